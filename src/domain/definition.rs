@@ -1,0 +1,243 @@
+//! What an execution follows: a workflow and the personas of its agents. Valid by construction: only
+//! [`super::check`] makes one from a file, and the store gives back what was checked before.
+
+use std::{collections::BTreeMap, sync::OnceLock};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{
+    document::Digest,
+    graph::Graph,
+    id::{AgentName, StepId, WorkflowName},
+    schema::Schema,
+};
+use crate::error::{Error, Result};
+
+/// How much care a workflow asks for (S0).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Complexity {
+    /// One or two steps, little risk.
+    Simple,
+    /// Several steps.
+    Moderate,
+    /// Many steps, or steps with much at stake.
+    High,
+}
+
+/// A workflow: its steps and what their order is.
+///
+/// Invariant: step ids are distinct, every dependency names a step, and dependencies form no cycle.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Workflow {
+    /// The name it is started by.
+    pub name: WorkflowName,
+    /// A title for people, where the file gives one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it is for, in a sentence.
+    pub description: String,
+    /// The author's version, free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Words to find it by.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// How much care it asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complexity: Option<Complexity>,
+    /// The Markdown body, or the manifest's text.
+    #[serde(default)]
+    pub content: String,
+    /// The steps, in authoring order.
+    pub steps: Vec<Step>,
+}
+
+/// One step of a workflow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Its id, distinct within the workflow.
+    pub id: StepId,
+    /// What it does, in a sentence.
+    #[serde(default)]
+    pub description: String,
+    /// The steps that must be done before it, in authoring order.
+    #[serde(default)]
+    pub depends_on: Vec<StepId>,
+    /// Who acts and how.
+    pub kind: StepKind,
+    /// JSON Schema of the output; S0's object where none is declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+}
+
+/// Who acts in a step, and what on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepKind {
+    /// The model takes a persona and works (S0).
+    Agent {
+        /// Whose persona.
+        agent: AgentName,
+        /// What this step asks of it, beyond the persona.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        instructions: Option<String>,
+    },
+}
+
+impl Step {
+    /// The agent that acts, where one does.
+    pub fn agent(&self) -> Option<&AgentName> {
+        match &self.kind {
+            StepKind::Agent { agent, .. } => Some(agent),
+        }
+    }
+
+    /// What the step asks for beyond the persona.
+    pub fn instructions(&self) -> Option<&str> {
+        match &self.kind {
+            StepKind::Agent { instructions, .. } => instructions.as_deref(),
+        }
+    }
+}
+
+/// A persona: who the model is while it does a step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Persona {
+    /// Its name, as steps refer to it.
+    pub name: AgentName,
+    /// What it is for, in a sentence.
+    #[serde(default)]
+    pub description: String,
+    /// Words to find it by.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// The author's version, free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The Markdown body: the persona itself.
+    pub content: String,
+    /// Keys that midex does not use, kept (as Claude subagents have them: `tools`, `model`…).
+    #[serde(default)]
+    pub extra: Map<String, Value>,
+}
+
+/// What an execution keeps from its start to its end, whatever happens to the files.
+///
+/// Invariant: it holds the persona of every agent that a step names.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Definition {
+    /// The workflow.
+    pub workflow: Workflow,
+    /// The personas of its agents.
+    pub personas: BTreeMap<AgentName, Persona>,
+    /// What follows from the above, worked out when first asked for.
+    #[serde(skip)]
+    compiled: OnceLock<Compiled>,
+}
+
+#[derive(Debug)]
+struct Compiled {
+    digest: Digest,
+    graph: Graph,
+    schemas: Vec<Option<Schema>>,
+}
+
+impl Definition {
+    /// A definition of what was checked.
+    pub(crate) fn new(workflow: Workflow, personas: BTreeMap<AgentName, Persona>) -> Self {
+        Self {
+            workflow,
+            personas,
+            compiled: OnceLock::new(),
+        }
+    }
+
+    fn compiled(&self) -> &Compiled {
+        self.compiled.get_or_init(|| {
+            let schema = |step: &Step| {
+                step.result
+                    .as_ref()
+                    .and_then(|result| Schema::compile(result).ok())
+            };
+            Compiled {
+                digest: self.encode().0,
+                graph: Graph::of(&self.workflow.steps),
+                schemas: self.workflow.steps.iter().map(schema).collect(),
+            }
+        })
+    }
+
+    /// The digest it is stored under.
+    pub fn digest(&self) -> Digest {
+        self.compiled().digest
+    }
+
+    /// The order of its steps.
+    pub fn graph(&self) -> &Graph {
+        &self.compiled().graph
+    }
+
+    /// The schema that the output of the step at `position` must satisfy: its own, else S0's.
+    pub fn output_schema(&self, position: usize) -> &Schema {
+        self.compiled()
+            .schemas
+            .get(position)
+            .and_then(Option::as_ref)
+            .unwrap_or_else(|| output_schema_default())
+    }
+
+    /// The bytes it is stored as, once, under their digest.
+    pub fn encode(&self) -> (Digest, Vec<u8>) {
+        // Serialising plain structs with string keys into memory has no way to fail.
+        let bytes = serde_json::to_vec(self).unwrap_or_default();
+        (Digest::of(&bytes), bytes)
+    }
+
+    /// The definition that [`Definition::encode`] stored.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        serde_json::from_slice(bytes)
+            .map_err(|error| Error::internal("a stored definition cannot be read").because(error))
+    }
+
+    /// The step with this id.
+    pub fn step(&self, id: &StepId) -> Option<&Step> {
+        self.workflow.steps.iter().find(|step| step.id == *id)
+    }
+
+    /// The persona's text for a step; empty where no agent acts.
+    pub fn persona(&self, step: &Step) -> &str {
+        step.agent()
+            .and_then(|agent| self.personas.get(agent))
+            .map_or("", |persona| &persona.content)
+    }
+}
+
+/// The schema of an output where the step declares none (S0, `workflow.next_step`).
+pub fn output_schema_json() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "summary": { "type": "string", "description": "What was accomplished, in brief" },
+            "artifacts": {
+                "type": "array", "items": { "type": "string" },
+                "description": "Ids of artifacts produced"
+            },
+            "findings": {
+                "type": "array", "items": { "type": "string" },
+                "description": "Ids or short texts of findings"
+            },
+            "next_step_recommendation": { "type": "string", "description": "A word to the next step" }
+        },
+        "required": ["summary"]
+    })
+}
+
+fn output_schema_default() -> &'static Schema {
+    static SCHEMA: OnceLock<Schema> = OnceLock::new();
+    SCHEMA.get_or_init(|| {
+        Schema::compile(&output_schema_json())
+            .expect("the schema above is a valid one: a test compiles it")
+    })
+}

@@ -1,0 +1,169 @@
+//! Free JSON values as the domain holds them: text, with a digest that does not depend on the order
+//! of keys or on white space.
+
+use std::{fmt, sync::Arc};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// The SHA-256 of some content; content is stored once under it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// The digest of `bytes`.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// The 32 bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0
+            .iter()
+            .take(4)
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// A JSON value as text. Cheap to clone; keeps the order of keys.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Document(Arc<str>);
+
+impl Document {
+    /// The text of `value`.
+    pub fn of(value: &Value) -> Self {
+        Self(value.to_string().into())
+    }
+
+    /// The JSON text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Takes `text` for JSON; a reader that finds it is not sees a string.
+    pub fn from_text(text: impl Into<Arc<str>>) -> Self {
+        Self(text.into())
+    }
+
+    /// The value.
+    pub fn value(&self) -> Value {
+        serde_json::from_str(&self.0).unwrap_or_else(|_| Value::String(self.0.as_ref().into()))
+    }
+
+    /// The digest of the text, under which it is stored.
+    pub fn digest(&self) -> Digest {
+        Digest::of(self.0.as_bytes())
+    }
+}
+
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown: String = self.0.chars().take(80).collect();
+        f.write_str(&shown)
+    }
+}
+
+impl Serialize for Document {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            self.value().serialize(serializer)
+        } else {
+            serializer.serialize_str(&self.0)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Document {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            Value::deserialize(deserializer).map(|value| Self::of(&value))
+        } else {
+            String::deserialize(deserializer).map(|text| Self(text.into()))
+        }
+    }
+}
+
+/// A digest of `value` that is the same whatever the order of its keys: two calls with the same
+/// meaning are the same call.
+pub fn meaning(value: &Value) -> Digest {
+    let mut hasher = Sha256::new();
+    absorb(&mut hasher, value);
+    Digest(hasher.finalize().into())
+}
+
+fn absorb(hasher: &mut Sha256, value: &Value) {
+    match value {
+        Value::Array(items) => {
+            hasher.update(format!("[{}:", items.len()));
+            items.iter().for_each(|item| absorb(hasher, item));
+        }
+        Value::Object(map) => {
+            hasher.update(format!("{{{}:", map.len()));
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_unstable_by_key(|(key, _)| *key);
+            for (key, item) in entries {
+                hasher.update(format!("{}:{key}", key.len()));
+                absorb(hasher, item);
+            }
+        }
+        Value::String(text) => hasher.update(format!("\"{}:{text}", text.len())),
+        scalar => hasher.update(format!("{scalar};")),
+    }
+}
+
+/// How deep `value` is nested; a scalar has depth 1. Does not recurse.
+pub fn depth(value: &Value) -> usize {
+    let mut deepest = 0;
+    let mut open = vec![(value, 1)];
+    while let Some((value, level)) = open.pop() {
+        deepest = deepest.max(level);
+        match value {
+            Value::Array(items) => open.extend(items.iter().map(|item| (item, level + 1))),
+            Value::Object(map) => open.extend(map.values().map(|item| (item, level + 1))),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn meaning_ignores_key_order_and_nothing_else() {
+        let one: Value = serde_json::from_str(r#"{"a":1,"b":[true,null]}"#).expect("JSON");
+        let two: Value = serde_json::from_str(r#"{"b":[true,null],"a":1}"#).expect("JSON");
+        assert_eq!(meaning(&one), meaning(&two));
+        for other in [
+            json!({"a":1,"b":[null,true]}),
+            json!({"a":"1","b":[true,null]}),
+            json!(["a", 1]),
+        ] {
+            assert_ne!(meaning(&one), meaning(&other), "{other}");
+        }
+        assert_ne!(meaning(&json!(["ab", "c"])), meaning(&json!(["a", "bc"])));
+        assert_ne!(meaning(&json!([[], 1])), meaning(&json!([[1]])));
+    }
+
+    #[test]
+    fn depth_counts_levels() {
+        assert_eq!(depth(&json!(1)), 1);
+        assert_eq!(depth(&json!({"a": [1, {"b": []}]})), 4);
+    }
+}

@@ -1,0 +1,94 @@
+//! The order of steps as a graph of positions, so that finding what became ready costs only what
+//! depends on the step that was done.
+
+use std::collections::HashMap;
+
+use super::{definition::Step, id::StepId};
+
+/// Positions of steps, and who waits for whom.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    position: HashMap<StepId, usize>,
+    dependencies: Vec<Vec<usize>>,
+    dependents: Vec<Vec<usize>>,
+}
+
+impl Graph {
+    /// The graph of `steps`. Dependencies that name no step are left out: a checked workflow has none.
+    pub fn of(steps: &[Step]) -> Self {
+        let position: HashMap<_, _> = steps
+            .iter()
+            .enumerate()
+            .map(|(at, step)| (step.id.clone(), at))
+            .collect();
+        let mut dependencies = vec![Vec::new(); steps.len()];
+        let mut dependents = vec![Vec::new(); steps.len()];
+        for (at, step) in steps.iter().enumerate() {
+            for before in step
+                .depends_on
+                .iter()
+                .filter_map(|id| position.get(id).copied())
+            {
+                dependencies[at].push(before);
+                dependents[before].push(at);
+            }
+        }
+        Self {
+            position,
+            dependencies,
+            dependents,
+        }
+    }
+
+    /// Where the step stands in authoring order.
+    pub fn position(&self, id: &StepId) -> Option<usize> {
+        self.position.get(id).copied()
+    }
+
+    /// What must be done before the step at `position`.
+    pub fn dependencies(&self, position: usize) -> &[usize] {
+        self.dependencies.get(position).map_or(&[], Vec::as_slice)
+    }
+
+    /// What waits for the step at `position`, in authoring order.
+    pub fn dependents(&self, position: usize) -> &[usize] {
+        self.dependents.get(position).map_or(&[], Vec::as_slice)
+    }
+
+    /// The steps that wait for nothing, in authoring order.
+    pub fn roots(&self) -> impl Iterator<Item = usize> {
+        self.dependencies
+            .iter()
+            .enumerate()
+            .filter(|(_, before)| before.is_empty())
+            .map(|(at, _)| at)
+    }
+
+    /// A cycle, as positions in the order in which each waits for the next; `None` where there is none.
+    pub fn cycle(&self) -> Option<Vec<usize>> {
+        let mut waiting: Vec<usize> = self.dependencies.iter().map(Vec::len).collect();
+        let mut ready: Vec<usize> = self.roots().collect();
+        while let Some(at) = ready.pop() {
+            for &next in self.dependents(at) {
+                waiting[next] -= 1;
+                if waiting[next] == 0 {
+                    ready.push(next);
+                }
+            }
+        }
+        // Whoever still waits is on a cycle or behind one: walking back along waiting dependencies from
+        // any of them must meet a step twice.
+        let mut path = vec![waiting.iter().position(|&count| count > 0)?];
+        loop {
+            let last = *path.last()?;
+            let before = *self
+                .dependencies(last)
+                .iter()
+                .find(|&&before| waiting[before] > 0)?;
+            if let Some(start) = path.iter().position(|&at| at == before) {
+                return Some(path.split_off(start));
+            }
+            path.push(before);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Names and ids: parsed once, with limits; afterwards they are valid by construction.
+
+use std::{borrow::Borrow, fmt, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    clock::{IdSource, Timestamp},
+    error::{Code, Error, Result},
+    limits,
+};
+
+macro_rules! names {
+    ($($(#[doc = $doc:literal])* $name:ident, $what:literal, $max:expr, $rule:ident;)*) => {$(
+        $(#[doc = $doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Parses a name; the error says which rule it breaks.
+            pub fn parse(text: &str) -> Result<Self> {
+                check($what, text, $max, $rule)?;
+                Ok(Self(text.into()))
+            }
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = Error;
+
+            fn try_from(text: String) -> Result<Self> {
+                Self::parse(&text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.0.as_ref().into()
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", self.0)
+            }
+        }
+    )*};
+}
+
+names! {
+    /// The id of one execution: any text without control characters, up to
+    /// [`limits::EXECUTION_ID_BYTES_MAX`], that neither starts nor ends with a space.
+    ExecutionId, "execution id", limits::EXECUTION_ID_BYTES_MAX, printable;
+    /// The name of a workflow, up to [`limits::WORKFLOW_NAME_BYTES_MAX`].
+    WorkflowName, "workflow name", limits::WORKFLOW_NAME_BYTES_MAX, printable;
+    /// The name of an agent, up to [`limits::AGENT_NAME_BYTES_MAX`].
+    AgentName, "agent name", limits::AGENT_NAME_BYTES_MAX, printable;
+    /// The id of a step: letters, digits, `_` and `-`, up to [`limits::STEP_ID_BYTES_MAX`].
+    StepId, "step id", limits::STEP_ID_BYTES_MAX, identifier;
+}
+
+type Rule = fn(&str) -> Option<&'static str>;
+
+fn check(what: &str, text: &str, bytes_max: usize, rule: Rule) -> Result<()> {
+    let broken = if text.trim().is_empty() {
+        Some("is empty".to_owned())
+    } else if text.len() > bytes_max {
+        Some(format!(
+            "has {} bytes, the limit is {bytes_max}",
+            text.len()
+        ))
+    } else {
+        rule(text).map(str::to_owned)
+    };
+    match broken {
+        None => Ok(()),
+        Some(broken) => {
+            let shown: String = text.chars().take(60).collect();
+            Err(Error::new(
+                Code::ArgumentsInvalid,
+                format!("{what} {shown:?} {broken}"),
+            ))
+        }
+    }
+}
+
+fn printable(text: &str) -> Option<&'static str> {
+    if text.trim() != text {
+        return Some("starts or ends with white space");
+    }
+    text.chars()
+        .any(char::is_control)
+        .then_some("holds a control character")
+}
+
+fn identifier(text: &str) -> Option<&'static str> {
+    let first = text
+        .chars()
+        .next()
+        .is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
+    let rest = text
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    (!(first && rest))
+        .then_some("may hold only letters, digits, `_` and `-`, and may not start with `-`")
+}
+
+impl ExecutionId {
+    /// A new id: `exec_` and 26 characters of Crockford's base 32, the first ten of them the time, so
+    /// that ids sort by age; 80 bits are random.
+    pub fn generate(now: Timestamp, ids: &dyn IdSource) -> Self {
+        const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+        let time = u128::try_from(now.milliseconds()).unwrap_or(0) & ((1 << 48) - 1);
+        let bits = time << 80 | ids.random() >> 48;
+        let text: String = (0..26)
+            .rev()
+            .map(|place| char::from(ALPHABET[(bits >> (place * 5) & 31) as usize]))
+            .collect();
+        Self(format!("exec_{text}").into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SeededIds;
+
+    #[test]
+    fn names_keep_their_limits() {
+        let longest = "x".repeat(limits::EXECUTION_ID_BYTES_MAX);
+        assert!(ExecutionId::parse(&longest).is_ok());
+        assert!(ExecutionId::parse(&format!("{longest}x")).is_err());
+        assert!(ExecutionId::parse("ключ with / and %").is_ok());
+        for bad in ["", "  ", " x", "x ", "a\nb", "a\0b"] {
+            assert!(ExecutionId::parse(bad).is_err(), "{bad:?}");
+        }
+        for bad in ["-x", "a b", "a.b", "é", ""] {
+            assert!(StepId::parse(bad).is_err(), "{bad:?}");
+        }
+        assert!(StepId::parse("code-review_2").is_ok());
+    }
+
+    #[test]
+    fn generated_ids_sort_by_age() {
+        let ids = SeededIds::new(1);
+        let early = ExecutionId::generate(Timestamp::from_milliseconds(1_700_000_000_000), &ids);
+        let late = ExecutionId::generate(Timestamp::from_milliseconds(1_700_000_000_001), &ids);
+        assert!(early < late, "{early} {late}");
+        assert_eq!(early.as_str().len(), 31);
+    }
+}

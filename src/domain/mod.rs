@@ -1,0 +1,20 @@
+//! The domain: pure. No IO, no async, no clock, no randomness; what comes from outside is an argument.
+
+pub mod definition;
+pub mod document;
+pub mod event;
+pub mod execution;
+pub mod graph;
+pub mod id;
+pub mod schema;
+pub mod telemetry;
+pub mod token;
+
+pub use self::{
+    definition::{Complexity, Definition, Persona, Step, StepKind, Workflow},
+    document::{Digest, Document},
+    event::{Awaiting, Event, Failure, JournalKey, Outcome, Payload, Row},
+    execution::{Command, Decision, Execution, Facts, State, StepStatus, Transition},
+    id::{AgentName, ExecutionId, StepId, WorkflowName},
+    token::{Grant, Nonce, Token},
+};

@@ -1,0 +1,214 @@
+//! Telemetry as S0 names it, read off the journal: a pure function of what happened, so it is written
+//! in the same commit as the transition and cannot disagree with it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    event::{Event, Outcome, Row},
+    execution::State,
+    id::{AgentName, StepId},
+};
+
+macro_rules! event_types {
+    ($($name:ident = $text:literal,)*) => {
+        /// The telemetry event types of S0.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[allow(missing_docs, reason = "the names are the documentation, and S0's law")]
+        pub enum EventType { $(#[serde(rename = $text)] $name,)* }
+
+        impl EventType {
+            /// Every type, in S0's order.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// The name on the wire.
+            pub const fn as_str(self) -> &'static str { match self { $(Self::$name => $text,)* } }
+        }
+    };
+}
+
+event_types! {
+    WorkflowCreated = "workflow_created",
+    WorkflowStarted = "workflow_started",
+    WorkflowCompleted = "workflow_completed",
+    WorkflowFailed = "workflow_failed",
+    WorkflowStateTransition = "workflow_state_transition",
+    StepStarted = "step_started",
+    StepCompleted = "step_completed",
+    StepFailed = "step_failed",
+    TokenGenerated = "token_generated",
+    TokenValidated = "token_validated",
+    TokenExpired = "token_expired",
+    ArtifactStored = "artifact_stored",
+    Error = "error",
+}
+
+impl EventType {
+    /// The type with this name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.as_str() == text)
+    }
+}
+
+/// One telemetry event, without its id and its time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Telemetry {
+    /// Its type.
+    pub event_type: EventType,
+    /// The step it is about.
+    pub step: Option<StepId>,
+    /// The agent that acts or acted.
+    pub agent: Option<AgentName>,
+    /// More about it; null where there is nothing more.
+    pub metadata: Value,
+}
+
+/// The telemetry of one transition, in S0's order.
+pub fn of(row: &Row) -> Vec<Telemetry> {
+    let mut told = Vec::new();
+    let workflow = row.events.iter().find_map(|event| match event {
+        Event::Created(created) => Some(&created.workflow),
+        _ => None,
+    });
+    for event in &row.events {
+        tell(event, workflow.map(AsRef::as_ref), &mut told);
+    }
+    told
+}
+
+fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
+    let mut push = |event_type, step: Option<&StepId>, agent: Option<&AgentName>, metadata| {
+        told.push(Telemetry {
+            event_type,
+            step: step.cloned(),
+            agent: agent.cloned(),
+            metadata,
+        });
+    };
+    match event {
+        Event::Created(created) => {
+            push(
+                EventType::WorkflowCreated,
+                None,
+                None,
+                json!({ "workflow_name": created.workflow }),
+            );
+        }
+        Event::StateChanged {
+            from,
+            to,
+            failure,
+            steps_total,
+        } => {
+            let change = json!({ "old_state": from.as_str(), "new_state": to.as_str() });
+            push(EventType::WorkflowStateTransition, None, None, change);
+            match (from, to) {
+                (State::Idle, State::Running) => {
+                    push(
+                        EventType::WorkflowStarted,
+                        None,
+                        None,
+                        json!({ "workflow_name": workflow }),
+                    );
+                }
+                (_, State::Completed) => {
+                    push(
+                        EventType::WorkflowCompleted,
+                        None,
+                        None,
+                        json!({ "total_steps": steps_total }),
+                    );
+                }
+                (_, State::Failed) => {
+                    let failure = failure.as_ref();
+                    let metadata = json!({ "error": failure.map(|f| &f.message), "code": failure.map(|f| &f.code) });
+                    push(
+                        EventType::WorkflowFailed,
+                        failure.and_then(|f| f.step.as_ref()),
+                        None,
+                        metadata,
+                    );
+                }
+                _ => {}
+            }
+        }
+        Event::VisitOpened { step, agent, .. } => {
+            push(
+                EventType::StepStarted,
+                Some(step),
+                agent.as_ref(),
+                Value::Null,
+            );
+            push(
+                EventType::TokenGenerated,
+                Some(step),
+                None,
+                json!({ "step_name": step }),
+            );
+        }
+        Event::VisitClosed {
+            step,
+            agent,
+            outcome,
+            spent,
+            duration_ms,
+            ..
+        } => {
+            if spent.is_some() {
+                push(
+                    EventType::TokenValidated,
+                    Some(step),
+                    None,
+                    json!({ "step_name": step }),
+                );
+            }
+            match outcome {
+                Outcome::Completed(_) => {
+                    let metadata = json!({ "duration_ms": duration_ms });
+                    push(
+                        EventType::StepCompleted,
+                        Some(step),
+                        agent.as_ref(),
+                        metadata,
+                    );
+                }
+                Outcome::Failed(failure) => {
+                    let metadata = json!({ "error": failure.message, "code": failure.code, "duration_ms": duration_ms });
+                    push(EventType::StepFailed, Some(step), agent.as_ref(), metadata);
+                }
+                Outcome::Voided => {}
+            }
+        }
+        Event::OutputRefused { step, .. } => {
+            let metadata = json!({ "type": "step_output_invalid", "step_name": step });
+            push(EventType::Error, Some(step), None, metadata);
+        }
+        Event::TokenRenewed { step, .. } => {
+            push(
+                EventType::TokenGenerated,
+                Some(step),
+                None,
+                json!({ "step_name": step, "renewed": true }),
+            );
+        }
+    }
+}
+
+/// The telemetry of a refused call.
+pub fn of_refusal(code: &str, message: &str, step: Option<&StepId>) -> Telemetry {
+    let expired = code == crate::error::Code::TokenExpired.as_str();
+    Telemetry {
+        event_type: if expired {
+            EventType::TokenExpired
+        } else {
+            EventType::Error
+        },
+        step: step.cloned(),
+        agent: None,
+        metadata: if expired {
+            json!({ "error": message })
+        } else {
+            json!({ "type": code, "error": message })
+        },
+    }
+}

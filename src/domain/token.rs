@@ -1,0 +1,230 @@
+//! Continuation tokens: S0's format, `base64url` of `{execution_id, step_name, issued_at, nonce}`.
+//!
+//! A token proves nothing by itself: it is compared with what the execution holds, in constant time.
+
+use std::fmt;
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq;
+
+use super::id::{ExecutionId, StepId};
+use crate::{
+    clock::{IdSource, Timestamp},
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// 128 random bits; shown as 32 hexadecimal digits (S0).
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nonce([u8; 16]);
+
+impl Nonce {
+    /// A fresh nonce.
+    pub fn generate(ids: &dyn IdSource) -> Self {
+        Self(ids.random().to_be_bytes())
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let lower = text
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let value = u128::from_str_radix(text, 16).ok()?;
+        (text.len() == 32 && lower).then_some(Self(value.to_be_bytes()))
+    }
+}
+
+impl fmt::Display for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A nonce is a secret of the execution: logs show that there is one, not which.
+        f.write_str("Nonce(..)")
+    }
+}
+
+/// What an execution remembers of a token: the two fields that its place does not give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// The secret.
+    pub nonce: Nonce,
+    /// When it was issued; its life is counted from here.
+    pub issued_at: Timestamp,
+}
+
+impl Grant {
+    /// A fresh grant.
+    pub fn issue(now: Timestamp, ids: &dyn IdSource) -> Self {
+        Self {
+            nonce: Nonce::generate(ids),
+            issued_at: now,
+        }
+    }
+
+    /// Whether `token` is this grant. Takes the same time wherever they differ.
+    pub fn matches(&self, token: &Token) -> bool {
+        let time = self
+            .issued_at
+            .milliseconds()
+            .ct_eq(&token.issued_at.milliseconds());
+        bool::from(self.nonce.0.ct_eq(&token.nonce.0) & time)
+    }
+}
+
+/// A continuation token: the right to finish one attempt of one step visit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// The execution it belongs to.
+    pub execution_id: ExecutionId,
+    /// The step it finishes.
+    pub step_name: StepId,
+    /// When it was issued.
+    pub issued_at: Timestamp,
+    nonce: Nonce,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Payload {
+    execution_id: String,
+    step_name: String,
+    issued_at: String,
+    nonce: String,
+}
+
+impl Token {
+    /// The token for `grant` at its place.
+    pub fn new(execution_id: ExecutionId, step_name: StepId, grant: Grant) -> Self {
+        Self {
+            execution_id,
+            step_name,
+            issued_at: grant.issued_at,
+            nonce: grant.nonce,
+        }
+    }
+
+    /// The two fields that its place does not give.
+    pub fn grant(&self) -> Grant {
+        Grant {
+            nonce: self.nonce,
+            issued_at: self.issued_at,
+        }
+    }
+
+    /// Whether it holds this nonce. Takes the same time wherever they differ.
+    pub fn has_nonce(&self, nonce: Nonce) -> bool {
+        self.nonce.0.ct_eq(&nonce.0).into()
+    }
+
+    /// The text that callers carry.
+    pub fn encode(&self) -> String {
+        let payload = Payload {
+            execution_id: self.execution_id.to_string(),
+            step_name: self.step_name.to_string(),
+            issued_at: self.issued_at.to_string(),
+            nonce: self.nonce.to_string(),
+        };
+        // Four strings: there is nothing in them that JSON cannot hold.
+        BASE64_URL_SAFE_NO_PAD.encode(serde_json::to_vec(&payload).unwrap_or_default())
+    }
+
+    /// Reads a token. Only the one text that [`Token::encode`] gives is accepted, so that no second
+    /// spelling of a token exists.
+    ///
+    /// # Errors
+    /// `TOKEN_MALFORMED` for everything else.
+    pub fn parse(text: &str) -> Result<Self> {
+        Self::read(text)
+            .ok_or_else(|| Error::new(Code::TokenMalformed, "Invalid or malformed token"))
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        if text.len() > limits::TOKEN_BYTES_MAX {
+            return None;
+        }
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).ok()?;
+        let payload: Payload = serde_json::from_slice(&bytes).ok()?;
+        let token = Self {
+            execution_id: ExecutionId::parse(&payload.execution_id).ok()?,
+            step_name: StepId::parse(&payload.step_name).ok()?,
+            issued_at: payload.issued_at.parse().ok()?,
+            nonce: Nonce::parse(&payload.nonce)?,
+        };
+        (token.encode() == text).then_some(token)
+    }
+
+    /// The refusal of a token issued after `now`, where it is one.
+    pub fn check_not_from_future(&self, now: Timestamp) -> Result<()> {
+        if self.issued_at <= now {
+            return Ok(());
+        }
+        Err(
+            Error::new(Code::TokenFromFuture, "Token issued in the future")
+                .with("execution_id", self.execution_id.as_str())
+                .with("step_id", self.step_name.as_str()),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SeededIds;
+
+    fn token() -> Token {
+        let now = Timestamp::from_milliseconds(1_736_935_200_123);
+        let grant = Grant::issue(now, &SeededIds::new(3));
+        let id = ExecutionId::parse("exec 1/ü").expect("an id");
+        Token::new(id, StepId::parse("design").expect("a step"), grant)
+    }
+
+    #[test]
+    fn a_token_is_the_payload_of_s0() {
+        let text = token().encode();
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(&text).expect("base64url");
+        let payload: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
+        assert_eq!(payload["issued_at"], "2025-01-15T10:00:00.123Z");
+        assert_eq!(payload["nonce"].as_str().map(str::len), Some(32));
+        assert_eq!(Token::parse(&text).expect("own token"), token());
+    }
+
+    #[test]
+    fn no_flipped_bit_and_no_cut_makes_the_same_token() {
+        let text = token().encode();
+        for at in 0..text.len() {
+            assert!(Token::parse(&text[..at]).is_err());
+            for bit in 0..8 {
+                let mut bytes = text.clone().into_bytes();
+                bytes[at] ^= 1 << bit;
+                if let Some(other) = String::from_utf8(bytes)
+                    .ok()
+                    .and_then(|text| Token::parse(&text).ok())
+                {
+                    assert_ne!(other, token());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_second_spelling_is_refused() {
+        let text = token().encode();
+        let json = String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(&text).expect("base64url"))
+            .expect("UTF-8");
+        for other in [
+            json.replace(':', ": "),
+            json.replace(".123Z", ".1230Z"),
+            json.replace('}', ",\"a\":1}"),
+        ] {
+            assert_ne!(other, json);
+            assert!(Token::parse(&BASE64_URL_SAFE_NO_PAD.encode(other)).is_err());
+        }
+        assert!(Token::parse(&format!("{text}=")).is_err());
+        assert!(Token::parse(&format!(" {text}")).is_err());
+        assert!(Token::parse(&"A".repeat(limits::TOKEN_BYTES_MAX + 1)).is_err());
+    }
+}

@@ -1,0 +1,111 @@
+//! Every limit of midex, with its figure. A queue, batch, file, output, loop or connection that is
+//! not bounded here is a defect. Sizes are bytes unless the name says otherwise.
+
+use std::time::Duration;
+
+/// Longest execution id.
+pub const EXECUTION_ID_BYTES_MAX: usize = 200;
+/// Longest workflow name.
+pub const WORKFLOW_NAME_BYTES_MAX: usize = 200;
+/// Longest agent name.
+pub const AGENT_NAME_BYTES_MAX: usize = 100;
+/// Longest step id.
+pub const STEP_ID_BYTES_MAX: usize = 100;
+
+/// Longest continuation token a caller may send; a real one is under 700 bytes.
+pub const TOKEN_BYTES_MAX: usize = 2048;
+/// How long a continuation token lives unless `--token-ttl` says otherwise (S0: 24 hours).
+pub const TOKEN_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+/// The shortest and longest `--token-ttl` accepted.
+pub const TOKEN_TTL_MIN: Duration = Duration::from_secs(1);
+/// See [`TOKEN_TTL_MIN`].
+pub const TOKEN_TTL_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+/// Renewed tokens of one visit that are still told apart from forgeries.
+pub const SUPERSEDED_TOKENS_MAX: usize = 16;
+
+/// Largest step output, as JSON text.
+pub const OUTPUT_BYTES_MAX: usize = 4 << 20;
+/// Largest `inputs` object of a start, as JSON text.
+pub const INPUTS_BYTES_MAX: usize = 1 << 20;
+/// Longest message of a reported failure; the rest is cut.
+pub const FAILURE_MESSAGE_BYTES_MAX: usize = 8 << 10;
+/// Longest code of a reported failure; the rest is cut.
+pub const FAILURE_CODE_BYTES_MAX: usize = 100;
+/// Values up to this size lie in the journal row; larger ones are stored once, by digest.
+pub const INLINE_BYTES_MAX: usize = 4 << 10;
+/// Deepest nesting of a JSON value that a caller sends.
+pub const JSON_DEPTH_MAX: usize = 128;
+/// Outputs that break the step's schema before the step fails (the last of them ends it).
+pub const OUTPUT_ATTEMPTS_MAX: u32 = 5;
+/// Violations named in one refusal; more are counted, not listed.
+pub const VIOLATIONS_MAX: usize = 50;
+
+/// Steps in one workflow.
+pub const STEPS_MAX: usize = 500;
+/// Dependencies of one step.
+pub const DEPENDENCIES_MAX: usize = STEPS_MAX;
+/// Tags of a definition, and the longest of them.
+pub const TAGS_MAX: usize = 20;
+/// Longest tag.
+pub const TAG_BYTES_MAX: usize = 50;
+/// Longest description of a workflow, step or agent.
+pub const DESCRIPTION_BYTES_MAX: usize = 2000;
+/// Largest definition file (workflow or agent).
+pub const DEFINITION_BYTES_MAX: u64 = 1 << 20;
+/// Definition files read from one directory.
+pub const DEFINITION_FILES_MAX: usize = 2000;
+/// Findings reported for one file; more are counted, not listed.
+pub const FINDINGS_MAX: usize = 100;
+
+/// Transitions committed together.
+pub const BATCH_TRANSITIONS_MAX: usize = 1024;
+/// Jobs waiting for the store's writer.
+pub const WRITER_QUEUE_MAX: usize = 8192;
+/// A commit slower than this makes the writer wait for callers it knows to be on their way.
+pub const ADAPTIVE_WAIT_COMMIT_MIN: Duration = Duration::from_micros(200);
+/// The longest such wait.
+pub const ADAPTIVE_WAIT_MAX: Duration = Duration::from_millis(1);
+/// A snapshot up to this size is written as often as `snapshot_every` asks; a larger one only when
+/// the journal rows since the last one outweigh it.
+pub const SNAPSHOT_BYTES_FREE: usize = 4 << 10;
+/// Largest `snapshot_every`.
+pub const SNAPSHOT_EVERY_MAX: u32 = 1024;
+/// Pages redb keeps in memory.
+pub const STORE_CACHE_BYTES: usize = 96 << 20;
+/// From this file size on every commit saves what makes a restart after a crash instant.
+pub const QUICK_REPAIR_FILE_BYTES: u64 = 256 << 20;
+/// Refused calls kept for telemetry; the oldest go first.
+pub const REFUSALS_KEPT_MAX: u64 = 1000;
+/// Refused calls waiting to be written; more are dropped.
+pub const REFUSALS_QUEUED_MAX: usize = 256;
+
+/// Calls the engine works on at once; further ones wait.
+pub const CALLS_IN_FLIGHT_MAX: usize = 4096;
+/// How often a call is sent again to a fresh actor after its actor died.
+pub const CALL_ATTEMPTS_MAX: u32 = 3;
+/// An execution whose actor dies this often in a row, without an answer between, is not woken again.
+pub const WAKE_FAILURES_MAX: u32 = 3;
+/// An actor nobody asked for this long goes to sleep.
+pub const IDLE_MAX: Duration = Duration::from_secs(45);
+/// How often idle actors are looked for.
+pub const IDLE_SWEEP_EVERY: Duration = Duration::from_secs(5);
+/// How long a shutdown waits for actors to finish what they were asked.
+pub const DRAIN_MAX: Duration = Duration::from_secs(5);
+
+/// Telemetry events returned when no `limit` is given (S0: 100).
+pub const TELEMETRY_LIMIT_DEFAULT: usize = 100;
+/// Telemetry events returned at most.
+pub const TELEMETRY_LIMIT_MAX: usize = 1000;
+
+/// Calls of one stdio client that are being worked on or whose reply it has not taken; past this, reading stops.
+pub const CLIENT_CALLS_MAX: usize = 4096;
+/// Bytes of replies one stdio client has not taken; past this, reading stops.
+pub const CLIENT_UNSENT_BYTES_MAX: usize = 128 << 20;
+/// Longest frame (one line) of a stdio client; a longer one gets an error answer.
+pub const FRAME_BYTES_MAX: usize = 16 << 20;
+/// Where the id of an oversized frame is looked for.
+pub const FRAME_ID_WITHIN_BYTES: usize = 4 << 10;
+/// After end of input, how long pending replies may take.
+pub const EOF_GRACE: Duration = Duration::from_millis(900);
+/// How often a server that found the store busy looks again, at most.
+pub const STORE_RETRY_EVERY: Duration = Duration::from_millis(250);

@@ -1,0 +1,142 @@
+//! Where executions live. `redb` is named only here.
+//!
+//! The store gives truth: it accepts a transition only if its revision follows the stored one, and it
+//! answers only when what it was given is durable. Nothing outside may assume that one process alone
+//! uses it.
+
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
+
+use crate::{
+    clock::Timestamp,
+    domain::{Digest, Execution, ExecutionId, JournalKey, Row, StepId},
+    error::Result,
+};
+
+/// A future that a `dyn Store` can return.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Where executions live. Every store keeps this one contract, and one suite of tests checks it.
+pub trait Store: fmt::Debug + Send + Sync {
+    /// Makes one transition durable, together with the content it refers to, and then answers.
+    ///
+    /// # Errors
+    /// `REVISION_CONFLICT` where the stored revision is not the one before `commit.row.revision`
+    /// (nothing is stored); `STORE_UNAVAILABLE` where the disk refuses (what the disk holds is then
+    /// unknown until the execution is loaded again).
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Committed>>;
+
+    /// Writes a snapshot of an execution that is not moving, so that loading it needs no journal row.
+    /// Does nothing where the stored snapshot is current.
+    fn checkpoint(
+        &self,
+        execution: Arc<Execution>,
+        position: Position,
+    ) -> BoxFuture<'_, Result<Position>>;
+
+    /// The execution as last made durable; `None` where there is none.
+    fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<Stored>>>;
+
+    /// One journal row; `None` where there is none.
+    fn row(&self, key: JournalKey) -> BoxFuture<'_, Result<Option<Row>>>;
+
+    /// Every journal row of one execution, oldest first; empty where there is none.
+    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<(JournalKey, Row)>>>;
+
+    /// Content stored by digest; `None` where there is none.
+    fn content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>>;
+
+    /// Keeps a refused call for telemetry: soon, bounded, and without holding up any reply. Under a flood
+    /// the latest are dropped.
+    fn note(&self, refusal: Refusal);
+
+    /// The latest things worth telling, oldest first, at most `limit` entries.
+    fn telemetry<'a>(&'a self, query: TelemetryQuery) -> BoxFuture<'a, Result<Vec<Told>>>;
+
+    /// Waits for what was accepted, then closes. Calls after it answer `STORE_UNAVAILABLE`.
+    fn close(&self) -> BoxFuture<'_, Result<()>>;
+}
+
+/// One transition to be made durable.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    /// The execution after the transition; its revision is `row.revision`.
+    pub next: Arc<Execution>,
+    /// What happened. `row.previous` is the key of the execution's last row.
+    pub row: Row,
+    /// Content the row refers to, stored once by digest.
+    pub contents: Vec<(Digest, Arc<[u8]>)>,
+    /// Where the execution stood in the store before; the default for a new one.
+    pub position: Position,
+}
+
+/// What a commit answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The key under which the row was stored; the caller settles `next` with it.
+    pub row: JournalKey,
+    /// Where the execution stands now.
+    pub position: Position,
+}
+
+/// Where an execution stands in the store. Opaque to callers, who hand back the latest one they got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// The revision of its last snapshot; 0 where there is none.
+    pub(crate) snapshot_revision: u64,
+    /// Bytes of journal rows since that snapshot.
+    pub(crate) bytes_since_snapshot: u64,
+}
+
+/// An execution as loaded.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// Its state after its last durable transition, settled.
+    pub execution: Execution,
+    /// Where it stands in the store.
+    pub position: Position,
+}
+
+/// A refused call, for telemetry. It has no revision and changes nothing.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Refusal {
+    /// When.
+    pub at: Timestamp,
+    /// The execution it was meant for, where that is known.
+    pub execution_id: Option<ExecutionId>,
+    /// The step it was meant for, where that is known.
+    pub step: Option<StepId>,
+    /// The error code.
+    pub code: String,
+    /// The error's words.
+    pub message: String,
+}
+
+/// Something worth telling, with its place in the one order of telemetry.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Told {
+    /// A transition; its telemetry events take the ids from `first_id` on.
+    Transition {
+        /// The id of its first telemetry event.
+        first_id: u64,
+        /// What happened.
+        row: Row,
+    },
+    /// A refused call.
+    Refusal {
+        /// Its id.
+        id: u64,
+        /// What was refused.
+        refusal: Refusal,
+    },
+}
+
+/// Which telemetry is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct TelemetryQuery {
+    /// Only of this execution.
+    pub execution_id: Option<ExecutionId>,
+    /// Only entries that hold a telemetry event of this type.
+    pub event_type: Option<crate::domain::telemetry::EventType>,
+    /// How many entries at most, the latest ones. An entry may hold several telemetry events.
+    pub limit: usize,
+}
