@@ -1,7 +1,44 @@
-//! midex
+//! # midex: a durable workflow server for LLM agents
+//!
+//! A workflow is a file; starting it makes an *execution*; each execution is owned by one actor. A model
+//! is handed one step at a time (a persona, what to do, a single-use continuation token) and comes back
+//! with the output. Every transition is on disk before its reply leaves.
+//!
+//! ## The house
+//!
+//! ```text
+//! error, clock, limits, uri -> domain -> { store | registry } -> engine -> config, app -> mcp -> cli
+//! ```
+//!
+//! A layer may use what stands to its left; `store` and `registry` do not know each other.
+//! [`domain`] is pure; `redb` is named only in [`store`], `ractor` only in [`engine`], `rmcp` only in
+//! [`mcp`]. `tests/it/architecture.rs` enforces both.
+//!
+//! ## Invariants
+//!
+//! 1. *The domain cannot fail for outside reasons.* [`domain::Execution::decide`] changes nothing; state
+//!    is rebuilt by events. The actor decides, persists, becomes, then replies.
+//! 2. *A reply leaves only after what it says is durable.* Memory is never ahead of the disk.
+//! 3. *The store accepts a transition only if its revision follows the stored one*, inside the write
+//!    transaction. The actor gives order and speed; the store gives truth.
+//! 4. *After a failed commit the actor stops*; the next call wakes a new one from the store.
+//! 5. *A token names one step visit of one execution*; it is compared with the stored nonce in constant
+//!    time and consumed once; a repeat of the same call gets the same answer.
+//! 6. *An execution keeps the definition and personas it started with*, stored once by digest.
+//! 7. *Every queue, batch, file, output, loop and connection has a limit*, named in [`limits`].
+//! 8. *stdout belongs to the protocol* (`serve`) *or to data* (every other command). Logs go to stderr.
+//! 9. *No tool depends on which process, connection or client session calls it.*
+//! 10. *A panic anywhere becomes an answer, not silence.*
+
+pub mod app;
+pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod domain;
+pub mod engine;
 pub mod error;
 pub mod limits;
+pub mod mcp;
+pub mod registry;
 pub mod store;
 pub mod uri;

@@ -142,6 +142,11 @@ impl Execution {
         self.project.as_deref()
     }
 
+    /// The digest of the inputs it was started with.
+    pub fn inputs(&self) -> Option<Digest> {
+        self.inputs
+    }
+
     /// Where it stands.
     pub fn state(&self) -> State {
         self.state

@@ -9,6 +9,7 @@ pub mod id;
 pub mod schema;
 pub mod telemetry;
 pub mod token;
+pub mod view;
 
 pub use self::{
     definition::{Complexity, Definition, Persona, Step, StepKind, Workflow},

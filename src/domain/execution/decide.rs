@@ -127,14 +127,10 @@ impl Execution {
     ) -> Result<Transition> {
         let call = start.call(facts.definition);
         let mut contents = Vec::new();
-        let inputs = start
-            .inputs
-            .as_ref()
-            .map(|inputs| payload(inputs, limits::INPUTS_BYTES_MAX, "inputs"));
-        let inputs = inputs.transpose()?.map(|(inputs, content)| {
-            contents.extend(content);
-            inputs
-        });
+        let inputs = match &start.inputs {
+            Some(inputs) => Some(stored(payload(inputs, limits::INPUTS_BYTES_MAX, "inputs")?, &mut contents)),
+            None => None,
+        };
         let workflow = &facts.definition.workflow;
         let created = Event::Created(Box::new(Created {
             workflow: workflow.name.clone(),
@@ -660,6 +656,13 @@ fn payload(value: &Value, bytes_max: usize, what: &str) -> Result<(Payload, Cont
         },
         content,
     ))
+}
+
+/// The payload with its value stored by digest whatever its size, so that it is read without the journal.
+fn stored((payload, content): (Payload, Content), contents: &mut Vec<(Digest, Arc<[u8]>)>) -> Payload {
+    let inline = payload.inline.as_ref().map(|document| (payload.digest, document.as_str().as_bytes().into()));
+    contents.extend(content.or(inline));
+    Payload { inline: None, ..payload }
 }
 
 fn failure(step: &StepState, refusal: &Error) -> Failure {

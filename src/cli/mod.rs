@@ -1,0 +1,144 @@
+//! The command line: one file per command. Data goes to stdout, everything else to stderr.
+
+mod demo;
+pub mod diagnostic;
+mod list;
+mod log;
+mod serve;
+mod validate;
+
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::{
+    config::{Config, DATA_DIR_ENV, parse_token_ttl},
+    error::{Error, Result},
+    limits,
+};
+
+/// A durable workflow server for LLM agents.
+#[derive(Debug, Parser)]
+#[command(name = "midex", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every command takes.
+#[derive(Clone, Debug, Args)]
+struct Global {
+    /// Where executions are kept [default: the user's data directory]
+    #[arg(long, global = true, env = DATA_DIR_ENV, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Workflows that come before the project's, the user's and the shipped ones
+    #[arg(long, global = true, value_name = "DIR")]
+    workflows: Option<PathBuf>,
+    /// Agents that come before the project's, the user's and the shipped ones
+    #[arg(long, global = true, value_name = "DIR")]
+    agents: Option<PathBuf>,
+    /// How long a continuation token lives
+    #[arg(long, global = true, value_name = "DURATION", default_value = "24h", value_parser = parse_token_ttl)]
+    token_ttl: Duration,
+    /// Print JSON instead of text
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve agents over MCP on standard input and output
+    Serve(ServeArgs),
+    /// Take a shipped workflow from start to end through a real server, killed once on the way
+    Demo,
+    /// Check definition files; exit 1 where there are findings
+    Validate(validate::ValidateArgs),
+    /// List the workflows, or the agents, that can be used here
+    List(list::ListArgs),
+}
+
+#[derive(Debug, Args)]
+struct ServeArgs {
+    /// Write a snapshot on every N-th transition; a larger N is faster, a crash is then followed by a longer start
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::SNAPSHOT_EVERY_MAX)))]
+    snapshot_every: u32,
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    log::init();
+    let json = cli.global.json;
+    match run(cli) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            report(&error, json);
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<u8> {
+    let config = config(&cli.global)?;
+    let json = cli.global.json;
+    let mut stdout = io::stdout().lock();
+    match cli.command {
+        Command::Serve(args) => {
+            drop(stdout);
+            runtime()?.block_on(serve::serve(Config { snapshot_every: args.snapshot_every, ..config }))
+        }
+        Command::Demo => {
+            let data_dir = cli.global.data_dir;
+            runtime()?.block_on(demo::demo(&config, data_dir, json, &mut stdout))
+        }
+        Command::Validate(args) => validate::validate(&config, &args, json, &mut stdout),
+        Command::List(args) => list::list(&config, &args, json, &mut stdout),
+    }
+}
+
+fn config(global: &Global) -> Result<Config> {
+    Ok(Config {
+        workflows_dir: global.workflows.clone(),
+        agents_dir: global.agents.clone(),
+        token_ttl: global.token_ttl,
+        ..Config::new(global.data_dir.clone())?
+    })
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.map_err(|error| Error::internal("the runtime could not be started").because(error))
+}
+
+fn report(error: &Error, json: bool) {
+    let mut stderr = anstream::stderr().lock();
+    let _ = if json {
+        writeln!(stderr, "{}", serde_json::Value::Object(error.payload("")))
+    } else {
+        writeln!(stderr, "error[{}]: {error}\n  help: {}", error.code(), error.suggested_action())
+    };
+}
+
+/// What became of writing to stdout: a reader that has gone is no failure.
+fn written(result: io::Result<()>) -> Result<()> {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::internal("stdout could not be written").because(error))
+        }
+        _ => Ok(()),
+    }
+}

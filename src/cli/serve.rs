@@ -1,0 +1,59 @@
+//! `midex serve`.
+
+use std::{io::Write, sync::Arc};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    app::App,
+    clock::{SystemClock, SystemIds},
+    config::Config,
+    error::{Error, Result},
+    mcp,
+};
+
+/// Serves standard input and output until the client goes or a signal comes.
+pub(super) async fn serve(config: Config) -> Result<u8> {
+    let app = Arc::new(App::new(config, Arc::new(SystemClock), Arc::new(SystemIds)));
+    let stop = CancellationToken::new();
+    let signals = tokio::spawn(cancel_on_signal(signals()?, stop.clone()));
+    greet();
+    // Opened now rather than by the first call, so that what is wrong with the store is in the log early;
+    // the handshake does not wait for it, and where it is busy every call tries again.
+    let opening = tokio::spawn(open_store(app.clone()));
+    let served = mcp::serve_stdio(app.clone(), stop).await;
+    signals.abort();
+    let _ = opening.await;
+    let stopped = app.stop().await;
+    served.and(stopped).map(|()| 0)
+}
+
+async fn open_store(app: Arc<App>) {
+    if let Err(error) = app.engine().await {
+        tracing::warn!(code = error.code().as_str(), "{error}; help: {}", error.suggested_action());
+    }
+}
+
+fn greet() {
+    let mut stderr = anstream::stderr().lock();
+    for line in mcp::start_up_lines() {
+        // A host that closed stderr still wants its server.
+        let _ = writeln!(stderr, "{line}");
+    }
+}
+
+type Signals = [tokio::signal::unix::Signal; 2];
+
+fn signals() -> Result<Signals> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let listen = |kind| signal(kind).map_err(|error| Error::internal("signals cannot be received").because(error));
+    Ok([listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?])
+}
+
+async fn cancel_on_signal([mut terminate, mut interrupt]: Signals, stop: CancellationToken) {
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    stop.cancel();
+}

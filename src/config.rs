@@ -1,0 +1,98 @@
+//! What a process is told: flags, then environment, then defaults.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use etcetera::BaseStrategy;
+
+use crate::{
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// The environment variable that names the data directory.
+pub const DATA_DIR_ENV: &str = "MIDEX_DATA_DIR";
+
+/// What a process is told.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where executions are kept.
+    pub data_dir: PathBuf,
+    /// A directory of workflows that comes before all others.
+    pub workflows_dir: Option<PathBuf>,
+    /// A directory of agents that comes before all others.
+    pub agents_dir: Option<PathBuf>,
+    /// The project: its definitions are found, its executions are marked.
+    pub project_dir: PathBuf,
+    /// How long a token lives.
+    pub token_ttl: Duration,
+    /// A snapshot on every so-manieth transition.
+    pub snapshot_every: u32,
+}
+
+impl Config {
+    /// The defaults, on this data directory; `None` for the user's.
+    pub fn new(data_dir: Option<PathBuf>) -> Result<Self> {
+        Ok(Self {
+            data_dir: match data_dir {
+                Some(data_dir) => data_dir,
+                None => user_data_dir()?,
+            },
+            workflows_dir: None,
+            agents_dir: None,
+            project_dir: project_dir(),
+            token_ttl: limits::TOKEN_TTL,
+            snapshot_every: 1,
+        })
+    }
+}
+
+fn user_data_dir() -> Result<PathBuf> {
+    let strategy = etcetera::choose_base_strategy().map_err(|error| {
+        Error::new(Code::UsageInvalid, "there is no home directory: name a data directory with --data-dir")
+            .because(error)
+    })?;
+    Ok(strategy.data_dir().join("midex"))
+}
+
+/// The root of the git repository around the working directory, else the working directory.
+fn project_dir() -> PathBuf {
+    let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+    let root = here.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_path_buf);
+    root.unwrap_or(here)
+}
+
+/// Reads a duration: `250ms`, `10s`, `5m`, `24h`, or several of them after one another.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let duration: jiff::SignedDuration =
+        text.parse().map_err(|_| format!("`{text}` is not a duration: write 250ms, 10s, 5m or 24h"))?;
+    Duration::try_from(duration).map_err(|_| format!("`{text}` is negative"))
+}
+
+/// Reads a token's life, within its limits.
+pub fn parse_token_ttl(text: &str) -> Result<Duration, String> {
+    let ttl = parse_duration(text)?;
+    if (limits::TOKEN_TTL_MIN..=limits::TOKEN_TTL_MAX).contains(&ttl) {
+        return Ok(ttl);
+    }
+    Err(format!("a token may live from {:?} to {} days", limits::TOKEN_TTL_MIN, limits::TOKEN_TTL_MAX.as_secs() / 86400))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        for (text, milliseconds) in [("250ms", 250), ("10s", 10_000), ("5m", 300_000), ("24h", 86_400_000)] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for bad in ["", "10", "x", "-5m"] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+        assert!(parse_token_ttl("999ms").is_err() && parse_token_ttl("1s").is_ok());
+        assert!(parse_token_ttl("8784h").is_ok() && parse_token_ttl("8785h").is_err());
+    }
+}

@@ -1,0 +1,68 @@
+//! What callers are shown: the replies and resources of S0, as pure functions of an execution, its
+//! definition and its journal. Field names and nulls are S0's.
+
+mod history;
+mod reply;
+mod status;
+
+pub use self::{
+    history::{HistoryRow, TelemetryEvent, history, told},
+    reply::{Advanced, FailureView, Offer, advanced},
+    status::{CurrentStep, ReadyStep, StatusView, StepCounts, current_step, status},
+};
+use super::{
+    definition::{Definition, Step},
+    event::Awaiting,
+    execution::{Execution, Visit},
+    token::{Grant, Token},
+};
+
+/// What a model is told to do with a step.
+fn instructions(step: &Step) -> String {
+    let mut text = String::from(
+        "1. Read agent_content carefully: it is who you are for this step.\n\
+         2. Do the work it describes",
+    );
+    if !step.description.is_empty() {
+        text.push_str(": ");
+        text.push_str(&step.description);
+    }
+    text.push('\n');
+    if let Some(own) = step.instructions() {
+        text.push_str(own.trim_end());
+        text.push('\n');
+    }
+    text.push_str(match step.result {
+        None => {
+            "3. When the work is done, call workflow.next_step with\n\
+             \x20  - token: this step's token\n\
+             \x20  - output: { summary, artifacts?, findings?, next_step_recommendation? }\n"
+        }
+        Some(_) => {
+            "3. When the work is done, call workflow.next_step with\n\
+             \x20  - token: this step's token\n\
+             \x20  - output: a value that satisfies the schema `output_schema`\n"
+        }
+    });
+    text.push_str("   If it cannot be done, send error: { message } instead of output.");
+    text
+}
+
+/// A step's place among all: `1/3` for the first of three.
+fn progress(position: usize, execution: &Execution) -> String {
+    format!("{}/{}", position + 1, execution.steps().len())
+}
+
+fn token(execution: &Execution, step: &Step, grant: Grant) -> String {
+    Token::new(execution.id().clone(), step.id.clone(), grant).encode()
+}
+
+fn grant(visit: &Visit) -> Option<Grant> {
+    match visit.awaiting.as_ref()? {
+        Awaiting::Model(grant) => Some(*grant),
+    }
+}
+
+fn definition_step(definition: &Definition, position: usize) -> Option<&Step> {
+    definition.workflow.steps.get(position)
+}

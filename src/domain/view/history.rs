@@ -1,0 +1,135 @@
+//! What happened: S0's `step_history` and `telemetry`, read off the journal.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::reply::FailureView;
+use crate::{
+    clock::Timestamp,
+    domain::{
+        document::Digest,
+        event::{Event, Outcome, Payload, Row},
+        execution::StepStatus,
+        id::{ExecutionId, StepId},
+        telemetry::{EventType, Telemetry},
+    },
+};
+
+/// One visit of a step (S0's `step_history`).
+#[derive(Clone, Debug, Serialize)]
+pub struct HistoryRow {
+    /// The step.
+    pub step_name: String,
+    /// Who acted; null where no agent does.
+    pub agent_name: Option<String>,
+    /// Where the visit stands.
+    pub status: &'static str,
+    /// When it was opened.
+    pub started_at: String,
+    /// When it ended.
+    pub completed_at: Option<String>,
+    /// How long it was open.
+    pub duration_ms: Option<u64>,
+    /// Its output.
+    pub output: Option<Value>,
+    /// Why it failed.
+    pub error: Option<FailureView>,
+    /// Counts the visits of the step, from 1.
+    pub visit: u32,
+    /// Counts the attempts of the visit, from 1.
+    pub attempt: u32,
+    /// Which item of a fan-out it was; null elsewhere.
+    pub item: Option<u32>,
+}
+
+/// The visits of an execution in the order in which they were opened. `content` gives what is stored
+/// by digest.
+pub fn history<'a>(rows: impl Iterator<Item = &'a Row>, content: impl Fn(&Digest) -> Option<Value>) -> Vec<HistoryRow> {
+    let mut visits = Vec::new();
+    for row in rows {
+        for event in &row.events {
+            record(&mut visits, row, event, &content);
+        }
+    }
+    visits
+}
+
+fn record(visits: &mut Vec<HistoryRow>, row: &Row, event: &Event, content: &impl Fn(&Digest) -> Option<Value>) {
+    match event {
+        Event::VisitOpened { step, visit, attempt, agent, .. } => visits.push(HistoryRow {
+            step_name: step.to_string(),
+            agent_name: agent.as_ref().map(ToString::to_string),
+            status: StepStatus::Running.as_str(),
+            started_at: row.at.to_string(),
+            completed_at: None,
+            duration_ms: None,
+            output: None,
+            error: None,
+            visit: *visit,
+            attempt: *attempt,
+            item: None,
+        }),
+        Event::VisitClosed { step, visit, outcome, duration_ms, .. } => {
+            let place = |entry: &&mut HistoryRow| entry.step_name == step.as_str() && entry.visit == *visit;
+            if let Some(entry) = visits.iter_mut().rev().find(place) {
+                entry.completed_at = Some(row.at.to_string());
+                entry.duration_ms = Some(*duration_ms);
+                close(entry, outcome, content);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn close(entry: &mut HistoryRow, outcome: &Outcome, content: &impl Fn(&Digest) -> Option<Value>) {
+    match outcome {
+        Outcome::Completed(payload) => {
+            entry.status = StepStatus::Completed.as_str();
+            entry.output = resolve(payload, content);
+        }
+        Outcome::Failed(failure) => {
+            entry.status = StepStatus::Failed.as_str();
+            entry.error = Some(failure.into());
+        }
+        Outcome::Voided => entry.status = StepStatus::Skipped.as_str(),
+    }
+}
+
+fn resolve(payload: &Payload, content: &impl Fn(&Digest) -> Option<Value>) -> Option<Value> {
+    match &payload.inline {
+        Some(document) => Some(document.value()),
+        None => content(&payload.digest),
+    }
+}
+
+/// One telemetry event (S0).
+#[derive(Clone, Debug, Serialize)]
+pub struct TelemetryEvent {
+    /// Its place in the one order of telemetry.
+    pub id: u64,
+    /// Its type.
+    pub event_type: EventType,
+    /// The execution it is about.
+    pub execution_id: Option<String>,
+    /// The step it is about.
+    pub step_name: Option<String>,
+    /// The agent that acts or acted.
+    pub agent_name: Option<String>,
+    /// More about it.
+    pub metadata: Value,
+    /// When.
+    pub created_at: String,
+}
+
+/// `telemetry` as it is shown.
+pub fn told(id: u64, execution: Option<&ExecutionId>, at: Timestamp, telemetry: Telemetry) -> TelemetryEvent {
+    TelemetryEvent {
+        id,
+        event_type: telemetry.event_type,
+        execution_id: execution.map(ToString::to_string),
+        step_name: telemetry.step.as_ref().map(StepId::to_string),
+        agent_name: telemetry.agent.as_ref().map(ToString::to_string),
+        metadata: telemetry.metadata,
+        created_at: at.to_string(),
+    }
+}

@@ -1,0 +1,221 @@
+//! Where an execution stands: S0's `current_step` and `workflow_status`.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{
+    definition_step, grant, instructions, progress,
+    reply::{FailureView, expiry},
+    token,
+};
+use crate::domain::{
+    definition::Definition,
+    execution::{Execution, StepStatus, Visit},
+};
+
+/// S0's primary resource: what to do now, as whom, and the token to come back with.
+#[derive(Clone, Debug, Serialize)]
+pub struct CurrentStep {
+    /// The execution.
+    pub execution_id: String,
+    /// Its workflow.
+    pub workflow_name: String,
+    /// Its state.
+    pub workflow_state: String,
+    /// The first open step; null where none is.
+    pub current_step: Option<String>,
+    /// Where that step stands.
+    pub step_status: Option<String>,
+    /// Whose persona to take.
+    pub agent_name: Option<String>,
+    /// The step's place among all, as `1/3`.
+    pub progress: Option<String>,
+    /// The token that finishes the step.
+    pub continuation_token: Option<String>,
+    /// When that token expires.
+    pub expires_at: Option<String>,
+    /// The persona.
+    pub agent_content: Option<String>,
+    /// What the step is for.
+    pub description: Option<String>,
+    /// What to do with it and how to come back.
+    pub instructions: Option<String>,
+    /// JSON Schema of the output, where the step declares one.
+    pub output_schema: Option<Value>,
+    /// What the execution was started with.
+    pub inputs: Option<Value>,
+    /// Every open step, each with its own token and persona.
+    pub ready_steps: Vec<ReadyStep>,
+    /// The number of the execution's last transition.
+    pub revision: u64,
+    /// Where the execution stands, in a sentence, where no step is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// An open step.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReadyStep {
+    /// The step.
+    pub step_name: String,
+    /// Where it stands.
+    pub step_status: String,
+    /// Whose persona to take.
+    pub agent_name: Option<String>,
+    /// What the step is for.
+    pub description: String,
+    /// The step's place among all.
+    pub progress: String,
+    /// The token that finishes it.
+    pub continuation_token: String,
+    /// When that token expires.
+    pub expires_at: String,
+    /// The persona.
+    pub agent_content: String,
+    /// What to do with it and how to come back.
+    pub instructions: String,
+    /// JSON Schema of the output, where the step declares one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// Which visit of the step this is, from 1.
+    pub visit: u32,
+    /// Which attempt of the visit this is, from 1.
+    pub attempt: u32,
+}
+
+/// What to do now.
+pub fn current_step(
+    definition: &Definition,
+    execution: &Execution,
+    inputs: Option<Value>,
+    ttl: Duration,
+) -> CurrentStep {
+    let ready_steps: Vec<_> = execution
+        .open()
+        .filter_map(|(position, _, visit)| ready_step(definition, execution, position, visit, ttl))
+        .collect();
+    let first = ready_steps.first().cloned();
+    let first = first.as_ref();
+    CurrentStep {
+        execution_id: execution.id().to_string(),
+        workflow_name: execution.workflow().to_string(),
+        workflow_state: execution.state().as_str().into(),
+        current_step: first.map(|step| step.step_name.clone()),
+        step_status: first.map(|step| step.step_status.clone()),
+        agent_name: first.and_then(|step| step.agent_name.clone()),
+        progress: first.map(|step| step.progress.clone()),
+        continuation_token: first.map(|step| step.continuation_token.clone()),
+        expires_at: first.map(|step| step.expires_at.clone()),
+        agent_content: first.map(|step| step.agent_content.clone()),
+        description: first.map(|step| step.description.clone()),
+        instructions: first.map(|step| step.instructions.clone()),
+        output_schema: first.and_then(|step| step.output_schema.clone()),
+        message: first.is_none().then(|| format!("No active step: the execution is {}", execution.state())),
+        inputs,
+        ready_steps,
+        revision: execution.revision(),
+    }
+}
+
+fn ready_step(
+    definition: &Definition,
+    execution: &Execution,
+    position: usize,
+    visit: &Visit,
+    ttl: Duration,
+) -> Option<ReadyStep> {
+    let step = definition_step(definition, position)?;
+    let grant = grant(visit)?;
+    Some(ReadyStep {
+        step_name: step.id.to_string(),
+        step_status: StepStatus::Running.as_str().into(),
+        agent_name: step.agent().map(ToString::to_string),
+        description: step.description.clone(),
+        progress: progress(position, execution),
+        continuation_token: token(execution, step, grant),
+        expires_at: expiry(grant.issued_at, ttl),
+        agent_content: definition.persona(step).to_owned(),
+        instructions: instructions(step),
+        output_schema: step.result.clone(),
+        visit: visit.number,
+        attempt: visit.attempt,
+    })
+}
+
+/// S0's `workflow_status`.
+#[derive(Clone, Debug, Serialize)]
+pub struct StatusView {
+    /// The execution.
+    pub execution_id: String,
+    /// Its workflow.
+    pub workflow_name: String,
+    /// Its state.
+    pub state: String,
+    /// The first open step; null where none is.
+    pub current_step: Option<String>,
+    /// When it was started.
+    pub started_at: String,
+    /// When it last moved.
+    pub updated_at: String,
+    /// When it ended.
+    pub completed_at: Option<String>,
+    /// How long it took, once it has ended.
+    pub duration_ms: Option<u64>,
+    /// How many steps stand where.
+    pub steps: StepCounts,
+    /// The number of its last transition.
+    pub revision: u64,
+    /// Why it failed.
+    pub error: Option<FailureView>,
+}
+
+/// How many steps stand where; `total` counts all of the workflow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StepCounts {
+    /// All steps of the workflow.
+    pub total: usize,
+    /// Done.
+    pub completed: usize,
+    /// Ended without an output.
+    pub failed: usize,
+    /// Open.
+    pub running: usize,
+    /// Not entered yet.
+    pub pending: usize,
+    /// Passed by, or open when the execution ended.
+    pub skipped: usize,
+}
+
+/// Where the execution stands.
+pub fn status(execution: &Execution) -> StatusView {
+    let duration = execution.completed_at().map(|end| end.since(execution.started_at()));
+    StatusView {
+        execution_id: execution.id().to_string(),
+        workflow_name: execution.workflow().to_string(),
+        state: execution.state().as_str().into(),
+        current_step: execution.open().next().map(|(_, step, _)| step.id.to_string()),
+        started_at: execution.started_at().to_string(),
+        updated_at: execution.updated_at().to_string(),
+        completed_at: execution.completed_at().map(|at| at.to_string()),
+        duration_ms: duration.and_then(|duration| u64::try_from(duration.as_millis()).ok()),
+        steps: counts(execution),
+        revision: execution.revision(),
+        error: execution.failure().map(Into::into),
+    }
+}
+
+fn counts(execution: &Execution) -> StepCounts {
+    let mut counts = StepCounts { total: execution.steps().len(), ..StepCounts::default() };
+    for step in execution.steps() {
+        *match step.status {
+            StepStatus::Pending => &mut counts.pending,
+            StepStatus::Running => &mut counts.running,
+            StepStatus::Completed => &mut counts.completed,
+            StepStatus::Failed => &mut counts.failed,
+            StepStatus::Skipped => &mut counts.skipped,
+        } += 1;
+    }
+    counts
+}

@@ -1,0 +1,87 @@
+//! Who is awake: read by every call, written by the supervisor alone.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, PoisonError, RwLock, RwLockReadGuard,
+        atomic::{AtomicI64, Ordering},
+    },
+};
+
+use ractor::{ActorId, ActorRef};
+use tokio::sync::watch;
+
+use super::{Seen, actor::Message};
+use crate::{clock::Timestamp, domain::ExecutionId};
+
+/// A live actor.
+#[derive(Clone)]
+pub(super) struct Entry {
+    pub(super) actor: ActorRef<Message>,
+    seen: watch::Receiver<Option<Seen>>,
+    used_at: Arc<AtomicI64>,
+}
+
+impl Entry {
+    pub(super) fn new(actor: ActorRef<Message>, seen: watch::Receiver<Option<Seen>>, now: Timestamp) -> Self {
+        Self { actor, seen, used_at: Arc::new(AtomicI64::new(now.milliseconds())) }
+    }
+
+    fn use_at(&self, now: Timestamp) {
+        self.used_at.store(now.milliseconds(), Ordering::Relaxed);
+    }
+
+    /// When somebody last asked for it.
+    pub(super) fn used_at(&self) -> Timestamp {
+        Timestamp::from_milliseconds(self.used_at.load(Ordering::Relaxed))
+    }
+
+    /// Whether its execution has ended.
+    pub(super) fn is_finished(&self) -> bool {
+        self.seen.borrow().as_ref().is_some_and(|seen| seen.execution.state().is_final())
+    }
+}
+
+/// Live actors by execution.
+#[derive(Default)]
+pub(super) struct Directory(RwLock<HashMap<ExecutionId, Entry>>);
+
+impl Directory {
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<ExecutionId, Entry>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The live actor of an execution, noting that it was asked for.
+    pub(super) fn actor(&self, id: &ExecutionId, now: Timestamp) -> Option<ActorRef<Message>> {
+        let entries = self.read();
+        let entry = entries.get(id)?;
+        entry.use_at(now);
+        Some(entry.actor.clone())
+    }
+
+    /// What the live actor of an execution last made durable.
+    pub(super) fn seen(&self, id: &ExecutionId) -> Option<Seen> {
+        self.read().get(id)?.seen.borrow().clone()
+    }
+
+    /// How many are awake.
+    pub(super) fn len(&self) -> usize {
+        self.read().len()
+    }
+
+    /// Every live actor.
+    pub(super) fn entries(&self) -> Vec<(ExecutionId, Entry)> {
+        self.read().iter().map(|(id, entry)| (id.clone(), entry.clone())).collect()
+    }
+
+    pub(super) fn insert(&self, id: ExecutionId, entry: Entry) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(id, entry);
+    }
+
+    /// Takes out the entry of an execution if it is this actor's.
+    pub(super) fn remove(&self, id: &ExecutionId, actor: ActorId) -> Option<Entry> {
+        let mut entries = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        entries.get(id).filter(|entry| entry.actor.get_id() == actor)?;
+        entries.remove(id)
+    }
+}

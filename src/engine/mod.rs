@@ -1,0 +1,362 @@
+//! One actor per execution, under one supervisor. `ractor` is named only here.
+//!
+//! An actor decides, persists, becomes, and then replies; whoever holds the [`Engine`] sends messages
+//! and awaits replies. Actors that nobody asks for leave their snapshot and go.
+
+mod actor;
+mod definitions;
+mod directory;
+mod supervisor;
+
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicBool, atomic::Ordering},
+    time::Duration,
+};
+
+use ractor::{Actor, ActorRef, rpc::CallResult};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use self::{
+    actor::{Answer, Message, Reply},
+    definitions::Definitions,
+    directory::Directory,
+    supervisor::{Supervisor, SupervisorMessage},
+};
+use crate::{
+    clock::{Clock, IdSource},
+    domain::{
+        Command, Definition, Execution, ExecutionId, JournalKey, Row, Token,
+        execution::{Report, Start},
+        telemetry::{self, EventType},
+        view::{self, Advanced, CurrentStep, HistoryRow, StatusView, TelemetryEvent},
+    },
+    error::{Code, Error, Result},
+    limits,
+    store::{Refusal, Store, TelemetryQuery, Told},
+};
+
+/// What an engine is made of.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where executions live.
+    pub store: Arc<dyn Store>,
+    /// Where the time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Where randomness comes from.
+    pub ids: Arc<dyn IdSource>,
+    /// How long a token lives.
+    pub token_ttl: Duration,
+    /// How long an actor that nobody asks for stays awake.
+    pub idle_max: Duration,
+}
+
+impl Options {
+    /// The usual life of tokens and actors, on this store, clock and randomness.
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>) -> Self {
+        Self { store, clock, ids, token_ttl: limits::TOKEN_TTL, idle_max: limits::IDLE_MAX }
+    }
+}
+
+/// What a start asks for.
+#[derive(Clone, Debug)]
+pub struct StartRequest {
+    /// The definition that the execution will keep.
+    pub definition: Arc<Definition>,
+    /// The id it shall have; a fresh one where `None`.
+    pub execution_id: Option<ExecutionId>,
+    /// The project it is started for.
+    pub project: Option<String>,
+    /// Its inputs: an object.
+    pub inputs: Option<Value>,
+}
+
+/// The executions of one store, alive. Cheap to clone.
+#[derive(Clone)]
+pub struct Engine {
+    shared: Arc<Shared>,
+    supervisor: ActorRef<SupervisorMessage>,
+    admission: Arc<Semaphore>,
+}
+
+/// What the engine's actors share.
+pub(crate) struct Shared {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn IdSource>,
+    token_ttl: Duration,
+    idle_max: Duration,
+    definitions: Definitions,
+    directory: Directory,
+    stopping: AtomicBool,
+}
+
+/// An execution as last made durable, with the definition it keeps.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// The execution.
+    pub execution: Arc<Execution>,
+    /// The definition.
+    pub definition: Arc<Definition>,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Engine({} awake)", self.shared.directory.len())
+    }
+}
+
+impl Engine {
+    /// Starts an engine. It must be ended with [`Engine::stop`].
+    pub async fn new(options: Options) -> Result<Self> {
+        let shared = Arc::new(Shared {
+            definitions: Definitions::new(options.store.clone()),
+            store: options.store,
+            clock: options.clock,
+            ids: options.ids,
+            token_ttl: options.token_ttl,
+            idle_max: options.idle_max,
+            directory: Directory::default(),
+            stopping: AtomicBool::new(false),
+        });
+        // Unnamed: names are global to the process, and a process may hold several engines.
+        let (supervisor, _) = Actor::spawn(None, Supervisor, shared.clone())
+            .await
+            .map_err(|error| Error::internal(format!("the supervisor could not be started: {error}")))?;
+        let admission = Arc::new(Semaphore::new(limits::CALLS_IN_FLIGHT_MAX));
+        Ok(Self { shared, supervisor, admission })
+    }
+
+    /// Starts an execution and answers with its first step.
+    ///
+    /// # Errors
+    /// `EXECUTION_ID_TAKEN`, `LIMIT_EXCEEDED`, `STORE_UNAVAILABLE`, `SERVER_STOPPING`.
+    pub async fn start(&self, request: StartRequest) -> Result<Advanced> {
+        let StartRequest { definition, execution_id, project, inputs } = request;
+        let now = self.shared.clock.now();
+        let id = execution_id.unwrap_or_else(|| ExecutionId::generate(now, &*self.shared.ids));
+        let start = Start { id: id.clone(), project, inputs };
+        let message = |reply| Message::Start { start: start.clone(), definition: definition.clone(), reply };
+        let answer = self.call(&id, Wake::Anyway, message).await?;
+        self.advanced(answer)
+    }
+
+    /// Finishes a step and answers with what follows.
+    ///
+    /// # Errors
+    /// Every refusal of a token has its own code; `STEP_OUTPUT_INVALID`, `EXECUTION_PAUSED`,
+    /// `LIMIT_EXCEEDED`, `STORE_UNAVAILABLE`, `SERVER_STOPPING`. A refused call changes nothing, save
+    /// that refused outputs are counted.
+    pub async fn advance(&self, token: &str, report: Report) -> Result<Advanced> {
+        let parsed = Token::parse(token);
+        let result = match &parsed {
+            Ok(token) => self.advance_with(token, report).await,
+            Err(error) => Err(error.clone()),
+        };
+        result.inspect_err(|error| self.note(parsed.as_ref().ok(), error))
+    }
+
+    async fn advance_with(&self, token: &Token, report: Report) -> Result<Advanced> {
+        let id = &token.execution_id;
+        let command = Command::Advance { token: token.clone(), report: Arc::new(report) };
+        let answer = self.call(id, Wake::Existing, |reply| Message::Command { command: command.clone(), reply });
+        match answer.await {
+            // The order of refusals (DESIGN 5): a token from the future is one before it is of nobody.
+            Err(error) if error.code() == Code::ExecutionNotFound => {
+                token.check_not_from_future(self.shared.clock.now())?;
+                Err(error)
+            }
+            answer => self.advanced(answer?),
+        }
+    }
+
+    /// What to do now. Renews tokens that have expired; else it wakes nobody.
+    pub async fn current_step(&self, id: &ExecutionId) -> Result<CurrentStep> {
+        let mut seen = self.see(id).await?;
+        if seen.execution.has_expired_token(self.shared.token_ttl, self.shared.clock.now()) {
+            let renew = |reply| Message::Command { command: Command::RenewTokens, reply };
+            seen = self.call(id, Wake::Existing, renew).await?.seen;
+        }
+        let inputs = match seen.execution.inputs() {
+            Some(digest) => self.shared.store.content(digest).await?.and_then(|bytes| value(&bytes)),
+            None => None,
+        };
+        Ok(view::current_step(&seen.definition, &seen.execution, inputs, self.shared.token_ttl))
+    }
+
+    /// Where the execution stands. Wakes nobody.
+    pub async fn status(&self, id: &ExecutionId) -> Result<StatusView> {
+        Ok(view::status(&self.see(id).await?.execution))
+    }
+
+    /// Every visit of every step, with outputs. Wakes nobody.
+    pub async fn history(&self, id: &ExecutionId) -> Result<Vec<HistoryRow>> {
+        let rows = self.shared.store.history(id).await?;
+        if rows.is_empty() {
+            return Err(not_found(id));
+        }
+        let contents = self.outputs(&rows).await?;
+        Ok(view::history(rows.iter().map(|(_, row)| row), |digest| {
+            contents.iter().find(|(known, _)| known == digest).and_then(|(_, bytes)| value(bytes))
+        }))
+    }
+
+    /// The latest telemetry, oldest first.
+    ///
+    /// # Errors
+    /// `EXECUTION_NOT_FOUND` where an execution is asked for that does not exist.
+    pub async fn telemetry(
+        &self,
+        id: Option<&ExecutionId>,
+        event_type: Option<EventType>,
+        limit: usize,
+    ) -> Result<Vec<TelemetryEvent>> {
+        let limit = limit.clamp(1, limits::TELEMETRY_LIMIT_MAX);
+        if let Some(id) = id {
+            self.see(id).await?;
+        }
+        let query = TelemetryQuery { execution_id: id.cloned(), event_type, limit };
+        let told = self.shared.store.telemetry(query).await?;
+        let mut events: Vec<_> = told
+            .iter()
+            .flat_map(tell)
+            .filter(|event| event_type.is_none_or(|wanted| wanted == event.event_type))
+            .collect();
+        Ok(events.split_off(events.len().saturating_sub(limit)))
+    }
+
+    /// The execution as last made durable. A live one answers from memory, a sleeping one from the store.
+    pub async fn see(&self, id: &ExecutionId) -> Result<Seen> {
+        if let Some(seen) = self.shared.directory.seen(id) {
+            return Ok(seen);
+        }
+        let stored = self.shared.store.load(id).await?.ok_or_else(|| not_found(id))?;
+        let definition = self.shared.definitions.get(stored.execution.definition()).await?;
+        Ok(Seen { execution: Arc::new(stored.execution), definition })
+    }
+
+    /// How many actors are awake.
+    pub fn awake(&self) -> usize {
+        self.shared.directory.len()
+    }
+
+    /// Refuses new calls, lets every actor finish what it was asked, and closes the store.
+    pub async fn stop(&self) -> Result<()> {
+        self.shared.stopping.store(true, Ordering::Release);
+        let drained = self.supervisor.call(SupervisorMessage::Drain, Some(limits::DRAIN_MAX)).await;
+        if !matches!(drained, Ok(CallResult::Success(()))) {
+            tracing::warn!("some executions were still busy when the engine stopped; nothing acknowledged is lost");
+        }
+        self.supervisor.stop(None);
+        self.shared.store.close().await
+    }
+
+    async fn call(&self, id: &ExecutionId, wake: Wake, message: impl Fn(Reply) -> Message) -> Result<Answer> {
+        let _permit = self.admission.acquire().await.map_err(|_| stopping())?;
+        let mut stale = None;
+        for _ in 0..limits::CALL_ATTEMPTS_MAX {
+            if self.shared.stopping.load(Ordering::Acquire) {
+                return Err(stopping());
+            }
+            let actor = self.actor(id, wake, stale).await?;
+            match actor.call(&message, None).await {
+                Ok(CallResult::Success(Err(error))) if error.code() == Code::RevisionConflict => {}
+                Ok(CallResult::Success(answer)) => return answer,
+                // Not delivered, or the actor died with the outcome unknown. Every message may be sent
+                // again: a start and a token answer their repeat as the first time.
+                Ok(CallResult::SenderError | CallResult::Timeout) | Err(_) => {}
+            }
+            stale = Some(actor.get_id());
+        }
+        let message = format!("the actor of execution '{id}' ended {} times without an answer", limits::CALL_ATTEMPTS_MAX);
+        Err(Error::new(Code::EngineFault, message).with("execution_id", id.as_str()))
+    }
+
+    async fn actor(&self, id: &ExecutionId, wake: Wake, stale: Option<ractor::ActorId>) -> Result<ActorRef<Message>> {
+        if stale.is_none()
+            && let Some(actor) = self.shared.directory.actor(id, self.shared.clock.now())
+        {
+            return Ok(actor);
+        }
+        if wake == Wake::Existing && self.shared.store.load(id).await?.is_none() {
+            return Err(not_found(id));
+        }
+        let wake = |reply| SupervisorMessage::Wake { id: id.clone(), stale, reply };
+        match self.supervisor.call(wake, None).await {
+            Ok(CallResult::Success(actor)) => actor,
+            _ => Err(stopping()),
+        }
+    }
+
+    fn advanced(&self, answer: Answer) -> Result<Advanced> {
+        let Answer { seen, row: Some(row), replayed } = answer else {
+            return Err(Error::internal("a transition was answered without its row"));
+        };
+        Ok(view::advanced(&seen.definition, &seen.execution, &row, self.shared.token_ttl, replayed))
+    }
+
+    /// Counts a refused call in telemetry. An output that its schema refuses is counted by its execution.
+    fn note(&self, token: Option<&Token>, error: &Error) {
+        if error.code().retryable() {
+            return;
+        }
+        let known = error.code() != Code::ExecutionNotFound && error.context("workflow_state").is_some();
+        self.shared.store.note(Refusal {
+            at: self.shared.clock.now(),
+            execution_id: token.filter(|_| known).map(|token| token.execution_id.clone()),
+            step: token.filter(|_| known).map(|token| token.step_name.clone()),
+            code: error.code().as_str().into(),
+            message: error.message().into(),
+        });
+    }
+
+    async fn outputs(&self, rows: &[(JournalKey, Row)]) -> Result<Vec<(crate::domain::Digest, Arc<[u8]>)>> {
+        use crate::domain::{Event, Outcome};
+        let mut contents = Vec::new();
+        for event in rows.iter().flat_map(|(_, row)| &row.events) {
+            let Event::VisitClosed { outcome: Outcome::Completed(payload), .. } = event else { continue };
+            if payload.inline.is_none()
+                && let Some(bytes) = self.shared.store.content(payload.digest).await?
+            {
+                contents.push((payload.digest, bytes));
+            }
+        }
+        Ok(contents)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wake {
+    /// Only an execution that the store knows.
+    Existing,
+    /// Also one that is about to be made.
+    Anyway,
+}
+
+fn tell(told: &Told) -> Vec<TelemetryEvent> {
+    match told {
+        Told::Transition { first_id, row } => telemetry::of(row)
+            .into_iter()
+            .zip(*first_id..)
+            .map(|(telemetry, id)| view::told(id, Some(&row.execution_id), row.at, telemetry))
+            .collect(),
+        Told::Refusal { id, refusal } => {
+            let telemetry = telemetry::of_refusal(&refusal.code, &refusal.message, refusal.step.as_ref());
+            vec![view::told(*id, refusal.execution_id.as_ref(), refusal.at, telemetry)]
+        }
+    }
+}
+
+fn value(bytes: &[u8]) -> Option<Value> {
+    serde_json::from_slice(bytes).ok()
+}
+
+/// The refusal of a call that names no execution.
+pub(crate) fn not_found(id: &ExecutionId) -> Error {
+    Error::new(Code::ExecutionNotFound, format!("Execution '{id}' not found"))
+}
+
+fn stopping() -> Error {
+    Error::new(Code::ServerStopping, "the server is shutting down")
+}

@@ -1,0 +1,232 @@
+//! The supervisor: spawns one actor per execution, links it, and knows when it ends. It does no IO,
+//! and no two actors of one execution are ever alive at once.
+
+use std::{
+    collections::HashMap,
+    mem,
+    sync::{Arc, atomic::Ordering},
+};
+
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+use tokio::sync::watch;
+
+use super::{
+    Shared,
+    actor::{Arguments, ExecutionActor, Message},
+    directory::Entry,
+    stopping,
+};
+use crate::{
+    domain::ExecutionId,
+    error::{Code, Error, Result},
+    limits,
+};
+
+type Waiter = RpcReplyPort<Result<ActorRef<Message>>>;
+
+/// What the supervisor is asked.
+pub(super) enum SupervisorMessage {
+    /// The actor of an execution, spawned if need be. `stale` is one that did not answer.
+    Wake { id: ExecutionId, stale: Option<ActorId>, reply: Waiter },
+    /// Send away whoever is idle.
+    Sweep,
+    /// Send everybody away; answered when the last one has gone.
+    Drain(RpcReplyPort<()>),
+}
+
+/// The supervisor actor.
+pub(super) struct Supervisor;
+
+pub(super) struct SupervisorState {
+    shared: Arc<Shared>,
+    /// Every actor that has not ended yet.
+    actors: HashMap<ActorId, ExecutionId>,
+    /// Who is on the way out, and who waits for a successor.
+    leaving: HashMap<ExecutionId, Vec<Waiter>>,
+    /// How often the actors of an execution died in a row.
+    failures: HashMap<ExecutionId, u32>,
+    drained: Vec<RpcReplyPort<()>>,
+    sweeper: tokio::task::JoinHandle<()>,
+}
+
+impl Actor for Supervisor {
+    type Msg = SupervisorMessage;
+    type State = SupervisorState;
+    type Arguments = Arc<Shared>;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<SupervisorMessage>,
+        shared: Arc<Shared>,
+    ) -> Result<SupervisorState, ActorProcessingErr> {
+        let sweeper = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(limits::IDLE_SWEEP_EVERY).await;
+                if myself.cast(SupervisorMessage::Sweep).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(SupervisorState {
+            shared,
+            actors: HashMap::new(),
+            leaving: HashMap::new(),
+            failures: HashMap::new(),
+            drained: Vec::new(),
+            sweeper,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<SupervisorMessage>,
+        message: SupervisorMessage,
+        state: &mut SupervisorState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            SupervisorMessage::Wake { id, stale, reply } => state.wake(&myself, id, stale, reply).await,
+            SupervisorMessage::Sweep => state.sweep(),
+            SupervisorMessage::Drain(reply) => state.drain(reply),
+        }
+        Ok(())
+    }
+
+    // The default stops the supervisor when any child ends.
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<SupervisorMessage>,
+        event: SupervisionEvent,
+        state: &mut SupervisorState,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorTerminated(who, ..) => state.ended(&myself, who.get_id(), None).await,
+            SupervisionEvent::ActorFailed(who, error) => {
+                state.ended(&myself, who.get_id(), Some(error.to_string())).await;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn post_stop(
+        &self,
+        _: ActorRef<SupervisorMessage>,
+        state: &mut SupervisorState,
+    ) -> Result<(), ActorProcessingErr> {
+        state.sweeper.abort();
+        Ok(())
+    }
+}
+
+impl SupervisorState {
+    async fn wake(
+        &mut self,
+        myself: &ActorRef<SupervisorMessage>,
+        id: ExecutionId,
+        stale: Option<ActorId>,
+        reply: Waiter,
+    ) {
+        if self.shared.stopping.load(Ordering::Acquire) {
+            answer(reply, Err(stopping()));
+            return;
+        }
+        // Whoever did not answer is ending, or made to: its successor waits until it is gone.
+        if let Some(stale) = stale
+            && self.actors.contains_key(&stale)
+        {
+            self.send_away(&id, stale);
+        }
+        if let Some(waiters) = self.leaving.get_mut(&id) {
+            waiters.push(reply);
+        } else if let Some(actor) = self.shared.directory.actor(&id, self.shared.clock.now()) {
+            answer(reply, Ok(actor));
+        } else {
+            let actor = self.spawn(myself, &id).await;
+            answer(reply, actor);
+        }
+    }
+
+    async fn spawn(&mut self, myself: &ActorRef<SupervisorMessage>, id: &ExecutionId) -> Result<ActorRef<Message>> {
+        if self.failures.get(id).is_some_and(|count| *count >= limits::WAKE_FAILURES_MAX) {
+            let message = format!("execution '{id}' could not be woken {} times", limits::WAKE_FAILURES_MAX);
+            return Err(Error::new(Code::EngineFault, message).with("execution_id", id.as_str()));
+        }
+        let (seen, watch) = watch::channel(None);
+        let arguments = Arguments { id: id.clone(), shared: self.shared.clone(), seen };
+        let spawned = Actor::spawn_linked(None, ExecutionActor, arguments, myself.get_cell()).await;
+        let (actor, _) = spawned.map_err(|error| Error::internal(format!("an actor could not be started: {error}")))?;
+        self.actors.insert(actor.get_id(), id.clone());
+        let entry = Entry::new(actor.clone(), watch, self.shared.clock.now());
+        self.shared.directory.insert(id.clone(), entry);
+        Ok(actor)
+    }
+
+    /// Out of the directory first, so that nobody new finds it; then it finishes what it was asked.
+    fn send_away(&mut self, id: &ExecutionId, actor: ActorId) {
+        if let Some(entry) = self.shared.directory.remove(id, actor) {
+            self.leaving.entry(id.clone()).or_default();
+            // Fails only where the actor has ended already; the event of its end is on the way.
+            let _ = entry.actor.drain();
+        }
+    }
+
+    fn sweep(&mut self) {
+        let now = self.shared.clock.now();
+        for (id, entry) in self.shared.directory.entries() {
+            let idle = now.since(entry.used_at());
+            let finished = entry.is_finished() && idle >= limits::IDLE_SWEEP_EVERY;
+            if idle >= self.shared.idle_max || finished {
+                self.send_away(&id, entry.actor.get_id());
+            }
+        }
+    }
+
+    fn drain(&mut self, reply: RpcReplyPort<()>) {
+        self.drained.push(reply);
+        for (id, entry) in self.shared.directory.entries() {
+            self.send_away(&id, entry.actor.get_id());
+        }
+        self.answer_drained();
+    }
+
+    fn answer_drained(&mut self) {
+        if self.actors.is_empty() {
+            for reply in mem::take(&mut self.drained) {
+                let _ = reply.send(());
+            }
+        }
+    }
+
+    async fn ended(&mut self, myself: &ActorRef<SupervisorMessage>, actor: ActorId, failure: Option<String>) {
+        let Some(id) = self.actors.remove(&actor) else { return };
+        self.shared.directory.remove(&id, actor);
+        match failure {
+            Some(failure) => {
+                tracing::error!(execution = %id, failure, "an execution's actor died");
+                *self.failures.entry(id.clone()).or_default() += 1;
+            }
+            None => {
+                self.failures.remove(&id);
+            }
+        }
+        if let Some(waiters) = self.leaving.remove(&id).filter(|waiters| !waiters.is_empty()) {
+            let successor = if self.shared.stopping.load(Ordering::Acquire) {
+                Err(stopping())
+            } else {
+                self.spawn(myself, &id).await
+            };
+            for waiter in waiters {
+                answer(waiter, successor.clone());
+            }
+        }
+        self.answer_drained();
+    }
+}
+
+/// Nobody may be waiting any more: a caller that gave up needs no answer.
+fn answer<T>(reply: RpcReplyPort<T>, value: T)
+where
+    T: Send + 'static,
+{
+    let _ = reply.send(value);
+}

@@ -1,0 +1,54 @@
+//! Answers: what a use case gives, as MCP has it. Errors have one payload wherever they appear (S2,
+//! section 10); a refused tool call also carries S0's `success: false` and `error`.
+
+use rmcp::model::{CallToolResult, ErrorCode, ErrorData};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    clock::IdSource,
+    error::{Code, Error},
+};
+
+/// A tool's answer.
+pub(super) fn success(value: Value) -> CallToolResult {
+    CallToolResult::structured(value)
+}
+
+/// A tool's refusal: a result that says `isError`, as the protocol asks of tool failures.
+pub(super) fn refusal(error: &Error, tool: &str, ids: &dyn IdSource) -> CallToolResult {
+    let payload = logged(error, tool, ids);
+    let mut body = Map::new();
+    body.insert("success".into(), json!(false));
+    // S0: empty and `failed` where the execution is not known.
+    body.insert("execution_id".into(), error.context("execution_id").cloned().unwrap_or_else(|| json!("")));
+    body.insert("workflow_state".into(), error.context("workflow_state").cloned().unwrap_or_else(|| json!("failed")));
+    body.insert("error".into(), json!(error.message()));
+    body.extend(payload);
+    CallToolResult::structured_error(Value::Object(body))
+}
+
+/// A fault of a request that is no tool call: a JSON-RPC error with the payload as its data.
+pub(super) fn fault(error: &Error, what: &str, ids: &dyn IdSource) -> ErrorData {
+    let data = Some(Value::Object(logged(error, what, ids)));
+    let message = error.message().to_owned();
+    match error.code() {
+        Code::ResourceNotFound | Code::ExecutionNotFound | Code::WorkflowNotFound => {
+            ErrorData::resource_not_found(message, data)
+        }
+        Code::ArgumentsInvalid | Code::ToolNotFound | Code::LimitExceeded => ErrorData::invalid_params(message, data),
+        _ => ErrorData::new(ErrorCode::INTERNAL_ERROR, message, data),
+    }
+}
+
+/// The payload, logged under its correlation id. The log names codes and causes, never what was sent.
+fn logged(error: &Error, what: &str, ids: &dyn IdSource) -> Map<String, Value> {
+    let correlation_id = format!("{:016x}", ids.random() >> 64);
+    let code = error.code().as_str();
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    if error.code().category() == crate::error::Category::Internal {
+        tracing::error!(correlation_id, code, what, cause, "a call failed: {}", error.message());
+    } else {
+        tracing::info!(correlation_id, code, what, cause, "a call was refused");
+    }
+    error.payload(&correlation_id)
+}

@@ -1,0 +1,165 @@
+//! Frames: one JSON value on one line. Reading is bounded: an oversized frame is skipped as it comes,
+//! and only its beginning is kept, where its id usually is.
+
+use rmcp::{
+    RoleServer,
+    model::{ErrorData, JsonRpcMessage, RequestId},
+    service::{RxJsonRpcMessage, TxJsonRpcMessage},
+};
+use serde_json::Value;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt};
+
+use crate::limits;
+
+/// What was read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Frame {
+    /// A whole line, without its end.
+    Line(Vec<u8>),
+    /// A line longer than [`limits::FRAME_BYTES_MAX`]: its beginning.
+    Oversized(Vec<u8>),
+    /// The end of input.
+    End,
+}
+
+/// Reads the next frame. An unfinished last line is dropped: its sender died writing it.
+pub(super) async fn read(input: &mut (impl AsyncBufRead + Unpin), bytes_max: usize) -> std::io::Result<Frame> {
+    let mut line = Vec::new();
+    let mut oversized = false;
+    loop {
+        let available = input.fill_buf().await?;
+        if available.is_empty() {
+            return Ok(Frame::End);
+        }
+        let end = available.iter().position(|byte| *byte == b'\n');
+        let part = &available[..end.unwrap_or(available.len())];
+        if !oversized && line.len() + part.len() > bytes_max {
+            oversized = true;
+            line.extend_from_slice(&part[..part.len().min(limits::FRAME_ID_WITHIN_BYTES)]);
+            line.truncate(limits::FRAME_ID_WITHIN_BYTES);
+            line.shrink_to_fit();
+        } else if !oversized {
+            line.extend_from_slice(part);
+        }
+        let consumed = part.len() + usize::from(end.is_some());
+        input.consume(consumed);
+        if end.is_some() {
+            return Ok(if oversized { Frame::Oversized(line) } else { Frame::Line(line) });
+        }
+    }
+}
+
+/// The message in a line, or the answer to a line that holds none.
+pub(super) fn parse(line: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Box<TxJsonRpcMessage<RoleServer>>> {
+    serde_json::from_slice(line).map_err(|error| {
+        let value: Option<Value> = serde_json::from_slice(line).ok();
+        let (refusal, id) = match value {
+            None => (ErrorData::parse_error(format!("the frame is not JSON: {error}"), None), early_id(line)),
+            Some(Value::Array(_)) => {
+                (ErrorData::invalid_request("batches are not supported: send one message per line", None), None)
+            }
+            Some(value) => {
+                let message = "the frame is not a JSON-RPC 2.0 message that MCP knows";
+                (ErrorData::invalid_request(message, None), value.get("id").and_then(id))
+            }
+        };
+        Box::new(JsonRpcMessage::error(refusal, id))
+    })
+}
+
+/// The answer to an oversized frame.
+pub(super) fn refuse_oversized(beginning: &[u8]) -> TxJsonRpcMessage<RoleServer> {
+    let message = format!("the frame exceeds the limit of {} bytes", limits::FRAME_BYTES_MAX);
+    JsonRpcMessage::error(ErrorData::invalid_request(message, None), early_id(beginning))
+}
+
+fn id(value: &Value) -> Option<RequestId> {
+    serde_json::from_value(value.clone()).ok()
+}
+
+/// The id of a frame that cannot be parsed, where its top level names one early enough. Walks over
+/// strings and nesting, so that an `id` inside the arguments is not mistaken for it.
+fn early_id(beginning: &[u8]) -> Option<RequestId> {
+    let beginning = &beginning[..beginning.len().min(limits::FRAME_ID_WITHIN_BYTES)];
+    let (mut depth, mut at) = (0usize, 0);
+    while at < beginning.len() {
+        match beginning[at] {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b'"' => {
+                let end = string_end(beginning, at)?;
+                if depth == 1 && &beginning[at..=end] == b"\"id\"" {
+                    return id_after(&beginning[end + 1..]);
+                }
+                at = end;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+fn string_end(text: &[u8], start: usize) -> Option<usize> {
+    let mut at = start + 1;
+    while at < text.len() {
+        match text[at] {
+            b'\\' => at += 1,
+            b'"' => return Some(at),
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+fn id_after(text: &[u8]) -> Option<RequestId> {
+    let text = text.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+    let mut values = serde_json::Deserializer::from_slice(text).into_iter::<Value>();
+    id(&values.next()?.ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn frames_are_read_in_pieces_and_bounded() {
+        let mut input = tokio_test::io::Builder::new()
+            .read(b"{\"a\"")
+            .read(b":1}\n\n")
+            .read(&[b'x'; 40])
+            .read(b"\nlast\nunfinished")
+            .build();
+        let mut input = tokio::io::BufReader::new(&mut input);
+        let mut frames = Vec::new();
+        loop {
+            match read(&mut input, 32).await.expect("a frame") {
+                Frame::End => break,
+                frame => frames.push(frame),
+            }
+        }
+        let expected = [
+            Frame::Line(b"{\"a\":1}".to_vec()),
+            Frame::Line(Vec::new()),
+            Frame::Oversized(vec![b'x'; 40]),
+            Frame::Line(b"last".to_vec()),
+        ];
+        assert_eq!(frames, expected);
+    }
+
+    #[test]
+    fn the_id_of_a_broken_frame_is_its_own() {
+        let cases = [
+            (r#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"#, Some(RequestId::Number(7))),
+            (r#"{"params":{"id":1},"id":"a\"b","x":"#, Some(RequestId::String("a\"b".into()))),
+            (r#"{"params":{"id":1}, "x":"#, None),
+            (r#"{"x":"\"id\":3""#, None),
+            ("not json", None),
+            (r#"{"id""#, None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(early_id(text.as_bytes()), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! A panic in a handler becomes an answer, not silence: rmcp answers nothing where one panics.
+
+use std::{
+    future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    task::Poll,
+};
+
+use crate::error::{Error, Result};
+
+/// The outcome of `work`; a panic in it is an error.
+pub(super) async fn guarded<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let mut work = pin!(work);
+    poll_fn(move |context| {
+        // After a panic the future is never polled again, so what it left half done is never seen.
+        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+            Ok(polled) => polled,
+            Err(_) => Poll::Ready(Err(Error::internal("the call panicked; nothing it had not finished stands"))),
+        }
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_becomes_an_error() {
+        let error = guarded::<()>(async {
+            tokio::task::yield_now().await;
+            panic!("boom")
+        })
+        .await
+        .expect_err("the panic");
+        assert_eq!(error.code(), crate::error::Code::Internal);
+        assert_eq!(guarded(async { Ok(1) }).await.expect("no panic"), 1);
+    }
+}

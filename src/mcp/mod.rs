@@ -1,0 +1,22 @@
+//! The MCP face: tools and resources over stdio. `rmcp` is named only here.
+//!
+//! Thin: every handler parses, calls one use case of [`crate::app`], and shapes the answer. What rmcp
+//! does not bring (limits, panics that become answers, argument schemas) is added here once.
+
+mod answer;
+pub mod client;
+mod frame;
+mod gate;
+mod guard;
+mod resources;
+mod server;
+mod tools;
+mod transport;
+
+pub use self::{
+    server::{serve_stdio, start_up_lines},
+    transport::LineTransport,
+};
+
+/// A server over any pair of streams: what [`serve_stdio`] serves on the process's own.
+pub use self::server::serve;

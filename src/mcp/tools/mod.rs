@@ -1,0 +1,173 @@
+//! The tools: one table, one file each.
+
+mod workflow_next_step;
+mod workflow_start;
+
+use std::{
+    pin::Pin,
+    sync::{Arc, LazyLock},
+};
+
+use rmcp::model::{Tool, ToolAnnotations};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    app::App,
+    domain::schema::Schema,
+    error::{Code, Error, Result},
+};
+
+type Running<'a> = Pin<Box<dyn Future<Output = Result<Value>> + Send + 'a>>;
+
+/// A tool: what it says of itself, and what it does.
+pub(super) struct ToolSpec {
+    /// Its name as the documents have it.
+    name: &'static str,
+    title: &'static str,
+    description: &'static str,
+    annotations: fn() -> ToolAnnotations,
+    input: Value,
+    output: Value,
+    run: for<'a> fn(&'a App, Map<String, Value>) -> Running<'a>,
+    checked: Schema,
+}
+
+/// Every tool, in the one order in which they are listed.
+static TOOLS: LazyLock<Vec<ToolSpec>> = LazyLock::new(|| vec![workflow_start::spec(), workflow_next_step::spec()]);
+
+/// The tools as they are listed.
+pub(super) fn list() -> Vec<Tool> {
+    TOOLS.iter().map(ToolSpec::tool).collect()
+}
+
+/// The names of all tools.
+pub(super) fn names() -> Vec<&'static str> {
+    TOOLS.iter().map(|tool| tool.name).collect()
+}
+
+/// The tool with this name, in either spelling: `workflow.start` or `workflow_start`.
+pub(super) fn find(name: &str) -> Result<&'static ToolSpec> {
+    TOOLS
+        .iter()
+        .find(|tool| tool.name == name || tool.underscored() == name)
+        .ok_or_else(|| Error::new(Code::ToolNotFound, format!("Unknown tool: {}", shorten(name))))
+}
+
+impl ToolSpec {
+    /// A tool; its schemas are compiled here, once.
+    fn new(
+        names: (&'static str, &'static str, &'static str),
+        annotations: fn() -> ToolAnnotations,
+        (input, output): (Value, Value),
+        run: for<'a> fn(&'a App, Map<String, Value>) -> Running<'a>,
+    ) -> Self {
+        let (name, title, description) = names;
+        let checked = Schema::compile(&input).expect("a tool's own schema is valid: a test compiles all of them");
+        Self { name, title, description, annotations, input, output: with_error_shape(output), run, checked }
+    }
+
+    /// Its name.
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn underscored(&self) -> String {
+        self.name.replace('.', "_")
+    }
+
+    fn tool(&self) -> Tool {
+        Tool::new(self.name, self.description, object(&self.input))
+            .with_title(self.title)
+            .with_raw_output_schema(object(&self.output))
+            .with_annotations((self.annotations)())
+    }
+
+    /// Checks the arguments and does the work.
+    pub(super) async fn call(&self, app: &App, arguments: Map<String, Value>) -> Result<Value> {
+        let arguments = Value::Object(arguments);
+        let violations = self.checked.violations(&arguments);
+        if !violations.is_empty() {
+            let message = format!("the arguments of {} break its schema in {} place(s)", self.name, violations.len());
+            let error = Error::new(Code::ArgumentsInvalid, message).with("tool", self.name);
+            return Err(error.with_violations(violations));
+        }
+        match arguments {
+            Value::Object(arguments) => (self.run)(app, arguments).await,
+            _ => Err(Error::internal("the arguments are no object")),
+        }
+    }
+}
+
+/// Output schemas must admit the error shape too: some clients validate it on `isError`.
+fn with_error_shape(mut output: Value) -> Value {
+    if let Some(schema) = output.as_object_mut() {
+        schema.remove("$schema");
+        schema.remove("title");
+        let success = json!({ "properties": { "success": { "const": true } }, "required": schema.remove("required") });
+        let failure = json!({
+            "properties": { "success": { "const": false } },
+            "required": ["success", "error", "error_code", "category", "retryable", "suggested_action"]
+        });
+        schema.insert("required".into(), json!(["success"]));
+        schema.insert("anyOf".into(), json!([success, failure]));
+    }
+    output
+}
+
+fn object(schema: &Value) -> Arc<Map<String, Value>> {
+    Arc::new(schema.as_object().cloned().unwrap_or_default())
+}
+
+fn shorten(name: &str) -> String {
+    name.chars().take(80).collect()
+}
+
+/// The JSON Schema of a view.
+fn schema_of<T: schemars::JsonSchema>() -> Value {
+    let mut schema = schemars::schema_for!(T).to_value();
+    clean(&mut schema);
+    schema
+}
+
+/// Takes out `format: uint64` and its like, which are Rust's words, not JSON Schema's.
+fn clean(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            if map.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with(['u', 'i'])) {
+                map.remove("format");
+            }
+            map.values_mut().for_each(clean);
+        }
+        Value::Array(items) => items.iter_mut().for_each(clean),
+        _ => {}
+    }
+}
+
+/// An answer that is a view.
+fn view(value: &impl serde::Serialize) -> Result<Value> {
+    serde_json::to_value(value).map_err(|error| Error::internal("a view cannot be shown").because(error))
+}
+
+/// A string argument that the schema has checked.
+fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+    arguments.get(name).and_then(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tool_is_complete_and_found_in_both_spellings() {
+        for tool in TOOLS.iter() {
+            assert!(!tool.title.is_empty() && !tool.description.is_empty(), "{}", tool.name);
+            assert_eq!(tool.input["additionalProperties"], false, "{}", tool.name);
+            Schema::compile(&tool.output).expect("the output schema compiles");
+            assert_eq!(find(&tool.underscored()).expect("underscored").name, tool.name);
+            let listed = tool.tool().annotations.expect("annotations");
+            assert!(listed.read_only_hint.is_some() && listed.destructive_hint.is_some());
+            assert!(listed.idempotent_hint.is_some() && listed.open_world_hint.is_some());
+        }
+        assert!(find("workflow.begin").is_err());
+    }
+}

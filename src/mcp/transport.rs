@@ -1,0 +1,221 @@
+//! A transport of lines over any pair of streams. Unlike rmcp's own it answers frames that it cannot
+//! use, bounds what one client may have outstanding, and lets pending replies leave at the end of input.
+
+use std::{borrow::Cow, io, sync::Arc};
+
+use rmcp::{
+    RoleServer,
+    model::{ClientNotification, ErrorData, JsonRpcMessage, RequestId},
+    service::{RxJsonRpcMessage, TxJsonRpcMessage},
+    transport::Transport,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
+    sync::mpsc,
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    frame::{self, Frame},
+    gate::Gate,
+};
+use crate::limits;
+
+type Incoming = RxJsonRpcMessage<RoleServer>;
+type Outgoing = TxJsonRpcMessage<RoleServer>;
+
+/// Frames that were read and not yet handed to the service.
+const READ_AHEAD_FRAMES: usize = 64;
+/// Replies written with one call.
+const WRITE_BYTES_MAX: usize = 256 << 10;
+
+/// One client's lines.
+#[derive(Debug)]
+pub struct LineTransport {
+    incoming: mpsc::Receiver<Incoming>,
+    outgoing: Option<mpsc::UnboundedSender<Line>>,
+    gate: Arc<Gate>,
+    gone: CancellationToken,
+    reader: JoinHandle<()>,
+    writer: Option<JoinHandle<()>>,
+}
+
+/// A line to be written, and the call it answers.
+#[derive(Debug)]
+struct Line {
+    bytes: Vec<u8>,
+    answers: Option<RequestId>,
+}
+
+impl LineTransport {
+    /// Serves the client at the other end of the two streams. Must be made inside a tokio runtime.
+    pub fn new(
+        input: impl AsyncRead + Send + Unpin + 'static,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Self {
+        let gate = Arc::new(Gate::default());
+        let (deliver, incoming) = mpsc::channel(READ_AHEAD_FRAMES);
+        // Bounded by the gate: what answers a call is bounded by the calls, and no call is read while
+        // too many bytes are untaken.
+        let (outgoing, lines) = mpsc::unbounded_channel();
+        let writer = tokio::spawn(write_lines(output, lines, gate.clone()));
+        let gone = CancellationToken::new();
+        let reader = Reader { gate: gate.clone(), deliver, answers: outgoing.clone(), gone: gone.clone() };
+        let reader = tokio::spawn(reader.run(BufReader::new(input)));
+        Self { incoming, outgoing: Some(outgoing), gate, gone, reader, writer: Some(writer) }
+    }
+
+    /// Cancelled once the input has ended and pending replies have left, or had their time.
+    pub fn gone(&self) -> CancellationToken {
+        self.gone.clone()
+    }
+}
+
+impl Transport<RoleServer> for LineTransport {
+    type Error = io::Error;
+
+    fn name() -> Cow<'static, str> {
+        "lines".into()
+    }
+
+    fn send(&mut self, message: Outgoing) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let sent = match &self.outgoing {
+            Some(outgoing) => enqueue(outgoing, &self.gate, &message),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        };
+        std::future::ready(sent)
+    }
+
+    async fn receive(&mut self) -> Option<Incoming> {
+        self.incoming.recv().await
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.reader.abort();
+        self.outgoing = None;
+        if let Some(writer) = self.writer.take() {
+            // What is queued leaves; a client that does not take it cannot hold up the end.
+            let _ = tokio::time::timeout(limits::EOF_GRACE, writer).await;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for LineTransport {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+fn enqueue(outgoing: &mpsc::UnboundedSender<Line>, gate: &Gate, message: &Outgoing) -> io::Result<()> {
+    let mut bytes = serde_json::to_vec(message).map_err(io::Error::other)?;
+    bytes.push(b'\n');
+    let answers = match message {
+        JsonRpcMessage::Response(response) => Some(response.id.clone()),
+        JsonRpcMessage::Error(error) => error.id.clone(),
+        _ => None,
+    };
+    gate.queue(bytes.len());
+    outgoing.send(Line { bytes, answers }).map_err(|_| io::ErrorKind::BrokenPipe.into())
+}
+
+struct Reader {
+    gate: Arc<Gate>,
+    deliver: mpsc::Sender<Incoming>,
+    answers: mpsc::UnboundedSender<Line>,
+    gone: CancellationToken,
+}
+
+impl Reader {
+    async fn run(self, mut input: BufReader<impl AsyncRead + Unpin>) {
+        loop {
+            self.gate.open().await;
+            match frame::read(&mut input, limits::FRAME_BYTES_MAX).await {
+                Ok(Frame::Line(line)) => {
+                    if !self.take(&line).await {
+                        return;
+                    }
+                }
+                Ok(Frame::Oversized(beginning)) => self.refuse(&frame::refuse_oversized(&beginning)),
+                Ok(Frame::End) => break,
+                Err(error) => {
+                    tracing::warn!(%error, "the client's stream could not be read");
+                    break;
+                }
+            }
+        }
+        // Pending replies first; then the service learns that the client has gone.
+        let _ = tokio::time::timeout(limits::EOF_GRACE, self.gate.idle()).await;
+        self.gone.cancel();
+    }
+
+    /// Delivers the message of a line; false where nobody takes messages any more.
+    async fn take(&self, line: &[u8]) -> bool {
+        if line.trim_ascii().is_empty() {
+            return true;
+        }
+        let message = match frame::parse(line) {
+            Ok(message) => message,
+            Err(answer) => {
+                self.refuse(&answer);
+                return true;
+            }
+        };
+        if let JsonRpcMessage::Request(request) = &message
+            && !self.gate.admit(request.id.clone())
+        {
+            self.refuse_duplicate(&request.id);
+            return true;
+        }
+        if let JsonRpcMessage::Notification(notification) = &message
+            && let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+            && let Some(id) = &cancelled.params.request_id
+        {
+            // rmcp sends no answer to a cancelled call.
+            self.gate.settle(id);
+        }
+        self.deliver.send(message).await.is_ok()
+    }
+
+    /// Says that an id is in use. The answer carries no id: it would settle the call that has it.
+    fn refuse_duplicate(&self, id: &RequestId) {
+        let message = format!("a call with id {id} is still being answered");
+        self.refuse(&JsonRpcMessage::error(ErrorData::invalid_request(message, None), None));
+    }
+
+    fn refuse(&self, answer: &Outgoing) {
+        let _ = enqueue(&self.answers, &self.gate, answer);
+    }
+}
+
+/// Writes lines as they come, as many at once as are waiting. Ends when nobody can queue more, or the
+/// client takes no more.
+async fn write_lines(
+    mut output: impl AsyncWrite + Unpin,
+    mut lines: mpsc::UnboundedReceiver<Line>,
+    gate: Arc<Gate>,
+) {
+    let mut broken = false;
+    while let Some(first) = lines.recv().await {
+        let (mut bytes, mut answered) = (first.bytes, vec![first.answers]);
+        while bytes.len() < WRITE_BYTES_MAX
+            && let Ok(line) = lines.try_recv()
+        {
+            bytes.extend_from_slice(&line.bytes);
+            answered.push(line.answers);
+        }
+        if !broken && let Err(error) = write(&mut output, &bytes).await {
+            // The calls are settled all the same: the input may still end in order.
+            tracing::debug!(%error, "the client takes no more replies");
+            broken = true;
+        }
+        answered.iter().flatten().for_each(|id| gate.settle(id));
+        gate.sent(bytes.len());
+    }
+}
+
+async fn write(output: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
+    output.write_all(bytes).await?;
+    output.flush().await
+}
