@@ -36,6 +36,11 @@ impl Entry {
         Timestamp::from_milliseconds(self.used_at.load(Ordering::Relaxed))
     }
 
+    /// Whether it ever had a state.
+    pub(super) fn is_woken(&self) -> bool {
+        self.seen.borrow().is_some()
+    }
+
     /// Whether its execution has ended.
     pub(super) fn is_finished(&self) -> bool {
         self.seen.borrow().as_ref().is_some_and(|seen| seen.execution.state().is_final())

@@ -199,15 +199,16 @@ impl SupervisorState {
 
     async fn ended(&mut self, myself: &ActorRef<SupervisorMessage>, actor: ActorId, failure: Option<String>) {
         let Some(id) = self.actors.remove(&actor) else { return };
-        self.shared.directory.remove(&id, actor);
-        match failure {
-            Some(failure) => {
-                tracing::error!(execution = %id, failure, "an execution's actor died");
+        // One that came as far as a state was woken: what ended it later is that call's fault.
+        let woken = self.shared.directory.remove(&id, actor).is_some_and(|entry| entry.is_woken());
+        if let Some(failure) = failure {
+            tracing::error!(execution = %id, failure, "an execution's actor died");
+            if !woken {
                 *self.failures.entry(id.clone()).or_default() += 1;
             }
-            None => {
-                self.failures.remove(&id);
-            }
+        }
+        if woken {
+            self.failures.remove(&id);
         }
         if let Some(waiters) = self.leaving.remove(&id).filter(|waiters| !waiters.is_empty()) {
             let successor = if self.shared.stopping.load(Ordering::Acquire) {

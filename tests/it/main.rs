@@ -1,1 +1,14 @@
+//! The integration tests: one binary, one module for each wing of the house.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
+#![allow(clippy::indexing_slicing, reason = "a test may fail")]
 
+mod architecture;
+mod cli;
+mod crash;
+mod engine;
+mod mcp;
+mod model;
+mod registry;
+mod store;
+mod support;
+mod transport;

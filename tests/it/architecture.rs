@@ -1,0 +1,157 @@
+//! The house keeps its shape: layers look one way, and each outside crate has one place.
+
+use std::{fs, path::Path};
+
+/// Layers from the ground up. A layer may use those before it; layers on one line do not know each other.
+const LAYERS: &[&[&str]] = &[
+    &["uri", "limits"],
+    &["error"],
+    &["clock"],
+    &["domain"],
+    &["store", "registry"],
+    &["engine"],
+    &["config"],
+    &["app"],
+    &["mcp"],
+    &["cli"],
+];
+
+/// Crates that may be named in one module alone.
+const NAMED_ONLY_IN: &[(&str, &str)] = &[
+    ("redb", "store"),
+    ("postcard", "store"),
+    ("serde_saphyr", "registry"),
+    ("ractor", "engine"),
+    ("rmcp", "mcp"),
+    ("clap", "cli"),
+    ("annotate_snippets", "cli"),
+    ("comfy_table", "cli"),
+];
+
+/// Words that the pure domain may not hold.
+const IMPURE: &[&str] =
+    &["std::fs", "std::net", "std::time::SystemTime", "tokio", "async fn", ".await", "rand::", "std::thread", "std::env"];
+
+/// The lines of code of a source file: no comments, and no test module at its end.
+fn code(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap();
+    let text = text.split("\n#[cfg(test)]").next().unwrap();
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).map(str::to_owned).collect()
+}
+
+fn sources(dir: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Every source file with the module of `lib.rs` that it belongs to.
+fn modules() -> Vec<(String, std::path::PathBuf)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let module = |path: &Path| {
+        let first = path.strip_prefix(&root).unwrap().components().next().unwrap();
+        first.as_os_str().to_str().unwrap().trim_end_matches(".rs").to_owned()
+    };
+    sources(&root).into_iter().map(|path| (module(&path), path)).collect()
+}
+
+fn level(module: &str) -> Option<usize> {
+    LAYERS.iter().position(|layer| layer.contains(&module))
+}
+
+/// The modules of this crate that a file names, also inside grouped imports.
+fn used(lines: &[String]) -> Vec<String> {
+    let text = lines.join("\n");
+    let mut found = Vec::new();
+    for (at, _) in text.match_indices("crate::") {
+        let rest = &text[at + "crate::".len()..];
+        match rest.strip_prefix('{') {
+            Some(group) => found.extend(heads(group)),
+            None => found.push(word(rest)),
+        }
+    }
+    found
+}
+
+/// The first word of every item of a group, skipping what is nested.
+fn heads(group: &str) -> Vec<String> {
+    let (mut depth, mut start, mut found) = (0, true, Vec::new());
+    for (at, letter) in group.char_indices() {
+        match letter {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => start = true,
+            letter if start && letter.is_alphabetic() => {
+                found.push(word(&group[at..]));
+                start = false;
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn word(text: &str) -> String {
+    text.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect()
+}
+
+#[test]
+fn layers_look_down() {
+    for (module, path) in modules() {
+        let Some(own) = level(&module) else {
+            assert!(["lib", "main"].contains(&module.as_str()), "{module} has no layer");
+            continue;
+        };
+        for name in used(&code(&path)).into_iter().filter(|name| *name != module) {
+            let Some(other) = level(&name) else { continue };
+            assert!(other < own, "{} may not use `{name}`", path.display());
+        }
+    }
+}
+
+#[test]
+fn grouped_imports_are_seen_through() {
+    let lines = ["use crate::{".into(), "    app::{App, config}, engine::Engine, error,".into(), "};".into()];
+    assert_eq!(used(&lines), ["app", "engine", "error"]);
+}
+
+#[test]
+fn outside_crates_are_named_in_one_place() {
+    for (module, path) in modules() {
+        for line in code(&path) {
+            for (name, place) in NAMED_ONLY_IN {
+                let named = line.contains(&format!("{name}::")) || line.contains(&format!("use {name}"));
+                assert!(!named || module == *place, "{}: {line}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_domain_is_pure() {
+    for (module, path) in modules() {
+        if module == "domain" {
+            for line in code(&path) {
+                let impure = IMPURE.iter().find(|word| line.contains(**word));
+                assert!(impure.is_none(), "{}: {line}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn files_stay_under_the_wall() {
+    for (_, path) in modules() {
+        let lines = fs::read_to_string(&path).unwrap().lines().count();
+        assert!(lines <= 600, "{} has {lines} lines", path.display());
+    }
+}

@@ -1,0 +1,159 @@
+//! The crash test: a server under 32 concurrent executions is killed at random instants and opened
+//! again. No acknowledged transition is lost, none is applied twice, and every execution goes on.
+
+use std::{collections::HashMap, time::Duration};
+
+use serde_json::{Value, json};
+
+use crate::support::{Server, address, output};
+
+const EXECUTIONS: usize = 32;
+
+/// A plain generator of numbers: the same seed, the same test.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        // Knuth's MMIX constants.
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+/// What a client of one execution knows for certain.
+#[derive(Clone, Debug)]
+struct Known {
+    id: String,
+    /// The call that was sent and not answered yet.
+    asked: Option<Value>,
+    /// The last answer.
+    answered: Option<Value>,
+    /// The last transition that was acknowledged.
+    revision: u64,
+    /// Steps whose completion was acknowledged, with their summaries.
+    done: Vec<(String, String)>,
+}
+
+impl Known {
+    fn new(generation: usize, lane: usize) -> Self {
+        let id = format!("g{generation}-{lane}");
+        Self { id, asked: None, answered: None, revision: 0, done: Vec::new() }
+    }
+
+    /// The call that goes on: the unanswered one again, else the next.
+    fn call(&mut self) -> Value {
+        if self.asked.is_none() {
+            let call = match &self.answered {
+                None => json!({
+                    "name": "workflow.start",
+                    "arguments": { "workflow_name": "bug-fix", "execution_id": self.id }
+                }),
+                Some(answer) => {
+                    let summary = format!("{} of {}", answer["step_name"], self.id);
+                    json!({
+                        "name": "workflow.next_step",
+                        "arguments": { "token": answer["new_token"], "output": output(&summary) }
+                    })
+                }
+            };
+            self.asked = Some(call);
+        }
+        self.asked.clone().unwrap()
+    }
+
+    /// Takes an answer in; true where the execution is completed.
+    fn take(&mut self, answer: &Value) -> bool {
+        assert_eq!(answer["isError"], false, "{}: {answer}", self.id);
+        let answer = answer["structuredContent"].clone();
+        assert_eq!(answer["revision"], self.revision + 1, "each acknowledgement is the next transition");
+        self.revision += 1;
+        let asked = self.asked.take().unwrap();
+        if let (Some(before), Some(summary)) = (&self.answered, asked["arguments"]["output"]["summary"].as_str()) {
+            self.done.push((before["step_name"].as_str().unwrap().into(), summary.into()));
+        }
+        let completed = answer["workflow_state"] == "completed";
+        self.answered = Some(answer);
+        completed
+    }
+}
+
+fn check(server: &mut Server, known: &Known) {
+    if known.revision == 0 {
+        return;
+    }
+    let status = server.read(&address("workflow_status", &known.id));
+    let revision = status["revision"].as_u64().unwrap();
+    let possible = known.revision..=known.revision + u64::from(known.asked.is_some());
+    assert!(possible.contains(&revision), "{}: acknowledged {}, stored {revision}", known.id, known.revision);
+    let history = server.read(&address("step_history", &known.id));
+    let completed: Vec<_> = history.as_array().unwrap().iter().filter(|row| row["status"] == "completed").collect();
+    for (at, (step, summary)) in known.done.iter().enumerate() {
+        assert_eq!((&completed[at]["step_name"], &completed[at]["output"]["summary"]), (&json!(step), &json!(summary)));
+    }
+    assert!(completed.len() <= known.done.len() + 1, "nothing was applied twice");
+    assert_eq!(completed.len() as u64 + 1, revision, "every revision is one step");
+}
+
+/// Drives all lanes until the server is killed after `calls` answers and a random moment.
+fn drive(server: &mut Server, lanes: &mut [Known], generation: &mut usize, calls: u64) -> Vec<Known> {
+    let mut finished = Vec::new();
+    let mut waiting: HashMap<u64, usize> = HashMap::new();
+    for (lane, known) in lanes.iter_mut().enumerate() {
+        waiting.insert(server.post("tools/call", known.call()), lane);
+    }
+    for _ in 0..calls {
+        let line = server.next_line();
+        let lane = waiting.remove(&line["id"].as_u64().unwrap()).unwrap();
+        if lanes[lane].take(&line["result"]) {
+            *generation += 1;
+            finished.push(std::mem::replace(&mut lanes[lane], Known::new(*generation, lane)));
+        }
+        waiting.insert(server.post("tools/call", lanes[lane].call()), lane);
+    }
+    finished
+}
+
+fn survive(kills: u64, seed: u64, flags: &[&str]) {
+    println!("crash test: seed {seed}, {kills} kills, {flags:?}");
+    let dir = tempfile::tempdir().unwrap();
+    let mut dice = Dice(seed);
+    let mut generation = 0;
+    let mut lanes: Vec<_> = (0..EXECUTIONS).map(|lane| Known::new(0, lane)).collect();
+    for _ in 0..kills {
+        let mut server = Server::start_with(dir.path(), flags);
+        for known in &lanes {
+            check(&mut server, known);
+        }
+        let finished = drive(&mut server, &mut lanes, &mut generation, dice.roll(400));
+        for known in finished.iter().take(3) {
+            check(&mut server, known);
+        }
+        std::thread::sleep(Duration::from_micros(dice.roll(3000)));
+        server.kill();
+    }
+    let mut server = Server::start_with(dir.path(), flags);
+    for known in &mut lanes {
+        check(&mut server, known);
+        loop {
+            let call = known.call();
+            let answer = server.request("tools/call", call)["result"].clone();
+            if known.take(&answer) {
+                break;
+            }
+        }
+        check(&mut server, known);
+    }
+}
+
+#[test]
+fn thirty_kills_lose_nothing_and_repeat_nothing() {
+    survive(20, 1, &[]);
+    survive(10, 2, &["--snapshot-every", "16"]);
+}
+
+#[test]
+#[ignore = "takes some ten minutes: cargo test --release -- --ignored a_thousand_kills"]
+fn a_thousand_kills_lose_nothing_and_repeat_nothing() {
+    survive(500, 3, &[]);
+    survive(500, 4, &["--snapshot-every", "16"]);
+}

@@ -1,0 +1,225 @@
+//! What several tests share: definitions, an engine under test, and a raw client of the real binary.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::{Arc, mpsc},
+    time::Duration,
+};
+
+use midex::{
+    clock::{SeededIds, Timestamp, TokioClock},
+    domain::Definition,
+    engine::{Engine, Options},
+    store::Store,
+};
+use serde_json::{Value, json};
+
+/// The instant at which every test begins.
+pub const EPOCH: Timestamp = Timestamp::from_milliseconds(1_736_935_200_000);
+
+/// A definition of agent steps, each `(id, dependencies)`, all done by `worker`.
+pub fn definition(name: &str, steps: &[(&str, &[&str])]) -> Arc<Definition> {
+    let steps: Vec<_> = steps
+        .iter()
+        .map(|(id, depends_on)| {
+            json!({
+                "id": id, "description": format!("Do {id}"), "depends_on": depends_on,
+                "kind": { "agent": { "agent": "worker" } }
+            })
+        })
+        .collect();
+    let persona = json!({ "name": "worker", "content": "# Worker\n\nYou work." });
+    let text = json!({
+        "workflow": { "name": name, "description": "A test", "steps": steps },
+        "personas": { "worker": persona }
+    });
+    Arc::new(Definition::decode(text.to_string().as_bytes()).expect("a definition"))
+}
+
+/// The three steps of a typical workflow, one after another.
+pub fn sequence() -> Arc<Definition> {
+    definition("sequence", &[("design", &[]), ("implement", &["design"]), ("review", &["implement"])])
+}
+
+/// An engine on `store` whose clock is tokio's and whose ids depend on `seed`.
+pub async fn engine(store: Arc<dyn Store>, clock: TokioClock, seed: u64) -> Engine {
+    let options = Options::new(store, Arc::new(clock), Arc::new(SeededIds::new(seed)));
+    Engine::new(options).await.expect("an engine")
+}
+
+/// How long a test waits for the real binary. Long enough for a busy machine; nothing waits that long.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The real binary, serving over its standard streams, and a client that writes raw lines.
+pub struct Server {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: mpsc::Receiver<String>,
+    next_id: u64,
+}
+
+impl Server {
+    /// Starts `midex serve` on a data directory and shakes hands.
+    pub fn start(data_dir: &Path) -> Self {
+        Self::start_with(data_dir, &[])
+    }
+
+    /// The same with further flags.
+    pub fn start_with(data_dir: &Path, flags: &[&str]) -> Self {
+        let mut server = Self::spawn(data_dir, flags);
+        server.shake_hands();
+        server
+    }
+
+    /// Starts it and says nothing.
+    pub fn spawn(data_dir: &Path, flags: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_midex"))
+            .arg("serve")
+            .arg("--data-dir")
+            .arg(data_dir)
+            .args(flags)
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary starts");
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().expect("stdout"));
+        let (send, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in stdout.lines() {
+                let Ok(line) = line else { break };
+                if send.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { child, stdin, lines, next_id: 0 }
+    }
+
+    /// The handshake of the initialize era.
+    pub fn shake_hands(&mut self) -> Value {
+        let params = json!({
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "test", "version": "0" }
+        });
+        let answer = self.request("initialize", params);
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        answer
+    }
+
+    /// Writes one line.
+    pub fn send(&mut self, message: &Value) {
+        self.send_raw(&message.to_string());
+    }
+
+    /// Writes one line of any text.
+    pub fn send_raw(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().expect("stdin is open");
+        stdin.write_all(format!("{line}\n").as_bytes()).expect("the server reads");
+        stdin.flush().expect("the server reads");
+    }
+
+    /// Writes a request and answers with its id.
+    pub fn post(&mut self, method: &str, params: Value) -> u64 {
+        self.next_id += 1;
+        let id = self.next_id;
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        id
+    }
+
+    /// The next line that the server writes; it must be JSON.
+    pub fn next_line(&mut self) -> Value {
+        let line = self.lines.recv_timeout(PATIENCE).expect("the server answers");
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("stdout is not clean: {line}"))
+    }
+
+    /// Sends a request and waits for its answer: `{result}` or `{error}`.
+    pub fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.post(method, params);
+        loop {
+            let line = self.next_line();
+            if line["id"] == id {
+                return line;
+            }
+        }
+    }
+
+    /// Calls a tool and answers with its result: `{structuredContent, isError, …}`.
+    pub fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let answer = self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
+        assert!(answer["error"].is_null(), "{answer}");
+        let result = answer["result"].clone();
+        let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().expect("text")).expect("JSON");
+        assert_eq!(text, result["structuredContent"], "the text is the same JSON");
+        result
+    }
+
+    /// Calls a tool that must succeed; its structured content.
+    pub fn done(&mut self, tool: &str, arguments: Value) -> Value {
+        let result = self.call(tool, arguments);
+        assert_eq!(result["isError"], false, "{result}");
+        result["structuredContent"].clone()
+    }
+
+    /// Calls a tool that must refuse; its structured content.
+    pub fn refused(&mut self, tool: &str, arguments: Value) -> Value {
+        let result = self.call(tool, arguments);
+        assert_eq!(result["isError"], true, "{result}");
+        result["structuredContent"].clone()
+    }
+
+    /// Reads a resource that must exist.
+    pub fn read(&mut self, uri: &str) -> Value {
+        let answer = self.request("resources/read", json!({ "uri": uri }));
+        let text = answer["result"]["contents"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"));
+        serde_json::from_str(text).expect("JSON")
+    }
+
+    /// Reads a resource that must not; the JSON-RPC error.
+    pub fn read_error(&mut self, uri: &str) -> Value {
+        let answer = self.request("resources/read", json!({ "uri": uri }));
+        assert!(answer["result"].is_null(), "{answer}");
+        answer["error"].clone()
+    }
+
+    /// The process id.
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it as a crash would.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it ends");
+    }
+
+    /// Closes its input and waits for its end: how long that took, and what it still wrote.
+    pub fn close(mut self) -> (std::process::ExitStatus, Duration, Vec<String>) {
+        #[expect(clippy::disallowed_methods, reason = "measures a real process")]
+        let start = std::time::Instant::now();
+        drop(self.stdin.take());
+        let status = self.child.wait().expect("it ends");
+        let took = start.elapsed();
+        (status, took, self.lines.iter().collect())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// S0's output with this summary.
+pub fn output(summary: &str) -> Value {
+    json!({ "summary": summary })
+}
+
+/// The address of a resource of an execution.
+pub fn address(resource: &str, id: &str) -> String {
+    format!("midex://workflow/{resource}/{}", midex::uri::encode(id))
+}
