@@ -1,1 +1,4 @@
+//! The integration tests: one binary.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod store;
