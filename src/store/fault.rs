@@ -46,7 +46,7 @@ pub(super) fn fault_at_opening(error: DatabaseError, path: &Path) -> Error {
         DatabaseError::UpgradeRequired(version) => damaged(&format!(
             "its file format {version} was never used by midex"
         )),
-        DatabaseError::Storage(StorageError::Io(error)) if !is_damage(&error) => {
+        DatabaseError::Storage(StorageError::Io(error)) if is_refusal(&error) => {
             unusable(path, &error)
         }
         error => fault(error),
@@ -81,6 +81,14 @@ fn busy(path: &Path) -> Error {
     let data_dir = path.parent().unwrap_or(path).display().to_string();
     let message = format!("another midex uses the data directory `{data_dir}`");
     Error::new(Code::StoreBusy, message).with("data_dir", data_dir)
+}
+
+/// Trying again does not help, unlike after a failing read.
+fn is_refusal(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+    )
 }
 
 fn is_damage(error: &io::Error) -> bool {

@@ -6,11 +6,15 @@ use std::{
     io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::UNIX_EPOCH,
 };
 
 use redb::{Database, ReadableDatabase, TableHandle};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::{
     Options,
@@ -27,6 +31,10 @@ use crate::{
 
 /// The data file's name in its directory.
 const FILE_NAME: &str = "executions.redb";
+/// What a database is called, behind that name, until it is whole.
+const DRAFT: &str = ".new-";
+/// What a copy of a damaged one is called until it is whole.
+const COPY: &str = ".copy-";
 /// The entry of `meta.v1` that holds the format's version.
 const FORMAT_KEY: &str = "format";
 /// The format of the file as a whole.
@@ -112,7 +120,7 @@ fn open_file(file: File, path: &Path, options: &Options) -> Result<Opened> {
 
 /// Makes an empty database under another name and moves it into its place: a crash leaves no half of one.
 fn create(path: &Path, options: &Options) -> Result<()> {
-    let draft = path.with_extension(format!("redb.new-{}", std::process::id()));
+    let draft = beside(path, DRAFT, &unique());
     let refuse = |error: io::Error| unusable(path, &error);
     remove(&draft).map_err(refuse)?;
     let file = OpenOptions::new()
@@ -145,15 +153,54 @@ fn fill(file: File, draft: &Path, options: &Options) -> Result<()> {
     opened.disk.sync().map_err(|error| unusable(draft, &error))
 }
 
-/// Gives the draft its name, unless another process was first.
+/// Gives the draft its name, unless another process was first: a file in that place is never replaced.
 fn place(draft: &Path, path: &Path) -> io::Result<()> {
-    match fs::hard_link(draft, path) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+    let placed = fs::hard_link(draft, path).or_else(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Err(error),
         // Some file systems have no links.
-        Err(_) => fs::rename(draft, path)?,
+        _ => Ok(renameat_with(
+            CWD,
+            draft,
+            CWD,
+            path,
+            RenameFlags::NOREPLACE,
+        )?),
+    });
+    match placed {
+        Err(_) if path.exists() => Ok(()),
+        placed => placed.and_then(|()| File::open(path.parent().unwrap_or(path))?.sync_all()),
     }
-    File::open(path.parent().unwrap_or(path))?.sync_all()
+}
+
+/// Removes what crashed creations left behind. Only the owner of the store does so; who makes one just now
+/// finds that the store is there.
+pub(super) fn sweep(path: &Path) {
+    let left = |name: &str| {
+        [DRAFT, COPY]
+            .iter()
+            .any(|kind| name.starts_with(&format!("{FILE_NAME}{kind}")))
+    };
+    let entries = path
+        .parent()
+        .and_then(|directory| fs::read_dir(directory).ok());
+    for entry in entries.into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(left)
+            && let Err(error) = remove(&entry.path())
+        {
+            tracing::warn!(%error, "a leftover of a crash cannot be removed");
+        }
+    }
+}
+
+fn beside(path: &Path, kind: &str, name: &str) -> PathBuf {
+    path.with_file_name(format!("{FILE_NAME}{kind}{name}"))
+}
+
+/// A name that no other process and no other thread uses at this time.
+fn unique() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{}-{number}", std::process::id())
 }
 
 fn remove(path: &Path) -> io::Result<()> {
@@ -216,9 +263,9 @@ fn set_aside(path: &Path, error: Error) -> Error {
 fn copy_aside(path: &Path) -> io::Result<PathBuf> {
     let modified = fs::metadata(path)?.modified()?;
     let modified = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let copy = path.with_extension(format!("redb.damaged-{}", modified.as_nanos()));
+    let copy = beside(path, ".damaged-", &modified.as_nanos().to_string());
     if !copy.exists() {
-        let draft = path.with_extension(format!("redb.copy-{}", std::process::id()));
+        let draft = beside(path, COPY, &unique());
         let copied = fs::copy(path, &draft).and_then(|_| fs::rename(&draft, &copy));
         if copied.is_err() {
             remove(&draft)?;

@@ -80,6 +80,7 @@ impl RedbStore {
         let options = options.checked()?;
         let path = file::prepare(directory, &options)?;
         let (opened, ledger) = file::open(&path, &options)?;
+        file::sweep(&path);
         let shared = Arc::new(Shared::new(path, options, opened, &ledger));
         let (queue, messages) = mpsc::channel();
         let writer = Writer::new(Arc::clone(&shared), messages, ledger);

@@ -266,6 +266,7 @@ impl Writer {
             return;
         }
         let began = now();
+        let next_id = self.ledger.next_id;
         let room = gathered.bytes as u64 * 2;
         let done = self.write(&mut gathered.works, &refusals, room);
         let callers = self.shared.callers.load(Ordering::Relaxed);
@@ -282,7 +283,10 @@ impl Writer {
                 for to in gathered.answers {
                     let _ = to.send(Err(error.clone()));
                 }
-                self.put_back(refusals);
+                // A batch is stored whole or not at all: the next id tells which, once it is known again.
+                if self.ledger.next_id == next_id {
+                    self.put_back(refusals);
+                }
             }
         }
     }

@@ -4,4 +4,5 @@ mod contract;
 mod damage;
 mod disk;
 mod failure;
+mod format;
 mod tale;

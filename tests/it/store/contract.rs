@@ -191,7 +191,7 @@ async fn content_is_stored_by_digest(store: Arc<dyn Store>) {
 }
 
 /// The ids that each entry takes, and what it is.
-fn ids(told: &[Told]) -> Vec<(u64, u64)> {
+pub(crate) fn ids(told: &[Told]) -> Vec<(u64, u64)> {
     let span = |told: &Told| match told {
         Told::Transition { first_id, row } => (*first_id, telemetry::of(row).len() as u64),
         Told::Refusal { id, .. } => (*id, 1),
