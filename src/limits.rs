@@ -59,6 +59,8 @@ pub const FINDINGS_MAX: usize = 100;
 
 /// Transitions committed together.
 pub const BATCH_TRANSITIONS_MAX: usize = 1024;
+/// Bytes after which a batch takes no further transition.
+pub const BATCH_BYTES_MAX: usize = 64 << 20;
 /// Jobs waiting for the store's writer.
 pub const WRITER_QUEUE_MAX: usize = 8192;
 /// A commit slower than this makes the writer wait for callers it knows to be on their way.

@@ -4,12 +4,30 @@
 //! answers only when what it was given is durable. Nothing outside may assume that one process alone
 //! uses it.
 
+mod backend;
+mod batch;
+mod fault;
+mod file;
+mod heads;
+mod memory;
+mod merge;
+mod reader;
+mod record;
+mod recovery;
+mod redb_store;
+mod writer;
+
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
+pub use self::{
+    backend::{Hook, Operation},
+    memory::MemoryStore,
+    redb_store::{Counts, Options, RedbStore},
+};
 use crate::{
     clock::Timestamp,
     domain::{Digest, Execution, ExecutionId, JournalKey, Row, StepId},
-    error::Result,
+    error::{Code, Error, Result},
 };
 
 /// A future that a `dyn Store` can return.
@@ -83,6 +101,8 @@ pub struct Committed {
 pub struct Position {
     /// The revision of its last snapshot; 0 where there is none.
     pub(crate) snapshot_revision: u64,
+    /// The bytes of that snapshot.
+    pub(crate) snapshot_bytes: u64,
     /// Bytes of journal rows since that snapshot.
     pub(crate) bytes_since_snapshot: u64,
 }
@@ -139,4 +159,36 @@ pub struct TelemetryQuery {
     pub event_type: Option<crate::domain::telemetry::EventType>,
     /// How many entries at most, the latest ones. An entry may hold several telemetry events.
     pub limit: usize,
+}
+
+/// A commit must be of one piece, whoever made it.
+fn check(commit: &Commit) -> Result<()> {
+    let (next, row) = (&commit.next, &commit.row);
+    if *next.id() == row.execution_id && next.revision() == row.revision {
+        return Ok(());
+    }
+    Err(Error::internal(
+        "a commit's execution and row are not of one transition",
+    ))
+}
+
+/// The compare of compare-and-set: `row` must follow what is stored.
+fn check_follows(row: &Row, revision: u64, last: Option<JournalKey>) -> Result<()> {
+    if row.revision != revision.saturating_add(1) {
+        return Err(conflict(&row.execution_id, row.revision, revision));
+    }
+    if row.previous != last {
+        return Err(Error::internal("a row does not name the row before it")
+            .with("execution_id", row.execution_id.as_str()));
+    }
+    Ok(())
+}
+
+fn conflict(id: &ExecutionId, revision: u64, stored: u64) -> Error {
+    let message = format!("execution '{id}' stands at revision {stored}, not before {revision}");
+    Error::new(Code::RevisionConflict, message).with("execution_id", id.as_str())
+}
+
+fn closed() -> Error {
+    Error::new(Code::StoreUnavailable, "the store is closed")
 }

@@ -1,0 +1,274 @@
+//! The file beneath redb: keeps room ahead of it, takes back what a failed opening wrote, and lets a
+//! test or a bench stand between the database and the disk.
+
+use std::{
+    fmt,
+    fs::{File, FileTimes},
+    io,
+    ops::Bound,
+    os::unix::fs::FileExt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::SystemTime,
+};
+
+use redb::{BackendError, StorageBackend, backends::FileBackend};
+use rustix::{
+    fs::{FallocateFlags, fallocate},
+    io::Errno,
+};
+
+/// Room is asked for in pieces of this size.
+const ROOM_BYTES: u64 = 1 << 20;
+
+/// What the database is about to do to its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// Have the file system set blocks aside.
+    Reserve,
+    /// Change the file's length.
+    Resize,
+    /// Write to it.
+    Write,
+    /// Make what was written durable.
+    Sync,
+}
+
+/// Called before each operation on the data file; an error takes its place. For tests of failure, and
+/// for benches that make a disk as slow as a real one.
+#[derive(Clone)]
+pub struct Hook(Arc<dyn Fn(Operation) -> io::Result<()> + Send + Sync>);
+
+impl Hook {
+    /// A hook that calls `act`.
+    pub fn new(act: impl Fn(Operation) -> io::Result<()> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(act))
+    }
+}
+
+impl fmt::Debug for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hook")
+    }
+}
+
+/// The data file as midex sees it beside redb.
+#[derive(Debug)]
+pub(super) struct Disk {
+    file: File,
+    hook: Option<Hook>,
+    /// Blocks are set aside for every byte below this offset.
+    room: AtomicU64,
+    /// Cleared where the file system cannot set blocks aside: then a full disk is met later.
+    can_reserve: AtomicBool,
+    trial: Mutex<Option<Trial>>,
+}
+
+/// What a file was before an opening that may yet fail.
+#[derive(Debug)]
+struct Trial {
+    bytes: u64,
+    modified: Option<SystemTime>,
+    /// What each write covered, in order.
+    overwritten: Vec<(u64, Vec<u8>)>,
+}
+
+impl Disk {
+    /// Takes `file`. Until [`Disk::trust`] is called, everything done to it is taken back at its closing.
+    pub(super) fn new(file: File, hook: Option<Hook>) -> io::Result<Arc<Self>> {
+        let metadata = file.metadata()?;
+        let trial = Trial {
+            bytes: metadata.len(),
+            modified: metadata.modified().ok(),
+            overwritten: Vec::new(),
+        };
+        Ok(Arc::new(Self {
+            file,
+            hook,
+            room: AtomicU64::new(0),
+            can_reserve: AtomicBool::new(true),
+            trial: Mutex::new(Some(trial)),
+        }))
+    }
+
+    /// The opening succeeded: from here on what is written stays.
+    pub(super) fn trust(&self) {
+        *self.trial() = None;
+    }
+
+    /// The length of the file.
+    pub(super) fn bytes(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    /// Makes everything durable, the length and times included.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
+    /// Sets blocks aside for the whole file and `bytes` behind its end, so that a full disk is met
+    /// here, where it harms nothing, and not by redb, which would have to be opened again.
+    pub(super) fn reserve(&self, bytes: u64) -> io::Result<()> {
+        self.reserve_to(self.bytes()?.saturating_add(bytes))
+    }
+
+    fn reserve_to(&self, end: u64) -> io::Result<()> {
+        let room = self.room.load(Ordering::Acquire);
+        if end <= room || !self.can_reserve.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let end = end.next_multiple_of(ROOM_BYTES);
+        self.before(Operation::Reserve)?;
+        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, room, end - room) {
+            Ok(()) => self.room.store(end, Ordering::Release),
+            Err(Errno::NOSPC | Errno::DQUOT) => return Err(io::ErrorKind::StorageFull.into()),
+            Err(Errno::INTR) => {}
+            Err(_) => self.can_reserve.store(false, Ordering::Release),
+        }
+        Ok(())
+    }
+
+    fn before(&self, operation: Operation) -> io::Result<()> {
+        self.hook
+            .as_ref()
+            .map_or(Ok(()), |hook| (hook.0)(operation))
+    }
+
+    fn trial(&self) -> MutexGuard<'_, Option<Trial>> {
+        self.trial.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers what a write of `bytes` at `offset` will cover, while that may have to be taken back.
+    fn remember(&self, offset: u64, bytes: usize) -> io::Result<()> {
+        if let Some(trial) = &mut *self.trial() {
+            let end = offset.saturating_add(bytes as u64);
+            let end = end.min(trial.bytes).min(self.bytes()?);
+            let mut covered = vec![0; usize::try_from(end.saturating_sub(offset)).unwrap_or(0)];
+            self.file.read_exact_at(&mut covered, offset)?;
+            trial.overwritten.push((offset, covered));
+        }
+        Ok(())
+    }
+
+    fn set_len(&self, bytes: u64, inner: &FileBackend) -> io::Result<()> {
+        // What is cut off is written over with nothing.
+        let length = self.bytes()?;
+        self.remember(
+            bytes,
+            usize::try_from(length.saturating_sub(bytes)).unwrap_or(0),
+        )?;
+        self.before(Operation::Resize)?;
+        if bytes > length {
+            self.reserve_to(bytes)?;
+        } else {
+            self.room.fetch_min(bytes, Ordering::AcqRel);
+        }
+        inner.set_len(bytes)
+    }
+
+    /// Takes back what an opening did that was not trusted.
+    fn take_back(&self) -> io::Result<()> {
+        let Some(trial) = self.trial().take() else {
+            return Ok(());
+        };
+        if trial.overwritten.is_empty() && self.bytes()? == trial.bytes {
+            return Ok(());
+        }
+        for (offset, bytes) in trial.overwritten.iter().rev() {
+            self.file.write_all_at(bytes, *offset)?;
+        }
+        self.file.set_len(trial.bytes)?;
+        if let Some(modified) = trial.modified {
+            self.file
+                .set_times(FileTimes::new().set_modified(modified))?;
+        }
+        self.file.sync_all()
+    }
+}
+
+/// What redb is given.
+#[derive(Debug)]
+pub(super) struct Backend {
+    inner: FileBackend,
+    disk: Arc<Disk>,
+}
+
+impl Backend {
+    /// The backend of `disk`; it shares the file, and locks it while the database is open.
+    pub(super) fn new(disk: &Arc<Disk>) -> io::Result<Self> {
+        let inner = FileBackend::new(disk.file.try_clone()?).map_err(io::Error::other)?;
+        Ok(Self {
+            inner,
+            disk: Arc::clone(disk),
+        })
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        // Where redb panicked it did not close; the lock is still held here.
+        if let Err(error) = self.disk.take_back() {
+            tracing::error!(%error, "a damaged database could not be put back as it was");
+        }
+    }
+}
+
+impl StorageBackend for Backend {
+    fn len(&self) -> io::Result<u64> {
+        self.inner.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.inner.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.disk.set_len(len, &self.inner)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.disk.before(Operation::Sync)?;
+        self.inner.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.disk.before(Operation::Write)?;
+        self.disk.remember(offset, data.len())?;
+        self.inner.write(offset, data)
+    }
+
+    fn close(&self) -> io::Result<()> {
+        let taken_back = self.disk.take_back();
+        self.inner.close().and(taken_back)
+    }
+
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.inner.try_lock_range(start, end)
+    }
+
+    fn try_lock_shared_range(
+        &self,
+        start: Bound<u64>,
+        end: Bound<u64>,
+    ) -> Result<bool, BackendError> {
+        self.inner.try_lock_shared_range(start, end)
+    }
+
+    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.inner.lock_range(start, end)
+    }
+
+    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.inner.lock_shared_range(start, end)
+    }
+
+    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.inner.unlock_range(start, end)
+    }
+
+    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.inner.query_lock_range(start, end)
+    }
+}

@@ -1,0 +1,271 @@
+//! One batch inside one write transaction: compare, and set.
+
+use redb::{ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction};
+
+use super::{
+    Refusal, check_follows, conflict,
+    fault::fault,
+    heads::Heads,
+    record::{self, RowHeader},
+};
+use crate::{
+    domain::{Digest, ExecutionId, JournalKey, Row, telemetry},
+    error::Result,
+    limits,
+};
+use std::sync::Arc;
+
+/// Execution id → snapshot.
+pub(super) const EXECUTIONS: TableDefinition<'_, &str, &[u8]> =
+    TableDefinition::new("executions.v1");
+/// Journal key → row.
+pub(super) const JOURNAL: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("journal.v1");
+/// Digest → content.
+pub(super) const CONTENT: TableDefinition<'_, &[u8; 32], &[u8]> =
+    TableDefinition::new("content.v1");
+/// Telemetry id → refusal.
+pub(super) const REFUSALS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("refusals.v1");
+/// Name → what there is to say of the whole file.
+pub(super) const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta.v1");
+
+/// What the writer knows of the file beyond its pages. Always rebuilt from the file alone.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    /// Executions that are ahead of their snapshots.
+    pub(super) heads: Heads,
+    /// The journal key of the next row.
+    pub(super) next_key: u64,
+    /// The next telemetry id.
+    pub(super) next_id: u64,
+}
+
+/// What a caller asks of the writer, encoded.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// Store a transition.
+    Transition {
+        /// What happened; needed for the compare.
+        row: Row,
+        /// The same, encoded.
+        row_bytes: Vec<u8>,
+        /// The execution after it, where a snapshot is due.
+        snapshot: Option<Vec<u8>>,
+        /// Content to be stored by digest.
+        contents: Vec<(Digest, Arc<[u8]>)>,
+    },
+    /// Store a snapshot of what is stored already.
+    Checkpoint {
+        /// Of this execution.
+        id: ExecutionId,
+        /// At this revision.
+        revision: u64,
+        /// Encoded.
+        snapshot: Vec<u8>,
+    },
+}
+
+impl Work {
+    /// How much is to be written.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Transition {
+                row_bytes,
+                snapshot,
+                contents,
+                ..
+            } => {
+                let contents: usize = contents.iter().map(|(_, content)| content.len()).sum();
+                row_bytes.len() + snapshot.as_ref().map_or(0, Vec::len) + contents
+            }
+            Self::Checkpoint { snapshot, .. } => snapshot.len(),
+        }
+    }
+}
+
+/// What came of a batch, once it is durable.
+#[derive(Debug, Default)]
+pub(super) struct Effects {
+    /// For each request its journal key, or why it was refused.
+    pub(super) answers: Vec<Result<JournalKey>>,
+    /// Executions whose last row has changed and has no snapshot: for readers.
+    pub(super) heads: Vec<(ExecutionId, Option<u64>)>,
+    /// Transitions stored.
+    pub(super) transitions: u64,
+    /// Snapshots stored.
+    pub(super) snapshots: u64,
+    /// Whether there is anything to commit.
+    pub(super) changed: bool,
+}
+
+/// Writes `refusals` and then `works`, each compared with what is stored, into `transaction`. After an error
+/// neither the transaction nor the ledger may be used again.
+pub(super) fn apply<'a>(
+    transaction: &WriteTransaction,
+    ledger: &mut Ledger,
+    works: impl Iterator<Item = &'a mut Work>,
+    refusals: &[Refusal],
+) -> Result<Effects> {
+    let mut effects = Effects::default();
+    if !refusals.is_empty() {
+        keep_refusals(transaction, ledger, refusals)?;
+        effects.changed = true;
+    }
+    let mut batch = Batch {
+        executions: transaction.open_table(EXECUTIONS).map_err(fault)?,
+        journal: transaction.open_table(JOURNAL).map_err(fault)?,
+        content: transaction.open_table(CONTENT).map_err(fault)?,
+        ledger,
+        effects,
+    };
+    for work in works {
+        let answer = match work {
+            Work::Transition {
+                row,
+                row_bytes,
+                snapshot,
+                contents,
+            } => batch.transition(row, row_bytes, snapshot.as_deref_mut(), contents)?,
+            Work::Checkpoint {
+                id,
+                revision,
+                snapshot,
+            } => batch.checkpoint(id, *revision, snapshot)?,
+        };
+        batch.effects.answers.push(answer);
+    }
+    Ok(batch.effects)
+}
+
+struct Batch<'a> {
+    executions: Table<'a, &'static str, &'static [u8]>,
+    journal: Table<'a, u64, &'static [u8]>,
+    content: Table<'a, &'static [u8; 32], &'static [u8]>,
+    ledger: &'a mut Ledger,
+    effects: Effects,
+}
+
+/// Where an execution stands in the transaction.
+struct Stands {
+    revision: u64,
+    last: Option<JournalKey>,
+    covered: bool,
+}
+
+impl Batch<'_> {
+    fn stands(&self, id: &ExecutionId) -> Result<Stands> {
+        if let Some(head) = self.ledger.heads.get(id) {
+            return Ok(Stands {
+                revision: head.revision,
+                last: Some(JournalKey(head.last)),
+                covered: false,
+            });
+        }
+        let snapshot = self.executions.get(id.as_str()).map_err(fault)?;
+        let header = snapshot.map(|bytes| record::snapshot_header(bytes.value()));
+        let header = header.transpose()?;
+        Ok(Stands {
+            revision: header.map_or(0, |header| header.revision),
+            last: header.map(|header| JournalKey(header.last)),
+            covered: true,
+        })
+    }
+
+    /// The outer error ends the batch, the inner one is this caller's alone.
+    fn transition(
+        &mut self,
+        row: &Row,
+        row_bytes: &mut [u8],
+        snapshot: Option<&mut [u8]>,
+        contents: &[(Digest, Arc<[u8]>)],
+    ) -> Result<Result<JournalKey>> {
+        let id = &row.execution_id;
+        let stands = self.stands(id)?;
+        if let Err(error) = check_follows(row, stands.revision, stands.last) {
+            return Ok(Err(error));
+        }
+        let key = self.ledger.next_key;
+        match snapshot {
+            Some(snapshot) => self.keep_snapshot(id, key, snapshot)?,
+            None => {
+                self.ledger.heads.advance(id, row.revision, key);
+                self.effects.heads.push((id.clone(), Some(key)));
+            }
+        }
+        self.keep_contents(contents)?;
+        let header = RowHeader {
+            low_water: self.ledger.heads.low_water().unwrap_or(key + 1),
+            first_id: self.ledger.next_id,
+        };
+        record::seal_row(row_bytes, header);
+        self.journal.insert(key, &*row_bytes).map_err(fault)?;
+        self.ledger.next_key += 1;
+        self.ledger.next_id += telemetry::of(row).len() as u64;
+        self.effects.transitions += 1;
+        self.effects.changed = true;
+        Ok(Ok(JournalKey(key)))
+    }
+
+    fn checkpoint(
+        &mut self,
+        id: &ExecutionId,
+        revision: u64,
+        snapshot: &mut [u8],
+    ) -> Result<Result<JournalKey>> {
+        let stands = self.stands(id)?;
+        let Some(last) = stands.last.filter(|_| stands.revision == revision) else {
+            return Ok(Err(conflict(id, revision, stands.revision)));
+        };
+        if !stands.covered {
+            self.keep_snapshot(id, last.0, snapshot)?;
+            self.effects.changed = true;
+        }
+        Ok(Ok(last))
+    }
+
+    fn keep_snapshot(&mut self, id: &ExecutionId, key: u64, snapshot: &mut [u8]) -> Result<()> {
+        record::seal_snapshot(snapshot, key);
+        self.executions
+            .insert(id.as_str(), &*snapshot)
+            .map_err(fault)?;
+        if self.ledger.heads.cover(id) {
+            self.effects.heads.push((id.clone(), None));
+        }
+        self.effects.snapshots += 1;
+        Ok(())
+    }
+
+    fn keep_contents(&mut self, contents: &[(Digest, Arc<[u8]>)]) -> Result<()> {
+        for (digest, content) in contents {
+            let known = self
+                .content
+                .get(digest.as_bytes())
+                .map_err(fault)?
+                .is_some();
+            if !known {
+                self.content
+                    .insert(digest.as_bytes(), &**content)
+                    .map_err(fault)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn keep_refusals(
+    transaction: &WriteTransaction,
+    ledger: &mut Ledger,
+    refusals: &[Refusal],
+) -> Result<()> {
+    let mut table = transaction.open_table(REFUSALS).map_err(fault)?;
+    for refusal in refusals {
+        let bytes = record::encode_refusal(refusal)?;
+        table
+            .insert(ledger.next_id, bytes.as_slice())
+            .map_err(fault)?;
+        ledger.next_id += 1;
+    }
+    while table.len().map_err(fault)? > limits::REFUSALS_KEPT_MAX {
+        table.pop_first().map_err(fault)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,276 @@
+//! Opening the data file: created whole or not at all, refused where it is damaged or too new, and never
+//! replaced.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::UNIX_EPOCH,
+};
+
+use redb::{Database, ReadableDatabase, TableHandle};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use super::{
+    Options,
+    backend::{Backend, Disk},
+    batch::{CONTENT, EXECUTIONS, JOURNAL, Ledger, META, REFUSALS},
+    fault::{fault, fault_at_opening, guarded, unusable},
+    record::damaged,
+    recovery,
+};
+use crate::{
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// The data file's name in its directory.
+const FILE_NAME: &str = "executions.redb";
+/// What a database is called, behind that name, until it is whole.
+const DRAFT: &str = ".new-";
+/// What a copy of a damaged one is called until it is whole.
+const COPY: &str = ".copy-";
+/// The entry of `meta.v1` that holds the format's version.
+const FORMAT_KEY: &str = "format";
+/// The format of the file as a whole.
+const FORMAT: u8 = 1;
+/// Our tables, without the version that their names end with.
+const TABLES: [&str; 5] = ["executions", "journal", "content", "refusals", "meta"];
+
+/// An open database and its file.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) database: Database,
+    pub(super) disk: Arc<Disk>,
+}
+
+/// The data file in `directory`, which is created where it is missing.
+pub(super) fn prepare(directory: &Path, options: &Options) -> Result<PathBuf> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
+        .map_err(|error| unusable(directory, &error))?;
+    let path = directory.join(FILE_NAME);
+    match fs::symlink_metadata(&path) {
+        Ok(_) => Ok(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            create(&path, options)?;
+            Ok(path)
+        }
+        Err(error) => Err(unusable(&path, &error)),
+    }
+}
+
+/// Opens the data file at `path`, and brings its snapshots up to date.
+///
+/// # Errors
+/// `STORE_BUSY`, `STORE_TOO_NEW`, `STORE_CORRUPT` and `FILE_UNUSABLE` leave the file as it was, to the byte.
+pub(super) fn open(path: &Path, options: &Options) -> Result<(Opened, Ledger)> {
+    let opened = guarded(|| open_unguarded(path, options));
+    opened.map_err(|error| {
+        let error = error.with("path", path.display().to_string());
+        if error.code() == Code::StoreCorrupt {
+            return set_aside(path, error);
+        }
+        error
+    })
+}
+
+fn open_unguarded(path: &Path, options: &Options) -> Result<(Opened, Ledger)> {
+    let file = OpenOptions::new().read(true).write(true).open(path);
+    let file = file.map_err(|error| unusable(path, &error))?;
+    if file
+        .metadata()
+        .map_err(|error| unusable(path, &error))?
+        .len()
+        == 0
+    {
+        return Err(damaged("it is empty"));
+    }
+    let opened = open_file(file, path, options)?;
+    check_format(&opened.database)?;
+    let mut ledger = recovery::survey(&opened.database)?;
+    let room = recovery::fold_bytes(&ledger);
+    match opened.disk.reserve(room) {
+        Ok(()) => recovery::fold(&opened.database, &mut ledger)?,
+        Err(error) => tracing::warn!(%error, "no room for fresh snapshots: they stay as they are"),
+    }
+    opened.disk.trust();
+    Ok((opened, ledger))
+}
+
+fn open_file(file: File, path: &Path, options: &Options) -> Result<Opened> {
+    let disk = Disk::new(file, options.hook.clone()).map_err(|error| unusable(path, &error))?;
+    let backend = Backend::new(&disk).map_err(|error| unusable(path, &error))?;
+    let bytes = disk.bytes().map_err(|error| unusable(path, &error))?;
+    let database = Database::builder()
+        .set_cache_size(options.cache_bytes)
+        // redb trusts what it closed cleanly. A small file is cheap to read through, as after a crash.
+        .set_check_integrity_on_open(bytes < limits::QUICK_REPAIR_FILE_BYTES)
+        .create_with_backend(backend)
+        .map_err(|error| fault_at_opening(error, path))?;
+    Ok(Opened { database, disk })
+}
+
+/// Makes an empty database under another name and moves it into its place: a crash leaves no half of one.
+fn create(path: &Path, options: &Options) -> Result<()> {
+    let draft = beside(path, DRAFT, &unique());
+    let refuse = |error: io::Error| unusable(path, &error);
+    remove(&draft).map_err(refuse)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&draft)
+        .map_err(refuse)?;
+    let made = fill(file, &draft, options);
+    let placed = made.and_then(|()| place(&draft, path).map_err(refuse));
+    let removed = remove(&draft).map_err(refuse);
+    placed.and(removed)
+}
+
+fn fill(file: File, draft: &Path, options: &Options) -> Result<()> {
+    let opened = open_file(file, draft, options)?;
+    opened.disk.trust();
+    let transaction = opened.database.begin_write().map_err(fault)?;
+    transaction.open_table(EXECUTIONS).map_err(fault)?;
+    transaction.open_table(JOURNAL).map_err(fault)?;
+    transaction.open_table(CONTENT).map_err(fault)?;
+    transaction.open_table(REFUSALS).map_err(fault)?;
+    let mut meta = transaction.open_table(META).map_err(fault)?;
+    meta.insert(FORMAT_KEY, [FORMAT].as_slice())
+        .map_err(fault)?;
+    drop(meta);
+    transaction.commit().map_err(fault)?;
+    opened.database.close().map_err(fault)?;
+    opened.disk.sync().map_err(|error| unusable(draft, &error))
+}
+
+/// Gives the draft its name, unless another process was first: a file in that place is never replaced.
+fn place(draft: &Path, path: &Path) -> io::Result<()> {
+    let placed = fs::hard_link(draft, path).or_else(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Err(error),
+        // Some file systems have no links.
+        _ => Ok(renameat_with(
+            CWD,
+            draft,
+            CWD,
+            path,
+            RenameFlags::NOREPLACE,
+        )?),
+    });
+    match placed {
+        Err(_) if path.exists() => Ok(()),
+        placed => placed.and_then(|()| File::open(path.parent().unwrap_or(path))?.sync_all()),
+    }
+}
+
+/// Removes what crashed creations left behind. Only the owner of the store does so; who makes one just now
+/// finds that the store is there.
+pub(super) fn sweep(path: &Path) {
+    let left = |name: &str| {
+        [DRAFT, COPY]
+            .iter()
+            .any(|kind| name.starts_with(&format!("{FILE_NAME}{kind}")))
+    };
+    let entries = path
+        .parent()
+        .and_then(|directory| fs::read_dir(directory).ok());
+    for entry in entries.into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(left)
+            && let Err(error) = remove(&entry.path())
+        {
+            tracing::warn!(%error, "a leftover of a crash cannot be removed");
+        }
+    }
+}
+
+fn beside(path: &Path, kind: &str, name: &str) -> PathBuf {
+    path.with_file_name(format!("{FILE_NAME}{kind}{name}"))
+}
+
+/// A name that no other process and no other thread uses at this time.
+fn unique() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{}-{number}", std::process::id())
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses what a later version wrote, and what is no database of midex.
+fn check_format(database: &Database) -> Result<()> {
+    let transaction = database.begin_read().map_err(fault)?;
+    let tables: Vec<String> = transaction
+        .list_tables()
+        .map_err(fault)?
+        .map(|table| table.name().to_owned())
+        .collect();
+    for table in &tables {
+        if let Some((name, version)) = table.rsplit_once(".v")
+            && TABLES.contains(&name)
+            && version.parse::<u64>().is_ok_and(|version| version > 1)
+        {
+            return Err(too_new(&format!("the table `{table}`")));
+        }
+    }
+    if let Some(name) = TABLES
+        .iter()
+        .find(|name| !tables.contains(&format!("{name}.v1")))
+    {
+        return Err(damaged(&format!("it has no table `{name}.v1`")));
+    }
+    let meta = transaction.open_table(META).map_err(fault)?;
+    let format = meta.get(FORMAT_KEY).map_err(fault)?;
+    match format.as_ref().map(redb::AccessGuard::value) {
+        Some([FORMAT]) => Ok(()),
+        Some([0] | []) | None => Err(damaged("it does not say its format")),
+        Some(later) => Err(too_new(&format!("the format {later:?}"))),
+    }
+}
+
+fn too_new(what: &str) -> Error {
+    let message = format!("the database was written by a later version: it has {what}");
+    Error::new(Code::StoreTooNew, message)
+}
+
+/// Keeps a copy of a damaged file beside it: once, however often it is met.
+fn set_aside(path: &Path, error: Error) -> Error {
+    match copy_aside(path) {
+        Ok(copy) => {
+            tracing::error!(path = %path.display(), copy = %copy.display(), %error, "the database is damaged");
+            error.with("copy", copy.display().to_string())
+        }
+        Err(fault) => {
+            tracing::error!(path = %path.display(), %fault, %error, "the database is damaged, and cannot be copied");
+            error
+        }
+    }
+}
+
+fn copy_aside(path: &Path) -> io::Result<PathBuf> {
+    let modified = fs::metadata(path)?.modified()?;
+    let modified = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let copy = beside(path, ".damaged-", &modified.as_nanos().to_string());
+    if !copy.exists() {
+        let draft = beside(path, COPY, &unique());
+        let copied = fs::copy(path, &draft).and_then(|_| fs::rename(&draft, &copy));
+        if copied.is_err() {
+            remove(&draft)?;
+        }
+        copied?;
+    }
+    Ok(copy)
+}

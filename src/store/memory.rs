@@ -1,0 +1,183 @@
+//! A store in memory: the same contract, nothing durable. It commits inline and has no threads, so a
+//! test under a paused clock sees every step in its place.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use super::{
+    BoxFuture, Commit, Committed, Position, Refusal, Store, Stored, TelemetryQuery, Told, merge,
+};
+use crate::{
+    domain::{Digest, Execution, ExecutionId, JournalKey, Row, telemetry},
+    error::Result,
+    limits,
+};
+
+/// Executions in memory, gone with the process.
+#[derive(Debug, Default)]
+pub struct MemoryStore(Mutex<Contents>);
+
+#[derive(Debug, Default)]
+struct Contents {
+    executions: BTreeMap<ExecutionId, Execution>,
+    journal: BTreeMap<u64, (u64, Row)>,
+    contents: BTreeMap<Digest, Arc<[u8]>>,
+    refusals: BTreeMap<u64, Refusal>,
+    told: u64,
+    closed: bool,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Contents> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self) -> Result<MutexGuard<'_, Contents>> {
+        let contents = self.lock();
+        if contents.closed {
+            return Err(super::closed());
+        }
+        Ok(contents)
+    }
+}
+
+impl Store for MemoryStore {
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Committed>> {
+        Box::pin(async move { self.open()?.commit(&commit) })
+    }
+
+    fn checkpoint(
+        &self,
+        execution: Arc<Execution>,
+        _position: Position,
+    ) -> BoxFuture<'_, Result<Position>> {
+        Box::pin(async move {
+            let contents = self.open()?;
+            let stored = contents.revision(execution.id());
+            if stored != execution.revision() {
+                return Err(super::conflict(
+                    execution.id(),
+                    execution.revision(),
+                    stored,
+                ));
+            }
+            Ok(position(execution.revision()))
+        })
+    }
+
+    fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<Stored>>> {
+        Box::pin(async move {
+            let execution = self.open()?.executions.get(id).cloned();
+            Ok(execution.map(|execution| Stored {
+                position: position(execution.revision()),
+                execution,
+            }))
+        })
+    }
+
+    fn row(&self, key: JournalKey) -> BoxFuture<'_, Result<Option<Row>>> {
+        Box::pin(async move { Ok(self.open()?.journal.get(&key.0).map(|(_, row)| row.clone())) })
+    }
+
+    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<(JournalKey, Row)>>> {
+        Box::pin(async move {
+            let contents = self.open()?;
+            let rows = contents.journal.iter();
+            Ok(rows
+                .filter(|(_, (_, row))| row.execution_id == *id)
+                .map(|(key, (_, row))| (JournalKey(*key), row.clone()))
+                .collect())
+        })
+    }
+
+    fn content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>> {
+        Box::pin(async move { Ok(self.open()?.contents.get(&digest).cloned()) })
+    }
+
+    fn note(&self, refusal: Refusal) {
+        if let Ok(mut contents) = self.open() {
+            contents.note(refusal);
+        }
+    }
+
+    fn telemetry<'a>(&'a self, query: TelemetryQuery) -> BoxFuture<'a, Result<Vec<Told>>> {
+        Box::pin(async move {
+            let contents = self.open()?;
+            let transitions = contents.journal.values().rev().map(|(first_id, row)| {
+                Ok(Told::Transition {
+                    first_id: *first_id,
+                    row: row.clone(),
+                })
+            });
+            let refusals = contents.refusals.iter().rev().map(|(id, refusal)| {
+                Ok(Told::Refusal {
+                    id: *id,
+                    refusal: refusal.clone(),
+                })
+            });
+            merge::latest(transitions, refusals, &query)
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            self.lock().closed = true;
+            Ok(())
+        })
+    }
+}
+
+impl Contents {
+    fn revision(&self, id: &ExecutionId) -> u64 {
+        self.executions.get(id).map_or(0, Execution::revision)
+    }
+
+    fn commit(&mut self, commit: &Commit) -> Result<Committed> {
+        super::check(commit)?;
+        let (id, row) = (commit.next.id(), &commit.row);
+        let before = self.executions.get(id);
+        super::check_follows(
+            row,
+            before.map_or(0, Execution::revision),
+            before.and_then(Execution::row),
+        )?;
+        let key = JournalKey(self.journal.len() as u64 + 1);
+        let mut next = Execution::clone(&commit.next);
+        next.settle(key);
+        self.executions.insert(id.clone(), next);
+        for (digest, content) in &commit.contents {
+            let content = || Arc::clone(content);
+            self.contents.entry(*digest).or_insert_with(content);
+        }
+        let first_id = self.told + 1;
+        self.told += telemetry::of(row).len() as u64;
+        self.journal.insert(key.0, (first_id, row.clone()));
+        Ok(Committed {
+            row: key,
+            position: position(row.revision),
+        })
+    }
+
+    fn note(&mut self, refusal: Refusal) {
+        self.told += 1;
+        self.refusals.insert(self.told, refusal);
+        if self.refusals.len() as u64 > limits::REFUSALS_KEPT_MAX {
+            self.refusals.pop_first();
+        }
+    }
+}
+
+/// Every state in memory is its own snapshot.
+fn position(revision: u64) -> Position {
+    Position {
+        snapshot_revision: revision,
+        ..Position::default()
+    }
+}

@@ -1,0 +1,226 @@
+//! What can be read in one read transaction. None of it waits, and none of it outlives its transaction.
+
+use std::sync::Arc;
+
+use redb::{ReadOnlyTable, ReadTransaction};
+
+use super::{
+    Position, Stored, TelemetryQuery, Told,
+    batch::{CONTENT, EXECUTIONS, JOURNAL, REFUSALS},
+    fault::fault,
+    merge,
+    record::{self, RowHeader, SnapshotHeader, damaged},
+};
+use crate::{
+    domain::{Digest, Execution, ExecutionId, JournalKey, Row},
+    error::Result,
+};
+
+type Journal = ReadOnlyTable<u64, &'static [u8]>;
+
+/// The execution as last made durable: its snapshot, and the rows after it up to `head`.
+pub(super) fn load(
+    transaction: &ReadTransaction,
+    id: &ExecutionId,
+    head: Option<u64>,
+) -> Result<Option<Stored>> {
+    let executions = transaction.open_table(EXECUTIONS).map_err(fault)?;
+    let Some(bytes) = executions.get(id.as_str()).map_err(fault)? else {
+        return Ok(None);
+    };
+    let (header, mut execution) = record::decode_snapshot(bytes.value())?;
+    if execution.id() != id {
+        return Err(damaged("a snapshot lies under another id"));
+    }
+    let mut position = Position {
+        snapshot_revision: header.revision,
+        snapshot_bytes: bytes.value().len() as u64,
+        bytes_since_snapshot: 0,
+    };
+    for link in rows_after(transaction, id, header, head)?.into_iter().rev() {
+        execution = Execution::advance(Some(execution), &link.row)
+            .ok_or_else(|| damaged("a journal row cannot be applied"))?;
+        execution.settle(JournalKey(link.key));
+        position.bytes_since_snapshot += link.bytes;
+    }
+    Ok(Some(Stored {
+        execution,
+        position,
+    }))
+}
+
+/// One journal row.
+pub(super) fn row(transaction: &ReadTransaction, key: JournalKey) -> Result<Option<Row>> {
+    let journal = transaction.open_table(JOURNAL).map_err(fault)?;
+    let link = get(&journal, key.0)?;
+    Ok(link.map(|link| link.row))
+}
+
+/// Every row of one execution, oldest first.
+pub(super) fn history(
+    transaction: &ReadTransaction,
+    id: &ExecutionId,
+    head: Option<u64>,
+) -> Result<Vec<(JournalKey, Row)>> {
+    let links: Result<Vec<_>> = chain(transaction, id, head)?
+        .map(|link| link.map(|link| (JournalKey(link.key), link.row)))
+        .collect();
+    let mut rows = links?;
+    rows.reverse();
+    Ok(rows)
+}
+
+/// Content by digest; damage is seen.
+pub(super) fn content(transaction: &ReadTransaction, digest: Digest) -> Result<Option<Arc<[u8]>>> {
+    let table = transaction.open_table(CONTENT).map_err(fault)?;
+    let Some(bytes) = table.get(digest.as_bytes()).map_err(fault)? else {
+        return Ok(None);
+    };
+    if Digest::of(bytes.value()) != digest {
+        return Err(damaged("content does not have the digest it lies under"));
+    }
+    Ok(Some(bytes.value().into()))
+}
+
+/// The latest entries that `query` asks for, oldest first.
+pub(super) fn telemetry(
+    transaction: &ReadTransaction,
+    query: &TelemetryQuery,
+    head: Option<u64>,
+) -> Result<Vec<Told>> {
+    let refusals = transaction.open_table(REFUSALS).map_err(fault)?;
+    let refusals = refusals
+        .range::<u64>(..)
+        .map_err(fault)?
+        .rev()
+        .map(|entry| {
+            let (id, bytes) = entry.map_err(fault)?;
+            let refusal = record::decode_refusal(bytes.value())?;
+            Ok(Told::Refusal {
+                id: id.value(),
+                refusal,
+            })
+        });
+    if let Some(id) = &query.execution_id {
+        let rows = chain(transaction, id, head)?.map(|link| link.map(Link::told));
+        return merge::latest(rows, refusals, query);
+    }
+    let journal = transaction.open_table(JOURNAL).map_err(fault)?;
+    let rows = journal.range::<u64>(..).map_err(fault)?.rev().map(|entry| {
+        let (key, bytes) = entry.map_err(fault)?;
+        Link::decode(key.value(), bytes.value()).map(Link::told)
+    });
+    merge::latest(rows, refusals, query)
+}
+
+/// A journal row in its chain.
+struct Link {
+    key: u64,
+    header: RowHeader,
+    row: Row,
+    bytes: u64,
+}
+
+impl Link {
+    fn decode(key: u64, bytes: &[u8]) -> Result<Self> {
+        let (header, row) = record::decode_row(bytes)?;
+        Ok(Self {
+            key,
+            header,
+            row,
+            bytes: bytes.len() as u64,
+        })
+    }
+
+    fn told(self) -> Told {
+        Told::Transition {
+            first_id: self.header.first_id,
+            row: self.row,
+        }
+    }
+}
+
+fn get(journal: &Journal, key: u64) -> Result<Option<Link>> {
+    let bytes = journal.get(key).map_err(fault)?;
+    bytes
+        .map(|bytes| Link::decode(key, bytes.value()))
+        .transpose()
+}
+
+/// The rows that the snapshot with `header` does not cover, newest first.
+fn rows_after(
+    transaction: &ReadTransaction,
+    id: &ExecutionId,
+    header: SnapshotHeader,
+    head: Option<u64>,
+) -> Result<Vec<Link>> {
+    let Some(head) = head.filter(|head| *head > header.last) else {
+        return Ok(Vec::new());
+    };
+    let journal = transaction.open_table(JOURNAL).map_err(fault)?;
+    let links: Result<Vec<_>> = Chain::new(journal, id, Some(head))
+        .take_while(|link| link.as_ref().map_or(true, |link| link.key > header.last))
+        .collect();
+    let links = links?;
+    let first = links
+        .last()
+        .map(|link| (link.row.previous, link.row.revision));
+    if first != Some((Some(JournalKey(header.last)), header.revision + 1)) {
+        return Err(damaged("a chain of journal rows misses its snapshot"));
+    }
+    Ok(links)
+}
+
+/// The rows of an execution, newest first; none where there is no such execution.
+fn chain(transaction: &ReadTransaction, id: &ExecutionId, head: Option<u64>) -> Result<Chain> {
+    let journal = transaction.open_table(JOURNAL).map_err(fault)?;
+    let executions = transaction.open_table(EXECUTIONS).map_err(fault)?;
+    let snapshot = executions.get(id.as_str()).map_err(fault)?;
+    let header = snapshot.map(|bytes| record::snapshot_header(bytes.value()));
+    // A head that was read before the transaction began may be behind the snapshot.
+    let last = head.max(header.transpose()?.map(|header| header.last));
+    Ok(Chain::new(journal, id, last))
+}
+
+/// Walks back along `previous`, and checks that the rows are those of one execution without a gap.
+struct Chain {
+    journal: Journal,
+    id: ExecutionId,
+    next: Option<u64>,
+    revision: Option<u64>,
+}
+
+impl Chain {
+    fn new(journal: Journal, id: &ExecutionId, last: Option<u64>) -> Self {
+        Self {
+            journal,
+            id: id.clone(),
+            next: last,
+            revision: None,
+        }
+    }
+
+    fn step(&mut self, key: u64) -> Result<Link> {
+        let link = get(&self.journal, key)?
+            .ok_or_else(|| damaged("a chain of journal rows has a hole"))?;
+        let follows = self
+            .revision
+            .is_none_or(|later| link.row.revision.checked_add(1) == Some(later));
+        let ends = (link.row.revision == 1) == link.row.previous.is_none();
+        if link.row.execution_id != self.id || !follows || !ends {
+            return Err(damaged("a chain of journal rows leads astray"));
+        }
+        self.revision = Some(link.row.revision);
+        self.next = link.row.previous.map(|previous| previous.0);
+        Ok(link)
+    }
+}
+
+impl Iterator for Chain {
+    type Item = Result<Link>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let key = self.next.take()?;
+        Some(self.step(key))
+    }
+}

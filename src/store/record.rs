@@ -1,0 +1,157 @@
+//! The bytes of stored records, and back. Damaged bytes never panic: they are `STORE_CORRUPT`.
+//!
+//! A record is encoded by the caller, while the writer is busy with others; what only the writer knows
+//! (journal key, low-water mark, telemetry id) lies in a prefix of fixed width, which it seals. All
+//! numbers of a prefix are little-endian.
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::Refusal;
+use crate::{
+    domain::{Execution, JournalKey, Row},
+    error::{Code, Error, Result},
+};
+
+/// The version of every record; it stands in its first byte.
+const VERSION: u8 = 1;
+/// `version u8, number u64, number u64`.
+const PREFIX_BYTES: usize = 17;
+
+/// What a snapshot says without being decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SnapshotHeader {
+    /// The revision of the execution.
+    pub(super) revision: u64,
+    /// The journal key of that revision's row.
+    pub(super) last: u64,
+}
+
+/// What a journal row says without being decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RowHeader {
+    /// When the row was written, no key below this one was without a snapshot.
+    pub(super) low_water: u64,
+    /// The id of its first telemetry event.
+    pub(super) first_id: u64,
+}
+
+/// A snapshot whose journal key is not sealed yet.
+pub(super) fn encode_snapshot(execution: &Execution) -> Result<Vec<u8>> {
+    encode(prefix(execution.revision(), 0), execution)
+}
+
+/// Enters the journal key of the snapshot's revision.
+pub(super) fn seal_snapshot(bytes: &mut [u8], last: u64) {
+    seal(bytes, 9, last);
+}
+
+/// The header of a stored snapshot.
+pub(super) fn snapshot_header(bytes: &[u8]) -> Result<SnapshotHeader> {
+    let (revision, last, _) = split(bytes)?;
+    Ok(SnapshotHeader { revision, last })
+}
+
+/// A stored snapshot: the execution, settled.
+pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotHeader, Execution)> {
+    let (revision, last, body) = split(bytes)?;
+    let mut execution: Execution = decode(body)?;
+    if execution.revision() != revision {
+        return Err(damaged(
+            "a snapshot disagrees with its header about its revision",
+        ));
+    }
+    execution.settle(JournalKey(last));
+    Ok((SnapshotHeader { revision, last }, execution))
+}
+
+/// A journal row whose low-water mark and telemetry id are not sealed yet.
+pub(super) fn encode_row(row: &Row) -> Result<Vec<u8>> {
+    encode(prefix(0, 0), row)
+}
+
+/// Enters what the writer knows of a row.
+pub(super) fn seal_row(bytes: &mut [u8], header: RowHeader) {
+    seal(bytes, 1, header.low_water);
+    seal(bytes, 9, header.first_id);
+}
+
+/// A stored journal row.
+pub(super) fn decode_row(bytes: &[u8]) -> Result<(RowHeader, Row)> {
+    let (low_water, first_id, body) = split(bytes)?;
+    let header = RowHeader {
+        low_water,
+        first_id,
+    };
+    Ok((header, decode(body)?))
+}
+
+/// A refusal as stored.
+pub(super) fn encode_refusal(refusal: &Refusal) -> Result<Vec<u8>> {
+    encode(vec![VERSION], refusal)
+}
+
+/// A stored refusal.
+pub(super) fn decode_refusal(bytes: &[u8]) -> Result<Refusal> {
+    let (version, body) = bytes
+        .split_first()
+        .ok_or_else(|| damaged("a stored refusal is empty"))?;
+    check_version(*version)?;
+    decode(body)
+}
+
+/// The database holds what no midex wrote.
+pub(super) fn damaged(what: &str) -> Error {
+    Error::new(
+        Code::StoreCorrupt,
+        format!("the database is damaged: {what}"),
+    )
+}
+
+fn prefix(first: u64, second: u64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(512);
+    bytes.push(VERSION);
+    bytes.extend(first.to_le_bytes());
+    bytes.extend(second.to_le_bytes());
+    bytes
+}
+
+fn seal(bytes: &mut [u8], at: usize, number: u64) {
+    bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+}
+
+fn split(bytes: &[u8]) -> Result<(u64, u64, &[u8])> {
+    let short = || damaged("a stored record is too short");
+    let (prefix, body) = bytes
+        .split_first_chunk::<PREFIX_BYTES>()
+        .ok_or_else(short)?;
+    check_version(prefix[0])?;
+    let number = |at: usize| {
+        let chunk = prefix[at..].first_chunk::<8>().ok_or_else(short)?;
+        Ok(u64::from_le_bytes(*chunk))
+    };
+    Ok((number(1)?, number(9)?, body))
+}
+
+fn check_version(version: u8) -> Result<()> {
+    match version {
+        VERSION => Ok(()),
+        0 => Err(damaged("a stored record has no version")),
+        later => Err(Error::new(
+            Code::StoreTooNew,
+            format!("the database holds a record of version {later}, this midex reads {VERSION}"),
+        )),
+    }
+}
+
+fn encode(prefix: Vec<u8>, value: &impl Serialize) -> Result<Vec<u8>> {
+    postcard::to_extend(value, prefix)
+        .map_err(|error| Error::internal("a record cannot be encoded").because(error))
+}
+
+fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, [])) => Ok(value),
+        Ok(_) => Err(damaged("a stored record is too long")),
+        Err(error) => Err(damaged("a stored record cannot be read").because(error)),
+    }
+}

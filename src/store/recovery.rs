@@ -1,0 +1,107 @@
+//! What opening does with a file: which executions are ahead of their snapshots, and fresh snapshots for them.
+
+use std::collections::HashMap;
+
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
+
+use super::{
+    batch::{EXECUTIONS, JOURNAL, Ledger, REFUSALS},
+    fault::fault,
+    heads::Heads,
+    reader,
+    record::{self, damaged},
+};
+use crate::{
+    domain::{ExecutionId, telemetry},
+    error::Result,
+};
+
+/// Snapshots written in one transaction while folding.
+const FOLDED_TOGETHER_MAX: usize = 256;
+/// What one of them may add to the file: a guess on the safe side.
+const FOLDED_BYTES: u64 = 32 << 10;
+
+/// What the writer must know of the file. Reads only.
+pub(super) fn survey(database: &Database) -> Result<Ledger> {
+    let transaction = database.begin_read().map_err(fault)?;
+    let journal = transaction.open_table(JOURNAL).map_err(fault)?;
+    let refusals = transaction.open_table(REFUSALS).map_err(fault)?;
+    let last_refusal = refusals.last().map_err(fault)?;
+    let mut ledger = Ledger {
+        heads: Heads::default(),
+        next_key: 1,
+        next_id: last_refusal.map_or(1, |(id, _)| id.value().saturating_add(1)),
+    };
+    if let Some((key, bytes)) = journal.last().map_err(fault)? {
+        let (header, row) = record::decode_row(bytes.value())?;
+        let after = header
+            .first_id
+            .saturating_add(telemetry::of(&row).len() as u64);
+        ledger.next_key = key.value().saturating_add(1);
+        ledger.next_id = ledger.next_id.max(after);
+        ledger.heads = uncovered(&transaction, header.low_water)?;
+    }
+    Ok(ledger)
+}
+
+/// Room that [`fold`] may need.
+pub(super) fn fold_bytes(ledger: &Ledger) -> u64 {
+    ledger.heads.iter().count() as u64 * FOLDED_BYTES
+}
+
+/// Brings the snapshot of every execution up to date, so that the next opening has nothing to scan.
+pub(super) fn fold(database: &Database, ledger: &mut Ledger) -> Result<()> {
+    let heads: Vec<_> = ledger
+        .heads
+        .iter()
+        .map(|(id, head)| (id.clone(), head.last))
+        .collect();
+    for heads in heads.chunks(FOLDED_TOGETHER_MAX) {
+        fold_together(database, heads)?;
+        for (id, _) in heads {
+            ledger.heads.cover(id);
+        }
+    }
+    Ok(())
+}
+
+fn fold_together(database: &Database, heads: &[(ExecutionId, u64)]) -> Result<()> {
+    let reading = database.begin_read().map_err(fault)?;
+    let writing = database.begin_write().map_err(fault)?;
+    {
+        let mut executions = writing.open_table(EXECUTIONS).map_err(fault)?;
+        for (id, last) in heads {
+            let stored = reader::load(&reading, id, Some(*last))?
+                .ok_or_else(|| damaged("an execution has journal rows and no snapshot"))?;
+            let mut bytes = record::encode_snapshot(&stored.execution)?;
+            record::seal_snapshot(&mut bytes, *last);
+            executions
+                .insert(id.as_str(), bytes.as_slice())
+                .map_err(fault)?;
+        }
+    }
+    writing.commit().map_err(fault)
+}
+
+/// The heads, out of the rows from `low_water` on.
+fn uncovered(transaction: &ReadTransaction, low_water: u64) -> Result<Heads> {
+    let journal = transaction.open_table(JOURNAL).map_err(fault)?;
+    let executions = transaction.open_table(EXECUTIONS).map_err(fault)?;
+    let mut heads = Heads::default();
+    let mut covered = HashMap::new();
+    for entry in journal.range(low_water..).map_err(fault)? {
+        let (key, bytes) = entry.map_err(fault)?;
+        let (_, row) = record::decode_row(bytes.value())?;
+        let id = row.execution_id;
+        if !covered.contains_key(&id) {
+            let snapshot = executions.get(id.as_str()).map_err(fault)?;
+            let snapshot =
+                snapshot.ok_or_else(|| damaged("an execution has journal rows and no snapshot"))?;
+            covered.insert(id.clone(), record::snapshot_header(snapshot.value())?.last);
+        }
+        if key.value() > covered[&id] {
+            heads.advance(&id, row.revision, key.value());
+        }
+    }
+    Ok(heads)
+}

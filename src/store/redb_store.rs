@@ -1,0 +1,312 @@
+//! The store on disk: a handle on the writer's queue and on the database that readers share with it.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{self, Sender},
+    },
+    thread::{self, JoinHandle},
+};
+
+use tokio::sync::{Semaphore, oneshot};
+
+use super::{
+    BoxFuture, Commit, Committed, Hook, Position, Refusal, Store, Stored, TelemetryQuery, Told,
+    batch::Work,
+    check, closed, file, reader, record,
+    writer::{Message, Request, Shared, Writer},
+};
+use crate::{
+    domain::{Digest, Execution, ExecutionId, JournalKey, Row},
+    error::{Error, Result},
+    limits,
+};
+
+/// How a [`RedbStore`] works.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A snapshot at least at every such transition: 1 to [`limits::SNAPSHOT_EVERY_MAX`].
+    pub snapshot_every: u32,
+    /// Transitions committed together at most; 1 is for comparison.
+    pub batch_max: usize,
+    /// Pages kept in memory.
+    pub cache_bytes: usize,
+    /// Stands between the database and the disk.
+    pub hook: Option<Hook>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            snapshot_every: 1,
+            batch_max: limits::BATCH_TRANSITIONS_MAX,
+            cache_bytes: limits::STORE_CACHE_BYTES,
+            hook: None,
+        }
+    }
+}
+
+/// What a store has done since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Transactions made durable.
+    pub commits: u64,
+    /// Transitions stored by them.
+    pub transitions: u64,
+    /// Snapshots stored by them.
+    pub snapshots: u64,
+}
+
+/// Executions in one redb file, owned by one process at a time.
+#[derive(Debug)]
+pub struct RedbStore {
+    shared: Arc<Shared>,
+    queue: Option<Sender<Message>>,
+    /// Places in the queue; closed with the store.
+    room: Arc<Semaphore>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl RedbStore {
+    /// Opens the store in `directory`, and makes both where they are missing. Blocks while it reads the
+    /// file, longest after a crash.
+    ///
+    /// # Errors
+    /// `STORE_BUSY` where another process has it, `STORE_CORRUPT` where it is damaged, `STORE_TOO_NEW` where
+    /// a later version wrote it, `FILE_UNUSABLE` where the system refuses. None of them changes the file.
+    pub fn open(directory: &Path, options: Options) -> Result<Self> {
+        let options = options.checked()?;
+        let path = file::prepare(directory, &options)?;
+        let (opened, ledger) = file::open(&path, &options)?;
+        file::sweep(&path);
+        let shared = Arc::new(Shared::new(path, options, opened, &ledger));
+        let (queue, messages) = mpsc::channel();
+        let writer = Writer::new(Arc::clone(&shared), messages, ledger);
+        let writer = thread::Builder::new()
+            .name("midex-writer".into())
+            .spawn(move || writer.run())
+            .map_err(|error| Error::internal("the store's writer cannot start").because(error))?;
+        Ok(Self {
+            shared,
+            queue: Some(queue),
+            room: Arc::new(Semaphore::new(limits::WRITER_QUEUE_MAX)),
+            writer: Mutex::new(Some(writer)),
+        })
+    }
+
+    /// What the store has done since it was opened.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            commits: self.shared.commits.load(Ordering::Relaxed),
+            transitions: self.shared.transitions.load(Ordering::Relaxed),
+            snapshots: self.shared.snapshots.load(Ordering::Relaxed),
+        }
+    }
+
+    async fn write(&self, work: Work) -> Result<JournalKey> {
+        let room = Arc::clone(&self.room).acquire_owned().await;
+        let room = room.map_err(|_| closed())?;
+        let (answer, answered) = oneshot::channel();
+        self.send(Message::Request(Request { work, answer, room }))?;
+        answered.await.map_err(|_| closed())?
+    }
+
+    fn send(&self, message: Message) -> Result<()> {
+        let queue = self.queue.as_ref().ok_or_else(closed)?;
+        queue.send(message).map_err(|_| closed())
+    }
+
+    /// Whether `commit` carries a snapshot: at creation and at the end; else where one is due, and small or
+    /// outweighed by the rows since the last one.
+    fn snapshot(&self, commit: &Commit, row_bytes: u64) -> Result<Option<Vec<u8>>> {
+        let Position {
+            snapshot_revision,
+            snapshot_bytes,
+            bytes_since_snapshot,
+        } = commit.position;
+        let rows = bytes_since_snapshot + row_bytes;
+        let outweighed = |bytes: u64| bytes <= limits::SNAPSHOT_BYTES_FREE as u64 || bytes < rows;
+        let due = commit.row.revision.saturating_sub(snapshot_revision)
+            >= u64::from(self.shared.options.snapshot_every);
+        let must = snapshot_revision == 0 || commit.next.state().is_final();
+        // A snapshot hardly shrinks: where the last one is not outweighed, this one need not be encoded.
+        if !must && !(due && outweighed(snapshot_bytes)) {
+            return Ok(None);
+        }
+        let bytes = record::encode_snapshot(&commit.next)?;
+        Ok((must || outweighed(bytes.len() as u64)).then_some(bytes))
+    }
+
+    async fn read_blocking<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Shared) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let shared = Arc::clone(&self.shared);
+        let read = tokio::task::spawn_blocking(move || read(&shared));
+        read.await
+            .map_err(|error| Error::internal("a read was not finished").because(error))?
+    }
+
+    fn writer(&self) -> Option<JoinHandle<()>> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        writer.take()
+    }
+}
+
+impl Store for RedbStore {
+    fn commit(&self, mut commit: Commit) -> BoxFuture<'_, Result<Committed>> {
+        Box::pin(async move {
+            check(&commit)?;
+            let _caller = Caller::new(&self.shared.callers);
+            let row_bytes = record::encode_row(&commit.row)?;
+            let bytes = row_bytes.len() as u64;
+            let snapshot = self.snapshot(&commit, bytes)?;
+            let position = match &snapshot {
+                Some(snapshot) => Position::at(commit.row.revision, snapshot),
+                None => Position {
+                    bytes_since_snapshot: commit.position.bytes_since_snapshot + bytes,
+                    ..commit.position
+                },
+            };
+            let work = Work::Transition {
+                row: commit.row,
+                row_bytes,
+                snapshot,
+                contents: std::mem::take(&mut commit.contents),
+            };
+            let row = self.write(work).await?;
+            Ok(Committed { row, position })
+        })
+    }
+
+    fn checkpoint(
+        &self,
+        execution: Arc<Execution>,
+        position: Position,
+    ) -> BoxFuture<'_, Result<Position>> {
+        Box::pin(async move {
+            if position.snapshot_revision == execution.revision() {
+                return Ok(position);
+            }
+            let snapshot = record::encode_snapshot(&execution)?;
+            let position = Position::at(execution.revision(), &snapshot);
+            let work = Work::Checkpoint {
+                id: execution.id().clone(),
+                revision: execution.revision(),
+                snapshot,
+            };
+            self.write(work).await?;
+            Ok(position)
+        })
+    }
+
+    fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<Stored>>> {
+        Box::pin(async move {
+            let head = self.shared.head(id);
+            let loaded = self.shared.read(|read| reader::load(read, id, head));
+            loaded.map_err(|error| error.with("execution_id", id.as_str()))
+        })
+    }
+
+    fn row(&self, key: JournalKey) -> BoxFuture<'_, Result<Option<Row>>> {
+        Box::pin(async move { self.shared.read(|read| reader::row(read, key)) })
+    }
+
+    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<(JournalKey, Row)>>> {
+        let id = id.clone();
+        Box::pin(self.read_blocking(move |shared| {
+            let head = shared.head(&id);
+            shared.read(|read| reader::history(read, &id, head))
+        }))
+    }
+
+    fn content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>> {
+        Box::pin(async move { self.shared.read(|read| reader::content(read, digest)) })
+    }
+
+    fn note(&self, refusal: Refusal) {
+        if self.shared.note(refusal) {
+            // After the close nobody reads telemetry.
+            let _ = self.send(Message::Refused);
+        }
+    }
+
+    fn telemetry<'a>(&'a self, query: TelemetryQuery) -> BoxFuture<'a, Result<Vec<Told>>> {
+        Box::pin(self.read_blocking(move |shared| {
+            let head = query.execution_id.as_ref().and_then(|id| shared.head(id));
+            shared.read(|read| reader::telemetry(read, &query, head))
+        }))
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            self.room.close();
+            let Some(writer) = self.writer() else {
+                return Ok(());
+            };
+            let (answer, answered) = oneshot::channel();
+            self.send(Message::Close(answer))?;
+            let done = answered.await.map_err(|_| closed())?;
+            let joined = tokio::task::spawn_blocking(move || writer.join()).await;
+            joined
+                .map_err(|error| Error::internal("the writer was not joined").because(error))?
+                .map_err(|_| Error::internal("the store's writer panicked"))?;
+            done
+        })
+    }
+}
+
+impl Drop for RedbStore {
+    /// Waits for what was accepted: afterwards the file is free for another.
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(writer) = self.writer()
+            && writer.join().is_err()
+        {
+            tracing::error!("the store's writer panicked");
+        }
+    }
+}
+
+impl Options {
+    fn checked(self) -> Result<Self> {
+        let snapshots = (1..=limits::SNAPSHOT_EVERY_MAX).contains(&self.snapshot_every);
+        let batches = (1..=limits::BATCH_TRANSITIONS_MAX).contains(&self.batch_max);
+        if snapshots && batches {
+            return Ok(self);
+        }
+        Err(Error::internal(format!(
+            "`snapshot_every` {} or `batch_max` {} is out of range",
+            self.snapshot_every, self.batch_max
+        )))
+    }
+}
+
+impl Position {
+    /// Right behind a snapshot.
+    fn at(revision: u64, snapshot: &[u8]) -> Self {
+        Self {
+            snapshot_revision: revision,
+            snapshot_bytes: snapshot.len() as u64,
+            bytes_since_snapshot: 0,
+        }
+    }
+}
+
+/// Counts a caller for as long as it waits.
+struct Caller<'a>(&'a AtomicUsize);
+
+impl<'a> Caller<'a> {
+    fn new(callers: &'a AtomicUsize) -> Self {
+        callers.fetch_add(1, Ordering::Relaxed);
+        Self(callers)
+    }
+}
+
+impl Drop for Caller<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,442 @@
+//! Group commit: one thread owns the write side. It takes what has gathered, writes it in one
+//! transaction, and then answers all of it.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+        mpsc::{Receiver, RecvTimeoutError},
+    },
+    time::{Duration, Instant},
+};
+
+use redb::{Durability, ReadTransaction, ReadableDatabase};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use super::{
+    Options, Refusal,
+    batch::{self, Effects, Ledger, Work},
+    closed,
+    fault::{fault, guarded, unavailable},
+    file::{self, Opened},
+};
+use crate::{
+    domain::{ExecutionId, JournalKey},
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// Room kept ahead for each request: the pages that it dirties, and their copies.
+const ROOM_PER_REQUEST_BYTES: u64 = 16 << 10;
+/// Room kept ahead for the pages that every commit writes.
+const ROOM_PER_COMMIT_BYTES: u64 = 256 << 10;
+
+/// What reaches the writer.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// Something to be stored and answered.
+    Request(Request),
+    /// A refusal waits to be written.
+    Refused,
+    /// Store what has come, close, and answer.
+    Close(oneshot::Sender<Result<()>>),
+}
+
+/// Something to be stored and answered.
+#[derive(Debug)]
+pub(super) struct Request {
+    /// What.
+    pub(super) work: Work,
+    /// Where the answer goes.
+    pub(super) answer: oneshot::Sender<Result<JournalKey>>,
+    /// Its place in the queue, free again once the writer has taken it.
+    pub(super) room: OwnedSemaphorePermit,
+}
+
+/// What the writer and its readers share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) path: PathBuf,
+    pub(super) options: Options,
+    slot: RwLock<Slot>,
+    /// The last row of each execution that is ahead of its snapshot, as of the last commit.
+    heads: Mutex<HashMap<ExecutionId, u64>>,
+    refusals: Mutex<VecDeque<Refusal>>,
+    /// Callers whose transition is being encoded, waits or is being written.
+    pub(super) callers: AtomicUsize,
+    pub(super) commits: AtomicU64,
+    pub(super) transitions: AtomicU64,
+    pub(super) snapshots: AtomicU64,
+}
+
+#[derive(Debug)]
+enum Slot {
+    Open(Opened),
+    /// Closed by a failure, or for good.
+    Shut(Error),
+}
+
+impl Shared {
+    /// What there is to share once the file is open.
+    pub(super) fn new(path: PathBuf, options: Options, opened: Opened, ledger: &Ledger) -> Self {
+        let shared = Self {
+            path,
+            options,
+            slot: RwLock::new(Slot::Open(opened)),
+            heads: Mutex::default(),
+            refusals: Mutex::default(),
+            callers: AtomicUsize::new(0),
+            commits: AtomicU64::new(0),
+            transitions: AtomicU64::new(0),
+            snapshots: AtomicU64::new(0),
+        };
+        shared.take_heads(ledger);
+        shared
+    }
+
+    /// Reads in one transaction, which ends with `read`.
+    pub(super) fn read<T>(&self, read: impl FnOnce(&ReadTransaction) -> Result<T>) -> Result<T> {
+        let slot = self.slot();
+        let opened = slot.opened()?;
+        let done = guarded(|| read(&opened.database.begin_read().map_err(fault)?));
+        done.map_err(|error| match error.code() {
+            Code::StoreCorrupt | Code::StoreTooNew => self.place(error),
+            _ => error,
+        })
+    }
+
+    /// The last row of an execution that is ahead of its snapshot. Ask before a read begins: a
+    /// transaction that begins later shows at least this row.
+    pub(super) fn head(&self, id: &ExecutionId) -> Option<u64> {
+        self.heads().get(id).copied()
+    }
+
+    /// Takes a refusal in, where there is room; answers whether the writer must be told.
+    pub(super) fn note(&self, refusal: Refusal) -> bool {
+        let mut refusals = self.refusals();
+        if refusals.len() < limits::REFUSALS_QUEUED_MAX {
+            refusals.push_back(refusal);
+        }
+        refusals.len() == 1
+    }
+
+    fn place(&self, error: Error) -> Error {
+        error.with("path", self.path.display().to_string())
+    }
+
+    fn take_heads(&self, ledger: &Ledger) {
+        let heads = ledger.heads.iter();
+        *self.heads() = heads.map(|(id, head)| (id.clone(), head.last)).collect();
+    }
+
+    fn slot(&self) -> RwLockReadGuard<'_, Slot> {
+        self.slot.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn slot_mut(&self) -> RwLockWriteGuard<'_, Slot> {
+        self.slot.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn heads(&self) -> MutexGuard<'_, HashMap<ExecutionId, u64>> {
+        self.heads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn refusals(&self) -> MutexGuard<'_, VecDeque<Refusal>> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    fn opened(&self) -> Result<&Opened> {
+        match self {
+            Self::Open(opened) => Ok(opened),
+            Self::Shut(error) => Err(error.clone()),
+        }
+    }
+}
+
+/// The write side. It lives on its thread.
+#[derive(Debug)]
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    queue: Receiver<Message>,
+    ledger: Ledger,
+    pace: Pace,
+    closing: Option<oneshot::Sender<Result<()>>>,
+}
+
+/// What came from the queue together.
+#[derive(Debug, Default)]
+struct Gathered {
+    works: Vec<Work>,
+    answers: Vec<oneshot::Sender<Result<JournalKey>>>,
+    bytes: usize,
+}
+
+impl Writer {
+    /// A writer that takes its work from `queue`.
+    pub(super) fn new(shared: Arc<Shared>, queue: Receiver<Message>, ledger: Ledger) -> Self {
+        Self {
+            shared,
+            queue,
+            ledger,
+            pace: Pace::default(),
+            closing: None,
+        }
+    }
+
+    /// Works until it is told to close, or nobody is left to tell it anything; then closes the database.
+    pub(super) fn run(mut self) {
+        while let Some(first) = self.wait() {
+            let mut gathered = Gathered::default();
+            self.take(first, &mut gathered);
+            self.gather(&mut gathered);
+            self.store(gathered);
+        }
+        self.store(Gathered::default());
+        self.finish();
+    }
+
+    /// The next message. While the database is shut by a failure, tries to open it meanwhile.
+    fn wait(&mut self) -> Option<Message> {
+        if self.closing.is_some() {
+            return self.queue.try_recv().ok();
+        }
+        loop {
+            if self.shared.slot().opened().is_ok() {
+                return self.queue.recv().ok();
+            }
+            match self.queue.recv_timeout(limits::STORE_RETRY_EVERY) {
+                Ok(message) => return Some(message),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => self.reopen(),
+            }
+        }
+    }
+
+    fn take(&mut self, message: Message, gathered: &mut Gathered) {
+        match message {
+            Message::Request(request) => {
+                gathered.bytes += request.work.bytes();
+                gathered.works.push(request.work);
+                gathered.answers.push(request.answer);
+                drop(request.room);
+            }
+            Message::Refused => {}
+            Message::Close(answer) => self.closing = Some(answer),
+        }
+    }
+
+    /// Takes what waits in the queue, and, where commits are slow, what is known to be on its way.
+    fn gather(&mut self, gathered: &mut Gathered) {
+        self.drain(gathered);
+        let Some(patience) = self.pace.patience().filter(|_| !gathered.works.is_empty()) else {
+            return;
+        };
+        let deadline = now() + patience;
+        while gathered.works.len() < self.pace.callers && self.has_room(gathered) {
+            let left = deadline.saturating_duration_since(now());
+            match self.queue.recv_timeout(left) {
+                Ok(message) => self.take(message, gathered),
+                Err(_) => break,
+            }
+        }
+        self.drain(gathered);
+    }
+
+    fn drain(&mut self, gathered: &mut Gathered) {
+        while self.has_room(gathered)
+            && let Ok(message) = self.queue.try_recv()
+        {
+            self.take(message, gathered);
+        }
+    }
+
+    fn has_room(&self, gathered: &Gathered) -> bool {
+        gathered.works.len() < self.shared.options.batch_max
+            && gathered.bytes < limits::BATCH_BYTES_MAX
+    }
+
+    /// Makes everything durable, or nothing, and answers.
+    fn store(&mut self, mut gathered: Gathered) {
+        let refusals: Vec<_> = self.shared.refusals().drain(..).collect();
+        if gathered.works.is_empty() && refusals.is_empty() {
+            return;
+        }
+        let began = now();
+        let next_id = self.ledger.next_id;
+        let room = gathered.bytes as u64 * 2;
+        let done = self.write(&mut gathered.works, &refusals, room);
+        let callers = self.shared.callers.load(Ordering::Relaxed);
+        self.pace.committed(now() - began, callers);
+        match done {
+            Ok(effects) => {
+                for (to, answer) in gathered.answers.into_iter().zip(effects.answers) {
+                    // A caller that has gone away wants no answer.
+                    let _ = to.send(answer);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a batch could not be stored");
+                for to in gathered.answers {
+                    let _ = to.send(Err(error.clone()));
+                }
+                // A batch is stored whole or not at all: the next id tells which, once it is known again.
+                if self.ledger.next_id == next_id {
+                    self.put_back(refusals);
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, works: &mut [Work], refusals: &[Refusal], room: u64) -> Result<Effects> {
+        if self.shared.slot().opened().is_err() {
+            self.reopen();
+        }
+        self.make_room(works.len() + refusals.len(), room)?;
+        let done = guarded(|| self.transact(works, refusals));
+        match done {
+            Ok(effects) => {
+                self.publish(&effects);
+                Ok(effects)
+            }
+            Err(error) => {
+                // What the disk holds now is known only after it is opened again.
+                let error = Error::new(Code::StoreUnavailable, error.message()).because(error);
+                self.shut(error.clone());
+                self.reopen();
+                Err(error)
+            }
+        }
+    }
+
+    fn make_room(&self, requests: usize, bytes: u64) -> Result<()> {
+        let slot = self.shared.slot();
+        let pages = requests as u64 * ROOM_PER_REQUEST_BYTES + ROOM_PER_COMMIT_BYTES;
+        slot.opened()?
+            .disk
+            .reserve(bytes + pages)
+            .map_err(|error| unavailable(&error))
+    }
+
+    fn transact(&mut self, works: &mut [Work], refusals: &[Refusal]) -> Result<Effects> {
+        let slot = self.shared.slot();
+        let opened = slot.opened()?;
+        let mut transaction = opened.database.begin_write().map_err(fault)?;
+        transaction
+            .set_durability(Durability::Immediate)
+            .map_err(fault)?;
+        let bytes = opened.disk.bytes().map_err(|error| unavailable(&error))?;
+        transaction.set_quick_repair(bytes >= limits::QUICK_REPAIR_FILE_BYTES);
+        let effects = batch::apply(&transaction, &mut self.ledger, works.iter_mut(), refusals)?;
+        if effects.changed {
+            transaction.commit().map_err(fault)?;
+            self.shared.commits.fetch_add(1, Ordering::Relaxed);
+        } else {
+            transaction.abort().map_err(fault)?;
+        }
+        Ok(effects)
+    }
+
+    /// Readers see the new heads before any caller has its answer.
+    fn publish(&self, effects: &Effects) {
+        let mut heads = self.shared.heads();
+        for (id, head) in &effects.heads {
+            match head {
+                Some(last) => heads.insert(id.clone(), *last),
+                None => heads.remove(id),
+            };
+        }
+        let shared = &self.shared;
+        shared
+            .transitions
+            .fetch_add(effects.transitions, Ordering::Relaxed);
+        shared
+            .snapshots
+            .fetch_add(effects.snapshots, Ordering::Relaxed);
+    }
+
+    /// Lets go of the database: redb refuses everything after a failed write.
+    fn shut(&self, error: Error) {
+        let shut = std::mem::replace(&mut *self.shared.slot_mut(), Slot::Shut(error));
+        // Closing a database that failed fails as well; the next opening repairs it.
+        let _ = guarded(|| {
+            drop(shut);
+            Ok(())
+        });
+    }
+
+    fn reopen(&mut self) {
+        match file::open(&self.shared.path, &self.shared.options) {
+            Ok((opened, ledger)) => {
+                self.shared.take_heads(&ledger);
+                self.ledger = ledger;
+                *self.shared.slot_mut() = Slot::Open(opened);
+                tracing::info!("the database is open again");
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the database cannot be opened again yet");
+                *self.shared.slot_mut() = Slot::Shut(error);
+            }
+        }
+    }
+
+    fn put_back(&self, refusals: Vec<Refusal>) {
+        let mut waiting = self.shared.refusals();
+        for refusal in refusals.into_iter().rev() {
+            if waiting.len() < limits::REFUSALS_QUEUED_MAX {
+                waiting.push_front(refusal);
+            }
+        }
+    }
+
+    fn finish(self) {
+        let slot = std::mem::replace(&mut *self.shared.slot_mut(), Slot::Shut(closed()));
+        let done = match slot {
+            Slot::Open(opened) => guarded(|| opened.database.close().map_err(fault)),
+            Slot::Shut(_) => Ok(()),
+        };
+        if let Err(error) = &done {
+            tracing::warn!(%error, "the database was not closed cleanly");
+        }
+        if let Some(answer) = self.closing {
+            let _ = answer.send(done);
+        }
+    }
+}
+
+/// How long commits take and how many callers there are: what an adaptive wait needs.
+#[derive(Debug, Default)]
+struct Pace {
+    /// Smoothed over about eight commits.
+    commit: Duration,
+    /// The callers that waited when the last commit ended. A caller that was answered comes back soon.
+    callers: usize,
+}
+
+impl Pace {
+    /// How long to wait for callers on their way; nothing where commits are fast or nobody else calls.
+    fn patience(&self) -> Option<Duration> {
+        let slow = self.commit >= limits::ADAPTIVE_WAIT_COMMIT_MIN && self.callers > 1;
+        slow.then(|| (self.commit / 4).min(limits::ADAPTIVE_WAIT_MAX))
+    }
+
+    fn committed(&mut self, took: Duration, callers: usize) {
+        self.commit = if self.commit.is_zero() {
+            took
+        } else {
+            (self.commit * 7 + took) / 8
+        };
+        self.callers = callers;
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the writer times its own commits; nothing that is stored depends on it"
+)]
+fn now() -> Instant {
+    Instant::now()
+}

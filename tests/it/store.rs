@@ -1,0 +1,8 @@
+//! The store: one contract for every store, and what only the one on disk has to stand.
+
+mod contract;
+mod damage;
+mod disk;
+mod failure;
+mod format;
+mod tale;

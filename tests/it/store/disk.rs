@@ -1,0 +1,354 @@
+//! What only the store on disk has to stand: opening again, crashes, snapshots few and far between, groups.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+    sync::Arc,
+};
+
+use midex::{
+    domain::Execution,
+    error::Code,
+    limits,
+    store::{Options, RedbStore, Store, TelemetryQuery},
+};
+
+use super::tale::{Tale, definition, refusal};
+
+fn every(snapshot_every: u32) -> Options {
+    Options {
+        snapshot_every,
+        ..Options::default()
+    }
+}
+
+fn open(directory: &Path) -> RedbStore {
+    RedbStore::open(directory, Options::default()).unwrap()
+}
+
+/// What a crash would leave of an open store: its file as it is on the disk.
+fn crash(directory: &Path) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    fs::copy(
+        directory.join("executions.redb"),
+        copy.path().join("executions.redb"),
+    )
+    .unwrap();
+    copy
+}
+
+#[tokio::test]
+async fn what_was_closed_is_found_again() {
+    for snapshot_every in [1, 3, 16] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = RedbStore::open(directory.path(), every(snapshot_every)).unwrap();
+        let mut tale = Tale::new("one", 60);
+        tale.steps(&store, 20).await;
+        store.close().await.unwrap();
+        let store = RedbStore::open(directory.path(), every(snapshot_every)).unwrap();
+        tale.check(&store).await;
+        tale.steps(&store, 20).await;
+        drop(store);
+        let store = open(directory.path());
+        tale.check(&store).await;
+        tale.steps(&store, 21).await;
+        tale.check(&store).await;
+        assert!(tale.execution.unwrap().state().is_final());
+    }
+}
+
+#[tokio::test]
+async fn a_crash_loses_nothing_that_was_answered() {
+    for snapshot_every in [1, 3, 16] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = RedbStore::open(directory.path(), every(snapshot_every)).unwrap();
+        let mut tales: Vec<_> = (0..5)
+            .map(|at| Tale::new(&format!("tale {at}"), 40))
+            .collect();
+        for round in 1..=20 {
+            for (at, tale) in tales.iter_mut().enumerate() {
+                tale.steps(&store, usize::from(round % (at + 1) == 0)).await;
+            }
+            store.note(refusal(round, None));
+            if round % 5 == 0 {
+                let crashed = crash(directory.path());
+                let survivor = open(crashed.path());
+                for tale in tales.iter().filter(|tale| tale.execution.is_some()) {
+                    tale.check(&survivor).await;
+                }
+                // Opening wrote fresh snapshots: the next opening finds the same.
+                drop(survivor);
+                let survivor = open(crashed.path());
+                for tale in tales.iter().filter(|tale| tale.execution.is_some()) {
+                    tale.check(&survivor).await;
+                    let stored = survivor.load(&tale.id).await.unwrap().unwrap();
+                    let next = survivor
+                        .checkpoint(Arc::new(stored.execution), stored.position)
+                        .await;
+                    assert_eq!(next.unwrap(), stored.position, "its snapshot was current");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn telemetry_ids_go_on_after_a_crash() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let mut tale = Tale::new("one", 9);
+    tale.steps(&store, 3).await;
+    store.note(refusal(1, None));
+    store.close().await.unwrap();
+    let store = open(directory.path());
+    tale.steps(&store, 2).await;
+    let query = TelemetryQuery {
+        limit: 100,
+        ..TelemetryQuery::default()
+    };
+    let told = store.telemetry(query).await.unwrap();
+    assert_eq!(told.len(), 6);
+    let mut next = 1;
+    for (id, length) in super::contract::ids(&told) {
+        assert_eq!(id, next, "{told:?}");
+        next += length;
+    }
+}
+
+#[tokio::test]
+async fn snapshots_are_as_many_as_asked_for() {
+    for (snapshot_every, expected) in [(1, 13), (3, 5), (16, 2)] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = RedbStore::open(directory.path(), every(snapshot_every)).unwrap();
+        let mut tale = Tale::new("one", 12);
+        tale.steps(&store, 13).await;
+        assert_eq!(store.counts().snapshots, expected, "every {snapshot_every}");
+        assert_eq!(store.counts().transitions, 13);
+        let stored = store.load(&tale.id).await.unwrap().unwrap();
+        assert_eq!(stored.position, tale.position, "every {snapshot_every}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_execution_writes_few_snapshots() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let mut tale = Tale::new("long", limits::STEPS_MAX);
+    tale.steps(&store, limits::STEPS_MAX + 1).await;
+    let counts = store.counts();
+    assert_eq!(counts.transitions, 501);
+    assert!((2..60).contains(&counts.snapshots), "{counts:?}");
+    tale.check(&store).await;
+    let bytes = fs::metadata(directory.path().join("executions.redb"))
+        .unwrap()
+        .len();
+    assert!(bytes < 16 << 20, "{bytes}");
+}
+
+#[tokio::test]
+async fn a_loaded_position_is_the_one_last_answered() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = RedbStore::open(directory.path(), every(7)).unwrap();
+    let mut tale = Tale::new("one", 100);
+    for _ in 0..100 {
+        tale.step(&store).await.unwrap();
+        let stored = store.load(&tale.id).await.unwrap().unwrap();
+        assert_eq!(stored.position, tale.position);
+    }
+}
+
+#[tokio::test]
+async fn a_checkpoint_leaves_nothing_to_replay() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = RedbStore::open(directory.path(), every(1024)).unwrap();
+    let mut tale = Tale::new("one", 50);
+    tale.steps(&store, 30).await;
+    assert_eq!(store.counts().snapshots, 1);
+    let execution = Arc::new(tale.execution.clone().unwrap());
+    tale.position = store
+        .checkpoint(Arc::clone(&execution), tale.position)
+        .await
+        .unwrap();
+    assert_eq!(store.counts().snapshots, 2);
+    let before = store.counts();
+    store.checkpoint(execution, tale.position).await.unwrap();
+    assert_eq!(store.counts(), before, "it was current");
+    tale.check(&store).await;
+    tale.step(&store).await.unwrap();
+    tale.check(&store).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_callers_share_a_commit() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Arc::new(open(directory.path()));
+    let definition = definition(4);
+    let callers: Vec<_> = (0..256)
+        .map(|at| {
+            let (store, definition) = (Arc::clone(&store), Arc::clone(&definition));
+            tokio::spawn(async move {
+                let mut tale = Tale::with(&format!("tale {at}"), definition);
+                tale.steps(&*store, 5).await;
+                tale
+            })
+        })
+        .collect();
+    for caller in callers {
+        caller.await.unwrap().check(&*store).await;
+    }
+    let counts = store.counts();
+    assert_eq!(counts.transitions, 5 * 256);
+    assert!(counts.commits * 4 < counts.transitions, "{counts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_of_one_is_a_commit_each() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options {
+        batch_max: 1,
+        ..Options::default()
+    };
+    let store = Arc::new(RedbStore::open(directory.path(), options).unwrap());
+    let callers: Vec<_> = (0..16)
+        .map(|at| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move { Tale::new(&format!("tale {at}"), 2).step(&*store).await })
+        })
+        .collect();
+    for caller in callers {
+        caller.await.unwrap().unwrap();
+    }
+    assert_eq!(store.counts().commits, 16);
+}
+
+#[tokio::test]
+async fn two_commits_of_one_execution_in_one_batch_are_both_right() {
+    for snapshot_every in [1, 16] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = RedbStore::open(directory.path(), every(snapshot_every)).unwrap();
+        let mut tale = Tale::new("one", 5);
+        tale.steps(&store, 2).await;
+        let before = store.counts().commits;
+        // Journal keys are a sequence, so the second may be made before the first is answered.
+        let first = tale.transition("first");
+        let mut ahead = Tale::new("one", 5);
+        ahead.execution = Some(first.next.clone());
+        let key = midex::domain::JournalKey(tale.rows[1].0.0 + 1);
+        ahead.execution.as_mut().unwrap().settle(key);
+        let second = ahead.transition("second");
+        let (first, second) = (tale.commit_of(first), tale.commit_of(second));
+        let expected: Execution = (*second.next).clone();
+        let (one, two, again) = tokio::join!(
+            store.commit(first.clone()),
+            store.commit(second),
+            store.commit(first)
+        );
+        assert_eq!(one.unwrap().row, key);
+        let last = two.unwrap().row;
+        assert_eq!(again.unwrap_err().code(), Code::RevisionConflict);
+        assert!(store.counts().commits - before <= 3);
+        let mut expected = expected;
+        expected.settle(last);
+        assert_eq!(
+            store.load(&tale.id).await.unwrap().unwrap().execution,
+            expected
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_second_opener_is_told_that_the_store_is_busy() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let error = RedbStore::open(directory.path(), Options::default()).unwrap_err();
+    assert_eq!(error.code(), Code::StoreBusy);
+    assert!(error.code().retryable());
+    let data_dir = error.context("data_dir").unwrap().as_str().unwrap();
+    assert_eq!(Path::new(data_dir), directory.path());
+    // The refused opening has not taken the owner's lock with it.
+    assert_eq!(
+        RedbStore::open(directory.path(), Options::default())
+            .unwrap_err()
+            .code(),
+        Code::StoreBusy
+    );
+    Tale::new("one", 2).step(&store).await.unwrap();
+    store.close().await.unwrap();
+    open(directory.path());
+}
+
+#[test]
+fn many_first_openers_make_one_store() {
+    let directory = tempfile::tempdir().unwrap();
+    let openers: Vec<_> = (0..4)
+        .map(|_| {
+            let path = directory.path().join("data");
+            std::thread::spawn(move || RedbStore::open(&path, Options::default()))
+        })
+        .collect();
+    let opened: Vec<_> = openers
+        .into_iter()
+        .map(|opener| opener.join().unwrap())
+        .collect();
+    assert!(opened.iter().any(Result::is_ok), "{opened:?}");
+    for error in opened.into_iter().filter_map(Result::err) {
+        assert_eq!(error.code(), Code::StoreBusy, "{error:?}");
+    }
+}
+
+#[test]
+fn only_the_owner_may_read_what_is_stored() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a/b");
+    drop(RedbStore::open(&path, Options::default()).unwrap());
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o700);
+    assert_eq!(mode(&path.join("executions.redb")), 0o600);
+    let names: Vec<_> = fs::read_dir(&path)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(names, ["executions.redb"]);
+}
+
+#[test]
+fn a_place_that_cannot_be_used_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    fs::write(&file, "not a directory").unwrap();
+    let nowhere = directory.path().join("nowhere");
+    symlink("/proc/1/missing/place", &nowhere).unwrap();
+    let taken = directory.path().join("taken");
+    fs::create_dir_all(taken.join("executions.redb")).unwrap();
+    // Nobody may make a file there, not even root.
+    let read_only = Path::new("/proc");
+    for path in [
+        file.as_path(),
+        &file.join("below"),
+        &nowhere,
+        &taken,
+        read_only,
+    ] {
+        let error = RedbStore::open(path, Options::default()).unwrap_err();
+        assert_eq!(error.code(), Code::FileUnusable, "{error:?}");
+        let named = error.context("path").unwrap().as_str().unwrap();
+        assert!(named.starts_with(path.to_str().unwrap()), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn refusals_reach_the_disk_without_a_commit() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    for number in 0..3 {
+        store.note(refusal(number, None));
+    }
+    store.close().await.unwrap();
+    let store = open(directory.path());
+    let query = TelemetryQuery {
+        limit: 10,
+        ..TelemetryQuery::default()
+    };
+    assert_eq!(store.telemetry(query).await.unwrap().len(), 3);
+}

@@ -1,0 +1,156 @@
+//! Executions to store: a workflow of steps one after another, moved step by step.
+
+use std::{sync::Arc, time::Duration};
+
+use midex::{
+    clock::{SeededIds, Timestamp},
+    domain::{
+        Awaiting, Decision, Definition, Execution, ExecutionId, Facts, JournalKey, Row, Token,
+        Transition,
+        execution::{Command, Report, Start},
+    },
+    error::Result,
+    store::{Commit, Position, Refusal, Store},
+};
+use serde_json::{Value, json};
+
+/// An execution on its way, and the store's word on where it stands.
+pub(crate) struct Tale {
+    definition: Arc<Definition>,
+    ids: SeededIds,
+    seconds: i64,
+    pub(crate) id: ExecutionId,
+    pub(crate) execution: Option<Execution>,
+    pub(crate) position: Position,
+    /// Every row stored, as it should be found.
+    pub(crate) rows: Vec<(JournalKey, Row)>,
+}
+
+pub(crate) fn id(text: &str) -> ExecutionId {
+    ExecutionId::parse(text).unwrap()
+}
+
+pub(crate) fn definition(steps: usize) -> Arc<Definition> {
+    let step = |at: usize| {
+        let before: Vec<_> = at
+            .checked_sub(1)
+            .map(|at| format!("s{at}"))
+            .into_iter()
+            .collect();
+        json!({ "id": format!("s{at}"), "depends_on": before, "kind": { "agent": { "agent": "writer" } } })
+    };
+    let steps: Vec<Value> = (0..steps).map(step).collect();
+    let text = json!({
+        "workflow": { "name": "tale", "description": "One step after another", "steps": steps },
+        "personas": { "writer": { "name": "writer", "content": "You write." } },
+    });
+    Arc::new(Definition::decode(text.to_string().as_bytes()).unwrap())
+}
+
+pub(crate) fn refusal(number: usize, id: Option<&ExecutionId>) -> Refusal {
+    Refusal {
+        at: Timestamp::from_milliseconds(7),
+        execution_id: id.cloned(),
+        step: None,
+        code: "TOKEN_EXPIRED".into(),
+        message: format!("refused {number}"),
+    }
+}
+
+impl Tale {
+    pub(crate) fn new(name: &str, steps: usize) -> Self {
+        Self::with(name, definition(steps))
+    }
+
+    pub(crate) fn with(name: &str, definition: Arc<Definition>) -> Self {
+        Self {
+            definition,
+            ids: SeededIds::new(1),
+            seconds: 1_700_000_000,
+            id: id(name),
+            execution: None,
+            position: Position::default(),
+            rows: Vec::new(),
+        }
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            definition: &self.definition,
+            token_ttl: Duration::from_secs(86_400),
+        }
+    }
+
+    /// The next transition: the start, or the open step done with `summary`.
+    pub(crate) fn transition(&mut self, summary: &str) -> Transition {
+        self.seconds += 1;
+        let now = Timestamp::from_milliseconds(self.seconds * 1000);
+        let Some(execution) = &self.execution else {
+            let start = Start {
+                id: self.id.clone(),
+                project: None,
+                inputs: None,
+            };
+            return Execution::start(self.facts(), start, now, &self.ids).unwrap();
+        };
+        let (_, step, visit) = execution.open().next().unwrap();
+        let Some(Awaiting::Model(grant)) = visit.awaiting else {
+            panic!("the step waits for a model");
+        };
+        let command = Command::Advance {
+            token: Token::new(self.id.clone(), step.id.clone(), grant),
+            report: Arc::new(Report::Output(json!({ "summary": summary }))),
+        };
+        match execution.decide(self.facts(), &command, now, &self.ids) {
+            Ok(Decision::Move(transition)) => *transition,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn commit_of(&self, transition: Transition) -> Commit {
+        Commit {
+            next: Arc::new(transition.next),
+            row: transition.row,
+            contents: transition.contents,
+            position: self.position,
+        }
+    }
+
+    /// Stores the next transition and becomes it.
+    pub(crate) async fn step(&mut self, store: &dyn Store) -> Result<JournalKey> {
+        self.say(store, "done").await
+    }
+
+    pub(crate) async fn say(&mut self, store: &dyn Store, summary: &str) -> Result<JournalKey> {
+        let transition = self.transition(summary);
+        let mut next = transition.next.clone();
+        let row = transition.row.clone();
+        let committed = store.commit(self.commit_of(transition)).await?;
+        next.settle(committed.row);
+        self.rows.push((committed.row, row));
+        self.execution = Some(next);
+        self.position = committed.position;
+        Ok(committed.row)
+    }
+
+    pub(crate) async fn steps(&mut self, store: &dyn Store, count: usize) {
+        for _ in 0..count {
+            self.step(store).await.unwrap();
+        }
+    }
+
+    /// The store holds what this tale says, by every way to ask.
+    pub(crate) async fn check(&self, store: &dyn Store) {
+        let stored = store.load(&self.id).await.unwrap().unwrap();
+        assert_eq!(
+            Some(&stored.execution),
+            self.execution.as_ref(),
+            "{}",
+            self.id
+        );
+        let history = store.history(&self.id).await.unwrap();
+        assert_eq!(history, self.rows, "{}", self.id);
+        let replayed = Execution::replay(history.iter().map(|(key, row)| (*key, row)));
+        assert_eq!(replayed, self.execution, "{}", self.id);
+    }
+}
