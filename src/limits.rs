@@ -62,6 +62,9 @@ pub const DEFINITION_DIRECTORY_DEPTH_MAX: usize = 8;
 pub const DEFINITION_ENTRIES_MAX: usize = 20_000;
 /// YAML events (values, keys, ends) of one definition file, and those that aliases may add.
 pub const YAML_EVENTS_MAX: usize = 200_000;
+/// Deepest nesting of one definition file. Each level costs the reader stack, some 40 KiB of it in a
+/// build without optimisation, and a worker has 2 MiB.
+pub const YAML_DEPTH_MAX: usize = 32;
 /// Aliases of one definition file.
 pub const YAML_ALIASES_MAX: usize = 1000;
 /// Findings reported for one file; more are counted, not listed.

@@ -5,7 +5,7 @@ use std::{io::Write, path::Path};
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 
-use super::{EXIT_FINDINGS, EXIT_OK, unwritable};
+use super::{EXIT_FINDINGS, EXIT_OK, unwritable, visible};
 use crate::{
     domain::{Step, Workflow, finding::Finding},
     error::Result,
@@ -37,8 +37,8 @@ pub fn list(args: &ListArgs, registry: &Registry, json: bool, out: &mut dyn Writ
     Ok(if broken { EXIT_FINDINGS } else { EXIT_OK })
 }
 
-fn pretty(value: Value) -> String {
-    format!("{value:#}\n")
+fn pretty(entries: Vec<Value>) -> String {
+    format!("{:#}\n", Value::Array(entries))
 }
 
 fn workflow_json(entry: &WorkflowEntry) -> Value {
@@ -90,7 +90,7 @@ fn workflow_table(registry: &Registry) -> String {
             .definition
             .as_ref()
             .map(|definition| &definition.workflow);
-        table.add_row([
+        table.add_row(visible_row([
             entry.name.clone(),
             workflow.map_or_else(String::new, steps),
             entry.source.as_str().to_owned(),
@@ -98,7 +98,7 @@ fn workflow_table(registry: &Registry) -> String {
                 || broken(&entry.findings, entry.source, entry.path.as_deref()),
                 |workflow| workflow.description.clone(),
             ),
-        ]);
+        ]));
     }
     table.trim_fmt() + "\n"
 }
@@ -111,16 +111,20 @@ fn steps(workflow: &Workflow) -> String {
 fn agent_table(registry: &Registry) -> String {
     let mut table = table(&["name", "source", "description"]);
     for entry in registry.agents() {
-        table.add_row([
+        table.add_row(visible_row([
             entry.name.clone(),
             entry.source.as_str().to_owned(),
             entry.persona.as_ref().map_or_else(
                 || broken(&entry.findings, entry.source, entry.path.as_deref()),
                 |persona| persona.description.clone(),
             ),
-        ]);
+        ]));
     }
     table.trim_fmt() + "\n"
+}
+
+fn visible_row<const N: usize>(cells: [String; N]) -> [String; N] {
+    cells.map(|cell| visible(&cell))
 }
 
 fn table(header: &[&str]) -> Table {

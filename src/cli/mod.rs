@@ -21,3 +21,10 @@ fn unwritable(error: io::Error) -> Error {
         .with("path", "stdout")
         .because(error)
 }
+
+/// What a file says, or is called, must not steer the terminal it is shown on.
+fn visible(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
+}

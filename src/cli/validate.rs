@@ -72,8 +72,7 @@ fn as_text(reports: &[FileReport], color: bool) -> String {
         0 => "no findings".to_owned(),
         count => counted(count, "finding"),
     };
-    text.push_str(&format!("{files}, {found}\n"));
-    text
+    text + &format!("{files}, {found}\n")
 }
 
 fn counted(count: usize, noun: &str) -> String {

@@ -313,7 +313,7 @@ fn step(
 
 /// Whether the step has its one kind key, and it is `agent`.
 fn kind(found: &mut Vec<Finding>, draft: &StepDraft, form: Form) -> bool {
-    if let [] = draft.kinds[..] {
+    if draft.kinds.is_empty() && draft.agent != Field::Broken {
         let missing = match form {
             Form::Phases => Finding::new(
                 Rule::MissingKey,

@@ -9,7 +9,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .into_iter()
         .filter(|known| *known != name && known.chars().count().abs_diff(wanted.len()) <= far)
         .map(|known| (distance(&wanted, &fold(known)), known))
-        .filter(|(distance, known)| *distance <= far && *distance < known.chars().count().max(2))
+        .filter(|(distance, known)| *distance <= far && *distance < known.chars().count())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, known)| known)
 }
@@ -30,13 +30,9 @@ fn fold(text: &str) -> Vec<char> {
 
 /// Insertions, deletions, replacements and swaps of neighbours that lead from one to the other.
 fn distance(a: &[char], b: &[char]) -> usize {
-    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
-    for (i, row) in rows.iter_mut().enumerate() {
-        row[0] = i;
-    }
-    for j in 0..=b.len() {
-        rows[0][j] = j;
-    }
+    // Row 0 and column 0 count how many letters there are to insert or delete.
+    let row = |i: usize| -> Vec<usize> { (i..=i + b.len()).collect() };
+    let mut rows: Vec<_> = (0..=a.len()).map(row).collect();
     for i in 1..=a.len() {
         for j in 1..=b.len() {
             let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);

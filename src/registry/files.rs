@@ -133,7 +133,7 @@ impl Walk<'_> {
             }
             return;
         };
-        if !metadata.is_dir() && !(wanted && metadata.is_file()) {
+        if !(metadata.is_dir() || wanted && metadata.is_file()) {
             return;
         }
         match fs::canonicalize(&path) {

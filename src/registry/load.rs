@@ -55,13 +55,13 @@ type Named = Option<(String, Place)>;
 
 fn loaded<D, T>(
     file: File,
-    draft: Result<(D, Vec<Finding>), Finding>,
+    draft: Result<(D, Vec<Finding>), Box<Finding>>,
     check: impl FnOnce(&D) -> (Named, (Option<T>, Vec<Finding>)),
 ) -> Loaded<T> {
     let (named, value, mut findings) = match (&file.trouble, draft) {
         // Of a file that could not be read to its end nothing else is worth saying.
         (Some(trouble), _) => (None, None, vec![trouble.clone()]),
-        (None, Err(finding)) => (None, None, vec![finding]),
+        (None, Err(finding)) => (None, None, vec![*finding]),
         (None, Ok((draft, mut findings))) => {
             let (named, (value, more)) = check(&draft);
             findings.extend(more);

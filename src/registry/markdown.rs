@@ -22,7 +22,7 @@ pub(super) fn has_front_matter(text: &str) -> bool {
 }
 
 /// Splits a file and reads its front matter.
-pub(super) fn parse(text: &str) -> Result<Markdown, Finding> {
+pub(super) fn parse(text: &str) -> Result<Markdown, Box<Finding>> {
     if !has_front_matter(text) {
         let place = Place::of(text, 0, text.len());
         return Err(Finding::new(
@@ -31,7 +31,8 @@ pub(super) fn parse(text: &str) -> Result<Markdown, Finding> {
             place,
             "the file does not begin with front matter",
         )
-        .suggest("begin it with a line `---`, the keys, and another line `---`".to_owned()));
+        .suggest("begin it with a line `---`, the keys, and another line `---`".to_owned())
+        .into());
     }
     let Some((front_end, body_start)) = closing_fence(text) else {
         let place = Place::of(text, 0, first_line_end(text, 0, text.len()));
@@ -41,7 +42,8 @@ pub(super) fn parse(text: &str) -> Result<Markdown, Finding> {
             place,
             "the front matter that begins here has no end",
         )
-        .suggest("close it with a line `---`".to_owned()));
+        .suggest("close it with a line `---`".to_owned())
+        .into());
     };
     // The opening fence stays: to YAML it is the start of a document, and every place is right.
     let front = yaml::parse(&text[..front_end])?;

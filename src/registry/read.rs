@@ -188,17 +188,17 @@ fn steps(found: &mut Vec<Finding>, node: &Node, path: &str, form: Form) -> Optio
     };
     let steps = items.iter().enumerate().map(|(at, item)| {
         let path = format!("{path}[{at}]");
-        step(found, item, path, form)
+        step(found, item, &path, form)
     });
     Some(steps.collect())
 }
 
-fn step(found: &mut Vec<Finding>, node: &Node, path: String, form: Form) -> StepDraft {
+fn step(found: &mut Vec<Finding>, node: &Node, path: &str, form: Form) -> StepDraft {
     let keys = match form {
         Form::Phases => &PHASE,
         Form::Manifest => &STEP,
     };
-    let mut map = Mapping::new(found, node, &path, keys);
+    let mut map = Mapping::new(found, node, path, keys);
     let kinds = map.kinds();
     let depends_on = map.take(found, form.depends_on_key(), text_or_texts);
     let draft = StepDraft {
@@ -215,7 +215,7 @@ fn step(found: &mut Vec<Finding>, node: &Node, path: String, form: Form) -> Step
         },
         allow_parallel: map.take(found, "allowParallel", boolean),
         result: map.take(found, "result", |_, node, _| Some(node.clone())),
-        path: path.clone(),
+        path: path.to_owned(),
     };
     map.refuse_rest(found);
     draft

@@ -19,23 +19,27 @@ use crate::{
 };
 
 /// The document that `text` holds; empty text is an empty mapping.
-pub(super) fn parse(text: &str) -> Result<Node, Finding> {
+pub(super) fn parse(text: &str) -> Result<Node, Box<Finding>> {
     let value: Spanned<Loose> = serde_saphyr::from_str_with_options(text, options())
-        .map_err(|error| syntax(text, &error))?;
+        .map_err(|error| Box::new(syntax(text, &error)))?;
     let mut node = tree(text, value)?;
     if node.content == Content::Null {
-        node.content = Content::Map(Vec::new());
+        node = Node {
+            content: Content::Map(Vec::new()),
+            place: Place::START,
+        };
     }
     Ok(node)
 }
 
 /// The same for JSON. Its own parser is asked first: it knows what JSON forbids and YAML allows.
-pub(super) fn parse_json(text: &str) -> Result<Node, Finding> {
+pub(super) fn parse_json(text: &str) -> Result<Node, Box<Finding>> {
     let value: serde_json::Value = serde_json::from_str(text).map_err(|error| {
         let (line, column) = (error.line().max(1), error.column().max(1));
         let words = error.to_string();
         let words = words.split(" at line ").next().unwrap_or_default();
-        Finding::new(Rule::Syntax, "", place_at(text, line, column), words)
+        let place = place_at(text, line, column);
+        Box::new(Finding::new(Rule::Syntax, "", place, words))
     })?;
     // The few JSON texts that YAML cannot read (a pair of surrogate escapes) only lose their places.
     Ok(parse(text).unwrap_or_else(|_| without_places(value)))
@@ -49,6 +53,8 @@ fn options() -> Options {
             max_aliases: limits::YAML_ALIASES_MAX,
             max_anchors: limits::YAML_ALIASES_MAX,
             max_recorded_anchor_events: limits::YAML_EVENTS_MAX,
+            max_depth: limits::YAML_DEPTH_MAX,
+            flow_nesting_limit: limits::YAML_DEPTH_MAX,
             max_documents: 2,
         },
         alias_limits: serde_saphyr::alias_limits! {
@@ -153,7 +159,7 @@ impl<'de> Visitor<'de> for LooseVisitor {
     }
 }
 
-fn tree(text: &str, spanned: Spanned<Loose>) -> Result<Node, Finding> {
+fn tree(text: &str, spanned: Spanned<Loose>) -> Result<Node, Box<Finding>> {
     let place = location_place(text, &spanned.referenced);
     let content = match spanned.value {
         Loose::Null => Content::Null,
@@ -177,7 +183,7 @@ fn tree(text: &str, spanned: Spanned<Loose>) -> Result<Node, Finding> {
     Ok(Node { content, place })
 }
 
-fn entry(text: &str, key: Spanned<Loose>, value: Spanned<Loose>) -> Result<Entry, Finding> {
+fn entry(text: &str, key: Spanned<Loose>, value: Spanned<Loose>) -> Result<Entry, Box<Finding>> {
     let place = location_place(text, &key.referenced);
     let key = match key.value {
         Loose::Text(key) => key,
@@ -186,7 +192,7 @@ fn entry(text: &str, key: Spanned<Loose>, value: Spanned<Loose>) -> Result<Entry
         Loose::Number(number) => written(text, &key.defined).unwrap_or_else(|| number.to_string()),
         Loose::List(_) | Loose::Map(_) => {
             let message = "a key must be a text";
-            return Err(Finding::new(Rule::Syntax, "", place, message));
+            return Err(Finding::new(Rule::Syntax, "", place, message).into());
         }
     };
     let mut value = tree(text, value)?;

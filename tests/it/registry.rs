@@ -7,6 +7,10 @@ use std::{
 };
 
 use midex::{
+    cli::{
+        list::{ListArgs, list},
+        validate::ValidateArgs,
+    },
     clock::{Clock, SystemClock},
     domain::finding::{Finding, Rule},
     error::Code,
@@ -262,8 +266,8 @@ fn every_finding_of_a_manifest_has_its_place() {
             "4:1 unknown_key versoin",
             "5:1 unknown_key name",
             "7:5 missing_kind steps[0]",
-            "11:5 several_kinds steps[1].run",
             "11:5 not_supported_yet steps[1].run",
+            "11:5 several_kinds steps[1].run",
             "12:5 not_supported_yet steps[1].retry",
             "14:5 not_supported_yet steps[2].gate",
             "18:5 duplicate_key steps[3].dependsOn",
@@ -276,7 +280,7 @@ fn every_finding_of_a_manifest_has_its_place() {
         &steps(
             "  - id: a\n    agent: reviewer\n    result:\n      type: object\n      properties:\n        x: {type: strin}\n",
         ),
-        &["9:18 invalid_schema steps[0].result.properties.x.type"],
+        &["9:19 invalid_schema steps[0].result.properties.x.type"],
     );
 }
 
@@ -434,10 +438,43 @@ fn an_alias_bomb_is_refused_at_once() {
         took < i64::try_from(Duration::from_secs(2).as_millis()).unwrap(),
         "{took} ms"
     );
-    let deep = format!("workflow: {}{}", "[".repeat(500), "]".repeat(500));
-    assert_eq!(findings_of("w.yaml", &deep)[0].rule, Rule::Syntax);
-    let deep = format!("{{\"workflow\": {}{}}}", "[".repeat(100), "]".repeat(100));
-    assert_eq!(findings_of("w.json", &deep)[0].rule, Rule::WrongType);
+}
+
+/// Each level of nesting costs stack, and a test thread has as little of it as a worker.
+#[test]
+fn deep_nesting_is_refused_before_the_stack_ends() {
+    for (open, close) in [("[", "]"), ("{x: ", "}")] {
+        for (depth, rule) in [
+            (20, Rule::WrongType),
+            (500, Rule::Syntax),
+            (100_000, Rule::Syntax),
+        ] {
+            let text = format!("workflow: {}{}", open.repeat(depth), close.repeat(depth));
+            let findings = findings_of("w.yaml", &text);
+            assert!(
+                findings.iter().any(|finding| finding.rule == rule),
+                "{findings:?}"
+            );
+        }
+        let block: String = (0..500)
+            .map(|depth| format!("{}x:\n", " ".repeat(depth)))
+            .collect();
+        assert_eq!(findings_of("w.yaml", &block)[0].rule, Rule::Syntax);
+    }
+    let deep = |depth| {
+        format!(
+            "{{\"workflow\": {}{}}}",
+            "[".repeat(depth),
+            "]".repeat(depth)
+        )
+    };
+    let findings = findings_of("w.json", &deep(100));
+    assert!(
+        findings
+            .iter()
+            .any(|finding| finding.rule == Rule::WrongType)
+    );
+    assert_eq!(findings_of("w.json", &deep(100_000))[0].rule, Rule::Syntax);
 }
 
 #[test]
@@ -666,4 +703,132 @@ fn directories_are_looked_for_in_order() {
             .iter()
             .all(|directory| directory.source != Source::Project)
     );
+}
+
+/// What `midex validate` writes, and its exit code.
+fn validated(paths: &[PathBuf], registry: &Registry, json: bool, color: bool) -> (String, u8) {
+    let mut out = Vec::new();
+    let args = ValidateArgs {
+        paths: paths.to_vec(),
+    };
+    let code = midex::cli::validate::validate(&args, registry, json, color, &mut out).unwrap();
+    (String::from_utf8(out).unwrap(), code)
+}
+
+/// What `midex list` writes, and its exit code.
+fn listed(registry: &Registry, agents: bool, json: bool) -> (String, u8) {
+    let mut out = Vec::new();
+    let code = list(&ListArgs { agents }, registry, json, &mut out).unwrap();
+    (String::from_utf8(out).unwrap(), code)
+}
+
+#[test]
+fn validate_says_what_is_wrong_and_exits_accordingly() {
+    let project = Project::new(&[
+        (
+            "workflows/bad.md",
+            &front("phases:\n  - phase: a\n    agent: reveiwer\n"),
+        ),
+        ("workflows/good.md", &front(&format!("phases:\n{PHASE}"))),
+    ]);
+    let registry = project.load();
+    let shipped = Registry::load(&Sources::default());
+    assert_eq!(
+        validated(&[], &shipped, false, false),
+        ("6 files, no findings\n".into(), 0)
+    );
+    let good = [project.path("workflows/good.md")];
+    assert_eq!(
+        validated(&good, &registry, false, true),
+        ("1 file, no findings\n".into(), 0)
+    );
+
+    let (text, code) = validated(&[project.path("workflows/bad.md")], &registry, false, false);
+    assert_eq!(code, 1);
+    assert!(
+        text.starts_with("error[missing_persona]: no agent is called `reveiwer`\n"),
+        "{text}"
+    );
+    assert!(text.contains("workflows/bad.md:6:12\n"), "{text}");
+    assert!(text.ends_with("1 file, 1 finding\n"), "{text}");
+    let (colored, _) = validated(&[project.path("workflows/bad.md")], &registry, false, true);
+    assert!(colored.contains("\u{1b}[") && !text.contains('\u{1b}'));
+
+    // Without paths also the second file of one name is looked at.
+    let (json, code) = validated(&[], &registry, true, true);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((code, &json["findings"]), (1, &2.into()));
+    assert_eq!(json["files"].as_array().unwrap().len(), 8);
+    let bad = &json["files"][0];
+    assert_eq!(bad["kind"], "workflow");
+    assert_eq!(bad["name"], "w");
+    assert_eq!(bad["valid"], false);
+    assert_eq!(
+        bad["findings"][0],
+        serde_json::json!({
+            "path": "phases[0].agent",
+            "rule": "missing_persona",
+            "message": "no agent is called `reveiwer`",
+            "line": 6,
+            "column": 12,
+            "suggestion": "did you mean `reviewer`?",
+        })
+    );
+    assert_eq!(json["files"][1]["findings"][0]["rule"], "duplicate_name");
+}
+
+#[test]
+fn list_shows_what_there_is() {
+    let shipped = Registry::load(&Sources::default());
+    let (text, code) = listed(&shipped, false, false);
+    assert_eq!(code, 0);
+    insta::assert_snapshot!(text, @r#"
+    name                 steps                      source   description
+    bug-fix              diagnose, fix, verify      shipped  Find the cause of a defect, remove it with a test that proves
+                                                             it, and check the remedy
+    feature-development  design, implement, review  shipped  Build a feature from request to reviewed change, with the
+                                                             design settled before the code
+    "#);
+    insta::assert_snapshot!(listed(&shipped, true, false).0, @r#"
+    name         source   description
+    architect    shipped  Decides what to build and how it fits, weighs the alternatives, and hands over a design that can
+                          be built from
+    debugger     shipped  Reproduces a defect, follows it by experiment to its cause, and explains the chain with evidence
+    implementer  shipped  Builds or repairs exactly what was decided, test first, in small steps that leave the project
+                          working
+    reviewer     shipped  Judges a change against what was asked, by reading and by running it, and gives a verdict with
+                          reasons
+    "#);
+
+    let project = Project::new(&[("workflows/b\u{1b}ad.md", "# nothing\n")]);
+    let registry = project.load();
+    let (text, code) = listed(&registry, false, false);
+    assert_eq!(code, 1);
+    assert!(
+        text.contains("b\u{fffd}ad") && !text.contains('\u{1b}'),
+        "{text}"
+    );
+    assert_eq!(listed(&registry, true, false).1, 0);
+
+    let (json, _) = listed(&registry, false, true);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let [bad, bug_fix, _] = json.as_array().unwrap().as_slice() else {
+        panic!("{json}")
+    };
+    assert_eq!(bad["valid"], false);
+    assert_eq!(bad["phases"], serde_json::json!([]));
+    assert_eq!(bad["description"], serde_json::Value::Null);
+    assert_eq!(bug_fix["source"], "shipped");
+    assert_eq!(bug_fix["path"], serde_json::Value::Null);
+    assert_eq!(bug_fix["complexity"], "moderate");
+    assert_eq!(
+        bug_fix["tags"],
+        serde_json::json!(["bugfix", "debugging", "maintenance"])
+    );
+    let phase = &bug_fix["phases"][1];
+    assert_eq!(phase["phase"], "fix");
+    assert_eq!(phase["agent"], "implementer");
+    assert_eq!(phase["dependsOn"], serde_json::json!(["diagnose"]));
+    let (json, _) = listed(&registry, true, true);
+    assert!(json.contains("\"name\": \"architect\""));
 }

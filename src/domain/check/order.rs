@@ -9,6 +9,7 @@ use super::super::{
     nearest::did_you_mean,
     node::At,
 };
+use super::too_many;
 use crate::limits;
 
 /// One step's wish to come after another.
@@ -51,7 +52,10 @@ fn edges<'a>(found: &mut Vec<Finding>, steps: &'a [StepDraft], form: Form) -> Ve
     let list_is_order =
         form == Form::Manifest || steps.iter().all(|step| step.depends_on == Field::Absent);
     let of = |(position, step): (usize, &'a StepDraft)| match &step.depends_on {
-        Field::Given(list) => said(found, position, &list.value, &positions),
+        Field::Given(list) => {
+            found.extend(too_many(list, "dependencies", limits::DEPENDENCIES_MAX));
+            said(found, position, &list.value, &positions)
+        }
         Field::Absent if list_is_order && position > 0 => vec![Edge {
             before: position - 1,
             said: None,
