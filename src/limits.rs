@@ -48,12 +48,25 @@ pub const DEPENDENCIES_MAX: usize = STEPS_MAX;
 pub const TAGS_MAX: usize = 20;
 /// Longest tag.
 pub const TAG_BYTES_MAX: usize = 50;
+/// Longest version of a definition.
+pub const VERSION_BYTES_MAX: usize = 50;
 /// Longest description of a workflow, step or agent.
 pub const DESCRIPTION_BYTES_MAX: usize = 2000;
 /// Largest definition file (workflow or agent).
 pub const DEFINITION_BYTES_MAX: u64 = 1 << 20;
 /// Definition files read from one directory.
 pub const DEFINITION_FILES_MAX: usize = 2000;
+/// Deepest nesting of directories that definitions are looked for in.
+pub const DEFINITION_DIRECTORY_DEPTH_MAX: usize = 8;
+/// Directory entries looked at in search of definition files.
+pub const DEFINITION_ENTRIES_MAX: usize = 20_000;
+/// YAML events (values, keys, ends) of one definition file, and those that aliases may add.
+pub const YAML_EVENTS_MAX: usize = 200_000;
+/// Deepest nesting of one definition file. Each level costs the reader stack, some 40 KiB of it in a
+/// build without optimisation, and a worker has 2 MiB.
+pub const YAML_DEPTH_MAX: usize = 32;
+/// Aliases of one definition file.
+pub const YAML_ALIASES_MAX: usize = 1000;
 /// Findings reported for one file; more are counted, not listed.
 pub const FINDINGS_MAX: usize = 100;
 

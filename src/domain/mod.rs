@@ -1,11 +1,16 @@
 //! The domain: pure. No IO, no async, no clock, no randomness; what comes from outside is an argument.
 
+pub mod check;
 pub mod definition;
 pub mod document;
+pub mod draft;
 pub mod event;
 pub mod execution;
+pub mod finding;
 pub mod graph;
 pub mod id;
+pub mod nearest;
+pub mod node;
 pub mod schema;
 pub mod telemetry;
 pub mod token;

@@ -27,6 +27,15 @@ impl Schema {
             .map_err(|error| error.to_string())
     }
 
+    /// What keeps `schema` from being one: a JSON pointer to the fault and words for it.
+    pub fn fault(schema: &Value) -> Option<(String, String)> {
+        jsonschema::options()
+            .with_draft(Draft::Draft202012)
+            .build(schema)
+            .err()
+            .map(|error| (error.instance_path().to_string(), error.to_string()))
+    }
+
     /// Every way in which `value` breaks the schema, at most [`limits::VIOLATIONS_MAX`] of them.
     pub fn violations(&self, value: &Value) -> Vec<Violation> {
         self.0

@@ -1,0 +1,194 @@
+//! Findings as a compiler shows them: the rule, the place, the line itself and what to write instead.
+
+use annotate_snippets::{AnnotationKind, Level, Message, Renderer, Snippet};
+
+use super::visible;
+use crate::domain::finding::Finding;
+
+/// The findings of one file, drawn into its text.
+pub fn render(path: &str, text: &str, findings: &[Finding], color: bool) -> String {
+    let renderer = if color {
+        Renderer::styled()
+    } else {
+        Renderer::plain()
+    };
+    let mut drawn = String::new();
+    for finding in findings {
+        drawn.push_str(&one(&renderer, path, text, finding));
+        drawn.push_str("\n\n");
+    }
+    drawn
+}
+
+fn one(renderer: &Renderer, path: &str, text: &str, finding: &Finding) -> String {
+    let message = visible(&finding.message);
+    let title = Level::ERROR
+        .primary_title(message)
+        .id(finding.rule.as_str());
+    // Only the line itself is handed over: where it stands in the file is known already, and a long
+    // file with many findings would be searched for each of them.
+    let (line, offset) = line_of(text, finding.start);
+    let start = (finding.start.min(text.len()) - offset).min(line.len());
+    let end = finding.end.saturating_sub(offset).clamp(start, line.len());
+    let snippet = Snippet::source(line)
+        .line_start(finding.line)
+        .path(visible(path))
+        .annotation(AnnotationKind::Primary.span(start..end));
+    let group = title.element(snippet).elements(help(finding));
+    renderer.render(&[group])
+}
+
+fn help(finding: &Finding) -> Vec<Message<'static>> {
+    let expected = finding
+        .expected
+        .as_ref()
+        .filter(|expected| !finding.message.contains(expected.as_str()))
+        .map(|expected| Level::NOTE.message(format!("expected {}", visible(expected))));
+    let suggestion = finding
+        .suggestion
+        .as_ref()
+        .map(|suggestion| Level::HELP.message(visible(suggestion)));
+    expected.into_iter().chain(suggestion).collect()
+}
+
+/// The line that holds the byte at `at`, without its end, and where it begins.
+fn line_of(text: &str, at: usize) -> (&str, usize) {
+    let at = text.floor_char_boundary(at.min(text.len()));
+    let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    let line = text[start..].split('\n').next().unwrap_or_default();
+    (line.trim_end_matches('\r'), start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        domain::finding::{Place, Rule},
+        registry::{Registry, Sources},
+    };
+
+    /// What `midex validate` shows for a workflow file with this text.
+    fn shown(name: &str, text: &str) -> String {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let registry = Registry::load(&Sources::default());
+        let reports = crate::registry::validate(&[path], &registry).unwrap();
+        render(name, &reports[0].text, &reports[0].findings, false)
+    }
+
+    #[test]
+    fn findings_are_shown_in_their_lines() {
+        let text = "---\r\nname: w\r\ntags: review\r\ncomplexity: hihg\r\nphases:\r\n  - phase: désign\r\n    agent: architct\r\n    dependsOn: [biuld]\r\n  - phase: build\r\n    agent: implementer\r\n---\r\n";
+        insta::assert_snapshot!(shown("w.md", text), @r#"
+    error[missing_key]: `description` is missing
+     --> w.md:2:1
+      |
+    2 | name: w
+      | ^
+
+    error[wrong_type]: `tags` must be a list of texts, this is a text
+     --> w.md:3:7
+      |
+    3 | tags: review
+      |       ^^^^^^
+      |
+      = help: write [review]
+
+    error[unknown_value]: `hihg` is not a complexity
+     --> w.md:4:13
+      |
+    4 | complexity: hihg
+      |             ^^^^
+      |
+      = note: expected simple, moderate or high
+      = help: did you mean `high`?
+
+    error[ill_formed_name]: step id "désign" may hold only letters, digits, `_` and `-`, and may not start with `-`
+     --> w.md:6:12
+      |
+    6 |   - phase: désign
+      |            ^^^^^^
+
+    error[missing_persona]: no agent is called `architct`
+     --> w.md:7:12
+      |
+    7 |     agent: architct
+      |            ^^^^^^^^
+      |
+      = help: did you mean `architect`?
+
+    error[unknown_dependency]: no step has the id `biuld`
+     --> w.md:8:17
+      |
+    8 |     dependsOn: [biuld]
+      |                 ^^^^^
+      |
+      = help: did you mean `build`?
+    "#);
+    }
+
+    #[test]
+    fn a_manifest_is_shown_like_front_matter() {
+        let text = "workflow: w\ndescription: d\nsteps:\n  - id: a\n    agent: reviewer\n    depends_on: [b]\n  - id: b\n    gate: {ask: Go?}\n    depends-on: [a]\n";
+        insta::assert_snapshot!(shown("w.yaml", text), @r#"
+    error[cyclic_dependency]: these steps wait for each other: a → b → a
+     --> w.yaml:6:18
+      |
+    6 |     depends_on: [b]
+      |                  ^
+      |
+      = help: `b` follows `a` because it does not say otherwise: `depends_on: []` makes it independent
+
+    error[not_supported_yet]: `gate` is not supported yet
+     --> w.yaml:8:5
+      |
+    8 |     gate: {ask: Go?}
+      |     ^^^^
+      |
+      = help: remove it: nothing would act on it
+
+    error[unknown_key]: a step has no key `depends-on`
+     --> w.yaml:9:5
+      |
+    9 |     depends-on: [a]
+      |     ^^^^^^^^^^
+      |
+      = help: did you mean `depends_on`?
+    "#);
+    }
+
+    #[test]
+    fn a_broken_document_is_shown_where_it_breaks() {
+        insta::assert_snapshot!(shown("w.yaml", "workflow: w\nsteps: [a, b\ndescription: d\n"), @r#"
+    error[syntax]: illegal placement of ':' indicator
+     --> w.yaml:3:12
+      |
+    3 | description: d
+      |            ^
+    "#);
+        insta::assert_snapshot!(shown("w.json", "{\"workflow\": \"w\",}"), @r#"
+    error[syntax]: trailing comma
+     --> w.json:1:18
+      |
+    1 | {"workflow": "w",}
+      |                  ^
+    "#);
+        insta::assert_snapshot!(shown("w.md", ""), @r#"
+    error[missing_front_matter]: the file does not begin with front matter
+     --> w.md:1:1
+      |
+    1 |
+      | ^
+      |
+      = help: begin it with a line `---`, the keys, and another line `---`
+    "#);
+    }
+
+    #[test]
+    fn a_text_cannot_steer_the_terminal() {
+        let finding = Finding::new(Rule::UnknownKey, "", Place::START, "\u{1b}[31mred\nline");
+        let drawn = render("w.md", "\u{1b}[2Jx", &[finding], false);
+        assert!(!drawn.contains('\u{1b}'), "{drawn:?}");
+    }
+}

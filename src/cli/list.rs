@@ -1,0 +1,153 @@
+//! `midex list`: the workflows, or the agents, that there are.
+
+use std::{io::Write, path::Path};
+
+use comfy_table::{ContentArrangement, Table, presets};
+use serde_json::{Value, json};
+
+use super::{EXIT_FINDINGS, EXIT_OK, unwritable, visible};
+use crate::{
+    domain::{Step, Workflow, finding::Finding},
+    error::Result,
+    registry::{AgentEntry, Registry, Source, WorkflowEntry},
+};
+
+/// List workflows.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ListArgs {
+    /// List agents instead
+    #[arg(long)]
+    pub agents: bool,
+}
+
+/// Lists what there is; exit code 1 if some of it has findings.
+pub fn list(args: &ListArgs, registry: &Registry, json: bool, out: &mut dyn Write) -> Result<u8> {
+    let text = match (args.agents, json) {
+        (false, true) => pretty(registry.workflows().map(workflow_json).collect()),
+        (true, true) => pretty(registry.agents().map(agent_json).collect()),
+        (false, false) => workflow_table(registry),
+        (true, false) => agent_table(registry),
+    };
+    out.write_all(text.as_bytes()).map_err(unwritable)?;
+    let broken = if args.agents {
+        registry.agents().any(|entry| !entry.findings.is_empty())
+    } else {
+        registry.workflows().any(|entry| !entry.findings.is_empty())
+    };
+    Ok(if broken { EXIT_FINDINGS } else { EXIT_OK })
+}
+
+fn pretty(entries: Vec<Value>) -> String {
+    format!("{:#}\n", Value::Array(entries))
+}
+
+fn workflow_json(entry: &WorkflowEntry) -> Value {
+    let workflow = entry
+        .definition
+        .as_ref()
+        .map(|definition| &definition.workflow);
+    let steps = workflow.map_or(&[][..], |workflow| &workflow.steps);
+    json!({
+        "name": entry.name,
+        "description": workflow.map(|workflow| &workflow.description),
+        "source": entry.source,
+        "path": entry.path,
+        "complexity": workflow.and_then(|workflow| workflow.complexity),
+        "tags": workflow.map_or(&[][..], |workflow| &workflow.tags),
+        "phases": steps.iter().map(phase_json).collect::<Vec<_>>(),
+        "valid": entry.findings.is_empty(),
+        "findings": entry.findings,
+    })
+}
+
+fn phase_json(step: &Step) -> Value {
+    json!({
+        "phase": step.id,
+        "agent": step.agent(),
+        "description": step.description,
+        "dependsOn": step.depends_on,
+    })
+}
+
+fn agent_json(entry: &AgentEntry) -> Value {
+    let persona = entry.persona.as_ref();
+    json!({
+        "name": entry.name,
+        "description": persona.map(|persona| &persona.description),
+        "source": entry.source,
+        "path": entry.path,
+        "tags": persona.map_or(&[][..], |persona| &persona.tags),
+        "version": persona.and_then(|persona| persona.version.as_ref()),
+        "valid": entry.findings.is_empty(),
+        "findings": entry.findings,
+    })
+}
+
+fn workflow_table(registry: &Registry) -> String {
+    let mut table = table(&["name", "steps", "source", "description"]);
+    for entry in registry.workflows() {
+        let workflow = entry
+            .definition
+            .as_ref()
+            .map(|definition| &definition.workflow);
+        table.add_row(visible_row([
+            entry.name.clone(),
+            workflow.map_or_else(String::new, steps),
+            entry.source.as_str().to_owned(),
+            workflow.map_or_else(
+                || broken(&entry.findings, entry.source, entry.path.as_deref()),
+                |workflow| workflow.description.clone(),
+            ),
+        ]));
+    }
+    table.trim_fmt() + "\n"
+}
+
+fn steps(workflow: &Workflow) -> String {
+    let ids: Vec<_> = workflow.steps.iter().map(|step| step.id.as_str()).collect();
+    ids.join(", ")
+}
+
+fn agent_table(registry: &Registry) -> String {
+    let mut table = table(&["name", "source", "description"]);
+    for entry in registry.agents() {
+        table.add_row(visible_row([
+            entry.name.clone(),
+            entry.source.as_str().to_owned(),
+            entry.persona.as_ref().map_or_else(
+                || broken(&entry.findings, entry.source, entry.path.as_deref()),
+                |persona| persona.description.clone(),
+            ),
+        ]));
+    }
+    table.trim_fmt() + "\n"
+}
+
+fn visible_row<const N: usize>(cells: [String; N]) -> [String; N] {
+    cells.map(|cell| visible(&cell))
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(120)
+        .set_header(header.to_vec());
+    table
+}
+
+/// What stands in place of a description: where the findings are.
+fn broken(findings: &[Finding], source: Source, path: Option<&Path>) -> String {
+    let place = path.map_or_else(
+        || source.as_str().to_owned(),
+        |path| path.display().to_string(),
+    );
+    let line = findings.first().map_or(1, |finding| finding.line);
+    let rest = match findings.len() {
+        0 | 1 => String::new(),
+        count => format!(" (and {} more)", count - 1),
+    };
+    let message = findings.first().map_or("", |finding| &finding.message);
+    format!("{place}:{line}: {message}{rest}")
+}

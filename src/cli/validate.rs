@@ -1,0 +1,83 @@
+//! `midex validate`: what is wrong with definition files, all of it, with places.
+
+use std::{io::Write, path::PathBuf};
+
+use serde_json::{Value, json};
+
+use super::{EXIT_FINDINGS, EXIT_OK, diagnostic, unwritable};
+use crate::{
+    error::Result,
+    registry::{self, FileReport, Registry},
+};
+
+/// Check workflow and agent files.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ValidateArgs {
+    /// Files or directories; without any, every definition that midex would load
+    pub paths: Vec<PathBuf>,
+}
+
+/// Checks the files and shows their findings; exit code 1 if there are any.
+pub fn validate(
+    args: &ValidateArgs,
+    registry: &Registry,
+    json: bool,
+    color: bool,
+    out: &mut dyn Write,
+) -> Result<u8> {
+    let reports = registry::validate(&args.paths, registry)?;
+    let text = if json {
+        format!("{:#}\n", as_json(&reports))
+    } else {
+        as_text(&reports, color)
+    };
+    out.write_all(text.as_bytes()).map_err(unwritable)?;
+    Ok(if findings(&reports) == 0 {
+        EXIT_OK
+    } else {
+        EXIT_FINDINGS
+    })
+}
+
+fn findings(reports: &[FileReport]) -> usize {
+    reports.iter().map(|report| report.findings.len()).sum()
+}
+
+fn as_json(reports: &[FileReport]) -> Value {
+    let file = |report: &FileReport| {
+        json!({
+            "path": report.path,
+            "kind": report.kind,
+            "name": report.name,
+            "valid": report.findings.is_empty(),
+            "findings": report.findings,
+        })
+    };
+    let files: Vec<_> = reports.iter().map(file).collect();
+    json!({ "files": files, "findings": findings(reports) })
+}
+
+fn as_text(reports: &[FileReport], color: bool) -> String {
+    let mut text = String::new();
+    for report in reports {
+        text.push_str(&diagnostic::render(
+            &report.path,
+            &report.text,
+            &report.findings,
+            color,
+        ));
+    }
+    let files = counted(reports.len(), "file");
+    let found = match findings(reports) {
+        0 => "no findings".to_owned(),
+        count => counted(count, "finding"),
+    };
+    text + &format!("{files}, {found}\n")
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
+}

@@ -1,0 +1,235 @@
+//! What each step waits for: what it says, or what its form means when it does not say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::{
+    draft::{Field, Form, StepDraft},
+    finding::{Finding, Place, Rule},
+    id::StepId,
+    nearest::did_you_mean,
+    node::At,
+};
+use super::too_many;
+use crate::limits;
+
+/// One step's wish to come after another.
+#[derive(Clone, Copy)]
+struct Edge<'a> {
+    /// The position of the step that must be done first.
+    before: usize,
+    /// Where it is said; nowhere, if it follows from the order of the list.
+    said: Option<&'a At<String>>,
+}
+
+/// What each step waits for, with a finding for each wish that cannot be met.
+pub(super) fn dependencies(
+    found: &mut Vec<Finding>,
+    steps: &[StepDraft],
+    form: Form,
+) -> Vec<Vec<StepId>> {
+    let edges = edges(found, steps, form);
+    cycles(found, steps, form, &edges);
+    apart(found, steps, form, &edges);
+    let id = |edge: &Edge<'_>| StepId::parse(id(&steps[edge.before])?).ok();
+    edges
+        .iter()
+        .map(|edges| edges.iter().filter_map(id).collect())
+        .collect()
+}
+
+fn id(step: &StepDraft) -> Option<&str> {
+    step.id.given().map(|at| at.value.as_str())
+}
+
+fn edges<'a>(found: &mut Vec<Finding>, steps: &'a [StepDraft], form: Form) -> Vec<Vec<Edge<'a>>> {
+    let mut positions = BTreeMap::new();
+    for (position, step) in steps.iter().enumerate() {
+        if let Some(id) = id(step) {
+            positions.entry(id).or_insert(position);
+        }
+    }
+    // In front matter one `dependsOn` makes a graph of the whole list, as its files mean it.
+    let list_is_order =
+        form == Form::Manifest || steps.iter().all(|step| step.depends_on == Field::Absent);
+    let of = |(position, step): (usize, &'a StepDraft)| match &step.depends_on {
+        Field::Given(list) => {
+            found.extend(too_many(list, "dependencies", limits::DEPENDENCIES_MAX));
+            said(found, position, &list.value, &positions)
+        }
+        Field::Absent if list_is_order && position > 0 => vec![Edge {
+            before: position - 1,
+            said: None,
+        }],
+        Field::Absent | Field::Broken => Vec::new(),
+    };
+    steps.iter().enumerate().map(of).collect()
+}
+
+fn said<'a>(
+    found: &mut Vec<Finding>,
+    position: usize,
+    list: &'a [At<String>],
+    positions: &BTreeMap<&str, usize>,
+) -> Vec<Edge<'a>> {
+    let mut edges = Vec::new();
+    let mut seen = BTreeSet::new();
+    for at in list {
+        match positions.get(at.value.as_str()) {
+            None => found.push(unknown(at, position, positions)),
+            Some(&before) if before == position => {
+                let message = format!("`{}` depends on itself", at.value);
+                found.push(Finding::new(
+                    Rule::SelfDependency,
+                    &at.path,
+                    at.place,
+                    message,
+                ));
+            }
+            Some(&before) if !seen.insert(before) => {
+                let message = format!("`{}` is named twice", at.value);
+                found.push(Finding::new(
+                    Rule::DuplicateDependency,
+                    &at.path,
+                    at.place,
+                    message,
+                ));
+            }
+            Some(&before) => edges.push(Edge {
+                before,
+                said: Some(at),
+            }),
+        }
+    }
+    edges
+}
+
+fn unknown(at: &At<String>, position: usize, positions: &BTreeMap<&str, usize>) -> Finding {
+    let others = positions
+        .iter()
+        .filter(|(_, other)| **other != position)
+        .map(|(id, _)| *id);
+    Finding::new(
+        Rule::UnknownDependency,
+        &at.path,
+        at.place,
+        format!("no step has the id `{}`", at.value),
+    )
+    .suggest(did_you_mean(&at.value, others))
+}
+
+/// One finding for each way back that closes a cycle.
+fn cycles(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form, edges: &[Vec<Edge<'_>>]) {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Seen {
+        Not,
+        OnPath,
+        Done,
+    }
+    let mut seen = vec![Seen::Not; steps.len()];
+    let findings_max = found.len() + limits::FINDINGS_MAX;
+    for start in 0..steps.len() {
+        // The path from `start`: each position with the number of its edges that were followed.
+        let mut path = vec![(start, 0)];
+        if seen[start] != Seen::Not {
+            continue;
+        }
+        seen[start] = Seen::OnPath;
+        while let Some((at, followed)) = path.last_mut() {
+            let (position, edge) = (*at, edges[*at].get(*followed));
+            *followed += 1;
+            match edge.map(|edge| (edge.before, seen[edge.before])) {
+                None => {
+                    seen[position] = Seen::Done;
+                    path.pop();
+                }
+                Some((before, Seen::Not)) => {
+                    seen[before] = Seen::OnPath;
+                    path.push((before, 0));
+                }
+                Some((before, Seen::OnPath)) if found.len() < findings_max => {
+                    let from = path.iter().position(|(at, _)| *at == before).unwrap_or(0);
+                    found.push(cycle(steps, form, edges, &path[from..]));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+/// The finding for a cycle, given as positions with the number of edges followed: the last of those
+/// leads to the next position.
+fn cycle(
+    steps: &[StepDraft],
+    form: Form,
+    edges: &[Vec<Edge<'_>>],
+    path: &[(usize, usize)],
+) -> Finding {
+    let name = |position: usize| id(&steps[position]).unwrap_or("?");
+    let mut names: Vec<_> = path.iter().map(|(at, _)| name(*at)).collect();
+    names.push(names[0]);
+    let taken = || {
+        path.iter()
+            .map(|(at, followed)| (*at, edges[*at][followed - 1]))
+    };
+    // The way back is what closed it; if that is not written anywhere, one that is.
+    let (at, place): (String, Place) = taken()
+        .filter_map(|(_, edge)| edge.said)
+        .next_back()
+        .map_or_else(
+            || (steps[path[0].0].path.clone(), steps[path[0].0].place),
+            |said| (said.path.clone(), said.place),
+        );
+    let message = format!(
+        "these {}s wait for each other: {}",
+        form.step_word(),
+        names.join(" → ")
+    );
+    let implied = taken()
+        .find(|(_, edge)| edge.said.is_none())
+        .map(|(position, edge)| {
+            let (this, before) = (name(position), name(edge.before));
+            format!("`{this}` follows `{before}` because it does not say otherwise: `depends_on: []` makes it independent")
+        });
+    Finding::new(Rule::CyclicDependency, at, place, message).suggest(implied)
+}
+
+/// `allowParallel: false` asks that nothing runs beside the phase. The order alone must see to that:
+/// nothing holds a ready phase back.
+fn apart(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form, edges: &[Vec<Edge<'_>>]) {
+    let mut before = vec![Vec::new(); steps.len()];
+    let mut after = vec![Vec::new(); steps.len()];
+    for (position, edge) in edges
+        .iter()
+        .enumerate()
+        .flat_map(|(position, edges)| edges.iter().map(move |edge| (position, edge)))
+    {
+        before[position].push(edge.before);
+        after[edge.before].push(position);
+    }
+    for (position, step) in steps.iter().enumerate() {
+        let Some(at) = step.allow_parallel.given().filter(|at| !at.value) else {
+            continue;
+        };
+        let (before, after) = (reach(&before, position), reach(&after, position));
+        let beside = (0..steps.len()).find(|at| !before.contains(at) && !after.contains(at));
+        if let Some(other) = beside.and_then(|other| id(&steps[other])) {
+            let message = format!("`{other}` may run beside this {}", form.step_word());
+            found.push(
+                Finding::new(Rule::NotSupportedYet, &at.path, at.place, message).suggest(format!(
+                    "put one after the other with `{}`",
+                    form.depends_on_key()
+                )),
+            );
+        }
+    }
+}
+
+/// Everything that can be got to from `start`, itself included.
+fn reach(next: &[Vec<usize>], start: usize) -> BTreeSet<usize> {
+    let mut reached = BTreeSet::from([start]);
+    let mut open = vec![start];
+    while let Some(at) = open.pop() {
+        open.extend(next[at].iter().filter(|at| reached.insert(**at)));
+    }
+    reached
+}

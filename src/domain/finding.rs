@@ -1,0 +1,296 @@
+//! What is wrong with a definition, and where. A finding is for the author of a file: it names the
+//! thing, says where it stands, and, where it can, what to write instead.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::{error::Violation, limits};
+
+macro_rules! rules {
+    ($($(#[doc = $doc:literal])* $name:ident = $text:literal;)*) => {
+        /// The rule that a file breaks, as a stable name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Rule { $($(#[doc = $doc])* $name,)* }
+
+        impl Rule {
+            /// Every rule.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// The stable name.
+            pub const fn as_str(self) -> &'static str { match self { $(Self::$name => $text,)* } }
+        }
+    };
+}
+
+rules! {
+    /// The text is not YAML or JSON.
+    Syntax = "syntax";
+    /// The Markdown file does not begin with front matter.
+    MissingFrontMatter = "missing_front_matter";
+    /// The front matter has no closing `---`.
+    UnclosedFrontMatter = "unclosed_front_matter";
+    /// A key that must be there is not.
+    MissingKey = "missing_key";
+    /// A key that midex does not know.
+    UnknownKey = "unknown_key";
+    /// A key that this version does not act on yet.
+    NotSupportedYet = "not_supported_yet";
+    /// A key stands twice in one mapping.
+    DuplicateKey = "duplicate_key";
+    /// The value has another type than the key asks for.
+    WrongType = "wrong_type";
+    /// The value is empty where something must stand.
+    EmptyValue = "empty_value";
+    /// The value is longer, or there are more of them, than the limit allows.
+    LimitExceeded = "limit_exceeded";
+    /// The name or id breaks the rules of names.
+    IllFormedName = "ill_formed_name";
+    /// The value is not one of those the key allows.
+    UnknownValue = "unknown_value";
+    /// Two steps have one id.
+    DuplicateStep = "duplicate_step";
+    /// The step has no kind key.
+    MissingKind = "missing_kind";
+    /// The step has more than one kind key.
+    SeveralKinds = "several_kinds";
+    /// The workflow has no steps.
+    NoSteps = "no_steps";
+    /// A dependency names no step.
+    UnknownDependency = "unknown_dependency";
+    /// A step depends on itself.
+    SelfDependency = "self_dependency";
+    /// A step names one dependency twice.
+    DuplicateDependency = "duplicate_dependency";
+    /// Steps wait for each other.
+    CyclicDependency = "cyclic_dependency";
+    /// No agent has the name that a step gives.
+    MissingPersona = "missing_persona";
+    /// The agent's own file has findings.
+    InvalidPersona = "invalid_persona";
+    /// The file of an agent has no body.
+    EmptyPersona = "empty_persona";
+    /// `result` is not a JSON Schema.
+    InvalidSchema = "invalid_schema";
+    /// Two files of one directory define the same name.
+    DuplicateName = "duplicate_name";
+    /// The file or directory cannot be read.
+    Unreadable = "unreadable";
+    /// The file is not UTF-8.
+    NotUtf8 = "not_utf8";
+    /// The file is larger than the limit.
+    FileTooLarge = "file_too_large";
+    /// The directory holds more definition files than the limit.
+    TooManyFiles = "too_many_files";
+    /// A symbolic link leaves the directory.
+    OutsideDirectory = "outside_directory";
+    /// The file is of no kind that midex reads.
+    UnsupportedFile = "unsupported_file";
+    /// There are more findings than are listed.
+    TooManyFindings = "too_many_findings";
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for Rule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// Where something stands in a text. Lines and columns count from 1, columns in characters; `start`
+/// and `end` are byte offsets for drawing and never leave the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// First byte.
+    pub start: usize,
+    /// The byte after the last.
+    pub end: usize,
+}
+
+impl Place {
+    /// The beginning of the text: where a fault of the whole file is shown.
+    pub const START: Self = Self {
+        line: 1,
+        column: 1,
+        start: 0,
+        end: 0,
+    };
+
+    /// The place of the bytes `start..end` of `text`, cut at the end of their first line.
+    pub fn of(text: &str, start: usize, end: usize) -> Self {
+        let start = text.floor_char_boundary(start.min(text.len()));
+        let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+        Self {
+            line: text[..start].matches('\n').count() + 1,
+            column: text[line_start..start].chars().count() + 1,
+            start,
+            end: first_line_end(text, start, end),
+        }
+    }
+}
+
+/// Where `start..end` ends if it may not cross a line.
+pub(crate) fn first_line_end(text: &str, start: usize, end: usize) -> usize {
+    let end = text.floor_char_boundary(end.clamp(start, text.len()));
+    let cut = text[start..end].find('\n').map_or(end, |at| start + at);
+    start + text[start..cut].trim_end().len()
+}
+
+/// One thing that is wrong with a definition file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The place inside the document: `steps[2].agent`; empty for the file as a whole.
+    pub path: String,
+    /// The rule that is broken.
+    pub rule: Rule,
+    /// What is wrong, for a reader.
+    pub message: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// What the rule asks for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<String>,
+    /// What was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actual: Option<String>,
+    /// What to write instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suggestion: Option<String>,
+    /// First byte, for drawing.
+    #[serde(skip)]
+    pub start: usize,
+    /// The byte after the last, for drawing.
+    #[serde(skip)]
+    pub end: usize,
+}
+
+impl Finding {
+    /// A finding about what stands at `place`.
+    pub fn new(
+        rule: Rule,
+        path: impl Into<String>,
+        place: Place,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            path: path.into(),
+            rule,
+            message: message.into(),
+            line: place.line,
+            column: place.column,
+            expected: None,
+            actual: None,
+            suggestion: None,
+            start: place.start,
+            end: place.end,
+        }
+    }
+
+    /// A finding about the file as a whole.
+    pub fn of_file(rule: Rule, message: impl Into<String>) -> Self {
+        Self::new(rule, "", Place::START, message)
+    }
+
+    /// Adds what the rule asks for and what was found.
+    #[must_use]
+    pub fn expected(mut self, expected: impl Into<String>, actual: impl Into<String>) -> Self {
+        self.expected = Some(expected.into());
+        self.actual = Some(actual.into());
+        self
+    }
+
+    /// Adds what to write instead.
+    #[must_use]
+    pub fn suggest(mut self, suggestion: impl Into<Option<String>>) -> Self {
+        self.suggestion = suggestion.into();
+        self
+    }
+
+    /// The finding as a violation of an error's wire form.
+    pub fn violation(&self) -> Violation {
+        let hint = self
+            .suggestion
+            .as_ref()
+            .map_or_else(String::new, |hint| format!(" ({hint})"));
+        Violation {
+            path: self.path.clone(),
+            rule: self.rule.as_str().to_owned(),
+            message: format!(
+                "line {}, column {}: {}{hint}",
+                self.line, self.column, self.message
+            ),
+            expected: self.expected.clone(),
+            actual: self.actual.clone(),
+        }
+    }
+}
+
+/// Puts findings in the order of the file and lists at most [`limits::FINDINGS_MAX`] of them; the
+/// last one then says how many more there are.
+pub fn arrange(mut findings: Vec<Finding>) -> Vec<Finding> {
+    findings.sort_by_key(|finding| (finding.line, finding.column));
+    let more = findings.len().saturating_sub(limits::FINDINGS_MAX);
+    if more > 0 {
+        findings.truncate(limits::FINDINGS_MAX);
+        findings.push(Finding::of_file(
+            Rule::TooManyFindings,
+            format!("{more} more findings are not listed"),
+        ));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_have_distinct_names() {
+        let mut names: Vec<_> = Rule::ALL.iter().map(|rule| rule.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Rule::ALL.len());
+    }
+
+    #[test]
+    fn a_place_counts_characters_and_ends_with_its_line() {
+        let text = "één\r\ntwo twó\nthree";
+        let at = text.find("twó").unwrap();
+        let place = Place::of(text, at, text.len());
+        assert_eq!((place.line, place.column), (2, 5));
+        assert_eq!(&text[place.start..place.end], "twó");
+        assert_eq!(Place::of(text, 999, 1000).line, 3);
+    }
+
+    #[test]
+    fn findings_are_sorted_and_the_rest_is_counted() {
+        let findings = (0..limits::FINDINGS_MAX + 3)
+            .rev()
+            .map(|line| {
+                let place = Place {
+                    line: line + 1,
+                    ..Place::START
+                };
+                Finding::new(Rule::UnknownKey, "", place, "x")
+            })
+            .collect();
+        let arranged = arrange(findings);
+        assert_eq!(arranged.len(), limits::FINDINGS_MAX + 1);
+        assert_eq!(arranged[0].line, 1);
+        assert_eq!(
+            arranged.last().unwrap().message,
+            "3 more findings are not listed"
+        );
+    }
+}

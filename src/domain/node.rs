@@ -1,0 +1,109 @@
+//! A document as a tree in which everything knows where it stands: what the readers of YAML and JSON
+//! make, and what drafts are read from. It knows nothing of either notation.
+
+use serde_json::{Map, Number, Value};
+
+use super::finding::Place;
+
+/// Something that stands in a document: the value, its path (`steps[2].agent`) and its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct At<T> {
+    /// The value.
+    pub value: T,
+    /// Its path inside the document.
+    pub path: String,
+    /// Where it stands.
+    pub place: Place,
+}
+
+/// A value with its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// The value.
+    pub content: Content,
+    /// Where it stands.
+    pub place: Place,
+}
+
+/// What a node holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    /// Nothing: `null`, `~` or no value at all.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number, and how it was written: `1.10` is a version before it is a number.
+    Number(Number, String),
+    /// Text.
+    Text(String),
+    /// A list.
+    List(Vec<Node>),
+    /// A mapping, in the order of the document, with the keys that stand twice.
+    Map(Vec<Entry>),
+}
+
+/// One entry of a mapping.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The key.
+    pub key: String,
+    /// Where the key stands.
+    pub place: Place,
+    /// The value.
+    pub value: Node,
+}
+
+impl Node {
+    /// The type, as a message names it.
+    pub fn kind(&self) -> &'static str {
+        match self.content {
+            Content::Null => "nothing",
+            Content::Bool(_) => "a boolean",
+            Content::Number(..) => "a number",
+            Content::Text(_) => "a text",
+            Content::List(_) => "a list",
+            Content::Map(_) => "a mapping",
+        }
+    }
+
+    /// The node as JSON; of a key that stands twice the last value stays.
+    pub fn to_json(&self) -> Value {
+        match &self.content {
+            Content::Null => Value::Null,
+            Content::Bool(value) => Value::Bool(*value),
+            Content::Number(number, _) => Value::Number(number.clone()),
+            Content::Text(text) => Value::String(text.clone()),
+            Content::List(items) => items.iter().map(Self::to_json).collect(),
+            Content::Map(entries) => {
+                let pairs = entries
+                    .iter()
+                    .map(|entry| (entry.key.clone(), entry.value.to_json()));
+                Value::Object(pairs.collect::<Map<_, _>>())
+            }
+        }
+    }
+
+    /// The node that a JSON pointer leads to, or the nearest one above it, with its path below `path`.
+    pub fn at_pointer(&self, pointer: &str, path: &str) -> (&Self, String) {
+        let mut node = self;
+        let mut path = path.to_owned();
+        for part in pointer.split('/').skip(1) {
+            let part = part.replace("~1", "/").replace("~0", "~");
+            let next = match &node.content {
+                Content::List(items) => part.parse().ok().and_then(|at: usize| items.get(at)),
+                Content::Map(entries) => entries
+                    .iter()
+                    .rfind(|entry| entry.key == part)
+                    .map(|entry| &entry.value),
+                _ => None,
+            };
+            let Some(next) = next else { break };
+            path = match node.content {
+                Content::List(_) => format!("{path}[{part}]"),
+                _ => format!("{path}.{part}"),
+            };
+            node = next;
+        }
+        (node, path)
+    }
+}

@@ -1,0 +1,217 @@
+//! Definition files off the disk: bounded in number, depth and size, and never from outside the
+//! directory that was named. What cannot be read is a file with a finding, not a failure.
+
+use std::{
+    collections::HashSet,
+    fs::{self, Metadata},
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    domain::finding::{Finding, Place, Rule},
+    limits,
+};
+
+/// A file, or a directory that could not be read.
+#[derive(Debug)]
+pub(super) struct File {
+    /// Where it is, for people.
+    pub(super) path: PathBuf,
+    /// Its text without a byte order mark; as much of it as could be read.
+    pub(super) text: String,
+    /// Why it could not be read.
+    pub(super) trouble: Option<Finding>,
+}
+
+impl File {
+    fn trouble(path: PathBuf, finding: Finding) -> Self {
+        Self {
+            path,
+            text: String::new(),
+            trouble: Some(finding),
+        }
+    }
+
+    /// The name without directory and extension: what a definition is listed as if it has no name.
+    pub(super) fn stem(&self) -> String {
+        let stem = self.path.file_stem().unwrap_or(self.path.as_os_str());
+        stem.to_string_lossy().into_owned()
+    }
+}
+
+/// The extensions of definition files.
+pub(super) const EXTENSIONS: &[&str] = &["md", "yaml", "yml", "json"];
+
+/// The extension of a path, in lower case.
+pub(super) fn extension(path: &Path) -> String {
+    let extension = path.extension().unwrap_or_default();
+    extension.to_string_lossy().to_ascii_lowercase()
+}
+
+/// Every definition file below `root` with one of `extensions`, sorted by path.
+pub(super) fn read_directory(root: &Path, extensions: &[&str]) -> Vec<File> {
+    let real_root = match fs::canonicalize(root) {
+        Ok(real) => real,
+        Err(error) => return vec![File::trouble(root.to_owned(), unreadable(&error))],
+    };
+    let mut walk = Walk {
+        extensions,
+        real_root,
+        seen: HashSet::new(),
+        entries: 0,
+        files: Vec::new(),
+        full: false,
+    };
+    walk.directory(root, 0);
+    if walk.full {
+        let message = format!(
+            "the directory holds more than {} definition files or {} entries; the rest is not read",
+            limits::DEFINITION_FILES_MAX,
+            limits::DEFINITION_ENTRIES_MAX
+        );
+        let finding = Finding::of_file(Rule::TooManyFiles, message);
+        walk.files.push(File::trouble(root.to_owned(), finding));
+    }
+    walk.files
+}
+
+struct Walk<'a> {
+    extensions: &'a [&'a str],
+    real_root: PathBuf,
+    /// Real paths that were met: links may lead to one file or directory twice.
+    seen: HashSet<PathBuf>,
+    entries: usize,
+    files: Vec<File>,
+    full: bool,
+}
+
+impl Walk<'_> {
+    fn directory(&mut self, path: &Path, depth: usize) {
+        let mut paths = match self.entries_of(path) {
+            Ok(paths) => paths,
+            Err(error) => {
+                self.files
+                    .push(File::trouble(path.to_owned(), unreadable(&error)));
+                return;
+            }
+        };
+        paths.sort();
+        for path in paths {
+            if self.full {
+                return;
+            }
+            self.entry(path, depth);
+        }
+    }
+
+    fn entries_of(&mut self, path: &Path) -> std::io::Result<Vec<PathBuf>> {
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(path)? {
+            self.entries += 1;
+            if self.entries > limits::DEFINITION_ENTRIES_MAX {
+                self.full = true;
+                break;
+            }
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if !name.starts_with(['_', '.']) {
+                paths.push(entry.path());
+            }
+        }
+        Ok(paths)
+    }
+
+    fn entry(&mut self, path: PathBuf, depth: usize) {
+        let wanted = self.extensions.contains(&extension(&path).as_str());
+        // Of what is neither a directory nor a definition nothing is said, whatever is wrong with it.
+        let Ok(metadata) = fs::metadata(&path) else {
+            if wanted {
+                let finding = Finding::of_file(Rule::Unreadable, "the file cannot be read");
+                self.files.push(File::trouble(path, finding));
+            }
+            return;
+        };
+        if !(metadata.is_dir() || wanted && metadata.is_file()) {
+            return;
+        }
+        match fs::canonicalize(&path) {
+            Ok(real) if !real.starts_with(&self.real_root) => {
+                let message = "the symbolic link leaves the directory of definitions";
+                let finding = Finding::of_file(Rule::OutsideDirectory, message)
+                    .suggest("copy the file here, or name its directory".to_owned());
+                self.files.push(File::trouble(path, finding));
+            }
+            Ok(real) if !self.seen.insert(real.clone()) => {}
+            Ok(_) if metadata.is_dir() && depth < limits::DEFINITION_DIRECTORY_DEPTH_MAX => {
+                self.directory(&path, depth + 1);
+            }
+            Ok(_) if metadata.is_dir() => {
+                let message = "the directory is nested too deep; it is not read";
+                let finding = Finding::of_file(Rule::LimitExceeded, message);
+                self.files.push(File::trouble(path, finding));
+            }
+            Ok(_) if self.files.len() >= limits::DEFINITION_FILES_MAX => self.full = true,
+            Ok(_) => self.files.push(read_known(path, &metadata)),
+            Err(error) => self.files.push(File::trouble(path, unreadable(&error))),
+        }
+    }
+}
+
+/// Reads one file.
+pub(super) fn read(path: &Path) -> File {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => read_known(path.to_owned(), &metadata),
+        Ok(_) => {
+            let finding = Finding::of_file(Rule::Unreadable, "this is not a file");
+            File::trouble(path.to_owned(), finding)
+        }
+        Err(error) => File::trouble(path.to_owned(), unreadable(&error)),
+    }
+}
+
+fn read_known(path: PathBuf, metadata: &Metadata) -> File {
+    let max = limits::DEFINITION_BYTES_MAX;
+    let mut bytes = Vec::new();
+    let read = if metadata.len() > max {
+        Ok(0)
+    } else {
+        // The file may have grown since: the limit holds for what is read.
+        fs::File::open(&path).and_then(|file| file.take(max + 1).read_to_end(&mut bytes))
+    };
+    match read {
+        Err(error) => File::trouble(path, unreadable(&error)),
+        Ok(_) if metadata.len().max(bytes.len() as u64) > max => {
+            let message = format!("the file is larger than {max} bytes");
+            File::trouble(path, Finding::of_file(Rule::FileTooLarge, message))
+        }
+        Ok(_) => text(path, bytes),
+    }
+}
+
+fn text(path: PathBuf, bytes: Vec<u8>) -> File {
+    let (mut text, trouble) = match String::from_utf8(bytes) {
+        Ok(text) => (text, None),
+        Err(error) => {
+            let valid = error.utf8_error().valid_up_to();
+            let text = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();
+            let place = Place::of(&text, valid, valid);
+            let finding = Finding::new(Rule::NotUtf8, "", place, "the file is not UTF-8 from here");
+            (text, Some(finding))
+        }
+    };
+    if text.starts_with('\u{feff}') {
+        text.drain(..'\u{feff}'.len_utf8());
+    }
+    File {
+        path,
+        text,
+        trouble,
+    }
+}
+
+fn unreadable(error: &std::io::Error) -> Finding {
+    let message = format!("it cannot be read: {}", error.kind());
+    Finding::of_file(Rule::Unreadable, message)
+}

@@ -1,0 +1,107 @@
+//! One file into one definition with its findings, and what the files of one directory are to each
+//! other.
+
+use std::collections::HashMap;
+
+use super::{files::File, markdown, read, yaml};
+use crate::domain::{
+    check::{self, Agents},
+    definition::{Persona, Workflow},
+    draft::Field,
+    finding::{Finding, Place, Rule, arrange},
+    id::{AgentName, WorkflowName},
+};
+
+/// What became of a file.
+#[derive(Debug)]
+pub(super) struct Loaded<T> {
+    /// The file.
+    pub(super) file: File,
+    /// The name it gives; else the file's.
+    pub(super) name: String,
+    /// Where it gives a name; nowhere if the name is the file's.
+    pub(super) named_at: Option<Place>,
+    /// The definition, where there are no findings.
+    pub(super) value: Option<T>,
+    /// Everything that is wrong with it.
+    pub(super) findings: Vec<Finding>,
+}
+
+/// Loads a workflow.
+pub(super) fn workflow(file: File, agents: &Agents) -> Loaded<Workflow> {
+    let draft = match super::files::extension(&file.path).as_str() {
+        "md" => markdown::parse(&file.text)
+            .map(|markdown| read::front_matter(&markdown.front, &markdown.body.value)),
+        "json" => yaml::parse_json(&file.text).map(|node| read::manifest(&node, &file.text)),
+        _ => yaml::parse(&file.text).map(|node| read::manifest(&node, &file.text)),
+    };
+    loaded(file, draft, |draft| {
+        let name = named(&draft.name, |name| WorkflowName::parse(name).is_ok());
+        (name, check::workflow(draft, agents))
+    })
+}
+
+/// Loads an agent.
+pub(super) fn persona(file: File) -> Loaded<Persona> {
+    let draft =
+        markdown::parse(&file.text).map(|markdown| read::persona(&markdown.front, markdown.body));
+    loaded(file, draft, |draft| {
+        let name = named(&draft.name, |name| AgentName::parse(name).is_ok());
+        (name, check::persona(draft))
+    })
+}
+
+type Named = Option<(String, Place)>;
+
+fn loaded<D, T>(
+    file: File,
+    draft: Result<(D, Vec<Finding>), Box<Finding>>,
+    check: impl FnOnce(&D) -> (Named, (Option<T>, Vec<Finding>)),
+) -> Loaded<T> {
+    let (named, value, mut findings) = match (&file.trouble, draft) {
+        // Of a file that could not be read to its end nothing else is worth saying.
+        (Some(trouble), _) => (None, None, vec![trouble.clone()]),
+        (None, Err(finding)) => (None, None, vec![*finding]),
+        (None, Ok((draft, mut findings))) => {
+            let (named, (value, more)) = check(&draft);
+            findings.extend(more);
+            (named, value, findings)
+        }
+    };
+    findings = arrange(findings);
+    Loaded {
+        name: named
+            .as_ref()
+            .map_or_else(|| file.stem(), |(name, _)| name.clone()),
+        named_at: named.map(|(_, place)| place),
+        value: value.filter(|_| findings.is_empty()),
+        findings,
+        file,
+    }
+}
+
+fn named(field: &Field<String>, is_name: impl Fn(&str) -> bool) -> Named {
+    let at = field.given().filter(|at| is_name(&at.value))?;
+    Some((at.value.clone(), at.place))
+}
+
+/// Of the files of one directory that give the same name, only the first has it.
+pub(super) fn refuse_duplicates<T>(level: &mut [Loaded<T>]) {
+    let mut first: HashMap<String, String> = HashMap::new();
+    for loaded in level {
+        let Some(place) = loaded.named_at else {
+            continue;
+        };
+        let path = loaded.file.path.display().to_string();
+        if let Some(taken) = first.get(&loaded.name) {
+            let message = format!("the name `{}` is taken by {taken}", loaded.name);
+            let finding = Finding::new(Rule::DuplicateName, "name", place, message)
+                .suggest("give each file a name of its own".to_owned());
+            loaded.findings.push(finding);
+            loaded.findings = arrange(std::mem::take(&mut loaded.findings));
+            loaded.value = None;
+        } else {
+            first.insert(loaded.name.clone(), path);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The definitions that are part of midex. They are ordinary files of the repository, embedded.
+
+use std::path::PathBuf;
+
+use super::files::File;
+
+macro_rules! table {
+    ($(#[doc = $doc:literal])* $name:ident: $($path:literal)*) => {
+        $(#[doc = $doc])*
+        pub(super) const $name: &[(&str, &str)] =
+            &[$(($path, include_str!(concat!("../../", $path))),)*];
+    };
+}
+
+table! {
+    /// The workflows.
+    WORKFLOWS:
+    "workflows/bug-fix.md"
+    "workflows/feature-development.md"
+}
+
+table! {
+    /// The personas.
+    AGENTS:
+    "agents/architect.md"
+    "agents/debugger.md"
+    "agents/implementer.md"
+    "agents/reviewer.md"
+}
+
+/// A table as files, under a path that says where they come from.
+pub(super) fn files(table: &[(&str, &str)]) -> Vec<File> {
+    table
+        .iter()
+        .map(|(path, text)| File {
+            path: PathBuf::from(format!("(shipped)/{path}")),
+            text: text.replace("\r\n", "\n"),
+            trouble: None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_repository_is_in_the_table() {
+        for (directory, table) in [("workflows", WORKFLOWS), ("agents", AGENTS)] {
+            let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(directory);
+            let mut on_disk: Vec<_> = std::fs::read_dir(root)
+                .unwrap()
+                .map(|entry| {
+                    let name = entry.unwrap().file_name();
+                    format!("{directory}/{}", name.to_string_lossy())
+                })
+                .collect();
+            on_disk.sort();
+            let embedded: Vec<_> = table.iter().map(|(path, _)| (*path).to_owned()).collect();
+            assert_eq!(on_disk, embedded);
+        }
+    }
+}

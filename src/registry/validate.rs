@@ -1,0 +1,220 @@
+//! Checking files for their author: the files that are named, or all that would be loaded.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde::Serialize;
+
+use super::{
+    Registry, Sources,
+    files::{self, File},
+    is_readme, known, levels,
+    load::{self, Loaded},
+    shipped,
+};
+use crate::{
+    domain::{
+        check::{Agent, Agents},
+        definition::Persona,
+        finding::{Finding, Rule},
+    },
+    error::{Code, Error, Result},
+};
+
+/// What a file defines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A workflow.
+    Workflow,
+    /// An agent.
+    Agent,
+}
+
+/// A file that was checked.
+#[derive(Clone, Debug)]
+pub struct FileReport {
+    /// Where it is, for people.
+    pub path: String,
+    /// What it defines.
+    pub kind: Kind,
+    /// The name it gives; else the file's.
+    pub name: String,
+    /// Its text, for showing the findings in.
+    pub text: String,
+    /// Everything that is wrong with it.
+    pub findings: Vec<Finding>,
+}
+
+/// Checks the files and directories named by `paths`; if there are none, everything that `registry`
+/// was loaded from and what is part of midex. Agents that lie beside a named directory, in its
+/// `agents/` or in the one next to it, count as known.
+pub fn validate(paths: &[PathBuf], registry: &Registry) -> Result<Vec<FileReport>> {
+    let mut agents = known(&registry.agents);
+    if paths.is_empty() {
+        return Ok(everything(registry.sources(), &agents));
+    }
+    let mut groups = Vec::new();
+    for path in paths {
+        groups.extend(group(path)?);
+    }
+    for directory in groups.iter().filter_map(|group| group.agents.as_deref()) {
+        for loaded in personas(directory_files(directory, &["md"])) {
+            let state = state(&loaded);
+            agents.insert(loaded.name, state);
+        }
+    }
+    Ok(groups
+        .into_iter()
+        .flat_map(|group| reports(group.files, &agents))
+        .collect())
+}
+
+fn everything(sources: &Sources, agents: &Agents) -> Vec<FileReport> {
+    let of = |kind: Kind| move |file| (kind, file);
+    let workflows = levels(&sources.workflows, files::EXTENSIONS, shipped::WORKFLOWS)
+        .map(|(_, files)| files.into_iter().map(of(Kind::Workflow)).collect());
+    let personas = levels(&sources.agents, &["md"], shipped::AGENTS)
+        .map(|(_, files)| files.into_iter().map(of(Kind::Agent)).collect());
+    workflows
+        .chain(personas)
+        .flat_map(|files: Vec<_>| reports(files, agents))
+        .collect()
+}
+
+/// Files that are checked together: of one name there may be one.
+struct Group {
+    files: Vec<(Kind, File)>,
+    /// Where the agents lie that these files may name.
+    agents: Option<PathBuf>,
+}
+
+fn group(path: &Path) -> Result<Vec<Group>> {
+    let real = fs::canonicalize(path).map_err(|error| {
+        let message = format!("`{}` cannot be read: {}", path.display(), error.kind());
+        Error::new(Code::UsageInvalid, message).because(error)
+    })?;
+    if !real.is_dir() {
+        let file = read_named(path);
+        return Ok(vec![Group {
+            agents: agents_beside(&real),
+            files: vec![(kind(&real, &file.text), file)],
+        }]);
+    }
+    let parts = ["workflows", "agents"].map(|name| path.join(name));
+    if parts.iter().any(|part| part.is_dir()) {
+        let parts = parts.iter().filter(|part| part.is_dir());
+        return Ok(parts
+            .map(|part| directory_group(part, &real.join("agents")))
+            .collect());
+    }
+    let agents = agents_beside(&real.join("any")).unwrap_or_default();
+    Ok(vec![directory_group(path, &agents)])
+}
+
+fn directory_group(path: &Path, agents: &Path) -> Group {
+    let files = directory_files(path, files::EXTENSIONS).into_iter();
+    Group {
+        files: files
+            .map(|file| (kind(&file.path, &file.text), file))
+            // Beside personas other files may lie: only Markdown can be one.
+            .filter(|(kind, file)| *kind == Kind::Workflow || files::extension(&file.path) == "md")
+            .collect(),
+        agents: agents.is_dir().then(|| agents.to_owned()),
+    }
+}
+
+fn directory_files(path: &Path, extensions: &[&str]) -> Vec<File> {
+    let mut files = files::read_directory(path, extensions);
+    files.retain(|file| !is_readme(file));
+    files
+}
+
+/// A file that was named: it is checked whatever it is called, if it is of a kind that midex reads.
+fn read_named(path: &Path) -> File {
+    let mut file = files::read(path);
+    if file.trouble.is_none() && !files::EXTENSIONS.contains(&files::extension(path).as_str()) {
+        let finding = Finding::of_file(Rule::UnsupportedFile, "midex does not read such files")
+            .expected(".md, .yaml, .yml or .json", files::extension(path));
+        file.trouble = Some(finding);
+    }
+    file
+}
+
+/// The directory says what a file is; failing that, its keys do.
+fn kind(path: &Path, text: &str) -> Kind {
+    let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let named =
+        real.ancestors()
+            .skip(1)
+            .find_map(|directory| match directory.file_name()?.to_str()? {
+                "agents" => Some(Kind::Agent),
+                "workflows" => Some(Kind::Workflow),
+                _ => None,
+            });
+    let has_phases = || text.lines().any(|line| line.starts_with("phases:"));
+    named.unwrap_or_else(|| {
+        if files::extension(path) != "md" || has_phases() {
+            Kind::Workflow
+        } else {
+            Kind::Agent
+        }
+    })
+}
+
+/// The `agents/` in a file's directory, or beside it or a directory above it, nearest first.
+fn agents_beside(real: &Path) -> Option<PathBuf> {
+    real.ancestors()
+        .skip(1)
+        .take(3)
+        .map(|directory| directory.join("agents"))
+        .find(|agents| agents.is_dir())
+}
+
+fn personas(files: Vec<File>) -> Vec<Loaded<Persona>> {
+    let mut loaded: Vec<_> = files.into_iter().map(load::persona).collect();
+    load::refuse_duplicates(&mut loaded);
+    loaded
+}
+
+fn state(loaded: &Loaded<Persona>) -> Agent {
+    if loaded.value.is_some() {
+        Agent::Usable
+    } else {
+        Agent::Broken
+    }
+}
+
+fn reports(files: Vec<(Kind, File)>, agents: &Agents) -> Vec<FileReport> {
+    let (workflows, others): (Vec<_>, Vec<_>) = files
+        .into_iter()
+        .partition(|(kind, _)| *kind == Kind::Workflow);
+    let mut workflows: Vec<_> = workflows
+        .into_iter()
+        .map(|(_, file)| load::workflow(file, agents))
+        .collect();
+    load::refuse_duplicates(&mut workflows);
+    let personas = personas(others.into_iter().map(|(_, file)| file).collect());
+    let workflows = workflows
+        .into_iter()
+        .map(|loaded| report(Kind::Workflow, loaded));
+    workflows
+        .chain(
+            personas
+                .into_iter()
+                .map(|loaded| report(Kind::Agent, loaded)),
+        )
+        .collect()
+}
+
+fn report<T>(kind: Kind, loaded: Loaded<T>) -> FileReport {
+    FileReport {
+        path: loaded.file.path.display().to_string(),
+        kind,
+        name: loaded.name,
+        text: loaded.file.text,
+        findings: loaded.findings,
+    }
+}

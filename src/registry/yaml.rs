@@ -1,0 +1,279 @@
+//! YAML and JSON into a tree with places. The only module that names the YAML library: booleans are
+//! strict (`off` and `no` are texts), budgets are small, and a syntax error is a finding.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::Number;
+use serde_saphyr::{
+    Error, Options, Spanned,
+    options::{DuplicateKeyPolicy, MergeKeyPolicy},
+};
+
+use crate::{
+    domain::{
+        finding::{Finding, Place, Rule, first_line_end},
+        node::{Content, Entry, Node},
+    },
+    limits,
+};
+
+/// The document that `text` holds; empty text is an empty mapping.
+pub(super) fn parse(text: &str) -> Result<Node, Box<Finding>> {
+    let value: Spanned<Loose> = serde_saphyr::from_str_with_options(text, options())
+        .map_err(|error| Box::new(syntax(text, &error)))?;
+    let mut node = tree(text, value)?;
+    if node.content == Content::Null {
+        node = Node {
+            content: Content::Map(Vec::new()),
+            place: Place::START,
+        };
+    }
+    Ok(node)
+}
+
+/// The same for JSON. Its own parser is asked first: it knows what JSON forbids and YAML allows.
+pub(super) fn parse_json(text: &str) -> Result<Node, Box<Finding>> {
+    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| {
+        let (line, column) = (error.line().max(1), error.column().max(1));
+        let words = error.to_string();
+        let words = words.split(" at line ").next().unwrap_or_default();
+        let place = place_at(text, line, column);
+        Box::new(Finding::new(Rule::Syntax, "", place, words))
+    })?;
+    // The few JSON texts that YAML cannot read (a pair of surrogate escapes) only lose their places.
+    Ok(parse(text).unwrap_or_else(|_| without_places(value)))
+}
+
+fn options() -> Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: limits::YAML_EVENTS_MAX,
+            max_nodes: limits::YAML_EVENTS_MAX,
+            max_aliases: limits::YAML_ALIASES_MAX,
+            max_anchors: limits::YAML_ALIASES_MAX,
+            max_recorded_anchor_events: limits::YAML_EVENTS_MAX,
+            max_depth: limits::YAML_DEPTH_MAX,
+            flow_nesting_limit: limits::YAML_DEPTH_MAX,
+            max_documents: 2,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: limits::YAML_EVENTS_MAX,
+            max_replay_stack_depth: 16,
+        },
+        // The reader of drafts reports them all, with their places.
+        duplicate_keys: DuplicateKeyPolicy::PassThrough,
+        merge_keys: MergeKeyPolicy::Merge,
+        strict_booleans: true,
+        with_snippet: false,
+    }
+}
+
+/// A value as the library hands it over, with the library's own locations.
+enum Loose {
+    Null,
+    Bool(bool),
+    Number(Number),
+    Text(String),
+    List(Vec<Spanned<Loose>>),
+    Map(Vec<(Spanned<Loose>, Spanned<Loose>)>),
+}
+
+impl<'de> Deserialize<'de> for Loose {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(LooseVisitor)
+    }
+}
+
+struct LooseVisitor;
+
+impl<'de> Visitor<'de> for LooseVisitor {
+    type Value = Loose;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Loose, E> {
+        Ok(Loose::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Loose, E> {
+        Ok(Loose::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Loose, D::Error> {
+        Loose::deserialize(deserializer)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Loose, E> {
+        Ok(Loose::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Loose, E> {
+        Ok(Loose::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Loose, E> {
+        Ok(Loose::Number(value.into()))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Loose, E> {
+        let number = Number::from_f64(value);
+        number
+            .map(Loose::Number)
+            .ok_or_else(|| E::custom("a number must be finite"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Loose, E> {
+        Ok(Loose::Text(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Loose, E> {
+        Ok(Loose::Text(value))
+    }
+
+    fn visit_bytes<E: serde::de::Error>(self, value: &[u8]) -> Result<Loose, E> {
+        String::from_utf8(value.to_vec())
+            .map(Loose::Text)
+            .map_err(|_| E::custom("binary values are not read"))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Loose, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element()? {
+            items.push(item);
+        }
+        Ok(Loose::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Loose, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = access.next_entry()? {
+            entries.push(entry);
+            if entries.len() > limits::YAML_EVENTS_MAX {
+                return Err(A::Error::custom("the mapping is too large"));
+            }
+        }
+        Ok(Loose::Map(entries))
+    }
+}
+
+fn tree(text: &str, spanned: Spanned<Loose>) -> Result<Node, Box<Finding>> {
+    let place = location_place(text, &spanned.referenced);
+    let content = match spanned.value {
+        Loose::Null => Content::Null,
+        Loose::Bool(value) => Content::Bool(value),
+        Loose::Number(number) => {
+            let written = written(text, &spanned.defined).unwrap_or_else(|| number.to_string());
+            Content::Number(number, written)
+        }
+        Loose::Text(value) => Content::Text(value),
+        Loose::List(items) => {
+            let items = items.into_iter().map(|item| tree(text, item));
+            Content::List(items.collect::<Result<_, _>>()?)
+        }
+        Loose::Map(entries) => {
+            let entries = entries
+                .into_iter()
+                .map(|(key, value)| entry(text, key, value));
+            Content::Map(entries.collect::<Result<_, _>>()?)
+        }
+    };
+    Ok(Node { content, place })
+}
+
+fn entry(text: &str, key: Spanned<Loose>, value: Spanned<Loose>) -> Result<Entry, Box<Finding>> {
+    let place = location_place(text, &key.referenced);
+    let key = match key.value {
+        Loose::Text(key) => key,
+        Loose::Null => "null".to_owned(),
+        Loose::Bool(value) => value.to_string(),
+        Loose::Number(number) => written(text, &key.defined).unwrap_or_else(|| number.to_string()),
+        Loose::List(_) | Loose::Map(_) => {
+            let message = "a key must be a text";
+            return Err(Finding::new(Rule::Syntax, "", place, message).into());
+        }
+    };
+    let mut value = tree(text, value)?;
+    // A key without a value has no place of its own: it is shown at the key.
+    if value.content == Content::Null && value.place.end <= value.place.start {
+        value.place = place;
+    }
+    Ok(Entry { key, place, value })
+}
+
+fn written(text: &str, location: &serde_saphyr::Location) -> Option<String> {
+    let start = usize::try_from(location.span().byte_offset()?).ok()?;
+    let len = usize::try_from(location.span().byte_len()?).ok()?;
+    let written = text.get(start..start + len)?.trim();
+    (!written.is_empty()).then(|| written.to_owned())
+}
+
+fn location_place(text: &str, location: &serde_saphyr::Location) -> Place {
+    let line = usize::try_from(location.line()).unwrap_or(1).max(1);
+    let column = usize::try_from(location.column()).unwrap_or(1).max(1);
+    let start = location.span().byte_offset().map(usize::try_from);
+    let Some(Ok(start)) = start else {
+        return place_at(text, line, column);
+    };
+    let len = location
+        .span()
+        .byte_len()
+        .map_or(0, |len| usize::try_from(len).unwrap_or(0));
+    Place {
+        line,
+        column,
+        start: start.min(text.len()),
+        end: first_line_end(text, start.min(text.len()), start.saturating_add(len)),
+    }
+}
+
+fn place_at(text: &str, line: usize, column: usize) -> Place {
+    let line_start: usize = text
+        .split_inclusive('\n')
+        .take(line - 1)
+        .map(str::len)
+        .sum();
+    let rest = &text[line_start..];
+    let offset = rest
+        .char_indices()
+        .nth(column - 1)
+        .map_or(rest.trim_end().len(), |(at, _)| at);
+    Place::of(text, line_start + offset, line_start + offset)
+}
+
+fn syntax(text: &str, error: &Error) -> Finding {
+    let place = error
+        .location()
+        .map_or(Place::START, |location| location_place(text, &location));
+    let words = error.without_snippet().to_string();
+    let words = words.split(" at line ").next().unwrap_or_default();
+    Finding::new(Rule::Syntax, "", place, words.trim_end_matches('.'))
+}
+
+fn without_places(value: serde_json::Value) -> Node {
+    use serde_json::Value;
+    let content = match value {
+        Value::Null => Content::Null,
+        Value::Bool(value) => Content::Bool(value),
+        Value::Number(number) => {
+            let written = number.to_string();
+            Content::Number(number, written)
+        }
+        Value::String(text) => Content::Text(text),
+        Value::Array(items) => Content::List(items.into_iter().map(without_places).collect()),
+        Value::Object(map) => {
+            let entry = |(key, value)| Entry {
+                key,
+                place: Place::START,
+                value: without_places(value),
+            };
+            Content::Map(map.into_iter().map(entry).collect())
+        }
+    };
+    Node {
+        content,
+        place: Place::START,
+    }
+}
