@@ -16,7 +16,7 @@ use crate::{
     error::{Code, Error, Result},
     limits,
     registry::{Registry, Sources},
-    store::{RedbStore, Store, StoreOptions},
+    store::{self, RedbStore, Store},
 };
 
 /// A running midex: definitions, and the engine once the store could be opened.
@@ -37,17 +37,28 @@ enum Slot {
 
 impl fmt::Debug for App {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("App").field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("App")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
     }
 }
 
 impl App {
     /// Loads the definitions. The store is opened by the first call that needs it.
     pub fn new(config: Config, clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>) -> Self {
-        let sources =
-            Sources::discover(config.workflows_dir.as_deref(), config.agents_dir.as_deref(), &config.project_dir);
+        let sources = Sources::discover(
+            config.workflows_dir.as_deref(),
+            config.agents_dir.as_deref(),
+            &config.project_dir,
+        );
         let registry = RwLock::new(Arc::new(Registry::load(&sources)));
-        Self { config, clock, ids, registry, engine: Mutex::new(Slot::Closed { tried: None }) }
+        Self {
+            config,
+            clock,
+            ids,
+            registry,
+            engine: Mutex::new(Slot::Closed { tried: None }),
+        }
     }
 
     /// What it was told.
@@ -57,7 +68,10 @@ impl App {
 
     /// The definitions as they stand.
     pub fn registry(&self) -> Arc<Registry> {
-        self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.registry
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Randomness, for correlation ids.
@@ -74,8 +88,15 @@ impl App {
         let mut slot = self.engine.lock().await;
         match &*slot {
             Slot::Open(engine) => return Ok(engine.clone()),
-            Slot::Stopped => return Err(Error::new(Code::ServerStopping, "the server is shutting down")),
-            Slot::Closed { tried: Some((at, error)) } => {
+            Slot::Stopped => {
+                return Err(Error::new(
+                    Code::ServerStopping,
+                    "the server is shutting down",
+                ));
+            }
+            Slot::Closed {
+                tried: Some((at, error)),
+            } => {
                 if self.clock.now().since(*at) < limits::STORE_RETRY_EVERY {
                     return Err(error.clone());
                 }
@@ -88,15 +109,25 @@ impl App {
                 Ok(engine)
             }
             Err(error) => {
-                *slot = Slot::Closed { tried: Some((self.clock.now(), error.clone())) };
+                *slot = Slot::Closed {
+                    tried: Some((self.clock.now(), error.clone())),
+                };
                 Err(error)
             }
         }
     }
 
     async fn open(&self) -> Result<Engine> {
-        let options = StoreOptions { snapshot_every: self.config.snapshot_every, ..StoreOptions::default() };
-        let store: Arc<dyn Store> = Arc::new(RedbStore::open(&self.config.data_dir, options).await?);
+        let options = store::Options {
+            snapshot_every: self.config.snapshot_every,
+            ..store::Options::default()
+        };
+        let data_dir = self.config.data_dir.clone();
+        let opened = tokio::task::spawn_blocking(move || RedbStore::open(&data_dir, options)).await;
+        let store: Arc<dyn Store> = Arc::new(
+            opened
+                .map_err(|error| Error::internal("opening the store panicked").because(error))??,
+        );
         let options = Options {
             token_ttl: self.config.token_ttl,
             ..Options::new(store, self.clock.clone(), self.ids.clone())
@@ -114,7 +145,15 @@ impl App {
         let execution_id = execution_id.map(ExecutionId::parse).transpose()?;
         let definition = self.registry().definition(workflow_name)?;
         let project = Some(self.config.project_dir.display().to_string());
-        self.engine().await?.start(StartRequest { definition, execution_id, project, inputs }).await
+        self.engine()
+            .await?
+            .start(StartRequest {
+                definition,
+                execution_id,
+                project,
+                inputs,
+            })
+            .await
     }
 
     /// Finishes a step (S0, `workflow.next_step`).

@@ -51,8 +51,11 @@ impl Config {
 
 fn user_data_dir() -> Result<PathBuf> {
     let strategy = etcetera::choose_base_strategy().map_err(|error| {
-        Error::new(Code::UsageInvalid, "there is no home directory: name a data directory with --data-dir")
-            .because(error)
+        Error::new(
+            Code::UsageInvalid,
+            "there is no home directory: name a data directory with --data-dir",
+        )
+        .because(error)
     })?;
     Ok(strategy.data_dir().join("midex"))
 }
@@ -60,14 +63,18 @@ fn user_data_dir() -> Result<PathBuf> {
 /// The root of the git repository around the working directory, else the working directory.
 fn project_dir() -> PathBuf {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-    let root = here.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_path_buf);
+    let root = here
+        .ancestors()
+        .find(|dir| dir.join(".git").exists())
+        .map(Path::to_path_buf);
     root.unwrap_or(here)
 }
 
 /// Reads a duration: `250ms`, `10s`, `5m`, `24h`, or several of them after one another.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let duration: jiff::SignedDuration =
-        text.parse().map_err(|_| format!("`{text}` is not a duration: write 250ms, 10s, 5m or 24h"))?;
+    let duration: jiff::SignedDuration = text
+        .parse()
+        .map_err(|_| format!("`{text}` is not a duration: write 250ms, 10s, 5m or 24h"))?;
     Duration::try_from(duration).map_err(|_| format!("`{text}` is negative"))
 }
 
@@ -77,7 +84,11 @@ pub fn parse_token_ttl(text: &str) -> Result<Duration, String> {
     if (limits::TOKEN_TTL_MIN..=limits::TOKEN_TTL_MAX).contains(&ttl) {
         return Ok(ttl);
     }
-    Err(format!("a token may live from {:?} to {} days", limits::TOKEN_TTL_MIN, limits::TOKEN_TTL_MAX.as_secs() / 86400))
+    Err(format!(
+        "a token may live from {:?} to {} days",
+        limits::TOKEN_TTL_MIN,
+        limits::TOKEN_TTL_MAX.as_secs() / 86400
+    ))
 }
 
 #[cfg(test)]
@@ -86,8 +97,17 @@ mod tests {
 
     #[test]
     fn durations_are_read_as_people_write_them() {
-        for (text, milliseconds) in [("250ms", 250), ("10s", 10_000), ("5m", 300_000), ("24h", 86_400_000)] {
-            assert_eq!(parse_duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        for (text, milliseconds) in [
+            ("250ms", 250),
+            ("10s", 10_000),
+            ("5m", 300_000),
+            ("24h", 86_400_000),
+        ] {
+            assert_eq!(
+                parse_duration(text),
+                Ok(Duration::from_millis(milliseconds)),
+                "{text}"
+            );
         }
         for bad in ["", "10", "x", "-5m"] {
             assert!(parse_duration(bad).is_err(), "{bad}");

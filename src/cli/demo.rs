@@ -2,14 +2,14 @@
 //! way the server is killed, and a new one goes on where it was.
 
 use std::{
-    io::{self, Write},
+    io::Write,
     path::{Path, PathBuf},
 };
 
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::written;
+use super::unwritable;
 use crate::{
     config::Config,
     error::{Code, Error, Result},
@@ -21,15 +21,26 @@ const WORKFLOW: &str = "feature-development";
 const TASK: &str = "Add a dark mode to the settings page";
 
 /// Runs the demonstration; everything it shows is also in its JSON.
-pub(super) async fn demo(config: &Config, data_dir: Option<PathBuf>, json: bool, out: &mut dyn Write) -> Result<u8> {
+pub(super) async fn demo(
+    config: &Config,
+    data_dir: Option<PathBuf>,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<u8> {
     let data_dir = match data_dir {
         Some(data_dir) => data_dir,
         None => fresh_dir()?,
     };
-    let mut tour = Tour { data_dir, config, out, quiet: json, steps: Vec::new() };
+    let mut tour = Tour {
+        data_dir,
+        config,
+        out,
+        quiet: json,
+        steps: Vec::new(),
+    };
     let shown = tour.run().await?;
     if json {
-        written(writeln!(tour.out, "{shown:#}"))?;
+        writeln!(tour.out, "{shown:#}").map_err(unwritable)?;
     }
     Ok(0)
 }
@@ -40,7 +51,9 @@ fn fresh_dir() -> Result<PathBuf> {
     let path = std::env::temp_dir().join(name);
     std::fs::create_dir(&path).map_err(|error| {
         let shown = path.display().to_string();
-        Error::new(Code::FileUnusable, format!("{shown} could not be made")).with("path", shown).because(error)
+        Error::new(Code::FileUnusable, format!("{shown} could not be made"))
+            .with("path", shown)
+            .because(error)
     })?;
     Ok(path)
 }
@@ -56,14 +69,19 @@ struct Tour<'a> {
 impl Tour<'_> {
     async fn run(&mut self) -> Result<Value> {
         let client = Client::start(self.server()?).await?;
-        self.say(&format!("A server is running as a child process; this is its MCP client.\n"))?;
+        self.say("A server is running as a child process; this is its MCP client.\n")?;
         let start = json!({ "workflow_name": WORKFLOW, "inputs": { "task": TASK } });
         let first = client.call("workflow.start", start).await?;
-        let id = first["execution_id"].as_str().unwrap_or_default().to_owned();
+        let id = first["execution_id"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         self.say(&format!("Started `{WORKFLOW}` as {id}\n  task: {TASK}\n"))?;
         let second = self.step(&client, &first).await?;
         client.kill_server().await?;
-        self.say("  -- the server was just killed (SIGKILL); a new one reads the same directory --\n")?;
+        self.say(
+            "  -- the server was just killed (SIGKILL); a new one reads the same directory --\n",
+        )?;
         let client = Client::start(self.server()?).await?;
         let current = client.read(&address("current_step", &id)).await?;
         self.check_resumed(&second, &current)?;
@@ -81,7 +99,10 @@ impl Tour<'_> {
         let text = |name: &str| step[name].as_str().unwrap_or_default().to_owned();
         let (name, agent) = (text("step_name"), text("agent_name"));
         let persona = text("agent_content");
-        let title = persona.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        let title = persona
+            .lines()
+            .find(|line| !line.trim().is_empty())
+            .unwrap_or_default();
         let output = json!({
             "summary": format!("{name}: done for \"{TASK}\""),
             "findings": [],
@@ -95,27 +116,47 @@ impl Tour<'_> {
             text("description"),
             output["summary"].as_str().unwrap_or_default(),
         ))?;
-        self.steps.push(json!({ "step_name": name, "agent_name": agent, "output": output }));
-        client.call("workflow.next_step", json!({ "token": step["new_token"], "output": output })).await
+        self.steps
+            .push(json!({ "step_name": name, "agent_name": agent, "output": output }));
+        client
+            .call(
+                "workflow.next_step",
+                json!({ "token": step["new_token"], "output": output }),
+            )
+            .await
     }
 
     fn check_resumed(&mut self, before: &Value, after: &Value) -> Result<()> {
-        if before["new_token"] == after["continuation_token"] && before["step_name"] == after["current_step"] {
+        if before["new_token"] == after["continuation_token"]
+            && before["step_name"] == after["current_step"]
+        {
             let step = after["current_step"].as_str().unwrap_or_default();
-            return self.say(&format!("Resumed at `{step}` with the same token: nothing acknowledged was lost\n"));
+            return self.say(&format!(
+                "Resumed at `{step}` with the same token: nothing acknowledged was lost\n"
+            ));
         }
-        Err(Error::internal("the new server does not stand where the killed one did"))
+        Err(Error::internal(
+            "the new server does not stand where the killed one did",
+        ))
     }
 
     async fn look_back(&mut self, client: &Client, id: &str, last: &Value) -> Result<Value> {
         let status = client.read(&address("workflow_status", id)).await?;
         let history = client.read(&address("step_history", id)).await?;
         let telemetry = client.read(&address("telemetry", id)).await?;
-        self.say(&format!("{}\n", last["message"].as_str().unwrap_or_default()))?;
+        self.say(&format!(
+            "{}\n",
+            last["message"].as_str().unwrap_or_default()
+        ))?;
         self.say("Timeline")?;
         for event in telemetry.as_array().into_iter().flatten() {
             let text = |name: &str| event[name].as_str().unwrap_or_default();
-            self.say(&format!("  {}  {:<25} {}", text("created_at"), text("event_type"), text("step_name")))?;
+            self.say(&format!(
+                "  {}  {:<25} {}",
+                text("created_at"),
+                text("event_type"),
+                text("step_name")
+            ))?;
         }
         let steps = &status["steps"];
         self.say(&format!(
@@ -125,7 +166,10 @@ impl Tour<'_> {
             status["duration_ms"],
             status["state"].as_str().unwrap_or_default()
         ))?;
-        self.say(&format!("The data lies in {}", self.data_dir.join("executions.redb").display()))?;
+        self.say(&format!(
+            "The data lies in {}",
+            self.data_dir.join("executions.redb").display()
+        ))?;
         Ok(json!({
             "execution_id": id, "data_dir": self.data_dir, "status": status, "steps": self.steps,
             "history": history, "telemetry": telemetry
@@ -133,11 +177,14 @@ impl Tour<'_> {
     }
 
     fn server(&self) -> Result<Command> {
-        let program = std::env::current_exe().map_err(|error| Error::internal("this program cannot find itself").because(error))?;
+        let program = std::env::current_exe()
+            .map_err(|error| Error::internal("this program cannot find itself").because(error))?;
         let mut command = Command::new(program);
         command.arg("serve").arg("--data-dir").arg(&self.data_dir);
-        let definitions: [(&str, Option<&Path>); 2] =
-            [("--workflows", self.config.workflows_dir.as_deref()), ("--agents", self.config.agents_dir.as_deref())];
+        let definitions: [(&str, Option<&Path>); 2] = [
+            ("--workflows", self.config.workflows_dir.as_deref()),
+            ("--agents", self.config.agents_dir.as_deref()),
+        ];
         for (flag, dir) in definitions {
             if let Some(dir) = dir {
                 command.arg(flag).arg(dir);
@@ -149,12 +196,13 @@ impl Tour<'_> {
     }
 
     fn say(&mut self, text: &str) -> Result<()> {
-        if self.quiet { Ok(()) } else { written(writeln!(self.out, "{text}").and_then(|()| flush(self.out))) }
+        if self.quiet {
+            return Ok(());
+        }
+        writeln!(self.out, "{text}")
+            .and_then(|()| self.out.flush())
+            .map_err(unwritable)
     }
-}
-
-fn flush(out: &mut dyn Write) -> io::Result<()> {
-    out.flush()
 }
 
 fn address(resource: &str, id: &str) -> String {

@@ -4,13 +4,20 @@
 use std::io;
 
 use tracing::{Level, Metadata};
-use tracing_subscriber::{EnvFilter, Layer, filter::filter_fn, fmt, layer::SubscriberExt, util::SubscriberInitExt};
+use tracing_subscriber::{
+    EnvFilter, Layer, filter::filter_fn, fmt, layer::SubscriberExt, util::SubscriberInitExt,
+};
 
 /// Starts logging. A second start is ignored.
 pub(super) fn init() {
     let chosen = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    let lines = fmt::layer().with_writer(io::stderr).with_ansi(false).with_filter(chosen);
-    let _ = tracing_subscriber::registry().with(lines.with_filter(filter_fn(capped))).try_init();
+    let lines = fmt::layer()
+        .with_writer(io::stderr)
+        .with_ansi(false)
+        .with_filter(chosen);
+    let _ = tracing_subscriber::registry()
+        .with(lines.with_filter(filter_fn(capped)))
+        .try_init();
 }
 
 /// rmcp prints requests and replies from WARN down; ractor a span for every message.

@@ -2,10 +2,10 @@
 
 mod demo;
 pub mod diagnostic;
-mod list;
+pub mod list;
 mod log;
 mod serve;
-mod validate;
+pub mod validate;
 
 use std::{
     io::{self, Write},
@@ -18,9 +18,15 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::{
     config::{Config, DATA_DIR_ENV, parse_token_ttl},
-    error::{Error, Result},
+    error::{Code, Error, Result},
     limits,
+    registry::{Registry, Sources},
 };
+
+/// The exit code of a command that did its work.
+pub const EXIT_OK: u8 = 0;
+/// The exit code of a command whose answer is "no": there are findings, say.
+pub const EXIT_FINDINGS: u8 = 1;
 
 /// A durable workflow server for LLM agents.
 #[derive(Debug, Parser)]
@@ -95,19 +101,33 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<u8> {
     let config = config(&cli.global)?;
     let json = cli.global.json;
-    let mut stdout = io::stdout().lock();
+    let mut out = Out(io::stdout());
     match cli.command {
-        Command::Serve(args) => {
-            drop(stdout);
-            runtime()?.block_on(serve::serve(Config { snapshot_every: args.snapshot_every, ..config }))
-        }
+        Command::Serve(args) => runtime()?.block_on(serve::serve(Config {
+            snapshot_every: args.snapshot_every,
+            ..config
+        })),
         Command::Demo => {
-            let data_dir = cli.global.data_dir;
-            runtime()?.block_on(demo::demo(&config, data_dir, json, &mut stdout))
+            runtime()?.block_on(demo::demo(&config, cli.global.data_dir, json, &mut out))
         }
-        Command::Validate(args) => validate::validate(&config, &args, json, &mut stdout),
-        Command::List(args) => list::list(&config, &args, json, &mut stdout),
+        Command::Validate(args) => {
+            validate::validate(&args, &registry(&config), json, color(), &mut out)
+        }
+        Command::List(args) => list::list(&args, &registry(&config), json, &mut out),
     }
+}
+
+fn registry(config: &Config) -> Registry {
+    Registry::load(&Sources::discover(
+        config.workflows_dir.as_deref(),
+        config.agents_dir.as_deref(),
+        &config.project_dir,
+    ))
+}
+
+/// Whether stdout takes color: a terminal, and nobody said otherwise (`NO_COLOR`, `CLICOLOR`, `TERM`).
+fn color() -> bool {
+    anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
 }
 
 fn config(global: &Global) -> Result<Config> {
@@ -120,7 +140,9 @@ fn config(global: &Global) -> Result<Config> {
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
     runtime.map_err(|error| Error::internal("the runtime could not be started").because(error))
 }
 
@@ -129,16 +151,45 @@ fn report(error: &Error, json: bool) {
     let _ = if json {
         writeln!(stderr, "{}", serde_json::Value::Object(error.payload("")))
     } else {
-        writeln!(stderr, "error[{}]: {error}\n  help: {}", error.code(), error.suggested_action())
+        writeln!(
+            stderr,
+            "error[{}]: {error}\n  help: {}",
+            error.code(),
+            error.suggested_action()
+        )
     };
 }
 
-/// What became of writing to stdout: a reader that has gone is no failure.
-fn written(result: io::Result<()>) -> Result<()> {
-    match result {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::internal("stdout could not be written").because(error))
+/// Stdout. A reader that has gone, as `head` does, is no failure.
+struct Out(io::Stdout);
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+            written => written,
         }
-        _ => Ok(()),
     }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0.flush() {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            flushed => flushed,
+        }
+    }
+}
+
+/// What became of writing to stdout.
+fn unwritable(error: io::Error) -> Error {
+    let message = format!("the output cannot be written: {}", error.kind());
+    Error::new(Code::FileUnusable, message)
+        .with("path", "stdout")
+        .because(error)
+}
+
+/// What a file says, or is called, must not steer the terminal it is shown on.
+fn visible(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
 }

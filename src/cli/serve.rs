@@ -30,7 +30,11 @@ pub(super) async fn serve(config: Config) -> Result<u8> {
 
 async fn open_store(app: Arc<App>) {
     if let Err(error) = app.engine().await {
-        tracing::warn!(code = error.code().as_str(), "{error}; help: {}", error.suggested_action());
+        tracing::warn!(
+            code = error.code().as_str(),
+            "{error}; help: {}",
+            error.suggested_action()
+        );
     }
 }
 
@@ -46,8 +50,13 @@ type Signals = [tokio::signal::unix::Signal; 2];
 
 fn signals() -> Result<Signals> {
     use tokio::signal::unix::{SignalKind, signal};
-    let listen = |kind| signal(kind).map_err(|error| Error::internal("signals cannot be received").because(error));
-    Ok([listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?])
+    let listen = |kind| {
+        signal(kind).map_err(|error| Error::internal("signals cannot be received").because(error))
+    };
+    Ok([
+        listen(SignalKind::terminate())?,
+        listen(SignalKind::interrupt())?,
+    ])
 }
 
 async fn cancel_on_signal([mut terminate, mut interrupt]: Signals, stop: CancellationToken) {

@@ -12,7 +12,8 @@ use tokio::sync::watch;
 use super::{Seen, Shared, not_found};
 use crate::{
     domain::{
-        Command, Decision, Definition, Execution, ExecutionId, Facts, JournalKey, Row, Transition, execution::Start,
+        Command, Decision, Definition, Execution, ExecutionId, Facts, JournalKey, Row, Transition,
+        execution::Start,
     },
     error::{Error, Result},
     store::{Commit, Position},
@@ -24,7 +25,11 @@ pub(super) type Reply = RpcReplyPort<Result<Answer>>;
 /// What an execution's actor is asked.
 pub(super) enum Message {
     /// Begin the execution, or answer as the first time.
-    Start { start: Start, definition: Arc<Definition>, reply: Reply },
+    Start {
+        start: Start,
+        definition: Arc<Definition>,
+        reply: Reply,
+    },
     /// Move it.
     Command { command: Command, reply: Reply },
 }
@@ -76,9 +81,18 @@ impl Actor for ExecutionActor {
     type State = ActorState;
     type Arguments = Arguments;
 
-    async fn pre_start(&self, _: ActorRef<Message>, arguments: Arguments) -> Result<ActorState, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        _: ActorRef<Message>,
+        arguments: Arguments,
+    ) -> Result<ActorState, ActorProcessingErr> {
         let Arguments { id, shared, seen } = arguments;
-        Ok(ActorState { id, shared, seen, live: None })
+        Ok(ActorState {
+            id,
+            shared,
+            seen,
+            live: None,
+        })
     }
 
     async fn handle(
@@ -88,7 +102,11 @@ impl Actor for ExecutionActor {
         state: &mut ActorState,
     ) -> Result<(), ActorProcessingErr> {
         let (reply, (answer, after)) = match message {
-            Message::Start { start, definition, reply } => (reply, state.start(start, definition).await),
+            Message::Start {
+                start,
+                definition,
+                reply,
+            } => (reply, state.start(start, definition).await),
             Message::Command { command, reply } => (reply, state.command(&command).await),
         };
         // Nobody may be waiting any more; the transition stands, and a repeat of the call gets its answer.
@@ -99,9 +117,17 @@ impl Actor for ExecutionActor {
         Ok(())
     }
 
-    async fn post_stop(&self, _: ActorRef<Message>, state: &mut ActorState) -> Result<(), ActorProcessingErr> {
+    async fn post_stop(
+        &self,
+        _: ActorRef<Message>,
+        state: &mut ActorState,
+    ) -> Result<(), ActorProcessingErr> {
         if let Some(live) = &state.live
-            && let Err(error) = state.shared.store.checkpoint(live.seen.execution.clone(), live.position).await
+            && let Err(error) = state
+                .shared
+                .store
+                .checkpoint(live.seen.execution.clone(), live.position)
+                .await
         {
             tracing::debug!(execution = %state.id, %error, "no snapshot at the end; the journal has it all");
         }
@@ -110,21 +136,29 @@ impl Actor for ExecutionActor {
 }
 
 impl ActorState {
-    async fn start(&mut self, start: Start, definition: Arc<Definition>) -> (Result<Answer>, After) {
+    async fn start(
+        &mut self,
+        start: Start,
+        definition: Arc<Definition>,
+    ) -> (Result<Answer>, After) {
         match self.load().await {
             Err(error) => (Err(error), After::Stop),
             Ok(true) => (self.restart(&definition, &start).await, After::GoOn),
             Ok(false) => {
                 let definition = self.shared.definitions.share(definition);
                 let transition = contained(|| {
-                    let facts = Facts { definition: &definition, token_ttl: self.shared.token_ttl };
+                    let facts = Facts {
+                        definition: &definition,
+                        token_ttl: self.shared.token_ttl,
+                    };
                     Execution::start(facts, start, self.shared.clock.now(), &*self.shared.ids)
                 });
                 match transition {
                     Err(error) => (Err(error), After::Stop),
                     Ok(mut transition) => {
                         transition.contents.push(stored(&definition));
-                        self.persist(transition, definition, Position::default()).await
+                        self.persist(transition, definition, Position::default())
+                            .await
                     }
                 }
             }
@@ -146,20 +180,33 @@ impl ActorState {
         match self.decide(command) {
             Err(error) => (Err(error), After::GoOn),
             Ok((Decision::Replay(row), _)) => (self.replay(row).await, After::GoOn),
-            Ok((Decision::Stay, live)) => {
-                (Ok(Answer { seen: live.seen, row: None, replayed: false }), After::GoOn)
-            }
+            Ok((Decision::Stay, live)) => (
+                Ok(Answer {
+                    seen: live.seen,
+                    row: None,
+                    replayed: false,
+                }),
+                After::GoOn,
+            ),
             Ok((Decision::Move(transition), live)) => {
-                self.persist(*transition, live.seen.definition, live.position).await
+                self.persist(*transition, live.seen.definition, live.position)
+                    .await
             }
         }
     }
 
     fn decide(&self, command: &Command) -> Result<(Decision, Live)> {
         let live = self.live()?;
-        let facts = Facts { definition: &live.seen.definition, token_ttl: self.shared.token_ttl };
+        let facts = Facts {
+            definition: &live.seen.definition,
+            token_ttl: self.shared.token_ttl,
+        };
         let now = self.shared.clock.now();
-        let decision = contained(|| live.seen.execution.decide(facts, command, now, &*self.shared.ids))?;
+        let decision = contained(|| {
+            live.seen
+                .execution
+                .decide(facts, command, now, &*self.shared.ids)
+        })?;
         Ok((decision, live.clone()))
     }
 
@@ -170,20 +217,41 @@ impl ActorState {
         definition: Arc<Definition>,
         position: Position,
     ) -> (Result<Answer>, After) {
-        let Transition { next, row, contents, refusal } = transition;
+        let Transition {
+            next,
+            row,
+            contents,
+            refusal,
+        } = transition;
         let mut next = Arc::new(next);
-        let commit = Commit { next: next.clone(), row: row.clone(), contents, position };
+        let commit = Commit {
+            next: next.clone(),
+            row: row.clone(),
+            contents,
+            position,
+        };
         let committed = match self.shared.store.commit(commit).await {
             Ok(committed) => committed,
             Err(error) => return (Err(error), After::Stop),
         };
         Arc::make_mut(&mut next).settle(committed.row);
-        let seen = Seen { execution: next, definition };
+        let seen = Seen {
+            execution: next,
+            definition,
+        };
         let row = Arc::new(row);
-        self.become_live(Live { seen: seen.clone(), position: committed.position, last: Some((committed.row, row.clone())) });
+        self.become_live(Live {
+            seen: seen.clone(),
+            position: committed.position,
+            last: Some((committed.row, row.clone())),
+        });
         let answer = match refusal {
             Some(refusal) => Err(refusal.with("workflow_state", seen.execution.state().as_str())),
-            None => Ok(Answer { seen, row: Some(row), replayed: false }),
+            None => Ok(Answer {
+                seen,
+                row: Some(row),
+                replayed: false,
+            }),
         };
         (answer, After::GoOn)
     }
@@ -194,10 +262,16 @@ impl ActorState {
             Some((last, row)) if *last == key => row.clone(),
             _ => {
                 let row = self.shared.store.row(key).await?;
-                Arc::new(row.ok_or_else(|| Error::internal("a journal row that the execution names is gone"))?)
+                Arc::new(row.ok_or_else(|| {
+                    Error::internal("a journal row that the execution names is gone")
+                })?)
             }
         };
-        Ok(Answer { seen: live.seen.clone(), row: Some(row), replayed: true })
+        Ok(Answer {
+            seen: live.seen.clone(),
+            row: Some(row),
+            replayed: true,
+        })
     }
 
     /// Wakes the execution from the store where it is not live yet; false where there is none.
@@ -205,10 +279,23 @@ impl ActorState {
         if self.live.is_some() {
             return Ok(true);
         }
-        let Some(stored) = self.shared.store.load(&self.id).await? else { return Ok(false) };
-        let definition = self.shared.definitions.get(stored.execution.definition()).await?;
-        let seen = Seen { execution: Arc::new(stored.execution), definition };
-        self.become_live(Live { seen, position: stored.position, last: None });
+        let Some(stored) = self.shared.store.load(&self.id).await? else {
+            return Ok(false);
+        };
+        let definition = self
+            .shared
+            .definitions
+            .get(stored.execution.definition())
+            .await?;
+        let seen = Seen {
+            execution: Arc::new(stored.execution),
+            definition,
+        };
+        self.become_live(Live {
+            seen,
+            position: stored.position,
+            last: None,
+        });
         Ok(true)
     }
 
@@ -218,7 +305,9 @@ impl ActorState {
     }
 
     fn live(&self) -> Result<&Live> {
-        self.live.as_ref().ok_or_else(|| Error::internal("the execution is not loaded"))
+        self.live
+            .as_ref()
+            .ok_or_else(|| Error::internal("the execution is not loaded"))
     }
 }
 
@@ -231,7 +320,9 @@ fn stored(definition: &Definition) -> (crate::domain::Digest, Arc<[u8]>) {
 fn contained<T>(decide: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(decide)).unwrap_or_else(|panic| {
         let what = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let what = what.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        let what = what
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_default();
         Err(Error::internal(format!("the decision panicked: {what}")))
     })
 }

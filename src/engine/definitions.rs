@@ -19,7 +19,10 @@ pub(super) struct Definitions {
 
 impl Definitions {
     pub(super) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, known: Mutex::default() }
+        Self {
+            store,
+            known: Mutex::default(),
+        }
     }
 
     /// The definition stored under `digest`.
@@ -28,7 +31,8 @@ impl Definitions {
             return Ok(definition);
         }
         let bytes = self.store.content(digest).await?;
-        let bytes = bytes.ok_or_else(|| Error::internal(format!("definition {digest} is not in the store")))?;
+        let bytes = bytes
+            .ok_or_else(|| Error::internal(format!("definition {digest} is not in the store")))?;
         Ok(self.share(Arc::new(Definition::decode(&bytes)?)))
     }
 

@@ -23,8 +23,16 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(actor: ActorRef<Message>, seen: watch::Receiver<Option<Seen>>, now: Timestamp) -> Self {
-        Self { actor, seen, used_at: Arc::new(AtomicI64::new(now.milliseconds())) }
+    pub(super) fn new(
+        actor: ActorRef<Message>,
+        seen: watch::Receiver<Option<Seen>>,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            actor,
+            seen,
+            used_at: Arc::new(AtomicI64::new(now.milliseconds())),
+        }
     }
 
     fn use_at(&self, now: Timestamp) {
@@ -43,7 +51,10 @@ impl Entry {
 
     /// Whether its execution has ended.
     pub(super) fn is_finished(&self) -> bool {
-        self.seen.borrow().as_ref().is_some_and(|seen| seen.execution.state().is_final())
+        self.seen
+            .borrow()
+            .as_ref()
+            .is_some_and(|seen| seen.execution.state().is_final())
     }
 }
 
@@ -76,17 +87,25 @@ impl Directory {
 
     /// Every live actor.
     pub(super) fn entries(&self) -> Vec<(ExecutionId, Entry)> {
-        self.read().iter().map(|(id, entry)| (id.clone(), entry.clone())).collect()
+        self.read()
+            .iter()
+            .map(|(id, entry)| (id.clone(), entry.clone()))
+            .collect()
     }
 
     pub(super) fn insert(&self, id: ExecutionId, entry: Entry) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(id, entry);
+        self.0
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(id, entry);
     }
 
     /// Takes out the entry of an execution if it is this actor's.
     pub(super) fn remove(&self, id: &ExecutionId, actor: ActorId) -> Option<Entry> {
         let mut entries = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        entries.get(id).filter(|entry| entry.actor.get_id() == actor)?;
+        entries
+            .get(id)
+            .filter(|entry| entry.actor.get_id() == actor)?;
         entries.remove(id)
     }
 }

@@ -55,7 +55,13 @@ pub struct Options {
 impl Options {
     /// The usual life of tokens and actors, on this store, clock and randomness.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>) -> Self {
-        Self { store, clock, ids, token_ttl: limits::TOKEN_TTL, idle_max: limits::IDLE_MAX }
+        Self {
+            store,
+            clock,
+            ids,
+            token_ttl: limits::TOKEN_TTL,
+            idle_max: limits::IDLE_MAX,
+        }
     }
 }
 
@@ -123,9 +129,15 @@ impl Engine {
         // Unnamed: names are global to the process, and a process may hold several engines.
         let (supervisor, _) = Actor::spawn(None, Supervisor, shared.clone())
             .await
-            .map_err(|error| Error::internal(format!("the supervisor could not be started: {error}")))?;
+            .map_err(|error| {
+                Error::internal(format!("the supervisor could not be started: {error}"))
+            })?;
         let admission = Arc::new(Semaphore::new(limits::CALLS_IN_FLIGHT_MAX));
-        Ok(Self { shared, supervisor, admission })
+        Ok(Self {
+            shared,
+            supervisor,
+            admission,
+        })
     }
 
     /// Starts an execution and answers with its first step.
@@ -133,11 +145,24 @@ impl Engine {
     /// # Errors
     /// `EXECUTION_ID_TAKEN`, `LIMIT_EXCEEDED`, `STORE_UNAVAILABLE`, `SERVER_STOPPING`.
     pub async fn start(&self, request: StartRequest) -> Result<Advanced> {
-        let StartRequest { definition, execution_id, project, inputs } = request;
+        let StartRequest {
+            definition,
+            execution_id,
+            project,
+            inputs,
+        } = request;
         let now = self.shared.clock.now();
         let id = execution_id.unwrap_or_else(|| ExecutionId::generate(now, &*self.shared.ids));
-        let start = Start { id: id.clone(), project, inputs };
-        let message = |reply| Message::Start { start: start.clone(), definition: definition.clone(), reply };
+        let start = Start {
+            id: id.clone(),
+            project,
+            inputs,
+        };
+        let message = |reply| Message::Start {
+            start: start.clone(),
+            definition: definition.clone(),
+            reply,
+        };
         let answer = self.call(&id, Wake::Anyway, message).await?;
         self.advanced(answer)
     }
@@ -159,8 +184,14 @@ impl Engine {
 
     async fn advance_with(&self, token: &Token, report: Report) -> Result<Advanced> {
         let id = &token.execution_id;
-        let command = Command::Advance { token: token.clone(), report: Arc::new(report) };
-        let answer = self.call(id, Wake::Existing, |reply| Message::Command { command: command.clone(), reply });
+        let command = Command::Advance {
+            token: token.clone(),
+            report: Arc::new(report),
+        };
+        let answer = self.call(id, Wake::Existing, |reply| Message::Command {
+            command: command.clone(),
+            reply,
+        });
         match answer.await {
             // The order of refusals (DESIGN 5): a token from the future is one before it is of nobody.
             Err(error) if error.code() == Code::ExecutionNotFound => {
@@ -174,15 +205,31 @@ impl Engine {
     /// What to do now. Renews tokens that have expired; else it wakes nobody.
     pub async fn current_step(&self, id: &ExecutionId) -> Result<CurrentStep> {
         let mut seen = self.see(id).await?;
-        if seen.execution.has_expired_token(self.shared.token_ttl, self.shared.clock.now()) {
-            let renew = |reply| Message::Command { command: Command::RenewTokens, reply };
+        if seen
+            .execution
+            .has_expired_token(self.shared.token_ttl, self.shared.clock.now())
+        {
+            let renew = |reply| Message::Command {
+                command: Command::RenewTokens,
+                reply,
+            };
             seen = self.call(id, Wake::Existing, renew).await?.seen;
         }
         let inputs = match seen.execution.inputs() {
-            Some(digest) => self.shared.store.content(digest).await?.and_then(|bytes| value(&bytes)),
+            Some(digest) => self
+                .shared
+                .store
+                .content(digest)
+                .await?
+                .and_then(|bytes| value(&bytes)),
             None => None,
         };
-        Ok(view::current_step(&seen.definition, &seen.execution, inputs, self.shared.token_ttl))
+        Ok(view::current_step(
+            &seen.definition,
+            &seen.execution,
+            inputs,
+            self.shared.token_ttl,
+        ))
     }
 
     /// Where the execution stands. Wakes nobody.
@@ -198,7 +245,10 @@ impl Engine {
         }
         let contents = self.outputs(&rows).await?;
         Ok(view::history(rows.iter().map(|(_, row)| row), |digest| {
-            contents.iter().find(|(known, _)| known == digest).and_then(|(_, bytes)| value(bytes))
+            contents
+                .iter()
+                .find(|(known, _)| known == digest)
+                .and_then(|(_, bytes)| value(bytes))
         }))
     }
 
@@ -216,7 +266,11 @@ impl Engine {
         if let Some(id) = id {
             self.see(id).await?;
         }
-        let query = TelemetryQuery { execution_id: id.cloned(), event_type, limit };
+        let query = TelemetryQuery {
+            execution_id: id.cloned(),
+            event_type,
+            limit,
+        };
         let told = self.shared.store.telemetry(query).await?;
         let mut events: Vec<_> = told
             .iter()
@@ -231,9 +285,21 @@ impl Engine {
         if let Some(seen) = self.shared.directory.seen(id) {
             return Ok(seen);
         }
-        let stored = self.shared.store.load(id).await?.ok_or_else(|| not_found(id))?;
-        let definition = self.shared.definitions.get(stored.execution.definition()).await?;
-        Ok(Seen { execution: Arc::new(stored.execution), definition })
+        let stored = self
+            .shared
+            .store
+            .load(id)
+            .await?
+            .ok_or_else(|| not_found(id))?;
+        let definition = self
+            .shared
+            .definitions
+            .get(stored.execution.definition())
+            .await?;
+        Ok(Seen {
+            execution: Arc::new(stored.execution),
+            definition,
+        })
     }
 
     /// How many actors are awake.
@@ -244,15 +310,25 @@ impl Engine {
     /// Refuses new calls, lets every actor finish what it was asked, and closes the store.
     pub async fn stop(&self) -> Result<()> {
         self.shared.stopping.store(true, Ordering::Release);
-        let drained = self.supervisor.call(SupervisorMessage::Drain, Some(limits::DRAIN_MAX)).await;
+        let drained = self
+            .supervisor
+            .call(SupervisorMessage::Drain, Some(limits::DRAIN_MAX))
+            .await;
         if !matches!(drained, Ok(CallResult::Success(()))) {
-            tracing::warn!("some executions were still busy when the engine stopped; nothing acknowledged is lost");
+            tracing::warn!(
+                "some executions were still busy when the engine stopped; nothing acknowledged is lost"
+            );
         }
         self.supervisor.stop(None);
         self.shared.store.close().await
     }
 
-    async fn call(&self, id: &ExecutionId, wake: Wake, message: impl Fn(Reply) -> Message) -> Result<Answer> {
+    async fn call(
+        &self,
+        id: &ExecutionId,
+        wake: Wake,
+        message: impl Fn(Reply) -> Message,
+    ) -> Result<Answer> {
         let _permit = self.admission.acquire().await.map_err(|_| stopping())?;
         let mut stale = None;
         for _ in 0..limits::CALL_ATTEMPTS_MAX {
@@ -269,11 +345,19 @@ impl Engine {
             }
             stale = Some(actor.get_id());
         }
-        let message = format!("the actor of execution '{id}' ended {} times without an answer", limits::CALL_ATTEMPTS_MAX);
+        let message = format!(
+            "the actor of execution '{id}' ended {} times without an answer",
+            limits::CALL_ATTEMPTS_MAX
+        );
         Err(Error::new(Code::EngineFault, message).with("execution_id", id.as_str()))
     }
 
-    async fn actor(&self, id: &ExecutionId, wake: Wake, stale: Option<ractor::ActorId>) -> Result<ActorRef<Message>> {
+    async fn actor(
+        &self,
+        id: &ExecutionId,
+        wake: Wake,
+        stale: Option<ractor::ActorId>,
+    ) -> Result<ActorRef<Message>> {
         if stale.is_none()
             && let Some(actor) = self.shared.directory.actor(id, self.shared.clock.now())
         {
@@ -282,7 +366,11 @@ impl Engine {
         if wake == Wake::Existing && self.shared.store.load(id).await?.is_none() {
             return Err(not_found(id));
         }
-        let wake = |reply| SupervisorMessage::Wake { id: id.clone(), stale, reply };
+        let wake = |reply| SupervisorMessage::Wake {
+            id: id.clone(),
+            stale,
+            reply,
+        };
         match self.supervisor.call(wake, None).await {
             Ok(CallResult::Success(actor)) => actor,
             _ => Err(stopping()),
@@ -290,10 +378,21 @@ impl Engine {
     }
 
     fn advanced(&self, answer: Answer) -> Result<Advanced> {
-        let Answer { seen, row: Some(row), replayed } = answer else {
+        let Answer {
+            seen,
+            row: Some(row),
+            replayed,
+        } = answer
+        else {
             return Err(Error::internal("a transition was answered without its row"));
         };
-        Ok(view::advanced(&seen.definition, &seen.execution, &row, self.shared.token_ttl, replayed))
+        Ok(view::advanced(
+            &seen.definition,
+            &seen.execution,
+            &row,
+            self.shared.token_ttl,
+            replayed,
+        ))
     }
 
     /// Counts a refused call in telemetry. An output that its schema refuses is counted by its execution.
@@ -301,21 +400,33 @@ impl Engine {
         if error.code().retryable() {
             return;
         }
-        let known = error.code() != Code::ExecutionNotFound && error.context("workflow_state").is_some();
+        let known =
+            error.code() != Code::ExecutionNotFound && error.context("workflow_state").is_some();
         self.shared.store.note(Refusal {
             at: self.shared.clock.now(),
-            execution_id: token.filter(|_| known).map(|token| token.execution_id.clone()),
+            execution_id: token
+                .filter(|_| known)
+                .map(|token| token.execution_id.clone()),
             step: token.filter(|_| known).map(|token| token.step_name.clone()),
             code: error.code().as_str().into(),
             message: error.message().into(),
         });
     }
 
-    async fn outputs(&self, rows: &[(JournalKey, Row)]) -> Result<Vec<(crate::domain::Digest, Arc<[u8]>)>> {
+    async fn outputs(
+        &self,
+        rows: &[(JournalKey, Row)],
+    ) -> Result<Vec<(crate::domain::Digest, Arc<[u8]>)>> {
         use crate::domain::{Event, Outcome};
         let mut contents = Vec::new();
         for event in rows.iter().flat_map(|(_, row)| &row.events) {
-            let Event::VisitClosed { outcome: Outcome::Completed(payload), .. } = event else { continue };
+            let Event::VisitClosed {
+                outcome: Outcome::Completed(payload),
+                ..
+            } = event
+            else {
+                continue;
+            };
             if payload.inline.is_none()
                 && let Some(bytes) = self.shared.store.content(payload.digest).await?
             {
@@ -342,8 +453,14 @@ fn tell(told: &Told) -> Vec<TelemetryEvent> {
             .map(|(telemetry, id)| view::told(id, Some(&row.execution_id), row.at, telemetry))
             .collect(),
         Told::Refusal { id, refusal } => {
-            let telemetry = telemetry::of_refusal(&refusal.code, &refusal.message, refusal.step.as_ref());
-            vec![view::told(*id, refusal.execution_id.as_ref(), refusal.at, telemetry)]
+            let telemetry =
+                telemetry::of_refusal(&refusal.code, &refusal.message, refusal.step.as_ref());
+            vec![view::told(
+                *id,
+                refusal.execution_id.as_ref(),
+                refusal.at,
+                telemetry,
+            )]
         }
     }
 }
@@ -354,7 +471,10 @@ fn value(bytes: &[u8]) -> Option<Value> {
 
 /// The refusal of a call that names no execution.
 pub(crate) fn not_found(id: &ExecutionId) -> Error {
-    Error::new(Code::ExecutionNotFound, format!("Execution '{id}' not found"))
+    Error::new(
+        Code::ExecutionNotFound,
+        format!("Execution '{id}' not found"),
+    )
 }
 
 fn stopping() -> Error {

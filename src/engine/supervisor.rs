@@ -27,7 +27,11 @@ type Waiter = RpcReplyPort<Result<ActorRef<Message>>>;
 /// What the supervisor is asked.
 pub(super) enum SupervisorMessage {
     /// The actor of an execution, spawned if need be. `stale` is one that did not answer.
-    Wake { id: ExecutionId, stale: Option<ActorId>, reply: Waiter },
+    Wake {
+        id: ExecutionId,
+        stale: Option<ActorId>,
+        reply: Waiter,
+    },
     /// Send away whoever is idle.
     Sweep,
     /// Send everybody away; answered when the last one has gone.
@@ -84,7 +88,9 @@ impl Actor for Supervisor {
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            SupervisorMessage::Wake { id, stale, reply } => state.wake(&myself, id, stale, reply).await,
+            SupervisorMessage::Wake { id, stale, reply } => {
+                state.wake(&myself, id, stale, reply).await
+            }
             SupervisorMessage::Sweep => state.sweep(),
             SupervisorMessage::Drain(reply) => state.drain(reply),
         }
@@ -99,9 +105,13 @@ impl Actor for Supervisor {
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
         match event {
-            SupervisionEvent::ActorTerminated(who, ..) => state.ended(&myself, who.get_id(), None).await,
+            SupervisionEvent::ActorTerminated(who, ..) => {
+                state.ended(&myself, who.get_id(), None).await
+            }
             SupervisionEvent::ActorFailed(who, error) => {
-                state.ended(&myself, who.get_id(), Some(error.to_string())).await;
+                state
+                    .ended(&myself, who.get_id(), Some(error.to_string()))
+                    .await;
             }
             _ => {}
         }
@@ -146,15 +156,31 @@ impl SupervisorState {
         }
     }
 
-    async fn spawn(&mut self, myself: &ActorRef<SupervisorMessage>, id: &ExecutionId) -> Result<ActorRef<Message>> {
-        if self.failures.get(id).is_some_and(|count| *count >= limits::WAKE_FAILURES_MAX) {
-            let message = format!("execution '{id}' could not be woken {} times", limits::WAKE_FAILURES_MAX);
+    async fn spawn(
+        &mut self,
+        myself: &ActorRef<SupervisorMessage>,
+        id: &ExecutionId,
+    ) -> Result<ActorRef<Message>> {
+        if self
+            .failures
+            .get(id)
+            .is_some_and(|count| *count >= limits::WAKE_FAILURES_MAX)
+        {
+            let message = format!(
+                "execution '{id}' could not be woken {} times",
+                limits::WAKE_FAILURES_MAX
+            );
             return Err(Error::new(Code::EngineFault, message).with("execution_id", id.as_str()));
         }
         let (seen, watch) = watch::channel(None);
-        let arguments = Arguments { id: id.clone(), shared: self.shared.clone(), seen };
+        let arguments = Arguments {
+            id: id.clone(),
+            shared: self.shared.clone(),
+            seen,
+        };
         let spawned = Actor::spawn_linked(None, ExecutionActor, arguments, myself.get_cell()).await;
-        let (actor, _) = spawned.map_err(|error| Error::internal(format!("an actor could not be started: {error}")))?;
+        let (actor, _) = spawned
+            .map_err(|error| Error::internal(format!("an actor could not be started: {error}")))?;
         self.actors.insert(actor.get_id(), id.clone());
         let entry = Entry::new(actor.clone(), watch, self.shared.clock.now());
         self.shared.directory.insert(id.clone(), entry);
@@ -197,10 +223,21 @@ impl SupervisorState {
         }
     }
 
-    async fn ended(&mut self, myself: &ActorRef<SupervisorMessage>, actor: ActorId, failure: Option<String>) {
-        let Some(id) = self.actors.remove(&actor) else { return };
+    async fn ended(
+        &mut self,
+        myself: &ActorRef<SupervisorMessage>,
+        actor: ActorId,
+        failure: Option<String>,
+    ) {
+        let Some(id) = self.actors.remove(&actor) else {
+            return;
+        };
         // One that came as far as a state was woken: what ended it later is that call's fault.
-        let woken = self.shared.directory.remove(&id, actor).is_some_and(|entry| entry.is_woken());
+        let woken = self
+            .shared
+            .directory
+            .remove(&id, actor)
+            .is_some_and(|entry| entry.is_woken());
         if let Some(failure) = failure {
             tracing::error!(execution = %id, failure, "an execution's actor died");
             if !woken {
@@ -210,7 +247,11 @@ impl SupervisorState {
         if woken {
             self.failures.remove(&id);
         }
-        if let Some(waiters) = self.leaving.remove(&id).filter(|waiters| !waiters.is_empty()) {
+        if let Some(waiters) = self
+            .leaving
+            .remove(&id)
+            .filter(|waiters| !waiters.is_empty())
+        {
             let successor = if self.shared.stopping.load(Ordering::Acquire) {
                 Err(stopping())
             } else {

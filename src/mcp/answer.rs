@@ -20,8 +20,20 @@ pub(super) fn refusal(error: &Error, tool: &str, ids: &dyn IdSource) -> CallTool
     let mut body = Map::new();
     body.insert("success".into(), json!(false));
     // S0: empty and `failed` where the execution is not known.
-    body.insert("execution_id".into(), error.context("execution_id").cloned().unwrap_or_else(|| json!("")));
-    body.insert("workflow_state".into(), error.context("workflow_state").cloned().unwrap_or_else(|| json!("failed")));
+    body.insert(
+        "execution_id".into(),
+        error
+            .context("execution_id")
+            .cloned()
+            .unwrap_or_else(|| json!("")),
+    );
+    body.insert(
+        "workflow_state".into(),
+        error
+            .context("workflow_state")
+            .cloned()
+            .unwrap_or_else(|| json!("failed")),
+    );
     body.insert("error".into(), json!(error.message()));
     body.extend(payload);
     CallToolResult::structured_error(Value::Object(body))
@@ -35,7 +47,9 @@ pub(super) fn fault(error: &Error, what: &str, ids: &dyn IdSource) -> ErrorData 
         Code::ResourceNotFound | Code::ExecutionNotFound | Code::WorkflowNotFound => {
             ErrorData::resource_not_found(message, data)
         }
-        Code::ArgumentsInvalid | Code::ToolNotFound | Code::LimitExceeded => ErrorData::invalid_params(message, data),
+        Code::ArgumentsInvalid | Code::ToolNotFound | Code::LimitExceeded => {
+            ErrorData::invalid_params(message, data)
+        }
         _ => ErrorData::new(ErrorCode::INTERNAL_ERROR, message, data),
     }
 }
@@ -46,7 +60,14 @@ fn logged(error: &Error, what: &str, ids: &dyn IdSource) -> Map<String, Value> {
     let code = error.code().as_str();
     let cause = std::error::Error::source(error).map(ToString::to_string);
     if error.code().category() == crate::error::Category::Internal {
-        tracing::error!(correlation_id, code, what, cause, "a call failed: {}", error.message());
+        tracing::error!(
+            correlation_id,
+            code,
+            what,
+            cause,
+            "a call failed: {}",
+            error.message()
+        );
     } else {
         tracing::info!(correlation_id, code, what, cause, "a call was refused");
     }

@@ -23,7 +23,10 @@ pub(super) enum Frame {
 }
 
 /// Reads the next frame. An unfinished last line is dropped: its sender died writing it.
-pub(super) async fn read(input: &mut (impl AsyncBufRead + Unpin), bytes_max: usize) -> std::io::Result<Frame> {
+pub(super) async fn read(
+    input: &mut (impl AsyncBufRead + Unpin),
+    bytes_max: usize,
+) -> std::io::Result<Frame> {
     let mut line = Vec::new();
     let mut oversized = false;
     loop {
@@ -44,23 +47,39 @@ pub(super) async fn read(input: &mut (impl AsyncBufRead + Unpin), bytes_max: usi
         let consumed = part.len() + usize::from(end.is_some());
         input.consume(consumed);
         if end.is_some() {
-            return Ok(if oversized { Frame::Oversized(line) } else { Frame::Line(line) });
+            return Ok(if oversized {
+                Frame::Oversized(line)
+            } else {
+                Frame::Line(line)
+            });
         }
     }
 }
 
 /// The message in a line, or the answer to a line that holds none.
-pub(super) fn parse(line: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Box<TxJsonRpcMessage<RoleServer>>> {
+pub(super) fn parse(
+    line: &[u8],
+) -> Result<RxJsonRpcMessage<RoleServer>, Box<TxJsonRpcMessage<RoleServer>>> {
     serde_json::from_slice(line).map_err(|error| {
         let value: Option<Value> = serde_json::from_slice(line).ok();
         let (refusal, id) = match value {
-            None => (ErrorData::parse_error(format!("the frame is not JSON: {error}"), None), early_id(line)),
-            Some(Value::Array(_)) => {
-                (ErrorData::invalid_request("batches are not supported: send one message per line", None), None)
-            }
+            None => (
+                ErrorData::parse_error(format!("the frame is not JSON: {error}"), None),
+                early_id(line),
+            ),
+            Some(Value::Array(_)) => (
+                ErrorData::invalid_request(
+                    "batches are not supported: send one message per line",
+                    None,
+                ),
+                None,
+            ),
             Some(value) => {
                 let message = "the frame is not a JSON-RPC 2.0 message that MCP knows";
-                (ErrorData::invalid_request(message, None), value.get("id").and_then(id))
+                (
+                    ErrorData::invalid_request(message, None),
+                    value.get("id").and_then(id),
+                )
             }
         };
         Box::new(JsonRpcMessage::error(refusal, id))
@@ -69,8 +88,14 @@ pub(super) fn parse(line: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Box<TxJ
 
 /// The answer to an oversized frame.
 pub(super) fn refuse_oversized(beginning: &[u8]) -> TxJsonRpcMessage<RoleServer> {
-    let message = format!("the frame exceeds the limit of {} bytes", limits::FRAME_BYTES_MAX);
-    JsonRpcMessage::error(ErrorData::invalid_request(message, None), early_id(beginning))
+    let message = format!(
+        "the frame exceeds the limit of {} bytes",
+        limits::FRAME_BYTES_MAX
+    );
+    JsonRpcMessage::error(
+        ErrorData::invalid_request(message, None),
+        early_id(beginning),
+    )
 }
 
 fn id(value: &Value) -> Option<RequestId> {
@@ -114,7 +139,10 @@ fn string_end(text: &[u8], start: usize) -> Option<usize> {
 }
 
 fn id_after(text: &[u8]) -> Option<RequestId> {
-    let text = text.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+    let text = text
+        .trim_ascii_start()
+        .strip_prefix(b":")?
+        .trim_ascii_start();
     let mut values = serde_json::Deserializer::from_slice(text).into_iter::<Value>();
     id(&values.next()?.ok()?)
 }
@@ -151,8 +179,14 @@ mod tests {
     #[test]
     fn the_id_of_a_broken_frame_is_its_own() {
         let cases = [
-            (r#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"#, Some(RequestId::Number(7))),
-            (r#"{"params":{"id":1},"id":"a\"b","x":"#, Some(RequestId::String("a\"b".into()))),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"#,
+                Some(RequestId::Number(7)),
+            ),
+            (
+                r#"{"params":{"id":1},"id":"a\"b","x":"#,
+                Some(RequestId::String("a\"b".into())),
+            ),
             (r#"{"params":{"id":1}, "x":"#, None),
             (r#"{"x":"\"id\":3""#, None),
             ("not json", None),

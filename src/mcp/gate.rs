@@ -60,7 +60,8 @@ impl Gate {
 
     /// Waits until everything is answered and taken.
     pub(super) async fn idle(&self) {
-        self.wait(|gate| gate.calls().is_empty() && gate.unsent_bytes.load(Ordering::Acquire) == 0).await;
+        self.wait(|gate| gate.calls().is_empty() && gate.unsent_bytes.load(Ordering::Acquire) == 0)
+            .await;
     }
 
     async fn wait(&self, done: impl Fn(&Self) -> bool) {

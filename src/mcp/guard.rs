@@ -16,7 +16,9 @@ pub(super) async fn guarded<T>(work: impl Future<Output = Result<T>>) -> Result<
         // After a panic the future is never polled again, so what it left half done is never seen.
         match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
             Ok(polled) => polled,
-            Err(_) => Poll::Ready(Err(Error::internal("the call panicked; nothing it had not finished stands"))),
+            Err(_) => Poll::Ready(Err(Error::internal(
+                "the call panicked; nothing it had not finished stands",
+            ))),
         }
     })
     .await

@@ -27,8 +27,16 @@ pub(super) fn list() -> Vec<Resource> {
             .with_mime_type(JSON)
     };
     vec![
-        resource("available_workflows", "Available workflows", "Every workflow that can be started, with its phases"),
-        resource("telemetry", "Telemetry", "What happened lately, over all executions, oldest first"),
+        resource(
+            "available_workflows",
+            "Available workflows",
+            "Every workflow that can be started, with its phases",
+        ),
+        resource(
+            "telemetry",
+            "Telemetry",
+            "What happened lately, over all executions, oldest first",
+        ),
     ]
 }
 
@@ -41,17 +49,37 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
             .with_mime_type(JSON)
     };
     vec![
-        template("workflow_details", "workflow_details/{workflow_name}", "Workflow details",
-            "One workflow: its text, its phases and who acts in them"),
-        template("current_step", "current_step/{execution_id}", "Current step",
+        template(
+            "workflow_details",
+            "workflow_details/{workflow_name}",
+            "Workflow details",
+            "One workflow: its text, its phases and who acts in them",
+        ),
+        template(
+            "current_step",
+            "current_step/{execution_id}",
+            "Current step",
             "What to do now in an execution, as whom, and the token to come back with. Read this to go on after a \
-             restart or a lost context; an expired token is renewed by reading it"),
-        template("workflow_status", "workflow_status/{execution_id}", "Workflow status",
-            "Where an execution stands: its state, times and step counts"),
-        template("step_history", "step_history/{execution_id}", "Step history",
-            "Every visit of every step of an execution, with its output"),
-        template("telemetry", "telemetry/{execution_id}{?event_type,limit}", "Telemetry of an execution",
-            "What happened in an execution, oldest first"),
+             restart or a lost context; an expired token is renewed by reading it",
+        ),
+        template(
+            "workflow_status",
+            "workflow_status/{execution_id}",
+            "Workflow status",
+            "Where an execution stands: its state, times and step counts",
+        ),
+        template(
+            "step_history",
+            "step_history/{execution_id}",
+            "Step history",
+            "Every visit of every step of an execution, with its output",
+        ),
+        template(
+            "telemetry",
+            "telemetry/{execution_id}{?event_type,limit}",
+            "Telemetry of an execution",
+            "What happened in an execution, oldest first",
+        ),
     ]
 }
 
@@ -61,7 +89,10 @@ pub(super) async fn read(app: &App, address: &str) -> Result<String> {
     let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
     let query = parse_query(query).ok_or_else(|| unknown(address))?;
     let (kind, argument) = match path.split_once('/') {
-        Some((kind, argument)) => (kind, Some(uri::decode(argument).ok_or_else(|| unknown(address))?)),
+        Some((kind, argument)) => (
+            kind,
+            Some(uri::decode(argument).ok_or_else(|| unknown(address))?),
+        ),
         None => (path, None),
     };
     if kind != "telemetry" && !query.is_empty() {
@@ -70,23 +101,38 @@ pub(super) async fn read(app: &App, address: &str) -> Result<String> {
     let value = match (kind, argument.as_deref()) {
         ("available_workflows", None) => Ok(available_workflows(app)),
         ("workflow_details", Some(name)) => workflow_details(app, name),
-        ("current_step", Some(id)) => show(app.engine().await?.current_step(&execution(id, address)?).await),
-        ("workflow_status", Some(id)) => show(app.engine().await?.status(&execution(id, address)?).await),
-        ("step_history", Some(id)) => show(app.engine().await?.history(&execution(id, address)?).await),
+        ("current_step", Some(id)) => show(
+            app.engine()
+                .await?
+                .current_step(&execution(id, address)?)
+                .await,
+        ),
+        ("workflow_status", Some(id)) => {
+            show(app.engine().await?.status(&execution(id, address)?).await)
+        }
+        ("step_history", Some(id)) => {
+            show(app.engine().await?.history(&execution(id, address)?).await)
+        }
         ("telemetry", id) => telemetry(app, id, &query, address).await,
         _ => Err(unknown(address)),
     };
     let value = value.map_err(|error| error.with("uri", address))?;
-    serde_json::to_string_pretty(&value).map_err(|error| Error::internal("a resource cannot be shown").because(error))
+    serde_json::to_string_pretty(&value)
+        .map_err(|error| Error::internal("a resource cannot be shown").because(error))
 }
 
 fn show<T: serde::Serialize>(view: Result<T>) -> Result<Value> {
-    serde_json::to_value(view?).map_err(|error| Error::internal("a view cannot be shown").because(error))
+    serde_json::to_value(view?)
+        .map_err(|error| Error::internal("a view cannot be shown").because(error))
 }
 
 fn unknown(address: &str) -> Error {
     let shown: String = address.chars().take(200).collect();
-    Error::new(Code::ResourceNotFound, format!("no resource has the address {shown}")).with("uri", shown)
+    Error::new(
+        Code::ResourceNotFound,
+        format!("no resource has the address {shown}"),
+    )
+    .with("uri", shown)
 }
 
 /// An id that cannot be one names no execution.
@@ -99,7 +145,10 @@ fn parse_query(query: &str) -> Option<HashMap<String, String>> {
     let mut pairs = HashMap::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=')?;
-        if pairs.insert(uri::decode(name)?, uri::decode(value)?).is_some() {
+        if pairs
+            .insert(uri::decode(name)?, uri::decode(value)?)
+            .is_some()
+        {
             return None;
         }
     }
@@ -113,8 +162,12 @@ fn available_workflows(app: &App) -> Value {
 fn workflow_details(app: &App, name: &str) -> Result<Value> {
     let registry = app.registry();
     let entry = registry.workflow(name);
-    let entry =
-        entry.ok_or_else(|| Error::new(Code::WorkflowNotFound, format!("Workflow '{name}' not found")))?;
+    let entry = entry.ok_or_else(|| {
+        Error::new(
+            Code::WorkflowNotFound,
+            format!("Workflow '{name}' not found"),
+        )
+    })?;
     let mut details = summary(entry);
     if let Some(definition) = &entry.definition {
         details["content"] = json!(definition.workflow.content);
@@ -147,13 +200,20 @@ fn summary(entry: &WorkflowEntry) -> Value {
     })
 }
 
-async fn telemetry(app: &App, id: Option<&str>, query: &HashMap<String, String>, address: &str) -> Result<Value> {
+async fn telemetry(
+    app: &App,
+    id: Option<&str>,
+    query: &HashMap<String, String>,
+    address: &str,
+) -> Result<Value> {
     let known = |name: &&String| matches!(name.as_str(), "event_type" | "limit");
     if let Some(name) = query.keys().find(|name| !known(name)) {
         return Err(bad_query(name, "event_type or limit"));
     }
     let event_type = match query.get("event_type") {
-        Some(text) => Some(EventType::parse(text).ok_or_else(|| bad_query(text, "an event type of S0"))?),
+        Some(text) => {
+            Some(EventType::parse(text).ok_or_else(|| bad_query(text, "an event type of S0"))?)
+        }
         None => None,
     };
     let limit = match query.get("limit") {
@@ -161,15 +221,32 @@ async fn telemetry(app: &App, id: Option<&str>, query: &HashMap<String, String>,
         None => limits::TELEMETRY_LIMIT_DEFAULT,
     };
     let id = id.map(|id| execution(id, address)).transpose()?;
-    show(app.engine().await?.telemetry(id.as_ref(), event_type, limit).await)
+    show(
+        app.engine()
+            .await?
+            .telemetry(id.as_ref(), event_type, limit)
+            .await,
+    )
 }
 
 fn limit(text: &str) -> Result<usize> {
-    let limit = text.parse().ok().filter(|limit| (1..=limits::TELEMETRY_LIMIT_MAX).contains(limit));
-    limit.ok_or_else(|| bad_query(text, &format!("a number from 1 to {}", limits::TELEMETRY_LIMIT_MAX)))
+    let limit = text
+        .parse()
+        .ok()
+        .filter(|limit| (1..=limits::TELEMETRY_LIMIT_MAX).contains(limit));
+    limit.ok_or_else(|| {
+        bad_query(
+            text,
+            &format!("a number from 1 to {}", limits::TELEMETRY_LIMIT_MAX),
+        )
+    })
 }
 
 fn bad_query(found: &str, expected: &str) -> Error {
     let found: String = found.chars().take(60).collect();
-    Error::new(Code::ArgumentsInvalid, format!("`{found}` is not {expected}")).with("tool", "resources/read")
+    Error::new(
+        Code::ArgumentsInvalid,
+        format!("`{found}` is not {expected}"),
+    )
+    .with("tool", "resources/read")
 }

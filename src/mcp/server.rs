@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, Implementation,
-        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents, ServerCapabilities,
-        ServerConfig, Tool,
+        CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode,
+        Implementation, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+        PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
+        ReadResourceResult, ResourceContents, ServerCapabilities, ServerConfig, Tool,
     },
     service::{QuitReason, RequestContext, ServerInitializeError, serve_server_with_ct},
 };
@@ -72,7 +72,9 @@ pub async fn serve(app: Arc<App>, transport: LineTransport, stop: CancellationTo
             () = async { gone.cancelled().await; tokio::time::sleep(LAST_FLUSH).await } => Ok(()),
         },
         // A client that only looks whether somebody is there, or goes before the handshake.
-        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => Ok(()),
+        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
+            Ok(())
+        }
         Err(error) => Err(Error::internal(format!("the handshake failed: {error}"))),
     }
 }
@@ -80,7 +82,10 @@ pub async fn serve(app: Arc<App>, transport: LineTransport, stop: CancellationTo
 /// What is listed at start-up (S0).
 pub fn start_up_lines() -> [String; 3] {
     let templates = resources::templates();
-    let mut names: Vec<_> = resources::list().into_iter().map(|resource| resource.name).collect();
+    let mut names: Vec<_> = resources::list()
+        .into_iter()
+        .map(|resource| resource.name)
+        .collect();
     names.extend(templates.into_iter().map(|template| template.name));
     names.dedup();
     names.sort_unstable();
@@ -95,9 +100,15 @@ pub fn start_up_lines() -> [String; 3] {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().build();
-        let implementation = Implementation::new("midex", env!("CARGO_PKG_VERSION")).with_title("midex");
-        ServerConfig::new(capabilities).with_server_info(implementation).with_instructions(INSTRUCTIONS)
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .build();
+        let implementation =
+            Implementation::new("midex", env!("CARGO_PKG_VERSION")).with_title("midex");
+        ServerConfig::new(capabilities)
+            .with_server_info(implementation)
+            .with_instructions(INSTRUCTIONS)
     }
 
     async fn list_tools(
@@ -119,7 +130,8 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let ids = self.app.ids();
-        let tool = tools::find(&request.name).map_err(|error| answer::fault(&error, "tools/call", ids))?;
+        let tool =
+            tools::find(&request.name).map_err(|error| answer::fault(&error, "tools/call", ids))?;
         let arguments = request.arguments.unwrap_or_default();
         let answer = match guarded(tool.call(&self.app, arguments)).await {
             Ok(value) => answer::success(value),
@@ -141,7 +153,9 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(ListResourceTemplatesResult::with_all_items(resources::templates()))
+        Ok(ListResourceTemplatesResult::with_all_items(
+            resources::templates(),
+        ))
     }
 
     async fn read_resource(
@@ -163,9 +177,16 @@ impl ServerHandler for Server {
     ) -> Result<CustomResult, ErrorData> {
         let method = &request.method;
         if KNOWN_METHODS.contains(&method.as_str()) {
-            return Err(ErrorData::invalid_params(format!("malformed params for {method}"), None));
+            return Err(ErrorData::invalid_params(
+                format!("malformed params for {method}"),
+                None,
+            ));
         }
         let shown: String = method.chars().take(80).collect();
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("Method not found: {shown}"), None))
+        Err(ErrorData::new(
+            ErrorCode::METHOD_NOT_FOUND,
+            format!("Method not found: {shown}"),
+            None,
+        ))
     }
 }

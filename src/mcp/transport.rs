@@ -61,9 +61,21 @@ impl LineTransport {
         let (outgoing, lines) = mpsc::unbounded_channel();
         let writer = tokio::spawn(write_lines(output, lines, gate.clone()));
         let gone = CancellationToken::new();
-        let reader = Reader { gate: gate.clone(), deliver, answers: outgoing.clone(), gone: gone.clone() };
+        let reader = Reader {
+            gate: gate.clone(),
+            deliver,
+            answers: outgoing.clone(),
+            gone: gone.clone(),
+        };
         let reader = tokio::spawn(reader.run(BufReader::new(input)));
-        Self { incoming, outgoing: Some(outgoing), gate, gone, reader, writer: Some(writer) }
+        Self {
+            incoming,
+            outgoing: Some(outgoing),
+            gate,
+            gone,
+            reader,
+            writer: Some(writer),
+        }
     }
 
     /// Cancelled once the input has ended and pending replies have left, or had their time.
@@ -108,7 +120,11 @@ impl Drop for LineTransport {
     }
 }
 
-fn enqueue(outgoing: &mpsc::UnboundedSender<Line>, gate: &Gate, message: &Outgoing) -> io::Result<()> {
+fn enqueue(
+    outgoing: &mpsc::UnboundedSender<Line>,
+    gate: &Gate,
+    message: &Outgoing,
+) -> io::Result<()> {
     let mut bytes = serde_json::to_vec(message).map_err(io::Error::other)?;
     bytes.push(b'\n');
     let answers = match message {
@@ -117,7 +133,9 @@ fn enqueue(outgoing: &mpsc::UnboundedSender<Line>, gate: &Gate, message: &Outgoi
         _ => None,
     };
     gate.queue(bytes.len());
-    outgoing.send(Line { bytes, answers }).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    outgoing
+        .send(Line { bytes, answers })
+        .map_err(|_| io::ErrorKind::BrokenPipe.into())
 }
 
 struct Reader {
@@ -137,7 +155,9 @@ impl Reader {
                         return;
                     }
                 }
-                Ok(Frame::Oversized(beginning)) => self.refuse(&frame::refuse_oversized(&beginning)),
+                Ok(Frame::Oversized(beginning)) => {
+                    self.refuse(&frame::refuse_oversized(&beginning))
+                }
                 Ok(Frame::End) => break,
                 Err(error) => {
                     tracing::warn!(%error, "the client's stream could not be read");
@@ -181,7 +201,10 @@ impl Reader {
     /// Says that an id is in use. The answer carries no id: it would settle the call that has it.
     fn refuse_duplicate(&self, id: &RequestId) {
         let message = format!("a call with id {id} is still being answered");
-        self.refuse(&JsonRpcMessage::error(ErrorData::invalid_request(message, None), None));
+        self.refuse(&JsonRpcMessage::error(
+            ErrorData::invalid_request(message, None),
+            None,
+        ));
     }
 
     fn refuse(&self, answer: &Outgoing) {

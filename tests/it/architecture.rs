@@ -29,14 +29,26 @@ const NAMED_ONLY_IN: &[(&str, &str)] = &[
 ];
 
 /// Words that the pure domain may not hold.
-const IMPURE: &[&str] =
-    &["std::fs", "std::net", "std::time::SystemTime", "tokio", "async fn", ".await", "rand::", "std::thread", "std::env"];
+const IMPURE: &[&str] = &[
+    "std::fs",
+    "std::net",
+    "std::time::SystemTime",
+    "tokio",
+    "async fn",
+    ".await",
+    "rand::",
+    "std::thread",
+    "std::env",
+];
 
 /// The lines of code of a source file: no comments, and no test module at its end.
 fn code(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path).unwrap();
     let text = text.split("\n#[cfg(test)]").next().unwrap();
-    text.lines().filter(|line| !line.trim_start().starts_with("//")).map(str::to_owned).collect()
+    text.lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn sources(dir: &Path) -> Vec<std::path::PathBuf> {
@@ -57,10 +69,23 @@ fn sources(dir: &Path) -> Vec<std::path::PathBuf> {
 fn modules() -> Vec<(String, std::path::PathBuf)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let module = |path: &Path| {
-        let first = path.strip_prefix(&root).unwrap().components().next().unwrap();
-        first.as_os_str().to_str().unwrap().trim_end_matches(".rs").to_owned()
+        let first = path
+            .strip_prefix(&root)
+            .unwrap()
+            .components()
+            .next()
+            .unwrap();
+        first
+            .as_os_str()
+            .to_str()
+            .unwrap()
+            .trim_end_matches(".rs")
+            .to_owned()
     };
-    sources(&root).into_iter().map(|path| (module(&path), path)).collect()
+    sources(&root)
+        .into_iter()
+        .map(|path| (module(&path), path))
+        .collect()
 }
 
 fn level(module: &str) -> Option<usize> {
@@ -101,17 +126,25 @@ fn heads(group: &str) -> Vec<String> {
 }
 
 fn word(text: &str) -> String {
-    text.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect()
+    text.chars()
+        .take_while(|letter| letter.is_alphanumeric() || *letter == '_')
+        .collect()
 }
 
 #[test]
 fn layers_look_down() {
     for (module, path) in modules() {
         let Some(own) = level(&module) else {
-            assert!(["lib", "main"].contains(&module.as_str()), "{module} has no layer");
+            assert!(
+                ["lib", "main"].contains(&module.as_str()),
+                "{module} has no layer"
+            );
             continue;
         };
-        for name in used(&code(&path)).into_iter().filter(|name| *name != module) {
+        for name in used(&code(&path))
+            .into_iter()
+            .filter(|name| *name != module)
+        {
             let Some(other) = level(&name) else { continue };
             assert!(other < own, "{} may not use `{name}`", path.display());
         }
@@ -120,7 +153,11 @@ fn layers_look_down() {
 
 #[test]
 fn grouped_imports_are_seen_through() {
-    let lines = ["use crate::{".into(), "    app::{App, config}, engine::Engine, error,".into(), "};".into()];
+    let lines = [
+        "use crate::{".into(),
+        "    app::{App, config}, engine::Engine, error,".into(),
+        "};".into(),
+    ];
     assert_eq!(used(&lines), ["app", "engine", "error"]);
 }
 
@@ -129,7 +166,8 @@ fn outside_crates_are_named_in_one_place() {
     for (module, path) in modules() {
         for line in code(&path) {
             for (name, place) in NAMED_ONLY_IN {
-                let named = line.contains(&format!("{name}::")) || line.contains(&format!("use {name}"));
+                let named =
+                    line.contains(&format!("{name}::")) || line.contains(&format!("use {name}"));
                 assert!(!named || module == *place, "{}: {line}", path.display());
             }
         }

@@ -6,7 +6,11 @@ use serde_json::Value;
 
 fn midex(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
-    command.args(args).env_remove("MIDEX_DATA_DIR").env_remove("RUST_LOG").env("NO_COLOR", "1");
+    command
+        .args(args)
+        .env_remove("MIDEX_DATA_DIR")
+        .env_remove("RUST_LOG")
+        .env("NO_COLOR", "1");
     command.output().expect("the binary runs")
 }
 
@@ -32,7 +36,10 @@ fn the_demo_takes_a_workflow_through_a_crash_to_its_end() {
         "3 of 3 steps completed",
         data.join("executions.redb").to_str().unwrap(),
     ] {
-        assert!(shown.contains(expected), "{expected} is missing in\n{shown}");
+        assert!(
+            shown.contains(expected),
+            "{expected} is missing in\n{shown}"
+        );
     }
     assert!(data.join("executions.redb").is_file());
 }
@@ -40,7 +47,12 @@ fn the_demo_takes_a_workflow_through_a_crash_to_its_end() {
 #[test]
 fn the_demo_gives_json_when_asked() {
     let dir = tempfile::tempdir().unwrap();
-    let output = midex(&["demo", "--json", "--data-dir", dir.path().join("data").to_str().unwrap()]);
+    let output = midex(&[
+        "demo",
+        "--json",
+        "--data-dir",
+        dir.path().join("data").to_str().unwrap(),
+    ]);
     let shown: Value = serde_json::from_slice(&output.stdout).expect("JSON alone on stdout");
     assert_eq!(shown["status"]["state"], "completed");
     assert_eq!(shown["history"].as_array().unwrap().len(), 3);
@@ -50,7 +62,11 @@ fn the_demo_gives_json_when_asked() {
 fn validate_says_where_and_exits_1() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("broken.yaml");
-    std::fs::write(&file, "workflow: broken\ndescription: x\nsteps:\n  - id: a\n    agent: architekt\n").unwrap();
+    std::fs::write(
+        &file,
+        "workflow: broken\ndescription: x\nsteps:\n  - id: a\n    agent: architekt\n",
+    )
+    .unwrap();
     let path = file.to_str().unwrap();
     let output = midex(&["validate", path]);
     assert_eq!(output.status.code(), Some(1));
@@ -59,8 +75,15 @@ fn validate_says_where_and_exits_1() {
     assert!(shown.contains("architect"), "did you mean: {shown}");
     let output = midex(&["validate", "--json", path]);
     let shown: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!((&shown["findings"], output.status.code()), (&Value::from(1), Some(1)));
-    std::fs::write(&file, "workflow: sound\ndescription: x\nsteps:\n  - id: a\n    agent: architect\n").unwrap();
+    assert_eq!(
+        (&shown["findings"], output.status.code()),
+        (&Value::from(1), Some(1))
+    );
+    std::fs::write(
+        &file,
+        "workflow: sound\ndescription: x\nsteps:\n  - id: a\n    agent: architect\n",
+    )
+    .unwrap();
     assert_eq!(midex(&["validate", path]).status.code(), Some(0));
 }
 
@@ -72,9 +95,19 @@ fn list_shows_shipped_workflows_and_those_of_a_directory() {
         "workflow: mine\ndescription: My own\nsteps:\n  - id: a\n    agent: architect\n",
     )
     .unwrap();
-    let output = midex(&["list", "--json", "--workflows", dir.path().to_str().unwrap()]);
+    let output = midex(&[
+        "list",
+        "--json",
+        "--workflows",
+        dir.path().to_str().unwrap(),
+    ]);
     let shown: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let names: Vec<_> = shown.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+    let names: Vec<_> = shown
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["name"].as_str().unwrap())
+        .collect();
     for name in ["mine", "bug-fix", "feature-development"] {
         assert!(names.contains(&name), "{names:?}");
     }
@@ -83,7 +116,11 @@ fn list_shows_shipped_workflows_and_those_of_a_directory() {
 
 #[test]
 fn a_wrong_command_line_exits_2_and_says_so() {
-    for args in [&["nonsense"][..], &["serve", "--token-ttl", "soon"], &["serve", "--snapshot-every", "0"]] {
+    for args in [
+        &["nonsense"][..],
+        &["serve", "--token-ttl", "soon"],
+        &["serve", "--snapshot-every", "0"],
+    ] {
         let output = midex(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(output.stdout.is_empty() && !output.stderr.is_empty());
@@ -97,8 +134,14 @@ fn a_damaged_database_is_refused_and_left_as_it_is() {
     let file = dir.path().join("executions.redb");
     std::fs::write(&file, b"this is no database").unwrap();
     let mut server = crate::support::Server::start(dir.path());
-    let refused = server.refused("workflow.start", serde_json::json!({ "workflow_name": "bug-fix" }));
-    assert_eq!((&refused["error_code"], &refused["retryable"]), (&"STORE_CORRUPT".into(), &false.into()));
+    let refused = server.refused(
+        "workflow.start",
+        serde_json::json!({ "workflow_name": "bug-fix" }),
+    );
+    assert_eq!(
+        (&refused["error_code"], &refused["retryable"]),
+        (&"STORE_CORRUPT".into(), &false.into())
+    );
     drop(server);
     assert_eq!(std::fs::read(&file).unwrap(), b"this is no database");
 }

@@ -15,7 +15,10 @@ struct Dice(u64);
 impl Dice {
     fn roll(&mut self, sides: u64) -> u64 {
         // Knuth's MMIX constants.
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
 }
@@ -37,7 +40,13 @@ struct Known {
 impl Known {
     fn new(generation: usize, lane: usize) -> Self {
         let id = format!("g{generation}-{lane}");
-        Self { id, asked: None, answered: None, revision: 0, done: Vec::new() }
+        Self {
+            id,
+            asked: None,
+            answered: None,
+            revision: 0,
+            done: Vec::new(),
+        }
     }
 
     /// The call that goes on: the unanswered one again, else the next.
@@ -65,11 +74,19 @@ impl Known {
     fn take(&mut self, answer: &Value) -> bool {
         assert_eq!(answer["isError"], false, "{}: {answer}", self.id);
         let answer = answer["structuredContent"].clone();
-        assert_eq!(answer["revision"], self.revision + 1, "each acknowledgement is the next transition");
+        assert_eq!(
+            answer["revision"],
+            self.revision + 1,
+            "each acknowledgement is the next transition"
+        );
         self.revision += 1;
         let asked = self.asked.take().unwrap();
-        if let (Some(before), Some(summary)) = (&self.answered, asked["arguments"]["output"]["summary"].as_str()) {
-            self.done.push((before["step_name"].as_str().unwrap().into(), summary.into()));
+        if let (Some(before), Some(summary)) = (
+            &self.answered,
+            asked["arguments"]["output"]["summary"].as_str(),
+        ) {
+            self.done
+                .push((before["step_name"].as_str().unwrap().into(), summary.into()));
         }
         let completed = answer["workflow_state"] == "completed";
         self.answered = Some(answer);
@@ -84,18 +101,46 @@ fn check(server: &mut Server, known: &Known) {
     let status = server.read(&address("workflow_status", &known.id));
     let revision = status["revision"].as_u64().unwrap();
     let possible = known.revision..=known.revision + u64::from(known.asked.is_some());
-    assert!(possible.contains(&revision), "{}: acknowledged {}, stored {revision}", known.id, known.revision);
+    assert!(
+        possible.contains(&revision),
+        "{}: acknowledged {}, stored {revision}",
+        known.id,
+        known.revision
+    );
     let history = server.read(&address("step_history", &known.id));
-    let completed: Vec<_> = history.as_array().unwrap().iter().filter(|row| row["status"] == "completed").collect();
+    let completed: Vec<_> = history
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|row| row["status"] == "completed")
+        .collect();
     for (at, (step, summary)) in known.done.iter().enumerate() {
-        assert_eq!((&completed[at]["step_name"], &completed[at]["output"]["summary"]), (&json!(step), &json!(summary)));
+        assert_eq!(
+            (
+                &completed[at]["step_name"],
+                &completed[at]["output"]["summary"]
+            ),
+            (&json!(step), &json!(summary))
+        );
     }
-    assert!(completed.len() <= known.done.len() + 1, "nothing was applied twice");
-    assert_eq!(completed.len() as u64 + 1, revision, "every revision is one step");
+    assert!(
+        completed.len() <= known.done.len() + 1,
+        "nothing was applied twice"
+    );
+    assert_eq!(
+        completed.len() as u64 + 1,
+        revision,
+        "every revision is one step"
+    );
 }
 
 /// Drives all lanes until the server is killed after `calls` answers and a random moment.
-fn drive(server: &mut Server, lanes: &mut [Known], generation: &mut usize, calls: u64) -> Vec<Known> {
+fn drive(
+    server: &mut Server,
+    lanes: &mut [Known],
+    generation: &mut usize,
+    calls: u64,
+) -> Vec<Known> {
     let mut finished = Vec::new();
     let mut waiting: HashMap<u64, usize> = HashMap::new();
     for (lane, known) in lanes.iter_mut().enumerate() {
@@ -106,7 +151,10 @@ fn drive(server: &mut Server, lanes: &mut [Known], generation: &mut usize, calls
         let lane = waiting.remove(&line["id"].as_u64().unwrap()).unwrap();
         if lanes[lane].take(&line["result"]) {
             *generation += 1;
-            finished.push(std::mem::replace(&mut lanes[lane], Known::new(*generation, lane)));
+            finished.push(std::mem::replace(
+                &mut lanes[lane],
+                Known::new(*generation, lane),
+            ));
         }
         waiting.insert(server.post("tools/call", lanes[lane].call()), lane);
     }

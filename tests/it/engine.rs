@@ -15,7 +15,8 @@ use midex::{
     error::{Code, Error, Result},
     limits,
     store::{
-        BoxFuture, Commit, Committed, MemoryStore, Position, Refusal, Store, Stored, TelemetryQuery, Told,
+        BoxFuture, Commit, Committed, MemoryStore, Position, Refusal, Store, Stored,
+        TelemetryQuery, Told,
     },
 };
 use serde_json::json;
@@ -33,11 +34,21 @@ fn good(summary: &str) -> Report {
 }
 
 async fn memory_engine() -> Engine {
-    engine(Arc::new(MemoryStore::new()), TokioClock::starting_at(EPOCH), 1).await
+    engine(
+        Arc::new(MemoryStore::new()),
+        TokioClock::starting_at(EPOCH),
+        1,
+    )
+    .await
 }
 
 async fn start(engine: &Engine, name: &str) -> Advanced {
-    let request = StartRequest { definition: sequence(), execution_id: Some(id(name)), project: None, inputs: None };
+    let request = StartRequest {
+        definition: sequence(),
+        execution_id: Some(id(name)),
+        project: None,
+        inputs: None,
+    };
     engine.start(request).await.expect("a start")
 }
 
@@ -49,16 +60,34 @@ fn token(advanced: &Advanced) -> String {
 async fn a_workflow_is_led_from_start_to_end() {
     let engine = memory_engine().await;
     let mut last = start(&engine, "e").await;
-    assert_eq!(last.message, "Workflow 'sequence' started. Step 'design' ready.");
+    assert_eq!(
+        last.message,
+        "Workflow 'sequence' started. Step 'design' ready."
+    );
     for (progress, name) in [("1/3", "design"), ("2/3", "implement"), ("3/3", "review")] {
-        assert_eq!((last.progress.as_deref(), last.step_name.as_deref()), (Some(progress), Some(name)));
+        assert_eq!(
+            (last.progress.as_deref(), last.step_name.as_deref()),
+            (Some(progress), Some(name))
+        );
         assert_eq!(last.agent_content.as_deref(), Some("# Worker\n\nYou work."));
-        last = engine.advance(&token(&last), good(name)).await.expect("an advance");
+        last = engine
+            .advance(&token(&last), good(name))
+            .await
+            .expect("an advance");
     }
-    assert_eq!((last.workflow_state.as_str(), last.message.as_str()), ("completed", "Workflow completed successfully"));
+    assert_eq!(
+        (last.workflow_state.as_str(), last.message.as_str()),
+        ("completed", "Workflow completed successfully")
+    );
     let history = engine.history(&id("e")).await.expect("a history");
-    let summaries: Vec<_> = history.iter().map(|row| row.output.clone().expect("an output")["summary"].clone()).collect();
-    assert_eq!(summaries, [json!("design"), json!("implement"), json!("review")]);
+    let summaries: Vec<_> = history
+        .iter()
+        .map(|row| row.output.clone().expect("an output")["summary"].clone())
+        .collect();
+    assert_eq!(
+        summaries,
+        [json!("design"), json!("implement"), json!("review")]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,21 +96,42 @@ async fn a_token_expires_after_24_hours_and_is_renewed_by_reading() {
     let first = token(&start(&engine, "e").await);
     tokio::time::sleep(24 * HOUR - Duration::from_millis(1)).await;
     // The last millisecond of its life: a bad output shows that the token itself is still good.
-    let error = engine.advance(&first, Report::Output(json!({}))).await.expect_err("a bad output");
+    let error = engine
+        .advance(&first, Report::Output(json!({})))
+        .await
+        .expect_err("a bad output");
     assert_eq!(error.code(), Code::StepOutputInvalid);
     tokio::time::sleep(HOUR).await;
-    let error = engine.advance(&first, good("late")).await.expect_err("an expired token");
-    assert_eq!((error.code(), error.message()), (Code::TokenExpired, "Token expired (issued 24 hours ago)"));
+    let error = engine
+        .advance(&first, good("late"))
+        .await
+        .expect_err("an expired token");
+    assert_eq!(
+        (error.code(), error.message()),
+        (Code::TokenExpired, "Token expired (issued 24 hours ago)")
+    );
     let before = engine.status(&id("e")).await.expect("a status").revision;
     let current = engine.current_step(&id("e")).await.expect("a step");
     assert_eq!(current.revision, before + 1, "the renewal is a transition");
     let renewed = current.continuation_token.expect("a token");
-    let error = engine.advance(&first, good("late")).await.expect_err("a replaced token");
+    let error = engine
+        .advance(&first, good("late"))
+        .await
+        .expect_err("a replaced token");
     assert_eq!(error.code(), Code::TokenSuperseded);
-    engine.advance(&renewed, good("in time")).await.expect("the renewed token works");
-    let told = engine.telemetry(Some(&id("e")), None, 100).await.expect("telemetry");
+    engine
+        .advance(&renewed, good("in time"))
+        .await
+        .expect("the renewed token works");
+    let told = engine
+        .telemetry(Some(&id("e")), None, 100)
+        .await
+        .expect("telemetry");
     let types: Vec<_> = told.iter().map(|event| event.event_type.as_str()).collect();
-    assert!(types.contains(&"token_expired") && types.contains(&"error"), "{types:?}");
+    assert!(
+        types.contains(&"token_expired") && types.contains(&"error"),
+        "{types:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,15 +141,36 @@ async fn idle_actors_sleep_and_are_woken_by_calls_alone() {
     assert_eq!(engine.awake(), 1);
     tokio::time::sleep(limits::IDLE_MAX + 2 * limits::IDLE_SWEEP_EVERY).await;
     assert_eq!(engine.awake(), 0, "nobody asked for it");
-    assert_eq!(engine.status(&id("e")).await.expect("a status").state, "running");
-    assert_eq!(engine.current_step(&id("e")).await.expect("a step").continuation_token, Some(first.clone()));
+    assert_eq!(
+        engine.status(&id("e")).await.expect("a status").state,
+        "running"
+    );
+    assert_eq!(
+        engine
+            .current_step(&id("e"))
+            .await
+            .expect("a step")
+            .continuation_token,
+        Some(first.clone())
+    );
     assert_eq!(engine.history(&id("e")).await.expect("a history").len(), 1);
-    assert_eq!(engine.awake(), 0, "reads of a sleeping execution do not wake it");
-    let second = engine.advance(&first, good("done")).await.expect("an advance");
+    assert_eq!(
+        engine.awake(),
+        0,
+        "reads of a sleeping execution do not wake it"
+    );
+    let second = engine
+        .advance(&first, good("done"))
+        .await
+        .expect("an advance");
     assert_eq!(engine.awake(), 1);
     tokio::time::sleep(30 * HOUR).await;
     assert_eq!(engine.awake(), 0);
-    let renewed = engine.current_step(&id("e")).await.expect("a step").continuation_token;
+    let renewed = engine
+        .current_step(&id("e"))
+        .await
+        .expect("a step")
+        .continuation_token;
     assert_ne!(renewed, second.new_token, "only a renewal wakes it");
     assert_eq!(engine.awake(), 1);
 }
@@ -119,7 +190,9 @@ async fn one_token_used_a_thousand_times_at_once_advances_once() {
         answers.push(call.await.expect("no panic").expect("an answer"));
     }
     assert_eq!(answers.iter().filter(|answer| !answer.replayed).count(), 1);
-    answers.iter_mut().for_each(|answer| answer.replayed = false);
+    answers
+        .iter_mut()
+        .for_each(|answer| answer.replayed = false);
     answers.dedup();
     assert_eq!(answers.len(), 1, "one answer, a thousand times");
     assert_eq!(engine.status(&id("e")).await.expect("a status").revision, 2);
@@ -145,24 +218,68 @@ async fn the_same_start_at_once_makes_one_execution() {
 #[tokio::test(start_paused = true)]
 async fn independent_steps_are_offered_together_and_joined() {
     let engine = memory_engine().await;
-    let definition = definition("fan", &[("a", &[]), ("b", &[]), ("c", &[]), ("join", &["a", "b", "c"])]);
-    let request = StartRequest { definition, execution_id: Some(id("e")), project: None, inputs: None };
+    let definition = definition(
+        "fan",
+        &[
+            ("a", &[]),
+            ("b", &[]),
+            ("c", &[]),
+            ("join", &["a", "b", "c"]),
+        ],
+    );
+    let request = StartRequest {
+        definition,
+        execution_id: Some(id("e")),
+        project: None,
+        inputs: None,
+    };
     let first = engine.start(request).await.expect("a start");
-    let names: Vec<_> = first.new_tokens.iter().map(|offer| offer.step_name.as_str()).collect();
+    let names: Vec<_> = first
+        .new_tokens
+        .iter()
+        .map(|offer| offer.step_name.as_str())
+        .collect();
     assert_eq!(names, ["a", "b", "c"]);
     let current = engine.current_step(&id("e")).await.expect("a step");
     assert_eq!(current.ready_steps.len(), 3);
-    assert!(current.ready_steps.iter().all(|step| !step.agent_content.is_empty()));
+    assert!(
+        current
+            .ready_steps
+            .iter()
+            .all(|step| !step.agent_content.is_empty())
+    );
     // In any order: the last first.
-    let answer = engine.advance(&first.new_tokens[2].continuation_token, good("c")).await.expect("c");
-    assert_eq!((answer.workflow_state.as_str(), &answer.new_token), ("running", &None));
-    let open: Vec<_> = answer.open_steps.iter().map(|offer| offer.step_name.as_str()).collect();
+    let answer = engine
+        .advance(&first.new_tokens[2].continuation_token, good("c"))
+        .await
+        .expect("c");
+    assert_eq!(
+        (answer.workflow_state.as_str(), &answer.new_token),
+        ("running", &None)
+    );
+    let open: Vec<_> = answer
+        .open_steps
+        .iter()
+        .map(|offer| offer.step_name.as_str())
+        .collect();
     assert_eq!(open, ["a", "b"]);
-    assert_eq!(answer.open_steps[0].continuation_token, first.new_tokens[0].continuation_token);
-    engine.advance(&first.new_tokens[0].continuation_token, good("a")).await.expect("a");
-    let joined = engine.advance(&first.new_tokens[1].continuation_token, good("b")).await.expect("b");
+    assert_eq!(
+        answer.open_steps[0].continuation_token,
+        first.new_tokens[0].continuation_token
+    );
+    engine
+        .advance(&first.new_tokens[0].continuation_token, good("a"))
+        .await
+        .expect("a");
+    let joined = engine
+        .advance(&first.new_tokens[1].continuation_token, good("b"))
+        .await
+        .expect("b");
     assert_eq!(joined.step_name.as_deref(), Some("join"));
-    let end = engine.advance(&token(&joined), good("join")).await.expect("join");
+    let end = engine
+        .advance(&token(&joined), good("join"))
+        .await
+        .expect("join");
     assert_eq!(end.workflow_state, "completed");
 }
 
@@ -170,18 +287,52 @@ async fn independent_steps_are_offered_together_and_joined() {
 async fn a_reported_error_fails_the_execution_and_voids_its_siblings() {
     let engine = memory_engine().await;
     let definition = definition("fan", &[("a", &[]), ("b", &[]), ("join", &["a", "b"])]);
-    let request = StartRequest { definition, execution_id: Some(id("e")), project: None, inputs: None };
+    let request = StartRequest {
+        definition,
+        execution_id: Some(id("e")),
+        project: None,
+        inputs: None,
+    };
     let first = engine.start(request).await.expect("a start");
-    let report = || Report::Error { message: "no disk".into(), code: Some("NO_DISK".into()), retryable: None };
-    let failed = engine.advance(&token(&first), report()).await.expect("the call itself succeeds");
-    assert_eq!((failed.success, failed.workflow_state.as_str()), (true, "failed"));
-    assert_eq!(failed.failure.as_ref().map(|failure| failure.code.as_str()), Some("NO_DISK"));
-    assert!(engine.advance(&token(&first), report()).await.expect("a repeat").replayed);
-    let error = engine.advance(&first.new_tokens[1].continuation_token, good("b")).await.expect_err("void");
+    let report = || Report::Error {
+        message: "no disk".into(),
+        code: Some("NO_DISK".into()),
+        retryable: None,
+    };
+    let failed = engine
+        .advance(&token(&first), report())
+        .await
+        .expect("the call itself succeeds");
+    assert_eq!(
+        (failed.success, failed.workflow_state.as_str()),
+        (true, "failed")
+    );
+    assert_eq!(
+        failed.failure.as_ref().map(|failure| failure.code.as_str()),
+        Some("NO_DISK")
+    );
+    assert!(
+        engine
+            .advance(&token(&first), report())
+            .await
+            .expect("a repeat")
+            .replayed
+    );
+    let error = engine
+        .advance(&first.new_tokens[1].continuation_token, good("b"))
+        .await
+        .expect_err("void");
     assert_eq!(error.code(), Code::TokenSuperseded);
     assert_eq!(error.context("workflow_state"), Some(&json!("failed")));
     let status = engine.status(&id("e")).await.expect("a status");
-    assert_eq!((status.steps.failed, status.steps.skipped, status.steps.pending), (1, 1, 1));
+    assert_eq!(
+        (
+            status.steps.failed,
+            status.steps.skipped,
+            status.steps.pending
+        ),
+        (1, 1, 1)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -191,38 +342,89 @@ async fn the_fifth_distinct_bad_output_ends_the_step() {
     let bad = |n: u32| Report::Output(json!({ "summary": n, "artifacts": "x" }));
     for n in 1..=4 {
         for _ in 0..2 {
-            let error = engine.advance(&first, bad(n)).await.expect_err("a bad output");
-            assert_eq!((error.code(), error.violations().len()), (Code::StepOutputInvalid, 2));
+            let error = engine
+                .advance(&first, bad(n))
+                .await
+                .expect_err("a bad output");
+            assert_eq!(
+                (error.code(), error.violations().len()),
+                (Code::StepOutputInvalid, 2)
+            );
             assert_eq!(error.context("workflow_state"), Some(&json!("running")));
         }
     }
-    assert_eq!(engine.status(&id("e")).await.expect("a status").revision, 5, "an identical one counts once");
+    assert_eq!(
+        engine.status(&id("e")).await.expect("a status").revision,
+        5,
+        "an identical one counts once"
+    );
     for _ in 0..2 {
-        let error = engine.advance(&first, bad(5)).await.expect_err("the last bad output");
-        assert_eq!(error.context("workflow_state"), Some(&json!("failed")), "{error:?}");
+        let error = engine
+            .advance(&first, bad(5))
+            .await
+            .expect_err("the last bad output");
+        assert_eq!(
+            error.context("workflow_state"),
+            Some(&json!("failed")),
+            "{error:?}"
+        );
     }
-    assert_eq!(engine.status(&id("e")).await.expect("a status").state, "failed");
+    assert_eq!(
+        engine.status(&id("e")).await.expect("a status").state,
+        "failed"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn values_past_their_limits_are_refused_and_change_nothing() {
     let engine = memory_engine().await;
     let first = token(&start(&engine, "e").await);
-    let sized = |bytes: usize| Report::Output(json!({ "summary": "x".repeat(bytes - r#"{"summary":""}"#.len()) }));
-    let error = engine.advance(&first, sized(limits::OUTPUT_BYTES_MAX + 1)).await.expect_err("too large");
+    let sized = |bytes: usize| {
+        Report::Output(json!({ "summary": "x".repeat(bytes - r#"{"summary":""}"#.len()) }))
+    };
+    let error = engine
+        .advance(&first, sized(limits::OUTPUT_BYTES_MAX + 1))
+        .await
+        .expect_err("too large");
     assert_eq!(error.code(), Code::LimitExceeded);
     let deep = (0..limits::JSON_DEPTH_MAX).fold(json!(1), |inner, _| json!([inner]));
-    let error = engine.advance(&first, Report::Output(deep)).await.expect_err("too deep");
+    let error = engine
+        .advance(&first, Report::Output(deep))
+        .await
+        .expect_err("too deep");
     assert_eq!(error.code(), Code::LimitExceeded);
     assert_eq!(engine.status(&id("e")).await.expect("a status").revision, 1);
-    engine.advance(&first, sized(limits::OUTPUT_BYTES_MAX)).await.expect("at the limit");
+    engine
+        .advance(&first, sized(limits::OUTPUT_BYTES_MAX))
+        .await
+        .expect("at the limit");
     let history = engine.history(&id("e")).await.expect("a history");
-    let summary = history[0].output.as_ref().expect("an output")["summary"].as_str().map(str::len);
-    assert_eq!(summary, Some(limits::OUTPUT_BYTES_MAX - r#"{"summary":""}"#.len()));
+    let summary = history[0].output.as_ref().expect("an output")["summary"]
+        .as_str()
+        .map(str::len);
+    assert_eq!(
+        summary,
+        Some(limits::OUTPUT_BYTES_MAX - r#"{"summary":""}"#.len())
+    );
     let inputs = Some(json!({ "x": "y".repeat(limits::INPUTS_BYTES_MAX) }));
-    let request = StartRequest { definition: sequence(), execution_id: Some(id("f")), project: None, inputs };
-    assert_eq!(engine.start(request).await.expect_err("too large").code(), Code::LimitExceeded);
-    assert_eq!(engine.status(&id("f")).await.expect_err("never made").code(), Code::ExecutionNotFound);
+    let request = StartRequest {
+        definition: sequence(),
+        execution_id: Some(id("f")),
+        project: None,
+        inputs,
+    };
+    assert_eq!(
+        engine.start(request).await.expect_err("too large").code(),
+        Code::LimitExceeded
+    );
+    assert_eq!(
+        engine
+            .status(&id("f"))
+            .await
+            .expect_err("never made")
+            .code(),
+        Code::ExecutionNotFound
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,10 +451,21 @@ async fn a_stopped_engine_has_answered_everything_it_took() {
         }
     }
     assert_eq!(engine.awake(), 0);
-    let error = engine.advance("x", good("x")).await.expect_err("a malformed token");
+    let error = engine
+        .advance("x", good("x"))
+        .await
+        .expect_err("a malformed token");
     assert_eq!(error.code(), Code::TokenMalformed);
-    let request = StartRequest { definition: sequence(), execution_id: None, project: None, inputs: None };
-    assert_eq!(engine.start(request).await.expect_err("stopped").code(), Code::ServerStopping);
+    let request = StartRequest {
+        definition: sequence(),
+        execution_id: None,
+        project: None,
+        inputs: None,
+    };
+    assert_eq!(
+        engine.start(request).await.expect_err("stopped").code(),
+        Code::ServerStopping
+    );
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -284,18 +497,29 @@ impl Store for Faulty {
                 return Err(unavailable());
             }
             let committed = self.inner.commit(commit).await;
-            if number == self.lost_acknowledgement.load(Ordering::SeqCst) { Err(unavailable()) } else { committed }
+            if number == self.lost_acknowledgement.load(Ordering::SeqCst) {
+                Err(unavailable())
+            } else {
+                committed
+            }
         })
     }
 
-    fn checkpoint(&self, execution: Arc<Execution>, position: Position) -> BoxFuture<'_, Result<Position>> {
+    fn checkpoint(
+        &self,
+        execution: Arc<Execution>,
+        position: Position,
+    ) -> BoxFuture<'_, Result<Position>> {
         self.inner.checkpoint(execution, position)
     }
 
     fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<Stored>>> {
         // The engine looks whether the execution exists before it wakes an actor; the actor loads it.
         let loads = self.loads.fetch_add(1, Ordering::SeqCst);
-        assert!(!(self.panics_on_load.load(Ordering::SeqCst) && loads % 2 == 1), "a fault made by a test");
+        assert!(
+            !(self.panics_on_load.load(Ordering::SeqCst) && loads % 2 == 1),
+            "a fault made by a test"
+        );
         self.inner.load(id)
     }
 
@@ -335,10 +559,23 @@ async fn after_a_failed_commit_the_next_call_starts_from_the_store() {
     let (store, engine) = faulty().await;
     let first = token(&start(&engine, "e").await);
     store.refused.store(2, Ordering::SeqCst);
-    let error = engine.advance(&first, good("x")).await.expect_err("the disk refused");
-    assert_eq!((error.code(), error.code().retryable()), (Code::StoreUnavailable, true));
-    assert_eq!(engine.status(&id("e")).await.expect("a status").revision, 1, "memory is not ahead of the disk");
-    let answer = engine.advance(&first, good("x")).await.expect("the same call again");
+    let error = engine
+        .advance(&first, good("x"))
+        .await
+        .expect_err("the disk refused");
+    assert_eq!(
+        (error.code(), error.code().retryable()),
+        (Code::StoreUnavailable, true)
+    );
+    assert_eq!(
+        engine.status(&id("e")).await.expect("a status").revision,
+        1,
+        "memory is not ahead of the disk"
+    );
+    let answer = engine
+        .advance(&first, good("x"))
+        .await
+        .expect("the same call again");
     assert!(!answer.replayed);
 }
 
@@ -347,24 +584,45 @@ async fn a_transition_whose_acknowledgement_was_lost_is_answered_not_repeated() 
     let (store, engine) = faulty().await;
     let first = token(&start(&engine, "e").await);
     store.lost_acknowledgement.store(2, Ordering::SeqCst);
-    engine.advance(&first, good("x")).await.expect_err("the acknowledgement was lost");
-    let answer = engine.advance(&first, good("x")).await.expect("the same call again");
+    engine
+        .advance(&first, good("x"))
+        .await
+        .expect_err("the acknowledgement was lost");
+    let answer = engine
+        .advance(&first, good("x"))
+        .await
+        .expect("the same call again");
     assert!(answer.replayed);
-    assert_eq!((answer.revision, answer.step_name.as_deref()), (2, Some("implement")));
+    assert_eq!(
+        (answer.revision, answer.step_name.as_deref()),
+        (2, Some("implement"))
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_engines_on_one_store_never_both_move_an_execution() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let clock = TokioClock::starting_at(EPOCH);
-    let (one, two) = (engine(store.clone(), clock, 1).await, engine(store, clock, 2).await);
+    let (one, two) = (
+        engine(store.clone(), clock, 1).await,
+        engine(store, clock, 2).await,
+    );
     let first = token(&start(&one, "e").await);
-    let second = two.advance(&first, good("x")).await.expect("the other engine moves it");
+    let second = two
+        .advance(&first, good("x"))
+        .await
+        .expect("the other engine moves it");
     // The first engine's actor still stands at revision 1; the store knows better.
     let repeat = one.advance(&first, good("x")).await.expect("a repeat");
     assert!(repeat.replayed);
-    let third = one.advance(&token(&second), good("y")).await.expect("an advance");
-    let stale = two.advance(&token(&second), good("z")).await.expect_err("another output");
+    let third = one
+        .advance(&token(&second), good("y"))
+        .await
+        .expect("an advance");
+    let stale = two
+        .advance(&token(&second), good("z"))
+        .await
+        .expect_err("another output");
     assert_eq!(stale.code(), Code::TokenAlreadyUsed);
     assert_eq!(third.revision, 3);
 }
@@ -377,7 +635,10 @@ async fn an_execution_that_cannot_be_woken_says_so_and_harms_no_other() {
     assert_eq!(engine.awake(), 0);
     store.loads.store(0, Ordering::SeqCst);
     store.panics_on_load.store(true, Ordering::SeqCst);
-    let error = engine.advance(&first, good("x")).await.expect_err("it cannot be woken");
+    let error = engine
+        .advance(&first, good("x"))
+        .await
+        .expect_err("it cannot be woken");
     assert_eq!(error.code(), Code::EngineFault, "{error:?}");
     store.panics_on_load.store(false, Ordering::SeqCst);
     start(&engine, "f").await;

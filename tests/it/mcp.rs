@@ -6,18 +6,33 @@ use serde_json::{Value, json};
 
 use crate::support::{PATIENCE, Server, address, output};
 
-const STEPS: [(&str, &str); 3] = [("design", "architect"), ("implement", "implementer"), ("review", "reviewer")];
+const STEPS: [(&str, &str); 3] = [
+    ("design", "architect"),
+    ("implement", "implementer"),
+    ("review", "reviewer"),
+];
 
 fn start(server: &mut Server, id: &str) -> Value {
-    server.done("workflow.start", json!({ "workflow_name": "feature-development", "execution_id": id }))
+    server.done(
+        "workflow.start",
+        json!({ "workflow_name": "feature-development", "execution_id": id }),
+    )
 }
 
 fn next(server: &mut Server, token: &Value, summary: &str) -> Value {
-    server.done("workflow.next_step", json!({ "token": token, "output": output(summary) }))
+    server.done(
+        "workflow.next_step",
+        json!({ "token": token, "output": output(summary) }),
+    )
 }
 
 fn keys(value: &Value) -> HashSet<&str> {
-    value.as_object().expect("an object").keys().map(String::as_str).collect()
+    value
+        .as_object()
+        .expect("an object")
+        .keys()
+        .map(String::as_str)
+        .collect()
 }
 
 fn has(value: &Value, wanted: &[&str]) {
@@ -32,25 +47,57 @@ fn a_shipped_workflow_runs_from_start_to_completed() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = Server::start(dir.path());
     let listed = server.read("midex://workflow/available_workflows");
-    let listed: Vec<_> = listed.as_array().unwrap().iter().filter(|w| w["name"] == "feature-development").collect();
-    has(listed[0], &["name", "description", "tags", "complexity", "phases"]);
+    let listed: Vec<_> = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|w| w["name"] == "feature-development")
+        .collect();
+    has(
+        listed[0],
+        &["name", "description", "tags", "complexity", "phases"],
+    );
     assert_eq!(listed[0]["complexity"], "high");
 
     let mut step = start(&mut server, "exec_001");
-    assert_eq!(step["message"], "Workflow 'feature-development' started. Step 'design' ready.");
+    assert_eq!(
+        step["message"],
+        "Workflow 'feature-development' started. Step 'design' ready."
+    );
     for (at, (name, agent)) in STEPS.iter().enumerate() {
-        assert_eq!((&step["step_name"], &step["agent_name"]), (&json!(name), &json!(agent)));
-        assert_eq!((&step["workflow_state"], &step["success"]), (&json!("running"), &json!(true)));
+        assert_eq!(
+            (&step["step_name"], &step["agent_name"]),
+            (&json!(name), &json!(agent))
+        );
+        assert_eq!(
+            (&step["workflow_state"], &step["success"]),
+            (&json!("running"), &json!(true))
+        );
         assert_eq!(step["progress"], format!("{}/3", at + 1));
-        assert_eq!(step["new_tokens"][0]["continuation_token"], step["new_token"]);
-        assert!(step["agent_content"].as_str().unwrap().len() > 1000, "a persona worth reading");
+        assert_eq!(
+            step["new_tokens"][0]["continuation_token"],
+            step["new_token"]
+        );
+        assert!(
+            step["agent_content"].as_str().unwrap().len() > 1000,
+            "a persona worth reading"
+        );
         step = next(&mut server, &step["new_token"], name);
     }
-    assert_eq!((&step["workflow_state"], &step["message"]), (&json!("completed"), &json!("Workflow completed successfully")));
+    assert_eq!(
+        (&step["workflow_state"], &step["message"]),
+        (
+            &json!("completed"),
+            &json!("Workflow completed successfully")
+        )
+    );
     assert!(step["new_token"].is_null() && step["step_name"].is_null());
 
     let status = server.read(&address("workflow_status", "exec_001"));
-    assert_eq!((&status["state"], &status["steps"]["completed"]), (&json!("completed"), &json!(3)));
+    assert_eq!(
+        (&status["state"], &status["steps"]["completed"]),
+        (&json!("completed"), &json!(3))
+    );
     assert!(status["completed_at"].is_string() && status["duration_ms"].is_number());
 }
 
@@ -60,33 +107,90 @@ fn the_resources_have_every_field_of_the_documents() {
     let mut server = Server::start(dir.path());
     let first = start(&mut server, "exec_001");
     let current = server.read(&address("current_step", "exec_001"));
-    has(&current, &[
-        "execution_id", "workflow_name", "workflow_state", "current_step", "step_status", "agent_name", "progress",
-        "continuation_token", "agent_content", "instructions", "ready_steps", "expires_at",
-    ]);
-    assert_eq!((&current["current_step"], &current["step_status"]), (&json!("design"), &json!("running")));
+    has(
+        &current,
+        &[
+            "execution_id",
+            "workflow_name",
+            "workflow_state",
+            "current_step",
+            "step_status",
+            "agent_name",
+            "progress",
+            "continuation_token",
+            "agent_content",
+            "instructions",
+            "ready_steps",
+            "expires_at",
+        ],
+    );
+    assert_eq!(
+        (&current["current_step"], &current["step_status"]),
+        (&json!("design"), &json!("running"))
+    );
     assert_eq!(current["continuation_token"], first["new_token"]);
     assert_eq!(current["agent_content"], first["agent_content"]);
     next(&mut server, &first["new_token"], "done");
 
     let status = server.read(&address("workflow_status", "exec_001"));
-    has(&status, &[
-        "execution_id", "workflow_name", "state", "current_step", "started_at", "updated_at", "completed_at",
-        "duration_ms", "steps", "revision",
-    ]);
-    assert_eq!(status["steps"], json!({ "total": 3, "completed": 1, "failed": 0, "running": 1, "pending": 1, "skipped": 0 }));
+    has(
+        &status,
+        &[
+            "execution_id",
+            "workflow_name",
+            "state",
+            "current_step",
+            "started_at",
+            "updated_at",
+            "completed_at",
+            "duration_ms",
+            "steps",
+            "revision",
+        ],
+    );
+    assert_eq!(
+        status["steps"],
+        json!({ "total": 3, "completed": 1, "failed": 0, "running": 1, "pending": 1, "skipped": 0 })
+    );
     assert!(status["completed_at"].is_null() && status["duration_ms"].is_null());
     let started = status["started_at"].as_str().unwrap();
     assert!(started.len() == 24 && started.ends_with('Z'), "{started}");
 
     let history = server.read(&address("step_history", "exec_001"));
     assert_eq!(history.as_array().unwrap().len(), 2);
-    has(&history[0], &["step_name", "agent_name", "status", "started_at", "completed_at", "duration_ms", "output"]);
-    assert_eq!((&history[0]["status"], &history[0]["output"]["summary"]), (&json!("completed"), &json!("done")));
-    assert_eq!((&history[1]["status"], &history[1]["output"]), (&json!("running"), &Value::Null));
+    has(
+        &history[0],
+        &[
+            "step_name",
+            "agent_name",
+            "status",
+            "started_at",
+            "completed_at",
+            "duration_ms",
+            "output",
+        ],
+    );
+    assert_eq!(
+        (&history[0]["status"], &history[0]["output"]["summary"]),
+        (&json!("completed"), &json!("done"))
+    );
+    assert_eq!(
+        (&history[1]["status"], &history[1]["output"]),
+        (&json!("running"), &Value::Null)
+    );
 
     let details = server.read("midex://workflow/workflow_details/feature-development");
-    has(&details, &["name", "description", "content", "tags", "complexity", "phases"]);
+    has(
+        &details,
+        &[
+            "name",
+            "description",
+            "content",
+            "tags",
+            "complexity",
+            "phases",
+        ],
+    );
 }
 
 #[test]
@@ -100,29 +204,89 @@ fn telemetry_tells_what_happened_in_order() {
     start(&mut server, "other");
     let told = server.read(&address("telemetry", "exec_001"));
     let told = told.as_array().unwrap();
-    let types: Vec<_> = told.iter().map(|event| event["event_type"].as_str().unwrap()).collect();
-    let between = ["token_validated", "step_completed", "step_started", "token_generated"];
-    let mut expected = vec!["workflow_created", "workflow_state_transition", "workflow_started", "step_started", "token_generated"];
+    let types: Vec<_> = told
+        .iter()
+        .map(|event| event["event_type"].as_str().unwrap())
+        .collect();
+    let between = [
+        "token_validated",
+        "step_completed",
+        "step_started",
+        "token_generated",
+    ];
+    let mut expected = vec![
+        "workflow_created",
+        "workflow_state_transition",
+        "workflow_started",
+        "step_started",
+        "token_generated",
+    ];
     expected.extend(between);
     expected.extend(between);
-    expected.extend(["token_validated", "step_completed", "workflow_state_transition", "workflow_completed"]);
+    expected.extend([
+        "token_validated",
+        "step_completed",
+        "workflow_state_transition",
+        "workflow_completed",
+    ]);
     assert_eq!(types, expected);
-    let ids: Vec<_> = told.iter().map(|event| event["id"].as_u64().unwrap()).collect();
+    let ids: Vec<_> = told
+        .iter()
+        .map(|event| event["id"].as_u64().unwrap())
+        .collect();
     assert!(ids.is_sorted() && ids.iter().collect::<HashSet<_>>().len() == ids.len());
-    has(&told[0], &["id", "event_type", "execution_id", "step_name", "agent_name", "metadata", "created_at"]);
-    assert_eq!(told[0]["metadata"], json!({ "workflow_name": "feature-development" }));
+    has(
+        &told[0],
+        &[
+            "id",
+            "event_type",
+            "execution_id",
+            "step_name",
+            "agent_name",
+            "metadata",
+            "created_at",
+        ],
+    );
+    assert_eq!(
+        told[0]["metadata"],
+        json!({ "workflow_name": "feature-development" })
+    );
     assert_eq!(told[4]["metadata"], json!({ "step_name": "design" }));
-    assert_eq!(told.last().unwrap()["metadata"], json!({ "total_steps": 3 }));
+    assert_eq!(
+        told.last().unwrap()["metadata"],
+        json!({ "total_steps": 3 })
+    );
 
-    let uri = format!("{}?event_type=step_completed&limit=2", address("telemetry", "exec_001"));
+    let uri = format!(
+        "{}?event_type=step_completed&limit=2",
+        address("telemetry", "exec_001")
+    );
     let some = server.read(&uri);
-    let steps: Vec<_> = some.as_array().unwrap().iter().map(|event| &event["step_name"]).collect();
-    assert_eq!(steps, [&json!("implement"), &json!("review")], "the latest two, oldest first");
+    let steps: Vec<_> = some
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|event| &event["step_name"])
+        .collect();
+    assert_eq!(
+        steps,
+        [&json!("implement"), &json!("review")],
+        "the latest two, oldest first"
+    );
     let all = server.read("midex://workflow/telemetry?event_type=workflow_created");
     assert_eq!(all.as_array().unwrap().len(), 2);
-    for bad in ["?event_type=nonsense", "?limit=0", "?limit=x", "?limit=1001", "?other=1"] {
+    for bad in [
+        "?event_type=nonsense",
+        "?limit=0",
+        "?limit=x",
+        "?limit=1001",
+        "?other=1",
+    ] {
         let error = server.read_error(&format!("midex://workflow/telemetry{bad}"));
-        assert_eq!(error["data"]["error_code"], "ARGUMENTS_INVALID", "{bad}: {error}");
+        assert_eq!(
+            error["data"]["error_code"], "ARGUMENTS_INVALID",
+            "{bad}: {error}"
+        );
     }
 }
 
@@ -133,29 +297,77 @@ fn every_refusal_of_a_token_has_its_own_code() {
     let first = start(&mut server, "exec_001");
     let token = first["new_token"].as_str().unwrap().to_owned();
     let mut refused = |token: &str| {
-        server.refused("workflow.next_step", json!({ "token": token, "output": output("x") }))
+        server.refused(
+            "workflow.next_step",
+            json!({ "token": token, "output": output("x") }),
+        )
     };
     let malformed = refused("garbage");
-    assert_eq!((&malformed["error_code"], &malformed["error"]), (&json!("TOKEN_MALFORMED"), &json!("Invalid or malformed token")));
-    assert_eq!((&malformed["execution_id"], &malformed["workflow_state"]), (&json!(""), &json!("failed")));
-    has(&malformed, &["success", "error", "error_code", "category", "message", "context", "retryable", "suggested_action", "correlation_id"]);
+    assert_eq!(
+        (&malformed["error_code"], &malformed["error"]),
+        (
+            &json!("TOKEN_MALFORMED"),
+            &json!("Invalid or malformed token")
+        )
+    );
+    assert_eq!(
+        (&malformed["execution_id"], &malformed["workflow_state"]),
+        (&json!(""), &json!("failed"))
+    );
+    has(
+        &malformed,
+        &[
+            "success",
+            "error",
+            "error_code",
+            "category",
+            "message",
+            "context",
+            "retryable",
+            "suggested_action",
+            "correlation_id",
+        ],
+    );
     let change = |from: &str, to: &str| {
         use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as base64url};
         let text = String::from_utf8(base64url.decode(&token).unwrap()).unwrap();
         assert!(text.contains(from), "{text}");
         base64url.encode(text.replace(from, to))
     };
-    assert_eq!(refused(&change("exec_001", "exec_002"))["error_code"], "EXECUTION_NOT_FOUND");
+    assert_eq!(
+        refused(&change("exec_001", "exec_002"))["error_code"],
+        "EXECUTION_NOT_FOUND"
+    );
     let foreign = refused(&change("design", "review"));
     assert_eq!(foreign["error_code"], "TOKEN_MISMATCH");
-    assert_eq!((&foreign["execution_id"], &foreign["workflow_state"]), (&json!("exec_001"), &json!("running")));
-    assert_eq!(refused(&change("\"issued_at\":\"20", "\"issued_at\":\"21"))["error_code"], "TOKEN_FROM_FUTURE");
-    assert_eq!(refused(&token[..token.len() - 8])["error_code"], "TOKEN_MALFORMED");
+    assert_eq!(
+        (&foreign["execution_id"], &foreign["workflow_state"]),
+        (&json!("exec_001"), &json!("running"))
+    );
+    assert_eq!(
+        refused(&change("\"issued_at\":\"20", "\"issued_at\":\"21"))["error_code"],
+        "TOKEN_FROM_FUTURE"
+    );
+    assert_eq!(
+        refused(&token[..token.len() - 8])["error_code"],
+        "TOKEN_MALFORMED"
+    );
     std::thread::sleep(Duration::from_millis(1100));
     let expired = refused(&token);
     assert_eq!(expired["error_code"], "TOKEN_EXPIRED");
-    assert!(expired["error"].as_str().unwrap().starts_with("Token expired (issued 1 second"), "{expired}");
-    assert!(expired["suggested_action"].as_str().unwrap().contains("midex://workflow/current_step/exec_001"));
+    assert!(
+        expired["error"]
+            .as_str()
+            .unwrap()
+            .starts_with("Token expired (issued 1 second"),
+        "{expired}"
+    );
+    assert!(
+        expired["suggested_action"]
+            .as_str()
+            .unwrap()
+            .contains("midex://workflow/current_step/exec_001")
+    );
     let status = server.read(&address("workflow_status", "exec_001"));
     assert_eq!(status["revision"], 1, "no refusal changed anything");
 }
@@ -173,12 +385,24 @@ fn a_repeated_call_gets_the_recorded_answer_and_another_output_is_refused() {
     let other = json!({ "token": first["new_token"], "output": output("something else") });
     let refused = server.refused("workflow.next_step", other);
     assert_eq!(refused["error_code"], "TOKEN_ALREADY_USED");
-    assert!(refused["error"].as_str().unwrap().contains("running, at 'implement'"), "{refused}");
-    assert_eq!(start_again(&mut server, "feature-development")["error_code"], "EXECUTION_ID_TAKEN");
+    assert!(
+        refused["error"]
+            .as_str()
+            .unwrap()
+            .contains("running, at 'implement'"),
+        "{refused}"
+    );
+    assert_eq!(
+        start_again(&mut server, "feature-development")["error_code"],
+        "EXECUTION_ID_TAKEN"
+    );
 }
 
 fn start_again(server: &mut Server, workflow: &str) -> Value {
-    server.refused("workflow.start", json!({ "workflow_name": workflow, "execution_id": "exec_001" }))
+    server.refused(
+        "workflow.start",
+        json!({ "workflow_name": workflow, "execution_id": "exec_001" }),
+    )
 }
 
 #[test]
@@ -186,25 +410,50 @@ fn outputs_and_arguments_are_checked_and_all_violations_named() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = Server::start(dir.path());
     let first = start(&mut server, "exec_001");
-    let bad = json!({ "token": first["new_token"], "output": { "artifacts": "x", "findings": [1] } });
+    let bad =
+        json!({ "token": first["new_token"], "output": { "artifacts": "x", "findings": [1] } });
     let refused = server.refused("workflow.next_step", bad);
     assert_eq!(refused["error_code"], "STEP_OUTPUT_INVALID");
-    let paths: Vec<_> = refused["violations"].as_array().unwrap().iter().map(|v| v["path"].as_str().unwrap()).collect();
+    let paths: Vec<_> = refused["violations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|v| v["path"].as_str().unwrap())
+        .collect();
     assert_eq!(paths.len(), 3, "{refused}");
     assert!(paths.contains(&"/artifacts") && paths.contains(&"/findings/0") && paths.contains(&""));
-    assert_eq!((&refused["step_id"], &refused["execution_id"]), (&json!("design"), &json!("exec_001")));
+    assert_eq!(
+        (&refused["step_id"], &refused["execution_id"]),
+        (&json!("design"), &json!("exec_001"))
+    );
     let cases = [
         ("workflow.start", json!({}), 1),
-        ("workflow.start", json!({ "workflow_name": 1, "inputs": [], "more": 1 }), 3),
+        (
+            "workflow.start",
+            json!({ "workflow_name": 1, "inputs": [], "more": 1 }),
+            3,
+        ),
         ("workflow.next_step", json!({ "output": 1, "other": 2 }), 2),
         ("workflow.next_step", json!({ "token": "x" }), 1),
-        ("workflow.next_step", json!({ "token": "x", "output": 1, "error": { "message": "m" } }), 1),
-        ("workflow.next_step", json!({ "token": "x", "error": { "retryable": "no" } }), 2),
+        (
+            "workflow.next_step",
+            json!({ "token": "x", "output": 1, "error": { "message": "m" } }),
+            1,
+        ),
+        (
+            "workflow.next_step",
+            json!({ "token": "x", "error": { "retryable": "no" } }),
+            2,
+        ),
     ];
     for (tool, arguments, count) in cases {
         let refused = server.refused(tool, arguments);
         assert_eq!(refused["error_code"], "ARGUMENTS_INVALID", "{refused}");
-        assert_eq!(refused["violations"].as_array().unwrap().len(), count, "{refused}");
+        assert_eq!(
+            refused["violations"].as_array().unwrap().len(),
+            count,
+            "{refused}"
+        );
     }
     next(&mut server, &first["new_token"], "the token is still valid");
 }
@@ -216,10 +465,19 @@ fn a_step_that_could_not_be_done_is_reported_with_error() {
     let first = start(&mut server, "exec_001");
     let report = json!({ "token": first["new_token"], "error": { "message": "no access", "code": "NO_ACCESS" } });
     let failed = server.done("workflow.next_step", report);
-    assert_eq!((&failed["success"], &failed["workflow_state"]), (&json!(true), &json!("failed")));
-    assert_eq!(failed["failure"], json!({ "code": "NO_ACCESS", "message": "no access", "step_name": "design" }));
+    assert_eq!(
+        (&failed["success"], &failed["workflow_state"]),
+        (&json!(true), &json!("failed"))
+    );
+    assert_eq!(
+        failed["failure"],
+        json!({ "code": "NO_ACCESS", "message": "no access", "step_name": "design" })
+    );
     let status = server.read(&address("workflow_status", "exec_001"));
-    assert_eq!((&status["state"], &status["error"]["code"]), (&json!("failed"), &json!("NO_ACCESS")));
+    assert_eq!(
+        (&status["state"], &status["error"]["code"]),
+        (&json!("failed"), &json!("NO_ACCESS"))
+    );
 }
 
 #[test]
@@ -227,41 +485,101 @@ fn both_spellings_of_a_tool_are_accepted_and_unknown_things_refused() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = Server::start(dir.path());
     let listed = server.request("tools/list", json!({}));
-    let names: Vec<_> = listed["result"]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone()).collect();
-    assert_eq!(names, [json!("workflow.start"), json!("workflow.next_step")]);
+    let names: Vec<_> = listed["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].clone())
+        .collect();
+    assert_eq!(
+        names,
+        [json!("workflow.start"), json!("workflow.next_step")]
+    );
     server.done("workflow_start", json!({ "workflow_name": "bug-fix" }));
-    let unknown = server.request("tools/call", json!({ "name": "workflow.begin", "arguments": {} }));
-    assert_eq!((&unknown["error"]["code"], &unknown["error"]["data"]["error_code"]), (&json!(-32602), &json!("TOOL_NOT_FOUND")));
+    let unknown = server.request(
+        "tools/call",
+        json!({ "name": "workflow.begin", "arguments": {} }),
+    );
+    assert_eq!(
+        (
+            &unknown["error"]["code"],
+            &unknown["error"]["data"]["error_code"]
+        ),
+        (&json!(-32602), &json!("TOOL_NOT_FOUND"))
+    );
     let missing = server.refused("workflow.start", json!({ "workflow_name": "no-such" }));
     assert_eq!(missing["error_code"], "WORKFLOW_NOT_FOUND");
-    for uri in ["midex://workflow/nonsense", "midex://other/x", "file:///etc/passwd", "midex://workflow/current_step",
-        "midex://workflow/current_step/none?x=1", "midex://workflow/current_step/a%ff"] {
+    for uri in [
+        "midex://workflow/nonsense",
+        "midex://other/x",
+        "file:///etc/passwd",
+        "midex://workflow/current_step",
+        "midex://workflow/current_step/none?x=1",
+        "midex://workflow/current_step/a%ff",
+    ] {
         let error = server.read_error(uri);
-        assert_eq!((&error["code"], &error["data"]["error_code"]), (&json!(-32002), &json!("RESOURCE_NOT_FOUND")), "{uri}");
+        assert_eq!(
+            (&error["code"], &error["data"]["error_code"]),
+            (&json!(-32002), &json!("RESOURCE_NOT_FOUND")),
+            "{uri}"
+        );
     }
-    for resource in ["current_step", "workflow_status", "step_history", "telemetry"] {
+    for resource in [
+        "current_step",
+        "workflow_status",
+        "step_history",
+        "telemetry",
+    ] {
         let error = server.read_error(&address(resource, "nobody"));
-        assert_eq!((&error["code"], &error["data"]["error_code"]), (&json!(-32002), &json!("EXECUTION_NOT_FOUND")), "{resource}");
+        assert_eq!(
+            (&error["code"], &error["data"]["error_code"]),
+            (&json!(-32002), &json!("EXECUTION_NOT_FOUND")),
+            "{resource}"
+        );
     }
     let templates = server.request("resources/templates/list", json!({}));
     let templates = templates["result"]["resourceTemplates"].to_string();
-    assert!(templates.contains("midex://workflow/current_step/{execution_id}"), "{templates}");
-    assert!(templates.contains("midex://workflow/telemetry/{execution_id}{?event_type,limit}"), "{templates}");
+    assert!(
+        templates.contains("midex://workflow/current_step/{execution_id}"),
+        "{templates}"
+    );
+    assert!(
+        templates.contains("midex://workflow/telemetry/{execution_id}{?event_type,limit}"),
+        "{templates}"
+    );
 }
 
 #[test]
 fn ids_with_spaces_slashes_and_unicode_work_everywhere() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = Server::start(dir.path());
-    for id in ["a b/c", "../../etc/passwd", "ключ 鍵?#%", "x".repeat(200).as_str()] {
+    for id in [
+        "a b/c",
+        "../../etc/passwd",
+        "ключ 鍵?#%",
+        "x".repeat(200).as_str(),
+    ] {
         let first = start(&mut server, id);
         let current = server.read(&address("current_step", id));
-        assert_eq!((&current["execution_id"], &current["continuation_token"]), (&json!(id), &first["new_token"]));
+        assert_eq!(
+            (&current["execution_id"], &current["continuation_token"]),
+            (&json!(id), &first["new_token"])
+        );
         next(&mut server, &first["new_token"], "done");
-        assert_eq!(server.read(&address("step_history", id)).as_array().unwrap().len(), 2);
+        assert_eq!(
+            server
+                .read(&address("step_history", id))
+                .as_array()
+                .unwrap()
+                .len(),
+            2
+        );
     }
     for id in ["", " ", "a\nb", "x".repeat(201).as_str()] {
-        let refused = server.refused("workflow.start", json!({ "workflow_name": "bug-fix", "execution_id": id }));
+        let refused = server.refused(
+            "workflow.start",
+            json!({ "workflow_name": "bug-fix", "execution_id": id }),
+        );
         assert_eq!(refused["error_code"], "ARGUMENTS_INVALID", "{id:?}");
     }
 }
@@ -273,7 +591,10 @@ fn four_thousand_calls_written_before_a_reply_is_read_are_all_answered() {
     let mut waiting = HashSet::new();
     for n in 0..4000 {
         let arguments = json!({ "workflow_name": "bug-fix", "execution_id": format!("e{n}") });
-        waiting.insert(server.post("tools/call", json!({ "name": "workflow.start", "arguments": arguments })));
+        waiting.insert(server.post(
+            "tools/call",
+            json!({ "name": "workflow.start", "arguments": arguments }),
+        ));
     }
     while !waiting.is_empty() {
         let answer = server.next_line();
@@ -299,7 +620,10 @@ fn one_token_used_a_thousand_times_at_once_is_answered_a_thousand_times() {
         answers.insert(answer.to_string());
     }
     assert_eq!((fresh, answers.len()), (1, 1), "one transition, one answer");
-    assert_eq!(server.read(&address("workflow_status", "exec_001"))["revision"], 2);
+    assert_eq!(
+        server.read(&address("workflow_status", "exec_001"))["revision"],
+        2
+    );
 }
 
 #[test]
@@ -313,8 +637,15 @@ fn a_killed_server_is_followed_by_one_that_goes_on() {
     server.kill();
     let mut server = Server::start(dir.path());
     let current = server.read(&address("current_step", "e"));
-    assert_eq!((&current["continuation_token"], &current["inputs"]), (&second["new_token"], &inputs));
-    assert_eq!(next(&mut server, &first["new_token"], "found it")["replayed"], true, "the old answer survives too");
+    assert_eq!(
+        (&current["continuation_token"], &current["inputs"]),
+        (&second["new_token"], &inputs)
+    );
+    assert_eq!(
+        next(&mut server, &first["new_token"], "found it")["replayed"],
+        true,
+        "the old answer survives too"
+    );
     let third = next(&mut server, &second["new_token"], "fixed it");
     assert_eq!(third["step_name"], "verify");
 }
@@ -325,12 +656,30 @@ fn a_second_server_answers_handshake_and_lists_and_takes_over_in_the_end() {
     let mut one = Server::start(dir.path());
     let first = start(&mut one, "e");
     let mut two = Server::start(dir.path());
-    assert_eq!(two.request("tools/list", json!({}))["result"]["tools"].as_array().unwrap().len(), 2);
-    assert!(two.read("midex://workflow/available_workflows").as_array().unwrap().len() >= 2);
+    assert_eq!(
+        two.request("tools/list", json!({}))["result"]["tools"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    assert!(
+        two.read("midex://workflow/available_workflows")
+            .as_array()
+            .unwrap()
+            .len()
+            >= 2
+    );
     let call = json!({ "token": first["new_token"], "output": output("x") });
     let busy = two.refused("workflow.next_step", call.clone());
-    assert_eq!((&busy["error_code"], &busy["retryable"]), (&json!("STORE_BUSY"), &json!(true)));
-    assert_eq!(two.read_error(&address("current_step", "e"))["data"]["error_code"], "STORE_BUSY");
+    assert_eq!(
+        (&busy["error_code"], &busy["retryable"]),
+        (&json!("STORE_BUSY"), &json!(true))
+    );
+    assert_eq!(
+        two.read_error(&address("current_step", "e"))["data"]["error_code"],
+        "STORE_BUSY"
+    );
     let (status, ..) = one.close();
     assert!(status.success());
     #[expect(clippy::disallowed_methods, reason = "waits for a real process")]
@@ -352,17 +701,27 @@ fn the_server_ends_with_its_input_and_pending_replies_leave_first() {
     let mut server = Server::start(dir.path());
     for n in 0..100 {
         let arguments = json!({ "workflow_name": "bug-fix", "execution_id": format!("e{n}") });
-        server.post("tools/call", json!({ "name": "workflow.start", "arguments": arguments }));
+        server.post(
+            "tools/call",
+            json!({ "name": "workflow.start", "arguments": arguments }),
+        );
     }
     let (status, took, lines) = server.close();
     assert!(status.success());
     assert!(took < Duration::from_secs(1), "{took:?}");
     assert_eq!(lines.len(), 100, "every line on stdout is an answer");
-    assert!(lines.iter().all(|line| serde_json::from_str::<Value>(line).unwrap()["result"]["isError"] == false));
+    assert!(
+        lines
+            .iter()
+            .all(|line| serde_json::from_str::<Value>(line).unwrap()["result"]["isError"] == false)
+    );
     let (status, took, lines) = Server::start(dir.path()).close();
     assert!(status.success() && took < Duration::from_secs(1) && lines.is_empty());
     let (status, _, lines) = Server::spawn(dir.path(), &[]).close();
-    assert!(status.success() && lines.is_empty(), "an end before the handshake is no failure");
+    assert!(
+        status.success() && lines.is_empty(),
+        "an end before the handshake is no failure"
+    );
 }
 
 #[test]
@@ -370,7 +729,8 @@ fn a_signal_ends_the_server_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = Server::start(dir.path());
     let first = start(&mut server, "e");
-    let process = rustix::process::Pid::from_raw(i32::try_from(server.process_id()).unwrap()).unwrap();
+    let process =
+        rustix::process::Pid::from_raw(i32::try_from(server.process_id()).unwrap()).unwrap();
     rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
     let (status, ..) = server.close();
     assert_eq!(status.code(), Some(0));

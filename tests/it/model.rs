@@ -8,7 +8,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use midex::{
     clock::{Clock, SeededIds, TokioClock},
     domain::{
-        Command, Decision, Definition, Execution, ExecutionId, Facts, JournalKey, Row, Token, Transition,
+        Command, Decision, Definition, Execution, ExecutionId, Facts, JournalKey, Row, Token,
+        Transition,
         execution::{Report, Start},
         view::{self, Advanced},
     },
@@ -60,7 +61,11 @@ impl Kind {
         match self {
             Self::Good(n) => Report::Output(json!({ "summary": format!("good {n}") })),
             Self::Bad(n) => Report::Output(json!({ "wrong": n })),
-            Self::Error => Report::Error { message: "it cannot be done".into(), code: None, retryable: None },
+            Self::Error => Report::Error {
+                message: "it cannot be done".into(),
+                code: None,
+                retryable: None,
+            },
         }
     }
 }
@@ -94,16 +99,23 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
 /// Workflows of one to six steps, each depending on some of those before it.
 fn graphs() -> impl Strategy<Value = Vec<Vec<usize>>> {
     prop::collection::vec(any::<u8>(), 1..=6).prop_map(|masks| {
-        let before = |(at, mask): (usize, &u8)| (0..at).filter(|bit| mask >> bit & 1 == 1).collect();
+        let before =
+            |(at, mask): (usize, &u8)| (0..at).filter(|bit| mask >> bit & 1 == 1).collect();
         masks.iter().enumerate().map(before).collect()
     })
 }
 
 fn workflow(graph: &[Vec<usize>]) -> Arc<Definition> {
     let names: Vec<_> = (0..graph.len()).map(|at| format!("s{at}")).collect();
-    let before: Vec<Vec<&str>> =
-        graph.iter().map(|deps| deps.iter().map(|at| names[*at].as_str()).collect()).collect();
-    let steps: Vec<_> = names.iter().zip(&before).map(|(name, deps)| (name.as_str(), deps.as_slice())).collect();
+    let before: Vec<Vec<&str>> = graph
+        .iter()
+        .map(|deps| deps.iter().map(|at| names[*at].as_str()).collect())
+        .collect();
+    let steps: Vec<_> = names
+        .iter()
+        .zip(&before)
+        .map(|(name, deps)| (name.as_str(), deps.as_slice()))
+        .collect();
     definition("modelled", &steps)
 }
 
@@ -138,14 +150,20 @@ struct Pure {
 
 impl Pure {
     fn facts(&self) -> Facts<'_> {
-        Facts { definition: &self.definition, token_ttl: limits::TOKEN_TTL }
+        Facts {
+            definition: &self.definition,
+            token_ttl: limits::TOKEN_TTL,
+        }
     }
 
     fn become_next(&mut self, transition: Transition) -> Result<Advanced> {
         let key = JournalKey(self.rows.len() as u64);
         let before = self.execution.take();
         let mut next = Execution::advance(before, &transition.row).expect("events apply");
-        assert_eq!(next, transition.next, "the events say all that the transition does");
+        assert_eq!(
+            next, transition.next,
+            "the events say all that the transition does"
+        );
         next.settle(key);
         self.rows.push(transition.row);
         self.execution = Some(next);
@@ -158,7 +176,13 @@ impl Pure {
     fn answer(&self, key: JournalKey, replayed: bool) -> Advanced {
         let row = &self.rows[key.0 as usize];
         let execution = self.execution.as_ref().expect("an execution");
-        view::advanced(&self.definition, execution, row, limits::TOKEN_TTL, replayed)
+        view::advanced(
+            &self.definition,
+            execution,
+            row,
+            limits::TOKEN_TTL,
+            replayed,
+        )
     }
 
     fn command(&mut self, command: &Command) -> Result<Option<Advanced>> {
@@ -173,23 +197,35 @@ impl Pure {
 
 impl Subject for Pure {
     async fn start(&mut self, id: &str, same: bool) -> Result<Advanced> {
-        let start = Start { id: ExecutionId::parse(id)?, project: None, inputs: inputs(same) };
+        let start = Start {
+            id: ExecutionId::parse(id)?,
+            project: None,
+            inputs: inputs(same),
+        };
         match &self.execution {
-            Some(execution) => execution.restart(&self.definition, &start).map(|key| self.answer(key, true)),
+            Some(execution) => execution
+                .restart(&self.definition, &start)
+                .map(|key| self.answer(key, true)),
             None => {
-                let transition = Execution::start(self.facts(), start, self.clock.now(), &self.ids)?;
+                let transition =
+                    Execution::start(self.facts(), start, self.clock.now(), &self.ids)?;
                 self.become_next(transition)
             }
         }
     }
 
     async fn advance(&mut self, token: &str, report: Report) -> Result<Advanced> {
-        let command = Command::Advance { token: Token::parse(token)?, report: Arc::new(report) };
-        self.command(&command).map(|answer| answer.expect("an advance moves or replays"))
+        let command = Command::Advance {
+            token: Token::parse(token)?,
+            report: Arc::new(report),
+        };
+        self.command(&command)
+            .map(|answer| answer.expect("an advance moves or replays"))
     }
 
     async fn read(&mut self) -> (BTreeMap<String, String>, u64) {
-        self.command(&Command::RenewTokens).expect("renewal is never refused");
+        self.command(&Command::RenewTokens)
+            .expect("renewal is never refused");
         let execution = self.execution.as_ref().expect("an execution");
         let current = view::current_step(&self.definition, execution, None, limits::TOKEN_TTL);
         (tokens(&current), current.revision)
@@ -201,7 +237,11 @@ impl Subject for Pure {
     }
 
     async fn restart(&mut self) {
-        let rows = self.rows.iter().enumerate().map(|(at, row)| (JournalKey(at as u64), row));
+        let rows = self
+            .rows
+            .iter()
+            .enumerate()
+            .map(|(at, row)| (JournalKey(at as u64), row));
         let rebuilt = Execution::replay(rows);
         assert_eq!(rebuilt, self.execution, "the journal rebuilds the state");
         self.execution = rebuilt;
@@ -221,7 +261,12 @@ impl Subject for Whole {
     async fn start(&mut self, id: &str, same: bool) -> Result<Advanced> {
         let execution_id = Some(ExecutionId::parse(id)?);
         let definition = self.definition.clone();
-        let request = StartRequest { definition, execution_id, project: None, inputs: inputs(same) };
+        let request = StartRequest {
+            definition,
+            execution_id,
+            project: None,
+            inputs: inputs(same),
+        };
         self.engine.start(request).await
     }
 
@@ -231,7 +276,11 @@ impl Subject for Whole {
 
     async fn read(&mut self) -> (BTreeMap<String, String>, u64) {
         let id = ExecutionId::parse(ID).expect("an id");
-        let current = self.engine.current_step(&id).await.expect("the execution exists");
+        let current = self
+            .engine
+            .current_step(&id)
+            .await
+            .expect("the execution exists");
         (tokens(&current), current.revision)
     }
 
@@ -317,18 +366,39 @@ impl Model {
     fn open_ready(&mut self, answer: &Advanced) {
         let ready: Vec<_> = (0..self.graph.len())
             .filter(|at| self.status[*at] == Status::Pending)
-            .filter(|at| self.graph[*at].iter().all(|before| self.status[*before] == Status::Completed))
+            .filter(|at| {
+                self.graph[*at]
+                    .iter()
+                    .all(|before| self.status[*before] == Status::Completed)
+            })
             .collect();
         let names: Vec<_> = ready.iter().map(|at| format!("s{at}")).collect();
-        let offered: Vec<_> = answer.new_tokens.iter().map(|offer| offer.step_name.clone()).collect();
+        let offered: Vec<_> = answer
+            .new_tokens
+            .iter()
+            .map(|offer| offer.step_name.clone())
+            .collect();
         assert_eq!(offered, names, "what became ready, in authoring order");
-        assert_eq!(answer.step_name.as_ref(), names.first(), "the first of them");
+        assert_eq!(
+            answer.step_name.as_ref(),
+            names.first(),
+            "the first of them"
+        );
         for (step, offer) in ready.into_iter().zip(&answer.new_tokens) {
             self.status[step] = Status::Running;
             let text = offer.continuation_token.clone();
-            self.tokens.push(ModelToken { text, step, issued: self.now, is: Is::Live });
+            self.tokens.push(ModelToken {
+                text,
+                step,
+                issued: self.now,
+                is: Is::Live,
+            });
         }
-        if self.status.iter().all(|status| *status == Status::Completed) {
+        if self
+            .status
+            .iter()
+            .all(|status| *status == Status::Completed)
+        {
             self.state = "completed";
         }
     }
@@ -392,8 +462,12 @@ impl Model {
 
     /// What reading shows; expired tokens are replaced by the ones that were read.
     fn renew(&mut self, shown: &BTreeMap<String, String>) {
-        let expired = |token: &ModelToken| token.is == Is::Live && self.now - token.issued >= limits::TOKEN_TTL;
-        let old: Vec<usize> = (0..self.tokens.len()).filter(|at| expired(&self.tokens[*at])).collect();
+        let expired = |token: &ModelToken| {
+            token.is == Is::Live && self.now - token.issued >= limits::TOKEN_TTL
+        };
+        let old: Vec<usize> = (0..self.tokens.len())
+            .filter(|at| expired(&self.tokens[*at]))
+            .collect();
         if !old.is_empty() {
             self.revision += 1;
         }
@@ -402,15 +476,27 @@ impl Model {
             let text = shown[&format!("s{step}")].clone();
             assert_ne!(text, self.tokens[at].text, "an expired token is replaced");
             self.tokens[at].is = Is::Superseded;
-            self.tokens.push(ModelToken { text, step, issued: self.now, is: Is::Live });
+            self.tokens.push(ModelToken {
+                text,
+                step,
+                issued: self.now,
+                is: Is::Live,
+            });
         }
         let live = self.tokens.iter().filter(|token| token.is == Is::Live);
-        let live: BTreeMap<_, _> = live.map(|token| (format!("s{}", token.step), token.text.clone())).collect();
+        let live: BTreeMap<_, _> = live
+            .map(|token| (format!("s{}", token.step), token.text.clone()))
+            .collect();
         assert_eq!(*shown, live, "every open step with its live token");
     }
 
     fn counts(&self) -> view::StepCounts {
-        let count = |wanted: Status| self.status.iter().filter(|status| **status == wanted).count();
+        let count = |wanted: Status| {
+            self.status
+                .iter()
+                .filter(|status| **status == wanted)
+                .count()
+        };
         view::StepCounts {
             total: self.status.len(),
             completed: count(Status::Completed),
@@ -437,11 +523,25 @@ async fn advance(model: &mut Model, subject: &mut impl Subject, index: usize, re
         (Ok(Expected::Failed), Ok(answer)) => model.fail(index, report, Some(&answer)),
         (Ok(Expected::Replay(first)), Ok(answer)) => {
             assert!(answer.replayed);
-            let again = Advanced { replayed: first.replayed, open_steps: first.open_steps.clone(), ..answer.clone() };
+            let again = Advanced {
+                replayed: first.replayed,
+                open_steps: first.open_steps.clone(),
+                ..answer.clone()
+            };
             assert_eq!(again, *first, "the recorded answer");
-            let names = |answer: &Advanced| answer.open_steps.iter().map(|o| o.step_name.clone()).collect::<Vec<_>>();
+            let names = |answer: &Advanced| {
+                answer
+                    .open_steps
+                    .iter()
+                    .map(|o| o.step_name.clone())
+                    .collect::<Vec<_>>()
+            };
             // A step that was void since has no token to show any more; one that is open has its live one.
-            assert!(names(&answer).iter().all(|name| names(&first).contains(name)));
+            assert!(
+                names(&answer)
+                    .iter()
+                    .all(|name| names(&first).contains(name))
+            );
         }
         (Err(code), Err(error)) => {
             assert_eq!(error.code(), code, "{error:?}");
@@ -449,17 +549,26 @@ async fn advance(model: &mut Model, subject: &mut impl Subject, index: usize, re
                 model.refuse_output(index, report);
             }
         }
-        (expected, answer) => panic!("expected {:?}, got {answer:?}", expected.map(|_| "an answer")),
+        (expected, answer) => panic!(
+            "expected {:?}, got {answer:?}",
+            expected.map(|_| "an answer")
+        ),
     }
 }
 
 async fn forge(model: &Model, subject: &mut impl Subject, index: usize, how: Forgery) {
     let token = &model.tokens[index];
     let (text, allowed): (String, &[Code]) = match how {
-        Forgery::Cut => (token.text[..token.text.len() / 2].into(), &[Code::TokenMalformed]),
+        Forgery::Cut => (
+            token.text[..token.text.len() / 2].into(),
+            &[Code::TokenMalformed],
+        ),
         _ => forged(token, how, model.graph.len()),
     };
-    let error = subject.advance(&text, Kind::Good(0).report()).await.expect_err("a forgery");
+    let error = subject
+        .advance(&text, Kind::Good(0).report())
+        .await
+        .expect_err("a forgery");
     assert!(allowed.contains(&error.code()), "{how:?}: {error:?}");
 }
 
@@ -480,7 +589,9 @@ fn forged(token: &ModelToken, how: Forgery, steps: usize) -> (String, &'static [
             payload["issued_at"] = json!("2199-01-01T00:00:00.000Z");
             allowed = &[Code::TokenFromFuture];
         }
-        Forgery::Step => payload["step_name"] = json!(format!("s{}", (token.step + 1) % (steps + 1))),
+        Forgery::Step => {
+            payload["step_name"] = json!(format!("s{}", (token.step + 1) % (steps + 1)))
+        }
         Forgery::Cut => {}
     }
     (base64url.encode(payload.to_string()), allowed)
@@ -515,20 +626,34 @@ async fn run(graph: Vec<Vec<usize>>, actions: &[Action], subject: &mut impl Subj
             Action::StartAgain { same } => {
                 let answer = subject.start(ID, *same).await;
                 if *same && model.revision == 1 {
-                    let again = Advanced { replayed: false, ..answer.expect("the same start") };
+                    let again = Advanced {
+                        replayed: false,
+                        ..answer.expect("the same start")
+                    };
                     assert_eq!(Some(again), model.first);
                 } else {
-                    assert_eq!(answer.expect_err("the id is taken").code(), Code::ExecutionIdTaken);
+                    assert_eq!(
+                        answer.expect_err("the id is taken").code(),
+                        Code::ExecutionIdTaken
+                    );
                 }
             }
         }
         let (state, counts, revision) = subject.state().await;
-        assert_eq!((state.as_str(), counts, revision), (model.state, model.counts(), model.revision), "{action:?}");
+        assert_eq!(
+            (state.as_str(), counts, revision),
+            (model.state, model.counts(), model.revision),
+            "{action:?}"
+        );
     }
 }
 
 fn paused_runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime")
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime")
 }
 
 proptest! {

@@ -40,7 +40,14 @@ pub fn definition(name: &str, steps: &[(&str, &[&str])]) -> Arc<Definition> {
 
 /// The three steps of a typical workflow, one after another.
 pub fn sequence() -> Arc<Definition> {
-    definition("sequence", &[("design", &[]), ("implement", &["design"]), ("review", &["implement"])])
+    definition(
+        "sequence",
+        &[
+            ("design", &[]),
+            ("implement", &["design"]),
+            ("review", &["implement"]),
+        ],
+    )
 }
 
 /// An engine on `store` whose clock is tokio's and whose ids depend on `seed`.
@@ -97,7 +104,12 @@ impl Server {
                 }
             }
         });
-        Self { child, stdin, lines, next_id: 0 }
+        Self {
+            child,
+            stdin,
+            lines,
+            next_id: 0,
+        }
     }
 
     /// The handshake of the initialize era.
@@ -118,7 +130,9 @@ impl Server {
     /// Writes one line of any text.
     pub fn send_raw(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("stdin is open");
-        stdin.write_all(format!("{line}\n").as_bytes()).expect("the server reads");
+        stdin
+            .write_all(format!("{line}\n").as_bytes())
+            .expect("the server reads");
         stdin.flush().expect("the server reads");
     }
 
@@ -132,7 +146,10 @@ impl Server {
 
     /// The next line that the server writes; it must be JSON.
     pub fn next_line(&mut self) -> Value {
-        let line = self.lines.recv_timeout(PATIENCE).expect("the server answers");
+        let line = self
+            .lines
+            .recv_timeout(PATIENCE)
+            .expect("the server answers");
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("stdout is not clean: {line}"))
     }
 
@@ -149,11 +166,19 @@ impl Server {
 
     /// Calls a tool and answers with its result: `{structuredContent, isError, …}`.
     pub fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        let answer = self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
+        let answer = self.request(
+            "tools/call",
+            json!({ "name": tool, "arguments": arguments }),
+        );
         assert!(answer["error"].is_null(), "{answer}");
         let result = answer["result"].clone();
-        let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().expect("text")).expect("JSON");
-        assert_eq!(text, result["structuredContent"], "the text is the same JSON");
+        let text: Value =
+            serde_json::from_str(result["content"][0]["text"].as_str().expect("text"))
+                .expect("JSON");
+        assert_eq!(
+            text, result["structuredContent"],
+            "the text is the same JSON"
+        );
         result
     }
 
@@ -174,7 +199,9 @@ impl Server {
     /// Reads a resource that must exist.
     pub fn read(&mut self, uri: &str) -> Value {
         let answer = self.request("resources/read", json!({ "uri": uri }));
-        let text = answer["result"]["contents"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"));
+        let text = answer["result"]["contents"][0]["text"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{answer}"));
         serde_json::from_str(text).expect("JSON")
     }
 

@@ -15,7 +15,11 @@ use tokio_util::sync::CancellationToken;
 
 fn app(dir: &tempfile::TempDir) -> Arc<App> {
     let config = Config::new(Some(dir.path().join("data"))).expect("a configuration");
-    Arc::new(App::new(config, Arc::new(SystemClock), Arc::new(SeededIds::new(1))))
+    Arc::new(App::new(
+        config,
+        Arc::new(SystemClock),
+        Arc::new(SeededIds::new(1)),
+    ))
 }
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"0"}}}"#;
@@ -27,7 +31,11 @@ async fn converse(input: &[u8]) -> Vec<Value> {
     let (client, server) = tokio::io::duplex(1 << 20);
     let (read, write) = tokio::io::split(server);
     let app = app(&dir);
-    let serving = tokio::spawn(mcp::serve(app.clone(), LineTransport::new(read, write), CancellationToken::new()));
+    let serving = tokio::spawn(mcp::serve(
+        app.clone(),
+        LineTransport::new(read, write),
+        CancellationToken::new(),
+    ));
     let answers = tokio::spawn(talk(client, input.to_vec()));
     serving.await.expect("no panic").expect("an orderly end");
     app.stop().await.expect("a stop");
@@ -59,7 +67,10 @@ fn script(lines: &[&str]) -> Vec<u8> {
 }
 
 fn answer(answers: &[Value], id: u64) -> &Value {
-    answers.iter().find(|answer| answer["id"] == id).unwrap_or_else(|| panic!("no answer to {id}: {answers:?}"))
+    answers
+        .iter()
+        .find(|answer| answer["id"] == id)
+        .unwrap_or_else(|| panic!("no answer to {id}: {answers:?}"))
 }
 
 #[tokio::test]
@@ -71,17 +82,27 @@ async fn bytes_that_trickle_in_are_answered_like_any_others() {
     }
     let (far, near) = tokio::io::duplex(1 << 16);
     let transport = LineTransport::new(read.build(), near);
-    mcp::serve(app(&dir), transport, CancellationToken::new()).await.expect("an orderly end");
+    mcp::serve(app(&dir), transport, CancellationToken::new())
+        .await
+        .expect("an orderly end");
     let mut lines = BufReader::new(far).lines();
-    let first: Value = serde_json::from_str(&lines.next_line().await.expect("UTF-8").expect("a line")).expect("JSON");
-    let second: Value = serde_json::from_str(&lines.next_line().await.expect("UTF-8").expect("a line")).expect("JSON");
+    let first: Value =
+        serde_json::from_str(&lines.next_line().await.expect("UTF-8").expect("a line"))
+            .expect("JSON");
+    let second: Value =
+        serde_json::from_str(&lines.next_line().await.expect("UTF-8").expect("a line"))
+            .expect("JSON");
     assert_eq!(first["result"]["serverInfo"]["name"], "midex");
     assert_eq!((&second["id"], &second["result"]), (&json!(1), &json!({})));
 }
 
 #[tokio::test]
 async fn frames_that_are_no_calls_are_answered_and_the_connection_lives() {
-    let deep = format!(r#"{{"jsonrpc":"2.0","id":4,"method":"ping","params":{{"x":{}1{}}}}}"#, "[".repeat(1000), "]".repeat(1000));
+    let deep = format!(
+        r#"{{"jsonrpc":"2.0","id":4,"method":"ping","params":{{"x":{}1{}}}}}"#,
+        "[".repeat(1000),
+        "]".repeat(1000)
+    );
     let answers = converse(&script(&[
         "this is not JSON",
         "[]",
@@ -92,11 +113,19 @@ async fn frames_that_are_no_calls_are_answered_and_the_connection_lives() {
         r#"{"jsonrpc":"2.0","id":9,"method":"ping"}"#,
     ]))
     .await;
-    let codes: Vec<_> = answers.iter().filter(|answer| answer["id"].is_null()).map(|a| &a["error"]["code"]).collect();
+    let codes: Vec<_> = answers
+        .iter()
+        .filter(|answer| answer["id"].is_null())
+        .map(|a| &a["error"]["code"])
+        .collect();
     assert_eq!(codes, [&json!(-32700), &json!(-32600)]);
     assert_eq!(answer(&answers, 2)["error"]["code"], -32600);
     assert_eq!(answer(&answers, 3)["error"]["code"], -32601);
-    assert_eq!(answer(&answers, 4)["error"]["code"], -32700, "nested too deep");
+    assert_eq!(
+        answer(&answers, 4)["error"]["code"],
+        -32700,
+        "nested too deep"
+    );
     assert_eq!(answer(&answers, 9)["result"], json!({}));
 }
 
@@ -122,20 +151,33 @@ async fn a_client_that_takes_nothing_is_read_no_further() {
     let dir = tempfile::tempdir().expect("a directory");
     let (client, server) = tokio::io::duplex(4096);
     let (read, write) = tokio::io::split(server);
-    let serving = tokio::spawn(mcp::serve(app(&dir), LineTransport::new(read, write), CancellationToken::new()));
+    let serving = tokio::spawn(mcp::serve(
+        app(&dir),
+        LineTransport::new(read, write),
+        CancellationToken::new(),
+    ));
     let (answers, mut requests) = tokio::io::split(client);
-    requests.write_all(&script(&[])).await.expect("the server reads");
+    requests
+        .write_all(&script(&[]))
+        .await
+        .expect("the server reads");
     // More calls than may be outstanding: the writer must come to a halt, and go on once it is read.
     let total = limits::CLIENT_CALLS_MAX * 2;
     let writing = tokio::spawn(async move {
         for id in 1..=total {
             let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/list\"}}\n");
-            requests.write_all(line.as_bytes()).await.expect("the server reads in the end");
+            requests
+                .write_all(line.as_bytes())
+                .await
+                .expect("the server reads in the end");
         }
         requests.shutdown().await.expect("an end");
     });
     tokio::time::sleep(Duration::from_millis(200)).await;
-    assert!(!writing.is_finished(), "reading stops while nothing is taken");
+    assert!(
+        !writing.is_finished(),
+        "reading stops while nothing is taken"
+    );
     let mut lines = BufReader::new(answers).lines();
     let mut count = 0;
     while lines.next_line().await.expect("UTF-8").is_some() {

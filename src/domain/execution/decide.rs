@@ -128,7 +128,10 @@ impl Execution {
         let call = start.call(facts.definition);
         let mut contents = Vec::new();
         let inputs = match &start.inputs {
-            Some(inputs) => Some(stored(payload(inputs, limits::INPUTS_BYTES_MAX, "inputs")?, &mut contents)),
+            Some(inputs) => Some(stored(
+                payload(inputs, limits::INPUTS_BYTES_MAX, "inputs")?,
+                &mut contents,
+            )),
             None => None,
         };
         let workflow = &facts.definition.workflow;
@@ -659,10 +662,19 @@ fn payload(value: &Value, bytes_max: usize, what: &str) -> Result<(Payload, Cont
 }
 
 /// The payload with its value stored by digest whatever its size, so that it is read without the journal.
-fn stored((payload, content): (Payload, Content), contents: &mut Vec<(Digest, Arc<[u8]>)>) -> Payload {
-    let inline = payload.inline.as_ref().map(|document| (payload.digest, document.as_str().as_bytes().into()));
+fn stored(
+    (payload, content): (Payload, Content),
+    contents: &mut Vec<(Digest, Arc<[u8]>)>,
+) -> Payload {
+    let inline = payload
+        .inline
+        .as_ref()
+        .map(|document| (payload.digest, document.as_str().as_bytes().into()));
     contents.extend(content.or(inline));
-    Payload { inline: None, ..payload }
+    Payload {
+        inline: None,
+        ..payload
+    }
 }
 
 fn failure(step: &StepState, refusal: &Error) -> Failure {

@@ -44,7 +44,10 @@ pub struct HistoryRow {
 
 /// The visits of an execution in the order in which they were opened. `content` gives what is stored
 /// by digest.
-pub fn history<'a>(rows: impl Iterator<Item = &'a Row>, content: impl Fn(&Digest) -> Option<Value>) -> Vec<HistoryRow> {
+pub fn history<'a>(
+    rows: impl Iterator<Item = &'a Row>,
+    content: impl Fn(&Digest) -> Option<Value>,
+) -> Vec<HistoryRow> {
     let mut visits = Vec::new();
     for row in rows {
         for event in &row.events {
@@ -54,9 +57,20 @@ pub fn history<'a>(rows: impl Iterator<Item = &'a Row>, content: impl Fn(&Digest
     visits
 }
 
-fn record(visits: &mut Vec<HistoryRow>, row: &Row, event: &Event, content: &impl Fn(&Digest) -> Option<Value>) {
+fn record(
+    visits: &mut Vec<HistoryRow>,
+    row: &Row,
+    event: &Event,
+    content: &impl Fn(&Digest) -> Option<Value>,
+) {
     match event {
-        Event::VisitOpened { step, visit, attempt, agent, .. } => visits.push(HistoryRow {
+        Event::VisitOpened {
+            step,
+            visit,
+            attempt,
+            agent,
+            ..
+        } => visits.push(HistoryRow {
             step_name: step.to_string(),
             agent_name: agent.as_ref().map(ToString::to_string),
             status: StepStatus::Running.as_str(),
@@ -69,8 +83,15 @@ fn record(visits: &mut Vec<HistoryRow>, row: &Row, event: &Event, content: &impl
             attempt: *attempt,
             item: None,
         }),
-        Event::VisitClosed { step, visit, outcome, duration_ms, .. } => {
-            let place = |entry: &&mut HistoryRow| entry.step_name == step.as_str() && entry.visit == *visit;
+        Event::VisitClosed {
+            step,
+            visit,
+            outcome,
+            duration_ms,
+            ..
+        } => {
+            let place =
+                |entry: &&mut HistoryRow| entry.step_name == step.as_str() && entry.visit == *visit;
             if let Some(entry) = visits.iter_mut().rev().find(place) {
                 entry.completed_at = Some(row.at.to_string());
                 entry.duration_ms = Some(*duration_ms);
@@ -122,7 +143,12 @@ pub struct TelemetryEvent {
 }
 
 /// `telemetry` as it is shown.
-pub fn told(id: u64, execution: Option<&ExecutionId>, at: Timestamp, telemetry: Telemetry) -> TelemetryEvent {
+pub fn told(
+    id: u64,
+    execution: Option<&ExecutionId>,
+    at: Timestamp,
+    telemetry: Telemetry,
+) -> TelemetryEvent {
     TelemetryEvent {
         id,
         event_type: telemetry.event_type,

@@ -112,7 +112,13 @@ impl From<&Failure> for FailureView {
 }
 
 /// What the transition of `row` answers. `execution` may have moved on since.
-pub fn advanced(definition: &Definition, execution: &Execution, row: &Row, ttl: Duration, replayed: bool) -> Advanced {
+pub fn advanced(
+    definition: &Definition,
+    execution: &Execution,
+    row: &Row,
+    ttl: Duration,
+    replayed: bool,
+) -> Advanced {
     let ready = ready(definition, execution, row, ttl);
     let (state, failure) = ending(row);
     let open_steps = if ready.is_empty() && state == State::Running {
@@ -137,7 +143,13 @@ pub fn advanced(definition: &Definition, execution: &Execution, row: &Row, ttl: 
         progress: first.map(|(position, _)| progress(*position, execution)),
         new_token: first.map(|(_, offer)| offer.continuation_token.clone()),
         expires_at: first.map(|(_, offer)| offer.expires_at.clone()),
-        message: message(row, state, failure, ready.first().map(|(_, offer)| offer), &open_steps),
+        message: message(
+            row,
+            state,
+            failure,
+            ready.first().map(|(_, offer)| offer),
+            &open_steps,
+        ),
         new_tokens: ready.into_iter().map(|(_, offer)| offer).collect(),
         open_steps,
         failure: failure.map(Into::into),
@@ -154,29 +166,62 @@ fn ending(row: &Row) -> (State, Option<&Failure>) {
     change.unwrap_or((State::Running, None))
 }
 
-fn ready(definition: &Definition, execution: &Execution, row: &Row, ttl: Duration) -> Vec<(usize, Offer)> {
+fn ready(
+    definition: &Definition,
+    execution: &Execution,
+    row: &Row,
+    ttl: Duration,
+) -> Vec<(usize, Offer)> {
     let opened = row.events.iter().filter_map(|event| match event {
-        Event::VisitOpened { step, awaiting: Awaiting::Model(grant), .. } => {
-            Some((definition.graph().position(step)?, *grant))
-        }
+        Event::VisitOpened {
+            step,
+            awaiting: Awaiting::Model(grant),
+            ..
+        } => Some((definition.graph().position(step)?, *grant)),
         _ => None,
     });
     opened
-        .filter_map(|(position, grant)| Some((position, offer(definition, execution, position, grant, ttl)?)))
+        .filter_map(|(position, grant)| {
+            Some((
+                position,
+                offer(definition, execution, position, grant, ttl)?,
+            ))
+        })
         .collect()
 }
 
 /// The visits that were open right after `revision`, with the tokens that are live for them now.
-fn open_at(definition: &Definition, execution: &Execution, revision: u64, ttl: Duration) -> Vec<Offer> {
+fn open_at(
+    definition: &Definition,
+    execution: &Execution,
+    revision: u64,
+    ttl: Duration,
+) -> Vec<Offer> {
     let open = |visit: &&Visit| {
-        visit.opened_revision <= revision && visit.closed.as_ref().is_none_or(|closed| closed.revision > revision)
+        visit.opened_revision <= revision
+            && visit
+                .closed
+                .as_ref()
+                .is_none_or(|closed| closed.revision > revision)
     };
-    let spent = |visit: &Visit| visit.closed.as_ref().and_then(|closed| closed.spent).map(|spent| spent.grant);
+    let spent = |visit: &Visit| {
+        visit
+            .closed
+            .as_ref()
+            .and_then(|closed| closed.spent)
+            .map(|spent| spent.grant)
+    };
     let steps = execution.steps().iter().enumerate();
     steps
         .filter_map(|(position, step)| {
             let visit = step.visits.iter().rev().find(open)?;
-            offer(definition, execution, position, grant(visit).or_else(|| spent(visit))?, ttl)
+            offer(
+                definition,
+                execution,
+                position,
+                grant(visit).or_else(|| spent(visit))?,
+                ttl,
+            )
         })
         .collect()
 }
@@ -202,34 +247,62 @@ pub(super) fn expiry(issued_at: Timestamp, ttl: Duration) -> String {
     issued_at.after(ttl).to_string()
 }
 
-fn message(row: &Row, state: State, failure: Option<&Failure>, first: Option<&Offer>, open: &[Offer]) -> String {
+fn message(
+    row: &Row,
+    state: State,
+    failure: Option<&Failure>,
+    first: Option<&Offer>,
+    open: &[Offer],
+) -> String {
     let started = row.events.iter().find_map(|event| match event {
         Event::Created(created) => Some(&created.workflow),
         _ => None,
     });
     match (started, first, state) {
         (Some(workflow), Some(step), _) => {
-            format!("Workflow '{workflow}' started. Step '{}' ready.", step.step_name)
+            format!(
+                "Workflow '{workflow}' started. Step '{}' ready.",
+                step.step_name
+            )
         }
         (None, Some(step), _) => {
-            format!("Step '{}' ready. Review agent_content and continue.", step.step_name)
+            format!(
+                "Step '{}' ready. Review agent_content and continue.",
+                step.step_name
+            )
         }
         (_, None, State::Completed) => "Workflow completed successfully".into(),
         (_, None, State::Failed) => {
             let why = failure.map_or("", |failure| failure.message.as_str());
-            let step = failure.and_then(|failure| failure.step.as_ref()).map(ToString::to_string);
-            format!("Step '{}' failed: {why}. The workflow has failed.", step.unwrap_or_default())
+            let step = failure
+                .and_then(|failure| failure.step.as_ref())
+                .map(ToString::to_string);
+            format!(
+                "Step '{}' failed: {why}. The workflow has failed.",
+                step.unwrap_or_default()
+            )
         }
         (_, None, _) => {
-            let names: Vec<_> = open.iter().map(|offer| format!("'{}'", offer.step_name)).collect();
-            format!("Step '{}' recorded. Still open: {}.", closed(row), names.join(", "))
+            let names: Vec<_> = open
+                .iter()
+                .map(|offer| format!("'{}'", offer.step_name))
+                .collect();
+            format!(
+                "Step '{}' recorded. Still open: {}.",
+                closed(row),
+                names.join(", ")
+            )
         }
     }
 }
 
 fn closed(row: &Row) -> String {
     let closed = row.events.iter().find_map(|event| match event {
-        Event::VisitClosed { step, outcome: Outcome::Completed(_), .. } => Some(step.to_string()),
+        Event::VisitClosed {
+            step,
+            outcome: Outcome::Completed(_),
+            ..
+        } => Some(step.to_string()),
         _ => None,
     });
     closed.unwrap_or_default()

@@ -112,7 +112,9 @@ pub fn current_step(
         description: first.map(|step| step.description.clone()),
         instructions: first.map(|step| step.instructions.clone()),
         output_schema: first.and_then(|step| step.output_schema.clone()),
-        message: first.is_none().then(|| format!("No active step: the execution is {}", execution.state())),
+        message: first
+            .is_none()
+            .then(|| format!("No active step: the execution is {}", execution.state())),
         inputs,
         ready_steps,
         revision: execution.revision(),
@@ -190,12 +192,17 @@ pub struct StepCounts {
 
 /// Where the execution stands.
 pub fn status(execution: &Execution) -> StatusView {
-    let duration = execution.completed_at().map(|end| end.since(execution.started_at()));
+    let duration = execution
+        .completed_at()
+        .map(|end| end.since(execution.started_at()));
     StatusView {
         execution_id: execution.id().to_string(),
         workflow_name: execution.workflow().to_string(),
         state: execution.state().as_str().into(),
-        current_step: execution.open().next().map(|(_, step, _)| step.id.to_string()),
+        current_step: execution
+            .open()
+            .next()
+            .map(|(_, step, _)| step.id.to_string()),
         started_at: execution.started_at().to_string(),
         updated_at: execution.updated_at().to_string(),
         completed_at: execution.completed_at().map(|at| at.to_string()),
@@ -207,7 +214,10 @@ pub fn status(execution: &Execution) -> StatusView {
 }
 
 fn counts(execution: &Execution) -> StepCounts {
-    let mut counts = StepCounts { total: execution.steps().len(), ..StepCounts::default() };
+    let mut counts = StepCounts {
+        total: execution.steps().len(),
+        ..StepCounts::default()
+    };
     for step in execution.steps() {
         *match step.status {
             StepStatus::Pending => &mut counts.pending,

@@ -33,7 +33,8 @@ pub(super) struct ToolSpec {
 }
 
 /// Every tool, in the one order in which they are listed.
-static TOOLS: LazyLock<Vec<ToolSpec>> = LazyLock::new(|| vec![workflow_start::spec(), workflow_next_step::spec()]);
+static TOOLS: LazyLock<Vec<ToolSpec>> =
+    LazyLock::new(|| vec![workflow_start::spec(), workflow_next_step::spec()]);
 
 /// The tools as they are listed.
 pub(super) fn list() -> Vec<Tool> {
@@ -50,7 +51,12 @@ pub(super) fn find(name: &str) -> Result<&'static ToolSpec> {
     TOOLS
         .iter()
         .find(|tool| tool.name == name || tool.underscored() == name)
-        .ok_or_else(|| Error::new(Code::ToolNotFound, format!("Unknown tool: {}", shorten(name))))
+        .ok_or_else(|| {
+            Error::new(
+                Code::ToolNotFound,
+                format!("Unknown tool: {}", shorten(name)),
+            )
+        })
 }
 
 impl ToolSpec {
@@ -62,8 +68,18 @@ impl ToolSpec {
         run: for<'a> fn(&'a App, Map<String, Value>) -> Running<'a>,
     ) -> Self {
         let (name, title, description) = names;
-        let checked = Schema::compile(&input).expect("a tool's own schema is valid: a test compiles all of them");
-        Self { name, title, description, annotations, input, output: with_error_shape(output), run, checked }
+        let checked = Schema::compile(&input)
+            .expect("a tool's own schema is valid: a test compiles all of them");
+        Self {
+            name,
+            title,
+            description,
+            annotations,
+            input,
+            output: with_error_shape(output),
+            run,
+            checked,
+        }
     }
 
     /// Its name.
@@ -87,7 +103,11 @@ impl ToolSpec {
         let arguments = Value::Object(arguments);
         let violations = self.checked.violations(&arguments);
         if !violations.is_empty() {
-            let message = format!("the arguments of {} break its schema in {} place(s)", self.name, violations.len());
+            let message = format!(
+                "the arguments of {} break its schema in {} place(s)",
+                self.name,
+                violations.len()
+            );
             let error = Error::new(Code::ArgumentsInvalid, message).with("tool", self.name);
             return Err(error.with_violations(violations));
         }
@@ -133,7 +153,11 @@ fn schema_of<T: schemars::JsonSchema>() -> Value {
 fn clean(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
-            if map.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with(['u', 'i'])) {
+            if map
+                .get("format")
+                .and_then(Value::as_str)
+                .is_some_and(|format| format.starts_with(['u', 'i']))
+            {
                 map.remove("format");
             }
             map.values_mut().for_each(clean);
@@ -145,7 +169,8 @@ fn clean(schema: &mut Value) {
 
 /// An answer that is a view.
 fn view(value: &impl serde::Serialize) -> Result<Value> {
-    serde_json::to_value(value).map_err(|error| Error::internal("a view cannot be shown").because(error))
+    serde_json::to_value(value)
+        .map_err(|error| Error::internal("a view cannot be shown").because(error))
 }
 
 /// A string argument that the schema has checked.
@@ -160,10 +185,17 @@ mod tests {
     #[test]
     fn every_tool_is_complete_and_found_in_both_spellings() {
         for tool in TOOLS.iter() {
-            assert!(!tool.title.is_empty() && !tool.description.is_empty(), "{}", tool.name);
+            assert!(
+                !tool.title.is_empty() && !tool.description.is_empty(),
+                "{}",
+                tool.name
+            );
             assert_eq!(tool.input["additionalProperties"], false, "{}", tool.name);
             Schema::compile(&tool.output).expect("the output schema compiles");
-            assert_eq!(find(&tool.underscored()).expect("underscored").name, tool.name);
+            assert_eq!(
+                find(&tool.underscored()).expect("underscored").name,
+                tool.name
+            );
             let listed = tool.tool().annotations.expect("annotations");
             assert!(listed.read_only_hint.is_some() && listed.destructive_hint.is_some());
             assert!(listed.idempotent_hint.is_some() && listed.open_world_hint.is_some());

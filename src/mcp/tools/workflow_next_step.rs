@@ -47,7 +47,13 @@ pub(super) fn spec() -> ToolSpec {
              persona and a new token, until workflow_state is completed. Safe to repeat: the same token with the same \
              output returns the same answer again.",
         ),
-        || ToolAnnotations::new().read_only(false).destructive(false).idempotent(true).open_world(false),
+        || {
+            ToolAnnotations::new()
+                .read_only(false)
+                .destructive(false)
+                .idempotent(true)
+                .open_world(false)
+        },
         (input, schema_of::<Advanced>()),
         run,
     )
@@ -81,7 +87,9 @@ fn not_one(both: bool) -> Error {
         expected: Some("exactly one of `output` and `error`".into()),
         actual: None,
     };
-    Error::new(Code::ArgumentsInvalid, message).with("tool", "workflow.next_step").with_violations(vec![violation])
+    Error::new(Code::ArgumentsInvalid, message)
+        .with("tool", "workflow.next_step")
+        .with_violations(vec![violation])
 }
 
 fn failure(error: &Value) -> Report {

@@ -34,7 +34,13 @@ pub(super) fn spec() -> ToolSpec {
              and the token that workflow.next_step needs. Where several steps are ready at once, new_tokens lists all \
              of them, each with its own token. The execution survives restarts: its id is enough to go on.",
         ),
-        || ToolAnnotations::new().read_only(false).destructive(false).idempotent(false).open_world(false),
+        || {
+            ToolAnnotations::new()
+                .read_only(false)
+                .destructive(false)
+                .idempotent(false)
+                .open_world(false)
+        },
         (input, schema_of::<Advanced>()),
         run,
     )
@@ -47,6 +53,8 @@ fn run(app: &App, arguments: Map<String, Value>) -> Running<'_> {
 async fn start(app: &App, mut arguments: Map<String, Value>) -> Result<Value> {
     let inputs = arguments.remove("inputs");
     let name = text(&arguments, "workflow_name").unwrap_or_default();
-    let advanced = app.start(name, text(&arguments, "execution_id"), inputs).await?;
+    let advanced = app
+        .start(name, text(&arguments, "execution_id"), inputs)
+        .await?;
     view(&advanced)
 }
