@@ -12,17 +12,27 @@ use crate::{
     registry::{AgentEntry, Registry, Source, WorkflowEntry},
 };
 
-/// List workflows.
+/// What to list.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ListArgs {
-    /// List agents instead
-    #[arg(long)]
-    pub agents: bool,
+    /// What to list
+    #[arg(value_enum, default_value_t)]
+    pub what: Listed,
+}
+
+/// What can be listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Listed {
+    /// Workflows that can be started
+    #[default]
+    Workflows,
+    /// Agents whose personas workflows can name
+    Agents,
 }
 
 /// Lists what there is, also what has findings.
 pub fn list(args: &ListArgs, registry: &Registry, json: bool, out: &mut dyn Write) -> Result<u8> {
-    let text = match (args.agents, json) {
+    let text = match (args.what == Listed::Agents, json) {
         (false, true) => pretty(registry.workflows().map(workflow_json).collect()),
         (true, true) => pretty(registry.agents().map(agent_json).collect()),
         (false, false) => workflow_table(registry),

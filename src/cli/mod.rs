@@ -193,3 +193,13 @@ fn visible(text: &str) -> String {
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_fits_together() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -3,7 +3,9 @@
 //!
 //! Nothing here reads a clock, draws randomness, waits or fails for reasons outside its arguments.
 
+mod advance;
 mod decide;
+mod draft;
 mod state;
 
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use super::{
     document::Digest,
     event::{Awaiting, Event, Failure, JournalKey, Outcome, Payload, Row, Spent},
     id::{ExecutionId, StepId, WorkflowName},
-    token::Nonce,
+    token::Grant,
 };
 use crate::{clock::Timestamp, limits};
 
@@ -102,8 +104,17 @@ pub struct Visit {
     pub closed: Option<Closed>,
     /// Distinct outputs that its schema refused.
     pub refused: Vec<Digest>,
-    /// Tokens that were replaced, the latest [`limits::SUPERSEDED_TOKENS_MAX`] of them.
-    pub superseded: Vec<Nonce>,
+    /// Tokens that were replaced or voided, the latest [`limits::SUPERSEDED_TOKENS_MAX`] of them.
+    pub superseded: Vec<Retired>,
+}
+
+/// A token that was replaced or voided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retired {
+    /// The token.
+    pub grant: Grant,
+    /// The revision that did so.
+    pub revision: u64,
 }
 
 /// The end of a visit.
@@ -329,7 +340,7 @@ impl Execution {
             }),
             Event::TokenRenewed { step, visit, grant } => self.change(step, |state| {
                 state.visit_mut(*visit, |visit| {
-                    visit.retire_token();
+                    visit.retire_token(row.revision);
                     visit.awaiting = Some(Awaiting::Model(*grant));
                 });
             }),
@@ -362,9 +373,30 @@ impl StepState {
 }
 
 impl Visit {
+    /// The token that was live right after `revision`; `None` where the visit was not open then.
+    pub fn token_at(&self, revision: u64) -> Option<Grant> {
+        let open = self.opened_revision <= revision
+            && self
+                .closed
+                .as_ref()
+                .is_none_or(|closed| closed.revision > revision);
+        let retired = self
+            .superseded
+            .iter()
+            .find(|retired| retired.revision > revision);
+        let retired = retired.map(|retired| retired.grant);
+        let live = self.awaiting.as_ref().map(|Awaiting::Model(grant)| *grant);
+        let spent = self
+            .closed
+            .as_ref()
+            .and_then(|closed| closed.spent)
+            .map(|spent| spent.grant);
+        retired.or(live).or(spent).filter(|_| open)
+    }
+
     fn close(&mut self, row: &Row, outcome: &Outcome, spent: Option<Spent>) {
         if spent.is_none() {
-            self.retire_token();
+            self.retire_token(row.revision);
         }
         self.awaiting = None;
         self.closed = Some(Closed {
@@ -379,12 +411,12 @@ impl Visit {
         });
     }
 
-    fn retire_token(&mut self) {
+    fn retire_token(&mut self, revision: u64) {
         if let Some(Awaiting::Model(grant)) = self.awaiting {
             if self.superseded.len() == limits::SUPERSEDED_TOKENS_MAX {
                 self.superseded.remove(0);
             }
-            self.superseded.push(grant.nonce);
+            self.superseded.push(Retired { grant, revision });
         }
     }
 }

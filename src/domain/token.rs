@@ -115,11 +115,6 @@ impl Token {
         }
     }
 
-    /// Whether it holds this nonce. Takes the same time wherever they differ.
-    pub fn has_nonce(&self, nonce: Nonce) -> bool {
-        self.nonce.0.ct_eq(&nonce.0).into()
-    }
-
     /// The text that callers carry.
     pub fn encode(&self) -> String {
         let payload = Payload {

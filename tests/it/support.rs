@@ -17,10 +17,10 @@ use midex::{
 use serde_json::{Value, json};
 
 /// The instant at which every test begins.
-pub const EPOCH: Timestamp = Timestamp::from_milliseconds(1_736_935_200_000);
+pub(crate) const EPOCH: Timestamp = Timestamp::from_milliseconds(1_736_935_200_000);
 
 /// A definition of agent steps, each `(id, dependencies)`, all done by `worker`.
-pub fn definition(name: &str, steps: &[(&str, &[&str])]) -> Arc<Definition> {
+pub(crate) fn definition(name: &str, steps: &[(&str, &[&str])]) -> Arc<Definition> {
     let steps: Vec<_> = steps
         .iter()
         .map(|(id, depends_on)| {
@@ -39,7 +39,7 @@ pub fn definition(name: &str, steps: &[(&str, &[&str])]) -> Arc<Definition> {
 }
 
 /// The three steps of a typical workflow, one after another.
-pub fn sequence() -> Arc<Definition> {
+pub(crate) fn sequence() -> Arc<Definition> {
     definition(
         "sequence",
         &[
@@ -51,16 +51,16 @@ pub fn sequence() -> Arc<Definition> {
 }
 
 /// An engine on `store` whose clock is tokio's and whose ids depend on `seed`.
-pub async fn engine(store: Arc<dyn Store>, clock: TokioClock, seed: u64) -> Engine {
+pub(crate) async fn engine(store: Arc<dyn Store>, clock: TokioClock, seed: u64) -> Engine {
     let options = Options::new(store, Arc::new(clock), Arc::new(SeededIds::new(seed)));
     Engine::new(options).await.expect("an engine")
 }
 
 /// How long a test waits for the real binary. Long enough for a busy machine; nothing waits that long.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The real binary, serving over its standard streams, and a client that writes raw lines.
-pub struct Server {
+pub(crate) struct Server {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: mpsc::Receiver<String>,
@@ -69,19 +69,19 @@ pub struct Server {
 
 impl Server {
     /// Starts `midex serve` on a data directory and shakes hands.
-    pub fn start(data_dir: &Path) -> Self {
+    pub(crate) fn start(data_dir: &Path) -> Self {
         Self::start_with(data_dir, &[])
     }
 
     /// The same with further flags.
-    pub fn start_with(data_dir: &Path, flags: &[&str]) -> Self {
+    pub(crate) fn start_with(data_dir: &Path, flags: &[&str]) -> Self {
         let mut server = Self::spawn(data_dir, flags);
         server.shake_hands();
         server
     }
 
     /// Starts it and says nothing.
-    pub fn spawn(data_dir: &Path, flags: &[&str]) -> Self {
+    pub(crate) fn spawn(data_dir: &Path, flags: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_midex"))
             .arg("serve")
             .arg("--data-dir")
@@ -113,7 +113,7 @@ impl Server {
     }
 
     /// The handshake of the initialize era.
-    pub fn shake_hands(&mut self) -> Value {
+    pub(crate) fn shake_hands(&mut self) -> Value {
         let params = json!({
             "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "test", "version": "0" }
         });
@@ -123,12 +123,12 @@ impl Server {
     }
 
     /// Writes one line.
-    pub fn send(&mut self, message: &Value) {
+    pub(crate) fn send(&mut self, message: &Value) {
         self.send_raw(&message.to_string());
     }
 
     /// Writes one line of any text.
-    pub fn send_raw(&mut self, line: &str) {
+    pub(crate) fn send_raw(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("stdin is open");
         stdin
             .write_all(format!("{line}\n").as_bytes())
@@ -137,7 +137,7 @@ impl Server {
     }
 
     /// Writes a request and answers with its id.
-    pub fn post(&mut self, method: &str, params: Value) -> u64 {
+    pub(crate) fn post(&mut self, method: &str, params: Value) -> u64 {
         self.next_id += 1;
         let id = self.next_id;
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
@@ -145,7 +145,7 @@ impl Server {
     }
 
     /// The next line that the server writes; it must be JSON.
-    pub fn next_line(&mut self) -> Value {
+    pub(crate) fn next_line(&mut self) -> Value {
         let line = self
             .lines
             .recv_timeout(PATIENCE)
@@ -154,7 +154,7 @@ impl Server {
     }
 
     /// Sends a request and waits for its answer: `{result}` or `{error}`.
-    pub fn request(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.post(method, params);
         loop {
             let line = self.next_line();
@@ -165,7 +165,7 @@ impl Server {
     }
 
     /// Calls a tool and answers with its result: `{structuredContent, isError, …}`.
-    pub fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let answer = self.request(
             "tools/call",
             json!({ "name": tool, "arguments": arguments }),
@@ -183,21 +183,21 @@ impl Server {
     }
 
     /// Calls a tool that must succeed; its structured content.
-    pub fn done(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn done(&mut self, tool: &str, arguments: Value) -> Value {
         let result = self.call(tool, arguments);
         assert_eq!(result["isError"], false, "{result}");
         result["structuredContent"].clone()
     }
 
     /// Calls a tool that must refuse; its structured content.
-    pub fn refused(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn refused(&mut self, tool: &str, arguments: Value) -> Value {
         let result = self.call(tool, arguments);
         assert_eq!(result["isError"], true, "{result}");
         result["structuredContent"].clone()
     }
 
     /// Reads a resource that must exist.
-    pub fn read(&mut self, uri: &str) -> Value {
+    pub(crate) fn read(&mut self, uri: &str) -> Value {
         let answer = self.request("resources/read", json!({ "uri": uri }));
         let text = answer["result"]["contents"][0]["text"]
             .as_str()
@@ -206,25 +206,25 @@ impl Server {
     }
 
     /// Reads a resource that must not; the JSON-RPC error.
-    pub fn read_error(&mut self, uri: &str) -> Value {
+    pub(crate) fn read_error(&mut self, uri: &str) -> Value {
         let answer = self.request("resources/read", json!({ "uri": uri }));
         assert!(answer["result"].is_null(), "{answer}");
         answer["error"].clone()
     }
 
     /// The process id.
-    pub fn process_id(&self) -> u32 {
+    pub(crate) fn process_id(&self) -> u32 {
         self.child.id()
     }
 
     /// Ends it as a crash would.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().expect("it can be killed");
         self.child.wait().expect("it ends");
     }
 
     /// Closes its input and waits for its end: how long that took, and what it still wrote.
-    pub fn close(mut self) -> (std::process::ExitStatus, Duration, Vec<String>) {
+    pub(crate) fn close(mut self) -> (std::process::ExitStatus, Duration, Vec<String>) {
         #[expect(clippy::disallowed_methods, reason = "measures a real process")]
         let start = std::time::Instant::now();
         drop(self.stdin.take());
@@ -242,11 +242,11 @@ impl Drop for Server {
 }
 
 /// S0's output with this summary.
-pub fn output(summary: &str) -> Value {
+pub(crate) fn output(summary: &str) -> Value {
     json!({ "summary": summary })
 }
 
 /// The address of a resource of an execution.
-pub fn address(resource: &str, id: &str) -> String {
+pub(crate) fn address(resource: &str, id: &str) -> String {
     format!("midex://workflow/{resource}/{}", midex::uri::encode(id))
 }

@@ -7,13 +7,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{definition_step, grant, instructions, progress, token};
+use super::{definition_step, instructions, progress, token};
 use crate::{
     clock::Timestamp,
     domain::{
         definition::Definition,
         event::{Awaiting, Event, Failure, Outcome, Row},
-        execution::{Execution, State, Visit},
+        execution::{Execution, State},
         token::Grant,
     },
 };
@@ -190,38 +190,22 @@ fn ready(
         .collect()
 }
 
-/// The visits that were open right after `revision`, with the tokens that are live for them now.
+/// The steps that were open right after `revision`, with the tokens that were live then.
 fn open_at(
     definition: &Definition,
     execution: &Execution,
     revision: u64,
     ttl: Duration,
 ) -> Vec<Offer> {
-    let open = |visit: &&Visit| {
-        visit.opened_revision <= revision
-            && visit
-                .closed
-                .as_ref()
-                .is_none_or(|closed| closed.revision > revision)
-    };
-    let spent = |visit: &Visit| {
-        visit
-            .closed
-            .as_ref()
-            .and_then(|closed| closed.spent)
-            .map(|spent| spent.grant)
-    };
     let steps = execution.steps().iter().enumerate();
     steps
         .filter_map(|(position, step)| {
-            let visit = step.visits.iter().rev().find(open)?;
-            offer(
-                definition,
-                execution,
-                position,
-                grant(visit).or_else(|| spent(visit))?,
-                ttl,
-            )
+            let grant = step
+                .visits
+                .iter()
+                .rev()
+                .find_map(|visit| visit.token_at(revision))?;
+            offer(definition, execution, position, grant, ttl)
         })
         .collect()
 }
