@@ -1,7 +1,7 @@
 //! Reading one mapping of a document: what is there is taken by key and type, what is left is refused,
 //! and every fault is a finding with its place.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::keys::{KINDS, Keys};
 use crate::domain::{
@@ -30,15 +30,9 @@ impl<'a> Mapping<'a> {
     ) -> Self {
         let mut entries: Vec<&Entry> = Vec::new();
         let broken = if let Content::Map(all) = &node.content {
-            let mut first: HashMap<&str, usize> = HashMap::new();
-            for entry in all {
-                if let Some(line) = first.get(entry.key.as_str()) {
-                    found.push(twice(entry, path, *line));
-                } else {
-                    first.insert(&entry.key, entry.place.line);
-                    entries.push(entry);
-                }
-            }
+            // Of a key that stands twice, for which there is a finding already, the first is read.
+            let mut seen = HashSet::new();
+            entries.extend(all.iter().filter(|entry| seen.insert(&entry.key)));
             false
         } else {
             found.push(wrong_type(node, path, "a mapping"));
@@ -117,6 +111,28 @@ fn join(path: &str, key: &str) -> String {
         key.to_owned()
     } else {
         format!("{path}.{key}")
+    }
+}
+
+/// A finding for each key of the whole document that stands twice in one mapping.
+pub(super) fn repeated_keys(found: &mut Vec<Finding>, node: &Node, path: &str) {
+    match &node.content {
+        Content::List(items) => {
+            for (at, item) in items.iter().enumerate() {
+                repeated_keys(found, item, &format!("{path}[{at}]"));
+            }
+        }
+        Content::Map(entries) => {
+            let mut first: HashMap<&str, usize> = HashMap::new();
+            for entry in entries {
+                if let Some(line) = first.get(entry.key.as_str()) {
+                    found.push(twice(entry, path, *line));
+                }
+                first.entry(&entry.key).or_insert(entry.place.line);
+                repeated_keys(found, &entry.value, &join(path, &entry.key));
+            }
+        }
+        _ => {}
     }
 }
 

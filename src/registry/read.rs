@@ -3,7 +3,7 @@
 
 use super::{
     keys::{FRONT_MATTER, Keys, MANIFEST, PERSONA, PHASE, STEP},
-    mapping::{Mapping, boolean, scalar, text, text_or_texts, texts, wrong_type},
+    mapping::{Mapping, boolean, repeated_keys, scalar, text, text_or_texts, texts, wrong_type},
 };
 use crate::domain::{
     draft::{Field, Form, PersonaDraft, StepDraft, WorkflowDraft},
@@ -25,6 +25,7 @@ pub(super) fn manifest(document: &Node, text: &str) -> (WorkflowDraft, Vec<Findi
 pub(super) fn persona(front: &Node, body: At<String>) -> (PersonaDraft, Vec<Finding>) {
     let mut findings = Vec::new();
     let found = &mut findings;
+    repeated_keys(found, front, "");
     let mut map = Mapping::new(found, front, "", &PERSONA);
     let draft = PersonaDraft {
         place: front.place,
@@ -50,6 +51,7 @@ fn workflow(
 ) -> (WorkflowDraft, Vec<Finding>) {
     let mut findings = Vec::new();
     let found = &mut findings;
+    repeated_keys(found, document, "");
     let mut map = Mapping::new(found, document, "", keys);
     let draft = WorkflowDraft {
         form,

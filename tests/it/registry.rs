@@ -92,7 +92,7 @@ fn order_of(name: &str, text: &str) -> Vec<String> {
     let project = Project::new(&[(&format!("workflows/{name}"), text)]);
     let definition = project.load().definition("w").unwrap();
     let line = |step: &midex::domain::Step| {
-        let after: Vec<_> = step.depends_on.iter().map(|id| id.as_str()).collect();
+        let after: Vec<&str> = step.depends_on.iter().map(AsRef::as_ref).collect();
         format!("{} after [{}]", step.id, after.join(" "))
     };
     definition.workflow.steps.iter().map(line).collect()

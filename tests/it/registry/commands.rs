@@ -175,3 +175,17 @@ fn list_shows_what_there_is() {
     let (json, _) = listed(&registry, true, true);
     assert!(json.contains("\"name\": \"architect\""));
 }
+
+/// A name on a disk may be any bytes.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_name_need_not_be_unicode() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+    let project = Project::new(&[]);
+    let name = OsStr::from_bytes(b"workflows/w\xff.md");
+    fs::write(project.0.path().join(name), "x").unwrap();
+    let registry = project.load();
+    assert!(listed(&registry, false, true).0.contains("w\u{fffd}.md"));
+    assert!(listed(&registry, false, false).0.contains("w\u{fffd}.md"));
+    assert_eq!(validated(&[], &registry, true, false).1, 1);
+}

@@ -137,6 +137,20 @@ fn every_finding_of_a_manifest_has_its_place() {
         ),
         &["9:19 invalid_schema steps[0].result.properties.x.type"],
     );
+    check(
+        "w.yaml",
+        &steps(
+            "  - id: a\n    agent: reviewer\n    result:\n      type: object\n      anyOf: [{type: string, type: number}]\n",
+        ),
+        &["8:30 duplicate_key steps[0].result.anyOf[0].type"],
+    );
+    check(
+        "w.yaml",
+        &steps(
+            "  - id: a\n    agent: reviewer\n    result: {$ref: \"https://example.com/schema.json\"}\n",
+        ),
+        &["6:13 invalid_schema steps[0].result"],
+    );
 }
 
 #[test]
@@ -148,9 +162,10 @@ fn limits_are_findings() {
         &format!("---\nname: w\ndescription: {long}\ntags: [{tags}]\nphases:\n{PHASE}---\n"),
         &["3:14 limit_exceeded description", "4:7 limit_exceeded tags"],
     );
-    let many: String = (0..501)
-        .map(|at| format!("  - phase: p{at}\n    agent: reviewer\n"))
-        .collect();
+    let mut many = String::new();
+    for at in 0..501 {
+        writeln!(many, "  - phase: p{at}\n    agent: reviewer").unwrap();
+    }
     check(
         "w.md",
         &front(&format!("phases:\n{many}")),
@@ -311,9 +326,10 @@ fn deep_nesting_is_refused_before_the_stack_ends() {
                 "{findings:?}"
             );
         }
-        let block: String = (0..500)
-            .map(|depth| format!("{}x:\n", " ".repeat(depth)))
-            .collect();
+        let mut block = String::new();
+        for depth in 0..500 {
+            writeln!(block, "{}x:", " ".repeat(depth)).unwrap();
+        }
         assert_eq!(findings_of("w.yaml", &block)[0].rule, Rule::Syntax);
     }
     let deep = |depth| {
