@@ -60,11 +60,13 @@ pub const DEFINITION_FILES_MAX: usize = 2000;
 pub const DEFINITION_DIRECTORY_DEPTH_MAX: usize = 8;
 /// Directory entries looked at in search of definition files.
 pub const DEFINITION_ENTRIES_MAX: usize = 20_000;
-/// YAML events (values, keys, ends) of one definition file, and those that aliases may add.
+/// YAML events (values, keys, ends) of one definition file.
 pub const YAML_EVENTS_MAX: usize = 50_000;
 /// Deepest nesting of one definition file. Each level costs the reader stack, some 40 KiB of it in a
 /// build without optimisation, and a worker has 2 MiB.
 pub const YAML_DEPTH_MAX: usize = 32;
+/// Those of them that aliases may repeat.
+pub const YAML_ALIAS_EVENTS_MAX: usize = 20_000;
 /// Aliases of one definition file.
 pub const YAML_ALIASES_MAX: usize = 1000;
 /// Findings reported for one file; more are counted, not listed.

@@ -56,7 +56,7 @@ fn workflow_json(entry: &WorkflowEntry) -> Value {
         "name": entry.name,
         "description": workflow.map(|workflow| &workflow.description),
         "source": entry.source,
-        "path": entry.path,
+        "path": entry.path.as_deref().map(shown),
         "complexity": workflow.and_then(|workflow| workflow.complexity),
         "tags": workflow.map_or(&[][..], |workflow| &workflow.tags),
         "phases": steps.iter().map(phase_json).collect::<Vec<_>>(),
@@ -80,12 +80,17 @@ fn agent_json(entry: &AgentEntry) -> Value {
         "name": entry.name,
         "description": persona.map(|persona| &persona.description),
         "source": entry.source,
-        "path": entry.path,
+        "path": entry.path.as_deref().map(shown),
         "tags": persona.map_or(&[][..], |persona| &persona.tags),
         "version": persona.and_then(|persona| persona.version.as_ref()),
         "valid": entry.findings.is_empty(),
         "findings": entry.findings,
     })
+}
+
+/// A path as JSON can hold it: names on a disk need not be Unicode.
+fn shown(path: &Path) -> String {
+    path.display().to_string()
 }
 
 fn workflow_table(registry: &Registry) -> String {

@@ -140,6 +140,7 @@ impl Place {
 
 /// Where `start..end` ends if it may not cross a line.
 pub(crate) fn first_line_end(text: &str, start: usize, end: usize) -> usize {
+    let start = text.floor_char_boundary(start.min(text.len()));
     let end = text.floor_char_boundary(end.clamp(start, text.len()));
     let cut = text[start..end].find('\n').map_or(end, |at| start + at);
     start + text[start..cut].trim_end().len()

@@ -3,7 +3,9 @@
 //! definition they started with, so nothing here is asked twice about a running one.
 
 mod files;
+mod keys;
 mod load;
+mod mapping;
 mod markdown;
 mod read;
 mod shipped;

@@ -58,7 +58,7 @@ fn options() -> Options {
             max_documents: 2,
         },
         alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: limits::YAML_EVENTS_MAX,
+            max_total_replayed_events: limits::YAML_ALIAS_EVENTS_MAX,
             max_replay_stack_depth: 16,
         },
         // The reader of drafts reports them all, with their places.
@@ -221,11 +221,12 @@ fn location_place(text: &str, location: &serde_saphyr::Location) -> Place {
         .span()
         .byte_len()
         .map_or(0, |len| usize::try_from(len).unwrap_or(0));
+    let start = text.floor_char_boundary(start.min(text.len()));
     Place {
         line,
         column,
-        start: start.min(text.len()),
-        end: first_line_end(text, start.min(text.len()), start.saturating_add(len)),
+        start,
+        end: first_line_end(text, start, start.saturating_add(len)),
     }
 }
 
