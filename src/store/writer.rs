@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
         mpsc::{Receiver, RecvTimeoutError},
     },
     time::{Duration, Instant},
@@ -64,6 +64,8 @@ pub(super) struct Shared {
     /// The last row of each execution that is ahead of its snapshot, as of the last commit.
     heads: Mutex<HashMap<ExecutionId, u64>>,
     refusals: Mutex<VecDeque<Refusal>>,
+    /// Whether the writer has been told of them.
+    told: AtomicBool,
     /// Callers whose transition is being encoded, waits or is being written.
     pub(super) callers: AtomicUsize,
     pub(super) commits: AtomicU64,
@@ -87,6 +89,7 @@ impl Shared {
             slot: RwLock::new(Slot::Open(opened)),
             heads: Mutex::default(),
             refusals: Mutex::default(),
+            told: AtomicBool::new(false),
             callers: AtomicUsize::new(0),
             commits: AtomicU64::new(0),
             transitions: AtomicU64::new(0),
@@ -119,7 +122,13 @@ impl Shared {
         if refusals.len() < limits::REFUSALS_QUEUED_MAX {
             refusals.push_back(refusal);
         }
-        refusals.len() == 1
+        !self.told.swap(true, Ordering::AcqRel)
+    }
+
+    fn take_refusals(&self) -> Vec<Refusal> {
+        let mut refusals = self.refusals();
+        self.told.store(false, Ordering::Release);
+        refusals.drain(..).collect()
     }
 
     fn place(&self, error: Error) -> Error {
@@ -149,6 +158,14 @@ impl Shared {
 }
 
 impl Slot {
+    /// Whether it is shut, and trying again may help: damage does not go away.
+    fn may_open(&self) -> bool {
+        match self {
+            Self::Open(_) => false,
+            Self::Shut(error) => !matches!(error.code(), Code::StoreCorrupt | Code::StoreTooNew),
+        }
+    }
+
     fn opened(&self) -> Result<&Opened> {
         match self {
             Self::Open(opened) => Ok(opened),
@@ -205,7 +222,7 @@ impl Writer {
             return self.queue.try_recv().ok();
         }
         loop {
-            if self.shared.slot().opened().is_ok() {
+            if !self.shared.slot().may_open() {
                 return self.queue.recv().ok();
             }
             match self.queue.recv_timeout(limits::STORE_RETRY_EVERY) {
@@ -261,7 +278,7 @@ impl Writer {
 
     /// Makes everything durable, or nothing, and answers.
     fn store(&mut self, mut gathered: Gathered) {
-        let refusals: Vec<_> = self.shared.refusals().drain(..).collect();
+        let refusals = self.shared.take_refusals();
         if gathered.works.is_empty() && refusals.is_empty() {
             return;
         }
@@ -292,7 +309,7 @@ impl Writer {
     }
 
     fn write(&mut self, works: &mut [Work], refusals: &[Refusal], room: u64) -> Result<Effects> {
-        if self.shared.slot().opened().is_err() {
+        if self.shared.slot().may_open() {
             self.reopen();
         }
         self.make_room(works.len() + refusals.len(), room)?;

@@ -129,7 +129,7 @@ async fn a_flipped_byte_is_refused_or_harms_nothing() {
     let whole = fs::read(&path).unwrap();
     let mut refusals = 0;
     let used = (0..whole.len()).filter(|at| whole[*at] != 0);
-    for at in used.step_by(97) {
+    for at in used.step_by(331) {
         let mut damaged = whole.clone();
         damaged[at] ^= 0xff;
         refusals += u32::from(survives(&damaged).await.is_err());
