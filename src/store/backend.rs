@@ -20,6 +20,8 @@ use rustix::{
     io::Errno,
 };
 
+use crate::limits;
+
 /// Room is asked for in pieces of this size.
 const ROOM_BYTES: u64 = 1 << 20;
 
@@ -103,10 +105,18 @@ impl Disk {
         self.file.sync_all()
     }
 
-    /// Sets blocks aside for the whole file and `bytes` behind its end, so that a full disk is met
-    /// here, where it harms nothing, and not by redb, which would have to be opened again.
+    /// Sets blocks aside for the whole file, and behind its end for `bytes` and for what redb will grow it
+    /// by, so that a full disk is met here, where it harms nothing, and not by redb, which would have to be
+    /// opened again.
     pub(super) fn reserve(&self, bytes: u64) -> io::Result<()> {
-        self.reserve_to(self.bytes()?.saturating_add(bytes))
+        let length = self.bytes()?;
+        let growth = length.min(limits::ROOM_AHEAD_BYTES_MAX) + ROOM_BYTES;
+        self.reserve_to(length.saturating_add(bytes.max(growth)))
+    }
+
+    /// Gives back what was set aside behind the end of the file.
+    pub(super) fn release(&self) -> io::Result<()> {
+        self.file.set_len(self.bytes()?)
     }
 
     fn reserve_to(&self, end: u64) -> io::Result<()> {

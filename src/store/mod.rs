@@ -15,6 +15,7 @@ mod reader;
 mod record;
 mod recovery;
 mod redb_store;
+mod shared;
 mod writer;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};

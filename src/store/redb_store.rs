@@ -16,7 +16,8 @@ use super::{
     BoxFuture, Commit, Committed, Hook, Position, Refusal, Store, Stored, TelemetryQuery, Told,
     batch::Work,
     check, closed, file, reader, record,
-    writer::{Message, Request, Shared, Writer},
+    shared::Shared,
+    writer::{Message, Request, Writer},
 };
 use crate::{
     domain::{Digest, Execution, ExecutionId, JournalKey, Row, telemetry},

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     fs,
     io::{BufRead, BufReader, Write},
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     path::Path,
     process::{Command, Stdio},
     sync::Arc,
@@ -308,6 +308,8 @@ fn only_the_owner_may_read_what_is_stored() {
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&path), 0o700);
     assert_eq!(mode(&path.join("executions.redb")), 0o600);
+    let file = fs::metadata(path.join("executions.redb")).unwrap();
+    assert!(file.blocks() * 512 <= file.len() + (64 << 10), "{file:?}");
     let names: Vec<_> = fs::read_dir(&path)
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
