@@ -76,6 +76,8 @@ pub const FINDINGS_MAX: usize = 100;
 pub const BATCH_TRANSITIONS_MAX: usize = 1024;
 /// Bytes after which a batch takes no further transition.
 pub const BATCH_BYTES_MAX: usize = 64 << 20;
+/// Room kept free ahead of the data file, at most: it doubles when it grows, up to some size.
+pub const ROOM_AHEAD_BYTES_MAX: u64 = 64 << 20;
 /// Jobs waiting for the store's writer.
 pub const WRITER_QUEUE_MAX: usize = 8192;
 /// A commit slower than this makes the writer wait for callers it knows to be on their way.

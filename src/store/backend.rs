@@ -20,6 +20,8 @@ use rustix::{
     io::Errno,
 };
 
+use crate::limits;
+
 /// Room is asked for in pieces of this size.
 const ROOM_BYTES: u64 = 1 << 20;
 
@@ -66,31 +68,26 @@ pub(super) struct Disk {
     trial: Mutex<Option<Trial>>,
 }
 
-/// What a file was before an opening that may yet fail.
-#[derive(Debug)]
+/// What an opening that may yet fail has changed.
+#[derive(Debug, Default)]
 struct Trial {
-    bytes: u64,
-    modified: Option<SystemTime>,
+    /// The length and time of the file before its first change. Not known earlier: before redb holds the
+    /// lock another process may be at work.
+    before: Option<(u64, SystemTime)>,
     /// What each write covered, in order.
     overwritten: Vec<(u64, Vec<u8>)>,
 }
 
 impl Disk {
     /// Takes `file`. Until [`Disk::trust`] is called, everything done to it is taken back at its closing.
-    pub(super) fn new(file: File, hook: Option<Hook>) -> io::Result<Arc<Self>> {
-        let metadata = file.metadata()?;
-        let trial = Trial {
-            bytes: metadata.len(),
-            modified: metadata.modified().ok(),
-            overwritten: Vec::new(),
-        };
-        Ok(Arc::new(Self {
+    pub(super) fn new(file: File, hook: Option<Hook>) -> Arc<Self> {
+        Arc::new(Self {
             file,
             hook,
             room: AtomicU64::new(0),
             can_reserve: AtomicBool::new(true),
-            trial: Mutex::new(Some(trial)),
-        }))
+            trial: Mutex::new(Some(Trial::default())),
+        })
     }
 
     /// The opening succeeded: from here on what is written stays.
@@ -108,10 +105,18 @@ impl Disk {
         self.file.sync_all()
     }
 
-    /// Sets blocks aside for the whole file and `bytes` behind its end, so that a full disk is met
-    /// here, where it harms nothing, and not by redb, which would have to be opened again.
+    /// Sets blocks aside for the whole file, and behind its end for `bytes` and for what redb will grow it
+    /// by, so that a full disk is met here, where it harms nothing, and not by redb, which would have to be
+    /// opened again.
     pub(super) fn reserve(&self, bytes: u64) -> io::Result<()> {
-        self.reserve_to(self.bytes()?.saturating_add(bytes))
+        let length = self.bytes()?;
+        let growth = length.min(limits::ROOM_AHEAD_BYTES_MAX) + ROOM_BYTES;
+        self.reserve_to(length.saturating_add(bytes.max(growth)))
+    }
+
+    /// Gives back what was set aside behind the end of the file.
+    pub(super) fn release(&self) -> io::Result<()> {
+        self.file.set_len(self.bytes()?)
     }
 
     fn reserve_to(&self, end: u64) -> io::Result<()> {
@@ -141,11 +146,14 @@ impl Disk {
     }
 
     /// Remembers what a write of `bytes` at `offset` will cover, while that may have to be taken back.
-    fn remember(&self, offset: u64, bytes: usize) -> io::Result<()> {
+    fn remember(&self, offset: u64, bytes: u64) -> io::Result<()> {
         if let Some(trial) = &mut *self.trial() {
-            let end = offset.saturating_add(bytes as u64);
-            let end = end.min(trial.bytes).min(self.bytes()?);
-            let mut covered = vec![0; usize::try_from(end.saturating_sub(offset)).unwrap_or(0)];
+            let metadata = self.file.metadata()?;
+            let before = (metadata.len(), metadata.modified()?);
+            let (before, _) = *trial.before.get_or_insert(before);
+            let end = offset.saturating_add(bytes).min(before).min(metadata.len());
+            let covered = usize::try_from(end.saturating_sub(offset)).map_err(io::Error::other)?;
+            let mut covered = vec![0; covered];
             self.file.read_exact_at(&mut covered, offset)?;
             trial.overwritten.push((offset, covered));
         }
@@ -155,10 +163,7 @@ impl Disk {
     fn set_len(&self, bytes: u64, inner: &FileBackend) -> io::Result<()> {
         // What is cut off is written over with nothing.
         let length = self.bytes()?;
-        self.remember(
-            bytes,
-            usize::try_from(length.saturating_sub(bytes)).unwrap_or(0),
-        )?;
+        self.remember(bytes, length.saturating_sub(bytes))?;
         self.before(Operation::Resize)?;
         if bytes > length {
             self.reserve_to(bytes)?;
@@ -173,17 +178,15 @@ impl Disk {
         let Some(trial) = self.trial().take() else {
             return Ok(());
         };
-        if trial.overwritten.is_empty() && self.bytes()? == trial.bytes {
+        let Some((bytes, modified)) = trial.before else {
             return Ok(());
+        };
+        for (offset, covered) in trial.overwritten.iter().rev() {
+            self.file.write_all_at(covered, *offset)?;
         }
-        for (offset, bytes) in trial.overwritten.iter().rev() {
-            self.file.write_all_at(bytes, *offset)?;
-        }
-        self.file.set_len(trial.bytes)?;
-        if let Some(modified) = trial.modified {
-            self.file
-                .set_times(FileTimes::new().set_modified(modified))?;
-        }
+        self.file.set_len(bytes)?;
+        self.file
+            .set_times(FileTimes::new().set_modified(modified))?;
         self.file.sync_all()
     }
 }
@@ -235,7 +238,7 @@ impl StorageBackend for Backend {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.disk.before(Operation::Write)?;
-        self.disk.remember(offset, data.len())?;
+        self.disk.remember(offset, data.len() as u64)?;
         self.inner.write(offset, data)
     }
 

@@ -1,5 +1,7 @@
 //! One batch inside one write transaction: compare, and set.
 
+use std::sync::Arc;
+
 use redb::{ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction};
 
 use super::{
@@ -9,11 +11,10 @@ use super::{
     record::{self, RowHeader},
 };
 use crate::{
-    domain::{Digest, ExecutionId, JournalKey, Row, telemetry},
+    domain::{Digest, ExecutionId, JournalKey, Row},
     error::Result,
     limits,
 };
-use std::sync::Arc;
 
 /// Execution id → snapshot.
 pub(super) const EXECUTIONS: TableDefinition<'_, &str, &[u8]> =
@@ -46,7 +47,9 @@ pub(super) enum Work {
     Transition {
         /// What happened; needed for the compare.
         row: Row,
-        /// The same, encoded.
+        /// How many telemetry ids it takes.
+        ids: u64,
+        /// The same row, encoded.
         row_bytes: Vec<u8>,
         /// The execution after it, where a snapshot is due.
         snapshot: Option<Vec<u8>>,
@@ -118,19 +121,7 @@ pub(super) fn apply<'a>(
         effects,
     };
     for work in works {
-        let answer = match work {
-            Work::Transition {
-                row,
-                row_bytes,
-                snapshot,
-                contents,
-            } => batch.transition(row, row_bytes, snapshot.as_deref_mut(), contents)?,
-            Work::Checkpoint {
-                id,
-                revision,
-                snapshot,
-            } => batch.checkpoint(id, *revision, snapshot)?,
-        };
+        let answer = batch.write(work)?;
         batch.effects.answers.push(answer);
     }
     Ok(batch.effects)
@@ -171,27 +162,46 @@ impl Batch<'_> {
     }
 
     /// The outer error ends the batch, the inner one is this caller's alone.
+    fn write(&mut self, work: &mut Work) -> Result<Result<JournalKey>> {
+        match work {
+            Work::Transition {
+                row,
+                ids,
+                row_bytes,
+                snapshot,
+                contents,
+            } => {
+                let stands = self.stands(&row.execution_id)?;
+                if let Err(error) = check_follows(row, stands.revision, stands.last) {
+                    return Ok(Err(error));
+                }
+                self.keep_contents(contents)?;
+                self.transition(row, row_bytes, snapshot.as_deref_mut(), *ids)
+                    .map(Ok)
+            }
+            Work::Checkpoint {
+                id,
+                revision,
+                snapshot,
+            } => self.checkpoint(id, *revision, snapshot),
+        }
+    }
+
     fn transition(
         &mut self,
         row: &Row,
         row_bytes: &mut [u8],
         snapshot: Option<&mut [u8]>,
-        contents: &[(Digest, Arc<[u8]>)],
-    ) -> Result<Result<JournalKey>> {
+        ids: u64,
+    ) -> Result<JournalKey> {
         let id = &row.execution_id;
-        let stands = self.stands(id)?;
-        if let Err(error) = check_follows(row, stands.revision, stands.last) {
-            return Ok(Err(error));
-        }
         let key = self.ledger.next_key;
-        match snapshot {
-            Some(snapshot) => self.keep_snapshot(id, key, snapshot)?,
-            None => {
-                self.ledger.heads.advance(id, row.revision, key);
-                self.effects.heads.push((id.clone(), Some(key)));
-            }
+        if let Some(snapshot) = snapshot {
+            self.keep_snapshot(id, key, snapshot)?;
+        } else {
+            self.ledger.heads.advance(id, row.revision, key);
+            self.effects.heads.push((id.clone(), Some(key)));
         }
-        self.keep_contents(contents)?;
         let header = RowHeader {
             low_water: self.ledger.heads.low_water().unwrap_or(key + 1),
             first_id: self.ledger.next_id,
@@ -199,10 +209,10 @@ impl Batch<'_> {
         record::seal_row(row_bytes, header);
         self.journal.insert(key, &*row_bytes).map_err(fault)?;
         self.ledger.next_key += 1;
-        self.ledger.next_id += telemetry::of(row).len() as u64;
+        self.ledger.next_id += ids;
         self.effects.transitions += 1;
         self.effects.changed = true;
-        Ok(Ok(JournalKey(key)))
+        Ok(JournalKey(key))
     }
 
     fn checkpoint(

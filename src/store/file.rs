@@ -106,7 +106,7 @@ fn open_unguarded(path: &Path, options: &Options) -> Result<(Opened, Ledger)> {
 }
 
 fn open_file(file: File, path: &Path, options: &Options) -> Result<Opened> {
-    let disk = Disk::new(file, options.hook.clone()).map_err(|error| unusable(path, &error))?;
+    let disk = Disk::new(file, options.hook.clone());
     let backend = Backend::new(&disk).map_err(|error| unusable(path, &error))?;
     let bytes = disk.bytes().map_err(|error| unusable(path, &error))?;
     let database = Database::builder()

@@ -17,10 +17,10 @@ use crate::{
 
 /// Executions in memory, gone with the process.
 #[derive(Debug, Default)]
-pub struct MemoryStore(Mutex<Contents>);
+pub struct MemoryStore(Mutex<Inside>);
 
 #[derive(Debug, Default)]
-struct Contents {
+struct Inside {
     executions: BTreeMap<ExecutionId, Execution>,
     journal: BTreeMap<u64, (u64, Row)>,
     contents: BTreeMap<Digest, Arc<[u8]>>,
@@ -35,16 +35,16 @@ impl MemoryStore {
         Self::default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Contents> {
+    fn lock(&self) -> MutexGuard<'_, Inside> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open(&self) -> Result<MutexGuard<'_, Contents>> {
-        let contents = self.lock();
-        if contents.closed {
+    fn open(&self) -> Result<MutexGuard<'_, Inside>> {
+        let inside = self.lock();
+        if inside.closed {
             return Err(super::closed());
         }
-        Ok(contents)
+        Ok(inside)
     }
 }
 
@@ -59,8 +59,8 @@ impl Store for MemoryStore {
         _position: Position,
     ) -> BoxFuture<'_, Result<Position>> {
         Box::pin(async move {
-            let contents = self.open()?;
-            let stored = contents.revision(execution.id());
+            let inside = self.open()?;
+            let stored = inside.revision(execution.id());
             if stored != execution.revision() {
                 return Err(super::conflict(
                     execution.id(),
@@ -88,8 +88,8 @@ impl Store for MemoryStore {
 
     fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<(JournalKey, Row)>>> {
         Box::pin(async move {
-            let contents = self.open()?;
-            let rows = contents.journal.iter();
+            let inside = self.open()?;
+            let rows = inside.journal.iter();
             Ok(rows
                 .filter(|(_, (_, row))| row.execution_id == *id)
                 .map(|(key, (_, row))| (JournalKey(*key), row.clone()))
@@ -102,21 +102,21 @@ impl Store for MemoryStore {
     }
 
     fn note(&self, refusal: Refusal) {
-        if let Ok(mut contents) = self.open() {
-            contents.note(refusal);
+        if let Ok(mut inside) = self.open() {
+            inside.note(refusal);
         }
     }
 
-    fn telemetry<'a>(&'a self, query: TelemetryQuery) -> BoxFuture<'a, Result<Vec<Told>>> {
+    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Told>>> {
         Box::pin(async move {
-            let contents = self.open()?;
-            let transitions = contents.journal.values().rev().map(|(first_id, row)| {
+            let inside = self.open()?;
+            let transitions = inside.journal.values().rev().map(|(first_id, row)| {
                 Ok(Told::Transition {
                     first_id: *first_id,
                     row: row.clone(),
                 })
             });
-            let refusals = contents.refusals.iter().rev().map(|(id, refusal)| {
+            let refusals = inside.refusals.iter().rev().map(|(id, refusal)| {
                 Ok(Told::Refusal {
                     id: *id,
                     refusal: refusal.clone(),
@@ -134,7 +134,7 @@ impl Store for MemoryStore {
     }
 }
 
-impl Contents {
+impl Inside {
     fn revision(&self, id: &ExecutionId) -> u64 {
         self.executions.get(id).map_or(0, Execution::revision)
     }

@@ -15,6 +15,7 @@ mod reader;
 mod record;
 mod recovery;
 mod redb_store;
+mod shared;
 mod writer;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
@@ -40,7 +41,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// # Errors
     /// `REVISION_CONFLICT` where the stored revision is not the one before `commit.row.revision`
     /// (nothing is stored); `STORE_UNAVAILABLE` where the disk refuses (what the disk holds is then
-    /// unknown until the execution is loaded again).
+    /// unknown until the execution is loaded again). Dropping the future does not take a commit back.
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Committed>>;
 
     /// Writes a snapshot of an execution that is not moving, so that loading it needs no journal row.
@@ -68,7 +69,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn note(&self, refusal: Refusal);
 
     /// The latest things worth telling, oldest first, at most `limit` entries.
-    fn telemetry<'a>(&'a self, query: TelemetryQuery) -> BoxFuture<'a, Result<Vec<Told>>>;
+    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Told>>>;
 
     /// Waits for what was accepted, then closes. Calls after it answer `STORE_UNAVAILABLE`.
     fn close(&self) -> BoxFuture<'_, Result<()>>;

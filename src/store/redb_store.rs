@@ -16,10 +16,11 @@ use super::{
     BoxFuture, Commit, Committed, Hook, Position, Refusal, Store, Stored, TelemetryQuery, Told,
     batch::Work,
     check, closed, file, reader, record,
-    writer::{Message, Request, Shared, Writer},
+    shared::Shared,
+    writer::{Message, Request, Writer},
 };
 use crate::{
-    domain::{Digest, Execution, ExecutionId, JournalKey, Row},
+    domain::{Digest, Execution, ExecutionId, JournalKey, Row, telemetry},
     error::{Error, Result},
     limits,
 };
@@ -132,11 +133,11 @@ impl RedbStore {
             >= u64::from(self.shared.options.snapshot_every);
         let must = snapshot_revision == 0 || commit.next.state().is_final();
         // A snapshot hardly shrinks: where the last one is not outweighed, this one need not be encoded.
-        if !must && !(due && outweighed(snapshot_bytes)) {
-            return Ok(None);
+        if must || (due && outweighed(snapshot_bytes)) {
+            let bytes = record::encode_snapshot(&commit.next)?;
+            return Ok((must || outweighed(bytes.len() as u64)).then_some(bytes));
         }
-        let bytes = record::encode_snapshot(&commit.next)?;
-        Ok((must || outweighed(bytes.len() as u64)).then_some(bytes))
+        Ok(None)
     }
 
     async fn read_blocking<T: Send + 'static>(
@@ -171,6 +172,7 @@ impl Store for RedbStore {
                 },
             };
             let work = Work::Transition {
+                ids: telemetry::of(&commit.row).len() as u64,
                 row: commit.row,
                 row_bytes,
                 snapshot,
@@ -233,7 +235,7 @@ impl Store for RedbStore {
         }
     }
 
-    fn telemetry<'a>(&'a self, query: TelemetryQuery) -> BoxFuture<'a, Result<Vec<Told>>> {
+    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Told>>> {
         Box::pin(self.read_blocking(move |shared| {
             let head = query.execution_id.as_ref().and_then(|id| shared.head(id));
             shared.read(|read| reader::telemetry(read, &query, head))

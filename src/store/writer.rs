@@ -2,28 +2,27 @@
 //! transaction, and then answers all of it.
 
 use std::{
-    collections::{HashMap, VecDeque},
-    path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        Arc,
+        atomic::Ordering,
         mpsc::{Receiver, RecvTimeoutError},
     },
     time::{Duration, Instant},
 };
 
-use redb::{Durability, ReadTransaction, ReadableDatabase};
+use redb::Durability;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::{
-    Options, Refusal,
+    Refusal,
     batch::{self, Effects, Ledger, Work},
     closed,
     fault::{fault, guarded, unavailable},
-    file::{self, Opened},
+    file,
+    shared::{Shared, Slot},
 };
 use crate::{
-    domain::{ExecutionId, JournalKey},
+    domain::JournalKey,
     error::{Code, Error, Result},
     limits,
 };
@@ -53,108 +52,6 @@ pub(super) struct Request {
     pub(super) answer: oneshot::Sender<Result<JournalKey>>,
     /// Its place in the queue, free again once the writer has taken it.
     pub(super) room: OwnedSemaphorePermit,
-}
-
-/// What the writer and its readers share.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) path: PathBuf,
-    pub(super) options: Options,
-    slot: RwLock<Slot>,
-    /// The last row of each execution that is ahead of its snapshot, as of the last commit.
-    heads: Mutex<HashMap<ExecutionId, u64>>,
-    refusals: Mutex<VecDeque<Refusal>>,
-    /// Callers whose transition is being encoded, waits or is being written.
-    pub(super) callers: AtomicUsize,
-    pub(super) commits: AtomicU64,
-    pub(super) transitions: AtomicU64,
-    pub(super) snapshots: AtomicU64,
-}
-
-#[derive(Debug)]
-enum Slot {
-    Open(Opened),
-    /// Closed by a failure, or for good.
-    Shut(Error),
-}
-
-impl Shared {
-    /// What there is to share once the file is open.
-    pub(super) fn new(path: PathBuf, options: Options, opened: Opened, ledger: &Ledger) -> Self {
-        let shared = Self {
-            path,
-            options,
-            slot: RwLock::new(Slot::Open(opened)),
-            heads: Mutex::default(),
-            refusals: Mutex::default(),
-            callers: AtomicUsize::new(0),
-            commits: AtomicU64::new(0),
-            transitions: AtomicU64::new(0),
-            snapshots: AtomicU64::new(0),
-        };
-        shared.take_heads(ledger);
-        shared
-    }
-
-    /// Reads in one transaction, which ends with `read`.
-    pub(super) fn read<T>(&self, read: impl FnOnce(&ReadTransaction) -> Result<T>) -> Result<T> {
-        let slot = self.slot();
-        let opened = slot.opened()?;
-        let done = guarded(|| read(&opened.database.begin_read().map_err(fault)?));
-        done.map_err(|error| match error.code() {
-            Code::StoreCorrupt | Code::StoreTooNew => self.place(error),
-            _ => error,
-        })
-    }
-
-    /// The last row of an execution that is ahead of its snapshot. Ask before a read begins: a
-    /// transaction that begins later shows at least this row.
-    pub(super) fn head(&self, id: &ExecutionId) -> Option<u64> {
-        self.heads().get(id).copied()
-    }
-
-    /// Takes a refusal in, where there is room; answers whether the writer must be told.
-    pub(super) fn note(&self, refusal: Refusal) -> bool {
-        let mut refusals = self.refusals();
-        if refusals.len() < limits::REFUSALS_QUEUED_MAX {
-            refusals.push_back(refusal);
-        }
-        refusals.len() == 1
-    }
-
-    fn place(&self, error: Error) -> Error {
-        error.with("path", self.path.display().to_string())
-    }
-
-    fn take_heads(&self, ledger: &Ledger) {
-        let heads = ledger.heads.iter();
-        *self.heads() = heads.map(|(id, head)| (id.clone(), head.last)).collect();
-    }
-
-    fn slot(&self) -> RwLockReadGuard<'_, Slot> {
-        self.slot.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn slot_mut(&self) -> RwLockWriteGuard<'_, Slot> {
-        self.slot.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn heads(&self) -> MutexGuard<'_, HashMap<ExecutionId, u64>> {
-        self.heads.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn refusals(&self) -> MutexGuard<'_, VecDeque<Refusal>> {
-        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Slot {
-    fn opened(&self) -> Result<&Opened> {
-        match self {
-            Self::Open(opened) => Ok(opened),
-            Self::Shut(error) => Err(error.clone()),
-        }
-    }
 }
 
 /// The write side. It lives on its thread.
@@ -205,7 +102,7 @@ impl Writer {
             return self.queue.try_recv().ok();
         }
         loop {
-            if self.shared.slot().opened().is_ok() {
+            if !self.shared.slot().may_open() {
                 return self.queue.recv().ok();
             }
             match self.queue.recv_timeout(limits::STORE_RETRY_EVERY) {
@@ -261,7 +158,7 @@ impl Writer {
 
     /// Makes everything durable, or nothing, and answers.
     fn store(&mut self, mut gathered: Gathered) {
-        let refusals: Vec<_> = self.shared.refusals().drain(..).collect();
+        let refusals = self.shared.take_refusals();
         if gathered.works.is_empty() && refusals.is_empty() {
             return;
         }
@@ -285,21 +182,21 @@ impl Writer {
                 }
                 // A batch is stored whole or not at all: the next id tells which, once it is known again.
                 if self.ledger.next_id == next_id {
-                    self.put_back(refusals);
+                    self.shared.put_back(refusals);
                 }
             }
         }
     }
 
     fn write(&mut self, works: &mut [Work], refusals: &[Refusal], room: u64) -> Result<Effects> {
-        if self.shared.slot().opened().is_err() {
+        if self.shared.slot().may_open() {
             self.reopen();
         }
         self.make_room(works.len() + refusals.len(), room)?;
         let done = guarded(|| self.transact(works, refusals));
         match done {
             Ok(effects) => {
-                self.publish(&effects);
+                self.shared.publish(&effects);
                 Ok(effects)
             }
             Err(error) => {
@@ -340,24 +237,6 @@ impl Writer {
         Ok(effects)
     }
 
-    /// Readers see the new heads before any caller has its answer.
-    fn publish(&self, effects: &Effects) {
-        let mut heads = self.shared.heads();
-        for (id, head) in &effects.heads {
-            match head {
-                Some(last) => heads.insert(id.clone(), *last),
-                None => heads.remove(id),
-            };
-        }
-        let shared = &self.shared;
-        shared
-            .transitions
-            .fetch_add(effects.transitions, Ordering::Relaxed);
-        shared
-            .snapshots
-            .fetch_add(effects.snapshots, Ordering::Relaxed);
-    }
-
     /// Lets go of the database: redb refuses everything after a failed write.
     fn shut(&self, error: Error) {
         let shut = std::mem::replace(&mut *self.shared.slot_mut(), Slot::Shut(error));
@@ -383,19 +262,15 @@ impl Writer {
         }
     }
 
-    fn put_back(&self, refusals: Vec<Refusal>) {
-        let mut waiting = self.shared.refusals();
-        for refusal in refusals.into_iter().rev() {
-            if waiting.len() < limits::REFUSALS_QUEUED_MAX {
-                waiting.push_front(refusal);
-            }
-        }
-    }
-
     fn finish(self) {
         let slot = std::mem::replace(&mut *self.shared.slot_mut(), Slot::Shut(closed()));
         let done = match slot {
-            Slot::Open(opened) => guarded(|| opened.database.close().map_err(fault)),
+            Slot::Open(opened) => guarded(|| {
+                if let Err(error) = opened.disk.release() {
+                    tracing::warn!(%error, "room behind the database was not given back");
+                }
+                opened.database.close().map_err(fault)
+            }),
             Slot::Shut(_) => Ok(()),
         };
         if let Err(error) = &done {

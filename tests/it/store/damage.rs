@@ -8,6 +8,7 @@ use std::{
 
 use midex::{
     error::{Code, Error},
+    limits,
     store::{Options, RedbStore, Store},
 };
 use redb::{Database, TableDefinition};
@@ -129,7 +130,7 @@ async fn a_flipped_byte_is_refused_or_harms_nothing() {
     let whole = fs::read(&path).unwrap();
     let mut refusals = 0;
     let used = (0..whole.len()).filter(|at| whole[*at] != 0);
-    for at in used.step_by(97) {
+    for at in used.step_by(331) {
         let mut damaged = whole.clone();
         damaged[at] ^= 0xff;
         refusals += u32::from(survives(&damaged).await.is_err());
@@ -264,4 +265,26 @@ async fn a_damaged_header_is_put_back() {
         &vec![0xaa; usize::try_from(bytes / 2).unwrap()],
     );
     refused(&path, Code::StoreCorrupt);
+}
+
+#[tokio::test]
+async fn damaged_content_is_seen_when_it_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = RedbStore::open(directory.path(), Options::default()).unwrap();
+    let mut tale = Tale::new("one", 2);
+    tale.step(&store).await.unwrap();
+    let long = "x".repeat(limits::INLINE_BYTES_MAX);
+    let digest = tale.transition(&long).contents[0].0;
+    tale.say(&store, &long).await.unwrap();
+    store.close().await.unwrap();
+    edit(&directory.path().join("executions.redb"), |transaction| {
+        let content = TableDefinition::<&[u8; 32], &[u8]>::new("content.v1");
+        let mut content = transaction.open_table(content).unwrap();
+        content
+            .insert(digest.as_bytes(), b"other".as_slice())
+            .unwrap();
+    });
+    let store = RedbStore::open(directory.path(), Options::default()).unwrap();
+    let error = store.content(digest).await.unwrap_err();
+    assert_eq!(error.code(), Code::StoreCorrupt);
 }

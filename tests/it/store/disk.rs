@@ -1,9 +1,12 @@
 //! What only the store on disk has to stand: opening again, crashes, snapshots few and far between, groups.
 
 use std::{
+    collections::HashMap,
     fs,
-    os::unix::fs::{PermissionsExt, symlink},
+    io::{BufRead, BufReader, Write},
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     path::Path,
+    process::{Command, Stdio},
     sync::Arc,
 };
 
@@ -305,6 +308,8 @@ fn only_the_owner_may_read_what_is_stored() {
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&path), 0o700);
     assert_eq!(mode(&path.join("executions.redb")), 0o600);
+    let file = fs::metadata(path.join("executions.redb")).unwrap();
+    assert!(file.blocks() * 512 <= file.len() + (64 << 10), "{file:?}");
     let names: Vec<_> = fs::read_dir(&path)
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
@@ -351,4 +356,68 @@ async fn refusals_reach_the_disk_without_a_commit() {
         ..TelemetryQuery::default()
     };
     assert_eq!(store.telemetry(query).await.unwrap().len(), 3);
+}
+
+/// Set for the child of the test below: where its store is.
+const CHILD: &str = "MIDEX_TEST_STORE";
+
+/// Killed without warning in the midst of its commits, a process loses nothing that it had answered.
+#[tokio::test]
+async fn a_killed_process_loses_nothing_that_it_answered() {
+    for round in 1..=4 {
+        let directory = tempfile::tempdir().unwrap();
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "store::disk::the_child_that_is_killed",
+                "--ignored",
+                "--nocapture",
+            ])
+            .env(CHILD, directory.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut answered = HashMap::new();
+        for line in lines.map(Result::unwrap) {
+            if let Some(("answered", said)) = line.split_once(' ') {
+                let (name, revision) = said.rsplit_once('/').unwrap();
+                answered.insert(name.to_owned(), revision.parse::<u64>().unwrap());
+            }
+            if answered.values().sum::<u64>() > 40 * round {
+                break;
+            }
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let store = open(directory.path());
+        assert_eq!(answered.len(), 3);
+        for (name, revision) in answered {
+            let id = super::tale::id(&name);
+            let stored = store.load(&id).await.unwrap().unwrap();
+            assert!(stored.execution.revision() >= revision, "{name}");
+            let history = store.history(&id).await.unwrap();
+            let replayed = Execution::replay(history.iter().map(|(key, row)| (*key, row)));
+            assert_eq!(replayed, Some(stored.execution));
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "the child of the test above"]
+async fn the_child_that_is_killed() {
+    let Ok(directory) = std::env::var(CHILD) else {
+        return;
+    };
+    let store = RedbStore::open(Path::new(&directory), every(5)).unwrap();
+    let mut tales: Vec<_> = (0..3)
+        .map(|at| Tale::new(&format!("tale {at}"), 450))
+        .collect();
+    for _ in 0..450 {
+        for tale in &mut tales {
+            tale.step(&store).await.unwrap();
+            let mut out = std::io::stdout().lock();
+            writeln!(out, "answered {}/{}", tale.id, tale.rows.len()).unwrap();
+        }
+    }
 }

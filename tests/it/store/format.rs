@@ -13,7 +13,10 @@ const ROW: &str = "0103000000000000000600000000000000036f6e6502a0bfabfef96201010
 const REFUSAL: &str = "010e01036f6e65000d544f4b454e5f4558504952454409726566757365642033";
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits
+        .map(|digit| char::from_digit(digit.into(), 16).unwrap())
+        .collect()
 }
 
 fn stored<K: Key + 'static>(path: &Path, table: &str, key: K::SelfType<'_>) -> String {
