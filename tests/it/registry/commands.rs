@@ -2,7 +2,7 @@
 
 use midex::{
     cli::{
-        list::{ListArgs, list},
+        list::{ListArgs, Listed, list},
         validate::ValidateArgs,
     },
     error::Code,
@@ -61,7 +61,12 @@ fn validated(paths: &[PathBuf], registry: &Registry, json: bool, color: bool) ->
 /// What `midex list` writes, and its exit code.
 fn listed(registry: &Registry, agents: bool, json: bool) -> (String, u8) {
     let mut out = Vec::new();
-    let code = list(&ListArgs { agents }, registry, json, &mut out).unwrap();
+    let what = if agents {
+        Listed::Agents
+    } else {
+        Listed::Workflows
+    };
+    let code = list(&ListArgs { what }, registry, json, &mut out).unwrap();
     (String::from_utf8(out).unwrap(), code)
 }
 
@@ -146,7 +151,7 @@ fn list_shows_what_there_is() {
     let project = Project::new(&[("workflows/b\u{1b}ad.md", "# nothing\n")]);
     let registry = project.load();
     let (text, code) = listed(&registry, false, false);
-    assert_eq!(code, 1);
+    assert_eq!(code, 0, "a list is an answer, whatever it lists");
     assert!(
         text.contains("b\u{fffd}ad") && !text.contains('\u{1b}'),
         "{text}"
