@@ -111,7 +111,7 @@ impl Disk {
     pub(super) fn reserve(&self, bytes: u64) -> io::Result<()> {
         let length = self.bytes()?;
         let growth = length.min(limits::ROOM_AHEAD_BYTES_MAX) + ROOM_BYTES;
-        self.reserve_to(length.saturating_add(bytes.max(growth)))
+        self.reserve_to(length.saturating_add(bytes).saturating_add(growth))
     }
 
     /// Gives back what was set aside behind the end of the file.

@@ -58,6 +58,8 @@ pub struct Counts {
     pub transitions: u64,
     /// Snapshots stored by them.
     pub snapshots: u64,
+    /// How often the database had to be opened again after a failure.
+    pub reopenings: u64,
 }
 
 /// Executions in one redb file, owned by one process at a time.
@@ -103,6 +105,7 @@ impl RedbStore {
             commits: self.shared.commits.load(Ordering::Relaxed),
             transitions: self.shared.transitions.load(Ordering::Relaxed),
             snapshots: self.shared.snapshots.load(Ordering::Relaxed),
+            reopenings: self.shared.reopenings.load(Ordering::Relaxed),
         }
     }
 

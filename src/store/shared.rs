@@ -39,6 +39,7 @@ pub(super) struct Shared {
     pub(super) commits: AtomicU64,
     pub(super) transitions: AtomicU64,
     pub(super) snapshots: AtomicU64,
+    pub(super) reopenings: AtomicU64,
 }
 
 /// The database, while it is open.
@@ -64,6 +65,7 @@ impl Shared {
             commits: AtomicU64::new(0),
             transitions: AtomicU64::new(0),
             snapshots: AtomicU64::new(0),
+            reopenings: AtomicU64::new(0),
         };
         shared.take_heads(ledger);
         shared

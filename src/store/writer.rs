@@ -27,6 +27,9 @@ use crate::{
     limits,
 };
 
+/// Room kept ahead for each byte: a large value takes a run of pages that is a power of two, and redb grows
+/// its file by two of them.
+const ROOM_PER_BYTE: u64 = 4;
 /// Room kept ahead for each request: the pages that it dirties, and their copies.
 const ROOM_PER_REQUEST_BYTES: u64 = 16 << 10;
 /// Room kept ahead for the pages that every commit writes.
@@ -164,7 +167,7 @@ impl Writer {
         }
         let began = now();
         let next_id = self.ledger.next_id;
-        let room = gathered.bytes as u64 * 2;
+        let room = gathered.bytes as u64 * ROOM_PER_BYTE;
         let done = self.write(&mut gathered.works, &refusals, room);
         let callers = self.shared.callers.load(Ordering::Relaxed);
         self.pace.committed(now() - began, callers);
@@ -253,6 +256,7 @@ impl Writer {
                 self.shared.take_heads(&ledger);
                 self.ledger = ledger;
                 *self.shared.slot_mut() = Slot::Open(opened);
+                self.shared.reopenings.fetch_add(1, Ordering::Relaxed);
                 tracing::info!("the database is open again");
             }
             Err(error) => {
