@@ -1,7 +1,10 @@
 //! What an execution follows: a workflow and the personas of its agents. Valid by construction: only
 //! [`super::check`] makes one from a file, and the store gives back what was checked before.
 
-use std::{collections::BTreeMap, sync::OnceLock};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -140,6 +143,7 @@ pub struct Definition {
 #[derive(Debug)]
 struct Compiled {
     digest: Digest,
+    bytes: Arc<[u8]>,
     graph: Graph,
     schemas: Vec<Option<Schema>>,
 }
@@ -161,8 +165,11 @@ impl Definition {
                     .as_ref()
                     .and_then(|result| Schema::compile(result).ok())
             };
+            // Serialising plain structs with string keys into memory has no way to fail.
+            let bytes: Arc<[u8]> = serde_json::to_vec(self).unwrap_or_default().into();
             Compiled {
-                digest: self.encode().0,
+                digest: Digest::of(&bytes),
+                bytes,
                 graph: Graph::of(&self.workflow.steps),
                 schemas: self.workflow.steps.iter().map(schema).collect(),
             }
@@ -188,11 +195,9 @@ impl Definition {
             .unwrap_or_else(|| output_schema_default())
     }
 
-    /// The bytes it is stored as, once, under their digest.
-    pub fn encode(&self) -> (Digest, Vec<u8>) {
-        // Serialising plain structs with string keys into memory has no way to fail.
-        let bytes = serde_json::to_vec(self).unwrap_or_default();
-        (Digest::of(&bytes), bytes)
+    /// The bytes it is stored as, once, under [`Definition::digest`].
+    pub fn encode(&self) -> Arc<[u8]> {
+        self.compiled().bytes.clone()
     }
 
     /// The definition that [`Definition::encode`] stored.

@@ -156,7 +156,9 @@ impl ActorState {
                 match transition {
                     Err(error) => (Err(error), After::Stop),
                     Ok(mut transition) => {
-                        transition.contents.push(stored(&definition));
+                        transition
+                            .contents
+                            .push((definition.digest(), definition.encode()));
                         self.persist(transition, definition, Position::default())
                             .await
                     }
@@ -309,11 +311,6 @@ impl ActorState {
             .as_ref()
             .ok_or_else(|| Error::internal("the execution is not loaded"))
     }
-}
-
-fn stored(definition: &Definition) -> (crate::domain::Digest, Arc<[u8]>) {
-    let (digest, bytes) = definition.encode();
-    (digest, bytes.into())
 }
 
 /// A panic in the domain becomes an answer; nothing has changed.

@@ -50,7 +50,8 @@ pub(super) struct SupervisorState {
     /// How often the actors of an execution died in a row.
     failures: HashMap<ExecutionId, u32>,
     drained: Vec<RpcReplyPort<()>>,
-    sweeper: tokio::task::JoinHandle<()>,
+    /// Whether a sweep is on its way. None is while nobody is awake.
+    sweeping: bool,
 }
 
 impl Actor for Supervisor {
@@ -60,24 +61,16 @@ impl Actor for Supervisor {
 
     async fn pre_start(
         &self,
-        myself: ActorRef<SupervisorMessage>,
+        _: ActorRef<SupervisorMessage>,
         shared: Arc<Shared>,
     ) -> Result<SupervisorState, ActorProcessingErr> {
-        let sweeper = tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(limits::IDLE_SWEEP_EVERY).await;
-                if myself.cast(SupervisorMessage::Sweep).is_err() {
-                    break;
-                }
-            }
-        });
         Ok(SupervisorState {
             shared,
             actors: HashMap::new(),
             leaving: HashMap::new(),
             failures: HashMap::new(),
             drained: Vec::new(),
-            sweeper,
+            sweeping: false,
         })
     }
 
@@ -91,7 +84,7 @@ impl Actor for Supervisor {
             SupervisorMessage::Wake { id, stale, reply } => {
                 state.wake(&myself, id, stale, reply).await
             }
-            SupervisorMessage::Sweep => state.sweep(),
+            SupervisorMessage::Sweep => state.sweep(&myself),
             SupervisorMessage::Drain(reply) => state.drain(reply),
         }
         Ok(())
@@ -115,15 +108,6 @@ impl Actor for Supervisor {
             }
             _ => {}
         }
-        Ok(())
-    }
-
-    async fn post_stop(
-        &self,
-        _: ActorRef<SupervisorMessage>,
-        state: &mut SupervisorState,
-    ) -> Result<(), ActorProcessingErr> {
-        state.sweeper.abort();
         Ok(())
     }
 }
@@ -184,6 +168,9 @@ impl SupervisorState {
         self.actors.insert(actor.get_id(), id.clone());
         let entry = Entry::new(actor.clone(), watch, self.shared.clock.now());
         self.shared.directory.insert(id.clone(), entry);
+        if !self.sweeping {
+            self.plan_sweep(myself);
+        }
         Ok(actor)
     }
 
@@ -196,7 +183,18 @@ impl SupervisorState {
         }
     }
 
-    fn sweep(&mut self) {
+    /// Arms the next sweep. The timer is made here, not in its task: it counts from now.
+    fn plan_sweep(&mut self, myself: &ActorRef<SupervisorMessage>) {
+        let (pause, myself) = (tokio::time::sleep(limits::IDLE_SWEEP_EVERY), myself.clone());
+        self.sweeping = true;
+        tokio::spawn(async move {
+            pause.await;
+            // Fails only where the supervisor has ended.
+            let _ = myself.cast(SupervisorMessage::Sweep);
+        });
+    }
+
+    fn sweep(&mut self, myself: &ActorRef<SupervisorMessage>) {
         let now = self.shared.clock.now();
         for (id, entry) in self.shared.directory.entries() {
             let idle = now.since(entry.used_at());
@@ -204,6 +202,10 @@ impl SupervisorState {
             if idle >= self.shared.idle_max || finished {
                 self.send_away(&id, entry.actor.get_id());
             }
+        }
+        self.sweeping = false;
+        if self.shared.directory.len() > 0 {
+            self.plan_sweep(myself);
         }
     }
 
