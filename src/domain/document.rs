@@ -108,7 +108,9 @@ fn absorb(hasher: &mut Sha256, value: &Value) {
     match value {
         Value::Array(items) => {
             hasher.update(format!("[{}:", items.len()));
-            items.iter().for_each(|item| absorb(hasher, item));
+            for item in items {
+                absorb(hasher, item);
+            }
         }
         Value::Object(map) => {
             hasher.update(format!("{{{}:", map.len()));

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    event::{Event, Outcome, Row},
+    event::{Event, Failure, Outcome, Row},
     execution::State,
     id::{AgentName, StepId},
 };
@@ -77,22 +77,12 @@ pub fn of(row: &Row) -> Vec<Telemetry> {
 }
 
 fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
-    let mut push = |event_type, step: Option<&StepId>, agent: Option<&AgentName>, metadata| {
-        told.push(Telemetry {
-            event_type,
-            step: step.cloned(),
-            agent: agent.cloned(),
-            metadata,
-        });
-    };
     match event {
         Event::Created(created) => {
-            push(
+            told.push(of_all(
                 EventType::WorkflowCreated,
-                None,
-                None,
                 json!({ "workflow_name": created.workflow }),
-            );
+            ));
         }
         Event::StateChanged {
             from,
@@ -101,50 +91,28 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
             steps_total,
         } => {
             let change = json!({ "old_state": from.as_str(), "new_state": to.as_str() });
-            push(EventType::WorkflowStateTransition, None, None, change);
-            match (from, to) {
-                (State::Idle, State::Running) => {
-                    push(
-                        EventType::WorkflowStarted,
-                        None,
-                        None,
-                        json!({ "workflow_name": workflow }),
-                    );
-                }
-                (_, State::Completed) => {
-                    push(
-                        EventType::WorkflowCompleted,
-                        None,
-                        None,
-                        json!({ "total_steps": steps_total }),
-                    );
-                }
-                (_, State::Failed) => {
-                    let failure = failure.as_ref();
-                    let metadata = json!({ "error": failure.map(|f| &f.message), "code": failure.map(|f| &f.code) });
-                    push(
-                        EventType::WorkflowFailed,
-                        failure.and_then(|f| f.step.as_ref()),
-                        None,
-                        metadata,
-                    );
-                }
-                _ => {}
-            }
+            told.push(of_all(EventType::WorkflowStateTransition, change));
+            told.extend(tell_arrival(
+                *from,
+                *to,
+                failure.as_ref(),
+                *steps_total,
+                workflow,
+            ));
         }
         Event::VisitOpened { step, agent, .. } => {
-            push(
+            told.push(of_step(
                 EventType::StepStarted,
-                Some(step),
+                step,
                 agent.as_ref(),
                 Value::Null,
-            );
-            push(
+            ));
+            told.push(of_step(
                 EventType::TokenGenerated,
-                Some(step),
+                step,
                 None,
                 json!({ "step_name": step }),
-            );
+            ));
         }
         Event::VisitClosed {
             step,
@@ -155,42 +123,97 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
             ..
         } => {
             if spent.is_some() {
-                push(
+                told.push(of_step(
                     EventType::TokenValidated,
-                    Some(step),
+                    step,
                     None,
                     json!({ "step_name": step }),
-                );
+                ));
             }
-            match outcome {
-                Outcome::Completed(_) => {
-                    let metadata = json!({ "duration_ms": duration_ms });
-                    push(
-                        EventType::StepCompleted,
-                        Some(step),
-                        agent.as_ref(),
-                        metadata,
-                    );
-                }
-                Outcome::Failed(failure) => {
-                    let metadata = json!({ "error": failure.message, "code": failure.code, "duration_ms": duration_ms });
-                    push(EventType::StepFailed, Some(step), agent.as_ref(), metadata);
-                }
-                Outcome::Voided => {}
-            }
+            told.extend(tell_outcome(step, agent.as_ref(), outcome, *duration_ms));
         }
         Event::OutputRefused { step, .. } => {
             let metadata = json!({ "type": "step_output_invalid", "step_name": step });
-            push(EventType::Error, Some(step), None, metadata);
+            told.push(of_step(EventType::Error, step, None, metadata));
         }
         Event::TokenRenewed { step, .. } => {
-            push(
-                EventType::TokenGenerated,
-                Some(step),
-                None,
-                json!({ "step_name": step, "renewed": true }),
-            );
+            let metadata = json!({ "step_name": step, "renewed": true });
+            told.push(of_step(EventType::TokenGenerated, step, None, metadata));
         }
+    }
+}
+
+/// What a state is told by besides the transition itself.
+fn tell_arrival(
+    from: State,
+    to: State,
+    failure: Option<&Failure>,
+    steps_total: u32,
+    workflow: Option<&str>,
+) -> Option<Telemetry> {
+    match (from, to) {
+        (State::Idle, State::Running) => Some(of_all(
+            EventType::WorkflowStarted,
+            json!({ "workflow_name": workflow }),
+        )),
+        (_, State::Completed) => Some(of_all(
+            EventType::WorkflowCompleted,
+            json!({ "total_steps": steps_total }),
+        )),
+        (_, State::Failed) => {
+            let metadata =
+                json!({ "error": failure.map(|f| &f.message), "code": failure.map(|f| &f.code) });
+            let step = failure.and_then(|failure| failure.step.clone());
+            Some(Telemetry {
+                step,
+                ..of_all(EventType::WorkflowFailed, metadata)
+            })
+        }
+        _ => None,
+    }
+}
+
+fn tell_outcome(
+    step: &StepId,
+    agent: Option<&AgentName>,
+    outcome: &Outcome,
+    duration_ms: u64,
+) -> Option<Telemetry> {
+    match outcome {
+        Outcome::Completed(_) => Some(of_step(
+            EventType::StepCompleted,
+            step,
+            agent,
+            json!({ "duration_ms": duration_ms }),
+        )),
+        Outcome::Failed(Failure { code, message, .. }) => {
+            let metadata = json!({ "error": message, "code": code, "duration_ms": duration_ms });
+            Some(of_step(EventType::StepFailed, step, agent, metadata))
+        }
+        Outcome::Voided => None,
+    }
+}
+
+fn of_all(event_type: EventType, metadata: Value) -> Telemetry {
+    Telemetry {
+        event_type,
+        step: None,
+        agent: None,
+        metadata,
+    }
+}
+
+fn of_step(
+    event_type: EventType,
+    step: &StepId,
+    agent: Option<&AgentName>,
+    metadata: Value,
+) -> Telemetry {
+    Telemetry {
+        event_type,
+        step: Some(step.clone()),
+        agent: agent.cloned(),
+        metadata,
     }
 }
 

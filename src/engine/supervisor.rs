@@ -82,7 +82,7 @@ impl Actor for Supervisor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             SupervisorMessage::Wake { id, stale, reply } => {
-                state.wake(&myself, id, stale, reply).await
+                state.wake(&myself, id, stale, reply).await;
             }
             SupervisorMessage::Sweep => state.sweep(&myself),
             SupervisorMessage::Drain(reply) => state.drain(reply),
@@ -99,7 +99,7 @@ impl Actor for Supervisor {
     ) -> Result<(), ActorProcessingErr> {
         match event {
             SupervisionEvent::ActorTerminated(who, ..) => {
-                state.ended(&myself, who.get_id(), None).await
+                state.ended(&myself, who.get_id(), None).await;
             }
             SupervisionEvent::ActorFailed(who, error) => {
                 state

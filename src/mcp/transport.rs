@@ -156,7 +156,7 @@ impl Reader {
                     }
                 }
                 Ok(Frame::Oversized(beginning)) => {
-                    self.refuse(&frame::refuse_oversized(&beginning))
+                    self.refuse(&frame::refuse_oversized(&beginning));
                 }
                 Ok(Frame::End) => break,
                 Err(error) => {

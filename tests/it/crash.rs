@@ -148,19 +148,27 @@ fn drive(
     }
     for _ in 0..calls {
         let line = server.next_line();
-        let lane = waiting.remove(&line["id"].as_u64().unwrap()).unwrap();
-        if lanes[lane].take(&line["result"]) {
+        let at = waiting.remove(&line["id"].as_u64().unwrap()).unwrap();
+        if lanes[at].take(&line["result"]) {
             *generation += 1;
             finished.push(std::mem::replace(
-                &mut lanes[lane],
-                Known::new(*generation, lane),
+                &mut lanes[at],
+                Known::new(*generation, at),
             ));
         }
-        waiting.insert(server.post("tools/call", lanes[lane].call()), lane);
+        waiting.insert(server.post("tools/call", lanes[at].call()), at);
     }
     finished
 }
 
+#[expect(
+    clippy::print_stdout,
+    reason = "a failing run must say which seed it had"
+)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the kill comes at a random moment"
+)]
 fn survive(kills: u64, seed: u64, flags: &[&str]) {
     println!("crash test: seed {seed}, {kills} kills, {flags:?}");
     let dir = tempfile::tempdir().unwrap();

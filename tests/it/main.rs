@@ -1,6 +1,9 @@
 //! The integration tests: one binary, one module for each wing of the house.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
-#![allow(clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "`json!` makes values that nobody else wants"
+)]
 
 mod architecture;
 mod cli;

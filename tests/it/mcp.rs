@@ -352,7 +352,7 @@ fn every_refusal_of_a_token_has_its_own_code() {
         refused(&token[..token.len() - 8])["error_code"],
         "TOKEN_MALFORMED"
     );
-    std::thread::sleep(Duration::from_millis(1100));
+    outlive_a_second();
     let expired = refused(&token);
     assert_eq!(expired["error_code"], "TOKEN_EXPIRED");
     assert!(
@@ -691,7 +691,7 @@ fn a_second_server_answers_handshake_and_lists_and_takes_over_in_the_end() {
         }
         assert_eq!(answer["structuredContent"]["error_code"], "STORE_BUSY");
         assert!(start.elapsed() < PATIENCE);
-        std::thread::sleep(Duration::from_millis(50));
+        pause();
     }
 }
 
@@ -736,4 +736,20 @@ fn a_signal_ends_the_server_in_order() {
     assert_eq!(status.code(), Some(0));
     let mut server = Server::start(dir.path());
     next(&mut server, &first["new_token"], "still there");
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the life of a token in a real process"
+)]
+fn outlive_a_second() {
+    std::thread::sleep(Duration::from_millis(1100));
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "between two looks at a real process"
+)]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(50));
 }

@@ -135,8 +135,8 @@ trait Subject {
 
 const ID: &str = "modelled execution";
 
-fn inputs(same: bool) -> Option<serde_json::Value> {
-    Some(json!({ "same": same }))
+fn inputs(same: bool) -> serde_json::Value {
+    json!({ "same": same })
 }
 
 /// The domain alone: decide, apply, answer from the row.
@@ -174,7 +174,7 @@ impl Pure {
     }
 
     fn answer(&self, key: JournalKey, replayed: bool) -> Advanced {
-        let row = &self.rows[key.0 as usize];
+        let row = &self.rows[usize::try_from(key.0).expect("a small key")];
         let execution = self.execution.as_ref().expect("an execution");
         view::advanced(
             &self.definition,
@@ -200,17 +200,15 @@ impl Subject for Pure {
         let start = Start {
             id: ExecutionId::parse(id)?,
             project: None,
-            inputs: inputs(same),
+            inputs: Some(inputs(same)),
         };
-        match &self.execution {
-            Some(execution) => execution
+        if let Some(execution) = &self.execution {
+            execution
                 .restart(&self.definition, &start)
-                .map(|key| self.answer(key, true)),
-            None => {
-                let transition =
-                    Execution::start(self.facts(), start, self.clock.now(), &self.ids)?;
-                self.become_next(transition)
-            }
+                .map(|key| self.answer(key, true))
+        } else {
+            let transition = Execution::start(self.facts(), start, self.clock.now(), &self.ids)?;
+            self.become_next(transition)
         }
     }
 
@@ -265,7 +263,7 @@ impl Subject for Whole {
             definition,
             execution_id,
             project: None,
-            inputs: inputs(same),
+            inputs: Some(inputs(same)),
         };
         self.engine.start(request).await
     }
@@ -412,7 +410,9 @@ impl Model {
                 None => Err(Code::StepOutputInvalid),
             },
             Is::Spent(..) => Err(Code::TokenAlreadyUsed),
-            Is::Live if self.now - token.issued >= limits::TOKEN_TTL => Err(Code::TokenExpired),
+            Is::Live if self.now.checked_sub(token.issued).unwrap() >= limits::TOKEN_TTL => {
+                Err(Code::TokenExpired)
+            }
             Is::Live => match report {
                 Kind::Good(_) => Ok(Expected::Completed),
                 Kind::Error => Ok(Expected::Failed),
@@ -463,7 +463,7 @@ impl Model {
     /// What reading shows; expired tokens are replaced by the ones that were read.
     fn renew(&mut self, shown: &BTreeMap<String, String>) {
         let expired = |token: &ModelToken| {
-            token.is == Is::Live && self.now - token.issued >= limits::TOKEN_TTL
+            token.is == Is::Live && self.now.checked_sub(token.issued).unwrap() >= limits::TOKEN_TTL
         };
         let old: Vec<usize> = (0..self.tokens.len())
             .filter(|at| expired(&self.tokens[*at]))
@@ -572,7 +572,7 @@ fn forged(token: &ModelToken, how: Forgery, steps: usize) -> (String, &'static [
             allowed = &[Code::TokenFromFuture];
         }
         Forgery::Step => {
-            payload["step_name"] = json!(format!("s{}", (token.step + 1) % (steps + 1)))
+            payload["step_name"] = json!(format!("s{}", (token.step + 1) % (steps + 1)));
         }
         Forgery::Cut => {}
     }

@@ -129,7 +129,7 @@ impl Execution {
         }
         if let Report::Output(value) = report
             && closed.output.is_none()
-            && let violations = self.violations(facts, step, value)
+            && let violations = Self::violations(facts, step, value)
             && !violations.is_empty()
         {
             // The call that was refused for the last time: it gets the same refusal.
@@ -202,7 +202,7 @@ impl Execution {
     ) -> Result<Judged> {
         let (payload, content) = payload(value, limits::OUTPUT_BYTES_MAX, "output")
             .map_err(|error| self.placed(error.with("step_id", step.id.as_str())))?;
-        let violations = self.violations(facts, step, value);
+        let violations = Self::violations(facts, step, value);
         if violations.is_empty() {
             return Ok(Judged::Accepted(payload, content));
         }
@@ -219,7 +219,7 @@ impl Execution {
         }
     }
 
-    fn violations(&self, facts: Facts<'_>, step: &StepState, value: &Value) -> Vec<Violation> {
+    fn violations(facts: Facts<'_>, step: &StepState, value: &Value) -> Vec<Violation> {
         let position = facts
             .definition
             .graph()
