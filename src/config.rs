@@ -33,12 +33,15 @@ pub struct Config {
 }
 
 impl Config {
-    /// The defaults, on this data directory; `None` for the user's.
+    /// The defaults, on this data directory; `None` for that of the environment, else the user's.
     pub fn new(data_dir: Option<PathBuf>) -> Result<Self> {
         Ok(Self {
             data_dir: match data_dir {
                 Some(data_dir) => data_dir,
-                None => user_data_dir()?,
+                None => match std::env::var_os(DATA_DIR_ENV).filter(|dir| !dir.is_empty()) {
+                    Some(data_dir) => data_dir.into(),
+                    None => user_data_dir()?,
+                },
             },
             workflows_dir: None,
             agents_dir: None,

@@ -174,6 +174,7 @@ struct Inner {
     message: String,
     context: Map<String, Value>,
     violations: Vec<Violation>,
+    action: Option<&'static str>,
     source: Option<std::sync::Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -191,6 +192,7 @@ impl Error {
             message: message.into(),
             context: Map::new(),
             violations: Vec::new(),
+            action: None,
             source: None,
         }))
     }
@@ -211,6 +213,13 @@ impl Error {
     #[must_use]
     pub fn with_violations(mut self, violations: Vec<Violation>) -> Self {
         self.0.violations = violations;
+        self
+    }
+
+    /// Names another next call than the code's own, where the place of the error asks for it.
+    #[must_use]
+    pub fn with_action(mut self, action: &'static str) -> Self {
+        self.0.action = Some(action);
         self
     }
 
@@ -243,7 +252,7 @@ impl Error {
 
     /// The one right next call, with the identifiers filled in.
     pub fn suggested_action(&self) -> String {
-        let mut action = self.0.code.action().to_owned();
+        let mut action = self.0.action.unwrap_or(self.0.code.action()).to_owned();
         for (name, value) in &self.0.context {
             let text = value
                 .as_str()
@@ -282,8 +291,8 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self.0.code {
             Code::UsageInvalid => 2,
-            code if code.retryable() => 75,
             code if code.category() == Category::Internal => 2,
+            code if code.retryable() => 75,
             _ => 1,
         }
     }
@@ -339,6 +348,16 @@ mod tests {
                 "{code}"
             );
         }
+    }
+
+    #[test]
+    fn exit_codes_follow_the_contract() {
+        let code = |code| Error::new(code, "x").exit_code();
+        assert_eq!(code(Code::UsageInvalid), 2);
+        assert_eq!(code(Code::Internal), 2);
+        assert_eq!(code(Code::StoreCorrupt), 2);
+        assert_eq!(code(Code::StoreBusy), 75);
+        assert_eq!(code(Code::WorkflowNotFound), 1);
     }
 
     #[test]

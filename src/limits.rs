@@ -33,8 +33,9 @@ pub const FAILURE_MESSAGE_BYTES_MAX: usize = 8 << 10;
 pub const FAILURE_CODE_BYTES_MAX: usize = 100;
 /// Values up to this size lie in the journal row; larger ones are stored once, by digest.
 pub const INLINE_BYTES_MAX: usize = 4 << 10;
-/// Deepest nesting of a JSON value that a caller sends.
-pub const JSON_DEPTH_MAX: usize = 128;
+/// Deepest nesting of a JSON value that a caller sends. A frame may hold 127 levels (its parser's own
+/// limit), some of which are the call around the value.
+pub const JSON_DEPTH_MAX: usize = 100;
 /// Outputs that break the step's schema before the step fails (the last of them ends it).
 pub const OUTPUT_ATTEMPTS_MAX: u32 = 5;
 /// Violations named in one refusal; more are counted, not listed.
@@ -116,15 +117,23 @@ pub const TELEMETRY_LIMIT_DEFAULT: usize = 100;
 /// Telemetry events returned at most.
 pub const TELEMETRY_LIMIT_MAX: usize = 1000;
 
+/// Bytes of outputs that one `step_history` shows; outputs past it are named by digest and size.
+pub const HISTORY_OUTPUT_BYTES_MAX: usize = 8 << 20;
+
 /// Calls of one stdio client that are being worked on or whose reply it has not taken; past this, reading stops.
 pub const CLIENT_CALLS_MAX: usize = 4096;
-/// Bytes of replies one stdio client has not taken; past this, reading stops.
+/// Bytes of calls of one stdio client in work and of replies it has not taken; past this, reading stops.
 pub const CLIENT_UNSENT_BYTES_MAX: usize = 128 << 20;
 /// Longest frame (one line) of a stdio client; a longer one gets an error answer.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 /// Where the id of an oversized frame is looked for.
 pub const FRAME_ID_WITHIN_BYTES: usize = 4 << 10;
 /// After end of input, how long pending replies may take.
-pub const EOF_GRACE: Duration = Duration::from_millis(900);
+pub const EOF_GRACE: Duration = Duration::from_millis(500);
+/// After that, how long an orderly close may take. The journal has everything: a close that is cut
+/// short costs the next start a look at it, nothing else.
+pub const EOF_CLOSE_MAX: Duration = Duration::from_millis(300);
+/// A client that takes nothing for this long while it is owed more than it may be is given up.
+pub const CLIENT_STALL_MAX: Duration = Duration::from_secs(15 * 60);
 /// How often a server that found the store busy looks again, at most.
 pub const STORE_RETRY_EVERY: Duration = Duration::from_millis(250);

@@ -31,6 +31,7 @@ pub(super) async fn demo(
         Some(data_dir) => data_dir,
         None => fresh_dir()?,
     };
+    let data_dir = std::path::absolute(&data_dir).map_err(|error| unusable(&data_dir, error))?;
     let mut tour = Tour {
         data_dir,
         config,
@@ -49,13 +50,16 @@ pub(super) async fn demo(
 fn fresh_dir() -> Result<PathBuf> {
     let name = format!("midex-demo-{:08x}", rand::random::<u32>());
     let path = std::env::temp_dir().join(name);
-    std::fs::create_dir(&path).map_err(|error| {
-        let shown = path.display().to_string();
-        Error::new(Code::FileUnusable, format!("{shown} could not be made"))
-            .with("path", shown)
-            .because(error)
-    })?;
+    std::fs::create_dir(&path).map_err(|error| unusable(&path, error))?;
     Ok(path)
+}
+
+fn unusable(path: &Path, error: std::io::Error) -> Error {
+    let shown = path.display().to_string();
+    let message = format!("{shown} could not be made: {}", error.kind());
+    Error::new(Code::FileUnusable, message)
+        .with("path", shown)
+        .because(error)
 }
 
 struct Tour<'a> {
@@ -179,15 +183,25 @@ impl Tour<'_> {
     fn server(&self) -> Result<Command> {
         let program = std::env::current_exe()
             .map_err(|error| Error::internal("this program cannot find itself").because(error))?;
+        std::fs::create_dir_all(&self.data_dir).map_err(|error| unusable(&self.data_dir, error))?;
         let mut command = Command::new(program);
         command.arg("serve").arg("--data-dir").arg(&self.data_dir);
+        command
+            .arg("--token-ttl")
+            .arg(format!("{}s", self.config.token_ttl.as_secs()));
+        // What is shown is what is shipped: neither a project's nor the user's definitions stand before it.
+        command
+            .current_dir(&self.data_dir)
+            .env("XDG_CONFIG_HOME", &self.data_dir);
         let definitions: [(&str, Option<&Path>); 2] = [
             ("--workflows", self.config.workflows_dir.as_deref()),
             ("--agents", self.config.agents_dir.as_deref()),
         ];
         for (flag, dir) in definitions {
             if let Some(dir) = dir {
-                command.arg(flag).arg(dir);
+                command
+                    .arg(flag)
+                    .arg(std::path::absolute(dir).map_err(|error| unusable(dir, error))?);
             }
         }
         // Its start-up lines would stand between the steps.

@@ -10,7 +10,8 @@ use tracing_subscriber::{
 
 /// Starts logging. A second start is ignored.
 pub(super) fn init() {
-    let chosen = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    let chosen =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,midex=info"));
     let lines = fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(false)

@@ -17,7 +17,7 @@ use std::{
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    config::{Config, DATA_DIR_ENV, parse_token_ttl},
+    config::{Config, parse_token_ttl},
     error::{Code, Error, Result},
     limits,
     registry::{Registry, Sources},
@@ -41,8 +41,8 @@ struct Cli {
 /// What every command takes.
 #[derive(Clone, Debug, Args)]
 struct Global {
-    /// Where executions are kept [default: the user's data directory]
-    #[arg(long, global = true, env = DATA_DIR_ENV, value_name = "DIR")]
+    /// Where executions are kept [default: MIDEX_DATA_DIR, else the user's data directory]
+    #[arg(long, global = true, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Workflows that come before the project's, the user's and the shipped ones
     #[arg(long, global = true, value_name = "DIR")]
@@ -103,13 +103,11 @@ fn run(cli: Cli) -> Result<u8> {
     let json = cli.global.json;
     let mut out = Out(io::stdout());
     match cli.command {
-        Command::Serve(args) => runtime()?.block_on(serve::serve(Config {
+        Command::Serve(args) => run_to_end(serve::serve(Config {
             snapshot_every: args.snapshot_every,
             ..config
         })),
-        Command::Demo => {
-            runtime()?.block_on(demo::demo(&config, cli.global.data_dir, json, &mut out))
-        }
+        Command::Demo => run_to_end(demo::demo(&config, cli.global.data_dir, json, &mut out)),
         Command::Validate(args) => {
             validate::validate(&args, &registry(&config), json, color(), &mut out)
         }
@@ -139,11 +137,17 @@ fn config(global: &Global) -> Result<Config> {
     })
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime> {
+/// Runs a command to its end, and no further: a read of standard input that nobody awaits any more must
+/// not keep the process alive.
+fn run_to_end<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
-    runtime.map_err(|error| Error::internal("the runtime could not be started").because(error))
+    let runtime = runtime
+        .map_err(|error| Error::internal("the runtime could not be started").because(error))?;
+    let result = runtime.block_on(command);
+    runtime.shutdown_background();
+    result
 }
 
 fn report(error: &Error, json: bool) {

@@ -159,7 +159,6 @@ impl Token {
         }
         Err(
             Error::new(Code::TokenFromFuture, "Token issued in the future")
-                .with("execution_id", self.execution_id.as_str())
                 .with("step_id", self.step_name.as_str()),
         )
     }

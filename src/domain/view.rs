@@ -32,16 +32,18 @@ fn instructions(step: &Step) -> String {
         text.push_str(own.trim_end());
         text.push('\n');
     }
+    if !step.depends_on.is_empty() {
+        text.push_str(
+            "   What earlier steps handed over: midex://workflow/step_history/{execution_id}\n",
+        );
+    }
+    text.push_str(
+        "3. When the work is done, call workflow.next_step with\n   - token: this step's token\n",
+    );
     text.push_str(match step.result {
-        None => {
-            "3. When the work is done, call workflow.next_step with\n\
-             \x20  - token: this step's token\n\
-             \x20  - output: { summary, artifacts?, findings?, next_step_recommendation? }\n"
-        }
+        None => "   - output: { summary, artifacts?, findings?, next_step_recommendation? }\n",
         Some(_) => {
-            "3. When the work is done, call workflow.next_step with\n\
-             \x20  - token: this step's token\n\
-             \x20  - output: a value that satisfies the schema `output_schema`\n"
+            "   - output: a value that satisfies output_schema, which replaces any other output contract\n"
         }
     });
     text.push_str("   If it cannot be done, send error: { message } instead of output.");

@@ -19,6 +19,10 @@ use crate::{
     limits,
 };
 
+/// The next call once a step has failed for good.
+const FAILED_FOR_GOOD: &str =
+    "Read midex://workflow/workflow_status/{execution_id}, and call workflow.start to begin again";
+
 impl Execution {
     pub(super) fn decide_advance(
         &self,
@@ -241,6 +245,11 @@ impl Execution {
             step.id
         );
         let error = Error::new(Code::StepOutputInvalid, message).with("step_id", step.id.as_str());
+        let error = if attempt < most {
+            error
+        } else {
+            error.with_action(FAILED_FOR_GOOD)
+        };
         self.placed(error.with_violations(violations))
     }
 

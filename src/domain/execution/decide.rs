@@ -172,8 +172,7 @@ impl Execution {
     /// # Errors
     /// `EXECUTION_ID_TAKEN` where the arguments differ or something has happened since.
     pub fn restart(&self, definition: &Definition, start: &Start) -> Result<JournalKey> {
-        let same = self.call == start.call(definition)
-            && self.project.as_deref() == start.project.as_deref();
+        let same = self.call == start.call(definition);
         match self.row {
             Some(row) if same && self.revision == 1 => Ok(row),
             _ => {

@@ -32,6 +32,12 @@ pub struct HistoryRow {
     pub duration_ms: Option<u64>,
     /// Its output.
     pub output: Option<Value>,
+    /// Where the history is too long to show the output: the SHA-256 of its JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_digest: Option<String>,
+    /// Where the history is too long to show the output: the length of its JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_bytes: Option<u64>,
     /// Why it failed.
     pub error: Option<FailureView>,
     /// Counts the visits of the step, from 1.
@@ -78,6 +84,8 @@ fn record(
             completed_at: None,
             duration_ms: None,
             output: None,
+            output_digest: None,
+            output_bytes: None,
             error: None,
             visit: *visit,
             attempt: *attempt,
@@ -107,6 +115,10 @@ fn close(entry: &mut HistoryRow, outcome: &Outcome, content: &impl Fn(&Digest) -
         Outcome::Completed(payload) => {
             entry.status = StepStatus::Completed.as_str();
             entry.output = resolve(payload, content);
+            if entry.output.is_none() {
+                entry.output_digest = Some(payload.digest.to_string());
+                entry.output_bytes = Some(payload.bytes);
+            }
         }
         Outcome::Failed(failure) => {
             entry.status = StepStatus::Failed.as_str();

@@ -1,7 +1,7 @@
 //! What `workflow.start` and `workflow.next_step` answer. A reply is built from the journal row of its
 //! transition, so the same call gets the same answer whenever it is repeated.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -87,6 +87,14 @@ pub struct Offer {
     pub continuation_token: String,
     /// When that token expires.
     pub expires_at: String,
+    /// The persona; left out where this reply shows it already, for a step before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_content: Option<String>,
+    /// What to do with it and how to come back.
+    pub instructions: String,
+    /// JSON Schema of the output, where the step declares one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
 }
 
 /// Why an execution failed.
@@ -119,14 +127,17 @@ pub fn advanced(
     ttl: Duration,
     replayed: bool,
 ) -> Advanced {
-    let ready = ready(definition, execution, row, ttl);
+    let mut ready = ready(definition, execution, row, ttl);
     let (state, failure) = ending(row);
-    let open_steps = if ready.is_empty() && state == State::Running {
+    let mut open_steps = if ready.is_empty() && state == State::Running {
         open_at(definition, execution, row.revision, ttl)
     } else {
         Vec::new()
     };
-    let first = ready.first();
+    show_each_persona_once(ready.iter_mut().map(|(_, offer)| offer), true);
+    show_each_persona_once(open_steps.iter_mut(), false);
+    let first = ready.first().cloned();
+    let first = first.as_ref();
     let step = first.and_then(|(position, _)| definition_step(definition, *position));
     Advanced {
         success: true,
@@ -154,6 +165,18 @@ pub fn advanced(
         open_steps,
         failure: failure.map(Into::into),
         replayed,
+    }
+}
+
+/// Takes out personas that the reply shows already: the first one's, where the singular fields show it,
+/// and those of agents that act in several steps.
+fn show_each_persona_once<'a>(offers: impl Iterator<Item = &'a mut Offer>, first_is_shown: bool) {
+    let mut shown = HashSet::new();
+    for (at, offer) in offers.enumerate() {
+        let seen = !shown.insert(offer.agent_name.clone());
+        if seen || (at == 0 && first_is_shown) {
+            offer.agent_content = None;
+        }
     }
 }
 
@@ -224,6 +247,9 @@ fn offer(
         description: step.description.clone(),
         continuation_token: token(execution, step, grant),
         expires_at: expiry(grant.issued_at, ttl),
+        agent_content: Some(definition.persona(step).to_owned()),
+        instructions: instructions(step),
+        output_schema: step.result.clone(),
     })
 }
 
