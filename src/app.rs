@@ -97,7 +97,9 @@ impl App {
             Slot::Closed {
                 tried: Some((at, error)),
             } => {
-                if self.clock.now().since(*at) < limits::STORE_RETRY_EVERY {
+                // A clock that stepped back must not keep the store shut.
+                let waited = self.clock.now();
+                if waited >= *at && waited.since(*at) < limits::STORE_RETRY_EVERY {
                     return Err(error.clone());
                 }
             }
@@ -139,10 +141,9 @@ impl App {
     pub async fn start(
         &self,
         workflow_name: &str,
-        execution_id: Option<&str>,
+        execution_id: Option<ExecutionId>,
         inputs: Option<Value>,
     ) -> Result<Advanced> {
-        let execution_id = execution_id.map(ExecutionId::parse).transpose()?;
         let definition = self.registry().definition(workflow_name)?;
         let project = Some(self.config.project_dir.display().to_string());
         self.engine()

@@ -101,8 +101,9 @@ pub const REFUSALS_QUEUED_MAX: usize = 256;
 
 /// Calls the engine works on at once; further ones wait.
 pub const CALLS_IN_FLIGHT_MAX: usize = 4096;
-/// How often a call is sent again to a fresh actor after its actor died.
-pub const CALL_ATTEMPTS_MAX: u32 = 3;
+/// How often a call is sent to an actor, each time a fresh one, before the caller is told that it could
+/// not be reached. One more than [`WAKE_FAILURES_MAX`], so that an execution that cannot be woken says so.
+pub const CALL_ATTEMPTS_MAX: u32 = WAKE_FAILURES_MAX + 1;
 /// An execution whose actor dies this often in a row, without an answer between, is not woken again.
 pub const WAKE_FAILURES_MAX: u32 = 3;
 /// An actor nobody asked for this long goes to sleep.

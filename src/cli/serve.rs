@@ -4,12 +4,13 @@ use std::{io::Write, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 
+use super::EXIT_OK;
 use crate::{
     app::App,
     clock::{SystemClock, SystemIds},
     config::Config,
     error::{Error, Result},
-    mcp,
+    limits, mcp,
 };
 
 /// Serves standard input and output until the client goes or a signal comes.
@@ -21,11 +22,21 @@ pub(super) async fn serve(config: Config) -> Result<u8> {
     // Opened now rather than by the first call, so that what is wrong with the store is in the log early;
     // the handshake does not wait for it, and where it is busy every call tries again.
     let opening = tokio::spawn(open_store(app.clone()));
-    let served = mcp::serve_stdio(app.clone(), stop).await;
+    let served = mcp::serve_stdio(app.clone(), stop.child_token()).await;
     signals.abort();
-    let _ = opening.await;
-    let stopped = app.stop().await;
-    served.and(stopped).map(|()| 0)
+    opening.abort();
+    let close_max = if stop.is_cancelled() {
+        limits::DRAIN_MAX
+    } else {
+        limits::EOF_CLOSE_MAX
+    };
+    match tokio::time::timeout(close_max, app.stop()).await {
+        Ok(stopped) => served.and(stopped).map(|()| EXIT_OK),
+        Err(_) => {
+            tracing::warn!("the store was not closed in time; nothing acknowledged is lost");
+            served.map(|()| EXIT_OK)
+        }
+    }
 }
 
 async fn open_store(app: Arc<App>) {

@@ -112,7 +112,10 @@ impl Actor for ExecutionActor {
         // Nobody may be waiting any more; the transition stands, and a repeat of the call gets its answer.
         let _ = reply.send(answer);
         if matches!(after, After::Stop) {
-            myself.stop(None);
+            // What waits in the mailbox is answered from the store; then this actor ends, and nobody new
+            // reaches it. Fails only where it is ending already.
+            state.live = None;
+            let _ = myself.drain();
         }
         Ok(())
     }
@@ -234,7 +237,7 @@ impl ActorState {
         };
         let committed = match self.shared.store.commit(commit).await {
             Ok(committed) => committed,
-            Err(error) => return (Err(error), After::Stop),
+            Err(error) => return (Err(self.placed(error)), After::Stop),
         };
         Arc::make_mut(&mut next).settle(committed.row);
         let seen = Seen {
@@ -299,6 +302,14 @@ impl ActorState {
             last: None,
         });
         Ok(true)
+    }
+
+    /// Says which execution the error is about, and where that stood before.
+    fn placed(&self, error: Error) -> Error {
+        match &self.live {
+            Some(live) => live.seen.execution.placed(error),
+            None => error.with("execution_id", self.id.as_str()),
+        }
     }
 
     fn become_live(&mut self, live: Live) {

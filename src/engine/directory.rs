@@ -17,6 +17,7 @@ use crate::{clock::Timestamp, domain::ExecutionId};
 /// A live actor.
 #[derive(Clone)]
 pub(super) struct Entry {
+    pub(super) id: ExecutionId,
     pub(super) actor: ActorRef<Message>,
     seen: watch::Receiver<Option<Seen>>,
     used_at: Arc<AtomicI64>,
@@ -24,11 +25,13 @@ pub(super) struct Entry {
 
 impl Entry {
     pub(super) fn new(
+        id: ExecutionId,
         actor: ActorRef<Message>,
         seen: watch::Receiver<Option<Seen>>,
         now: Timestamp,
     ) -> Self {
         Self {
+            id,
             actor,
             seen,
             used_at: Arc::new(AtomicI64::new(now.milliseconds())),
@@ -86,18 +89,15 @@ impl Directory {
     }
 
     /// Every live actor.
-    pub(super) fn entries(&self) -> Vec<(ExecutionId, Entry)> {
-        self.read()
-            .iter()
-            .map(|(id, entry)| (id.clone(), entry.clone()))
-            .collect()
+    pub(super) fn entries(&self) -> Vec<Entry> {
+        self.read().values().cloned().collect()
     }
 
-    pub(super) fn insert(&self, id: ExecutionId, entry: Entry) {
+    pub(super) fn insert(&self, entry: Entry) {
         self.0
             .write()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert(id, entry);
+            .insert(entry.id.clone(), entry);
     }
 
     /// Takes out the entry of an execution if it is this actor's.

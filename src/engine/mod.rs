@@ -9,6 +9,7 @@ mod directory;
 mod supervisor;
 
 use std::{
+    collections::HashMap,
     fmt,
     sync::{Arc, atomic::AtomicBool, atomic::Ordering},
     time::Duration,
@@ -27,7 +28,8 @@ use self::{
 use crate::{
     clock::{Clock, IdSource},
     domain::{
-        Command, Definition, Execution, ExecutionId, JournalKey, Row, Token,
+        Command, Definition, Digest, Event, Execution, ExecutionId, JournalKey, Outcome, Payload,
+        Row, Token,
         execution::{Report, Start},
         telemetry::{self, EventType},
         view::{self, Advanced, CurrentStep, HistoryRow, StatusView, TelemetryEvent},
@@ -153,6 +155,7 @@ impl Engine {
         } = request;
         let now = self.shared.clock.now();
         let id = execution_id.unwrap_or_else(|| ExecutionId::generate(now, &*self.shared.ids));
+        let named = |error: Error| error.with("execution_id", id.as_str());
         let start = Start {
             id: id.clone(),
             project,
@@ -163,8 +166,13 @@ impl Engine {
             definition: definition.clone(),
             reply,
         };
-        let answer = self.call(&id, Wake::Anyway, message).await?;
-        self.advanced(answer)
+        let answer = match self.call(&id, message).await {
+            // It may have been stored. Tried again under the same id it is answered as the first time; the
+            // caller, who may not know the id, could only start another.
+            Err(error) if error.code() == Code::StoreUnavailable => self.call(&id, message).await,
+            answer => answer,
+        };
+        self.advanced(answer.map_err(named)?)
     }
 
     /// Finishes a step and answers with what follows.
@@ -188,7 +196,7 @@ impl Engine {
             token: token.clone(),
             report: Arc::new(report),
         };
-        let answer = self.call(id, Wake::Existing, |reply| Message::Command {
+        let answer = self.call(id, |reply| Message::Command {
             command: command.clone(),
             reply,
         });
@@ -213,7 +221,7 @@ impl Engine {
                 command: Command::RenewTokens,
                 reply,
             };
-            seen = self.call(id, Wake::Existing, renew).await?.seen;
+            seen = self.call(id, renew).await?.seen;
         }
         let inputs = match seen.execution.inputs() {
             Some(digest) => self
@@ -234,7 +242,7 @@ impl Engine {
 
     /// Where the execution stands. Wakes nobody.
     pub async fn status(&self, id: &ExecutionId) -> Result<StatusView> {
-        Ok(view::status(&self.see(id).await?.execution))
+        Ok(view::status(&*self.execution(id).await?))
     }
 
     /// Every visit of every step, with outputs. Wakes nobody.
@@ -245,10 +253,7 @@ impl Engine {
         }
         let contents = self.outputs(&rows).await?;
         Ok(view::history(rows.iter().map(|(_, row)| row), |digest| {
-            contents
-                .iter()
-                .find(|(known, _)| known == digest)
-                .and_then(|(_, bytes)| value(bytes))
+            contents.get(digest).cloned()
         }))
     }
 
@@ -264,7 +269,7 @@ impl Engine {
     ) -> Result<Vec<TelemetryEvent>> {
         let limit = limit.clamp(1, limits::TELEMETRY_LIMIT_MAX);
         if let Some(id) = id {
-            self.see(id).await?;
+            self.execution(id).await?;
         }
         let query = TelemetryQuery {
             execution_id: id.cloned(),
@@ -280,10 +285,23 @@ impl Engine {
         Ok(events.split_off(events.len().saturating_sub(limit)))
     }
 
-    /// The execution as last made durable. A live one answers from memory, a sleeping one from the store.
+    /// The execution as last made durable, with its definition. A live one answers from memory, a sleeping
+    /// one from the store.
     pub async fn see(&self, id: &ExecutionId) -> Result<Seen> {
         if let Some(seen) = self.shared.directory.seen(id) {
             return Ok(seen);
+        }
+        let execution = self.execution(id).await?;
+        let definition = self.shared.definitions.get(execution.definition()).await?;
+        Ok(Seen {
+            execution,
+            definition,
+        })
+    }
+
+    async fn execution(&self, id: &ExecutionId) -> Result<Arc<Execution>> {
+        if let Some(seen) = self.shared.directory.seen(id) {
+            return Ok(seen.execution);
         }
         let stored = self
             .shared
@@ -291,15 +309,7 @@ impl Engine {
             .load(id)
             .await?
             .ok_or_else(|| not_found(id))?;
-        let definition = self
-            .shared
-            .definitions
-            .get(stored.execution.definition())
-            .await?;
-        Ok(Seen {
-            execution: Arc::new(stored.execution),
-            definition,
-        })
+        Ok(Arc::new(stored.execution))
     }
 
     /// How many actors are awake.
@@ -307,37 +317,37 @@ impl Engine {
         self.shared.directory.len()
     }
 
-    /// Refuses new calls, lets every actor finish what it was asked, and closes the store.
+    /// Refuses new calls, lets every actor finish what it was asked, and closes the store. A second stop
+    /// does nothing more.
     pub async fn stop(&self) -> Result<()> {
-        self.shared.stopping.store(true, Ordering::Release);
-        let drained = self
-            .supervisor
-            .call(SupervisorMessage::Drain, Some(limits::DRAIN_MAX))
-            .await;
-        if !matches!(drained, Ok(CallResult::Success(()))) {
-            tracing::warn!(
-                "some executions were still busy when the engine stopped; nothing acknowledged is lost"
-            );
+        if !self.shared.stopping.swap(true, Ordering::AcqRel) {
+            let drained = self
+                .supervisor
+                .call(SupervisorMessage::Drain, Some(limits::DRAIN_MAX))
+                .await;
+            if !matches!(drained, Ok(CallResult::Success(()))) {
+                tracing::warn!(
+                    "some executions were still busy at the end; nothing acknowledged is lost"
+                );
+            }
+            self.supervisor.stop(None);
         }
-        self.supervisor.stop(None);
         self.shared.store.close().await
     }
 
-    async fn call(
-        &self,
-        id: &ExecutionId,
-        wake: Wake,
-        message: impl Fn(Reply) -> Message,
-    ) -> Result<Answer> {
+    async fn call(&self, id: &ExecutionId, message: impl Fn(Reply) -> Message) -> Result<Answer> {
         let _permit = self.admission.acquire().await.map_err(|_| stopping())?;
         let mut stale = None;
+        let mut last = None;
         for _ in 0..limits::CALL_ATTEMPTS_MAX {
             if self.shared.stopping.load(Ordering::Acquire) {
                 return Err(stopping());
             }
-            let actor = self.actor(id, wake, stale).await?;
+            let actor = self.actor(id, stale).await?;
             match actor.call(&message, None).await {
-                Ok(CallResult::Success(Err(error))) if error.code() == Code::RevisionConflict => {}
+                Ok(CallResult::Success(Err(error))) if error.code() == Code::RevisionConflict => {
+                    last = Some(error);
+                }
                 Ok(CallResult::Success(answer)) => return answer,
                 // Not delivered, or the actor died with the outcome unknown. Every message may be sent
                 // again: a start and a token answer their repeat as the first time.
@@ -345,26 +355,22 @@ impl Engine {
             }
             stale = Some(actor.get_id());
         }
-        let message = format!(
-            "the actor of execution '{id}' ended {} times without an answer",
-            limits::CALL_ATTEMPTS_MAX
-        );
-        Err(Error::new(Code::EngineFault, message).with("execution_id", id.as_str()))
+        Err(last.unwrap_or_else(|| {
+            let message =
+                format!("execution '{id}' could not be reached; what the call did is not known");
+            Error::new(Code::StoreUnavailable, message).with("execution_id", id.as_str())
+        }))
     }
 
     async fn actor(
         &self,
         id: &ExecutionId,
-        wake: Wake,
         stale: Option<ractor::ActorId>,
     ) -> Result<ActorRef<Message>> {
         if stale.is_none()
             && let Some(actor) = self.shared.directory.actor(id, self.shared.clock.now())
         {
             return Ok(actor);
-        }
-        if wake == Wake::Existing && self.shared.store.load(id).await?.is_none() {
-            return Err(not_found(id));
         }
         let wake = |reply| SupervisorMessage::Wake {
             id: id.clone(),
@@ -397,7 +403,7 @@ impl Engine {
 
     /// Counts a refused call in telemetry. An output that its schema refuses is counted by its execution.
     fn note(&self, token: Option<&Token>, error: &Error) {
-        if error.code().retryable() {
+        if error.code().retryable() || error.code() == Code::StepOutputInvalid {
             return;
         }
         let known =
@@ -413,36 +419,37 @@ impl Engine {
         });
     }
 
-    async fn outputs(
-        &self,
-        rows: &[(JournalKey, Row)],
-    ) -> Result<Vec<(crate::domain::Digest, Arc<[u8]>)>> {
-        use crate::domain::{Event, Outcome};
-        let mut contents = Vec::new();
-        for event in rows.iter().flat_map(|(_, row)| &row.events) {
-            let Event::VisitClosed {
-                outcome: Outcome::Completed(payload),
-                ..
-            } = event
-            else {
-                continue;
-            };
-            if payload.inline.is_none()
+    /// The outputs that lie outside the rows, each once, as long as there is room to show them.
+    async fn outputs(&self, rows: &[(JournalKey, Row)]) -> Result<HashMap<Digest, Value>> {
+        let mut contents = HashMap::new();
+        let mut room = limits::HISTORY_OUTPUT_BYTES_MAX;
+        for payload in rows
+            .iter()
+            .flat_map(|(_, row)| &row.events)
+            .filter_map(outside)
+        {
+            let bytes = usize::try_from(payload.bytes).unwrap_or(usize::MAX);
+            if bytes <= room
                 && let Some(bytes) = self.shared.store.content(payload.digest).await?
+                && let Some(value) = value(&bytes)
             {
-                contents.push((payload.digest, bytes));
+                room -= bytes.len();
+                contents.insert(payload.digest, value);
             }
         }
         Ok(contents)
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wake {
-    /// Only an execution that the store knows.
-    Existing,
-    /// Also one that is about to be made.
-    Anyway,
+/// The output of a completed visit that is not in its row.
+fn outside(event: &Event) -> Option<&Payload> {
+    match event {
+        Event::VisitClosed {
+            outcome: Outcome::Completed(payload),
+            ..
+        } if payload.inline.is_none() => Some(payload),
+        _ => None,
+    }
 }
 
 fn tell(told: &Told) -> Vec<TelemetryEvent> {

@@ -44,7 +44,7 @@ pub(super) struct Supervisor;
 pub(super) struct SupervisorState {
     shared: Arc<Shared>,
     /// Every actor that has not ended yet.
-    actors: HashMap<ActorId, ExecutionId>,
+    actors: HashMap<ActorId, Entry>,
     /// Who is on the way out, and who waits for a successor.
     leaving: HashMap<ExecutionId, Vec<Waiter>>,
     /// How often the actors of an execution died in a row.
@@ -165,9 +165,9 @@ impl SupervisorState {
         let spawned = Actor::spawn_linked(None, ExecutionActor, arguments, myself.get_cell()).await;
         let (actor, _) = spawned
             .map_err(|error| Error::internal(format!("an actor could not be started: {error}")))?;
-        self.actors.insert(actor.get_id(), id.clone());
-        let entry = Entry::new(actor.clone(), watch, self.shared.clock.now());
-        self.shared.directory.insert(id.clone(), entry);
+        let entry = Entry::new(id.clone(), actor.clone(), watch, self.shared.clock.now());
+        self.actors.insert(actor.get_id(), entry.clone());
+        self.shared.directory.insert(entry);
         if !self.sweeping {
             self.plan_sweep(myself);
         }
@@ -196,11 +196,11 @@ impl SupervisorState {
 
     fn sweep(&mut self, myself: &ActorRef<SupervisorMessage>) {
         let now = self.shared.clock.now();
-        for (id, entry) in self.shared.directory.entries() {
+        for entry in self.shared.directory.entries() {
             let idle = now.since(entry.used_at());
             let finished = entry.is_finished() && idle >= limits::IDLE_SWEEP_EVERY;
             if idle >= self.shared.idle_max || finished {
-                self.send_away(&id, entry.actor.get_id());
+                self.send_away(&entry.id, entry.actor.get_id());
             }
         }
         self.sweeping = false;
@@ -211,8 +211,8 @@ impl SupervisorState {
 
     fn drain(&mut self, reply: RpcReplyPort<()>) {
         self.drained.push(reply);
-        for (id, entry) in self.shared.directory.entries() {
-            self.send_away(&id, entry.actor.get_id());
+        for entry in self.shared.directory.entries() {
+            self.send_away(&entry.id, entry.actor.get_id());
         }
         self.answer_drained();
     }
@@ -231,15 +231,13 @@ impl SupervisorState {
         actor: ActorId,
         failure: Option<String>,
     ) {
-        let Some(id) = self.actors.remove(&actor) else {
+        let Some(entry) = self.actors.remove(&actor) else {
             return;
         };
+        let id = entry.id.clone();
         // One that came as far as a state was woken: what ended it later is that call's fault.
-        let woken = self
-            .shared
-            .directory
-            .remove(&id, actor)
-            .is_some_and(|entry| entry.is_woken());
+        self.shared.directory.remove(&id, actor);
+        let woken = entry.is_woken();
         if let Some(failure) = failure {
             tracing::error!(execution = %id, failure, "an execution's actor died");
             if !woken {

@@ -64,7 +64,7 @@ pub(super) fn parse(
         let value: Option<Value> = serde_json::from_slice(line).ok();
         let (refusal, id) = match value {
             None => (
-                ErrorData::parse_error(format!("the frame is not JSON: {error}"), None),
+                ErrorData::parse_error(unreadable(&error), None),
                 early_id(line),
             ),
             Some(Value::Array(_)) => (
@@ -84,6 +84,14 @@ pub(super) fn parse(
         };
         Box::new(JsonRpcMessage::error(refusal, id))
     })
+}
+
+fn unreadable(error: &serde_json::Error) -> String {
+    // The parser has no kind of error for this.
+    if error.to_string().starts_with("recursion limit") {
+        return "the frame is nested more than 127 levels deep".into();
+    }
+    format!("the frame is not JSON: {error}")
 }
 
 /// The answer to an oversized frame.

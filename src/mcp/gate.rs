@@ -1,12 +1,10 @@
-//! Back-pressure for one client: it may have so many calls unanswered and so many bytes of replies
-//! untaken; past that, its next call is not read. Nobody is refused, nobody else is slowed.
+//! Back-pressure for one client: it may have so many calls in work or unanswered, and so many bytes in
+//! them and in replies it has not taken; past that, its next call is not read. Nobody is refused, nobody
+//! else is slowed.
 
 use std::{
-    collections::HashSet,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use rmcp::model::RequestId;
@@ -17,63 +15,218 @@ use crate::limits;
 /// What one client has outstanding.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
-    calls: Mutex<HashSet<RequestId>>,
-    unsent_bytes: AtomicUsize,
+    inner: Mutex<Inner>,
     changed: Notify,
 }
 
+#[derive(Debug, Default)]
+struct Inner {
+    calls: HashMap<RequestId, Call>,
+    bytes: usize,
+    /// Replies taken so far: whether a client that owes much still takes any.
+    taken: u64,
+}
+
+/// A call that has not been answered, or whose answer has not been taken.
+#[derive(Debug)]
+struct Call {
+    bytes: usize,
+    /// Whether a handler of ours is to do it, and so will say when it is done with it.
+    handled: bool,
+    cancelled: bool,
+    finished: bool,
+}
+
+/// Held by a handler while it works on a call.
+#[derive(Debug)]
+pub(super) struct Working {
+    gate: Arc<Gate>,
+    id: RequestId,
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.gate.finish(&self.id);
+    }
+}
+
+impl Inner {
+    fn forget(&mut self, id: &RequestId) {
+        if let Some(call) = self.calls.remove(id) {
+            self.bytes -= call.bytes;
+        }
+    }
+}
+
 impl Gate {
-    fn calls(&self) -> MutexGuard<'_, HashSet<RequestId>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call was read; false where one with this id is still unanswered.
-    pub(super) fn admit(&self, id: RequestId) -> bool {
-        self.calls().insert(id)
-    }
-
-    /// A call needs no answer any more: it was answered and the answer taken, or it was cancelled.
-    pub(super) fn settle(&self, id: &RequestId) {
-        self.calls().remove(id);
+    fn change<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
+        let changed = change(&mut self.inner());
         self.changed.notify_waiters();
+        changed
+    }
+
+    /// A call of so many bytes was read; false where one with this id is still outstanding. `handled`
+    /// says that a handler will take a [`Working`] for it.
+    pub(super) fn admit(&self, id: RequestId, bytes: usize, handled: bool) -> bool {
+        let mut inner = self.inner();
+        if inner.calls.contains_key(&id) {
+            return false;
+        }
+        inner.bytes += bytes;
+        inner.calls.insert(
+            id,
+            Call {
+                bytes,
+                handled,
+                cancelled: false,
+                finished: false,
+            },
+        );
+        true
+    }
+
+    /// A handler works on the call.
+    pub(super) fn working(self: &Arc<Self>, id: RequestId) -> Working {
+        Working {
+            gate: self.clone(),
+            id,
+        }
+    }
+
+    fn finish(&self, id: &RequestId) {
+        self.change(|inner| match inner.calls.get_mut(id) {
+            Some(call) if call.cancelled => inner.forget(id),
+            Some(call) => call.finished = true,
+            None => {}
+        });
+    }
+
+    /// The client cancelled the call: there will be no answer. It counts as long as somebody works on it.
+    pub(super) fn cancel(&self, id: &RequestId) {
+        self.change(|inner| match inner.calls.get_mut(id) {
+            Some(call) if call.handled && !call.finished => call.cancelled = true,
+            Some(_) => inner.forget(id),
+            None => {}
+        });
     }
 
     /// A reply waits to be taken.
     pub(super) fn queue(&self, bytes: usize) {
-        self.unsent_bytes.fetch_add(bytes, Ordering::AcqRel);
+        self.inner().bytes += bytes;
     }
 
-    /// A reply was taken.
-    pub(super) fn sent(&self, bytes: usize) {
-        self.unsent_bytes.fetch_sub(bytes, Ordering::AcqRel);
-        self.changed.notify_waiters();
+    /// Replies were taken: so many bytes, to these calls.
+    pub(super) fn sent<'a>(&self, bytes: usize, answered: impl Iterator<Item = &'a RequestId>) {
+        self.change(|inner| {
+            answered.for_each(|id| inner.forget(id));
+            inner.bytes -= bytes;
+            inner.taken += 1;
+        });
     }
 
-    /// Waits until the next call may be read.
-    pub(super) async fn open(&self) {
-        self.wait(|gate| {
-            gate.calls().len() < limits::CLIENT_CALLS_MAX
-                && gate.unsent_bytes.load(Ordering::Acquire) < limits::CLIENT_UNSENT_BYTES_MAX
-        })
-        .await;
+    /// Waits until the next call may be read; false where the client has taken nothing for too long.
+    pub(super) async fn open(&self) -> bool {
+        let may_read = |inner: &Inner| {
+            inner.calls.len() < limits::CLIENT_CALLS_MAX
+                && inner.bytes < limits::CLIENT_UNSENT_BYTES_MAX
+        };
+        loop {
+            let taken = self.inner().taken;
+            if tokio::time::timeout(limits::CLIENT_STALL_MAX, self.wait(may_read))
+                .await
+                .is_ok()
+            {
+                return true;
+            }
+            if self.inner().taken == taken {
+                return false;
+            }
+        }
     }
 
     /// Waits until everything is answered and taken.
     pub(super) async fn idle(&self) {
-        self.wait(|gate| gate.calls().is_empty() && gate.unsent_bytes.load(Ordering::Acquire) == 0)
+        self.wait(|inner| inner.calls.is_empty() && inner.bytes == 0)
             .await;
     }
 
-    async fn wait(&self, done: impl Fn(&Self) -> bool) {
+    async fn wait(&self, done: impl Fn(&Inner) -> bool) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             // Registered before looking, so that no change between is missed.
             changed.as_mut().enable();
-            if done(self) {
+            if done(&self.inner()) {
                 return;
             }
             changed.await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: i64) -> RequestId {
+        RequestId::Number(number)
+    }
+
+    fn outstanding(gate: &Gate) -> (usize, usize) {
+        let inner = gate.inner();
+        (inner.calls.len(), inner.bytes)
+    }
+
+    #[test]
+    fn a_cancelled_call_counts_until_its_handler_is_done() {
+        let gate = Arc::new(Gate::default());
+        assert!(gate.admit(id(1), 10, true));
+        assert!(!gate.admit(id(1), 10, true), "an id that is in use");
+        gate.cancel(&id(1));
+        let working = gate.working(id(1));
+        assert_eq!(outstanding(&gate), (1, 10));
+        drop(working);
+        assert_eq!(outstanding(&gate), (0, 0));
+    }
+
+    #[test]
+    fn a_call_cancelled_after_its_end_or_without_a_handler_counts_no_more() {
+        let gate = Arc::new(Gate::default());
+        gate.admit(id(1), 10, true);
+        drop(gate.working(id(1)));
+        assert_eq!(outstanding(&gate), (1, 10), "its answer is not taken yet");
+        gate.cancel(&id(1));
+        gate.admit(id(2), 5, false);
+        gate.cancel(&id(2));
+        assert_eq!(outstanding(&gate), (0, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reading_stops_at_the_limits_and_goes_on_once_something_is_taken() {
+        let gate = Arc::new(Gate::default());
+        gate.admit(id(1), limits::CLIENT_UNSENT_BYTES_MAX - 1, true);
+        assert!(gate.open().await);
+        gate.queue(1);
+        assert!(
+            !gate.open().await,
+            "a client that takes nothing is given up in the end"
+        );
+        gate.sent(1, [id(1)].iter());
+        assert!(gate.open().await);
+        for call in 0..limits::CLIENT_CALLS_MAX as i64 {
+            assert!(gate.admit(id(call), 0, true));
+        }
+        let waiting = tokio::spawn({
+            let gate = gate.clone();
+            async move { gate.open().await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        gate.sent(0, [id(7)].iter());
+        assert!(waiting.await.expect("no panic"));
     }
 }

@@ -76,6 +76,12 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
         ),
         template(
             "telemetry",
+            "telemetry{?event_type,limit}",
+            "Telemetry",
+            "What happened lately, over all executions, oldest first",
+        ),
+        template(
+            "execution_telemetry",
             "telemetry/{execution_id}{?event_type,limit}",
             "Telemetry of an execution",
             "What happened in an execution, oldest first",

@@ -1,6 +1,6 @@
 //! The server: rmcp's requests, answered by tools and resources.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -14,7 +14,7 @@ use rmcp::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{answer, guard::guarded, resources, tools, transport::LineTransport};
+use super::{answer, gate::Gate, guard::guarded, resources, tools, transport::LineTransport};
 use crate::{
     app::App,
     error::{Error, Result},
@@ -28,7 +28,8 @@ const INSTRUCTIONS: &str = "midex leads you through workflows step by step and k
     until workflow_state is completed.\n\
     Where new_tokens lists several steps, they are independent: finish each with its own token, in any order.\n\
     If you lost your place, read midex://workflow/current_step/{execution_id}: it has the persona and a live token.\n\
-    If a reply was lost, send the same call again: it is answered as the first time.\n\
+    If a reply was lost, send the same call again: it is answered as the first time (a start: only with an \
+    execution_id of your own).\n\
     Every error names the one right next call in suggested_action.";
 
 /// Methods that this server knows: a request for one of them that rmcp cannot decode has bad parameters.
@@ -49,6 +50,7 @@ const LAST_FLUSH: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 struct Server {
     app: Arc<App>,
+    gate: Arc<Gate>,
 }
 
 /// Serves the process's own standard streams until the client goes or `stop` is cancelled.
@@ -60,7 +62,8 @@ pub async fn serve_stdio(app: Arc<App>, stop: CancellationToken) -> Result<()> {
 /// Serves one client until it goes or `stop` is cancelled. Pending replies leave first.
 pub async fn serve(app: Arc<App>, transport: LineTransport, stop: CancellationToken) -> Result<()> {
     let gone = transport.gone();
-    match serve_server_with_ct(Server { app }, transport, stop).await {
+    let gate = transport.gate();
+    match serve_server_with_ct(Server { app, gate }, transport, stop).await {
         Ok(running) => tokio::select! {
             quit = running.waiting() => match quit {
                 Ok(QuitReason::JoinError(error)) | Err(error) => {
@@ -75,25 +78,25 @@ pub async fn serve(app: Arc<App>, transport: LineTransport, stop: CancellationTo
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
             Ok(())
         }
-        Err(error) => Err(Error::internal(format!("the handshake failed: {error}"))),
+        // The error holds the client's message, which is none of the log's business.
+        Err(_) => Err(Error::internal(
+            "the handshake failed: the client did not keep to the protocol",
+        )),
     }
 }
 
 /// What is listed at start-up (S0).
 pub fn start_up_lines() -> [String; 3] {
     let templates = resources::templates();
-    let mut names: Vec<_> = resources::list()
-        .into_iter()
-        .map(|resource| resource.name)
+    let names = resources::list().into_iter().map(|resource| resource.name);
+    let names: BTreeSet<_> = names
+        .chain(templates.into_iter().map(|template| template.name))
         .collect();
-    names.extend(templates.into_iter().map(|template| template.name));
-    names.dedup();
-    names.sort_unstable();
-    names.dedup();
+    let shown: Vec<_> = names.iter().map(String::as_str).collect();
     let tools = tools::names();
     [
         format!("midex v{} running on stdio", env!("CARGO_PKG_VERSION")),
-        format!("Resources: {} ({})", names.len(), names.join(", ")),
+        format!("Resources: {} ({})", shown.len(), shown.join(", ")),
         format!("Tools: {} ({})", tools.len(), tools.join(", ")),
     ]
 }
@@ -127,8 +130,9 @@ impl ServerHandler for Server {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let _working = self.gate.working(context.id);
         let ids = self.app.ids();
         let tool =
             tools::find(&request.name).map_err(|error| answer::fault(&error, "tools/call", ids))?;
@@ -161,8 +165,9 @@ impl ServerHandler for Server {
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
+        let _working = self.gate.working(context.id);
         let text = guarded(resources::read(&self.app, &request.uri)).await;
         let text = text.map_err(|error| answer::fault(&error, "resources/read", self.app.ids()))?;
         let contents = ResourceContents::text(text, request.uri).with_mime_type("application/json");

@@ -5,7 +5,7 @@ use std::{borrow::Cow, io, sync::Arc};
 
 use rmcp::{
     RoleServer,
-    model::{ClientNotification, ErrorData, JsonRpcMessage, RequestId},
+    model::{ClientNotification, ClientRequest, ErrorData, JsonRpcMessage, RequestId},
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
@@ -78,6 +78,11 @@ impl LineTransport {
         }
     }
 
+    /// What the client has outstanding.
+    pub(super) fn gate(&self) -> Arc<Gate> {
+        self.gate.clone()
+    }
+
     /// Cancelled once the input has ended and pending replies have left, or had their time.
     pub fn gone(&self) -> CancellationToken {
         self.gone.clone()
@@ -147,11 +152,15 @@ struct Reader {
 
 impl Reader {
     async fn run(self, mut input: BufReader<impl AsyncRead + Unpin>) {
+        let mut greeted = false;
         loop {
-            self.gate.open().await;
+            if !self.gate.open().await {
+                tracing::warn!("the client takes no replies; it is given up");
+                break;
+            }
             match frame::read(&mut input, limits::FRAME_BYTES_MAX).await {
                 Ok(Frame::Line(line)) => {
-                    if !self.take(&line).await {
+                    if !self.take(&line, &mut greeted).await {
                         return;
                     }
                 }
@@ -171,7 +180,7 @@ impl Reader {
     }
 
     /// Delivers the message of a line; false where nobody takes messages any more.
-    async fn take(&self, line: &[u8]) -> bool {
+    async fn take(&self, line: &[u8], greeted: &mut bool) -> bool {
         if line.trim_ascii().is_empty() {
             return true;
         }
@@ -182,18 +191,29 @@ impl Reader {
                 return true;
             }
         };
-        if let JsonRpcMessage::Request(request) = &message
-            && !self.gate.admit(request.id.clone())
-        {
-            self.refuse_duplicate(&request.id);
-            return true;
-        }
-        if let JsonRpcMessage::Notification(notification) = &message
-            && let ClientNotification::CancelledNotification(cancelled) = &notification.notification
-            && let Some(id) = &cancelled.params.request_id
-        {
-            // rmcp sends no answer to a cancelled call.
-            self.gate.settle(id);
+        match &message {
+            JsonRpcMessage::Request(request) => {
+                *greeted = true;
+                let handled = matches!(
+                    request.request,
+                    ClientRequest::CallToolRequest(_) | ClientRequest::ReadResourceRequest(_)
+                );
+                if !self.gate.admit(request.id.clone(), line.len(), handled) {
+                    self.refuse_duplicate(&request.id);
+                    return true;
+                }
+            }
+            // rmcp ends a session that begins with anything but a request.
+            _ if !*greeted => return true,
+            JsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) =
+                    &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.gate.cancel(id);
+                }
+            }
+            _ => {}
         }
         self.deliver.send(message).await.is_ok()
     }
@@ -233,8 +253,7 @@ async fn write_lines(
             tracing::debug!(%error, "the client takes no more replies");
             broken = true;
         }
-        answered.iter().flatten().for_each(|id| gate.settle(id));
-        gate.sent(bytes.len());
+        gate.sent(bytes.len(), answered.iter().flatten());
     }
 }
 

@@ -145,3 +145,44 @@ fn a_damaged_database_is_refused_and_left_as_it_is() {
     drop(server);
     assert_eq!(std::fs::read(&file).unwrap(), b"this is no database");
 }
+
+/// The code blocks of the README in this language.
+fn readme(language: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let fence = format!("```{language}\n");
+    text.split(&fence)
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn the_readme_shows_what_is_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let workflows = dir.path().join("workflows");
+    std::fs::create_dir(&workflows).unwrap();
+    std::fs::write(workflows.join("release.md"), &readme("markdown")[0]).unwrap();
+    std::fs::write(workflows.join("audit.yaml"), &readme("yaml")[0]).unwrap();
+    let validate = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
+        command
+            .args(["validate", "workflows"])
+            .current_dir(dir.path())
+            .env("NO_COLOR", "1")
+            .output()
+            .unwrap()
+    };
+    let sound = validate();
+    assert!(sound.status.success(), "{}", text(&sound.stdout));
+    std::fs::write(
+        workflows.join("audit.yaml"),
+        readme("yaml")[0].replace("agent: architect", "agent: architekt"),
+    )
+    .unwrap();
+    let shown = text(&validate().stdout);
+    assert!(
+        shown.contains(readme("text")[0].trim_end()),
+        "the README shows\n{}\nbut it is\n{shown}",
+        readme("text")[0]
+    );
+}

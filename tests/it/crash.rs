@@ -134,31 +134,38 @@ fn check(server: &mut Server, known: &Known) {
     );
 }
 
-/// Drives all lanes until the server is killed after `calls` answers and a random moment.
-fn drive(
-    server: &mut Server,
-    lanes: &mut [Known],
-    generation: &mut usize,
-    calls: u64,
-) -> Vec<Known> {
-    let mut finished = Vec::new();
-    let mut waiting: HashMap<u64, usize> = HashMap::new();
-    for (lane, known) in lanes.iter_mut().enumerate() {
-        waiting.insert(server.post("tools/call", known.call()), lane);
-    }
-    for _ in 0..calls {
-        let line = server.next_line();
-        let at = waiting.remove(&line["id"].as_u64().unwrap()).unwrap();
-        if lanes[at].take(&line["result"]) {
-            *generation += 1;
-            finished.push(std::mem::replace(
-                &mut lanes[at],
-                Known::new(*generation, at),
-            ));
+/// Clients of many executions at once.
+struct Crowd {
+    lanes: Vec<Known>,
+    generation: usize,
+    finished: Vec<Known>,
+}
+
+impl Crowd {
+    /// Goes on with every execution until so many answers have come; the calls that are then unanswered.
+    fn drive(&mut self, server: &mut Server, answers: u64) -> HashMap<u64, usize> {
+        let mut waiting = HashMap::new();
+        for (lane, known) in self.lanes.iter_mut().enumerate() {
+            waiting.insert(server.post("tools/call", known.call()), lane);
         }
-        waiting.insert(server.post("tools/call", lanes[at].call()), at);
+        for _ in 0..answers {
+            let line = server.next_line();
+            let lane = self.take(&line, &mut waiting);
+            waiting.insert(server.post("tools/call", self.lanes[lane].call()), lane);
+        }
+        waiting
     }
-    finished
+
+    fn take(&mut self, line: &Value, waiting: &mut HashMap<u64, usize>) -> usize {
+        let at = waiting.remove(&line["id"].as_u64().unwrap()).unwrap();
+        if self.lanes[at].take(&line["result"]) {
+            self.generation += 1;
+            let fresh = Known::new(self.generation, at);
+            self.finished
+                .push(std::mem::replace(&mut self.lanes[at], fresh));
+        }
+        at
+    }
 }
 
 #[expect(
@@ -173,20 +180,29 @@ fn survive(kills: u64, seed: u64, flags: &[&str]) {
     println!("crash test: seed {seed}, {kills} kills, {flags:?}");
     let dir = tempfile::tempdir().unwrap();
     let mut dice = Dice(seed);
-    let mut generation = 0;
-    let mut lanes: Vec<_> = (0..EXECUTIONS).map(|lane| Known::new(0, lane)).collect();
+    let lanes = (0..EXECUTIONS).map(|lane| Known::new(0, lane)).collect();
+    let mut crowd = Crowd {
+        lanes,
+        generation: 0,
+        finished: Vec::new(),
+    };
     for _ in 0..kills {
         let mut server = Server::start_with(dir.path(), flags);
-        for known in &lanes {
+        for known in crowd
+            .lanes
+            .iter()
+            .chain(crowd.finished.iter().rev().take(3))
+        {
             check(&mut server, known);
         }
-        let finished = drive(&mut server, &mut lanes, &mut generation, dice.roll(400));
-        for known in finished.iter().take(3) {
-            check(&mut server, known);
-        }
+        let mut waiting = crowd.drive(&mut server, dice.roll(400));
         std::thread::sleep(Duration::from_micros(dice.roll(3000)));
-        server.kill();
+        // What lies in the pipe was acknowledged too, and last of all.
+        for line in server.kill_and_drain() {
+            crowd.take(&line, &mut waiting);
+        }
     }
+    let mut lanes = crowd.lanes;
     let mut server = Server::start_with(dir.path(), flags);
     for known in &mut lanes {
         check(&mut server, known);

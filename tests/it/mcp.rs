@@ -581,24 +581,38 @@ fn ids_with_spaces_slashes_and_unicode_work_everywhere() {
             json!({ "workflow_name": "bug-fix", "execution_id": id }),
         );
         assert_eq!(refused["error_code"], "ARGUMENTS_INVALID", "{id:?}");
+        assert_eq!(
+            refused["violations"][0]["path"], "/execution_id",
+            "{refused}"
+        );
+        assert!(
+            !refused["suggested_action"].as_str().unwrap().contains('{'),
+            "{refused}"
+        );
     }
 }
 
 #[test]
 fn four_thousand_calls_written_before_a_reply_is_read_are_all_answered() {
     let dir = tempfile::tempdir().unwrap();
-    let mut server = Server::start(dir.path());
-    let mut waiting = HashSet::new();
+    let mut server = Server::spawn(dir.path(), &[]);
+    let client = json!({ "name": "test", "version": "0" });
+    let hello =
+        json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
+    let mut waiting = HashSet::from([server.post("initialize", hello)]);
+    server.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
     for n in 0..4000 {
         let arguments = json!({ "workflow_name": "bug-fix", "execution_id": format!("e{n}") });
-        waiting.insert(server.post(
-            "tools/call",
-            json!({ "name": "workflow.start", "arguments": arguments }),
-        ));
+        let call = json!({ "name": "workflow.start", "arguments": arguments });
+        waiting.insert(server.post("tools/call", call));
     }
+    // Nothing has been read until here.
     while !waiting.is_empty() {
         let answer = server.next_line();
-        assert_eq!(answer["result"]["isError"], false, "{answer}");
+        assert!(
+            answer["result"]["isError"] != true && answer["error"].is_null(),
+            "{answer}"
+        );
         assert!(waiting.remove(&answer["id"].as_u64().unwrap()));
     }
 }
@@ -724,18 +738,166 @@ fn the_server_ends_with_its_input_and_pending_replies_leave_first() {
     );
 }
 
+fn terminate(process_id: u32) {
+    let process = rustix::process::Pid::from_raw(i32::try_from(process_id).unwrap()).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+}
+
 #[test]
-fn a_signal_ends_the_server_in_order() {
+fn a_signal_ends_the_server_in_order_while_its_input_is_open() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = Server::start(dir.path());
     let first = start(&mut server, "e");
-    let process =
-        rustix::process::Pid::from_raw(i32::try_from(server.process_id()).unwrap()).unwrap();
-    rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
-    let (status, ..) = server.close();
-    assert_eq!(status.code(), Some(0));
+    terminate(server.process_id());
+    assert_eq!(server.wait().code(), Some(0));
     let mut server = Server::start(dir.path());
     next(&mut server, &first["new_token"], "still there");
+}
+
+#[test]
+fn a_signal_ends_a_server_whose_streams_are_sockets() {
+    use std::{
+        io::{BufRead, BufReader, Write},
+        os::{fd::OwnedFd, unix::net::UnixStream},
+        process::Command,
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let (mut near, far) = UnixStream::pair().unwrap();
+    let output = OwnedFd::from(far.try_clone().unwrap());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_midex"))
+        .args(["serve", "--data-dir"])
+        .arg(dir.path())
+        .stdin(OwnedFd::from(far))
+        .stdout(output)
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    near.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n")
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(near.try_clone().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert!(line.contains("\"id\":1"), "{line}");
+    terminate(child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn parallel_steps_come_with_all_that_they_need() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = "workflow: audit\ndescription: x\nsteps:\n\
+        - { id: a, agent: reviewer, depends_on: [] }\n\
+        - { id: b, agent: reviewer, depends_on: [] }\n\
+        - { id: c, agent: architect, depends_on: [], instructions: Look closely. }\n\
+        - { id: d, agent: architect, depends_on: [a, b, c], result: { type: integer } }\n";
+    std::fs::write(dir.path().join("audit.yaml"), file).unwrap();
+    let flags = ["--workflows", dir.path().to_str().unwrap()];
+    let mut server = Server::start_with(&dir.path().join("data"), &flags);
+    let first = server.done(
+        "workflow.start",
+        json!({ "workflow_name": "audit", "execution_id": "e" }),
+    );
+    let offers = first["new_tokens"].as_array().unwrap();
+    assert_eq!(offers.len(), 3);
+    let shown: Vec<_> = offers
+        .iter()
+        .map(|offer| offer["agent_content"].is_string())
+        .collect();
+    assert_eq!(
+        shown,
+        [false, false, true],
+        "each persona once: the first one's is agent_content of the reply"
+    );
+    assert!(
+        offers[2]["instructions"]
+            .as_str()
+            .unwrap()
+            .contains("Look closely.")
+    );
+    let current = server.read(&address("current_step", "e"));
+    assert!(
+        current["ready_steps"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|step| step["agent_content"].is_string())
+    );
+    let one = next(&mut server, &offers[1]["continuation_token"], "b");
+    assert_eq!(
+        (
+            &one["new_token"],
+            one["open_steps"].as_array().unwrap().len()
+        ),
+        (&Value::Null, 2)
+    );
+    next(&mut server, &offers[0]["continuation_token"], "a");
+    let last = next(&mut server, &offers[2]["continuation_token"], "c");
+    assert_eq!(
+        (&last["step_name"], &last["output_schema"]),
+        (&json!("d"), &json!({ "type": "integer" }))
+    );
+    let refused = server.refused(
+        "workflow.next_step",
+        json!({ "token": last["new_token"], "output": output("x") }),
+    );
+    assert_eq!(refused["violations"][0]["rule"], "type");
+    let end = server.done(
+        "workflow.next_step",
+        json!({ "token": last["new_token"], "output": 7 }),
+    );
+    assert_eq!(end["workflow_state"], "completed");
+}
+
+#[test]
+fn an_execution_keeps_the_definition_it_started_with() {
+    let dir = tempfile::tempdir().unwrap();
+    let (workflows, agents) = (dir.path().join("workflows"), dir.path().join("agents"));
+    std::fs::create_dir(&workflows).unwrap();
+    std::fs::create_dir(&agents).unwrap();
+    let workflow = |second: &str| {
+        let text = format!(
+            "workflow: mine\ndescription: x\nsteps:\n- {{ id: a, agent: me }}\n- {{ id: {second}, agent: me }}\n"
+        );
+        std::fs::write(workflows.join("mine.yaml"), text).unwrap();
+    };
+    let agent = |persona: &str| {
+        let text = format!("---\nname: me\ndescription: x\n---\n{persona}\n");
+        std::fs::write(agents.join("me.md"), text).unwrap();
+    };
+    let data = dir.path().join("data");
+    let flags = [
+        "--workflows",
+        workflows.to_str().unwrap(),
+        "--agents",
+        agents.to_str().unwrap(),
+    ];
+    workflow("b");
+    agent("The first persona");
+    let mut server = Server::start_with(&data, &flags);
+    let first = server.done(
+        "workflow.start",
+        json!({ "workflow_name": "mine", "execution_id": "e" }),
+    );
+    server.kill();
+    workflow("other");
+    agent("The second persona");
+    let mut server = Server::start_with(&data, &flags);
+    let second = next(&mut server, &first["new_token"], "done");
+    assert_eq!(
+        (&second["step_name"], &second["agent_content"]),
+        (&json!("b"), &first["agent_content"])
+    );
+    let fresh = server.done(
+        "workflow.start",
+        json!({ "workflow_name": "mine", "execution_id": "f" }),
+    );
+    assert!(
+        fresh["agent_content"]
+            .as_str()
+            .unwrap()
+            .contains("The second persona")
+    );
 }
 
 #[expect(

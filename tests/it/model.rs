@@ -73,7 +73,7 @@ impl Kind {
 fn actions() -> impl Strategy<Value = Vec<Action>> {
     let kind = prop_oneof![
         12 => (0..2u8).prop_map(Kind::Good),
-        5 => (0..4u8).prop_map(Kind::Bad),
+        8 => (0..6u8).prop_map(Kind::Bad),
         1 => Just(Kind::Error),
     ];
     let how = prop_oneof![

@@ -3,7 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Write},
     path::Path,
-    process::{Child, ChildStdin, Command, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::{Arc, mpsc},
     time::Duration,
 };
@@ -63,7 +63,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Server {
     child: Child,
     stdin: Option<ChildStdin>,
-    lines: mpsc::Receiver<String>,
+    stdout: Option<ChildStdout>,
+    lines: Option<mpsc::Receiver<String>>,
     next_id: u64,
 }
 
@@ -94,22 +95,31 @@ impl Server {
             .spawn()
             .expect("the binary starts");
         let stdin = child.stdin.take();
-        let stdout = BufReader::new(child.stdout.take().expect("stdout"));
-        let (send, lines) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in stdout.lines() {
-                let Ok(line) = line else { break };
-                if send.send(line).is_err() {
-                    break;
-                }
-            }
-        });
+        let stdout = child.stdout.take();
         Self {
             child,
             stdin,
-            lines,
+            stdout,
+            lines: None,
             next_id: 0,
         }
+    }
+
+    /// What the server writes, read from the first time it is asked for.
+    fn lines(&mut self) -> &mpsc::Receiver<String> {
+        if let Some(stdout) = self.stdout.take() {
+            let (send, lines) = mpsc::channel();
+            std::thread::spawn(move || {
+                for line in BufReader::new(stdout).lines() {
+                    let Ok(line) = line else { break };
+                    if send.send(line).is_err() {
+                        break;
+                    }
+                }
+            });
+            self.lines = Some(lines);
+        }
+        self.lines.as_ref().expect("the lines are being read")
     }
 
     /// The handshake of the initialize era.
@@ -147,7 +157,7 @@ impl Server {
     /// The next line that the server writes; it must be JSON.
     pub(crate) fn next_line(&mut self) -> Value {
         let line = self
-            .lines
+            .lines()
             .recv_timeout(PATIENCE)
             .expect("the server answers");
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("stdout is not clean: {line}"))
@@ -217,6 +227,29 @@ impl Server {
         self.child.id()
     }
 
+    /// Ends it as a crash would, and gives what it had written. A line cut off by the end is none.
+    pub(crate) fn kill_and_drain(&mut self) -> Vec<Value> {
+        self.lines();
+        self.kill();
+        self.lines()
+            .iter()
+            .filter_map(|line| serde_json::from_str(&line).ok())
+            .collect()
+    }
+
+    /// Waits for its end, with its input still open.
+    pub(crate) fn wait(&mut self) -> std::process::ExitStatus {
+        #[expect(clippy::disallowed_methods, reason = "waits for a real process")]
+        let start = std::time::Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                return status;
+            }
+            assert!(start.elapsed() < PATIENCE, "the server does not end");
+            std::thread::yield_now();
+        }
+    }
+
     /// Ends it as a crash would.
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("it can be killed");
@@ -230,7 +263,7 @@ impl Server {
         drop(self.stdin.take());
         let status = self.child.wait().expect("it ends");
         let took = start.elapsed();
-        (status, took, self.lines.iter().collect())
+        (status, took, self.lines().iter().collect())
     }
 }
 

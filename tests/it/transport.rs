@@ -1,6 +1,12 @@
 //! The transport of lines, over scripted streams.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use midex::{
     app::App,
@@ -163,20 +169,27 @@ async fn a_client_that_takes_nothing_is_read_no_further() {
         .expect("the server reads");
     // More calls than may be outstanding: the writer must come to a halt, and go on once it is read.
     let total = limits::CLIENT_CALLS_MAX * 2;
-    let writing = tokio::spawn(async move {
-        for id in 1..=total {
-            let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/list\"}}\n");
-            requests
-                .write_all(line.as_bytes())
-                .await
-                .expect("the server reads in the end");
+    let written = Arc::new(AtomicUsize::new(0));
+    let writing = tokio::spawn({
+        let written = written.clone();
+        async move {
+            for id in 1..=total {
+                let line =
+                    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/list\"}}\n");
+                requests
+                    .write_all(line.as_bytes())
+                    .await
+                    .expect("the server reads in the end");
+                written.store(id, Ordering::SeqCst);
+            }
+            requests.shutdown().await.expect("an end");
         }
-        requests.shutdown().await.expect("an end");
     });
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let halted = halt(&written).await;
+    // Besides the calls that may be outstanding: what lies in the streams' own buffers, in lines of some 45 bytes.
     assert!(
-        !writing.is_finished(),
-        "reading stops while nothing is taken"
+        halted >= limits::CLIENT_CALLS_MAX && halted < limits::CLIENT_CALLS_MAX + 500,
+        "{halted} calls were read"
     );
     let mut lines = BufReader::new(answers).lines();
     let mut count = 0;
@@ -186,4 +199,28 @@ async fn a_client_that_takes_nothing_is_read_no_further() {
     assert_eq!(count, total + 1, "every call is answered");
     writing.await.expect("no panic");
     serving.await.expect("no panic").expect("an orderly end");
+}
+
+/// Where a count stops: it is the same for half a second.
+async fn halt(count: &AtomicUsize) -> usize {
+    let mut last = count.load(Ordering::SeqCst);
+    loop {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let now = count.load(Ordering::SeqCst);
+        if now == last && now > 0 {
+            return now;
+        }
+        last = now;
+    }
+}
+
+#[tokio::test]
+async fn what_comes_before_the_handshake_and_is_no_request_is_passed_over() {
+    let mut input = format!("{INITIALIZED}\n").into_bytes();
+    input.extend_from_slice(
+        br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#,
+    );
+    input.push(b'\n');
+    input.extend_from_slice(&script(&[r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#]));
+    assert_eq!(answer(&converse(&input).await, 1)["result"], json!({}));
 }

@@ -4,7 +4,12 @@ use rmcp::model::ToolAnnotations;
 use serde_json::{Map, Value, json};
 
 use super::{Running, ToolSpec, schema_of, text, view};
-use crate::{app::App, domain::view::Advanced, error::Result, limits};
+use crate::{
+    app::App,
+    domain::{ExecutionId, view::Advanced},
+    error::{Result, Violation},
+    limits,
+};
 
 pub(super) fn spec() -> ToolSpec {
     let input = json!({
@@ -16,11 +21,11 @@ pub(super) fn spec() -> ToolSpec {
             },
             "execution_id": {
                 "type": "string", "minLength": 1, "maxLength": limits::EXECUTION_ID_BYTES_MAX,
-                "description": "An id of your own for the execution; one is made where it is left out"
+                "description": "An id of your own for the execution, so that this call may be repeated if its reply is lost; one is made where it is left out"
             },
             "inputs": {
                 "type": "object",
-                "description": "What the workflow is to work on; shown with every step"
+                "description": "What the workflow is to work on; kept with the execution and shown in current_step"
             }
         },
         "required": ["workflow_name"],
@@ -50,11 +55,28 @@ fn run(app: &App, arguments: Map<String, Value>) -> Running<'_> {
     Box::pin(start(app, arguments))
 }
 
+/// An id that the schema lets pass may still hold what no id may.
+fn execution_id(text: &str) -> Result<ExecutionId> {
+    ExecutionId::parse(text).map_err(|error| {
+        let violation = Violation {
+            path: "/execution_id".into(),
+            rule: "format".into(),
+            message: error.message().to_owned(),
+            expected: Some("printable text that neither starts nor ends with white space".into()),
+            actual: None,
+        };
+        error
+            .with("tool", "workflow.start")
+            .with_violations(vec![violation])
+    })
+}
+
 async fn start(app: &App, mut arguments: Map<String, Value>) -> Result<Value> {
     let inputs = arguments.remove("inputs");
     let name = text(&arguments, "workflow_name").unwrap_or_default();
-    let advanced = app
-        .start(name, text(&arguments, "execution_id"), inputs)
-        .await?;
+    let id = text(&arguments, "execution_id")
+        .map(execution_id)
+        .transpose()?;
+    let advanced = app.start(name, id, inputs).await?;
     view(&advanced)
 }
