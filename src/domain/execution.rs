@@ -1,5 +1,5 @@
 //! An execution: its state, what it would do at a command ([`Execution::decide`]), and how events make
-//! its next state ([`Execution::apply`]).
+//! its next state ([`Execution::advance`]).
 //!
 //! Nothing here reads a clock, draws randomness, waits or fails for reasons outside its arguments.
 
@@ -26,7 +26,7 @@ use crate::{clock::Timestamp, limits};
 
 /// An execution as it stands after its last transition.
 ///
-/// Invariant: it is what [`Execution::apply`] makes of its journal rows, in order.
+/// Invariant: it is what [`Execution::advance`] makes of its journal rows, in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Execution {
     pub(super) id: ExecutionId,
