@@ -41,8 +41,13 @@ struct Cli {
 /// What every command takes.
 #[derive(Clone, Debug, Args)]
 struct Global {
-    /// Where executions are kept [default: MIDEX_DATA_DIR, else the user's data directory]
-    #[arg(long, global = true, value_name = "DIR")]
+    /// Where executions are kept
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        help = "Where executions are kept [default: MIDEX_DATA_DIR, else the user's data directory]"
+    )]
     data_dir: Option<PathBuf>,
     /// Workflows that come before the project's, the user's and the shipped ones
     #[arg(long, global = true, value_name = "DIR")]

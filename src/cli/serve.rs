@@ -30,13 +30,13 @@ pub(super) async fn serve(config: Config) -> Result<u8> {
     } else {
         limits::EOF_CLOSE_MAX
     };
-    match tokio::time::timeout(close_max, app.stop()).await {
-        Ok(stopped) => served.and(stopped).map(|()| EXIT_OK),
-        Err(_) => {
+    let stopped = tokio::time::timeout(close_max, app.stop())
+        .await
+        .unwrap_or_else(|_| {
             tracing::warn!("the store was not closed in time; nothing acknowledged is lost");
-            served.map(|()| EXIT_OK)
-        }
-    }
+            Ok(())
+        });
+    served.and(stopped).map(|()| EXIT_OK)
 }
 
 async fn open_store(app: Arc<App>) {

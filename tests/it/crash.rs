@@ -150,8 +150,8 @@ impl Crowd {
         }
         for _ in 0..answers {
             let line = server.next_line();
-            let lane = self.take(&line, &mut waiting);
-            waiting.insert(server.post("tools/call", self.lanes[lane].call()), lane);
+            let at = self.take(&line, &mut waiting);
+            waiting.insert(server.post("tools/call", self.lanes[at].call()), at);
         }
         waiting
     }
