@@ -915,3 +915,52 @@ fn outlive_a_second() {
 fn pause() {
     std::thread::sleep(Duration::from_millis(50));
 }
+
+#[test]
+fn the_stateless_era_is_served_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Server::spawn(dir.path(), &[]);
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "0" }
+    });
+    let discovered = server.request("server/discover", json!({ "_meta": meta }));
+    assert!(
+        discovered["result"]["supportedVersions"]
+            .to_string()
+            .contains("2026-07-28"),
+        "{discovered}"
+    );
+    let arguments = json!({ "workflow_name": "bug-fix", "execution_id": "e" });
+    let call = json!({ "_meta": meta, "name": "workflow.start", "arguments": arguments });
+    let started = server.request("tools/call", call);
+    assert_eq!(
+        started["result"]["structuredContent"]["step_name"],
+        "diagnose"
+    );
+    let read = json!({ "_meta": meta, "uri": address("workflow_status", "e") });
+    assert!(server.request("resources/read", read)["result"]["contents"].is_array());
+    let unknown = json!({ "_meta": meta, "uri": address("workflow_status", "nobody") });
+    assert_eq!(
+        server.request("resources/read", unknown)["error"]["code"],
+        -32602
+    );
+}
+
+#[test]
+fn a_start_without_an_id_gets_one_that_sorts_by_age() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Server::start(dir.path());
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let first = server.done("workflow.start", json!({ "workflow_name": "bug-fix" }));
+        ids.push(first["execution_id"].as_str().unwrap().to_owned());
+        // Ids carry the time in milliseconds; within one they are in no order.
+        pause();
+    }
+    assert!(
+        ids.is_sorted() && ids.iter().all(|id| id.starts_with("exec_")),
+        "{ids:?}"
+    );
+}
