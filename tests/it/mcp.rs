@@ -4,7 +4,7 @@ use std::{collections::HashSet, time::Duration};
 
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, Server, address, output};
+use crate::support::{PATIENCE, Server, address, output, wait};
 
 const STEPS: [(&str, &str); 3] = [
     ("design", "architect"),
@@ -780,7 +780,7 @@ fn a_signal_ends_a_server_whose_streams_are_sockets() {
         .unwrap();
     assert!(line.contains("\"id\":1"), "{line}");
     terminate(child.id());
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(wait(&mut child).code(), Some(0));
 }
 
 #[test]

@@ -239,15 +239,7 @@ impl Server {
 
     /// Waits for its end, with its input still open.
     pub(crate) fn wait(&mut self) -> std::process::ExitStatus {
-        #[expect(clippy::disallowed_methods, reason = "waits for a real process")]
-        let start = std::time::Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().expect("a child") {
-                return status;
-            }
-            assert!(start.elapsed() < PATIENCE, "the server does not end");
-            std::thread::yield_now();
-        }
+        wait(&mut self.child)
     }
 
     /// Ends it as a crash would.
@@ -261,7 +253,7 @@ impl Server {
         #[expect(clippy::disallowed_methods, reason = "measures a real process")]
         let start = std::time::Instant::now();
         drop(self.stdin.take());
-        let status = self.child.wait().expect("it ends");
+        let status = wait(&mut self.child);
         let took = start.elapsed();
         (status, took, self.lines().iter().collect())
     }
@@ -272,6 +264,20 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Waits for the end of a process, for as long as a test is patient. One that does not end is killed.
+#[expect(clippy::disallowed_methods, reason = "waits for a real process")]
+pub(crate) fn wait(child: &mut Child) -> std::process::ExitStatus {
+    let start = std::time::Instant::now();
+    while start.elapsed() < PATIENCE {
+        if let Some(status) = child.try_wait().expect("a child") {
+            return status;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let _ = child.kill();
+    panic!("the process does not end");
 }
 
 /// S0's output with this summary.
