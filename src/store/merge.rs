@@ -4,11 +4,13 @@ use std::iter::Peekable;
 
 use super::{Refusal, TelemetryQuery, Told};
 use crate::{
-    domain::{Row, telemetry, telemetry::EventType},
+    domain::{Event, Outcome, Row, State, telemetry, telemetry::EventType},
     error::Result,
+    limits,
 };
 
-/// The latest entries that `query` asks for, oldest first, out of two sequences that are newest first.
+/// The latest entries that `query` asks for, oldest first, out of two sequences that are newest first. Of a
+/// rare type there may be fewer than asked for: only so many entries are looked at.
 pub(super) fn latest(
     transitions: impl Iterator<Item = Result<Told>>,
     refusals: impl Iterator<Item = Result<Told>>,
@@ -17,7 +19,10 @@ pub(super) fn latest(
     let mut transitions = transitions.peekable();
     let mut refusals = refusals.peekable();
     let mut told = Vec::new();
-    while told.len() < query.limit {
+    for _ in 0..limits::TELEMETRY_SCANNED_MAX {
+        if told.len() >= query.limit {
+            break;
+        }
         let Some(next) = later(&mut transitions, &mut refusals) else {
             break;
         };
@@ -58,12 +63,38 @@ fn wanted(told: &Told, query: &TelemetryQuery) -> bool {
 }
 
 fn holds(row: &Row, event_type: Option<EventType>) -> bool {
-    let is = |wanted| {
-        telemetry::of(row)
-            .iter()
-            .any(|told| told.event_type == wanted)
+    event_type.is_none_or(|wanted| row.events.iter().any(|event| tells(event, wanted)))
+}
+
+/// Whether [`telemetry::of`] tells of `event` by this type, without what it says besides.
+fn tells(event: &Event, wanted: EventType) -> bool {
+    let types = match event {
+        Event::Created(_) => [Some(EventType::WorkflowCreated), None],
+        Event::StateChanged { from, to, .. } => {
+            let arrival = match (from, to) {
+                (State::Idle, State::Running) => Some(EventType::WorkflowStarted),
+                (_, State::Completed) => Some(EventType::WorkflowCompleted),
+                (_, State::Failed) => Some(EventType::WorkflowFailed),
+                _ => None,
+            };
+            [Some(EventType::WorkflowStateTransition), arrival]
+        }
+        Event::VisitOpened { .. } => [
+            Some(EventType::StepStarted),
+            Some(EventType::TokenGenerated),
+        ],
+        Event::VisitClosed { outcome, spent, .. } => {
+            let outcome = match outcome {
+                Outcome::Completed(_) => Some(EventType::StepCompleted),
+                Outcome::Failed(_) => Some(EventType::StepFailed),
+                Outcome::Voided => None,
+            };
+            [spent.map(|_| EventType::TokenValidated), outcome]
+        }
+        Event::OutputRefused { .. } => [Some(EventType::Error), None],
+        Event::TokenRenewed { .. } => [Some(EventType::TokenGenerated), None],
     };
-    event_type.is_none_or(is)
+    types.contains(&Some(wanted))
 }
 
 fn is(refusal: &Refusal, event_type: Option<EventType>) -> bool {

@@ -308,13 +308,15 @@ fn only_the_owner_may_read_what_is_stored() {
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&path), 0o700);
     assert_eq!(mode(&path.join("executions.redb")), 0o600);
+    assert_eq!(mode(&path.join("executions.lock")), 0o600);
     let file = fs::metadata(path.join("executions.redb")).unwrap();
     assert!(file.blocks() * 512 <= file.len() + (64 << 10), "{file:?}");
-    let names: Vec<_> = fs::read_dir(&path)
+    let mut names: Vec<_> = fs::read_dir(&path)
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();
-    assert_eq!(names, ["executions.redb"]);
+    names.sort();
+    assert_eq!(names, ["executions.lock", "executions.redb"]);
 }
 
 #[test]
