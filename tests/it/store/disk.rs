@@ -7,17 +7,21 @@ use std::{
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     path::Path,
     process::{Command, Stdio},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use midex::{
     domain::Execution,
     error::Code,
     limits,
-    store::{Options, RedbStore, Store, TelemetryQuery},
+    store::{Hook, Operation, Options, RedbStore, Store, TelemetryQuery},
 };
+use redb::{Database, TableDefinition};
 
-use super::tale::{Tale, definition, refusal};
+use super::tale::{Tale, definition, persona, refusal};
 
 fn every(snapshot_every: u32) -> Options {
     Options {
@@ -358,6 +362,128 @@ async fn refusals_reach_the_disk_without_a_commit() {
         ..TelemetryQuery::default()
     };
     assert_eq!(store.telemetry(query).await.unwrap().len(), 3);
+}
+
+/// Overwrites the first byte of a journal row: whoever reads the row finds the file damaged.
+fn spoil_row(directory: &Path, key: u64) {
+    let database = Database::open(directory.join("executions.redb")).unwrap();
+    let transaction = database.begin_write().unwrap();
+    let journal = TableDefinition::<u64, &[u8]>::new("journal.v1");
+    let mut journal = transaction.open_table(journal).unwrap();
+    let mut bytes = journal.remove(key).unwrap().unwrap().value().to_vec();
+    bytes[0] = 0;
+    journal.insert(key, bytes.as_slice()).unwrap();
+    drop(journal);
+    transaction.commit().unwrap();
+}
+
+#[tokio::test]
+async fn what_was_folded_once_is_not_scanned_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = RedbStore::open(directory.path(), every(16)).unwrap();
+    let mut tale = Tale::new("one", 40);
+    tale.steps(&store, 10).await;
+    store.close().await.unwrap();
+    // The last row still names the low-water mark of its time; this opening covers all of them.
+    open(directory.path()).close().await.unwrap();
+    spoil_row(directory.path(), 5);
+    let store = RedbStore::open(directory.path(), every(16)).unwrap();
+    assert_eq!(
+        store.load(&tale.id).await.unwrap().unwrap().execution,
+        tale.execution.clone().unwrap()
+    );
+    // Rows that come after it are found.
+    let stored = store.load(&tale.id).await.unwrap().unwrap();
+    tale.position = stored.position;
+    tale.steps(&store, 5).await;
+    let survivor = open(crash(directory.path()).path());
+    let stored = survivor.load(&tale.id).await.unwrap().unwrap();
+    assert_eq!(Some(stored.execution), tale.execution);
+}
+
+#[tokio::test]
+async fn a_large_file_that_was_closed_is_not_read_through() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let mut tale = Tale::new("one", 40);
+    tale.step(&store).await.unwrap();
+    let path = directory.path().join("executions.redb");
+    let mut number = 0;
+    while fs::metadata(&path).unwrap().len() < limits::CHECKED_FILE_BYTES_MAX {
+        number += 1;
+        let text = format!("{number}{}", "x".repeat(3 << 20));
+        tale.say(&store, &text).await.unwrap();
+    }
+    store.close().await.unwrap();
+    let reads = Arc::new(AtomicU64::new(0));
+    let hook = {
+        let reads = Arc::clone(&reads);
+        Hook::new(move |operation| {
+            reads.fetch_add(u64::from(operation == Operation::Read), Ordering::Relaxed);
+            Ok(())
+        })
+    };
+    let options = Options {
+        hook: Some(hook),
+        ..Options::default()
+    };
+    let store = RedbStore::open(directory.path(), options).unwrap();
+    let reads = reads.load(Ordering::Relaxed);
+    assert!(reads < 30, "{reads}");
+    tale.check(&store).await;
+}
+
+#[tokio::test]
+async fn no_room_is_kept_for_content_that_is_stored() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let definition = persona(2 << 20);
+    let start = |name: &str| Tale::with(name, Arc::clone(&definition));
+    start("first").step(&store).await.unwrap();
+    start("second").step(&store).await.unwrap();
+    let blocks = || {
+        fs::metadata(directory.path().join("executions.redb"))
+            .unwrap()
+            .blocks()
+    };
+    let before = blocks();
+    start("third").step(&store).await.unwrap();
+    let more = (blocks() - before) * 512;
+    assert!(more < 4 << 20, "{more}");
+    // Whoever brings the same new content in one batch brings it once.
+    let directory = tempfile::tempdir().unwrap();
+    let store = Arc::new(open(directory.path()));
+    let starts: Vec<_> = (0..24)
+        .map(|at| {
+            let (mut tale, store) = (start(&format!("tale {at}")), Arc::clone(&store));
+            tokio::spawn(async move { tale.step(&*store).await })
+        })
+        .collect();
+    for started in starts {
+        started.await.unwrap().unwrap();
+    }
+    let file = fs::metadata(directory.path().join("executions.redb")).unwrap();
+    assert!(file.blocks() * 512 < 64 << 20, "{file:?}");
+}
+
+#[tokio::test]
+async fn telemetry_is_found_beyond_one_portion() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let mut tale = Tale::new("one", 450);
+    tale.steps(&store, 300).await;
+    store.note(refusal(1, None));
+    tale.steps(&store, 300 - 149).await;
+    let query = |event_type, limit| TelemetryQuery {
+        event_type,
+        limit,
+        ..TelemetryQuery::default()
+    };
+    let all = store.telemetry(query(None, 10_000)).await.unwrap();
+    assert_eq!(all.len(), 452);
+    assert!(super::contract::ids(&all).is_sorted());
+    let created = Some(midex::domain::telemetry::EventType::WorkflowCreated);
+    assert_eq!(store.telemetry(query(created, 9)).await.unwrap(), all[..1]);
 }
 
 /// Set for the child of the test below: where its store is.

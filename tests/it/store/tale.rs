@@ -31,6 +31,15 @@ pub(crate) fn id(text: &str) -> ExecutionId {
 }
 
 pub(crate) fn definition(steps: usize) -> Arc<Definition> {
+    written(steps, "You write.")
+}
+
+/// A definition of one step, with a persona of so many bytes.
+pub(crate) fn persona(bytes: usize) -> Arc<Definition> {
+    written(1, &"x".repeat(bytes))
+}
+
+fn written(steps: usize, persona: &str) -> Arc<Definition> {
     let step = |at: usize| {
         let before: Vec<_> = at
             .checked_sub(1)
@@ -42,7 +51,7 @@ pub(crate) fn definition(steps: usize) -> Arc<Definition> {
     let steps: Vec<Value> = (0..steps).map(step).collect();
     let text = json!({
         "workflow": { "name": "tale", "description": "One step after another", "steps": steps },
-        "personas": { "writer": { "name": "writer", "content": "You write." } },
+        "personas": { "writer": { "name": "writer", "content": persona } },
     });
     Arc::new(Definition::decode(text.to_string().as_bytes()).unwrap())
 }
