@@ -31,15 +31,6 @@ pub(crate) fn id(text: &str) -> ExecutionId {
 }
 
 pub(crate) fn definition(steps: usize) -> Arc<Definition> {
-    written(steps, "You write.")
-}
-
-/// A definition of one step, with a persona of so many bytes.
-pub(crate) fn persona(bytes: usize) -> Arc<Definition> {
-    written(1, &"x".repeat(bytes))
-}
-
-fn written(steps: usize, persona: &str) -> Arc<Definition> {
     let step = |at: usize| {
         let before: Vec<_> = at
             .checked_sub(1)
@@ -51,7 +42,7 @@ fn written(steps: usize, persona: &str) -> Arc<Definition> {
     let steps: Vec<Value> = (0..steps).map(step).collect();
     let text = json!({
         "workflow": { "name": "tale", "description": "One step after another", "steps": steps },
-        "personas": { "writer": { "name": "writer", "content": persona } },
+        "personas": { "writer": { "name": "writer", "content": "You write." } },
     });
     Arc::new(Definition::decode(text.to_string().as_bytes()).unwrap())
 }
