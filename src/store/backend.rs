@@ -212,6 +212,7 @@ fn set_blocks_aside(file: &File, offset: u64, bytes: u64) -> rustix::io::Result<
 
 /// Elsewhere a full disk is met by redb, whose database is then opened again.
 #[cfg(not(target_os = "linux"))]
+#[expect(clippy::unnecessary_wraps, reason = "as on Linux, where it may fail")]
 fn set_blocks_aside(_file: &File, _offset: u64, _bytes: u64) -> rustix::io::Result<()> {
     Ok(())
 }
@@ -224,6 +225,7 @@ fn forget_pages(file: &File) -> rustix::io::Result<()> {
 
 /// Elsewhere the system keeps a page that it could not write to be written again.
 #[cfg(not(target_os = "linux"))]
+#[expect(clippy::unnecessary_wraps, reason = "as on Linux, where it may fail")]
 fn forget_pages(_file: &File) -> rustix::io::Result<()> {
     Ok(())
 }
