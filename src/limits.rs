@@ -94,6 +94,8 @@ pub const SNAPSHOT_EVERY_MAX: u32 = 1024;
 pub const STORE_CACHE_BYTES: usize = 96 << 20;
 /// From this file size on every commit saves what makes a restart after a crash instant.
 pub const QUICK_REPAIR_FILE_BYTES: u64 = 256 << 20;
+/// Below this file size every page is checked at each opening, after a clean close too.
+pub const CHECKED_FILE_BYTES_MAX: u64 = 32 << 20;
 /// Refused calls kept for telemetry; the oldest go first.
 pub const REFUSALS_KEPT_MAX: u64 = 1000;
 /// Refused calls waiting to be written; more are dropped.
@@ -115,6 +117,8 @@ pub const DRAIN_MAX: Duration = Duration::from_secs(5);
 
 /// Telemetry events returned when no `limit` is given (S0: 100).
 pub const TELEMETRY_LIMIT_DEFAULT: usize = 100;
+/// Transitions and refusals looked at for one answer, the latest ones: what is rarer is not found.
+pub const TELEMETRY_SCANNED_MAX: usize = 100_000;
 /// Telemetry events returned at most.
 pub const TELEMETRY_LIMIT_MAX: usize = 1000;
 
@@ -137,4 +141,7 @@ pub const EOF_CLOSE_MAX: Duration = Duration::from_millis(300);
 /// A client that takes nothing for this long while it is owed more than it may be is given up.
 pub const CLIENT_STALL_MAX: Duration = Duration::from_secs(15 * 60);
 /// How often a server that found the store busy looks again, at most.
+pub const EOF_GRACE: Duration = Duration::from_millis(900);
+/// How often a server that found the store busy looks again, at most; and how often a store that has failed
+/// opens its file again, at most.
 pub const STORE_RETRY_EVERY: Duration = Duration::from_millis(250);

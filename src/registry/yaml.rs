@@ -20,8 +20,15 @@ use crate::{
 
 /// The document that `text` holds; empty text is an empty mapping.
 pub(super) fn parse(text: &str) -> Result<Node, Box<Finding>> {
-    let value: Spanned<Loose> = serde_saphyr::from_str_with_options(text, options())
-        .map_err(|error| Box::new(syntax(text, &error)))?;
+    let value = read(text).map_err(|error| Box::new(syntax(text, &error)))?;
+    document(text, value)
+}
+
+fn read(text: &str) -> Result<Spanned<Loose>, Error> {
+    serde_saphyr::from_str_with_options(text, options())
+}
+
+fn document(text: &str, value: Spanned<Loose>) -> Result<Node, Box<Finding>> {
     let mut node = tree(text, value)?;
     if node.content == Content::Null {
         node = Node {
@@ -41,8 +48,42 @@ pub(super) fn parse_json(text: &str) -> Result<Node, Box<Finding>> {
         let place = place_at(text, line, column);
         Box::new(Finding::new(Rule::Syntax, "", place, words))
     })?;
-    // The few JSON texts that YAML cannot read (a pair of surrogate escapes) only lose their places.
-    Ok(parse(text).unwrap_or_else(|_| without_places(value)))
+    match read(text) {
+        Ok(value) => document(text, value),
+        // JSON writes some characters as YAML cannot read them: such a text only loses its places.
+        Err(_) if has_surrogates(text) && fits(&value) => Ok(without_places(value)),
+        Err(error) => Err(Box::new(syntax(text, &error))),
+    }
+}
+
+/// Whether `text` holds an escape of half a character, as JSON writes what lies beyond 16 bits.
+fn has_surrogates(text: &str) -> bool {
+    text.match_indices("\\u").any(|(at, _)| {
+        let digits = text.get(at + 2..at + 4).map(str::to_ascii_lowercase);
+        digits.is_some_and(|digits| ("d8"..="df").contains(&digits.as_str()))
+    })
+}
+
+/// Whether `value` keeps the budgets that the YAML reader would have kept it to.
+fn fits(value: &serde_json::Value) -> bool {
+    let mut left = vec![(value, 0)];
+    let mut seen = 0;
+    while let Some((value, depth)) = left.pop() {
+        seen += 1;
+        if seen > limits::YAML_EVENTS_MAX || depth > limits::YAML_DEPTH_MAX {
+            return false;
+        }
+        match value {
+            serde_json::Value::Array(items) => {
+                left.extend(items.iter().map(|item| (item, depth + 1)));
+            }
+            serde_json::Value::Object(map) => {
+                left.extend(map.values().map(|value| (value, depth + 1)));
+            }
+            _ => {}
+        }
+    }
+    true
 }
 
 fn options() -> Options {

@@ -15,10 +15,7 @@ use std::{
 };
 
 use redb::{BackendError, StorageBackend, backends::FileBackend};
-use rustix::{
-    fs::{FallocateFlags, fallocate},
-    io::Errno,
-};
+use rustix::io::Errno;
 
 use crate::limits;
 
@@ -28,8 +25,12 @@ const ROOM_BYTES: u64 = 1 << 20;
 /// What the database is about to do to its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
+    /// Have the system forget what it holds of the file in memory.
+    Forget,
     /// Have the file system set blocks aside.
     Reserve,
+    /// Read from it.
+    Read,
     /// Change the file's length.
     Resize,
     /// Write to it.
@@ -105,6 +106,18 @@ impl Disk {
         self.file.sync_all()
     }
 
+    /// Has the system forget what it holds of the file in memory, so that reading shows what the disk has:
+    /// after a failed sync it takes the pages that never reached the disk for written.
+    pub(super) fn forget(&self) -> io::Result<()> {
+        self.before(Operation::Forget)?;
+        // A page that is still to be written is not forgotten: it is written now, or taken for written.
+        let _ = self.file.sync_data();
+        if let Err(error) = forget_pages(&self.file) {
+            tracing::warn!(%error, "the system keeps what it holds of the database in memory");
+        }
+        Ok(())
+    }
+
     /// Sets blocks aside for the whole file, and behind its end for `bytes` and for what redb will grow it
     /// by, so that a full disk is met here, where it harms nothing, and not by redb, which would have to be
     /// opened again.
@@ -126,7 +139,7 @@ impl Disk {
         }
         let end = end.next_multiple_of(ROOM_BYTES);
         self.before(Operation::Reserve)?;
-        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, room, end - room) {
+        match set_blocks_aside(&self.file, room, end - room) {
             Ok(()) => self.room.store(end, Ordering::Release),
             Err(Errno::NOSPC | Errno::DQUOT) => return Err(io::ErrorKind::StorageFull.into()),
             Err(Errno::INTR) => {}
@@ -191,6 +204,32 @@ impl Disk {
     }
 }
 
+#[cfg(target_os = "linux")]
+fn set_blocks_aside(file: &File, offset: u64, bytes: u64) -> rustix::io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    fallocate(file, FallocateFlags::KEEP_SIZE, offset, bytes)
+}
+
+/// Elsewhere a full disk is met by redb, whose database is then opened again.
+#[cfg(not(target_os = "linux"))]
+#[expect(clippy::unnecessary_wraps, reason = "as on Linux, where it may fail")]
+fn set_blocks_aside(_file: &File, _offset: u64, _bytes: u64) -> rustix::io::Result<()> {
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+fn forget_pages(file: &File) -> rustix::io::Result<()> {
+    use rustix::fs::{Advice, fadvise};
+    fadvise(file, 0, None, Advice::DontNeed)
+}
+
+/// Elsewhere the system keeps a page that it could not write to be written again.
+#[cfg(not(target_os = "linux"))]
+#[expect(clippy::unnecessary_wraps, reason = "as on Linux, where it may fail")]
+fn forget_pages(_file: &File) -> rustix::io::Result<()> {
+    Ok(())
+}
+
 /// What redb is given.
 #[derive(Debug)]
 pub(super) struct Backend {
@@ -224,6 +263,7 @@ impl StorageBackend for Backend {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.disk.before(Operation::Read)?;
         self.inner.read(offset, out)
     }
 

@@ -1,8 +1,10 @@
 //! One batch inside one write transaction: compare, and set.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
-use redb::{ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction};
+use redb::{
+    ReadTransaction, ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction,
+};
 
 use super::{
     Refusal, check_follows, conflict,
@@ -29,6 +31,10 @@ pub(super) const REFUSALS: TableDefinition<'_, u64, &[u8]> = TableDefinition::ne
 /// Name → what there is to say of the whole file.
 pub(super) const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta.v1");
 
+/// The entry of `meta.v1` that names a journal key below which snapshots cover every row, little-endian. Rows
+/// say the same of their own time; the larger one counts. It may be missing.
+pub(super) const LOW_WATER_KEY: &str = "low_water";
+
 /// What the writer knows of the file beyond its pages. Always rebuilt from the file alone.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
@@ -38,6 +44,8 @@ pub(super) struct Ledger {
     pub(super) next_key: u64,
     /// The next telemetry id.
     pub(super) next_id: u64,
+    /// Where the next opening would begin to look for rows that no snapshot covers.
+    pub(super) scan_from: u64,
 }
 
 /// What a caller asks of the writer, encoded.
@@ -68,19 +76,23 @@ pub(super) enum Work {
 }
 
 impl Work {
-    /// How much is to be written.
+    /// How much is to be written besides [`Work::contents`].
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Transition {
                 row_bytes,
                 snapshot,
-                contents,
                 ..
-            } => {
-                let contents: usize = contents.iter().map(|(_, content)| content.len()).sum();
-                row_bytes.len() + snapshot.as_ref().map_or(0, Vec::len) + contents
-            }
+            } => row_bytes.len() + snapshot.as_ref().map_or(0, Vec::len),
             Self::Checkpoint { snapshot, .. } => snapshot.len(),
+        }
+    }
+
+    /// What is to be written where it is not stored yet.
+    pub(super) fn contents(&self) -> &[(Digest, Arc<[u8]>)] {
+        match self {
+            Self::Transition { contents, .. } => contents,
+            Self::Checkpoint { .. } => &[],
         }
     }
 }
@@ -98,6 +110,21 @@ pub(super) struct Effects {
     pub(super) snapshots: u64,
     /// Whether there is anything to commit.
     pub(super) changed: bool,
+}
+
+/// The sum of those `contents`, each with its length, that are stored.
+pub(super) fn stored_bytes(
+    transaction: &ReadTransaction,
+    contents: &HashMap<Digest, usize>,
+) -> Result<usize> {
+    let table = transaction.open_table(CONTENT).map_err(fault)?;
+    let mut bytes = 0;
+    for (digest, length) in contents {
+        if table.get(digest.as_bytes()).map_err(fault)?.is_some() {
+            bytes += length;
+        }
+    }
+    Ok(bytes)
 }
 
 /// Writes `refusals` and then `works`, each compared with what is stored, into `transaction`. After an error

@@ -77,7 +77,8 @@ pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
         .unwrap_or_else(|_| Err(damaged("reading it caused a panic")))
 }
 
-fn busy(path: &Path) -> Error {
+/// Another process has the data directory that `path` lies in.
+pub(super) fn busy(path: &Path) -> Error {
     let data_dir = path.parent().unwrap_or(path).display().to_string();
     let message = format!("another midex uses the data directory `{data_dir}`");
     Error::new(Code::StoreBusy, message).with("data_dir", data_dir)

@@ -2,7 +2,7 @@
 //! replaced.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
@@ -20,7 +20,7 @@ use super::{
     Options,
     backend::{Backend, Disk},
     batch::{CONTENT, EXECUTIONS, JOURNAL, Ledger, META, REFUSALS},
-    fault::{fault, fault_at_opening, guarded, unusable},
+    fault::{busy, fault, fault_at_opening, guarded, unavailable, unusable},
     record::damaged,
     recovery,
 };
@@ -31,6 +31,8 @@ use crate::{
 
 /// The data file's name in its directory.
 const FILE_NAME: &str = "executions.redb";
+/// The name of the file that the owner of the directory holds locked. It is empty, and never removed.
+const LOCK_NAME: &str = "executions.lock";
 /// What a database is called, behind that name, until it is whole.
 const DRAFT: &str = ".new-";
 /// What a copy of a damaged one is called until it is whole.
@@ -49,30 +51,106 @@ pub(super) struct Opened {
     pub(super) disk: Arc<Disk>,
 }
 
-/// The data file in `directory`, which is created where it is missing.
+/// Takes `directory`, which is created where it is missing, for as long as the file it returns is open. redb's own
+/// lock is not enough: it is free while a database that failed is opened again.
+pub(super) fn lock(directory: &Path) -> Result<File> {
+    make_directory(directory).map_err(|error| unusable(directory, &error))?;
+    let path = directory.join(LOCK_NAME);
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)
+        .map_err(|error| unusable(&path, &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(busy(&path)),
+        // Some file systems have no such locks: there redb's own has to do.
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(file),
+        Err(TryLockError::Error(error)) => Err(unusable(&path, &error)),
+    }
+}
+
+/// The data file in `directory`; it is created where it is missing.
 pub(super) fn prepare(directory: &Path, options: &Options) -> Result<PathBuf> {
+    let path = directory.join(FILE_NAME);
+    match fs::symlink_metadata(&path) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => create(&path, options)?,
+        Err(error) => return Err(unusable(&path, &error)),
+    }
+    // Whoever created it may have crashed before its name was durable.
+    sync_directory(directory).map_err(|error| unusable(directory, &error))?;
+    Ok(path)
+}
+
+/// Creates `directory` and what is missing above it, and makes their names durable.
+fn make_directory(directory: &Path) -> io::Result<()> {
+    let missing: Vec<_> = directory
+        .ancestors()
+        .take_while(|above| !above.as_os_str().is_empty() && !above.exists())
+        .collect();
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
-        .create(directory)
-        .map_err(|error| unusable(directory, &error))?;
-    let path = directory.join(FILE_NAME);
-    match fs::symlink_metadata(&path) {
-        Ok(_) => Ok(path),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            create(&path, options)?;
-            Ok(path)
+        .create(directory)?;
+    for made in missing {
+        sync_directory(made.parent().unwrap_or(made))?;
+    }
+    Ok(())
+}
+
+/// Makes the names in `directory` durable, where the system lets us.
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    let here = Path::new(".");
+    let named = !directory.as_os_str().is_empty();
+    let synced = File::open(if named { directory } else { here }).and_then(|file| file.sync_all());
+    match synced {
+        // A directory that may be written but not read, and file systems that sync no directories.
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::PermissionDenied
+                    | io::ErrorKind::InvalidInput
+                    | io::ErrorKind::Unsupported
+            ) =>
+        {
+            Ok(())
         }
-        Err(error) => Err(unusable(&path, &error)),
+        synced => synced,
     }
 }
 
 /// Opens the data file at `path`, and brings its snapshots up to date.
 ///
 /// # Errors
-/// `STORE_BUSY`, `STORE_TOO_NEW`, `STORE_CORRUPT` and `FILE_UNUSABLE` leave the file as it was, to the byte.
+/// `STORE_BUSY`, `STORE_TOO_NEW`, `STORE_CORRUPT` and `FILE_UNUSABLE` leave the file as it was, to the byte; save
+/// that fresh snapshots stay where the damage is met while they are made.
 pub(super) fn open(path: &Path, options: &Options) -> Result<(Opened, Ledger)> {
-    let opened = guarded(|| open_unguarded(path, options));
+    open_disk(
+        path,
+        || Ok(Disk::new(at(path)?, options.hook.clone())),
+        options,
+    )
+}
+
+/// The same after a failure, when what the system holds of the file in memory may never have reached the disk.
+pub(super) fn open_again(path: &Path, options: &Options) -> Result<(Opened, Ledger)> {
+    let disk = || {
+        let disk = Disk::new(at(path)?, options.hook.clone());
+        disk.forget().map_err(|error| unavailable(&error))?;
+        Ok(disk)
+    };
+    open_disk(path, disk, options)
+}
+
+fn open_disk(
+    path: &Path,
+    disk: impl FnOnce() -> Result<Arc<Disk>>,
+    options: &Options,
+) -> Result<(Opened, Ledger)> {
+    let opened = guarded(|| open_unguarded(path, disk()?, options));
     opened.map_err(|error| {
         let error = error.with("path", path.display().to_string());
         if error.code() == Code::StoreCorrupt {
@@ -82,37 +160,35 @@ pub(super) fn open(path: &Path, options: &Options) -> Result<(Opened, Ledger)> {
     })
 }
 
-fn open_unguarded(path: &Path, options: &Options) -> Result<(Opened, Ledger)> {
+fn at(path: &Path) -> Result<File> {
     let file = OpenOptions::new().read(true).write(true).open(path);
-    let file = file.map_err(|error| unusable(path, &error))?;
-    if file
-        .metadata()
-        .map_err(|error| unusable(path, &error))?
-        .len()
-        == 0
-    {
+    file.map_err(|error| unusable(path, &error))
+}
+
+fn open_unguarded(path: &Path, disk: Arc<Disk>, options: &Options) -> Result<(Opened, Ledger)> {
+    if disk.bytes().map_err(|error| unusable(path, &error))? == 0 {
         return Err(damaged("it is empty"));
     }
-    let opened = open_file(file, path, options)?;
+    let opened = open_database(disk, path, options)?;
     check_format(&opened.database)?;
     let mut ledger = recovery::survey(&opened.database)?;
+    // What folding overwrites need not be kept: each of its transactions leaves a whole database.
+    opened.disk.trust();
     let room = recovery::fold_bytes(&ledger);
     match opened.disk.reserve(room) {
         Ok(()) => recovery::fold(&opened.database, &mut ledger)?,
         Err(error) => tracing::warn!(%error, "no room for fresh snapshots: they stay as they are"),
     }
-    opened.disk.trust();
     Ok((opened, ledger))
 }
 
-fn open_file(file: File, path: &Path, options: &Options) -> Result<Opened> {
-    let disk = Disk::new(file, options.hook.clone());
+fn open_database(disk: Arc<Disk>, path: &Path, options: &Options) -> Result<Opened> {
     let backend = Backend::new(&disk).map_err(|error| unusable(path, &error))?;
     let bytes = disk.bytes().map_err(|error| unusable(path, &error))?;
     let database = Database::builder()
         .set_cache_size(options.cache_bytes)
         // redb trusts what it closed cleanly. A small file is cheap to read through, as after a crash.
-        .set_check_integrity_on_open(bytes < limits::QUICK_REPAIR_FILE_BYTES)
+        .set_check_integrity_on_open(bytes < limits::CHECKED_FILE_BYTES_MAX)
         .create_with_backend(backend)
         .map_err(|error| fault_at_opening(error, path))?;
     Ok(Opened { database, disk })
@@ -137,7 +213,8 @@ fn create(path: &Path, options: &Options) -> Result<()> {
 }
 
 fn fill(file: File, draft: &Path, options: &Options) -> Result<()> {
-    let opened = open_file(file, draft, options)?;
+    let disk = Disk::new(file, options.hook.clone());
+    let opened = open_database(disk, draft, options)?;
     opened.disk.trust();
     let transaction = opened.database.begin_write().map_err(fault)?;
     transaction.open_table(EXECUTIONS).map_err(fault)?;
@@ -168,7 +245,7 @@ fn place(draft: &Path, path: &Path) -> io::Result<()> {
     });
     match placed {
         Err(_) if path.exists() => Ok(()),
-        placed => placed.and_then(|()| File::open(path.parent().unwrap_or(path))?.sync_all()),
+        placed => placed,
     }
 }
 

@@ -4,11 +4,13 @@ use std::iter::Peekable;
 
 use super::{Refusal, TelemetryQuery, Told};
 use crate::{
-    domain::{Row, telemetry, telemetry::EventType},
+    domain::{Event, Outcome, Row, State, telemetry, telemetry::EventType},
     error::Result,
+    limits,
 };
 
-/// The latest entries that `query` asks for, oldest first, out of two sequences that are newest first.
+/// The latest entries that `query` asks for, oldest first, out of two sequences that are newest first. Of a
+/// rare type there may be fewer than asked for: only so many entries are looked at.
 pub(super) fn latest(
     transitions: impl Iterator<Item = Result<Told>>,
     refusals: impl Iterator<Item = Result<Told>>,
@@ -17,7 +19,10 @@ pub(super) fn latest(
     let mut transitions = transitions.peekable();
     let mut refusals = refusals.peekable();
     let mut told = Vec::new();
-    while told.len() < query.limit {
+    for _ in 0..limits::TELEMETRY_SCANNED_MAX {
+        if told.len() >= query.limit {
+            break;
+        }
         let Some(next) = later(&mut transitions, &mut refusals) else {
             break;
         };
@@ -58,15 +63,180 @@ fn wanted(told: &Told, query: &TelemetryQuery) -> bool {
 }
 
 fn holds(row: &Row, event_type: Option<EventType>) -> bool {
-    let is = |wanted| {
-        telemetry::of(row)
-            .iter()
-            .any(|told| told.event_type == wanted)
+    event_type.is_none_or(|wanted| row.events.iter().any(|event| tells(event, wanted)))
+}
+
+/// Whether [`telemetry::of`] tells of `event` by this type, without what it says besides.
+fn tells(event: &Event, wanted: EventType) -> bool {
+    let types = match event {
+        Event::Created(_) => [Some(EventType::WorkflowCreated), None],
+        Event::StateChanged { from, to, .. } => {
+            let arrival = match (from, to) {
+                (State::Idle, State::Running) => Some(EventType::WorkflowStarted),
+                (_, State::Completed) => Some(EventType::WorkflowCompleted),
+                (_, State::Failed) => Some(EventType::WorkflowFailed),
+                _ => None,
+            };
+            [Some(EventType::WorkflowStateTransition), arrival]
+        }
+        Event::VisitOpened { .. } => [
+            Some(EventType::StepStarted),
+            Some(EventType::TokenGenerated),
+        ],
+        Event::VisitClosed { outcome, spent, .. } => {
+            let outcome = match outcome {
+                Outcome::Completed(_) => Some(EventType::StepCompleted),
+                Outcome::Failed(_) => Some(EventType::StepFailed),
+                Outcome::Voided => None,
+            };
+            [spent.map(|_| EventType::TokenValidated), outcome]
+        }
+        Event::OutputRefused { .. } => [Some(EventType::Error), None],
+        Event::TokenRenewed { .. } => [Some(EventType::TokenGenerated), None],
     };
-    event_type.is_none_or(is)
+    types.contains(&Some(wanted))
 }
 
 fn is(refusal: &Refusal, event_type: Option<EventType>) -> bool {
     let told = || telemetry::of_refusal(&refusal.code, &refusal.message, None).event_type;
     event_type.is_none_or(|wanted| told() == wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::{
+        clock::{SeededIds, Timestamp},
+        domain::{
+            Awaiting, Digest, ExecutionId, Grant, Payload, StepId, WorkflowName,
+            event::{Created, Failure, Spent},
+        },
+    };
+
+    fn row(events: Vec<Event>) -> Row {
+        Row {
+            execution_id: ExecutionId::parse("one").expect("an id"),
+            revision: 1,
+            at: Timestamp::from_milliseconds(0),
+            previous: None,
+            events,
+        }
+    }
+
+    /// Events of every kind and with every end.
+    fn events() -> Vec<Event> {
+        let step = StepId::parse("s").expect("an id");
+        let digest = Digest::of(b"");
+        let grant = Grant::issue(Timestamp::from_milliseconds(0), &SeededIds::new(1));
+        let failure = Failure {
+            code: "CODE".into(),
+            message: "words".into(),
+            step: None,
+        };
+        let mut events = vec![
+            Event::Created(Box::new(Created {
+                workflow: WorkflowName::parse("w").expect("a name"),
+                definition: digest,
+                complexity: None,
+                project: None,
+                inputs: None,
+                call: digest,
+                steps: Vec::new(),
+            })),
+            Event::VisitOpened {
+                step: step.clone(),
+                visit: 1,
+                attempt: 1,
+                agent: None,
+                awaiting: Awaiting::Model(grant),
+            },
+            Event::OutputRefused {
+                step: step.clone(),
+                visit: 1,
+                output: digest,
+            },
+            Event::TokenRenewed {
+                step: step.clone(),
+                visit: 1,
+                grant,
+            },
+        ];
+        let outcomes = [
+            Outcome::Completed(Payload {
+                digest,
+                bytes: 2,
+                inline: None,
+            }),
+            Outcome::Failed(failure),
+            Outcome::Voided,
+        ];
+        let spents = [
+            None,
+            Some(Spent {
+                grant,
+                call: digest,
+            }),
+        ];
+        for (outcome, spent) in outcomes.iter().flat_map(|one| spents.map(|two| (one, two))) {
+            events.push(Event::VisitClosed {
+                step: step.clone(),
+                visit: 1,
+                agent: None,
+                outcome: outcome.clone(),
+                spent,
+                duration_ms: 1,
+            });
+        }
+        let states = [
+            State::Idle,
+            State::Running,
+            State::Paused,
+            State::Completed,
+            State::Failed,
+            State::Abandoned,
+        ];
+        for (from, to) in states.iter().flat_map(|from| states.map(|to| (*from, to))) {
+            events.push(Event::StateChanged {
+                from,
+                to,
+                failure: None,
+                steps_total: 1,
+            });
+        }
+        events
+    }
+
+    #[test]
+    fn an_event_tells_the_types_of_its_telemetry() {
+        for event in events() {
+            let row = row(vec![event]);
+            let told = telemetry::of(&row);
+            for wanted in EventType::ALL {
+                let expected = told.iter().any(|told| told.event_type == *wanted);
+                assert_eq!(holds(&row, Some(*wanted)), expected, "{wanted:?} {row:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_rare_type_is_not_looked_for_for_ever() {
+        let looked = Cell::new(0);
+        let rows = (0..).map(|at: u64| {
+            looked.set(looked.get() + 1);
+            Ok(Told::Transition {
+                first_id: u64::MAX - 1 - at,
+                row: row(Vec::new()),
+            })
+        });
+        let query = TelemetryQuery {
+            event_type: Some(EventType::WorkflowFailed),
+            limit: 1,
+            ..TelemetryQuery::default()
+        };
+        let told = latest(rows, std::iter::empty(), &query).expect("no failure");
+        assert_eq!(told, []);
+        assert!(looked.get() <= limits::TELEMETRY_SCANNED_MAX + 1);
+    }
 }

@@ -68,7 +68,8 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// the latest are dropped.
     fn note(&self, refusal: Refusal);
 
-    /// The latest things worth telling, oldest first, at most `limit` entries.
+    /// The latest things worth telling, oldest first, at most `limit` entries, among the latest
+    /// [`crate::limits::TELEMETRY_SCANNED_MAX`].
     fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Told>>>;
 
     /// Waits for what was accepted, then closes. Calls after it answer `STORE_UNAVAILABLE`.

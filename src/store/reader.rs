@@ -1,6 +1,6 @@
 //! What can be read in one read transaction. None of it waits, and none of it outlives its transaction.
 
-use std::sync::Arc;
+use std::{sync::Arc, vec};
 
 use redb::{ReadOnlyTable, ReadTransaction};
 
@@ -10,11 +10,15 @@ use super::{
     fault::fault,
     merge,
     record::{self, RowHeader, SnapshotHeader, damaged},
+    shared::Shared,
 };
 use crate::{
     domain::{Digest, Execution, ExecutionId, JournalKey, Row},
     error::Result,
 };
+
+/// Journal rows read in one transaction in search of telemetry.
+const ROWS_READ_TOGETHER: usize = 256;
 
 type Journal = ReadOnlyTable<u64, &'static [u8]>;
 
@@ -82,14 +86,34 @@ pub(super) fn content(transaction: &ReadTransaction, digest: Digest) -> Result<O
     Ok(Some(bytes.value().into()))
 }
 
-/// The latest entries that `query` asks for, oldest first.
-pub(super) fn telemetry(
+/// The latest entries of one execution that `query` asks for, oldest first.
+pub(super) fn telemetry_of(
     transaction: &ReadTransaction,
+    id: &ExecutionId,
     query: &TelemetryQuery,
     head: Option<u64>,
 ) -> Result<Vec<Told>> {
+    let refusals = refusals(transaction)?.into_iter().map(Ok);
+    let rows = chain(transaction, id, head)?.map(|link| link.map(Link::told));
+    merge::latest(rows, refusals, query)
+}
+
+/// The latest entries that `query` asks for, oldest first, of whatever execution. It may look at many rows, and
+/// reads them in portions: between two of them the database may be shut and opened again.
+pub(super) fn telemetry(shared: &Shared, query: &TelemetryQuery) -> Result<Vec<Told>> {
+    let refusals = shared.read(refusals)?.into_iter().map(Ok);
+    let rows = Rows {
+        shared,
+        portion: Vec::new().into_iter(),
+        before: u64::MAX,
+    };
+    merge::latest(rows, refusals, query)
+}
+
+/// Every refusal, newest first: they are few.
+fn refusals(transaction: &ReadTransaction) -> Result<Vec<Told>> {
     let refusals = transaction.open_table(REFUSALS).map_err(fault)?;
-    let refusals = refusals
+    refusals
         .range::<u64>(..)
         .map_err(fault)?
         .rev()
@@ -100,17 +124,46 @@ pub(super) fn telemetry(
                 id: id.value(),
                 refusal,
             })
-        });
-    if let Some(id) = &query.execution_id {
-        let rows = chain(transaction, id, head)?.map(|link| link.map(Link::told));
-        return merge::latest(rows, refusals, query);
+        })
+        .collect()
+}
+
+/// All journal rows, newest first.
+struct Rows<'a> {
+    shared: &'a Shared,
+    portion: vec::IntoIter<Link>,
+    /// The key of the last row read; the next portion begins before it.
+    before: u64,
+}
+
+impl Rows<'_> {
+    fn read_on(&mut self) -> Result<Option<Link>> {
+        let portion: Vec<_> = self.shared.read(|transaction| {
+            let journal = transaction.open_table(JOURNAL).map_err(fault)?;
+            let rows = journal.range(..self.before).map_err(fault)?.rev();
+            rows.take(ROWS_READ_TOGETHER)
+                .map(|entry| {
+                    let (key, bytes) = entry.map_err(fault)?;
+                    Link::decode(key.value(), bytes.value())
+                })
+                .collect()
+        })?;
+        self.before = portion.last().map_or(0, |link| link.key);
+        self.portion = portion.into_iter();
+        Ok(self.portion.next())
     }
-    let journal = transaction.open_table(JOURNAL).map_err(fault)?;
-    let rows = journal.range::<u64>(..).map_err(fault)?.rev().map(|entry| {
-        let (key, bytes) = entry.map_err(fault)?;
-        Link::decode(key.value(), bytes.value()).map(Link::told)
-    });
-    merge::latest(rows, refusals, query)
+}
+
+impl Iterator for Rows<'_> {
+    type Item = Result<Told>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let link = match self.portion.next() {
+            Some(link) => Ok(Some(link)),
+            None => self.read_on(),
+        };
+        link.map(|link| link.map(Link::told)).transpose()
+    }
 }
 
 /// A journal row in its chain.

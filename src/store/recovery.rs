@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
 
 use super::{
-    batch::{EXECUTIONS, JOURNAL, Ledger, REFUSALS},
+    batch::{EXECUTIONS, JOURNAL, LOW_WATER_KEY, Ledger, META, REFUSALS},
     fault::fault,
     heads::Heads,
     reader,
@@ -31,6 +31,7 @@ pub(super) fn survey(database: &Database) -> Result<Ledger> {
         heads: Heads::default(),
         next_key: 1,
         next_id: last_refusal.map_or(1, |(id, _)| id.value().saturating_add(1)),
+        scan_from: 1,
     };
     if let Some((key, bytes)) = journal.last().map_err(fault)? {
         let (header, row) = record::decode_row(bytes.value())?;
@@ -39,9 +40,24 @@ pub(super) fn survey(database: &Database) -> Result<Ledger> {
             .saturating_add(telemetry::of(&row).len() as u64);
         ledger.next_key = key.value().saturating_add(1);
         ledger.next_id = ledger.next_id.max(after);
-        ledger.heads = uncovered(&transaction, header.low_water)?;
+        ledger.scan_from = header.low_water.max(folded_to(&transaction)?);
+        if ledger.scan_from > ledger.next_key {
+            return Err(damaged("its low-water mark lies behind its last row"));
+        }
+        ledger.heads = uncovered(&transaction, ledger.scan_from)?;
     }
     Ok(ledger)
+}
+
+/// The low-water mark that the last [`fold`] left.
+fn folded_to(transaction: &ReadTransaction) -> Result<u64> {
+    let meta = transaction.open_table(META).map_err(fault)?;
+    let Some(mark) = meta.get(LOW_WATER_KEY).map_err(fault)? else {
+        return Ok(0);
+    };
+    let mark = mark.value().try_into();
+    mark.map(u64::from_le_bytes)
+        .map_err(|_| damaged("its low-water mark cannot be read"))
 }
 
 /// Room that [`fold`] may need.
@@ -49,7 +65,9 @@ pub(super) fn fold_bytes(ledger: &Ledger) -> u64 {
     ledger.heads.iter().count() as u64 * FOLDED_BYTES
 }
 
-/// Brings the snapshot of every execution up to date, so that the next opening has nothing to scan.
+/// Brings the snapshot of every execution up to date, and then moves the low-water mark behind the last row: that
+/// row still names the old one, and the next opening would scan from there. What one transaction of it wrote
+/// is right by itself.
 pub(super) fn fold(database: &Database, ledger: &mut Ledger) -> Result<()> {
     let heads: Vec<_> = ledger
         .heads
@@ -62,7 +80,20 @@ pub(super) fn fold(database: &Database, ledger: &mut Ledger) -> Result<()> {
             ledger.heads.cover(id);
         }
     }
+    if ledger.scan_from < ledger.next_key {
+        mark_low_water(database, ledger.next_key)?;
+        ledger.scan_from = ledger.next_key;
+    }
     Ok(())
+}
+
+fn mark_low_water(database: &Database, key: u64) -> Result<()> {
+    let writing = database.begin_write().map_err(fault)?;
+    let mut meta = writing.open_table(META).map_err(fault)?;
+    meta.insert(LOW_WATER_KEY, key.to_le_bytes().as_slice())
+        .map_err(fault)?;
+    drop(meta);
+    writing.commit().map_err(fault)
 }
 
 fn fold_together(database: &Database, heads: &[(ExecutionId, u64)]) -> Result<()> {

@@ -10,6 +10,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
+use redb::ReadTransaction;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{
@@ -81,12 +82,13 @@ impl RedbStore {
     /// a later version wrote it, `FILE_UNUSABLE` where the system refuses. None of them changes the file.
     pub fn open(directory: &Path, options: Options) -> Result<Self> {
         let options = options.checked()?;
+        let lock = file::lock(directory)?;
         let path = file::prepare(directory, &options)?;
         let (opened, ledger) = file::open(&path, &options)?;
         file::sweep(&path);
         let shared = Arc::new(Shared::new(path, options, opened, &ledger));
         let (queue, messages) = mpsc::channel();
-        let writer = Writer::new(Arc::clone(&shared), messages, ledger);
+        let writer = Writer::new(Arc::clone(&shared), lock, messages, ledger);
         let writer = thread::Builder::new()
             .name("midex-writer".into())
             .spawn(move || writer.run())
@@ -115,6 +117,20 @@ impl RedbStore {
         let (answer, answered) = oneshot::channel();
         self.send(Message::Request(Request { work, answer, room }))?;
         answered.await.map_err(|_| closed())?
+    }
+
+    /// Reads at once, on the caller's thread.
+    fn read<T>(&self, read: impl FnOnce(&ReadTransaction) -> Result<T>) -> Result<T> {
+        self.heed(self.shared.read(read))
+    }
+
+    /// The writer opens the database again after a read that failed.
+    fn heed<T>(&self, read: Result<T>) -> Result<T> {
+        if read.is_err() && self.shared.must_tell_of_read() {
+            // After the close nobody reads.
+            let _ = self.send(Message::ReadFailed);
+        }
+        read
     }
 
     fn send(&self, message: Message) -> Result<()> {
@@ -149,8 +165,10 @@ impl RedbStore {
     ) -> Result<T> {
         let shared = Arc::clone(&self.shared);
         let read = tokio::task::spawn_blocking(move || read(&shared));
-        read.await
-            .map_err(|error| Error::internal("a read was not finished").because(error))?
+        self.heed(
+            read.await
+                .map_err(|error| Error::internal("a read was not finished").because(error))?,
+        )
     }
 
     fn writer(&self) -> Option<JoinHandle<()>> {
@@ -210,13 +228,13 @@ impl Store for RedbStore {
     fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<Stored>>> {
         Box::pin(async move {
             let head = self.shared.head(id);
-            let loaded = self.shared.read(|read| reader::load(read, id, head));
+            let loaded = self.read(|read| reader::load(read, id, head));
             loaded.map_err(|error| error.with("execution_id", id.as_str()))
         })
     }
 
     fn row(&self, key: JournalKey) -> BoxFuture<'_, Result<Option<Row>>> {
-        Box::pin(async move { self.shared.read(|read| reader::row(read, key)) })
+        Box::pin(async move { self.read(|read| reader::row(read, key)) })
     }
 
     fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<(JournalKey, Row)>>> {
@@ -228,7 +246,7 @@ impl Store for RedbStore {
     }
 
     fn content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>> {
-        Box::pin(async move { self.shared.read(|read| reader::content(read, digest)) })
+        Box::pin(async move { self.read(|read| reader::content(read, digest)) })
     }
 
     fn note(&self, refusal: Refusal) {
@@ -239,9 +257,12 @@ impl Store for RedbStore {
     }
 
     fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Told>>> {
-        Box::pin(self.read_blocking(move |shared| {
-            let head = query.execution_id.as_ref().and_then(|id| shared.head(id));
-            shared.read(|read| reader::telemetry(read, &query, head))
+        Box::pin(self.read_blocking(move |shared| match &query.execution_id {
+            Some(id) => {
+                let head = shared.head(id);
+                shared.read(|read| reader::telemetry_of(read, id, &query, head))
+            }
+            None => reader::telemetry(shared, &query),
         }))
     }
 

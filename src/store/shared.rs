@@ -34,6 +34,10 @@ pub(super) struct Shared {
     refusals: Mutex<VecDeque<Refusal>>,
     /// Whether the writer has been told of them.
     told: AtomicBool,
+    /// Whether a read of the open database has failed. redb refuses everything from then on.
+    read_failed: AtomicBool,
+    /// Whether the writer has been told of it.
+    read_told: AtomicBool,
     /// Callers whose transition is being encoded, waits or is being written.
     pub(super) callers: AtomicUsize,
     pub(super) commits: AtomicU64,
@@ -61,6 +65,8 @@ impl Shared {
             heads: Mutex::default(),
             refusals: Mutex::default(),
             told: AtomicBool::new(false),
+            read_failed: AtomicBool::new(false),
+            read_told: AtomicBool::new(false),
             callers: AtomicUsize::new(0),
             commits: AtomicU64::new(0),
             transitions: AtomicU64::new(0),
@@ -78,8 +84,30 @@ impl Shared {
         let done = guarded(|| read(&opened.database.begin_read().map_err(fault)?));
         done.map_err(|error| match error.code() {
             Code::StoreCorrupt | Code::StoreTooNew => self.place(error),
+            Code::StoreUnavailable => {
+                self.read_failed.store(true, Ordering::Release);
+                error
+            }
             _ => error,
         })
+    }
+
+    /// Whether a read has failed and the writer is still to be told: once, however many fail.
+    pub(super) fn must_tell_of_read(&self) -> bool {
+        self.read_failed.load(Ordering::Acquire) && !self.read_told.swap(true, Ordering::AcqRel)
+    }
+
+    /// Shuts the database, which must be opened again; what it was is returned. No read is under way then.
+    pub(super) fn shut(&self, error: Error) -> Slot {
+        let mut slot = self.slot_mut();
+        self.read_failed.store(false, Ordering::Release);
+        self.read_told.store(false, Ordering::Release);
+        std::mem::replace(&mut *slot, Slot::Shut(error))
+    }
+
+    /// Whether the database is open, and of no use any more.
+    pub(super) fn read_failed(&self) -> bool {
+        self.read_failed.load(Ordering::Acquire)
     }
 
     /// The last row of an execution that is ahead of its snapshot. Ask before a read begins: a

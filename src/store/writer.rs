@@ -2,6 +2,8 @@
 //! transaction, and then answers all of it.
 
 use std::{
+    collections::HashMap,
+    fs::File,
     sync::{
         Arc,
         atomic::Ordering,
@@ -22,7 +24,7 @@ use super::{
     shared::{Shared, Slot},
 };
 use crate::{
-    domain::JournalKey,
+    domain::{Digest, JournalKey},
     error::{Code, Error, Result},
     limits,
 };
@@ -42,6 +44,8 @@ pub(super) enum Message {
     Request(Request),
     /// A refusal waits to be written.
     Refused,
+    /// A read has failed.
+    ReadFailed,
     /// Store what has come, close, and answer.
     Close(oneshot::Sender<Result<()>>),
 }
@@ -61,10 +65,25 @@ pub(super) struct Request {
 #[derive(Debug)]
 pub(super) struct Writer {
     shared: Arc<Shared>,
+    /// Held while the database is open, and while it is shut by a failure: nobody else may take it meanwhile.
+    lock: File,
     queue: Receiver<Message>,
     ledger: Ledger,
     pace: Pace,
     closing: Option<oneshot::Sender<Result<()>>>,
+    /// When the database was last opened again, or could not be.
+    reopened: Option<Instant>,
+    /// Refusals of a batch that may or may not have been stored.
+    doubtful: Option<Doubtful>,
+}
+
+/// Refusals of a batch that failed. A batch is stored whole or not at all: the next telemetry id tells which,
+/// once the file has been read again.
+#[derive(Debug)]
+struct Doubtful {
+    refusals: Vec<Refusal>,
+    /// The next id before the batch.
+    next_id: u64,
 }
 
 /// What came from the queue together.
@@ -72,18 +91,29 @@ pub(super) struct Writer {
 struct Gathered {
     works: Vec<Work>,
     answers: Vec<oneshot::Sender<Result<JournalKey>>>,
+    /// The content that comes with them, and its length.
+    contents: HashMap<Digest, usize>,
+    /// All of it.
     bytes: usize,
 }
 
 impl Writer {
-    /// A writer that takes its work from `queue`.
-    pub(super) fn new(shared: Arc<Shared>, queue: Receiver<Message>, ledger: Ledger) -> Self {
+    /// A writer that takes its work from `queue`, and lets go of `lock` when it has closed the database.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        lock: File,
+        queue: Receiver<Message>,
+        ledger: Ledger,
+    ) -> Self {
         Self {
             shared,
+            lock,
             queue,
             ledger,
             pace: Pace::default(),
             closing: None,
+            reopened: None,
+            doubtful: None,
         }
     }
 
@@ -93,8 +123,10 @@ impl Writer {
             let mut gathered = Gathered::default();
             self.take(first, &mut gathered);
             self.gather(&mut gathered);
+            self.heal();
             self.store(gathered);
         }
+        self.heal();
         self.store(Gathered::default());
         self.finish();
     }
@@ -108,7 +140,7 @@ impl Writer {
             if !self.shared.slot().may_open() {
                 return self.queue.recv().ok();
             }
-            match self.queue.recv_timeout(limits::STORE_RETRY_EVERY) {
+            match self.queue.recv_timeout(self.reopening_in()) {
                 Ok(message) => return Some(message),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => self.reopen(),
@@ -120,11 +152,16 @@ impl Writer {
         match message {
             Message::Request(request) => {
                 gathered.bytes += request.work.bytes();
+                for (digest, content) in request.work.contents() {
+                    if gathered.contents.insert(*digest, content.len()).is_none() {
+                        gathered.bytes += content.len();
+                    }
+                }
                 gathered.works.push(request.work);
                 gathered.answers.push(request.answer);
                 drop(request.room);
             }
-            Message::Refused => {}
+            Message::Refused | Message::ReadFailed => {}
             Message::Close(answer) => self.closing = Some(answer),
         }
     }
@@ -166,9 +203,9 @@ impl Writer {
             return;
         }
         let began = now();
-        let next_id = self.ledger.next_id;
-        let room = gathered.bytes as u64 * ROOM_PER_BYTE;
-        let done = self.write(&mut gathered.works, &refusals, room);
+        let stored = self.stored_bytes(&gathered.contents);
+        let room = gathered.bytes.saturating_sub(stored) as u64 * ROOM_PER_BYTE;
+        let done = self.write(&mut gathered.works, refusals, room);
         let callers = self.shared.callers.load(Ordering::Relaxed);
         self.pace.committed(now() - began, callers);
         match done {
@@ -183,20 +220,17 @@ impl Writer {
                 for to in gathered.answers {
                     let _ = to.send(Err(error.clone()));
                 }
-                // A batch is stored whole or not at all: the next id tells which, once it is known again.
-                if self.ledger.next_id == next_id {
-                    self.shared.put_back(refusals);
-                }
             }
         }
     }
 
-    fn write(&mut self, works: &mut [Work], refusals: &[Refusal], room: u64) -> Result<Effects> {
-        if self.shared.slot().may_open() {
-            self.reopen();
+    fn write(&mut self, works: &mut [Work], refusals: Vec<Refusal>, room: u64) -> Result<Effects> {
+        if let Err(error) = self.make_room(works.len() + refusals.len(), room) {
+            self.shared.put_back(refusals);
+            return Err(error);
         }
-        self.make_room(works.len() + refusals.len(), room)?;
-        let done = guarded(|| self.transact(works, refusals));
+        let next_id = self.ledger.next_id;
+        let done = guarded(|| self.transact(works, &refusals));
         match done {
             Ok(effects) => {
                 self.shared.publish(&effects);
@@ -205,11 +239,21 @@ impl Writer {
             Err(error) => {
                 // What the disk holds now is known only after it is opened again.
                 let error = Error::new(Code::StoreUnavailable, error.message()).because(error);
+                self.doubtful = Some(Doubtful { refusals, next_id });
                 self.shut(error.clone());
-                self.reopen();
+                self.heal();
                 Err(error)
             }
         }
+    }
+
+    /// How much of `contents` is stored already and will not be written; nothing where that cannot be read.
+    fn stored_bytes(&self, contents: &HashMap<Digest, usize>) -> usize {
+        if contents.is_empty() {
+            return 0;
+        }
+        let stored = self.shared.read(|read| batch::stored_bytes(read, contents));
+        stored.unwrap_or_default()
     }
 
     fn make_room(&self, requests: usize, bytes: u64) -> Result<()> {
@@ -240,9 +284,27 @@ impl Writer {
         Ok(effects)
     }
 
-    /// Lets go of the database: redb refuses everything after a failed write.
+    /// Opens the database again where it has failed, unless that was tried just now.
+    fn heal(&mut self) {
+        if self.shared.read_failed() {
+            let message = "a read failed, and the database has to be opened again";
+            self.shut(Error::new(Code::StoreUnavailable, message));
+        }
+        if self.reopening_in().is_zero() && self.shared.slot().may_open() {
+            self.reopen();
+        }
+    }
+
+    /// How long until the database may be opened again: an opening may have to read all of it.
+    fn reopening_in(&self) -> Duration {
+        self.reopened.map_or(Duration::ZERO, |at| {
+            limits::STORE_RETRY_EVERY.saturating_sub(now() - at)
+        })
+    }
+
+    /// Lets go of the database: redb refuses everything after a failed write or read.
     fn shut(&self, error: Error) {
-        let shut = std::mem::replace(&mut *self.shared.slot_mut(), Slot::Shut(error));
+        let shut = self.shared.shut(error);
         // Closing a database that failed fails as well; the next opening repairs it.
         let _ = guarded(|| {
             drop(shut);
@@ -251,10 +313,15 @@ impl Writer {
     }
 
     fn reopen(&mut self) {
-        match file::open(&self.shared.path, &self.shared.options) {
+        match file::open_again(&self.shared.path, &self.shared.options) {
             Ok((opened, ledger)) => {
                 self.shared.take_heads(&ledger);
                 self.ledger = ledger;
+                if let Some(doubtful) = self.doubtful.take()
+                    && doubtful.next_id == self.ledger.next_id
+                {
+                    self.shared.put_back(doubtful.refusals);
+                }
                 *self.shared.slot_mut() = Slot::Open(opened);
                 self.shared.reopenings.fetch_add(1, Ordering::Relaxed);
                 tracing::info!("the database is open again");
@@ -264,6 +331,7 @@ impl Writer {
                 *self.shared.slot_mut() = Slot::Shut(error);
             }
         }
+        self.reopened = Some(now());
     }
 
     fn finish(self) {
@@ -280,6 +348,7 @@ impl Writer {
         if let Err(error) = &done {
             tracing::warn!(%error, "the database was not closed cleanly");
         }
+        drop(self.lock);
         if let Some(answer) = self.closing {
             let _ = answer.send(done);
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use midex::domain::finding::Rule;
+use midex::{domain::finding::Rule, limits};
 
 use super::*;
 
@@ -329,13 +329,20 @@ fn deep_nesting_is_refused_before_the_stack_ends() {
             "]".repeat(depth)
         )
     };
-    let findings = findings_of("w.json", &deep(100));
-    assert!(
-        findings
-            .iter()
-            .any(|finding| finding.rule == Rule::WrongType)
-    );
-    assert_eq!(findings_of("w.json", &deep(100_000))[0].rule, Rule::Syntax);
+    for depth in [100, 100_000] {
+        let findings = findings_of("w.json", &deep(depth));
+        assert_eq!(findings[0].rule, Rule::Syntax, "{depth}");
+        assert!(findings[0].column > 1, "{findings:?}");
+    }
+    // What YAML cannot read keeps the same budgets.
+    let emoji = |rest: &str| format!("{{\"workflow\": \"\\ud83d\\ude00\", \"x\": {rest}}}");
+    let wide = format!("[{}1]", "1,".repeat(limits::YAML_EVENTS_MAX));
+    for rest in [&deep(100), &wide] {
+        assert_eq!(findings_of("w.json", &emoji(rest))[0].rule, Rule::Syntax);
+        let plain = emoji(rest).replace("\\ud83d\\ude00", "w");
+        assert_eq!(findings_of("w.json", &plain)[0].rule, Rule::Syntax);
+    }
+    assert_ne!(findings_of("w.json", &emoji("[1]"))[0].rule, Rule::Syntax);
 }
 
 /// Wherever a file breaks off, there is an answer, and it lies within the text.

@@ -52,7 +52,7 @@ fn refused(path: &Path, code: Code) -> Error {
     let mut beside: Vec<_> = fs::read_dir(directory)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|beside| beside != path)
+        .filter(|beside| beside != path && !beside.ends_with("executions.lock"))
         .collect();
     if code == Code::StoreCorrupt {
         let copy = beside.pop().unwrap();

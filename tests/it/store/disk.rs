@@ -11,11 +11,12 @@ use std::{
 };
 
 use midex::{
-    domain::Execution,
+    domain::{Digest, Execution},
     error::Code,
     limits,
-    store::{Options, RedbStore, Store, TelemetryQuery},
+    store::{Commit, Options, RedbStore, Store, TelemetryQuery},
 };
+use redb::{Database, TableDefinition};
 
 use super::tale::{Tale, definition, refusal};
 
@@ -308,13 +309,15 @@ fn only_the_owner_may_read_what_is_stored() {
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&path), 0o700);
     assert_eq!(mode(&path.join("executions.redb")), 0o600);
+    assert_eq!(mode(&path.join("executions.lock")), 0o600);
     let file = fs::metadata(path.join("executions.redb")).unwrap();
     assert!(file.blocks() * 512 <= file.len() + (64 << 10), "{file:?}");
-    let names: Vec<_> = fs::read_dir(&path)
+    let mut names: Vec<_> = fs::read_dir(&path)
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();
-    assert_eq!(names, ["executions.redb"]);
+    names.sort();
+    assert_eq!(names, ["executions.lock", "executions.redb"]);
 }
 
 #[test]
@@ -356,6 +359,125 @@ async fn refusals_reach_the_disk_without_a_commit() {
         ..TelemetryQuery::default()
     };
     assert_eq!(store.telemetry(query).await.unwrap().len(), 3);
+}
+
+/// Overwrites the first byte of a journal row: whoever reads the row finds the file damaged.
+fn spoil_row(directory: &Path, key: u64) {
+    let database = Database::open(directory.join("executions.redb")).unwrap();
+    let transaction = database.begin_write().unwrap();
+    let journal = TableDefinition::<u64, &[u8]>::new("journal.v1");
+    let mut journal = transaction.open_table(journal).unwrap();
+    let mut bytes = journal.remove(key).unwrap().unwrap().value().to_vec();
+    bytes[0] = 0;
+    journal.insert(key, bytes.as_slice()).unwrap();
+    drop(journal);
+    transaction.commit().unwrap();
+}
+
+#[tokio::test]
+async fn what_was_folded_once_is_not_scanned_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = RedbStore::open(directory.path(), every(16)).unwrap();
+    let mut tale = Tale::new("one", 40);
+    tale.steps(&store, 10).await;
+    store.close().await.unwrap();
+    // The last row still names the low-water mark of its time; this opening covers all of them.
+    open(directory.path()).close().await.unwrap();
+    spoil_row(directory.path(), 5);
+    let store = RedbStore::open(directory.path(), every(16)).unwrap();
+    assert_eq!(
+        store.load(&tale.id).await.unwrap().unwrap().execution,
+        tale.execution.clone().unwrap()
+    );
+    // Rows that come after it are found.
+    let stored = store.load(&tale.id).await.unwrap().unwrap();
+    tale.position = stored.position;
+    tale.steps(&store, 5).await;
+    let survivor = open(crash(directory.path()).path());
+    let stored = survivor.load(&tale.id).await.unwrap().unwrap();
+    assert_eq!(Some(stored.execution), tale.execution);
+}
+
+/// A small one is: `damage.rs` tells what is found there.
+#[tokio::test]
+async fn a_large_file_that_was_closed_is_not_read_through() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let mut tale = Tale::new("one", 40);
+    tale.step(&store).await.unwrap();
+    for number in 0..16 {
+        let text = format!("{number}{}", "x".repeat(3 << 20));
+        tale.say(&store, &text).await.unwrap();
+    }
+    store.close().await.unwrap();
+    let path = directory.path().join("executions.redb");
+    let mut bytes = fs::read(&path).unwrap();
+    assert!(bytes.len() as u64 >= limits::CHECKED_FILE_BYTES_MAX);
+    let content = bytes.windows(64).position(|bytes| bytes == [b'x'; 64]);
+    bytes[content.unwrap()] = b'y';
+    fs::write(&path, bytes).unwrap();
+    tale.check(&open(directory.path())).await;
+}
+
+/// The start of an execution that brings `content` with it.
+fn start_with(name: &str, content: &Arc<[u8]>) -> Commit {
+    let mut tale = Tale::new(name, 2);
+    let transition = tale.transition("start");
+    let mut commit = tale.commit_of(transition);
+    let content = (Digest::of(content), Arc::clone(content));
+    commit.contents.push(content);
+    commit
+}
+
+#[tokio::test]
+async fn room_is_kept_for_content_once() {
+    let content: Arc<[u8]> = vec![7; 2 << 20].into();
+    let directory = tempfile::tempdir().unwrap();
+    let blocks = || {
+        let file = fs::metadata(directory.path().join("executions.redb"));
+        file.unwrap().blocks() * 512
+    };
+    // Whoever brings the same content in one batch brings it once.
+    let store = Arc::new(open(directory.path()));
+    let starts: Vec<_> = (0..24)
+        .map(|at| {
+            let commit = start_with(&format!("tale {at}"), &content);
+            let store = Arc::clone(&store);
+            tokio::spawn(async move { store.commit(commit).await })
+        })
+        .collect();
+    for started in starts {
+        started.await.unwrap().unwrap();
+    }
+    assert!(blocks() < 48 << 20, "{}", blocks());
+    // And what is stored needs none.
+    store.commit(start_with("before", &content)).await.unwrap();
+    Tale::new("between", 1).step(&*store).await.unwrap();
+    let before = blocks();
+    store.close().await.unwrap();
+    let store = open(directory.path());
+    store.commit(start_with("after", &content)).await.unwrap();
+    assert!(blocks() <= before, "{before} {}", blocks());
+}
+
+#[tokio::test]
+async fn telemetry_is_found_beyond_one_portion() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let mut tale = Tale::new("one", 450);
+    tale.steps(&store, 300).await;
+    store.note(refusal(1, None));
+    tale.steps(&store, 300 - 149).await;
+    let query = |event_type, limit| TelemetryQuery {
+        event_type,
+        limit,
+        ..TelemetryQuery::default()
+    };
+    let all = store.telemetry(query(None, 10_000)).await.unwrap();
+    assert_eq!(all.len(), 452);
+    assert!(super::contract::ids(&all).is_sorted());
+    let created = Some(midex::domain::telemetry::EventType::WorkflowCreated);
+    assert_eq!(store.telemetry(query(created, 9)).await.unwrap(), all[..1]);
 }
 
 /// Set for the child of the test below: where its store is.

@@ -1,10 +1,11 @@
 //! A disk that fails: what was answered stays, what was not is refused, and the store comes back.
 
 use std::{
-    io,
+    fs, io,
+    os::unix::fs::FileExt,
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
     time::Duration,
@@ -142,17 +143,95 @@ async fn a_store_that_stays_broken_comes_back_with_its_disk() {
     tale.steps(&store, 3).await;
     store.note(refusal(0, None));
     tale.steps(&store, 1).await;
+    // The refusal goes with a batch that fails, and whether it was stored is not known for long.
     saboteur.arm(0, i64::MAX);
+    store.note(refusal(1, None));
+    tale.step(&store).await.unwrap_err();
+    let failed = saboteur.failed();
     for _ in 0..3 {
         let error = tale.step(&store).await.unwrap_err();
         assert!(error.code().retryable(), "{error:?}");
     }
     let error = store.load(&tale.id).await.unwrap_err();
     assert_eq!(error.code(), Code::StoreUnavailable, "{error:?}");
+    // Opening again is not tried at each call, but refused calls are answered.
+    assert!(saboteur.failed() < failed + 3);
+    // Nobody else may take the store meanwhile: what its callers know would be stale.
+    let error = RedbStore::open(directory.path(), Options::default()).unwrap_err();
+    assert_eq!(error.code(), Code::StoreBusy, "{error:?}");
     saboteur.disarm();
+    back(&store, &tale).await;
     tale.step(&store).await.unwrap();
     tale.check(&store).await;
+    let query = midex::store::TelemetryQuery {
+        event_type: Some(midex::domain::telemetry::EventType::TokenExpired),
+        limit: 10,
+        ..Default::default()
+    };
+    assert_eq!(store.telemetry(query).await.unwrap().len(), 2);
     store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_failed_read_heals_without_a_write() {
+    for kind in [io::ErrorKind::Other, io::ErrorKind::UnexpectedEof] {
+        let directory = tempfile::tempdir().unwrap();
+        let saboteur = Saboteur::default();
+        let options = Options {
+            // Nearly every read reaches the disk.
+            cache_bytes: 0,
+            hook: Some(saboteur.hook(|operation| operation == Operation::Read, kind)),
+            ..Options::default()
+        };
+        let store = RedbStore::open(directory.path(), options).unwrap();
+        let mut tale = Tale::new("one", 90);
+        tale.steps(&store, 50).await;
+        saboteur.arm(0, 1);
+        store.load(&tale.id).await.unwrap_err();
+        assert_eq!(saboteur.failed(), 1);
+        back(&store, &tale).await;
+        tale.check(&store).await;
+        let counts = store.counts();
+        assert_eq!((counts.transitions, counts.reopenings), (50, 1));
+        tale.step(&store).await.unwrap();
+        tale.check(&store).await;
+    }
+}
+
+/// After a failed sync the system may hold pages in memory that the disk never got.
+#[tokio::test]
+async fn what_a_failed_sync_left_in_memory_is_not_trusted() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("executions.redb");
+    let durable = Arc::new(Mutex::new(None::<Vec<u8>>));
+    let fails = Arc::new(AtomicBool::new(false));
+    let hook = {
+        let (path, durable, fails) = (path.clone(), Arc::clone(&durable), Arc::clone(&fails));
+        Hook::new(move |operation| {
+            if operation == Operation::Sync && fails.swap(false, Ordering::SeqCst) {
+                return Err(io::ErrorKind::Other.into());
+            }
+            if operation == Operation::Forget
+                && let Some(bytes) = &*durable.lock().unwrap()
+            {
+                // What the disk has is what comes back.
+                let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+                file.write_all_at(bytes, 0).unwrap();
+            }
+            Ok(())
+        })
+    };
+    let store = open(directory.path(), hook, 1);
+    let mut tale = Tale::new("one", 9);
+    tale.steps(&store, 3).await;
+    *durable.lock().unwrap() = Some(fs::read(&path).unwrap());
+    fails.store(true, Ordering::SeqCst);
+    tale.step(&store).await.unwrap_err();
+    back(&store, &tale).await;
+    tale.check(&store).await;
+    *durable.lock().unwrap() = None;
+    tale.step(&store).await.unwrap();
+    tale.check(&store).await;
 }
 
 #[tokio::test]
