@@ -140,8 +140,6 @@ pub const EOF_GRACE: Duration = Duration::from_millis(500);
 pub const EOF_CLOSE_MAX: Duration = Duration::from_millis(300);
 /// A client that takes nothing for this long while it is owed more than it may be is given up.
 pub const CLIENT_STALL_MAX: Duration = Duration::from_secs(15 * 60);
-/// How often a server that found the store busy looks again, at most.
-pub const EOF_GRACE: Duration = Duration::from_millis(900);
 /// How often a server that found the store busy looks again, at most; and how often a store that has failed
 /// opens its file again, at most.
 pub const STORE_RETRY_EVERY: Duration = Duration::from_millis(250);
