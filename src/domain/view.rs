@@ -16,9 +16,10 @@ use super::{
     execution::{Execution, Visit},
     token::{Grant, Token},
 };
+use crate::uri;
 
 /// What a model is told to do with a step.
-fn instructions(step: &Step) -> String {
+fn instructions(execution: &Execution, step: &Step) -> String {
     let mut text = String::from(
         "1. Read agent_content carefully: it is who you are for this step.\n\
          2. Do the work it describes",
@@ -33,9 +34,10 @@ fn instructions(step: &Step) -> String {
         text.push('\n');
     }
     if !step.depends_on.is_empty() {
-        text.push_str(
-            "   What earlier steps handed over: midex://workflow/step_history/{execution_id}\n",
-        );
+        let id = uri::encode(execution.id().as_str());
+        text.push_str("   What earlier steps handed over: midex://workflow/step_history/");
+        text.push_str(&id);
+        text.push('\n');
     }
     text.push_str(
         "3. When the work is done, call workflow.next_step with\n   - token: this step's token\n",

@@ -201,7 +201,7 @@ impl Engine {
             reply,
         });
         match answer.await {
-            // The order of refusals (DESIGN 5): a token from the future is one before it is of nobody.
+            // The order of refusals: a token from the future is that first, and of nobody second.
             Err(error) if error.code() == Code::ExecutionNotFound => {
                 token.check_not_from_future(self.shared.clock.now())?;
                 Err(error)

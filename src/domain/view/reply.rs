@@ -149,7 +149,7 @@ pub fn advanced(
         agent_name: step.and_then(|step| step.agent()).map(ToString::to_string),
         agent_content: step.map(|step| definition.persona(step).to_owned()),
         description: step.map(|step| step.description.clone()),
-        instructions: step.map(instructions),
+        instructions: step.map(|step| instructions(execution, step)),
         output_schema: step.and_then(|step| step.result.clone()),
         progress: first.map(|(position, _)| progress(*position, execution)),
         new_token: first.map(|(_, offer)| offer.continuation_token.clone()),
@@ -248,7 +248,7 @@ fn offer(
         continuation_token: token(execution, step, grant),
         expires_at: expiry(grant.issued_at, ttl),
         agent_content: Some(definition.persona(step).to_owned()),
-        instructions: instructions(step),
+        instructions: instructions(execution, step),
         output_schema: step.result.clone(),
     })
 }

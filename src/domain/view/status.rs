@@ -139,7 +139,7 @@ fn ready_step(
         continuation_token: token(execution, step, grant),
         expires_at: expiry(grant.issued_at, ttl),
         agent_content: definition.persona(step).to_owned(),
-        instructions: instructions(step),
+        instructions: instructions(execution, step),
         output_schema: step.result.clone(),
         visit: visit.number,
         attempt: visit.attempt,
