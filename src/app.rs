@@ -15,7 +15,7 @@ use crate::{
     engine::{Engine, Options, StartRequest},
     error::{Code, Error, Result},
     limits,
-    registry::{Registry, Sources},
+    registry::Registry,
     store::{self, RedbStore, Store},
 };
 
@@ -46,12 +46,7 @@ impl fmt::Debug for App {
 impl App {
     /// Loads the definitions. The store is opened by the first call that needs it.
     pub fn new(config: Config, clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>) -> Self {
-        let sources = Sources::discover(
-            config.workflows_dir.as_deref(),
-            config.agents_dir.as_deref(),
-            &config.project_dir,
-        );
-        let registry = RwLock::new(Arc::new(Registry::load(&sources)));
+        let registry = RwLock::new(Arc::new(config.registry()));
         Self {
             config,
             clock,

@@ -20,7 +20,6 @@ use crate::{
     config::{Config, parse_token_ttl},
     error::{Code, Error, Result},
     limits,
-    registry::{Registry, Sources},
 };
 
 /// The exit code of a command that did its work.
@@ -114,18 +113,10 @@ fn run(cli: Cli) -> Result<u8> {
         })),
         Command::Demo => run_to_end(demo::demo(&config, cli.global.data_dir, json, &mut out)),
         Command::Validate(args) => {
-            validate::validate(&args, &registry(&config), json, color(), &mut out)
+            validate::validate(&args, &config.registry(), json, color(), &mut out)
         }
-        Command::List(args) => list::list(&args, &registry(&config), json, &mut out),
+        Command::List(args) => list::list(&args, &config.registry(), json, &mut out),
     }
-}
-
-fn registry(config: &Config) -> Registry {
-    Registry::load(&Sources::discover(
-        config.workflows_dir.as_deref(),
-        config.agents_dir.as_deref(),
-        &config.project_dir,
-    ))
 }
 
 /// Whether stdout takes color: a terminal, and nobody said otherwise (`NO_COLOR`, `CLICOLOR`, `TERM`).

@@ -40,13 +40,7 @@ pub fn workflow(draft: &WorkflowDraft, agents: &Agents) -> (Option<Workflow>, Ve
         form.name_key(),
         WorkflowName::parse,
     );
-    let description = required(found, &draft.description, draft.place, "description");
-    length(
-        found,
-        &draft.description,
-        "description",
-        limits::DESCRIPTION_BYTES_MAX,
-    );
+    let description = description(found, &draft.description, draft.place);
     length(found, &draft.title, "title", limits::DESCRIPTION_BYTES_MAX);
     length(found, &draft.version, "version", limits::VERSION_BYTES_MAX);
     let tags = tags(found, &draft.tags);
@@ -76,13 +70,7 @@ pub fn persona(draft: &PersonaDraft) -> (Option<Persona>, Vec<Finding>) {
     let mut findings = Vec::new();
     let found = &mut findings;
     let name = name(found, &draft.name, draft.place, "name", AgentName::parse);
-    let description = required(found, &draft.description, draft.place, "description");
-    length(
-        found,
-        &draft.description,
-        "description",
-        limits::DESCRIPTION_BYTES_MAX,
-    );
+    let description = description(found, &draft.description, draft.place);
     length(found, &draft.version, "version", limits::VERSION_BYTES_MAX);
     let tags = tags(found, &draft.tags);
     if draft.content.value.trim().is_empty() {
@@ -164,6 +152,13 @@ fn name<T>(
             None
         }
     }
+}
+
+/// The description that a workflow and an agent must both have.
+fn description(found: &mut Vec<Finding>, field: &Field<String>, place: Place) -> Option<String> {
+    let description = required(found, field, place, "description");
+    length(found, field, "description", limits::DESCRIPTION_BYTES_MAX);
+    description
 }
 
 fn length(found: &mut Vec<Finding>, field: &Field<String>, what: &str, bytes_max: usize) {

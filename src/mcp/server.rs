@@ -123,8 +123,7 @@ impl ServerHandler for Server {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        let name = tools::find(name).ok()?.name();
-        tools::list().into_iter().find(|tool| tool.name == name)
+        tools::find(name).ok().map(tools::ToolSpec::tool)
     }
 
     async fn call_tool(

@@ -11,8 +11,8 @@ use std::{
 use midex::{
     clock::TokioClock,
     domain::{
-        Digest, Execution, ExecutionId, JournalKey, Row, execution::Report, telemetry::EventType,
-        view::Advanced,
+        Definition, Digest, Execution, ExecutionId, JournalKey, Row, execution::Report,
+        telemetry::EventType, view::Advanced,
     },
     engine::{Engine, StartRequest},
     error::{Code, Error, Result},
@@ -46,8 +46,12 @@ async fn memory_engine() -> Engine {
 }
 
 async fn start(engine: &Engine, name: &str) -> Advanced {
+    begin(engine, sequence(), name).await
+}
+
+async fn begin(engine: &Engine, definition: Arc<Definition>, name: &str) -> Advanced {
     let request = StartRequest {
-        definition: sequence(),
+        definition,
         execution_id: Some(id(name)),
         project: None,
         inputs: None,
@@ -230,13 +234,7 @@ async fn independent_steps_are_offered_together_and_joined() {
             ("join", &["a", "b", "c"]),
         ],
     );
-    let request = StartRequest {
-        definition,
-        execution_id: Some(id("e")),
-        project: None,
-        inputs: None,
-    };
-    let first = engine.start(request).await.expect("a start");
+    let first = begin(&engine, definition, "e").await;
     let names: Vec<_> = first
         .new_tokens
         .iter()
@@ -290,13 +288,7 @@ async fn independent_steps_are_offered_together_and_joined() {
 async fn a_reported_error_fails_the_execution_and_voids_its_siblings() {
     let engine = memory_engine().await;
     let definition = definition("fan", &[("a", &[]), ("b", &[]), ("join", &["a", "b"])]);
-    let request = StartRequest {
-        definition,
-        execution_id: Some(id("e")),
-        project: None,
-        inputs: None,
-    };
-    let first = engine.start(request).await.expect("a start");
+    let first = begin(&engine, definition, "e").await;
     let report = || Report::Error {
         message: "no disk".into(),
         code: Some("NO_DISK".into()),

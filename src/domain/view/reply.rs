@@ -11,9 +11,10 @@ use super::{definition_step, instructions, progress, token};
 use crate::{
     clock::Timestamp,
     domain::{
-        definition::Definition,
+        definition::{Definition, Step},
         event::{Awaiting, Event, Failure, Outcome, Row},
         execution::{Execution, State},
+        id::AgentName,
         token::Grant,
     },
 };
@@ -127,17 +128,14 @@ pub fn advanced(
     ttl: Duration,
     replayed: bool,
 ) -> Advanced {
-    let mut ready = ready(definition, execution, row, ttl);
+    let ready = ready(definition, execution, row, ttl);
     let (state, failure) = ending(row);
-    let mut open_steps = if ready.is_empty() && state == State::Running {
+    let open_steps = if ready.is_empty() && state == State::Running {
         open_at(definition, execution, row.revision, ttl)
     } else {
         Vec::new()
     };
-    show_each_persona_once(ready.iter_mut().map(|(_, offer)| offer), true);
-    show_each_persona_once(open_steps.iter_mut(), false);
-    let first = ready.first().cloned();
-    let first = first.as_ref();
+    let first = ready.first();
     let step = first.and_then(|(position, _)| definition_step(definition, *position));
     Advanced {
         success: true,
@@ -145,12 +143,12 @@ pub fn advanced(
         workflow_name: execution.workflow().to_string(),
         workflow_state: state.as_str().into(),
         revision: row.revision,
-        step_name: step.map(|step| step.id.to_string()),
-        agent_name: step.and_then(|step| step.agent()).map(ToString::to_string),
+        step_name: first.map(|(_, offer)| offer.step_name.clone()),
+        agent_name: first.and_then(|(_, offer)| offer.agent_name.clone()),
         agent_content: step.map(|step| definition.persona(step).to_owned()),
-        description: step.map(|step| step.description.clone()),
-        instructions: step.map(|step| instructions(execution, step)),
-        output_schema: step.and_then(|step| step.result.clone()),
+        description: first.map(|(_, offer)| offer.description.clone()),
+        instructions: first.map(|(_, offer)| offer.instructions.clone()),
+        output_schema: first.and_then(|(_, offer)| offer.output_schema.clone()),
         progress: first.map(|(position, _)| progress(*position, execution)),
         new_token: first.map(|(_, offer)| offer.continuation_token.clone()),
         expires_at: first.map(|(_, offer)| offer.expires_at.clone()),
@@ -158,7 +156,7 @@ pub fn advanced(
             row,
             state,
             failure,
-            ready.first().map(|(_, offer)| offer),
+            first.map(|(_, offer)| offer),
             &open_steps,
         ),
         new_tokens: ready.into_iter().map(|(_, offer)| offer).collect(),
@@ -168,17 +166,8 @@ pub fn advanced(
     }
 }
 
-/// Takes out personas that the reply shows already: the first one's, where the singular fields show it,
-/// and those of agents that act in several steps.
-fn show_each_persona_once<'a>(offers: impl Iterator<Item = &'a mut Offer>, first_is_shown: bool) {
-    let mut shown = HashSet::new();
-    for (at, offer) in offers.enumerate() {
-        let seen = !shown.insert(offer.agent_name.clone());
-        if seen || (at == 0 && first_is_shown) {
-            offer.agent_content = None;
-        }
-    }
-}
+/// Agents whose personas a reply shows already: each is copied into it once.
+type Shown<'a> = HashSet<Option<&'a AgentName>>;
 
 /// The state after `row`: a call that answers with a row finds the execution running, and may end it.
 fn ending(row: &Row) -> (State, Option<&Failure>) {
@@ -203,14 +192,17 @@ fn ready(
         } => Some((definition.graph().position(step)?, *grant)),
         _ => None,
     });
-    opened
-        .filter_map(|(position, grant)| {
-            Some((
-                position,
-                offer(definition, execution, position, grant, ttl)?,
-            ))
-        })
-        .collect()
+    let mut shown = Shown::new();
+    let mut offers: Vec<_> = Vec::new();
+    for (position, grant) in opened {
+        // The first one's persona stands in the singular fields.
+        if offers.is_empty() {
+            shown.insert(definition_step(definition, position).and_then(Step::agent));
+        }
+        let offer = offer(definition, execution, position, grant, ttl, &mut shown);
+        offers.extend(offer.map(|offer| (position, offer)));
+    }
+    offers
 }
 
 /// The steps that were open right after `revision`, with the tokens that were live then.
@@ -220,6 +212,7 @@ fn open_at(
     revision: u64,
     ttl: Duration,
 ) -> Vec<Offer> {
+    let mut shown = Shown::new();
     let steps = execution.steps().iter().enumerate();
     steps
         .filter_map(|(position, step)| {
@@ -228,26 +221,28 @@ fn open_at(
                 .iter()
                 .rev()
                 .find_map(|visit| visit.token_at(revision))?;
-            offer(definition, execution, position, grant, ttl)
+            offer(definition, execution, position, grant, ttl, &mut shown)
         })
         .collect()
 }
 
-fn offer(
-    definition: &Definition,
+fn offer<'a>(
+    definition: &'a Definition,
     execution: &Execution,
     position: usize,
     grant: Grant,
     ttl: Duration,
+    shown: &mut Shown<'a>,
 ) -> Option<Offer> {
     let step = definition_step(definition, position)?;
+    let fresh = shown.insert(step.agent());
     Some(Offer {
         step_name: step.id.to_string(),
         agent_name: step.agent().map(ToString::to_string),
         description: step.description.clone(),
         continuation_token: token(execution, step, grant),
         expires_at: expiry(grant.issued_at, ttl),
-        agent_content: Some(definition.persona(step).to_owned()),
+        agent_content: fresh.then(|| definition.persona(step).to_owned()),
         instructions: instructions(execution, step),
         output_schema: step.result.clone(),
     })

@@ -91,7 +91,8 @@ impl ToolSpec {
         self.name.replace('.', "_")
     }
 
-    fn tool(&self) -> Tool {
+    /// The tool as it is listed.
+    pub(super) fn tool(&self) -> Tool {
         Tool::new(self.name, self.description, object(&self.input))
             .with_title(self.title)
             .with_raw_output_schema(object(&self.output))
