@@ -23,7 +23,9 @@ const NAMED_ONLY_IN: &[(&str, &str)] = &[
     ("serde_saphyr", "registry"),
     ("ractor", "engine"),
     ("rmcp", "mcp"),
+    ("notify", "registry"),
     ("clap", "cli"),
+    ("clap_complete", "cli"),
     ("annotate_snippets", "cli"),
     ("comfy_table", "cli"),
 ];
