@@ -130,7 +130,7 @@ codes! {
         "Send the same call again to the next server on this data directory";
     /// The execution's state cannot be loaded or its actor keeps dying.
     EngineFault = "ENGINE_FAULT", Internal, false,
-        "Read midex://workflow/step_history/{execution_id} for what is known, and start a new execution";
+        "Call execution.resume for it to have it tried again; midex://workflow/step_history/{execution_id} has what is known";
     /// A file could not be read or written.
     FileUnusable = "FILE_UNUSABLE", Internal, false,
         "Make {path} readable and writable for this user, or choose another directory";

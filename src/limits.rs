@@ -38,6 +38,36 @@ pub const INLINE_BYTES_MAX: usize = 4 << 10;
 pub const JSON_DEPTH_MAX: usize = 100;
 /// Outputs that break the step's schema before the step fails (the last of them ends it).
 pub const OUTPUT_ATTEMPTS_MAX: u32 = 5;
+/// Largest content of one artifact.
+pub const ARTIFACT_BYTES_MAX: usize = 2 << 20;
+/// Longest name and media type of an artifact, in characters.
+pub const ARTIFACT_NAME_CHARS_MAX: usize = 200;
+/// Artifacts of one output.
+pub const OUTPUT_ARTIFACTS_MAX: usize = 200;
+/// Artifacts of one execution.
+pub const ARTIFACTS_MAX: u32 = 10_000;
+/// Bytes of an artifact shown at once where nothing else is asked for.
+pub const ARTIFACT_SHOWN_BYTES_DEFAULT: usize = 64 << 10;
+/// Bytes of an artifact shown at once, at most.
+pub const ARTIFACT_SHOWN_BYTES_MAX: usize = 1 << 20;
+/// What the steps before decided, as one step is shown it, as JSON text.
+pub const PREVIOUS_BYTES_MAX: usize = 8 << 10;
+/// The final output of an execution, as its status shows it, as JSON text; a longer one is shortened.
+pub const FINAL_OUTPUT_BYTES_MAX: usize = 64 << 10;
+/// Longest reason that may be given for a change of state.
+pub const REASON_CHARS_MAX: usize = 2000;
+/// Executions listed where nothing else is asked for.
+pub const LIST_LIMIT_DEFAULT: usize = 50;
+/// Executions listed at once, at most.
+pub const LIST_LIMIT_MAX: usize = 200;
+/// What `execution.resume` without arguments tells, as JSON text: some 2,500 tokens of a model's.
+pub const RESUME_BYTES_MAX: usize = 7500;
+/// Open executions it looks at, the ones that moved last.
+pub const RESUME_EXECUTIONS_MAX: usize = 20;
+/// What the steps before decided, as it tells it of one execution.
+pub const RESUME_PREVIOUS_BYTES_MAX: usize = 600;
+/// Longest wait for a change.
+pub const WAIT_MAX: Duration = Duration::from_secs(25);
 /// Violations named in one refusal; more are counted, not listed.
 pub const VIOLATIONS_MAX: usize = 50;
 

@@ -15,7 +15,10 @@ use super::{
     id::{AgentName, StepId, WorkflowName},
     schema::Schema,
 };
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    limits,
+};
 
 /// How much care a workflow asks for (S0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -226,8 +229,8 @@ pub fn output_schema_json() -> Value {
         "properties": {
             "summary": { "type": "string", "description": "What was accomplished, in brief" },
             "artifacts": {
-                "type": "array", "items": { "type": "string" },
-                "description": "Ids of artifacts produced"
+                "type": "array", "items": super::artifact::schema_json(), "maxItems": limits::OUTPUT_ARTIFACTS_MAX,
+                "description": "What was produced: ids or paths as texts, or objects with their content"
             },
             "findings": {
                 "type": "array", "items": { "type": "string" },

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    artifact::Artifact,
     definition::Complexity,
     document::{Digest, Document},
     execution::State,
@@ -143,6 +144,54 @@ pub enum Event {
         /// The new token.
         grant: Grant,
     },
+    /// Something began to keep the execution from going on.
+    PauseAdded {
+        /// What.
+        reason: PauseReason,
+    },
+    /// Something no longer keeps the execution from going on.
+    PauseLifted {
+        /// What.
+        reason: PauseReason,
+    },
+    /// Why the state was changed, in the words of whoever asked for it.
+    ReasonGiven {
+        /// The words.
+        text: String,
+    },
+    /// An artifact came with the output of a step.
+    ArtifactStored {
+        /// The step.
+        step: StepId,
+        /// The visit.
+        visit: u32,
+        /// Who made it.
+        agent: Option<AgentName>,
+        /// The artifact.
+        artifact: Box<Artifact>,
+    },
+}
+
+/// What keeps an execution from going on. They form a set; each is lifted by its own means.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseReason {
+    /// Somebody asked for it; a resume lifts it.
+    Person,
+    /// It could not be woken; a resume tries again.
+    EngineFault,
+}
+
+impl PauseReason {
+    /// The name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Person => "person",
+            Self::EngineFault => "engine_fault",
+        }
+    }
 }
 
 /// What an execution is made of at its start.

@@ -6,6 +6,7 @@
 mod advance;
 mod decide;
 mod draft;
+mod lifecycle;
 mod state;
 
 use std::sync::Arc;
@@ -14,11 +15,12 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     decide::{Command, Decision, Facts, Report, Start, Transition},
+    lifecycle::{Change, Lifecycle},
     state::State,
 };
 use super::{
     document::Digest,
-    event::{Awaiting, Event, Failure, JournalKey, Outcome, Payload, Row, Spent},
+    event::{Awaiting, Event, Failure, JournalKey, Outcome, PauseReason, Payload, Row, Spent},
     id::{ExecutionId, StepId, WorkflowName},
     token::Grant,
 };
@@ -45,6 +47,14 @@ pub struct Execution {
     pub(super) row: Option<JournalKey>,
     /// Each step is shared with the predecessor until it changes.
     pub(super) steps: Vec<Arc<StepState>>,
+    // What follows was added in the second version of the stored form, each empty where a state of the
+    // first is read (`store/record`).
+    /// What keeps it from going on: a set, in order.
+    pub(super) pauses: Vec<PauseReason>,
+    /// Why its state was last changed, in somebody's words.
+    pub(super) reason: Option<String>,
+    /// How many artifacts it has.
+    pub(super) artifacts: u32,
 }
 
 /// One step of an execution.
@@ -188,6 +198,21 @@ impl Execution {
         self.failure.as_ref()
     }
 
+    /// What keeps it from going on: empty unless it is paused.
+    pub fn pauses(&self) -> &[PauseReason] {
+        &self.pauses
+    }
+
+    /// Why its state was last changed, in the words of whoever asked for it.
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
+    /// How many artifacts it has.
+    pub fn artifacts(&self) -> u32 {
+        self.artifacts
+    }
+
     /// Its steps, in authoring order.
     pub fn steps(&self) -> &[Arc<StepState>] {
         &self.steps
@@ -287,6 +312,9 @@ impl Execution {
             failure: None,
             row: None,
             steps: created.steps.iter().map(pending).collect(),
+            pauses: Vec::new(),
+            reason: None,
+            artifacts: 0,
         })
     }
 
@@ -297,7 +325,19 @@ impl Execution {
                 self.state = *to;
                 self.failure.clone_from(failure);
                 self.completed_at = to.is_final().then_some(row.at);
+                self.reason = None;
+                if to.is_final() {
+                    self.pauses.clear();
+                }
             }
+            Event::PauseAdded { reason } => {
+                if let Err(at) = self.pauses.binary_search(reason) {
+                    self.pauses.insert(at, *reason);
+                }
+            }
+            Event::PauseLifted { reason } => self.pauses.retain(|pause| pause != reason),
+            Event::ReasonGiven { text } => self.reason = Some(text.clone()),
+            Event::ArtifactStored { artifact, .. } => self.artifacts = artifact.id,
             Event::VisitOpened {
                 step,
                 visit,

@@ -64,6 +64,12 @@ impl Graph {
             .map(|(at, _)| at)
     }
 
+    /// The steps that nothing waits for, in authoring order.
+    pub fn leaves(&self) -> impl Iterator<Item = usize> {
+        let ends = self.dependents.iter().enumerate();
+        ends.filter(|(_, after)| after.is_empty()).map(|(at, _)| at)
+    }
+
     /// A cycle, as positions in the order in which each waits for the next; `None` where there is none.
     pub fn cycle(&self) -> Option<Vec<usize>> {
         let mut waiting: Vec<usize> = self.dependencies.iter().map(Vec::len).collect();

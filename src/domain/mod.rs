@@ -1,5 +1,7 @@
 //! The domain: pure. No IO, no async, no clock, no randomness; what comes from outside is an argument.
 
+pub mod artifact;
+pub mod brief;
 pub mod check;
 pub mod definition;
 pub mod document;
@@ -17,10 +19,13 @@ pub mod token;
 pub mod view;
 
 pub use self::{
+    artifact::{Artifact, ArtifactKind},
     definition::{Complexity, Definition, Persona, Step, StepKind, Workflow},
     document::{Digest, Document},
-    event::{Awaiting, Event, Failure, JournalKey, Outcome, Payload, Row},
-    execution::{Command, Decision, Execution, Facts, State, StepStatus, Transition},
+    event::{Awaiting, Event, Failure, JournalKey, Outcome, PauseReason, Payload, Row},
+    execution::{
+        Change, Command, Decision, Execution, Facts, Lifecycle, State, StepStatus, Transition,
+    },
     id::{AgentName, ExecutionId, StepId, WorkflowName},
     token::{Grant, Nonce, Token},
 };

@@ -136,6 +136,25 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
             let metadata = json!({ "type": "step_output_invalid", "step_name": step });
             told.push(of_step(EventType::Error, step, None, metadata));
         }
+        Event::ArtifactStored {
+            step,
+            agent,
+            artifact,
+            ..
+        } => {
+            let metadata = json!({
+                "artifact_id": artifact.id, "artifact_type": artifact.kind, "name": artifact.name,
+                "size_bytes": artifact.bytes
+            });
+            told.push(of_step(
+                EventType::ArtifactStored,
+                step,
+                agent.as_ref(),
+                metadata,
+            ));
+        }
+        // The words of people are shown in the status; telemetry tells that the state changed.
+        Event::PauseAdded { .. } | Event::PauseLifted { .. } | Event::ReasonGiven { .. } => {}
         Event::TokenRenewed { step, .. } => {
             let metadata = json!({ "step_name": step, "renewed": true });
             told.push(of_step(EventType::TokenGenerated, step, None, metadata));

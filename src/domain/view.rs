@@ -1,15 +1,23 @@
 //! What callers are shown: the replies and resources of S0, as pure functions of an execution, its
 //! definition and its journal. Field names and nulls are S0's.
 
+mod artifacts;
 mod history;
+mod listing;
+mod previous;
 mod reply;
 mod status;
 
 pub use self::{
+    artifacts::{ArtifactContent, ArtifactView, artifacts, content},
     history::{HistoryRow, TelemetryEvent, history, told},
-    reply::{Advanced, FailureView, Offer, advanced},
+    listing::{ExecutionRow, Listing, OpenExecution, Resumed, row},
+    previous::{Outputs, Previous, decided, needed_at_end, needed_before},
+    reply::{Advanced, FailureView, Offer, advanced, needed_for_reply},
     status::{CurrentStep, ReadyStep, StatusView, StepCounts, current_step, status},
 };
+use std::time::Duration;
+
 use super::{
     definition::{Definition, Step},
     event::Awaiting,
@@ -17,6 +25,19 @@ use super::{
     token::{Grant, Token},
 };
 use crate::uri;
+
+/// What a view is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The definition that the execution keeps.
+    pub definition: &'a Definition,
+    /// The execution.
+    pub execution: &'a Execution,
+    /// The outputs that the view shows.
+    pub outputs: &'a Outputs,
+    /// How long a token lives.
+    pub ttl: Duration,
+}
 
 /// What a model is told to do with a step.
 fn instructions(execution: &Execution, step: &Step) -> String {
@@ -35,9 +56,11 @@ fn instructions(execution: &Execution, step: &Step) -> String {
     }
     if !step.depends_on.is_empty() {
         let id = uri::encode(execution.id().as_str());
-        text.push_str("   What earlier steps handed over: midex://workflow/step_history/");
+        text.push_str("   What the steps before decided stands in previous, in short; whole in midex://workflow/step_history/");
         text.push_str(&id);
-        text.push('\n');
+        text.push_str(", artifacts in midex://workflow/artifact/");
+        text.push_str(&id);
+        text.push_str("/{id of the artifact}\n");
     }
     text.push_str(
         "3. When the work is done, call workflow.next_step with\n   - token: this step's token\n",

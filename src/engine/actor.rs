@@ -314,6 +314,9 @@ impl ActorState {
 
     fn become_live(&mut self, live: Live) {
         self.seen.send_replace(Some(live.seen.clone()));
+        self.shared
+            .changes
+            .tell(&self.id, live.seen.execution.revision());
         self.live = Some(live);
     }
 

@@ -4,39 +4,38 @@
 //! and awaits replies. Actors that nobody asks for leave their snapshot and go.
 
 mod actor;
+mod changes;
 mod definitions;
 mod directory;
+mod faults;
+mod reads;
 mod supervisor;
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, atomic::AtomicBool, atomic::Ordering},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use ractor::{Actor, ActorRef, rpc::CallResult};
 use serde_json::Value;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use self::{
     actor::{Answer, Message, Reply},
+    changes::Changes,
     definitions::Definitions,
     directory::Directory,
+    faults::Faults,
     supervisor::{Supervisor, SupervisorMessage},
 };
 use crate::{
     clock::{Clock, IdSource},
     domain::{
-        Command, Definition, Digest, Event, Execution, ExecutionId, JournalKey, Outcome, Payload,
-        Row, Token,
+        Change, Command, Definition, Execution, ExecutionId, Lifecycle, Token,
         execution::{Report, Start},
-        telemetry::{self, EventType},
-        view::{self, Advanced, CurrentStep, HistoryRow, StatusView, TelemetryEvent},
+        view::{self, Advanced, StatusView},
     },
     error::{Code, Error, Result},
     limits,
-    store::{Refusal, Store, TelemetryQuery, Told},
+    store::{Refusal, Store},
 };
 
 /// What an engine is made of.
@@ -97,7 +96,9 @@ pub(crate) struct Shared {
     idle_max: Duration,
     definitions: Definitions,
     directory: Directory,
-    stopping: AtomicBool,
+    faults: Faults,
+    changes: Changes,
+    stopping: CancellationToken,
 }
 
 /// An execution as last made durable, with the definition it keeps.
@@ -126,7 +127,9 @@ impl Engine {
             token_ttl: options.token_ttl,
             idle_max: options.idle_max,
             directory: Directory::default(),
-            stopping: AtomicBool::new(false),
+            faults: Faults::default(),
+            changes: Changes::default(),
+            stopping: CancellationToken::new(),
         });
         // Unnamed: names are global to the process, and a process may hold several engines.
         let (supervisor, _) = Actor::spawn(None, Supervisor, shared.clone())
@@ -172,7 +175,7 @@ impl Engine {
             Err(error) if error.code() == Code::StoreUnavailable => self.call(&id, message).await,
             answer => answer,
         };
-        self.advanced(answer.map_err(named)?)
+        self.advanced(answer.map_err(named)?).await
     }
 
     /// Finishes a step and answers with what follows.
@@ -206,110 +209,41 @@ impl Engine {
                 token.check_not_from_future(self.shared.clock.now())?;
                 Err(error)
             }
-            answer => self.advanced(answer?),
+            answer => self.advanced(answer?).await,
         }
     }
 
-    /// What to do now. Renews tokens that have expired; else it wakes nobody.
-    pub async fn current_step(&self, id: &ExecutionId) -> Result<CurrentStep> {
-        let mut seen = self.see(id).await?;
-        if seen
-            .execution
-            .has_expired_token(self.shared.token_ttl, self.shared.clock.now())
-        {
-            let renew = |reply| Message::Command {
-                command: Command::RenewTokens,
-                reply,
-            };
-            seen = self.call(id, renew).await?.seen;
-        }
-        let inputs = match seen.execution.inputs() {
-            Some(digest) => self
-                .shared
-                .store
-                .content(digest)
-                .await?
-                .and_then(|bytes| value(&bytes)),
-            None => None,
-        };
-        Ok(view::current_step(
-            &seen.definition,
-            &seen.execution,
-            inputs,
-            self.shared.token_ttl,
-        ))
-    }
-
-    /// Where the execution stands. Wakes nobody.
-    pub async fn status(&self, id: &ExecutionId) -> Result<StatusView> {
-        Ok(view::status(&*self.execution(id).await?))
-    }
-
-    /// Every visit of every step, with outputs. Wakes nobody.
-    pub async fn history(&self, id: &ExecutionId) -> Result<Vec<HistoryRow>> {
-        let rows = self.shared.store.history(id).await?;
-        if rows.is_empty() {
-            return Err(not_found(id));
-        }
-        let contents = self.outputs(&rows).await?;
-        Ok(view::history(rows.iter().map(|(_, row)| row), |digest| {
-            contents.get(digest).cloned()
-        }))
-    }
-
-    /// The latest telemetry, oldest first.
+    /// Changes the state, and answers with where the execution stands then.
     ///
     /// # Errors
-    /// `EXECUTION_NOT_FOUND` where an execution is asked for that does not exist.
-    pub async fn telemetry(
-        &self,
-        id: Option<&ExecutionId>,
-        event_type: Option<EventType>,
-        limit: usize,
-    ) -> Result<Vec<TelemetryEvent>> {
-        let limit = limit.clamp(1, limits::TELEMETRY_LIMIT_MAX);
-        if let Some(id) = id {
-            self.execution(id).await?;
+    /// `STATE_TRANSITION_REFUSED` where the seven states do not allow it, naming both; `EXECUTION_PAUSED` where
+    /// something else than a resume lifts the pause.
+    pub async fn change(&self, id: &ExecutionId, change: Change) -> Result<StatusView> {
+        if change.lifecycle == Lifecycle::Resume
+            && self.shared.faults.forgive(id)
+            && let Some(status) = self.wake(id).await?
+        {
+            return Ok(status);
         }
-        let query = TelemetryQuery {
-            execution_id: id.cloned(),
-            event_type,
-            limit,
+        let command = |reply| Message::Command {
+            command: Command::Change(change.clone()),
+            reply,
         };
-        let told = self.shared.store.telemetry(query).await?;
-        let mut events: Vec<_> = told
-            .iter()
-            .flat_map(tell)
-            .filter(|event| event_type.is_none_or(|wanted| wanted == event.event_type))
-            .collect();
-        Ok(events.split_off(events.len().saturating_sub(limit)))
+        let seen = self.call(id, command).await?.seen;
+        self.status_of(&seen).await
     }
 
-    /// The execution as last made durable, with its definition. A live one answers from memory, a sleeping
-    /// one from the store.
-    pub async fn see(&self, id: &ExecutionId) -> Result<Seen> {
-        if let Some(seen) = self.shared.directory.seen(id) {
-            return Ok(seen);
+    /// Tries once more to wake what could not be woken; its status where that was all that kept it from going on.
+    async fn wake(&self, id: &ExecutionId) -> Result<Option<StatusView>> {
+        let command = |reply| Message::Command {
+            command: Command::RenewTokens,
+            reply,
+        };
+        let seen = self.call(id, command).await?.seen;
+        if seen.execution.pauses().is_empty() {
+            return self.status_of(&seen).await.map(Some);
         }
-        let execution = self.execution(id).await?;
-        let definition = self.shared.definitions.get(execution.definition()).await?;
-        Ok(Seen {
-            execution,
-            definition,
-        })
-    }
-
-    async fn execution(&self, id: &ExecutionId) -> Result<Arc<Execution>> {
-        if let Some(seen) = self.shared.directory.seen(id) {
-            return Ok(seen.execution);
-        }
-        let stored = self
-            .shared
-            .store
-            .load(id)
-            .await?
-            .ok_or_else(|| not_found(id))?;
-        Ok(Arc::new(stored.execution))
+        Ok(None)
     }
 
     /// How many actors are awake.
@@ -320,7 +254,8 @@ impl Engine {
     /// Refuses new calls, lets every actor finish what it was asked, and closes the store. A second stop
     /// does nothing more.
     pub async fn stop(&self) -> Result<()> {
-        if !self.shared.stopping.swap(true, Ordering::AcqRel) {
+        if !self.shared.stopping.is_cancelled() {
+            self.shared.stopping.cancel();
             let drained = self
                 .supervisor
                 .call(SupervisorMessage::Drain, Some(limits::DRAIN_MAX))
@@ -340,7 +275,7 @@ impl Engine {
         let mut stale = None;
         let mut last = None;
         for _ in 0..limits::CALL_ATTEMPTS_MAX {
-            if self.shared.stopping.load(Ordering::Acquire) {
+            if self.shared.stopping.is_cancelled() {
                 return Err(stopping());
             }
             let actor = self.actor(id, stale).await?;
@@ -383,7 +318,7 @@ impl Engine {
         }
     }
 
-    fn advanced(&self, answer: Answer) -> Result<Advanced> {
+    async fn advanced(&self, answer: Answer) -> Result<Advanced> {
         let Answer {
             seen,
             row: Some(row),
@@ -392,11 +327,13 @@ impl Engine {
         else {
             return Err(Error::internal("a transition was answered without its row"));
         };
+        let needed = view::needed_for_reply(&seen.definition, &row);
+        let outputs = self
+            .outputs(&seen, needed, row.revision, Some(&row))
+            .await?;
         Ok(view::advanced(
-            &seen.definition,
-            &seen.execution,
+            &self.subject(&seen, &outputs),
             &row,
-            self.shared.token_ttl,
             replayed,
         ))
     }
@@ -418,62 +355,6 @@ impl Engine {
             message: error.message().into(),
         });
     }
-
-    /// The outputs that lie outside the rows, each once, as long as there is room to show them.
-    async fn outputs(&self, rows: &[(JournalKey, Row)]) -> Result<HashMap<Digest, Value>> {
-        let mut contents = HashMap::new();
-        let mut room = limits::HISTORY_OUTPUT_BYTES_MAX;
-        for payload in rows
-            .iter()
-            .flat_map(|(_, row)| &row.events)
-            .filter_map(outside)
-        {
-            let bytes = usize::try_from(payload.bytes).unwrap_or(usize::MAX);
-            if bytes <= room
-                && let Some(bytes) = self.shared.store.content(payload.digest).await?
-                && let Some(value) = value(&bytes)
-            {
-                room -= bytes.len();
-                contents.insert(payload.digest, value);
-            }
-        }
-        Ok(contents)
-    }
-}
-
-/// The output of a completed visit that is not in its row.
-fn outside(event: &Event) -> Option<&Payload> {
-    match event {
-        Event::VisitClosed {
-            outcome: Outcome::Completed(payload),
-            ..
-        } if payload.inline.is_none() => Some(payload),
-        _ => None,
-    }
-}
-
-fn tell(told: &Told) -> Vec<TelemetryEvent> {
-    match told {
-        Told::Transition { first_id, row } => telemetry::of(row)
-            .into_iter()
-            .zip(*first_id..)
-            .map(|(telemetry, id)| view::told(id, Some(&row.execution_id), row.at, telemetry))
-            .collect(),
-        Told::Refusal { id, refusal } => {
-            let telemetry =
-                telemetry::of_refusal(&refusal.code, &refusal.message, refusal.step.as_ref());
-            vec![view::told(
-                *id,
-                refusal.execution_id.as_ref(),
-                refusal.at,
-                telemetry,
-            )]
-        }
-    }
-}
-
-fn value(bytes: &[u8]) -> Option<Value> {
-    serde_json::from_slice(bytes).ok()
 }
 
 /// The refusal of a call that names no execution.

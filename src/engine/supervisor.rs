@@ -1,11 +1,7 @@
 //! The supervisor: spawns one actor per execution, links it, and knows when it ends. It does no IO,
 //! and no two actors of one execution are ever alive at once.
 
-use std::{
-    collections::HashMap,
-    mem,
-    sync::{Arc, atomic::Ordering},
-};
+use std::{collections::HashMap, mem, sync::Arc};
 
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tokio::sync::watch;
@@ -47,8 +43,6 @@ pub(super) struct SupervisorState {
     actors: HashMap<ActorId, Entry>,
     /// Who is on the way out, and who waits for a successor.
     leaving: HashMap<ExecutionId, Vec<Waiter>>,
-    /// How often the actors of an execution died in a row.
-    failures: HashMap<ExecutionId, u32>,
     drained: Vec<RpcReplyPort<()>>,
     /// Whether a sweep is on its way. None is while nobody is awake.
     sweeping: bool,
@@ -68,7 +62,6 @@ impl Actor for Supervisor {
             shared,
             actors: HashMap::new(),
             leaving: HashMap::new(),
-            failures: HashMap::new(),
             drained: Vec::new(),
             sweeping: false,
         })
@@ -120,7 +113,7 @@ impl SupervisorState {
         stale: Option<ActorId>,
         reply: Waiter,
     ) {
-        if self.shared.stopping.load(Ordering::Acquire) {
+        if self.shared.stopping.is_cancelled() {
             answer(reply, Err(stopping()));
             return;
         }
@@ -145,11 +138,7 @@ impl SupervisorState {
         myself: &ActorRef<SupervisorMessage>,
         id: &ExecutionId,
     ) -> Result<ActorRef<Message>> {
-        if self
-            .failures
-            .get(id)
-            .is_some_and(|count| *count >= limits::WAKE_FAILURES_MAX)
-        {
+        if self.shared.faults.is_faulted(id) {
             let message = format!(
                 "execution '{id}' could not be woken {} times",
                 limits::WAKE_FAILURES_MAX
@@ -241,18 +230,18 @@ impl SupervisorState {
         if let Some(failure) = failure {
             tracing::error!(execution = %id, failure, "an execution's actor died");
             if !woken {
-                *self.failures.entry(id.clone()).or_default() += 1;
+                self.shared.faults.add(&id);
             }
         }
         if woken {
-            self.failures.remove(&id);
+            self.shared.faults.forget(&id);
         }
         if let Some(waiters) = self
             .leaving
             .remove(&id)
             .filter(|waiters| !waiters.is_empty())
         {
-            let successor = if self.shared.stopping.load(Ordering::Acquire) {
+            let successor = if self.shared.stopping.is_cancelled() {
                 Err(stopping())
             } else {
                 self.spawn(myself, &id).await

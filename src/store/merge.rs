@@ -93,6 +93,10 @@ fn tells(event: &Event, wanted: EventType) -> bool {
         }
         Event::OutputRefused { .. } => [Some(EventType::Error), None],
         Event::TokenRenewed { .. } => [Some(EventType::TokenGenerated), None],
+        Event::ArtifactStored { .. } => [Some(EventType::ArtifactStored), None],
+        Event::PauseAdded { .. } | Event::PauseLifted { .. } | Event::ReasonGiven { .. } => {
+            [None, None]
+        }
     };
     types.contains(&Some(wanted))
 }
@@ -110,7 +114,8 @@ mod tests {
     use crate::{
         clock::{SeededIds, Timestamp},
         domain::{
-            Awaiting, Digest, ExecutionId, Grant, Payload, StepId, WorkflowName,
+            Artifact, ArtifactKind, Awaiting, Digest, ExecutionId, Grant, PauseReason, Payload,
+            StepId, WorkflowName,
             event::{Created, Failure, Spent},
         },
     };
@@ -179,6 +184,28 @@ mod tests {
                 call: digest,
             }),
         ];
+        let reason = PauseReason::Person;
+        events.extend([
+            Event::PauseAdded { reason },
+            Event::PauseLifted { reason },
+            Event::ReasonGiven {
+                text: "words".into(),
+            },
+            Event::ArtifactStored {
+                step: step.clone(),
+                visit: 1,
+                agent: None,
+                artifact: Box::new(Artifact {
+                    id: 1,
+                    kind: ArtifactKind::File,
+                    name: "n".into(),
+                    content_type: "text/plain".into(),
+                    digest,
+                    bytes: 0,
+                    metadata: None,
+                }),
+            },
+        ]);
         for (outcome, spent) in outcomes.iter().flat_map(|one| spents.map(|two| (one, two))) {
             events.push(Event::VisitClosed {
                 step: step.clone(),

@@ -12,8 +12,13 @@ use crate::{
     error::{Code, Error, Result},
 };
 
-/// The version of every record; it stands in its first byte.
-const VERSION: u8 = 1;
+/// The version of every record written; it stands in its first byte.
+const VERSION: u8 = 2;
+/// Records of the first version are read too: their snapshots lack the last fields of an execution, and an
+/// empty field is one zero byte in postcard.
+const VERSION_FIRST: u8 = 1;
+/// How many fields those are.
+const FIELDS_ADDED: usize = 3;
 /// `version u8, number u64, number u64`.
 const PREFIX_BYTES: usize = 17;
 
@@ -47,14 +52,24 @@ pub(super) fn seal_snapshot(bytes: &mut [u8], last: u64) {
 
 /// The header of a stored snapshot.
 pub(super) fn snapshot_header(bytes: &[u8]) -> Result<SnapshotHeader> {
-    let (revision, last, _) = split(bytes)?;
+    let Record {
+        numbers: (revision, last),
+        ..
+    } = split(bytes)?;
     Ok(SnapshotHeader { revision, last })
 }
 
 /// A stored snapshot: the execution, settled.
 pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotHeader, Execution)> {
-    let (revision, last, body) = split(bytes)?;
-    let mut execution: Execution = decode(body)?;
+    let Record {
+        version,
+        numbers: (revision, last),
+        body,
+    } = split(bytes)?;
+    let mut execution: Execution = match version {
+        VERSION_FIRST => decode(&[body, &[0; FIELDS_ADDED]].concat())?,
+        _ => decode(body)?,
+    };
     if execution.revision() != revision {
         return Err(damaged(
             "a snapshot disagrees with its header about its revision",
@@ -77,7 +92,11 @@ pub(super) fn seal_row(bytes: &mut [u8], header: RowHeader) {
 
 /// A stored journal row.
 pub(super) fn decode_row(bytes: &[u8]) -> Result<(RowHeader, Row)> {
-    let (low_water, first_id, body) = split(bytes)?;
+    let Record {
+        numbers: (low_water, first_id),
+        body,
+        ..
+    } = split(bytes)?;
     let header = RowHeader {
         low_water,
         first_id,
@@ -119,7 +138,13 @@ fn seal(bytes: &mut [u8], at: usize, number: u64) {
     bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
 }
 
-fn split(bytes: &[u8]) -> Result<(u64, u64, &[u8])> {
+struct Record<'a> {
+    version: u8,
+    numbers: (u64, u64),
+    body: &'a [u8],
+}
+
+fn split(bytes: &[u8]) -> Result<Record<'_>> {
     let short = || damaged("a stored record is too short");
     let (prefix, body) = bytes
         .split_first_chunk::<PREFIX_BYTES>()
@@ -129,12 +154,16 @@ fn split(bytes: &[u8]) -> Result<(u64, u64, &[u8])> {
         let chunk = prefix[at..].first_chunk::<8>().ok_or_else(short)?;
         Ok(u64::from_le_bytes(*chunk))
     };
-    Ok((number(1)?, number(9)?, body))
+    Ok(Record {
+        version: prefix[0],
+        numbers: (number(1)?, number(9)?),
+        body,
+    })
 }
 
 fn check_version(version: u8) -> Result<()> {
     match version {
-        VERSION => Ok(()),
+        VERSION_FIRST | VERSION => Ok(()),
         0 => Err(damaged("a stored record has no version")),
         later => Err(Error::new(
             Code::StoreTooNew,
@@ -153,5 +182,60 @@ fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
         Ok((value, [])) => Ok(value),
         Ok(_) => Err(damaged("a stored record is too long")),
         Err(error) => Err(damaged("a stored record cannot be read").because(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Event;
+
+    /// The first version's bytes of an execution of one step, as they were written to disk.
+    const FIRST: &str = "0102000000000000000200000000000000036f6e650474616c65ddc90ade507854328620c1e1976a51589ce941365c94c4b00b0f9310b20832ac00000780e69ad6a1828ed88a8ba0cb7615d41dfe8fe50d16cfa221cc0a5ddb82bdd40102d0afabfef962a0bfabfef962000001010202733002010101d0afabfef962010001a0bfabfef962020001814dd7b9784d57c15b9c2972e9b4fd6cd0afabfef9625b186d2a8da3b9cb705fdb8ed977d76592461c5713b81d6a22de4e6eb7796689012a70c38c66df66dda77ac0e3bee08ed75285929899c04c70e706f31d78b7719f000002733101010101a0bfabfef9620201000c730b69905c5ef7a4ca5269f7236540a0bfabfef962000000";
+
+    #[test]
+    fn a_snapshot_of_the_first_version_is_read() {
+        let bytes: Vec<u8> = (0..FIRST.len() / 2)
+            .map(|at| u8::from_str_radix(&FIRST[2 * at..2 * at + 2], 16).expect("hexadecimal"))
+            .collect();
+        let (header, execution) = decode_snapshot(&bytes).expect("it is read");
+        assert_eq!(
+            (
+                header.revision,
+                execution.id().as_str(),
+                execution.steps().len()
+            ),
+            (2, "one", 2)
+        );
+        assert_eq!(
+            (
+                execution.pauses(),
+                execution.reason(),
+                execution.artifacts()
+            ),
+            (&[][..], None, 0)
+        );
+        let again = encode_snapshot(&execution).expect("it is written");
+        assert_eq!(again[0], VERSION);
+        let (_, same) = decode_snapshot(&again).expect("and read again");
+        assert_eq!(same.id(), execution.id());
+        for cut in 1..4 {
+            assert!(decode_snapshot(&bytes[..bytes.len() - cut]).is_err());
+        }
+    }
+
+    #[test]
+    fn events_keep_their_numbers() {
+        // The journal names a kind of event by its place: new ones may only be added at the end.
+        let text = |event: &Event| postcard::to_stdvec(event).expect("bytes")[0];
+        let reason = crate::domain::PauseReason::Person;
+        assert_eq!(text(&Event::PauseAdded { reason }), 6);
+        assert_eq!(text(&Event::PauseLifted { reason }), 7);
+        assert_eq!(
+            text(&Event::ReasonGiven {
+                text: String::new()
+            }),
+            8
+        );
     }
 }

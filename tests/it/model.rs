@@ -8,10 +8,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use midex::{
     clock::{Clock, SeededIds, TokioClock},
     domain::{
-        Command, Decision, Definition, Execution, ExecutionId, Facts, JournalKey, Row, Token,
-        Transition,
+        Change, Command, Decision, Definition, Event, Execution, ExecutionId, Facts, JournalKey,
+        Lifecycle, Outcome, Row, Token, Transition,
         execution::{Report, Start},
-        view::{self, Advanced},
+        view::{self, Advanced, Outputs, StatusView},
     },
     engine::{Engine, StartRequest},
     error::{Code, Result},
@@ -38,11 +38,15 @@ enum Action {
     Restart,
     /// Start it again with the same arguments, or others.
     StartAgain { same: bool },
+    /// Ask for a change of state.
+    Change(Lifecycle),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Good(u8),
+    /// With an artifact.
+    Rich,
     Bad(u8),
     Error,
 }
@@ -60,6 +64,9 @@ impl Kind {
     fn report(self) -> Report {
         match self {
             Self::Good(n) => Report::Output(json!({ "summary": format!("good {n}") })),
+            Self::Rich => Report::Output(json!({ "summary": "rich", "artifacts": [
+                { "type": "data", "name": "numbers", "content": "1,2,3" }
+            ] })),
             Self::Bad(n) => Report::Output(json!({ "wrong": n })),
             Self::Error => Report::Error {
                 message: "it cannot be done".into(),
@@ -70,9 +77,25 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// What is kept of it, where it is the first artifact number `artifact`.
+    fn kept(self, artifact: u32) -> serde_json::Value {
+        match self {
+            Self::Rich => json!({ "summary": "rich", "artifacts": [{
+                "id": artifact, "type": "data", "name": "numbers", "content_type": "text/plain", "size_bytes": 5
+            }] }),
+            _ => match self.report() {
+                Report::Output(output) => output,
+                Report::Error { .. } => serde_json::Value::Null,
+            },
+        }
+    }
+}
+
 fn actions() -> impl Strategy<Value = Vec<Action>> {
     let kind = prop_oneof![
         12 => (0..2u8).prop_map(Kind::Good),
+        4 => Just(Kind::Rich),
         8 => (0..6u8).prop_map(Kind::Bad),
         1 => Just(Kind::Error),
     ];
@@ -83,6 +106,14 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
         Just(Forgery::Step),
         Just(Forgery::Cut)
     ];
+    // What ends everything is rare, or nothing else would be seen.
+    let lifecycle = prop_oneof![
+        8 => Just(Lifecycle::Pause),
+        10 => Just(Lifecycle::Resume),
+        1 => Just(Lifecycle::Abandon),
+        1 => Just(Lifecycle::Diverge),
+        1 => Just(Lifecycle::Fail),
+    ];
     // The latest tokens are the likeliest to be used: an index counts from the newest.
     let token = prop_oneof![4 => 0..3usize, 1 => 0..40usize];
     let action = prop_oneof![
@@ -92,6 +123,7 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
         2 => prop_oneof![1..5u64, 700..1600u64].prop_map(|minutes| Action::Wait { minutes }),
         1 => Just(Action::Restart),
         1 => any::<bool>().prop_map(|same| Action::StartAgain { same }),
+        4 => lifecycle.prop_map(Action::Change),
     ];
     prop::collection::vec(action, 1..60)
 }
@@ -129,7 +161,8 @@ trait Subject {
     async fn advance(&mut self, token: &str, report: Report) -> Result<Advanced>;
     /// The tokens of all open steps by step, renewed where they have expired; and the revision.
     async fn read(&mut self) -> (BTreeMap<String, String>, u64);
-    async fn state(&mut self) -> (String, view::StepCounts, u64);
+    async fn state(&mut self) -> StatusView;
+    async fn change(&mut self, change: Change) -> Result<()>;
     async fn restart(&mut self);
 }
 
@@ -175,14 +208,33 @@ impl Pure {
 
     fn answer(&self, key: JournalKey, replayed: bool) -> Advanced {
         let row = &self.rows[usize::try_from(key.0).expect("a small key")];
-        let execution = self.execution.as_ref().expect("an execution");
-        view::advanced(
-            &self.definition,
-            execution,
-            row,
-            limits::TOKEN_TTL,
-            replayed,
-        )
+        let outputs = self.outputs(row.revision);
+        view::advanced(&self.subject(&outputs), row, replayed)
+    }
+
+    fn subject<'a>(&'a self, outputs: &'a Outputs) -> view::Subject<'a> {
+        view::Subject {
+            definition: &self.definition,
+            execution: self.execution.as_ref().expect("an execution"),
+            outputs,
+            ttl: limits::TOKEN_TTL,
+        }
+    }
+
+    /// Every output as of `revision`, read off the rows.
+    fn outputs(&self, revision: u64) -> Outputs {
+        let rows = self.rows.iter().filter(|row| row.revision <= revision);
+        let position = |step| self.definition.graph().position(step).expect("a step");
+        rows.flat_map(|row| &row.events)
+            .filter_map(|event| match event {
+                Event::VisitClosed {
+                    step,
+                    outcome: Outcome::Completed(payload),
+                    ..
+                } => Some((position(step), payload.inline.as_ref()?.value())),
+                _ => None,
+            })
+            .collect()
     }
 
     fn command(&mut self, command: &Command) -> Result<Option<Advanced>> {
@@ -224,14 +276,17 @@ impl Subject for Pure {
     async fn read(&mut self) -> (BTreeMap<String, String>, u64) {
         self.command(&Command::RenewTokens)
             .expect("renewal is never refused");
-        let execution = self.execution.as_ref().expect("an execution");
-        let current = view::current_step(&self.definition, execution, None, limits::TOKEN_TTL);
+        let outputs = self.outputs(u64::MAX);
+        let current = view::current_step(&self.subject(&outputs), None);
         (tokens(&current), current.revision)
     }
 
-    async fn state(&mut self) -> (String, view::StepCounts, u64) {
-        let status = view::status(self.execution.as_ref().expect("an execution"));
-        (status.state, status.steps, status.revision)
+    async fn state(&mut self) -> StatusView {
+        view::status(&self.subject(&self.outputs(u64::MAX)))
+    }
+
+    async fn change(&mut self, change: Change) -> Result<()> {
+        self.command(&Command::Change(change)).map(|_| ())
     }
 
     async fn restart(&mut self) {
@@ -282,10 +337,17 @@ impl Subject for Whole {
         (tokens(&current), current.revision)
     }
 
-    async fn state(&mut self) -> (String, view::StepCounts, u64) {
+    async fn state(&mut self) -> StatusView {
         let id = ExecutionId::parse(ID).expect("an id");
+        self.engine.status(&id).await.expect("the execution exists")
+    }
+
+    async fn change(&mut self, change: Change) -> Result<()> {
+        let id = ExecutionId::parse(ID).expect("an id");
+        let answered = self.engine.change(&id, change).await?;
         let status = self.engine.status(&id).await.expect("the execution exists");
-        (status.state, status.steps, status.revision)
+        assert_eq!(answered, status, "the answer is the status");
+        Ok(())
     }
 
     async fn restart(&mut self) {
@@ -339,6 +401,9 @@ struct Model {
     /// Distinct bad outputs of the open visit of each step.
     bad: Vec<Vec<Kind>>,
     first: Option<Advanced>,
+    /// What each step handed over, as it is kept.
+    outputs: Vec<Option<serde_json::Value>>,
+    artifacts: u32,
 }
 
 impl Model {
@@ -353,6 +418,8 @@ impl Model {
             tokens: Vec::new(),
             bad: vec![Vec::new(); count],
             first: None,
+            outputs: vec![None; count],
+            artifacts: 0,
         }
     }
 
@@ -382,6 +449,18 @@ impl Model {
             names.first(),
             "the first of them"
         );
+        if let Some(step) = ready.first() {
+            let decided: Vec<_> = answer
+                .previous
+                .iter()
+                .map(|before| Some(before.output.clone()))
+                .collect();
+            let expected: Vec<_> = self.graph[*step]
+                .iter()
+                .map(|at| self.outputs[*at].clone())
+                .collect();
+            assert_eq!(decided, expected, "what the steps before decided");
+        }
         for (step, offer) in ready.into_iter().zip(&answer.new_tokens) {
             self.status[step] = Status::Running;
             let text = offer.continuation_token.clone();
@@ -413,8 +492,9 @@ impl Model {
             Is::Live if self.now.checked_sub(token.issued).unwrap() >= limits::TOKEN_TTL => {
                 Err(Code::TokenExpired)
             }
+            Is::Live if self.state == "paused" => Err(Code::ExecutionPaused),
             Is::Live => match report {
-                Kind::Good(_) => Ok(Expected::Completed),
+                Kind::Good(_) | Kind::Rich => Ok(Expected::Completed),
                 Kind::Error => Ok(Expected::Failed),
                 Kind::Bad(_) => Err(Code::StepOutputInvalid),
             },
@@ -425,6 +505,8 @@ impl Model {
         let step = self.tokens[index].step;
         self.revision += 1;
         self.status[step] = Status::Completed;
+        self.artifacts += u32::from(report == Kind::Rich);
+        self.outputs[step] = Some(report.kept(self.artifacts));
         self.tokens[index].is = Is::Spent(report, Some(Box::new(answer.clone())));
         self.open_ready(answer);
     }
@@ -433,18 +515,41 @@ impl Model {
         let step = self.tokens[index].step;
         self.revision += 1;
         self.tokens[index].is = Is::Spent(report, answer.cloned().map(Box::new));
+        self.status[step] = Status::Failed;
+        self.end("failed");
+    }
+
+    /// Whatever is open is void.
+    fn end(&mut self, state: &'static str) {
         for status in &mut self.status {
             if *status == Status::Running {
                 *status = Status::Skipped;
             }
         }
-        self.status[step] = Status::Failed;
         for token in &mut self.tokens {
             if token.is == Is::Live {
                 token.is = Is::Superseded;
             }
         }
-        self.state = "failed";
+        self.state = state;
+    }
+
+    /// The changes of S0's drawing.
+    fn change(&mut self, change: Lifecycle) -> bool {
+        let to = match (self.state, change) {
+            ("running", Lifecycle::Pause) => "paused",
+            ("paused", Lifecycle::Resume) => "running",
+            ("running" | "paused", Lifecycle::Abandon) => "abandoned",
+            ("running", Lifecycle::Diverge) => "diverged",
+            ("running", Lifecycle::Fail) => "failed",
+            _ => return false,
+        };
+        self.revision += 1;
+        match to {
+            "paused" | "running" => self.state = to,
+            ended => self.end(ended),
+        }
+        true
     }
 
     fn refuse_output(&mut self, index: usize, report: Kind) {
@@ -605,6 +710,23 @@ async fn run(graph: Vec<Vec<usize>>, actions: &[Action], subject: &mut impl Subj
                 model.now += time;
             }
             Action::Restart => subject.restart().await,
+            Action::Change(lifecycle) => {
+                let before = model.state;
+                let change = Change {
+                    lifecycle: *lifecycle,
+                    reason: None,
+                };
+                match (model.change(*lifecycle), subject.change(change).await) {
+                    (true, answer) => answer.expect("S0 allows it"),
+                    (false, answer) => {
+                        let error = answer.expect_err("S0 does not allow it");
+                        assert_eq!(error.code(), Code::StateTransitionRefused);
+                        for state in [before, lifecycle.state().as_str()] {
+                            assert!(error.message().contains(state), "{error}");
+                        }
+                    }
+                }
+            }
             Action::StartAgain { same } => {
                 let answer = subject.start(ID, *same).await;
                 if *same && model.revision == 1 {
@@ -621,12 +743,19 @@ async fn run(graph: Vec<Vec<usize>>, actions: &[Action], subject: &mut impl Subj
                 }
             }
         }
-        let (state, counts, revision) = subject.state().await;
+        let status = subject.state().await;
         assert_eq!(
-            (state.as_str(), counts, revision),
-            (model.state, model.counts(), model.revision),
+            (
+                status.state.as_str(),
+                status.steps,
+                status.revision,
+                status.artifacts
+            ),
+            (model.state, model.counts(), model.revision, model.artifacts),
             "{action:?}"
         );
+        assert_eq!(status.pause_reasons.is_empty(), model.state != "paused");
+        assert_eq!(status.final_output.is_some(), model.state == "completed");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Finishing a step: the token is recognised, the output judged, and what follows is opened.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 
@@ -12,6 +12,7 @@ use super::{
 use crate::{
     clock::{IdSource, Timestamp},
     domain::{
+        artifact::{Artifact, extract},
         document::{Digest, meaning},
         token::Token,
     },
@@ -103,9 +104,7 @@ impl Execution {
     fn check_running(&self) -> Result<()> {
         match self.state {
             State::Running => Ok(()),
-            State::Paused => {
-                Err(self.placed(Error::new(Code::ExecutionPaused, "the execution is paused")))
-            }
+            State::Paused => Err(self.paused()),
             state => {
                 let message = format!("the execution is {state}");
                 Err(self.placed(Error::new(Code::ExecutionFinished, message)))
@@ -160,11 +159,13 @@ impl Execution {
         ids: &dyn IdSource,
     ) -> Result<Transition> {
         let mut draft = Draft::after(self, now);
+        let mut artifacts = Vec::new();
         let (outcome, refusal) = match report {
             Report::Output(value) => match self.judge(facts, step, visit, value)? {
-                Judged::Accepted(payload, content) => {
-                    draft.contents.extend(content);
-                    (Outcome::Completed(payload), None)
+                Judged::Accepted(accepted) => {
+                    draft.contents.extend(accepted.contents);
+                    artifacts = accepted.artifacts;
+                    (Outcome::Completed(accepted.payload), None)
                 }
                 Judged::Refused(refusal, output) => {
                     let (step, visit) = (step.id.clone(), visit.number);
@@ -189,6 +190,7 @@ impl Execution {
             call: report.call(),
         };
         draft.close(facts.definition, step, visit, outcome.clone(), Some(spent));
+        draft.store(facts.definition, step, visit, artifacts);
         match outcome {
             Outcome::Failed(failure) => draft.fail(facts.definition, failure)?,
             _ => draft.follow(facts.definition, step, ids)?,
@@ -204,11 +206,12 @@ impl Execution {
         visit: &Visit,
         value: &Value,
     ) -> Result<Judged> {
-        let (payload, content) = payload(value, limits::OUTPUT_BYTES_MAX, "output")
-            .map_err(|error| self.placed(error.with("step_id", step.id.as_str())))?;
+        let here = |error: Error| self.placed(error.with("step_id", step.id.as_str()));
+        let whole = payload(value, limits::OUTPUT_BYTES_MAX, "output").map_err(here)?;
         let violations = Self::violations(facts, step, value);
         if violations.is_empty() {
-            return Ok(Judged::Accepted(payload, content));
+            let accepted = Accepted::of(value, whole, self.artifacts).map_err(here)?;
+            return Ok(Judged::Accepted(Box::new(accepted)));
         }
         let output = meaning(value);
         let seen = u32::try_from(visit.refused.len()).unwrap_or(u32::MAX);
@@ -277,8 +280,40 @@ enum Recognised<'a> {
     Foreign,
 }
 
+/// An output as it is kept.
+struct Accepted {
+    payload: Payload,
+    contents: Vec<(Digest, Arc<[u8]>)>,
+    artifacts: Vec<Artifact>,
+}
+
+impl Accepted {
+    fn of(value: &Value, whole: (Payload, Content), taken: u32) -> Result<Self> {
+        let Some(extracted) = extract(value, taken)? else {
+            let (payload, content) = whole;
+            return Ok(Self {
+                payload,
+                contents: content.into_iter().collect(),
+                artifacts: Vec::new(),
+            });
+        };
+        let (payload, content) = payload(&extracted.output, limits::OUTPUT_BYTES_MAX, "output")?;
+        let mut contents: Vec<_> = content.into_iter().collect();
+        let mut artifacts = Vec::with_capacity(extracted.artifacts.len());
+        for (artifact, content) in extracted.artifacts {
+            contents.push((artifact.digest, content));
+            artifacts.push(artifact);
+        }
+        Ok(Self {
+            payload,
+            contents,
+            artifacts,
+        })
+    }
+}
+
 enum Judged {
-    Accepted(Payload, Content),
+    Accepted(Box<Accepted>),
     Refused(Error, Digest),
     RefusedForGood(Error),
 }

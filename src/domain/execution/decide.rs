@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Value, json};
 
 use super::{
-    Awaiting, Event, Execution, Row, State,
+    Awaiting, Change, Event, Execution, Row, State,
     draft::{Draft, payload, stored},
 };
 use crate::{
@@ -54,6 +54,8 @@ pub enum Command {
     },
     /// Replace the tokens that have expired.
     RenewTokens,
+    /// Change the state.
+    Change(Change),
 }
 
 /// What a model reports of its step.
@@ -205,6 +207,7 @@ impl Execution {
                 self.decide_advance(facts, token, report, now, ids)
             }
             Command::RenewTokens => Ok(self.decide_renewal(facts, now, ids)),
+            Command::Change(change) => self.decide_change(facts, change, now),
         }
     }
 

@@ -11,7 +11,8 @@ use super::{
 use crate::{
     clock::{IdSource, Timestamp},
     domain::{
-        definition::Definition,
+        artifact::Artifact,
+        definition::{Definition, Step},
         document::{Digest, Document, depth},
         token::Grant,
     },
@@ -97,6 +98,25 @@ impl Draft {
         });
     }
 
+    /// The artifacts that came with the output of a visit.
+    pub(super) fn store(
+        &mut self,
+        definition: &Definition,
+        step: &StepState,
+        visit: &Visit,
+        artifacts: Vec<Artifact>,
+    ) {
+        let agent = definition.step(&step.id).and_then(Step::agent);
+        for artifact in artifacts {
+            self.push(Event::ArtifactStored {
+                step: step.id.clone(),
+                visit: visit.number,
+                agent: agent.cloned(),
+                artifact: Box::new(artifact),
+            });
+        }
+    }
+
     /// A step is done: opens what waited for it alone, or ends the execution where nothing is left.
     pub(super) fn follow(
         &mut self,
@@ -116,10 +136,7 @@ impl Draft {
 
     /// A required step failed: whatever else is open is void, and the execution fails.
     pub(super) fn fail(&mut self, definition: &Definition, failure: Failure) -> Result<()> {
-        let before = self.next.clone();
-        for (_, step, visit) in before.open() {
-            self.close(definition, step, visit, Outcome::Voided, None);
-        }
+        self.void(definition);
         self.become_state(State::Failed, Some(failure))
     }
 

@@ -1,22 +1,30 @@
 //! What `workflow.start` and `workflow.next_step` answer. A reply is built from the journal row of its
 //! transition, so the same call gets the same answer whenever it is repeated.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::{BTreeSet, HashSet},
+    time::Duration,
+};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{definition_step, instructions, progress, token};
+use super::{
+    Previous, Subject, definition_step, grant, instructions, needed_at_end, needed_before,
+    previous::{final_output, previous},
+    progress, token,
+};
 use crate::{
     clock::Timestamp,
     domain::{
         definition::{Definition, Step},
         event::{Awaiting, Event, Failure, Outcome, Row},
-        execution::{Execution, State},
+        execution::{State, Visit},
         id::AgentName,
         token::Grant,
     },
+    limits,
 };
 
 /// The answer of `workflow.start` and `workflow.next_step` (S0). The singular fields show the first
@@ -60,11 +68,17 @@ pub struct Advanced {
     /// When that token expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
+    /// What the steps that it depends on decided, in short.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub previous: Vec<Previous>,
     /// Every step that this call made ready, each with its own token.
     pub new_tokens: Vec<Offer>,
     /// The steps that are open, where this call made none ready.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub open_steps: Vec<Offer>,
+    /// What a completed execution came to: the output of its last step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub final_output: Option<Value>,
     /// Why the execution failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureView>,
@@ -76,7 +90,7 @@ pub struct Advanced {
 }
 
 /// A step that is ready, and the right to finish it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Offer {
     /// The step.
     pub step_name: String,
@@ -92,10 +106,14 @@ pub struct Offer {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_content: Option<String>,
     /// What to do with it and how to come back.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub instructions: String,
     /// JSON Schema of the output, where the step declares one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
+    /// What the steps that it depends on decided, in short; left out where this reply shows it already.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub previous: Vec<Previous>,
 }
 
 /// Why an execution failed.
@@ -120,18 +138,25 @@ impl From<&Failure> for FailureView {
     }
 }
 
-/// What the transition of `row` answers. `execution` may have moved on since.
-pub fn advanced(
-    definition: &Definition,
-    execution: &Execution,
-    row: &Row,
-    ttl: Duration,
-    replayed: bool,
-) -> Advanced {
-    let ready = ready(definition, execution, row, ttl);
+/// The steps whose outputs the reply to the transition of `row` shows.
+pub fn needed_for_reply(definition: &Definition, row: &Row) -> BTreeSet<usize> {
+    let opened = opened(definition, row).map(|(position, _)| position);
+    let mut needed = needed_before(definition, opened);
+    needed.extend(needed_at_end(definition, ending(row).0));
+    needed
+}
+
+/// What the transition of `row` answers. The execution of `subject` may have moved on since.
+pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
+    let Subject {
+        definition,
+        execution,
+        ..
+    } = *subject;
+    let ready = ready(subject, row);
     let (state, failure) = ending(row);
     let open_steps = if ready.is_empty() && state == State::Running {
-        open_at(definition, execution, row.revision, ttl)
+        open_at(subject, row.revision)
     } else {
         Vec::new()
     };
@@ -152,6 +177,7 @@ pub fn advanced(
         progress: first.map(|(position, _)| progress(*position, execution)),
         new_token: first.map(|(_, offer)| offer.continuation_token.clone()),
         expires_at: first.map(|(_, offer)| offer.expires_at.clone()),
+        previous: first.map_or_else(Vec::new, |(position, _)| before(subject, *position)),
         message: message(
             row,
             state,
@@ -161,13 +187,33 @@ pub fn advanced(
         ),
         new_tokens: ready.into_iter().map(|(_, offer)| offer).collect(),
         open_steps,
+        final_output: final_output(subject, state).map(|(output, _)| output),
         failure: failure.map(Into::into),
         replayed,
     }
 }
 
-/// Agents whose personas a reply shows already: each is copied into it once.
-type Shown<'a> = HashSet<Option<&'a AgentName>>;
+fn before(subject: &Subject<'_>, position: usize) -> Vec<Previous> {
+    previous(subject, position, limits::PREVIOUS_BYTES_MAX)
+}
+
+/// What a reply shows already: each persona is copied into it once, and so is what the same steps decided.
+#[derive(Default)]
+struct Shown<'a> {
+    agents: HashSet<Option<&'a AgentName>>,
+    dependencies: HashSet<&'a [usize]>,
+}
+
+impl<'a> Shown<'a> {
+    fn note(&mut self, definition: &'a Definition, position: usize) -> (bool, bool) {
+        let agent = definition_step(definition, position).and_then(Step::agent);
+        let dependencies = definition.graph().dependencies(position);
+        (
+            self.agents.insert(agent),
+            self.dependencies.insert(dependencies),
+        )
+    }
+}
 
 /// The state after `row`: a call that answers with a row finds the execution running, and may end it.
 fn ending(row: &Row) -> (State, Option<&Failure>) {
@@ -178,42 +224,37 @@ fn ending(row: &Row) -> (State, Option<&Failure>) {
     change.unwrap_or((State::Running, None))
 }
 
-fn ready(
-    definition: &Definition,
-    execution: &Execution,
-    row: &Row,
-    ttl: Duration,
-) -> Vec<(usize, Offer)> {
-    let opened = row.events.iter().filter_map(|event| match event {
+/// The steps that the transition of `row` opened for a model.
+fn opened(definition: &Definition, row: &Row) -> impl Iterator<Item = (usize, Grant)> {
+    row.events.iter().filter_map(|event| match event {
         Event::VisitOpened {
             step,
             awaiting: Awaiting::Model(grant),
             ..
         } => Some((definition.graph().position(step)?, *grant)),
         _ => None,
-    });
-    let mut shown = Shown::new();
+    })
+}
+
+fn ready(subject: &Subject<'_>, row: &Row) -> Vec<(usize, Offer)> {
+    let mut shown = Shown::default();
     let mut offers: Vec<_> = Vec::new();
-    for (position, grant) in opened {
-        // The first one's persona stands in the singular fields.
+    for (position, grant) in opened(subject.definition, row) {
+        // What belongs to the first one stands in the singular fields.
         if offers.is_empty() {
-            shown.insert(definition_step(definition, position).and_then(Step::agent));
+            shown.note(subject.definition, position);
         }
-        let offer = offer(definition, execution, position, grant, ttl, &mut shown);
+        let offer = offer(subject, position, grant, &mut shown);
         offers.extend(offer.map(|offer| (position, offer)));
     }
     offers
 }
 
-/// The steps that were open right after `revision`, with the tokens that were live then.
-fn open_at(
-    definition: &Definition,
-    execution: &Execution,
-    revision: u64,
-    ttl: Duration,
-) -> Vec<Offer> {
-    let mut shown = Shown::new();
-    let steps = execution.steps().iter().enumerate();
+/// The steps that were open right after `revision`, with the tokens that were live then. What was decided
+/// before them was shown when they became ready.
+fn open_at(subject: &Subject<'_>, revision: u64) -> Vec<Offer> {
+    let mut shown = Shown::default();
+    let steps = subject.execution.steps().iter().enumerate();
     steps
         .filter_map(|(position, step)| {
             let grant = step
@@ -221,31 +262,56 @@ fn open_at(
                 .iter()
                 .rev()
                 .find_map(|visit| visit.token_at(revision))?;
-            offer(definition, execution, position, grant, ttl, &mut shown)
+            shown
+                .dependencies
+                .insert(subject.definition.graph().dependencies(position));
+            offer(subject, position, grant, &mut shown)
         })
         .collect()
 }
 
 fn offer<'a>(
-    definition: &'a Definition,
-    execution: &Execution,
+    subject: &Subject<'a>,
     position: usize,
     grant: Grant,
-    ttl: Duration,
     shown: &mut Shown<'a>,
 ) -> Option<Offer> {
-    let step = definition_step(definition, position)?;
-    let fresh = shown.insert(step.agent());
+    let step = definition_step(subject.definition, position)?;
+    let (new_agent, new_dependencies) = shown.note(subject.definition, position);
+    let previous = if new_dependencies {
+        before(subject, position)
+    } else {
+        Vec::new()
+    };
     Some(Offer {
+        agent_content: new_agent.then(|| subject.definition.persona(step).to_owned()),
+        instructions: instructions(subject.execution, step),
+        output_schema: step.result.clone(),
+        previous,
+        ..bare(subject, step, grant)
+    })
+}
+
+/// An open step with what it takes to finish it, and no more.
+pub(super) fn offer_brief(subject: &Subject<'_>, position: usize, visit: &Visit) -> Option<Offer> {
+    let step = definition_step(subject.definition, position)?;
+    let mut offer = bare(subject, step, grant(visit)?);
+    offer.description = offer.description.chars().take(200).collect();
+    Some(offer)
+}
+
+fn bare(subject: &Subject<'_>, step: &Step, grant: Grant) -> Offer {
+    Offer {
         step_name: step.id.to_string(),
         agent_name: step.agent().map(ToString::to_string),
         description: step.description.clone(),
-        continuation_token: token(execution, step, grant),
-        expires_at: expiry(grant.issued_at, ttl),
-        agent_content: fresh.then(|| definition.persona(step).to_owned()),
-        instructions: instructions(execution, step),
-        output_schema: step.result.clone(),
-    })
+        continuation_token: token(subject.execution, step, grant),
+        expires_at: expiry(grant.issued_at, subject.ttl),
+        agent_content: None,
+        instructions: String::new(),
+        output_schema: None,
+        previous: Vec::new(),
+    }
 }
 
 pub(super) fn expiry(issued_at: Timestamp, ttl: Duration) -> String {

@@ -1,18 +1,22 @@
 //! Where an execution stands: S0's `current_step` and `workflow_status`.
 
-use std::time::Duration;
-
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    definition_step, grant, instructions, progress,
+    Previous, Subject, definition_step, grant, instructions,
+    previous::{final_output, previous},
+    progress,
     reply::{FailureView, expiry},
     token,
 };
-use crate::domain::{
-    definition::Definition,
-    execution::{Execution, StepStatus, Visit},
+use crate::{
+    domain::{
+        event::PauseReason,
+        execution::{Execution, StepStatus, Visit},
+    },
+    limits,
 };
 
 /// S0's primary resource: what to do now, as whom, and the token to come back with.
@@ -44,6 +48,8 @@ pub struct CurrentStep {
     pub instructions: Option<String>,
     /// JSON Schema of the output, where the step declares one.
     pub output_schema: Option<Value>,
+    /// What the steps that it depends on decided, in short.
+    pub previous: Vec<Previous>,
     /// What the execution was started with.
     pub inputs: Option<Value>,
     /// Every open step, each with its own token and persona.
@@ -79,6 +85,8 @@ pub struct ReadyStep {
     /// JSON Schema of the output, where the step declares one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
+    /// What the steps that it depends on decided, in short.
+    pub previous: Vec<Previous>,
     /// Which visit of the step this is, from 1.
     pub visit: u32,
     /// Which attempt of the visit this is, from 1.
@@ -86,15 +94,11 @@ pub struct ReadyStep {
 }
 
 /// What to do now.
-pub fn current_step(
-    definition: &Definition,
-    execution: &Execution,
-    inputs: Option<Value>,
-    ttl: Duration,
-) -> CurrentStep {
+pub fn current_step(subject: &Subject<'_>, inputs: Option<Value>) -> CurrentStep {
+    let execution = subject.execution;
     let ready_steps: Vec<_> = execution
         .open()
-        .filter_map(|(position, _, visit)| ready_step(definition, execution, position, visit, ttl))
+        .filter_map(|(position, _, visit)| ready_step(subject, position, visit))
         .collect();
     let first = ready_steps.first().cloned();
     let first = first.as_ref();
@@ -112,22 +116,41 @@ pub fn current_step(
         description: first.map(|step| step.description.clone()),
         instructions: first.map(|step| step.instructions.clone()),
         output_schema: first.and_then(|step| step.output_schema.clone()),
-        message: first
-            .is_none()
-            .then(|| format!("No active step: the execution is {}", execution.state())),
+        previous: first.map_or_else(Vec::new, |step| step.previous.clone()),
+        message: standing(execution),
         inputs,
         ready_steps,
         revision: execution.revision(),
     }
 }
 
-fn ready_step(
-    definition: &Definition,
-    execution: &Execution,
-    position: usize,
-    visit: &Visit,
-    ttl: Duration,
-) -> Option<ReadyStep> {
+/// Where the execution stands, where there is more to it than open steps.
+fn standing(execution: &Execution) -> Option<String> {
+    let why = execution
+        .reason()
+        .map_or_else(String::new, |reason| format!(": {reason}"));
+    if !execution.pauses().is_empty() {
+        let id = execution.id();
+        return Some(format!(
+            "The execution is paused{why}. Its tokens are valid again once execution.resume is called for '{id}'"
+        ));
+    }
+    let none = execution.open().next().is_none();
+    none.then(|| {
+        format!(
+            "No active step: the execution is {}{why}",
+            execution.state()
+        )
+    })
+}
+
+fn ready_step(subject: &Subject<'_>, position: usize, visit: &Visit) -> Option<ReadyStep> {
+    let Subject {
+        definition,
+        execution,
+        ttl,
+        ..
+    } = *subject;
     let step = definition_step(definition, position)?;
     let grant = grant(visit)?;
     Some(ReadyStep {
@@ -141,13 +164,14 @@ fn ready_step(
         agent_content: definition.persona(step).to_owned(),
         instructions: instructions(execution, step),
         output_schema: step.result.clone(),
+        previous: previous(subject, position, limits::PREVIOUS_BYTES_MAX),
         visit: visit.number,
         attempt: visit.attempt,
     })
 }
 
 /// S0's `workflow_status`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct StatusView {
     /// The execution.
     pub execution_id: String,
@@ -169,12 +193,26 @@ pub struct StatusView {
     pub steps: StepCounts,
     /// The number of its last transition.
     pub revision: u64,
+    /// What it came to, once it is completed: the output of its last step, or those of all steps that nothing
+    /// follows, by step.
+    pub final_output: Option<Value>,
+    /// Whether the final output is shortened; `step_history` has it whole.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub final_output_truncated: bool,
     /// Why it failed.
     pub error: Option<FailureView>,
+    /// What keeps it from going on, where it is paused: person, engine_fault.
+    pub pause_reasons: Vec<PauseReason>,
+    /// Why its state was last changed, in the words of whoever asked for it.
+    pub reason: Option<String>,
+    /// The project it was started for.
+    pub project: Option<String>,
+    /// How many artifacts it has.
+    pub artifacts: u32,
 }
 
 /// How many steps stand where; `total` counts all of the workflow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StepCounts {
     /// All steps of the workflow.
     pub total: usize,
@@ -191,7 +229,9 @@ pub struct StepCounts {
 }
 
 /// Where the execution stands.
-pub fn status(execution: &Execution) -> StatusView {
+pub fn status(subject: &Subject<'_>) -> StatusView {
+    let execution = subject.execution;
+    let (final_output, truncated) = final_output(subject, execution.state()).unzip();
     let duration = execution
         .completed_at()
         .map(|end| end.since(execution.started_at()));
@@ -209,7 +249,13 @@ pub fn status(execution: &Execution) -> StatusView {
         duration_ms: duration.and_then(|duration| u64::try_from(duration.as_millis()).ok()),
         steps: counts(execution),
         revision: execution.revision(),
+        final_output,
+        final_output_truncated: truncated.unwrap_or(false),
         error: execution.failure().map(Into::into),
+        pause_reasons: execution.pauses().to_vec(),
+        reason: execution.reason().map(str::to_owned),
+        project: execution.project().map(str::to_owned),
+        artifacts: execution.artifacts(),
     }
 }
 

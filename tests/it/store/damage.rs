@@ -196,7 +196,7 @@ async fn a_record_of_a_later_version_is_refused() {
         let last = journal.pop_last().unwrap().unwrap();
         let (key, mut bytes) = (last.0.value(), last.1.value().to_vec());
         drop(last);
-        bytes[0] = 2;
+        bytes[0] = 3;
         journal.insert(key, bytes.as_slice()).unwrap();
     });
     refused(&path, Code::StoreTooNew);

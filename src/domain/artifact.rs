@@ -1,0 +1,278 @@
+//! Artifacts: what a step hands over besides its summary. The content is stored once, by digest; the
+//! output that is kept names the artifact instead of holding it (S0, `workflow_artifacts`).
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::document::{Digest, Document};
+use crate::{
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// What an artifact is (S0).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ArtifactKind {
+    /// A file of the work: source, a patch, a configuration.
+    File,
+    /// Data: a log excerpt, measurements, a table.
+    Data,
+    /// A document for readers.
+    Report,
+    /// One thing that was found.
+    Finding,
+}
+
+impl ArtifactKind {
+    /// Every kind, in S0's order.
+    pub const ALL: [Self; 4] = [Self::File, Self::Data, Self::Report, Self::Finding];
+
+    /// The name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Data => "data",
+            Self::Report => "report",
+            Self::Finding => "finding",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+/// One artifact of an execution.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Artifact {
+    /// Counts the artifacts of the execution, from 1.
+    pub id: u32,
+    /// What it is.
+    pub kind: ArtifactKind,
+    /// Its name, as the agent gave it.
+    pub name: String,
+    /// The media type of its content.
+    pub content_type: String,
+    /// The digest of its content.
+    pub digest: Digest,
+    /// The bytes of its content.
+    pub bytes: u64,
+    /// What else the agent said of it: an object.
+    pub metadata: Option<Document>,
+}
+
+/// The media type where the agent names none.
+const CONTENT_TYPE_DEFAULT: &str = "text/plain";
+
+/// An output as it is kept, and the artifacts that came with it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Extracted {
+    /// The output, with a reference in place of each artifact's content.
+    pub(super) output: Value,
+    /// The artifacts, each with its content.
+    pub(super) artifacts: Vec<(Artifact, Arc<[u8]>)>,
+}
+
+/// Takes the artifacts out of an output's `artifacts`. Texts there are references of the agent's own (S0)
+/// and stay as they are; so does whatever a step's own schema means by that name and is no artifact.
+/// `None` where there is nothing to take out. `taken` is how many artifacts the execution has already.
+///
+/// # Errors
+/// `LIMIT_EXCEEDED` for an artifact over [`limits::ARTIFACT_BYTES_MAX`] or an execution with more than
+/// [`limits::ARTIFACTS_MAX`].
+pub(super) fn extract(output: &Value, taken: u32) -> Result<Option<Extracted>> {
+    let Some(items) = output.get("artifacts").and_then(Value::as_array) else {
+        return Ok(None);
+    };
+    let (mut kept, mut artifacts) = (Vec::with_capacity(items.len()), Vec::new());
+    for item in items {
+        let id = artifact_id(taken, artifacts.len())?;
+        match artifact(item, id)? {
+            Some((artifact, content)) => {
+                kept.push(reference(&artifact));
+                artifacts.push((artifact, content));
+            }
+            None => kept.push(item.clone()),
+        }
+    }
+    if artifacts.is_empty() {
+        return Ok(None);
+    }
+    let without_contents = |(name, value): (&String, &Value)| {
+        let kept = if name == "artifacts" {
+            Value::Array(kept.clone())
+        } else {
+            value.clone()
+        };
+        (name.clone(), kept)
+    };
+    let output = output
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(without_contents)
+        .collect();
+    Ok(Some(Extracted { output, artifacts }))
+}
+
+fn artifact_id(taken: u32, more: usize) -> Result<u32> {
+    let id = u32::try_from(more)
+        .ok()
+        .and_then(|more| taken.checked_add(more)?.checked_add(1));
+    id.filter(|id| *id <= limits::ARTIFACTS_MAX).ok_or_else(|| {
+        too_much(format!(
+            "an execution may have {} artifacts",
+            limits::ARTIFACTS_MAX
+        ))
+    })
+}
+
+fn too_much(limit: String) -> Error {
+    Error::new(Code::LimitExceeded, limit.clone()).with("limit", limit)
+}
+
+/// The artifact that `item` is; `None` where it is something else.
+fn artifact(item: &Value, id: u32) -> Result<Option<(Artifact, Arc<[u8]>)>> {
+    let Some(given) = item.as_object().and_then(Given::read) else {
+        return Ok(None);
+    };
+    let bytes = given.content.len();
+    if bytes > limits::ARTIFACT_BYTES_MAX {
+        let (name, most) = (given.name, limits::ARTIFACT_BYTES_MAX);
+        return Err(too_much(format!(
+            "an artifact may have {most} bytes, `{name}` has {bytes}"
+        )));
+    }
+    let content: Arc<[u8]> = given.content.as_bytes().into();
+    let artifact = Artifact {
+        id,
+        kind: given.kind,
+        name: given.name.to_owned(),
+        content_type: given.content_type.to_owned(),
+        digest: Digest::of(&content),
+        bytes: bytes as u64,
+        metadata: given.metadata.map(Document::of),
+    };
+    Ok(Some((artifact, content)))
+}
+
+struct Given<'a> {
+    kind: ArtifactKind,
+    name: &'a str,
+    content: &'a str,
+    content_type: &'a str,
+    metadata: Option<&'a Value>,
+}
+
+impl<'a> Given<'a> {
+    fn read(item: &'a Map<String, Value>) -> Option<Self> {
+        let text = |name: &str| item.get(name).and_then(Value::as_str);
+        let known = |key: &String| KEYS.contains(&key.as_str());
+        item.keys().all(known).then_some(())?;
+        Some(Self {
+            kind: ArtifactKind::parse(text("type")?)?,
+            name: text("name")?,
+            content: text("content")?,
+            content_type: match item.get("content_type") {
+                Some(given) => given.as_str()?,
+                None => CONTENT_TYPE_DEFAULT,
+            },
+            metadata: item.get("metadata"),
+        })
+    }
+}
+
+const KEYS: &[&str] = &["type", "name", "content", "content_type", "metadata"];
+
+/// What stands in a kept output in place of an artifact.
+fn reference(artifact: &Artifact) -> Value {
+    let mut reference = json!({
+        "id": artifact.id,
+        "type": artifact.kind,
+        "name": artifact.name,
+        "content_type": artifact.content_type,
+        "size_bytes": artifact.bytes,
+    });
+    if let Some(metadata) = &artifact.metadata {
+        reference["metadata"] = metadata.value();
+    }
+    reference
+}
+
+/// The schema of one item of `artifacts` where a step declares no schema of its own.
+pub(super) fn schema_json() -> Value {
+    let kinds = ArtifactKind::ALL.map(ArtifactKind::as_str);
+    json!({
+        "type": ["string", "object"],
+        "maxLength": limits::ARTIFACT_NAME_CHARS_MAX,
+        "properties": {
+            "type": { "enum": kinds },
+            "name": { "type": "string", "minLength": 1, "maxLength": limits::ARTIFACT_NAME_CHARS_MAX },
+            "content": { "type": "string" },
+            "content_type": { "type": "string", "minLength": 1, "maxLength": limits::ARTIFACT_NAME_CHARS_MAX },
+            "metadata": { "type": "object" }
+        },
+        "required": ["type", "name", "content"],
+        "additionalProperties": false
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_leave_the_output_and_references_stay() {
+        let output = json!({ "summary": "s", "artifacts": [
+            "doc_1",
+            { "type": "report", "name": "a.md", "content": "# A", "content_type": "text/markdown", "metadata": { "v": 1 } },
+            { "type": "data", "name": "b", "content": "" },
+        ], "findings": [] });
+        let extracted = extract(&output, 4)
+            .expect("within limits")
+            .expect("artifacts");
+        let expected = json!({ "summary": "s", "artifacts": [
+            "doc_1",
+            { "id": 5, "type": "report", "name": "a.md", "content_type": "text/markdown", "size_bytes": 3, "metadata": { "v": 1 } },
+            { "id": 6, "type": "data", "name": "b", "content_type": "text/plain", "size_bytes": 0 },
+        ], "findings": [] });
+        assert_eq!(extracted.output, expected);
+        let contents: Vec<&[u8]> = extracted
+            .artifacts
+            .iter()
+            .map(|(_, content)| &**content)
+            .collect();
+        assert_eq!(contents, [&b"# A"[..], b""]);
+    }
+
+    #[test]
+    fn what_is_no_artifact_is_left_alone() {
+        for artifacts in [
+            json!(["a", "b"]),
+            json!([{ "type": "diagram", "name": "a", "content": "c" }]),
+            json!([{ "type": "file", "name": "a" }]),
+            json!([{ "type": "file", "name": "a", "content": 1 }]),
+            json!([{ "type": "file", "name": "a", "content": "c", "lines": 3 }]),
+            json!("none"),
+        ] {
+            assert_eq!(
+                extract(&json!({ "artifacts": artifacts }), 0).expect("no limit"),
+                None
+            );
+        }
+        assert_eq!(extract(&json!([1]), 0).expect("no limit"), None);
+    }
+
+    #[test]
+    fn artifacts_past_their_limits_are_refused() {
+        let of = |bytes: usize| json!({ "artifacts": [{ "type": "file", "name": "a", "content": "x".repeat(bytes) }] });
+        assert!(extract(&of(limits::ARTIFACT_BYTES_MAX), 0).is_ok());
+        let error = extract(&of(limits::ARTIFACT_BYTES_MAX + 1), 0).expect_err("too large");
+        assert_eq!(error.code(), Code::LimitExceeded);
+        assert!(extract(&of(1), limits::ARTIFACTS_MAX - 1).is_ok());
+        assert!(extract(&of(1), limits::ARTIFACTS_MAX).is_err());
+    }
+}

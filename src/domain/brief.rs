@@ -1,0 +1,193 @@
+//! JSON values shortened to a number of bytes: what is small stays whole, what is long is cut where a
+//! reader sees it (`…`).
+
+use serde_json::{Map, Value};
+
+/// Deeper than this nothing is looked at any more, only replaced.
+const DEPTH_MAX: usize = 6;
+/// The least room in which an item of a list or a field of an object is worth showing.
+const ROOM_MIN: usize = 32;
+/// What stands for what was cut.
+const CUT: &str = "…";
+
+/// `value`, shortened to at most `bytes_max` bytes of JSON text, and whether anything was cut. A limit
+/// under eight bytes is taken for eight.
+pub fn brief(value: &Value, bytes_max: usize) -> (Value, bool) {
+    if length(value) <= bytes_max {
+        return (value.clone(), false);
+    }
+    (cut(value, bytes_max.max(8), 0), true)
+}
+
+/// The bytes of the JSON text of `value`.
+pub fn length(value: &Value) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Counting has no way to fail.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
+}
+
+/// Divides `room` among wants: who wants little gets it, the others share what is left evenly.
+pub fn shares(wants: &[usize], room: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..wants.len()).collect();
+    order.sort_by_key(|&at| wants[at]);
+    let (mut shares, mut left) = (vec![0; wants.len()], room);
+    for (served, &at) in order.iter().enumerate() {
+        let fair = left / (wants.len() - served);
+        shares[at] = wants[at].min(fair);
+        left -= shares[at];
+    }
+    shares
+}
+
+fn cut(value: &Value, room: usize, depth: usize) -> Value {
+    match value {
+        _ if length(value) <= room => value.clone(),
+        Value::String(text) => Value::String(cut_text(text, room)),
+        Value::Array(items) if depth < DEPTH_MAX && room >= ROOM_MIN => {
+            cut_items(items, room, depth)
+        }
+        Value::Object(map) if depth < DEPTH_MAX && room >= ROOM_MIN => cut_fields(map, room, depth),
+        _ => CUT.into(),
+    }
+}
+
+/// The longest beginning of `text` whose JSON text, with the mark behind it, has at most `room` bytes.
+fn cut_text(text: &str, room: usize) -> String {
+    let mut left = room.saturating_sub(2 + CUT.len());
+    let fits = |c: &char| {
+        let bytes = encoded(*c);
+        let fits = bytes <= left;
+        left = left.saturating_sub(bytes);
+        fits
+    };
+    text.chars().take_while(fits).chain(CUT.chars()).collect()
+}
+
+/// The bytes of a character in JSON text.
+fn encoded(c: char) -> usize {
+    match c {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        c if c.is_ascii_control() => 6,
+        c => c.len_utf8(),
+    }
+}
+
+/// A list from its beginning, as far as it fits; then how many are missing.
+fn cut_items(items: &[Value], room: usize, depth: usize) -> Value {
+    let mut left = room.saturating_sub(ROOM_MIN);
+    let mut kept = Vec::new();
+    for item in items {
+        let want = length(item) + 1;
+        if want > left && left < ROOM_MIN {
+            break;
+        }
+        let item = cut(item, left - 1, depth + 1);
+        left = left.saturating_sub(length(&item) + 1);
+        kept.push(item);
+    }
+    if kept.len() < items.len() {
+        kept.push(format!("{CUT} {} more", items.len() - kept.len()).into());
+    }
+    Value::Array(kept)
+}
+
+/// Every field, the long ones cut; where there are very many, the first of them.
+fn cut_fields(map: &Map<String, Value>, room: usize, depth: usize) -> Value {
+    let room = room.saturating_sub(ROOM_MIN);
+    let shown = map.len().min(room / ROOM_MIN);
+    let key_bytes = |key: &String| length(&Value::String(key.clone())) + 2;
+    let wants: Vec<_> = map
+        .iter()
+        .take(shown)
+        .map(|(key, value)| key_bytes(key) + length(value))
+        .collect();
+    let mut kept = Map::new();
+    for ((key, value), share) in map.iter().zip(shares(&wants, room)) {
+        // A key that leaves no room for its value is not worth showing.
+        let left = share.saturating_sub(key_bytes(key));
+        if left >= 8 || left >= length(value) {
+            kept.insert(key.clone(), cut(value, left, depth + 1));
+        }
+    }
+    if kept.len() < map.len() {
+        kept.insert(
+            CUT.into(),
+            format!("{} more", map.len() - kept.len()).into(),
+        );
+    }
+    Value::Object(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_fits_is_left_whole() {
+        let value = json!({ "summary": "done", "findings": [1, 2, 3] });
+        assert_eq!(brief(&value, length(&value)), (value.clone(), false));
+        assert!(brief(&value, length(&value) - 1).1);
+    }
+
+    #[test]
+    fn the_short_fields_stay_whole_and_the_long_ones_are_cut() {
+        let value = json!({
+            "summary": "All three criteria hold.", "log": "x\n\"".repeat(5000), "findings": vec!["a finding"; 1000]
+        });
+        let (short, cut) = brief(&value, 1000);
+        assert!(cut && length(&short) <= 1000, "{short}");
+        assert_eq!(short["summary"], value["summary"]);
+        assert!(
+            short["log"]
+                .as_str()
+                .is_some_and(|log| log.ends_with(CUT) && log.len() > 200),
+            "{short}"
+        );
+        let findings = short["findings"].as_array().expect("a list");
+        assert_eq!(findings[0], "a finding");
+        let shown = findings.len() - 1;
+        assert_eq!(findings[shown], format!("… {} more", 1000 - shown));
+    }
+
+    #[test]
+    fn nothing_grows_past_its_room() {
+        let deep = (0..200).fold(json!("x".repeat(100)), |inner, _| json!([inner]));
+        let wide: Map<String, Value> = (0..5000)
+            .map(|at| (format!("key {at}"), json!(at)))
+            .collect();
+        let controls = "\u{1}\u{7f}é\u{2028}\\".repeat(300);
+        for value in [
+            deep,
+            Value::Object(wide),
+            json!(controls),
+            json!([[controls], { "a": controls }]),
+        ] {
+            for room in [8, 31, 32, 33, 64, 100, 1000, 5000] {
+                let (short, _) = brief(&value, room);
+                assert!(length(&short) <= room, "{room}: {short}");
+            }
+        }
+    }
+
+    #[test]
+    fn shares_are_fair() {
+        assert_eq!(shares(&[10, 10], 30), [10, 10]);
+        assert_eq!(shares(&[100, 2, 100], 30), [14, 2, 14]);
+        assert!(shares(&[], 30).is_empty());
+        assert_eq!(shares(&[5, 5, 5], 1), [0, 0, 1]);
+    }
+}

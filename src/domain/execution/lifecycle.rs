@@ -1,0 +1,159 @@
+//! Changes of state that somebody asks for: pause, resume, abandon, diverge, fail (S0's seven states).
+
+use super::{Decision, Event, Execution, Facts, Failure, Outcome, State, draft::Draft};
+use crate::{
+    clock::Timestamp,
+    domain::{definition::Definition, event::PauseReason},
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// What somebody may ask of an execution's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifecycle {
+    /// running → paused.
+    Pause,
+    /// paused → running.
+    Resume,
+    /// running or paused → abandoned: somebody gives it up.
+    Abandon,
+    /// running → diverged: the work took another path.
+    Diverge,
+    /// running → failed.
+    Fail,
+}
+
+impl Lifecycle {
+    /// Every change.
+    pub const ALL: [Self; 5] = [
+        Self::Pause,
+        Self::Resume,
+        Self::Abandon,
+        Self::Diverge,
+        Self::Fail,
+    ];
+
+    /// The state it leads to.
+    pub const fn state(self) -> State {
+        match self {
+            Self::Pause => State::Paused,
+            Self::Resume => State::Running,
+            Self::Abandon => State::Abandoned,
+            Self::Diverge => State::Diverged,
+            Self::Fail => State::Failed,
+        }
+    }
+}
+
+/// A change of state that somebody asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Which.
+    pub lifecycle: Lifecycle,
+    /// Why, in their words.
+    pub reason: Option<String>,
+}
+
+/// The code of a failure that somebody asked for.
+const FAILED_ON_REQUEST: &str = "FAILED_ON_REQUEST";
+
+impl Execution {
+    pub(super) fn decide_change(
+        &self,
+        facts: Facts<'_>,
+        change: &Change,
+        now: Timestamp,
+    ) -> Result<Decision> {
+        check_reason(change)?;
+        let mut draft = Draft::after(self, now);
+        match change.lifecycle {
+            Lifecycle::Pause => self.pause(&mut draft)?,
+            Lifecycle::Resume => self.resume(&mut draft)?,
+            Lifecycle::Fail => draft.fail(facts.definition, requested(change))?,
+            Lifecycle::Abandon | Lifecycle::Diverge => {
+                draft.void(facts.definition);
+                draft.become_state(change.lifecycle.state(), None)?;
+            }
+        }
+        if let Some(text) = &change.reason {
+            draft.push(Event::ReasonGiven { text: text.clone() });
+        }
+        Ok(Decision::Move(Box::new(draft.transition(None))))
+    }
+
+    /// A person may also pause what is paused for another reason: the set grows.
+    fn pause(&self, draft: &mut Draft) -> Result<()> {
+        if self.state != State::Paused || self.pauses.contains(&PauseReason::Person) {
+            draft.become_state(State::Paused, None)?;
+        }
+        draft.push(Event::PauseAdded {
+            reason: PauseReason::Person,
+        });
+        Ok(())
+    }
+
+    fn resume(&self, draft: &mut Draft) -> Result<()> {
+        self.state
+            .check(State::Running)
+            .map_err(|error| self.placed(error))?;
+        let by_resume =
+            |reason: &PauseReason| matches!(reason, PauseReason::Person | PauseReason::EngineFault);
+        let (lifted, left): (Vec<_>, Vec<_>) =
+            self.pauses.iter().partition(|reason| by_resume(reason));
+        if !left.is_empty() {
+            return Err(self.paused());
+        }
+        for &reason in lifted {
+            draft.push(Event::PauseLifted { reason });
+        }
+        draft.become_state(State::Running, None)
+    }
+
+    /// The refusal of what may not happen while the execution is paused.
+    pub(super) fn paused(&self) -> Error {
+        let names: Vec<_> = self.pauses.iter().map(|reason| reason.as_str()).collect();
+        let why = self
+            .reason
+            .as_deref()
+            .map_or_else(String::new, |reason| format!(": {reason}"));
+        let message = format!("the execution is paused ({}{why})", names.join(", "));
+        self.placed(Error::new(Code::ExecutionPaused, message))
+    }
+}
+
+fn check_reason(change: &Change) -> Result<()> {
+    let length = change
+        .reason
+        .as_ref()
+        .map_or(0, |reason| reason.chars().count());
+    if length <= limits::REASON_CHARS_MAX {
+        return Ok(());
+    }
+    let limit = format!("a reason may have {} characters", limits::REASON_CHARS_MAX);
+    Err(Error::new(
+        Code::LimitExceeded,
+        format!("{limit}, this one has {length}"),
+    )
+    .with("limit", limit))
+}
+
+fn requested(change: &Change) -> Failure {
+    Failure {
+        code: FAILED_ON_REQUEST.into(),
+        message: change
+            .reason
+            .clone()
+            .unwrap_or_else(|| "somebody asked for it to fail".into()),
+        step: None,
+    }
+}
+
+impl Draft {
+    /// Whatever is open is void.
+    pub(super) fn void(&mut self, definition: &Definition) {
+        let before = self.next.clone();
+        for (_, step, visit) in before.open() {
+            self.close(definition, step, visit, Outcome::Voided, None);
+        }
+    }
+}

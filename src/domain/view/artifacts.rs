@@ -1,0 +1,176 @@
+//! Artifacts as callers are shown them: S0's `workflow_artifacts`, and their content in ranges.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    domain::{
+        artifact::{Artifact, ArtifactKind},
+        document::Document,
+        event::{Event, Row},
+        id::{ExecutionId, StepId},
+    },
+    uri,
+};
+
+/// One artifact (S0), without its content.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ArtifactView {
+    /// Counts the artifacts of the execution, from 1.
+    pub id: u32,
+    /// The step it came with.
+    pub step_name: String,
+    /// Who made it; null where no agent does.
+    pub agent_name: Option<String>,
+    /// What it is.
+    pub artifact_type: ArtifactKind,
+    /// Its name.
+    pub name: String,
+    /// The media type of its content.
+    pub content_type: String,
+    /// The bytes of its content.
+    pub size_bytes: u64,
+    /// What else its agent said of it.
+    pub metadata: Option<Value>,
+    /// When it was stored.
+    pub created_at: String,
+    /// The SHA-256 of its content.
+    pub sha256: String,
+    /// Where its content is read.
+    pub uri: String,
+}
+
+/// A part of an artifact's content.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ArtifactContent {
+    /// The artifact.
+    #[serde(flatten)]
+    pub artifact: ArtifactView,
+    /// The first byte shown: the one asked for, or the one before it that begins a character.
+    pub offset: u64,
+    /// Where to read on; null where this is the end.
+    pub next_offset: Option<u64>,
+    /// The content from `offset` on.
+    pub content: String,
+}
+
+/// The artifacts of an execution in the order in which they were stored, each with the digest of its
+/// content; only those of one step where `step` names it.
+pub fn artifacts<'a>(
+    rows: impl Iterator<Item = &'a Row>,
+    step: Option<&StepId>,
+) -> Vec<(ArtifactView, &'a Artifact)> {
+    rows.flat_map(|row| {
+        row.events
+            .iter()
+            .filter_map(move |event| Some((row, event)))
+    })
+    .filter_map(|(row, event)| shown(row, event, step))
+    .collect()
+}
+
+fn shown<'a>(
+    row: &Row,
+    event: &'a Event,
+    wanted: Option<&StepId>,
+) -> Option<(ArtifactView, &'a Artifact)> {
+    let Event::ArtifactStored {
+        step,
+        agent,
+        artifact,
+        ..
+    } = event
+    else {
+        return None;
+    };
+    let view = ArtifactView {
+        id: artifact.id,
+        step_name: step.to_string(),
+        agent_name: agent.as_ref().map(ToString::to_string),
+        artifact_type: artifact.kind,
+        name: artifact.name.clone(),
+        content_type: artifact.content_type.clone(),
+        size_bytes: artifact.bytes,
+        metadata: artifact.metadata.as_ref().map(Document::value),
+        created_at: row.at.to_string(),
+        sha256: artifact.digest.to_string(),
+        uri: address(&row.execution_id, artifact.id),
+    };
+    wanted
+        .is_none_or(|wanted| wanted == step)
+        .then_some((view, artifact))
+}
+
+fn address(execution: &ExecutionId, artifact: u32) -> String {
+    format!(
+        "midex://workflow/artifact/{}/{artifact}",
+        uri::encode(execution.as_str())
+    )
+}
+
+/// At most `limit` bytes of `text` from `offset` on, cut between characters; at least one character, so that
+/// who reads on comes to the end.
+pub fn content(artifact: ArtifactView, text: &str, offset: u64, limit: usize) -> ArtifactContent {
+    let start = text.floor_char_boundary(
+        usize::try_from(offset)
+            .unwrap_or(usize::MAX)
+            .min(text.len()),
+    );
+    let end = text.floor_char_boundary(start.saturating_add(limit).min(text.len()));
+    let first = text[start..].chars().next().map_or(0, char::len_utf8);
+    let end = end.max(start + first);
+    ArtifactContent {
+        artifact,
+        offset: start as u64,
+        next_offset: (end < text.len()).then_some(end as u64),
+        content: text[start..end].to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(text: &str, offset: u64, limit: usize) -> (u64, Option<u64>, String) {
+        let artifact = ArtifactView {
+            id: 1,
+            step_name: "s".into(),
+            agent_name: None,
+            artifact_type: ArtifactKind::File,
+            name: "n".into(),
+            content_type: "text/plain".into(),
+            size_bytes: text.len() as u64,
+            metadata: None,
+            created_at: String::new(),
+            sha256: String::new(),
+            uri: String::new(),
+        };
+        let part = content(artifact, text, offset, limit);
+        (part.offset, part.next_offset, part.content)
+    }
+
+    #[test]
+    fn ranges_are_cut_between_characters() {
+        assert_eq!(part("hello", 1, 3), (1, Some(4), "ell".into()));
+        assert_eq!(part("hello", 1, 4), (1, None, "ello".into()));
+        assert_eq!(part("hello", 9, 4), (5, None, String::new()));
+        // `é` has two bytes: a range that begins inside it begins before it, and one too short for it holds it.
+        assert_eq!(part("aéb", 2, 1), (1, Some(3), "é".into()));
+        assert_eq!(part("aéb", 0, 2), (0, Some(1), "a".into()));
+        assert_eq!(part("", 0, 10), (0, None, String::new()));
+    }
+
+    #[test]
+    fn reading_on_gives_the_whole() {
+        let text = "zwölf Boxkämpfer jagen 鍵 über den Deich".repeat(20);
+        for limit in [1, 2, 3, 7, 64, 10_000] {
+            let (mut whole, mut at) = (String::new(), Some(0));
+            while let Some(offset) = at {
+                let (_, next, content) = part(&text, offset, limit);
+                whole.push_str(&content);
+                at = next;
+            }
+            assert_eq!(whole, text, "{limit}");
+        }
+    }
+}

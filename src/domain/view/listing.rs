@@ -1,0 +1,203 @@
+//! Executions in a list, and what a caller who lost the thread is told of those that are open.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Offer, Previous, Subject, previous::previous, reply::offer_brief};
+use crate::{
+    domain::{
+        brief::length,
+        execution::{Execution, State},
+    },
+    limits,
+};
+
+/// One execution in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ExecutionRow {
+    /// The execution.
+    pub execution_id: String,
+    /// Its workflow.
+    pub workflow_name: String,
+    /// Its state.
+    pub state: String,
+    /// The first open step; null where none is.
+    pub current_step: Option<String>,
+    /// When it was started.
+    pub started_at: String,
+    /// When it last moved.
+    pub updated_at: String,
+    /// The project it was started for.
+    pub project: Option<String>,
+}
+
+/// A page of executions, the one that moved last first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Listing {
+    /// The executions.
+    pub executions: Vec<ExecutionRow>,
+    /// What to pass as `cursor` for the next page; absent at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// An execution as a list shows it.
+pub fn row(execution: &Execution) -> ExecutionRow {
+    ExecutionRow {
+        execution_id: execution.id().to_string(),
+        workflow_name: execution.workflow().to_string(),
+        state: execution.state().as_str().into(),
+        current_step: execution
+            .open()
+            .next()
+            .map(|(_, step, _)| step.id.to_string()),
+        started_at: execution.started_at().to_string(),
+        updated_at: execution.updated_at().to_string(),
+        project: execution.project().map(str::to_owned),
+    }
+}
+
+/// What was going on: the open executions of a project, the one that moved last first.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Resumed {
+    /// The executions.
+    pub open_executions: Vec<OpenExecution>,
+    /// How many more are open and did not fit.
+    pub more: usize,
+    /// What to do now, in a sentence.
+    pub message: String,
+}
+
+/// An open execution.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct OpenExecution {
+    /// The execution.
+    pub execution_id: String,
+    /// Its workflow.
+    pub workflow_name: String,
+    /// Its state.
+    pub state: String,
+    /// Why it is paused, where somebody said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How many steps are done, of how many: `1/3`.
+    pub done: String,
+    /// When it last moved.
+    pub updated_at: String,
+    /// The open steps, each with a live token.
+    pub current_steps: Vec<Offer>,
+    /// How many more steps are open and did not fit.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_steps: usize,
+    /// What the steps before the first of them decided, in short.
+    pub decided: Vec<Previous>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+impl Resumed {
+    /// As many of `subjects`, newest first, as [`limits::RESUME_BYTES_MAX`] of JSON hold; the first is always told,
+    /// with as many of its steps as fit. `open` is how many are open in all.
+    pub fn of(subjects: &[Subject<'_>], open: usize) -> Self {
+        let mut room = limits::RESUME_BYTES_MAX - ENVELOPE_BYTES;
+        let mut told = Vec::new();
+        for subject in subjects {
+            let execution = open_execution(subject, room);
+            let bytes = json_bytes(&execution) + 1;
+            if bytes > room && !told.is_empty() {
+                break;
+            }
+            room = room.saturating_sub(bytes);
+            told.push(execution);
+        }
+        let more = open.saturating_sub(told.len());
+        Self {
+            message: message(&told, more),
+            open_executions: told,
+            more,
+        }
+    }
+}
+
+/// What stands around the executions.
+const ENVELOPE_BYTES: usize = 500;
+
+fn json_bytes(value: &impl Serialize) -> usize {
+    serde_json::to_value(value).map_or(0, |value| length(&value))
+}
+
+fn open_execution(subject: &Subject<'_>, room: usize) -> OpenExecution {
+    let execution = subject.execution;
+    let mut open_steps = execution.open();
+    let first = execution.open().next().map(|(position, _, _)| position);
+    let mut open = OpenExecution {
+        execution_id: execution.id().to_string(),
+        workflow_name: execution.workflow().to_string(),
+        state: execution.state().as_str().into(),
+        reason: execution
+            .reason()
+            .map(|reason| reason.chars().take(200).collect()),
+        done: format!("{}/{}", done(execution), execution.steps().len()),
+        updated_at: execution.updated_at().to_string(),
+        current_steps: Vec::new(),
+        more_steps: 0,
+        decided: first.map_or_else(Vec::new, |at| {
+            previous(subject, at, limits::RESUME_PREVIOUS_BYTES_MAX)
+        }),
+    };
+    let mut left = room.saturating_sub(json_bytes(&open));
+    let all = execution.open().count();
+    while let Some(offer) = open_steps
+        .next()
+        .and_then(|(at, _, visit)| offer_brief(subject, at, visit))
+    {
+        let bytes = json_bytes(&offer) + 1;
+        if bytes > left && !open.current_steps.is_empty() {
+            break;
+        }
+        left = left.saturating_sub(bytes);
+        open.current_steps.push(offer);
+    }
+    open.more_steps = all - open.current_steps.len();
+    open
+}
+
+fn done(execution: &Execution) -> usize {
+    use crate::domain::StepStatus::{Completed, Skipped};
+    let steps = execution.steps().iter();
+    steps
+        .filter(|step| matches!(step.status, Completed | Skipped))
+        .count()
+}
+
+fn message(told: &[OpenExecution], more: usize) -> String {
+    let Some(first) = told.first() else {
+        return "Nothing is open in this project. Call workflow.start to begin.".into();
+    };
+    let rest = match more {
+        0 => String::new(),
+        more => format!(" {more} more are open: call execution.list."),
+    };
+    if first.state == State::Paused.as_str() {
+        return format!(
+            "Execution '{}' is paused: call execution.resume with its execution_id when it may go on.{rest}",
+            first.execution_id
+        );
+    }
+    let step = first
+        .current_steps
+        .first()
+        .map_or("", |step| step.step_name.as_str());
+    format!(
+        "Go on with step '{step}' of '{}': read midex://workflow/current_step/{} for its persona, or finish it with \
+         its continuation_token.{rest}",
+        first.execution_id,
+        crate::uri::encode(&first.execution_id)
+    )
+}

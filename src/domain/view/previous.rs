@@ -1,0 +1,142 @@
+//! What earlier steps decided, as the step that follows them is shown it; and what an execution came to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::Subject;
+use crate::{
+    domain::{
+        brief::{brief, length, shares},
+        definition::{Definition, Step},
+        execution::{Closed, Execution, State},
+        graph::Graph,
+    },
+    limits,
+};
+
+/// Outputs that a view shows, by the position of their step.
+pub type Outputs = BTreeMap<usize, Value>;
+
+/// What a step before decided.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Previous {
+    /// The step.
+    pub step_name: String,
+    /// Who did it; null where no agent does.
+    pub agent_name: Option<String>,
+    /// Its output, shortened where `truncated` says so; `midex://workflow/step_history/{execution_id}` has it whole.
+    pub output: Value,
+    /// Whether the output is shortened.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
+
+/// The steps whose outputs are shown with the steps at `positions`.
+pub fn needed_before(
+    definition: &Definition,
+    positions: impl Iterator<Item = usize>,
+) -> BTreeSet<usize> {
+    let graph = definition.graph();
+    positions
+        .flat_map(|position| graph.dependencies(position).iter().copied())
+        .collect()
+}
+
+/// The steps whose outputs are shown when the execution is completed: those that nothing follows.
+pub fn needed_at_end(definition: &Definition, state: State) -> BTreeSet<usize> {
+    let last = definition.graph().leaves();
+    if state == State::Completed {
+        last.collect()
+    } else {
+        BTreeSet::new()
+    }
+}
+
+/// What the steps that the one at `position` depends on decided, in at most `bytes_max` bytes of JSON.
+pub(super) fn previous(subject: &Subject<'_>, position: usize, bytes_max: usize) -> Vec<Previous> {
+    let dependencies = subject.definition.graph().dependencies(position);
+    let told: Vec<_> = dependencies
+        .iter()
+        .filter_map(|&at| told(subject, at))
+        .collect();
+    // A list of very many must not be all names: those that have room for some words are shown.
+    let shown = told.len().min(bytes_max / ENTRY_BYTES_MIN);
+    let wants: Vec<_> = told[..shown]
+        .iter()
+        .map(|(entry, output)| entry_bytes(entry) + length(output))
+        .collect();
+    let each = told.iter().zip(shares(&wants, bytes_max.saturating_sub(2)));
+    let mut previous: Vec<_> = each
+        .map(|((entry, output), share)| fill(entry, output, share))
+        .collect();
+    if let Some(last) = previous.last_mut().filter(|_| shown < told.len()) {
+        last.output = json!(format!(
+            "{} more steps decided something: see step_history",
+            told.len() - shown + 1
+        ));
+        last.truncated = true;
+    }
+    previous
+}
+
+/// The least room in which a step's decision is worth showing.
+const ENTRY_BYTES_MIN: usize = 400;
+
+fn told<'a>(subject: &Subject<'a>, position: usize) -> Option<(Previous, &'a Value)> {
+    let output = subject.outputs.get(&position)?;
+    let step = subject.definition.workflow.steps.get(position)?;
+    let entry = Previous {
+        step_name: step.id.to_string(),
+        agent_name: step.agent().map(ToString::to_string),
+        output: Value::Null,
+        truncated: true,
+    };
+    Some((entry, output))
+}
+
+fn entry_bytes(entry: &Previous) -> usize {
+    // Plain strings and a flag: there is nothing in them that JSON cannot hold.
+    serde_json::to_value(entry).map_or(0, |entry| length(&entry)) + 1
+}
+
+fn fill(entry: &Previous, output: &Value, share: usize) -> Previous {
+    let (output, truncated) = brief(output, share.saturating_sub(entry_bytes(entry)));
+    Previous {
+        output,
+        truncated,
+        ..entry.clone()
+    }
+}
+
+/// What a completed execution came to: the output of its last step, or those of all steps that nothing
+/// follows, by step. The second value says whether it is shortened.
+pub(super) fn final_output(subject: &Subject<'_>, state: State) -> Option<(Value, bool)> {
+    if state != State::Completed {
+        return None;
+    }
+    let graph: &Graph = subject.definition.graph();
+    let step = |position: usize| subject.definition.workflow.steps.get(position);
+    let named = |position: usize| -> Option<(&Step, &Value)> {
+        Some((step(position)?, subject.outputs.get(&position)?))
+    };
+    let last: Vec<_> = graph.leaves().filter_map(named).collect();
+    let whole = match last.as_slice() {
+        [(_, output)] => (*output).clone(),
+        all => all
+            .iter()
+            .map(|(step, output)| (step.id.to_string(), (*output).clone()))
+            .collect::<Map<_, _>>()
+            .into(),
+    };
+    Some(brief(&whole, limits::FINAL_OUTPUT_BYTES_MAX))
+}
+
+/// The end of the visit whose output the step at `position` had after `revision`; `None` where it had none yet.
+pub fn decided(execution: &Execution, position: usize, revision: u64) -> Option<&Closed> {
+    let visits = execution.steps().get(position)?.visits.iter().rev();
+    let mut closed = visits.filter_map(|visit| visit.closed.as_ref());
+    closed.find(|closed| closed.revision <= revision && closed.output.is_some())
+}

@@ -1,0 +1,381 @@
+//! What is read of executions. A live one answers from memory, a sleeping one from the store, and nobody is
+//! woken for it (save where an expired token is to be replaced).
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use super::{Engine, Seen, actor::Message, not_found, stopping};
+use crate::{
+    domain::{
+        Command, Digest, Event, Execution, ExecutionId, JournalKey, Outcome, PauseReason, Payload,
+        Row, State, StepId,
+        execution::Closed,
+        telemetry::{self, EventType},
+        view::{
+            self, ArtifactContent, ArtifactView, CurrentStep, HistoryRow, Outputs, StatusView,
+            Subject, TelemetryEvent,
+        },
+    },
+    error::{Code, Error, Result},
+    limits,
+    store::{TelemetryQuery, Told},
+};
+
+impl Engine {
+    /// What to do now. Renews tokens that have expired; else it wakes nobody.
+    pub async fn current_step(&self, id: &ExecutionId) -> Result<CurrentStep> {
+        let seen = self.see_renewed(id).await?;
+        let inputs = match seen.execution.inputs() {
+            Some(digest) => self
+                .shared
+                .store
+                .content(digest)
+                .await?
+                .and_then(|bytes| value(&bytes)),
+            None => None,
+        };
+        let needed = view::needed_before(
+            &seen.definition,
+            seen.execution.open().map(|(position, _, _)| position),
+        );
+        let outputs = self
+            .outputs(&seen, needed, seen.execution.revision(), None)
+            .await?;
+        Ok(view::current_step(&self.subject(&seen, &outputs), inputs))
+    }
+
+    /// The execution, after its expired tokens were replaced.
+    pub(super) async fn see_renewed(&self, id: &ExecutionId) -> Result<Seen> {
+        let seen = self.see(id).await?;
+        if seen
+            .execution
+            .has_expired_token(self.shared.token_ttl, self.shared.clock.now())
+        {
+            let renew = |reply| Message::Command {
+                command: Command::RenewTokens,
+                reply,
+            };
+            return Ok(self.call(id, renew).await?.seen);
+        }
+        Ok(seen)
+    }
+
+    /// Where the execution stands. Wakes nobody.
+    pub async fn status(&self, id: &ExecutionId) -> Result<StatusView> {
+        self.status_of(&self.see(id).await?).await
+    }
+
+    pub(super) async fn status_of(&self, seen: &Seen) -> Result<StatusView> {
+        let (state, revision) = (seen.execution.state(), seen.execution.revision());
+        let outputs = self
+            .outputs(
+                seen,
+                view::needed_at_end(&seen.definition, state),
+                revision,
+                None,
+            )
+            .await?;
+        let mut status = view::status(&self.subject(seen, &outputs));
+        if self.shared.faults.is_faulted(seen.execution.id()) && !state.is_final() {
+            // What cannot be woken cannot be moved either: this pause is known to this process alone.
+            status.state = State::Paused.as_str().into();
+            status.pause_reasons.push(PauseReason::EngineFault);
+        }
+        Ok(status)
+    }
+
+    /// Where the execution stands as soon as its revision is past `since_revision` (its present one where
+    /// `None`), or after `timeout` (at most [`limits::WAIT_MAX`]). One that has ended answers at once.
+    pub async fn wait(
+        &self,
+        id: &ExecutionId,
+        since_revision: Option<u64>,
+        timeout: Duration,
+    ) -> Result<StatusView> {
+        // Listening begins before the first look, so that no change falls between them.
+        let mut changes = self.shared.changes.listen(id);
+        let seen = self.see(id).await?;
+        let since = since_revision.unwrap_or(seen.execution.revision());
+        if seen.execution.revision() <= since && !seen.execution.state().is_final() {
+            let moved = changes.past(since);
+            tokio::select! {
+                () = moved => {}
+                () = tokio::time::sleep(timeout.min(limits::WAIT_MAX)) => {}
+                () = self.shared.stopping.cancelled() => return Err(stopping()),
+            }
+        }
+        self.status(id).await
+    }
+
+    /// The artifacts of an execution, or of one of its steps, without their content. Wakes nobody.
+    ///
+    /// # Errors
+    /// `EXECUTION_NOT_FOUND`; `RESOURCE_NOT_FOUND` where the workflow has no such step.
+    pub async fn artifacts(
+        &self,
+        id: &ExecutionId,
+        step: Option<&StepId>,
+    ) -> Result<Vec<ArtifactView>> {
+        if let Some(step) = step
+            && self.execution(id).await?.step(step).is_none()
+        {
+            let message = format!("execution '{id}' has no step '{step}'");
+            return Err(
+                Error::new(Code::ResourceNotFound, message).with("execution_id", id.as_str())
+            );
+        }
+        let rows = self.rows(id).await?;
+        let found = view::artifacts(rows.iter().map(|(_, row)| row), step);
+        Ok(found.into_iter().map(|(view, _)| view).collect())
+    }
+
+    /// A part of an artifact's content: `which` is its id, or its name (of several the latest). At most `limit`
+    /// bytes (and [`limits::ARTIFACT_SHOWN_BYTES_MAX`]) from byte `offset` on.
+    ///
+    /// # Errors
+    /// `EXECUTION_NOT_FOUND`; `RESOURCE_NOT_FOUND` where there is no such artifact.
+    pub async fn artifact(
+        &self,
+        id: &ExecutionId,
+        which: &str,
+        offset: u64,
+        limit: usize,
+    ) -> Result<ArtifactContent> {
+        let rows = self.rows(id).await?;
+        let mut found = view::artifacts(rows.iter().map(|(_, row)| row), None);
+        let by_id = found
+            .iter()
+            .position(|(view, _)| view.id.to_string() == which);
+        let at = by_id.or_else(|| found.iter().rposition(|(view, _)| view.name == which));
+        let missing = || {
+            let shown: String = which
+                .chars()
+                .take(limits::ARTIFACT_NAME_CHARS_MAX)
+                .collect();
+            let message = format!("execution '{id}' has no artifact '{shown}'");
+            Error::new(Code::ResourceNotFound, message).with("execution_id", id.as_str())
+        };
+        let (view, artifact) = found.swap_remove(at.ok_or_else(missing)?);
+        let content = self.shared.store.content(artifact.digest).await?;
+        let content = content
+            .ok_or_else(|| Error::internal("the content of an artifact is not in the store"))?;
+        let text = String::from_utf8_lossy(&content);
+        Ok(view::content(
+            view,
+            &text,
+            offset,
+            limit.min(limits::ARTIFACT_SHOWN_BYTES_MAX),
+        ))
+    }
+
+    /// Every visit of every step, with outputs. Wakes nobody.
+    pub async fn history(&self, id: &ExecutionId) -> Result<Vec<HistoryRow>> {
+        let rows = self.rows(id).await?;
+        let contents = self.contents(&rows).await?;
+        Ok(view::history(rows.iter().map(|(_, row)| row), |digest| {
+            contents.get(digest).cloned()
+        }))
+    }
+
+    /// The latest telemetry, oldest first.
+    ///
+    /// # Errors
+    /// `EXECUTION_NOT_FOUND` where an execution is asked for that does not exist.
+    pub async fn telemetry(
+        &self,
+        id: Option<&ExecutionId>,
+        event_type: Option<EventType>,
+        limit: usize,
+    ) -> Result<Vec<TelemetryEvent>> {
+        let limit = limit.clamp(1, limits::TELEMETRY_LIMIT_MAX);
+        if let Some(id) = id {
+            self.execution(id).await?;
+        }
+        let query = TelemetryQuery {
+            execution_id: id.cloned(),
+            event_type,
+            limit,
+        };
+        let told = self.shared.store.telemetry(query).await?;
+        let mut events: Vec<_> = told
+            .iter()
+            .flat_map(tell)
+            .filter(|event| event_type.is_none_or(|wanted| wanted == event.event_type))
+            .collect();
+        Ok(events.split_off(events.len().saturating_sub(limit)))
+    }
+
+    /// The execution as last made durable, with its definition. A live one answers from memory, a sleeping
+    /// one from the store.
+    pub async fn see(&self, id: &ExecutionId) -> Result<Seen> {
+        if let Some(seen) = self.shared.directory.seen(id) {
+            return Ok(seen);
+        }
+        let execution = self.execution(id).await?;
+        let definition = self.shared.definitions.get(execution.definition()).await?;
+        Ok(Seen {
+            execution,
+            definition,
+        })
+    }
+
+    pub(super) async fn execution(&self, id: &ExecutionId) -> Result<Arc<Execution>> {
+        if let Some(seen) = self.shared.directory.seen(id) {
+            return Ok(seen.execution);
+        }
+        let stored = self
+            .shared
+            .store
+            .load(id)
+            .await?
+            .ok_or_else(|| not_found(id))?;
+        Ok(Arc::new(stored.execution))
+    }
+
+    async fn rows(&self, id: &ExecutionId) -> Result<Vec<(JournalKey, Row)>> {
+        let rows = self.shared.store.history(id).await?;
+        if rows.is_empty() {
+            return Err(not_found(id));
+        }
+        Ok(rows)
+    }
+
+    /// What views are made of.
+    pub(super) fn subject<'a>(&self, seen: &'a Seen, outputs: &'a Outputs) -> Subject<'a> {
+        Subject {
+            definition: &seen.definition,
+            execution: &seen.execution,
+            outputs,
+            ttl: self.shared.token_ttl,
+        }
+    }
+
+    /// The outputs that the steps at `positions` had after `revision`. `last` is a row that need not be read again.
+    pub(super) async fn outputs(
+        &self,
+        seen: &Seen,
+        positions: BTreeSet<usize>,
+        revision: u64,
+        last: Option<&Row>,
+    ) -> Result<Outputs> {
+        let mut outputs = Outputs::new();
+        for position in positions {
+            if let Some(closed) = view::decided(&seen.execution, position, revision)
+                && let Some(step) = seen.execution.steps().get(position)
+                && let Some(output) = self.output(&step.id, closed, last).await?
+            {
+                outputs.insert(position, output);
+            }
+        }
+        Ok(outputs)
+    }
+
+    async fn output(
+        &self,
+        step: &StepId,
+        closed: &Closed,
+        last: Option<&Row>,
+    ) -> Result<Option<Value>> {
+        let read;
+        let row = match (
+            last.filter(|row| row.revision == closed.revision),
+            closed.row,
+        ) {
+            (Some(row), _) => row,
+            (None, Some(key)) => match self.shared.store.row(key).await? {
+                Some(row) => {
+                    read = row;
+                    &read
+                }
+                None => return Ok(None),
+            },
+            (None, None) => return Ok(None),
+        };
+        match row.events.iter().find_map(|event| output_in(event, step)) {
+            Some(Payload {
+                inline: Some(document),
+                ..
+            }) => Ok(Some(document.value())),
+            Some(payload) => Ok(self
+                .shared
+                .store
+                .content(payload.digest)
+                .await?
+                .and_then(|bytes| value(&bytes))),
+            None => Ok(None),
+        }
+    }
+
+    /// The outputs that lie outside the rows, each once, as long as there is room to show them.
+    async fn contents(&self, rows: &[(JournalKey, Row)]) -> Result<HashMap<Digest, Value>> {
+        let mut contents = HashMap::new();
+        let mut room = limits::HISTORY_OUTPUT_BYTES_MAX;
+        for payload in rows
+            .iter()
+            .flat_map(|(_, row)| &row.events)
+            .filter_map(outside)
+        {
+            let bytes = usize::try_from(payload.bytes).unwrap_or(usize::MAX);
+            if bytes <= room
+                && let Some(bytes) = self.shared.store.content(payload.digest).await?
+                && let Some(value) = value(&bytes)
+            {
+                room -= bytes.len();
+                contents.insert(payload.digest, value);
+            }
+        }
+        Ok(contents)
+    }
+}
+
+/// The output with which `event` completes a visit of `step`.
+fn output_in<'a>(event: &'a Event, step: &StepId) -> Option<&'a Payload> {
+    match event {
+        Event::VisitClosed {
+            step: closed,
+            outcome: Outcome::Completed(payload),
+            ..
+        } if closed == step => Some(payload),
+        _ => None,
+    }
+}
+
+/// The output of a completed visit that is not in its row.
+fn outside(event: &Event) -> Option<&Payload> {
+    match event {
+        Event::VisitClosed {
+            outcome: Outcome::Completed(payload),
+            ..
+        } if payload.inline.is_none() => Some(payload),
+        _ => None,
+    }
+}
+
+fn tell(told: &Told) -> Vec<TelemetryEvent> {
+    match told {
+        Told::Transition { first_id, row } => telemetry::of(row)
+            .into_iter()
+            .zip(*first_id..)
+            .map(|(telemetry, id)| view::told(id, Some(&row.execution_id), row.at, telemetry))
+            .collect(),
+        Told::Refusal { id, refusal } => {
+            let telemetry =
+                telemetry::of_refusal(&refusal.code, &refusal.message, refusal.step.as_ref());
+            vec![view::told(
+                *id,
+                refusal.execution_id.as_ref(),
+                refusal.at,
+                telemetry,
+            )]
+        }
+    }
+}
+
+fn value(bytes: &[u8]) -> Option<Value> {
+    serde_json::from_slice(bytes).ok()
+}
