@@ -1,31 +1,41 @@
 //! The use cases that every face shares. Opens everything and owns the shutdown.
 
-use std::{
-    fmt,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{fmt, path::Path, sync::Arc};
 
 use serde_json::Value;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use crate::{
     clock::{Clock, IdSource, Timestamp},
     config::Config,
-    domain::{ExecutionId, execution::Report, view::Advanced},
+    domain::{
+        Change, ExecutionId, JournalKey, State, WorkflowName,
+        execution::Report,
+        view::{Advanced, Listing, Resumed, StatusView},
+    },
     engine::{Engine, Options, StartRequest},
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, Violation},
     limits,
-    registry::Registry,
-    store::{self, RedbStore, Store},
+    registry::{Definitions, Registry},
+    store::{self, ListQuery, RedbStore, Store},
 };
 
-/// A running midex: definitions, and the engine once the store could be opened.
+/// A running midex as one of its callers has it: the caller's project and definitions, and the one engine that
+/// all callers share. Cheap to clone.
+#[derive(Clone)]
 pub struct App {
+    host: Arc<Host>,
+    definitions: Arc<Definitions>,
+    project_dir: Arc<Path>,
+}
+
+/// What all callers share.
+struct Host {
     config: Config,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
-    registry: RwLock<Arc<Registry>>,
     engine: Mutex<Slot>,
+    opened: watch::Sender<bool>,
 }
 
 /// The engine, or when it was last tried to open its store.
@@ -35,10 +45,44 @@ enum Slot {
     Stopped,
 }
 
+/// Which executions a caller asks for, in the caller's words.
+#[derive(Clone, Debug, Default)]
+pub struct ListRequest {
+    /// One of the seven states, or `open` for those that have not ended.
+    pub state: Option<String>,
+    /// Only of this workflow.
+    pub workflow: Option<String>,
+    /// Only of this project; `*` for all, the caller's own where `None`.
+    pub project: Option<String>,
+    /// How many at most; [`limits::LIST_LIMIT_DEFAULT`] where `None`.
+    pub limit: Option<usize>,
+    /// Where the page before ended.
+    pub cursor: Option<String>,
+}
+
+/// What a caller asks to start, in the caller's words.
+#[derive(Clone, Debug, Default)]
+pub struct StartArguments {
+    /// The workflow's name.
+    pub workflow_name: String,
+    /// The id it shall have.
+    pub execution_id: Option<ExecutionId>,
+    /// Its inputs: an object.
+    pub inputs: Option<Value>,
+    /// The project it is for; the caller's own where `None`.
+    pub project: Option<String>,
+}
+
+/// The word for every project.
+const ALL_PROJECTS: &str = "*";
+/// The word for every state that is not final.
+const OPEN: &str = "open";
+
 impl fmt::Debug for App {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("App")
-            .field("config", &self.config)
+            .field("config", &self.host.config)
+            .field("project_dir", &self.project_dir)
             .finish_non_exhaustive()
     }
 }
@@ -46,32 +90,67 @@ impl fmt::Debug for App {
 impl App {
     /// Loads the definitions. The store is opened by the first call that needs it.
     pub fn new(config: Config, clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>) -> Self {
-        let registry = RwLock::new(Arc::new(config.registry()));
+        let definitions = Arc::new(config.definitions());
+        let project_dir = config.project_dir.as_path().into();
+        let engine = Mutex::new(Slot::Closed { tried: None });
+        let opened = watch::Sender::new(false);
         Self {
-            config,
-            clock,
-            ids,
-            registry,
-            engine: Mutex::new(Slot::Closed { tried: None }),
+            host: Arc::new(Host {
+                config,
+                clock,
+                ids,
+                engine,
+                opened,
+            }),
+            definitions,
+            project_dir,
+        }
+    }
+
+    /// The same midex for a caller with other definitions and another project.
+    #[must_use]
+    pub fn for_caller(&self, caller: &Config) -> Self {
+        Self {
+            host: self.host.clone(),
+            definitions: Arc::new(caller.definitions()),
+            project_dir: caller.project_dir.as_path().into(),
         }
     }
 
     /// What it was told.
     pub fn config(&self) -> &Config {
-        &self.config
+        &self.host.config
     }
 
-    /// The definitions as they stand.
-    pub fn registry(&self) -> Arc<Registry> {
-        self.registry
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    /// The definitions as they stand, those on disk included.
+    pub async fn registry(&self) -> Result<Arc<Registry>> {
+        let definitions = self.definitions.clone();
+        if !definitions.is_dirty() {
+            return Ok(definitions.current());
+        }
+        let loaded = tokio::task::spawn_blocking(move || definitions.current()).await;
+        loaded.map_err(|error| Error::internal("loading the definitions panicked").because(error))
+    }
+
+    /// The definitions, live.
+    pub fn definitions(&self) -> &Definitions {
+        &self.definitions
     }
 
     /// Randomness, for correlation ids.
     pub fn ids(&self) -> &dyn IdSource {
-        &*self.ids
+        &*self.host.ids
+    }
+
+    /// Answers once the store is open, and so this process owns its directory.
+    pub async fn opened(&self) {
+        // The sender lives in `self`.
+        let _ = self
+            .host
+            .opened
+            .subscribe()
+            .wait_for(|opened| *opened)
+            .await;
     }
 
     /// The engine; opens the store where it is not open yet.
@@ -80,7 +159,7 @@ impl App {
     /// `STORE_BUSY` while another process owns the data directory: asked again at most every
     /// [`limits::STORE_RETRY_EVERY`]; `STORE_CORRUPT`, `STORE_TOO_NEW`, `FILE_UNUSABLE`.
     pub async fn engine(&self) -> Result<Engine> {
-        let mut slot = self.engine.lock().await;
+        let mut slot = self.host.engine.lock().await;
         match &*slot {
             Slot::Open(engine) => return Ok(engine.clone()),
             Slot::Stopped => {
@@ -93,7 +172,7 @@ impl App {
                 tried: Some((at, error)),
             } => {
                 // A clock that stepped back must not keep the store shut.
-                let waited = self.clock.now();
+                let waited = self.host.clock.now();
                 if waited >= *at && waited.since(*at) < limits::STORE_RETRY_EVERY {
                     return Err(error.clone());
                 }
@@ -103,11 +182,12 @@ impl App {
         match self.open().await {
             Ok(engine) => {
                 *slot = Slot::Open(engine.clone());
+                self.host.opened.send_replace(true);
                 Ok(engine)
             }
             Err(error) => {
                 *slot = Slot::Closed {
-                    tried: Some((self.clock.now(), error.clone())),
+                    tried: Some((self.host.clock.now(), error.clone())),
                 };
                 Err(error)
             }
@@ -116,40 +196,39 @@ impl App {
 
     async fn open(&self) -> Result<Engine> {
         let options = store::Options {
-            snapshot_every: self.config.snapshot_every,
+            snapshot_every: self.host.config.snapshot_every,
             ..store::Options::default()
         };
-        let data_dir = self.config.data_dir.clone();
+        let data_dir = self.host.config.data_dir.clone();
         let opened = tokio::task::spawn_blocking(move || RedbStore::open(&data_dir, options)).await;
         let store: Arc<dyn Store> = Arc::new(
             opened
                 .map_err(|error| Error::internal("opening the store panicked").because(error))??,
         );
         let options = Options {
-            token_ttl: self.config.token_ttl,
-            ..Options::new(store, self.clock.clone(), self.ids.clone())
+            token_ttl: self.host.config.token_ttl,
+            ..Options::new(store, self.host.clock.clone(), self.host.ids.clone())
         };
         Engine::new(options).await
     }
 
-    /// Starts an execution of the workflow with this name (S0, `workflow.start`).
-    pub async fn start(
-        &self,
-        workflow_name: &str,
-        execution_id: Option<ExecutionId>,
-        inputs: Option<Value>,
-    ) -> Result<Advanced> {
-        let definition = self.registry().definition(workflow_name)?;
-        let project = Some(self.config.project_dir.display().to_string());
-        self.engine()
-            .await?
-            .start(StartRequest {
-                definition,
-                execution_id,
-                project,
-                inputs,
-            })
-            .await
+    /// Starts an execution (S0, `workflow.start`).
+    pub async fn start(&self, arguments: StartArguments) -> Result<Advanced> {
+        let StartArguments {
+            workflow_name,
+            execution_id,
+            inputs,
+            project,
+        } = arguments;
+        let definition = self.registry().await?.definition(&workflow_name)?;
+        let project = Some(project.unwrap_or_else(|| self.project()));
+        let request = StartRequest {
+            definition,
+            execution_id,
+            project,
+            inputs,
+        };
+        self.engine().await?.start(request).await
     }
 
     /// Finishes a step (S0, `workflow.next_step`).
@@ -157,12 +236,98 @@ impl App {
         self.engine().await?.advance(token, report).await
     }
 
+    /// Changes the state of an execution.
+    pub async fn change(&self, id: &ExecutionId, change: Change) -> Result<StatusView> {
+        self.engine().await?.change(id, change).await
+    }
+
+    /// A page of executions, the one that moved last first.
+    ///
+    /// # Errors
+    /// `ARGUMENTS_INVALID` where a word of the request means nothing.
+    pub async fn list(&self, request: ListRequest) -> Result<Listing> {
+        let query = self.query(request)?;
+        self.engine().await?.list(query).await
+    }
+
+    /// What was going on in a project (`None`: the caller's own).
+    pub async fn resumed(&self, project: Option<String>) -> Result<Resumed> {
+        let project = self.filter(project);
+        self.engine().await?.resumed(project).await
+    }
+
+    fn query(&self, request: ListRequest) -> Result<ListQuery> {
+        let ListRequest {
+            state,
+            workflow,
+            project,
+            limit,
+            cursor,
+        } = request;
+        let open_only = state.as_deref() == Some(OPEN);
+        Ok(ListQuery {
+            state: state
+                .filter(|_| !open_only)
+                .map(|text| parse_state(&text))
+                .transpose()?,
+            open_only,
+            workflow: workflow
+                .map(|name| WorkflowName::parse(&name))
+                .transpose()?,
+            project: self.filter(project),
+            before: cursor.map(|text| parse_cursor(&text)).transpose()?,
+            limit: limit.unwrap_or(limits::LIST_LIMIT_DEFAULT),
+        })
+    }
+
+    fn filter(&self, project: Option<String>) -> Option<String> {
+        let project = project.unwrap_or_else(|| self.project());
+        Some(project).filter(|project| project != ALL_PROJECTS)
+    }
+
+    fn project(&self) -> String {
+        self.project_dir.display().to_string()
+    }
+
     /// Ends everything in order: what was asked is finished, the store is closed.
     pub async fn stop(&self) -> Result<()> {
-        let mut slot = self.engine.lock().await;
+        let mut slot = self.host.engine.lock().await;
         match std::mem::replace(&mut *slot, Slot::Stopped) {
             Slot::Open(engine) => engine.stop().await,
             Slot::Closed { .. } | Slot::Stopped => Ok(()),
         }
     }
+}
+
+fn parse_state(text: &str) -> Result<State> {
+    let state = State::ALL.into_iter().find(|state| state.as_str() == text);
+    let names: Vec<_> = State::ALL
+        .iter()
+        .map(|state| state.as_str())
+        .chain([OPEN])
+        .collect();
+    state.ok_or_else(|| bad("state", text, &names.join(", ")))
+}
+
+fn parse_cursor(text: &str) -> Result<JournalKey> {
+    text.parse()
+        .map(JournalKey)
+        .map_err(|_| bad("cursor", text, "the next_cursor of the page before"))
+}
+
+fn bad(name: &str, found: &str, expected: &str) -> Error {
+    let shown: String = found.chars().take(60).collect();
+    let violation = Violation {
+        path: format!("/{name}"),
+        rule: "enum".into(),
+        message: format!("`{shown}` is no {name}"),
+        expected: Some(expected.into()),
+        actual: None,
+    };
+    Error::new(
+        Code::ArgumentsInvalid,
+        format!("`{shown}` is no {name}; expected {expected}"),
+    )
+    .with("tool", "execution.list")
+    .with_violations(vec![violation])
 }

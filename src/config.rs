@@ -10,7 +10,7 @@ use etcetera::BaseStrategy;
 use crate::{
     error::{Code, Error, Result},
     limits,
-    registry::{Registry, Sources},
+    registry::{Definitions, Registry, Sources},
 };
 
 /// The environment variable that names the data directory.
@@ -50,6 +50,15 @@ impl Config {
             token_ttl: limits::TOKEN_TTL,
             snapshot_every: 1,
         })
+    }
+
+    /// The definitions that are found from here, live.
+    pub fn definitions(&self) -> Definitions {
+        Definitions::new(
+            self.workflows_dir.as_deref(),
+            self.agents_dir.as_deref(),
+            &self.project_dir,
+        )
     }
 
     /// The definitions that are found from here.

@@ -1,9 +1,9 @@
 //! One error type with one table. Category, whether a retry helps, and the next call to make are
 //! functions of the [`Code`]; the wire form has one place, [`Error::payload`] (S2, section 10).
 
-use std::{error::Error as StdError, fmt};
+use std::{borrow::Cow, error::Error as StdError, fmt};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::uri;
@@ -45,6 +45,11 @@ macro_rules! codes {
 
             /// Whether the same call may succeed later.
             pub const fn retryable(self) -> bool { match self { $(Self::$name => $retryable,)* } }
+
+            /// The code of this name.
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|code| code.as_str() == text)
+            }
 
             /// The one right next call; `{name}` stands for the context value of that name.
             const fn action(self) -> &'static str { match self { $(Self::$name => $action,)* } }
@@ -149,7 +154,7 @@ impl fmt::Display for Code {
 }
 
 /// One way in which a value breaks a rule (S2, section 10.2).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     /// JSON pointer to the value, from the arguments or the output; empty for the whole.
     pub path: String,
@@ -174,7 +179,7 @@ struct Inner {
     message: String,
     context: Map<String, Value>,
     violations: Vec<Violation>,
-    action: Option<&'static str>,
+    action: Option<Cow<'static, str>>,
     source: Option<std::sync::Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -219,7 +224,7 @@ impl Error {
     /// Names another next call than the code's own, where the place of the error asks for it.
     #[must_use]
     pub fn with_action(mut self, action: &'static str) -> Self {
-        self.0.action = Some(action);
+        self.0.action = Some(action.into());
         self
     }
 
@@ -252,7 +257,12 @@ impl Error {
 
     /// The one right next call, with the identifiers filled in.
     pub fn suggested_action(&self) -> String {
-        let mut action = self.0.action.unwrap_or(self.0.code.action()).to_owned();
+        let mut action = self
+            .0
+            .action
+            .as_deref()
+            .unwrap_or(self.0.code.action())
+            .to_owned();
         for (name, value) in &self.0.context {
             let text = value
                 .as_str()
@@ -285,6 +295,29 @@ impl Error {
             payload.insert("step_id".into(), step.clone());
         }
         payload
+    }
+
+    /// The error behind a wire form: what a client was answered by a server of whatever version. A code that
+    /// this version does not know counts as internal, with its words kept.
+    pub fn from_payload(payload: &Map<String, Value>) -> Self {
+        let text = |name: &str| payload.get(name).and_then(Value::as_str);
+        let code = text("error_code")
+            .and_then(Code::parse)
+            .unwrap_or(Code::Internal);
+        let mut error = Self::new(
+            code,
+            text("message").unwrap_or("the server refused without a word"),
+        );
+        if let Some(context) = payload.get("context").and_then(Value::as_object) {
+            error.0.context.clone_from(context);
+        }
+        error.0.action = text("suggested_action").map(|action| action.to_owned().into());
+        let violations = payload
+            .get("violations")
+            .cloned()
+            .map(serde_json::from_value);
+        error.0.violations = violations.and_then(Result::ok).unwrap_or_default();
+        error
     }
 
     /// The exit code of a command that ends with this error: 75 retryable, 2 internal, else 1.
@@ -358,6 +391,29 @@ mod tests {
         assert_eq!(code(Code::StoreCorrupt), 2);
         assert_eq!(code(Code::StoreBusy), 75);
         assert_eq!(code(Code::WorkflowNotFound), 1);
+    }
+
+    #[test]
+    fn an_error_survives_the_wire() {
+        let violation = Violation {
+            path: "/a".into(),
+            rule: "type".into(),
+            message: "m".into(),
+            expected: None,
+            actual: Some("b".into()),
+        };
+        let error = Error::new(Code::StepOutputInvalid, "words")
+            .with("execution_id", "a b")
+            .with_action("Read {execution_id}")
+            .with_violations(vec![violation]);
+        let again = Error::from_payload(&error.payload("c"));
+        assert_eq!(again.payload("c"), error.payload("c"));
+        let unknown = json!({ "error_code": "FROM_LATER", "message": "words" });
+        let unknown = Error::from_payload(unknown.as_object().expect("an object"));
+        assert_eq!(
+            (unknown.code(), unknown.message()),
+            (Code::Internal, "words")
+        );
     }
 
     #[test]

@@ -66,6 +66,10 @@ pub const RESUME_BYTES_MAX: usize = 7500;
 pub const RESUME_EXECUTIONS_MAX: usize = 20;
 /// What the steps before decided, as it tells it of one execution.
 pub const RESUME_PREVIOUS_BYTES_MAX: usize = 600;
+/// An address that names nothing is shown up to here.
+pub const ADDRESS_SHOWN_CHARS: usize = 200;
+/// Longest name of a project that a caller may give.
+pub const PROJECT_CHARS_MAX: usize = 4096;
 /// Longest wait for a change.
 pub const WAIT_MAX: Duration = Duration::from_secs(25);
 /// Violations named in one refusal; more are counted, not listed.
@@ -155,6 +159,14 @@ pub const TELEMETRY_LIMIT_MAX: usize = 1000;
 /// Bytes of outputs that one `step_history` shows; outputs past it are named by digest and size.
 pub const HISTORY_OUTPUT_BYTES_MAX: usize = 8 << 20;
 
+/// Clients of the control socket at once; further ones wait to be let in.
+pub const CONTROL_CLIENTS_MAX: usize = 64;
+/// Longest first line of such a client.
+pub const CONTROL_PREAMBLE_BYTES_MAX: u64 = 64 << 10;
+/// How long it may take over it.
+pub const CONTROL_PREAMBLE_MAX: Duration = Duration::from_secs(5);
+/// How often a command looks for a server, or for a free store, before it says that the store is busy.
+pub const CONTROL_ATTEMPTS_MAX: u32 = 40;
 /// Calls of one stdio client that are being worked on or whose reply it has not taken; past this, reading stops.
 pub const CLIENT_CALLS_MAX: usize = 4096;
 /// Bytes of calls of one stdio client in work and of replies it has not taken; past this, reading stops.

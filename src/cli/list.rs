@@ -5,10 +5,13 @@ use std::{io::Write, path::Path};
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 
-use super::{EXIT_OK, unwritable, visible};
+use super::{EXIT_OK, session::Session, unwritable, visible};
 use crate::{
+    config::Config,
     domain::{Step, Workflow, finding::Finding},
     error::Result,
+    limits,
+    mcp::client::Client,
     registry::{AgentEntry, Registry, Source, WorkflowEntry},
 };
 
@@ -18,6 +21,18 @@ pub struct ListArgs {
     /// What to list
     #[arg(value_enum, default_value_t)]
     pub what: Listed,
+    /// Only executions in this state: one of the seven, or `open` for those that have not ended
+    #[arg(long, value_name = "STATE")]
+    pub state: Option<String>,
+    /// Only executions of this workflow
+    #[arg(long, value_name = "NAME")]
+    pub workflow: Option<String>,
+    /// The executions of every project, not of this one alone
+    #[arg(long)]
+    pub all_projects: bool,
+    /// How many executions at most
+    #[arg(long, value_name = "N", default_value_t = limits::LIST_LIMIT_DEFAULT)]
+    pub limit: usize,
 }
 
 /// What can be listed.
@@ -28,6 +43,78 @@ pub enum Listed {
     Workflows,
     /// Agents whose personas workflows can name
     Agents,
+    /// Executions of this project, the one that moved last first
+    Executions,
+}
+
+/// Lists executions.
+pub(super) async fn executions(
+    args: ListArgs,
+    config: &Config,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<u8> {
+    let mut arguments = json!({ "limit": args.limit.min(limits::LIST_LIMIT_MAX) });
+    let project = args.all_projects.then(|| "*".to_owned());
+    for (name, value) in [
+        ("state", args.state),
+        ("workflow_name", args.workflow),
+        ("project", project),
+    ] {
+        if let Some(value) = value {
+            arguments[name] = value.into();
+        }
+    }
+    let session = Session::open(config).await?;
+    let rows = pages(&session.client, arguments, args.limit).await;
+    session.close().await?;
+    let text = if json {
+        pretty(rows?)
+    } else {
+        execution_table(&rows?)
+    };
+    out.write_all(text.as_bytes()).map_err(unwritable)?;
+    Ok(EXIT_OK)
+}
+
+/// As many pages as `limit` rows take.
+async fn pages(client: &Client, mut arguments: Value, limit: usize) -> Result<Vec<Value>> {
+    let mut rows = Vec::new();
+    loop {
+        let mut page = client.call("execution.list", arguments.clone()).await?;
+        rows.extend(
+            page["executions"]
+                .as_array_mut()
+                .map(std::mem::take)
+                .unwrap_or_default(),
+        );
+        match page["next_cursor"].take() {
+            cursor @ Value::String(_) if rows.len() < limit => arguments["cursor"] = cursor,
+            _ => break,
+        }
+    }
+    rows.truncate(limit);
+    Ok(rows)
+}
+
+fn execution_table(rows: &[Value]) -> String {
+    if rows.is_empty() {
+        return "no executions here; --all-projects shows those of other projects\n".into();
+    }
+    let mut table = table(&["execution", "workflow", "state", "current step", "updated"]);
+    for row in rows {
+        let fields = [
+            "execution_id",
+            "workflow_name",
+            "state",
+            "current_step",
+            "updated_at",
+        ];
+        table.add_row(visible_row(
+            fields.map(|name| row[name].as_str().unwrap_or("-").to_owned()),
+        ));
+    }
+    table.trim_fmt() + "\n"
 }
 
 /// Lists what there is, also what has findings.

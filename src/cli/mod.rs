@@ -2,9 +2,11 @@
 
 mod demo;
 pub mod diagnostic;
+mod lifecycle;
 pub mod list;
 mod log;
 mod serve;
+mod session;
 pub mod validate;
 
 use std::{
@@ -70,8 +72,14 @@ enum Command {
     Demo,
     /// Check definition files; exit 1 where there are findings
     Validate(validate::ValidateArgs),
-    /// List the workflows, or the agents, that can be used here
+    /// List the workflows or the agents that can be used here, or the executions
     List(list::ListArgs),
+    /// Pause a running execution; its tokens stay valid
+    Pause(lifecycle::ChangeArgs),
+    /// Let a paused execution go on; without one, tell what was going on
+    Resume(lifecycle::ResumeArgs),
+    /// Give up an execution for good
+    Abandon(lifecycle::ChangeArgs),
 }
 
 #[derive(Debug, Args)]
@@ -115,7 +123,25 @@ fn run(cli: Cli) -> Result<u8> {
         Command::Validate(args) => {
             validate::validate(&args, &config.registry(), json, color(), &mut out)
         }
+        Command::List(args) if args.what == list::Listed::Executions => {
+            run_to_end(list::executions(args, &config, json, &mut out))
+        }
         Command::List(args) => list::list(&args, &config.registry(), json, &mut out),
+        Command::Pause(args) => run_to_end(lifecycle::change(
+            "execution.pause",
+            args,
+            &config,
+            json,
+            &mut out,
+        )),
+        Command::Resume(args) => run_to_end(lifecycle::resume(args, &config, json, &mut out)),
+        Command::Abandon(args) => run_to_end(lifecycle::change(
+            "execution.abandon",
+            args,
+            &config,
+            json,
+            &mut out,
+        )),
     }
 }
 

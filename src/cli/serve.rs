@@ -16,15 +16,21 @@ use crate::{
 /// Serves standard input and output until the client goes or a signal comes.
 pub(super) async fn serve(config: Config) -> Result<u8> {
     let app = Arc::new(App::new(config, Arc::new(SystemClock), Arc::new(SystemIds)));
+    app.definitions().watch();
     let stop = CancellationToken::new();
     let signals = tokio::spawn(cancel_on_signal(signals()?, stop.clone()));
     greet();
     // Opened now rather than by the first call, so that what is wrong with the store is in the log early;
     // the handshake does not wait for it, and where it is busy every call tries again.
     let opening = tokio::spawn(open_store(app.clone()));
+    let shut = stop.child_token();
+    let door = tokio::spawn(mcp::control::listen((*app).clone(), shut.clone()));
     let served = mcp::serve_stdio(app.clone(), stop.child_token()).await;
     signals.abort();
     opening.abort();
+    shut.cancel();
+    // The socket is removed before the store is let go.
+    let _ = tokio::time::timeout(limits::EOF_GRACE, door).await;
     let close_max = if stop.is_cancelled() {
         limits::DRAIN_MAX
     } else {

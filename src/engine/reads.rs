@@ -17,13 +17,13 @@ use crate::{
         execution::Closed,
         telemetry::{self, EventType},
         view::{
-            self, ArtifactContent, ArtifactView, CurrentStep, HistoryRow, Outputs, StatusView,
-            Subject, TelemetryEvent,
+            self, ArtifactContent, ArtifactView, CurrentStep, HistoryRow, Listing, Outputs,
+            Resumed, StatusView, Subject, TelemetryEvent,
         },
     },
     error::{Code, Error, Result},
     limits,
-    store::{TelemetryQuery, Told},
+    store::{ListQuery, TelemetryQuery, Told},
 };
 
 impl Engine {
@@ -110,6 +110,51 @@ impl Engine {
             }
         }
         self.status(id).await
+    }
+
+    /// A page of executions, the one that moved last first. At most [`limits::LIST_LIMIT_MAX`]; a page may hold fewer
+    /// than asked for although more follow.
+    pub async fn list(&self, query: ListQuery) -> Result<Listing> {
+        let limit = query.limit.clamp(1, limits::LIST_LIMIT_MAX);
+        let page = self.shared.store.list(ListQuery { limit, ..query }).await?;
+        Ok(Listing {
+            executions: page.executions.iter().map(view::row).collect(),
+            next_cursor: page.next.map(|key| key.0.to_string()),
+        })
+    }
+
+    /// What was going on: the open executions of a project (of all where `None`), in as much text as a model that
+    /// lost its place can use. Expired tokens are replaced.
+    pub async fn resumed(&self, project: Option<String>) -> Result<Resumed> {
+        let query = ListQuery {
+            open_only: true,
+            project,
+            limit: limits::LIST_LIMIT_MAX,
+            ..ListQuery::default()
+        };
+        let open = self.shared.store.list(query).await?.executions;
+        let mut told = Vec::new();
+        for execution in open.iter().take(limits::RESUME_EXECUTIONS_MAX) {
+            let seen = self.see_renewed(execution.id()).await?;
+            let first = seen
+                .execution
+                .open()
+                .next()
+                .map(|(position, _, _)| position);
+            let needed = view::needed_before(&seen.definition, first.into_iter());
+            let outputs = self
+                .outputs(&seen, needed, seen.execution.revision(), None)
+                .await?;
+            // It may have ended since it was listed.
+            if !seen.execution.state().is_final() {
+                told.push((seen, outputs));
+            }
+        }
+        let subjects: Vec<_> = told
+            .iter()
+            .map(|(seen, outputs)| self.subject(seen, outputs))
+            .collect();
+        Ok(Resumed::of(&subjects, open.len()))
     }
 
     /// The artifacts of an execution, or of one of its steps, without their content. Wakes nobody.

@@ -1,26 +1,29 @@
-//! An MCP client of a server that this process started: what `demo` acts with.
+//! An MCP client: what `demo` acts with, and every command that looks at executions.
 
 use std::process::Stdio;
 
 use rmcp::{
     RoleClient, ServiceExt,
     model::{CallToolRequestParams, ReadResourceRequestParams, ResourceContents},
-    service::RunningService,
+    service::{RunningService, ServiceError},
 };
 use serde_json::Value;
-use tokio::process::{Child, Command};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    process::{Child, Command},
+};
 
 use crate::error::{Error, Result};
 
-/// A client and the server it started.
+/// A client of a server: of one that it started, or of one it was connected to.
 #[derive(Debug)]
 pub struct Client {
     session: RunningService<RoleClient, ()>,
-    server: Child,
+    server: Option<Child>,
 }
 
 impl Client {
-    /// Starts the server and shakes hands with it.
+    /// Starts a server and shakes hands with it.
     pub async fn start(mut command: Command) -> Result<Self> {
         command
             .stdin(Stdio::piped())
@@ -32,32 +35,42 @@ impl Client {
         let (Some(stdout), Some(stdin)) = (server.stdout.take(), server.stdin.take()) else {
             return Err(Error::internal("the server has no standard streams"));
         };
-        let session =
-            ().serve((stdout, stdin))
-                .await
-                .map_err(|error| failed("the handshake failed", error))?;
-        Ok(Self { session, server })
+        Ok(Self {
+            server: Some(server),
+            ..Self::connect(stdout, stdin).await?
+        })
+    }
+
+    /// Shakes hands with the server at the other end of the two streams.
+    pub async fn connect(
+        input: impl AsyncRead + Send + Unpin + 'static,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Result<Self> {
+        let session = ().serve((input, output)).await;
+        let session = session.map_err(|error| failed("the handshake failed", error))?;
+        Ok(Self {
+            session,
+            server: None,
+        })
     }
 
     /// Calls a tool and answers with its structured content.
     ///
     /// # Errors
-    /// `INTERNAL` with the refusal's words where the tool refuses.
+    /// What the tool refused with; `INTERNAL` where the session broke off.
     pub async fn call(&self, tool: &'static str, arguments: Value) -> Result<Value> {
         let Value::Object(arguments) = arguments else {
             return Err(Error::internal("arguments must be an object"));
         };
         let request = CallToolRequestParams::new(tool).with_arguments(arguments);
         let result = self.session.call_tool(request).await;
-        let result = result.map_err(|error| failed(&format!("{tool} failed"), error))?;
-        let value = result.structured_content.unwrap_or_default();
-        if result.is_error == Some(true) {
-            return Err(Error::internal(format!(
-                "{tool} was refused: {}",
-                value["error"]
-            )));
+        let result = result.map_err(|error| refused(tool, error))?;
+        match result.structured_content {
+            Some(Value::Object(payload)) if result.is_error == Some(true) => {
+                Err(Error::from_payload(&payload))
+            }
+            value => Ok(value.unwrap_or_default()),
         }
-        Ok(value)
     }
 
     /// Reads a resource that holds JSON.
@@ -66,7 +79,7 @@ impl Client {
             .session
             .read_resource(ReadResourceRequestParams::new(uri))
             .await;
-        let result = result.map_err(|error| failed(&format!("{uri} could not be read"), error))?;
+        let result = result.map_err(|error| refused(uri, error))?;
         let text = result
             .contents
             .into_iter()
@@ -80,20 +93,23 @@ impl Client {
 
     /// Ends the server as a crash would: at once, with nothing said to it.
     pub async fn kill_server(mut self) -> Result<()> {
-        self.server
-            .kill()
-            .await
-            .map_err(|error| failed("the server could not be killed", error))
+        match &mut self.server {
+            Some(server) => server
+                .kill()
+                .await
+                .map_err(|error| failed("the server could not be killed", error)),
+            None => Err(Error::internal("the server is not this client's to kill")),
+        }
     }
 
-    /// Says good-bye and waits for the server to end.
-    pub async fn stop(mut self) -> Result<()> {
-        self.session
-            .cancel()
-            .await
-            .map_err(|error| failed("the session did not end", error))?;
-        let status = self
-            .server
+    /// Says good-bye; a server that it started ends.
+    pub async fn stop(self) -> Result<()> {
+        let ended = self.session.cancel().await;
+        ended.map_err(|error| failed("the session did not end", error))?;
+        let Some(mut server) = self.server else {
+            return Ok(());
+        };
+        let status = server
             .wait()
             .await
             .map_err(|error| failed("the server did not end", error))?;
@@ -102,6 +118,16 @@ impl Client {
         }
         Err(Error::internal(format!("the server ended with {status}")))
     }
+}
+
+/// The refusal of a request: the server's own words where it gave them.
+fn refused(what: &str, error: ServiceError) -> Error {
+    if let ServiceError::McpError(fault) = &error
+        && let Some(Value::Object(payload)) = &fault.data
+    {
+        return Error::from_payload(payload);
+    }
+    failed(what, error)
 }
 
 fn failed(what: &str, error: impl std::error::Error + Send + Sync + 'static) -> Error {

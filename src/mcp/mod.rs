@@ -5,6 +5,7 @@
 
 mod answer;
 pub mod client;
+pub mod control;
 mod frame;
 mod gate;
 mod guard;

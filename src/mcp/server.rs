@@ -5,10 +5,11 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode,
-        Implementation, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-        PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
-        ReadResourceResult, ResourceContents, ServerCapabilities, ServerConfig, Tool,
+        ArgumentInfo, CallToolRequestParams, CallToolResponse, CompleteRequestParams,
+        CompleteResult, CompletionInfo, CustomRequest, CustomResult, ErrorCode, Implementation,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference,
+        ResourceContents, ServerCapabilities, ServerConfig, Tool,
     },
     service::{QuitReason, RequestContext, ServerInitializeError, serve_server_with_ct},
 };
@@ -27,7 +28,8 @@ const INSTRUCTIONS: &str = "midex leads you through workflows step by step and k
     3. Call workflow.next_step {token, output} with the token you were given, and go on with the step it returns, \
     until workflow_state is completed.\n\
     Where new_tokens lists several steps, they are independent: finish each with its own token, in any order.\n\
-    If you lost your place, read midex://workflow/current_step/{execution_id}: it has the persona and a live token.\n\
+    If you lost your place, call execution.resume without arguments: it tells what was going on, with live tokens;\n\
+    midex://workflow/current_step/{execution_id} has the persona of the current step.\n\
     If a reply was lost, send the same call again: it is answered as the first time (a start: only with an \
     execution_id of your own).\n\
     Every error names the one right next call in suggested_action.";
@@ -41,6 +43,7 @@ const KNOWN_METHODS: &[&str] = &[
     "resources/read",
     "resources/list",
     "resources/templates/list",
+    "completion/complete",
 ];
 
 /// After the client has gone, how long rmcp may take to notice.
@@ -106,6 +109,7 @@ impl ServerHandler for Server {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_resources()
+            .enable_completions()
             .build();
         let implementation =
             Implementation::new("midex", env!("CARGO_PKG_VERSION")).with_title("midex");
@@ -171,6 +175,37 @@ impl ServerHandler for Server {
         let text = text.map_err(|error| answer::fault(&error, "resources/read", self.app.ids()))?;
         let contents = ResourceContents::text(text, request.uri).with_mime_type("application/json");
         Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let _working = self.gate.working(context.id);
+        let ids = self.app.ids();
+        let reference = match &request.r#ref {
+            Reference::Resource(template) => template.uri.as_str(),
+            // A prompt, of which there are none yet, or what a later protocol refers to.
+            other => other.as_prompt_name().unwrap_or_default(),
+        };
+        let given = request
+            .context
+            .and_then(|context| context.arguments)
+            .unwrap_or_default();
+        let ArgumentInfo { name, value, .. } = &request.argument;
+        let values = guarded(resources::complete(
+            &self.app, reference, name, value, &given,
+        ))
+        .await;
+        let mut values =
+            values.map_err(|error| answer::fault(&error, "completion/complete", ids))?;
+        let total = values.len();
+        values.truncate(CompletionInfo::MAX_VALUES);
+        let mut info = CompletionInfo::default();
+        (info.total, info.has_more) = (u32::try_from(total).ok(), Some(total > values.len()));
+        info.values = values;
+        Ok(CompleteResult::new(info))
     }
 
     /// rmcp takes a request of a known method with parameters it cannot decode for an unknown one.

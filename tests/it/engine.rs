@@ -537,6 +537,13 @@ impl Store for Faulty {
         self.inner.telemetry(query)
     }
 
+    fn list(
+        &self,
+        query: midex::store::ListQuery,
+    ) -> midex::store::BoxFuture<'_, midex::error::Result<midex::store::Page>> {
+        self.store.list(query)
+    }
+
     fn close(&self) -> BoxFuture<'_, Result<()>> {
         self.inner.close()
     }

@@ -105,7 +105,7 @@ pub struct Offer {
     /// The persona; left out where this reply shows it already, for a step before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_content: Option<String>,
-    /// What to do with it and how to come back.
+    /// What to do with it and how to come back; left out where this reply shows it already.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub instructions: String,
     /// JSON Schema of the output, where the step declares one.
@@ -185,12 +185,20 @@ pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
             first.map(|(_, offer)| offer),
             &open_steps,
         ),
-        new_tokens: ready.into_iter().map(|(_, offer)| offer).collect(),
+        new_tokens: without_first_instructions(ready),
         open_steps,
         final_output: final_output(subject, state).map(|(output, _)| output),
         failure: failure.map(Into::into),
         replayed,
     }
+}
+
+/// The offers; what the first one is told to do stands in the singular fields.
+fn without_first_instructions(mut ready: Vec<(usize, Offer)>) -> Vec<Offer> {
+    if let Some((_, first)) = ready.first_mut() {
+        first.instructions.clear();
+    }
+    ready.into_iter().map(|(_, offer)| offer).collect()
 }
 
 fn before(subject: &Subject<'_>, position: usize) -> Vec<Previous> {

@@ -1,5 +1,10 @@
 //! The tools: one table, one file each.
 
+mod execution_list;
+mod execution_resume;
+mod execution_wait;
+mod lifecycle;
+mod personas;
 mod workflow_next_step;
 mod workflow_start;
 
@@ -13,8 +18,9 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     app::App,
-    domain::schema::Schema,
-    error::{Code, Error, Result},
+    domain::{ExecutionId, schema::Schema},
+    error::{Code, Error, Result, Violation},
+    limits,
 };
 
 type Running<'a> = Pin<Box<dyn Future<Output = Result<Value>> + Send + 'a>>;
@@ -33,8 +39,17 @@ pub(super) struct ToolSpec {
 }
 
 /// Every tool, in the one order in which they are listed.
-static TOOLS: LazyLock<Vec<ToolSpec>> =
-    LazyLock::new(|| vec![workflow_start::spec(), workflow_next_step::spec()]);
+static TOOLS: LazyLock<Vec<ToolSpec>> = LazyLock::new(|| {
+    let mut tools = vec![
+        workflow_start::spec(),
+        workflow_next_step::spec(),
+        execution_list::spec(),
+        execution_resume::spec(),
+    ];
+    tools.extend(lifecycle::specs());
+    tools.push(execution_wait::spec());
+    tools
+});
 
 /// The tools as they are listed.
 pub(super) fn list() -> Vec<Tool> {
@@ -172,6 +187,46 @@ fn clean(schema: &mut Value) {
 fn view(value: &impl serde::Serialize) -> Result<Value> {
     serde_json::to_value(value)
         .map_err(|error| Error::internal("a view cannot be shown").because(error))
+}
+
+/// What a tool does to the world. None of midex's own reaches outside it.
+fn acts(read_only: bool, destructive: bool, idempotent: bool) -> ToolAnnotations {
+    ToolAnnotations::new()
+        .read_only(read_only)
+        .destructive(destructive)
+        .idempotent(idempotent)
+        .open_world(false)
+}
+
+/// The schema of an argument that names an execution.
+fn execution_id_schema() -> Value {
+    json!({
+        "type": "string", "minLength": 1, "maxLength": limits::EXECUTION_ID_BYTES_MAX,
+        "description": "The execution, as workflow.start returned it or execution.list shows it"
+    })
+}
+
+/// The schema of an argument that names a project.
+fn project_schema() -> Value {
+    json!({
+        "type": "string", "minLength": 1, "maxLength": limits::PROJECT_CHARS_MAX,
+        "description": "Another project than the one this server was started in: the path of its directory, as executions show it"
+    })
+}
+
+/// The execution that the arguments of `tool` name. An id that the schema lets pass may still hold what no id may.
+fn execution(arguments: &Map<String, Value>, tool: &'static str) -> Result<ExecutionId> {
+    let text = text(arguments, "execution_id").unwrap_or_default();
+    ExecutionId::parse(text).map_err(|error| {
+        let violation = Violation {
+            path: "/execution_id".into(),
+            rule: "format".into(),
+            message: error.message().to_owned(),
+            expected: Some("printable text that neither starts nor ends with white space".into()),
+            actual: None,
+        };
+        error.with("tool", tool).with_violations(vec![violation])
+    })
 }
 
 /// A string argument that the schema has checked.

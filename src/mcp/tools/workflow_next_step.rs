@@ -1,9 +1,12 @@
 //! `workflow.next_step` (S0).
 
-use rmcp::model::ToolAnnotations;
 use serde_json::{Map, Value, json};
 
-use super::{Running, ToolSpec, schema_of, text, view};
+use super::{
+    Running, ToolSpec, acts,
+    personas::{known_agents_schema, leave_out, take_known_agents},
+    schema_of, text, view,
+};
 use crate::{
     app::App,
     domain::{execution::Report, view::Advanced},
@@ -21,9 +24,11 @@ pub(super) fn spec() -> ToolSpec {
             },
             "output": {
                 "description": "What came of the step. Unless the step shows another output_schema: an object with \
-                                summary (string, required), artifacts, findings (arrays of strings) and \
-                                next_step_recommendation (string)"
+                                summary (string, required), artifacts (each an id or path as text, or an object with \
+                                type (file, data, report or finding), name, content, and if you like content_type and \
+                                metadata), findings (texts) and next_step_recommendation (text)"
             },
+            "known_agents": known_agents_schema(),
             "error": {
                 "type": "object",
                 "description": "Instead of output, where the step could not be done",
@@ -47,13 +52,7 @@ pub(super) fn spec() -> ToolSpec {
              persona and a new token, until workflow_state is completed. Safe to repeat: the same token with the same \
              output returns the same answer again.",
         ),
-        || {
-            ToolAnnotations::new()
-                .read_only(false)
-                .destructive(false)
-                .idempotent(true)
-                .open_world(false)
-        },
+        || acts(false, false, true),
         (input, schema_of::<Advanced>()),
         run,
     )
@@ -64,13 +63,16 @@ fn run(app: &App, arguments: Map<String, Value>) -> Running<'_> {
 }
 
 async fn next_step(app: &App, mut arguments: Map<String, Value>) -> Result<Value> {
+    let known = take_known_agents(&mut arguments);
     let report = match (arguments.remove("output"), arguments.remove("error")) {
         (Some(output), None) => Report::Output(output),
         (None, Some(error)) => failure(&error),
         (both, _) => return Err(not_one(both.is_some())),
     };
     let token = text(&arguments, "token").unwrap_or_default();
-    view(&app.next_step(token, report).await?)
+    let mut reply = view(&app.next_step(token, report).await?)?;
+    leave_out(&mut reply, &known);
+    Ok(reply)
 }
 
 /// Said here and not in the schema: some hosts refuse a tool whose schema has `oneOf` at its top.

@@ -1,15 +1,20 @@
 //! `workflow.start` (S0).
 
-use rmcp::model::ToolAnnotations;
 use serde_json::{Map, Value, json};
 
-use super::{Running, ToolSpec, schema_of, text, view};
+use super::{
+    Running, ToolSpec, acts, execution,
+    personas::{known_agents_schema, leave_out, take_known_agents},
+    project_schema, schema_of, text, view,
+};
 use crate::{
-    app::App,
-    domain::{ExecutionId, view::Advanced},
-    error::{Result, Violation},
+    app::{App, StartArguments},
+    domain::view::Advanced,
+    error::Result,
     limits,
 };
+
+const NAME: &str = "workflow.start";
 
 pub(super) fn spec() -> ToolSpec {
     let input = json!({
@@ -26,26 +31,22 @@ pub(super) fn spec() -> ToolSpec {
             "inputs": {
                 "type": "object",
                 "description": "What the workflow is to work on; kept with the execution and shown in current_step"
-            }
+            },
+            "project": project_schema(),
+            "known_agents": known_agents_schema()
         },
         "required": ["workflow_name"],
         "additionalProperties": false
     });
     ToolSpec::new(
         (
-            "workflow.start",
+            NAME,
             "Start a workflow",
             "Starts a workflow execution and returns its first step: whose persona to take (agent_content), what to do, \
              and the token that workflow.next_step needs. Where several steps are ready at once, new_tokens lists all \
              of them, each with its own token. The execution survives restarts: its id is enough to go on.",
         ),
-        || {
-            ToolAnnotations::new()
-                .read_only(false)
-                .destructive(false)
-                .idempotent(false)
-                .open_world(false)
-        },
+        || acts(false, false, false),
         (input, schema_of::<Advanced>()),
         run,
     )
@@ -55,28 +56,19 @@ fn run(app: &App, arguments: Map<String, Value>) -> Running<'_> {
     Box::pin(start(app, arguments))
 }
 
-/// An id that the schema lets pass may still hold what no id may.
-fn execution_id(text: &str) -> Result<ExecutionId> {
-    ExecutionId::parse(text).map_err(|error| {
-        let violation = Violation {
-            path: "/execution_id".into(),
-            rule: "format".into(),
-            message: error.message().to_owned(),
-            expected: Some("printable text that neither starts nor ends with white space".into()),
-            actual: None,
-        };
-        error
-            .with("tool", "workflow.start")
-            .with_violations(vec![violation])
-    })
-}
-
 async fn start(app: &App, mut arguments: Map<String, Value>) -> Result<Value> {
-    let inputs = arguments.remove("inputs");
-    let name = text(&arguments, "workflow_name").unwrap_or_default();
-    let id = text(&arguments, "execution_id")
-        .map(execution_id)
-        .transpose()?;
-    let advanced = app.start(name, id, inputs).await?;
-    view(&advanced)
+    let known = take_known_agents(&mut arguments);
+    let id = arguments
+        .contains_key("execution_id")
+        .then(|| execution(&arguments, NAME));
+    let owned = |name: &str| text(&arguments, name).map(str::to_owned);
+    let request = StartArguments {
+        workflow_name: owned("workflow_name").unwrap_or_default(),
+        execution_id: id.transpose()?,
+        project: owned("project"),
+        inputs: arguments.get("inputs").cloned(),
+    };
+    let mut reply = view(&app.start(request).await?)?;
+    leave_out(&mut reply, &known);
+    Ok(reply)
 }

@@ -1,0 +1,103 @@
+//! `midex pause`, `resume` and `abandon`.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use super::{EXIT_OK, session::Session, unwritable, visible};
+use crate::{config::Config, error::Result};
+
+/// Which execution, and why.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct ChangeArgs {
+    /// The execution
+    #[arg(value_name = "EXECUTION")]
+    execution_id: String,
+    /// Why; kept, and shown in the status
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// Which execution shall go on; none for what was going on.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct ResumeArgs {
+    /// The execution that may go on; without it, what was going on in this project
+    #[arg(value_name = "EXECUTION")]
+    execution_id: Option<String>,
+    /// Why; kept, and shown in the status
+    #[arg(long, value_name = "TEXT", requires = "execution_id")]
+    reason: Option<String>,
+}
+
+/// Calls one of the tools that change the state, and says where the execution stands.
+pub(super) async fn change(
+    tool: &'static str,
+    args: ChangeArgs,
+    config: &Config,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<u8> {
+    let answer = call(tool, Some(args.execution_id), args.reason, config).await?;
+    write(&answer, json, out)
+}
+
+/// Lets an execution go on, or tells what was going on.
+pub(super) async fn resume(
+    args: ResumeArgs,
+    config: &Config,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<u8> {
+    let answer = call("execution.resume", args.execution_id, args.reason, config).await?;
+    if !json {
+        for execution in answer["open_executions"].as_array().into_iter().flatten() {
+            out.write_all(open_execution(execution).as_bytes())
+                .map_err(unwritable)?;
+        }
+    }
+    write(&answer, json, out)
+}
+
+async fn call(
+    tool: &'static str,
+    id: Option<String>,
+    reason: Option<String>,
+    config: &Config,
+) -> Result<Value> {
+    let mut arguments = json!({});
+    for (name, value) in [("execution_id", id), ("reason", reason)] {
+        if let Some(value) = value {
+            arguments[name] = value.into();
+        }
+    }
+    let session = Session::open(config).await?;
+    let answer = session.client.call(tool, arguments).await;
+    session.close().await?;
+    answer
+}
+
+fn write(answer: &Value, json: bool, out: &mut dyn Write) -> Result<u8> {
+    let text = if json {
+        format!("{answer:#}\n")
+    } else {
+        visible(answer["message"].as_str().unwrap_or_default()) + "\n"
+    };
+    out.write_all(text.as_bytes()).map_err(unwritable)?;
+    Ok(EXIT_OK)
+}
+
+fn open_execution(execution: &Value) -> String {
+    let text = |name: &str| visible(execution[name].as_str().unwrap_or_default());
+    let steps = execution["current_steps"].as_array().into_iter().flatten();
+    let steps: Vec<_> = steps
+        .filter_map(|step| step["step_name"].as_str())
+        .collect();
+    format!(
+        "{}  {} of {}, {}, {} done\n",
+        text("execution_id"),
+        steps.join(", "),
+        text("workflow_name"),
+        text("state"),
+        text("done"),
+    )
+}

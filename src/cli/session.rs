@@ -1,0 +1,89 @@
+//! What commands look at executions through: the server that owns the store where one runs, else one of their own
+//! for as long as they last. Either way they are clients like any other.
+
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    app::App,
+    clock::{SystemClock, SystemIds},
+    config::Config,
+    error::{Code, Error, Result},
+    limits,
+    mcp::{self, LineTransport, client::Client, control},
+};
+
+/// Bytes on their way between a command and its own server.
+const PIPE_BYTES: usize = 256 << 10;
+
+/// A client, and the server that this process runs for it where nobody else runs one.
+pub(super) struct Session {
+    pub(super) client: Client,
+    own: Option<Own>,
+}
+
+struct Own {
+    app: App,
+    stop: CancellationToken,
+    door: JoinHandle<()>,
+}
+
+impl Session {
+    /// Finds the server of the data directory, or opens the store.
+    ///
+    /// # Errors
+    /// `STORE_BUSY` where another process owns the store and does not answer; what opening the store refuses with.
+    pub(super) async fn open(config: &Config) -> Result<Self> {
+        let app = App::new(config.clone(), Arc::new(SystemClock), Arc::new(SystemIds));
+        let mut busy = None;
+        for _ in 0..limits::CONTROL_ATTEMPTS_MAX {
+            if let Some(client) = control::connect(config).await? {
+                return Ok(Self { client, own: None });
+            }
+            match app.engine().await {
+                Ok(_) => return Self::own(app).await,
+                // Its owner is just beginning, or just ending.
+                Err(error) if error.code() == Code::StoreBusy => busy = Some(error),
+                Err(error) => return Err(error),
+            }
+            tokio::time::sleep(limits::STORE_RETRY_EVERY / 4).await;
+        }
+        Err(busy.unwrap_or_else(|| {
+            Error::internal("nobody owns the store, and it could not be opened")
+        }))
+    }
+
+    async fn own(app: App) -> Result<Self> {
+        let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+        let stop = CancellationToken::new();
+        let (input, output) = tokio::io::split(theirs);
+        let served = mcp::serve(
+            Arc::new(app.clone()),
+            LineTransport::new(input, output),
+            stop.child_token(),
+        );
+        tokio::spawn(served);
+        // Other commands find the store busy while this one lasts, so they must find the door.
+        let door = tokio::spawn(control::listen(app.clone(), stop.child_token()));
+        let (input, output) = tokio::io::split(ours);
+        let client = Client::connect(input, output).await?;
+        Ok(Self {
+            client,
+            own: Some(Own { app, stop, door }),
+        })
+    }
+
+    /// Says good-bye, and closes the store where it is this process's.
+    pub(super) async fn close(self) -> Result<()> {
+        let ended = self.client.stop().await;
+        if let Some(Own { app, stop, door }) = self.own {
+            stop.cancel();
+            // The socket is removed before the store is let go.
+            let _ = door.await;
+            app.stop().await?;
+        }
+        ended
+    }
+}

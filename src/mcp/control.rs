@@ -1,0 +1,237 @@
+//! The control socket: a running server's door for the commands of the same user. Behind a line that says who
+//! calls, it speaks MCP as everywhere else.
+//!
+//! Whoever owns the store owns the socket beside it. A socket that nobody listens on is one of a process that was
+//! killed.
+
+use std::{
+    fs, io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::{UnixListener, UnixStream},
+    sync::Semaphore,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{LineTransport, client::Client, serve};
+use crate::{
+    app::App,
+    config::Config,
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// The name of the socket in the data directory.
+pub const SOCKET: &str = "control.sock";
+/// The longest path that a socket's address holds on every system.
+const PATH_BYTES_MAX: usize = 100;
+
+/// The first line of a client: who calls, from where.
+#[derive(Debug, Serialize, Deserialize)]
+struct Preamble {
+    /// The caller's version of midex.
+    midex: String,
+    project_dir: PathBuf,
+    workflows_dir: Option<PathBuf>,
+    agents_dir: Option<PathBuf>,
+}
+
+/// Where the socket of a data directory is. A path that no address can hold goes through the open directory,
+/// which must be kept open meanwhile.
+struct Place {
+    path: PathBuf,
+    _directory: Option<fs::File>,
+}
+
+impl Place {
+    fn of(data_dir: &Path) -> io::Result<Self> {
+        let path = data_dir.join(SOCKET);
+        if path.as_os_str().len() <= PATH_BYTES_MAX {
+            return Ok(Self {
+                path,
+                _directory: None,
+            });
+        }
+        let directory = fs::File::open(data_dir)?;
+        let number = std::os::fd::AsRawFd::as_raw_fd(&directory);
+        let path = PathBuf::from(format!("/proc/self/fd/{number}/{SOCKET}"));
+        Ok(Self {
+            path,
+            _directory: Some(directory),
+        })
+    }
+}
+
+/// Opens the door once the store is open, and serves whoever comes until `stop` is cancelled. Without it commands
+/// find the store busy; the server itself goes on.
+pub async fn listen(app: App, stop: CancellationToken) {
+    tokio::select! {
+        () = app.opened() => {}
+        () = stop.cancelled() => return,
+    }
+    let place = match Place::of(&app.config().data_dir) {
+        Ok(place) => place,
+        Err(error) => return closed(&error),
+    };
+    match bind(&place.path) {
+        Ok(listener) => {
+            accept(&app, &listener, &stop).await;
+            // While the store is still this process's: nobody else's socket can lie there.
+            let _ = fs::remove_file(&place.path);
+        }
+        Err(error) => closed(&error),
+    }
+}
+
+fn closed(error: &io::Error) {
+    tracing::warn!(%error, "there is no control socket: commands will find the store busy");
+}
+
+/// The address is taken by nobody: the store's lock says so. Nobody but this user can come in even before the
+/// permissions are set, for every caller's identity is looked at.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+async fn accept(app: &App, listener: &UnixListener, stop: &CancellationToken) {
+    let room = Arc::new(Semaphore::new(limits::CONTROL_CLIENTS_MAX));
+    while let Some(place) = stop.run_until_cancelled(room.clone().acquire_owned()).await {
+        let Some(accepted) = stop.run_until_cancelled(listener.accept()).await else {
+            return;
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let (app, stop) = (app.clone(), stop.child_token());
+                tokio::spawn(async move {
+                    if let Err(error) = attend(app, stream, stop).await {
+                        tracing::debug!(%error, "a client of the control socket was turned away");
+                    }
+                    drop(place);
+                });
+            }
+            // Out of file descriptors, say: others may go in the meantime.
+            Err(error) => {
+                tracing::warn!(%error, "a client of the control socket could not be let in");
+                tokio::time::sleep(limits::STORE_RETRY_EVERY).await;
+            }
+        }
+    }
+}
+
+async fn attend(app: App, stream: UnixStream, stop: CancellationToken) -> Result<()> {
+    check_user(&stream)?;
+    let (input, mut output) = stream.into_split();
+    let mut input = BufReader::new(input);
+    let said = tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, read_line(&mut input)).await;
+    let said = said.map_err(|_| broken("the caller did not say who it is"))??;
+    let greeting = serde_json::from_str::<Preamble>(&said)
+        .map_err(|_| broken("the caller's first line says nothing"));
+    let answer = match &greeting {
+        Ok(_) => json!({ "midex": env!("CARGO_PKG_VERSION") }),
+        Err(error) => json!({ "midex": env!("CARGO_PKG_VERSION"), "error": error.payload("") }),
+    };
+    write_line(&mut output, &answer).await?;
+    let caller = greeting?.config(app.config());
+    let app = Arc::new(app.for_caller(&caller));
+    serve(app, LineTransport::new(input, output), stop).await
+}
+
+impl Preamble {
+    fn of(config: &Config) -> Self {
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        Self {
+            midex: env!("CARGO_PKG_VERSION").into(),
+            project_dir: absolute(&config.project_dir),
+            workflows_dir: config.workflows_dir.as_ref().map(absolute),
+            agents_dir: config.agents_dir.as_ref().map(absolute),
+        }
+    }
+
+    fn config(self, host: &Config) -> Config {
+        Config {
+            project_dir: self.project_dir,
+            workflows_dir: self.workflows_dir,
+            agents_dir: self.agents_dir,
+            ..host.clone()
+        }
+    }
+}
+
+/// Executions are their owner's business alone.
+fn check_user(stream: &UnixStream) -> Result<()> {
+    let caller = stream
+        .peer_cred()
+        .map_err(|error| broken("the caller is nobody").because(error))?;
+    if caller.uid() == rustix::process::geteuid().as_raw() {
+        return Ok(());
+    }
+    Err(broken("the caller is another user"))
+}
+
+fn broken(what: &str) -> Error {
+    Error::new(Code::UsageInvalid, what)
+}
+
+async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin)) -> Result<String> {
+    let mut line = String::new();
+    let read = input
+        .take(limits::CONTROL_PREAMBLE_BYTES_MAX)
+        .read_line(&mut line)
+        .await;
+    match read {
+        Ok(_) if line.ends_with('\n') => Ok(line),
+        Ok(_) => Err(broken("the first line has no end")),
+        Err(error) => Err(broken("the first line cannot be read").because(error)),
+    }
+}
+
+async fn write_line(output: &mut (impl AsyncWriteExt + Unpin), value: &Value) -> Result<()> {
+    let line = format!("{value}\n");
+    let written = output.write_all(line.as_bytes()).await;
+    written.map_err(|error| broken("the other side has gone").because(error))
+}
+
+/// A client of the server that owns the data directory of `config`; `None` where nobody listens.
+///
+/// # Errors
+/// What the server refused with.
+pub async fn connect(config: &Config) -> Result<Option<Client>> {
+    // Where there is no directory yet, nobody owns it.
+    let Ok(place) = Place::of(&config.data_dir) else {
+        return Ok(None);
+    };
+    let Ok(stream) = UnixStream::connect(&place.path).await else {
+        return Ok(None);
+    };
+    let (input, mut output) = stream.into_split();
+    let mut input = BufReader::new(input);
+    let preamble = serde_json::to_value(Preamble::of(config));
+    let preamble = preamble
+        .map_err(|error| Error::internal("the preamble cannot be written").because(error))?;
+    if write_line(&mut output, &preamble).await.is_err() {
+        return Ok(None);
+    }
+    let answered = tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, read_line(&mut input)).await;
+    // It may be ending: then it says nothing, and its store will be free.
+    let Ok(Ok(answer)) = answered else {
+        return Ok(None);
+    };
+    let answer: Map<String, Value> = serde_json::from_str(&answer).unwrap_or_default();
+    if let Some(Value::Object(error)) = answer.get("error") {
+        return Err(Error::from_payload(error));
+    }
+    Client::connect(input, output).await.map(Some)
+}

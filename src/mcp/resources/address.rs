@@ -1,0 +1,251 @@
+//! Addresses of resources, parsed. A variable in a path is percent-encoded; a query is `name=value` pairs.
+
+use std::{collections::HashMap, str::FromStr};
+
+use super::{ROOT, unknown};
+use crate::{
+    app::ListRequest,
+    domain::{ExecutionId, StepId, telemetry::EventType},
+    error::{Code, Error, Result},
+    limits, uri,
+};
+
+/// What an address names.
+#[derive(Debug)]
+pub(super) enum Address {
+    AvailableWorkflows,
+    WorkflowDetails(String),
+    Agent(String),
+    Executions(ListRequest),
+    CurrentStep(ExecutionId),
+    WorkflowStatus(ExecutionId),
+    StepHistory(ExecutionId),
+    WorkflowArtifacts(ExecutionId, Option<StepId>),
+    Artifact {
+        id: ExecutionId,
+        artifact: String,
+        offset: u64,
+        limit: usize,
+    },
+    Telemetry {
+        id: Option<ExecutionId>,
+        event_type: Option<EventType>,
+        limit: usize,
+    },
+}
+
+impl Address {
+    /// Parses an address.
+    ///
+    /// # Errors
+    /// `RESOURCE_NOT_FOUND` where it names nothing; `ARGUMENTS_INVALID` where its query is wrong.
+    pub(super) fn parse(address: &str) -> Result<Self> {
+        let rest = address.strip_prefix(ROOT).ok_or_else(|| unknown(address))?;
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let mut query = Query::parse(query).ok_or_else(|| unknown(address))?;
+        let (kind, arguments) = match path.split_once('/') {
+            Some((kind, arguments)) => (kind, Some(arguments)),
+            None => (path, None),
+        };
+        let parsed = Self::of(kind, arguments, &mut query).ok_or_else(|| unknown(address))??;
+        query.finish()?;
+        Ok(parsed)
+    }
+
+    /// `None` where there is nothing of that kind with such arguments. An id that cannot be one names no execution.
+    fn of(kind: &str, arguments: Option<&str>, query: &mut Query) -> Option<Result<Self>> {
+        let one = || arguments.and_then(uri::decode);
+        let execution = || one().and_then(|text| ExecutionId::parse(&text).ok());
+        let two = || {
+            let (id, rest) = arguments?.split_once('/')?;
+            Some((
+                ExecutionId::parse(&uri::decode(id)?).ok()?,
+                uri::decode(rest)?,
+            ))
+        };
+        Some(match (kind, arguments) {
+            ("available_workflows", None) => Ok(Self::AvailableWorkflows),
+            ("executions", None) => query.list().map(Self::Executions),
+            ("telemetry", None) => query.telemetry(None),
+            ("workflow_details", Some(_)) => Ok(Self::WorkflowDetails(one()?)),
+            ("agent", Some(_)) => Ok(Self::Agent(one()?)),
+            ("current_step", Some(_)) => Ok(Self::CurrentStep(execution()?)),
+            ("workflow_status", Some(_)) => Ok(Self::WorkflowStatus(execution()?)),
+            ("step_history", Some(_)) => Ok(Self::StepHistory(execution()?)),
+            ("telemetry", Some(_)) => query.telemetry(Some(execution()?)),
+            ("workflow_artifacts", Some(all)) if !all.contains('/') => {
+                Ok(Self::WorkflowArtifacts(execution()?, None))
+            }
+            ("workflow_artifacts", Some(_)) => {
+                let (id, step) = two()?;
+                Ok(Self::WorkflowArtifacts(
+                    id,
+                    Some(StepId::parse(&step).ok()?),
+                ))
+            }
+            ("artifact", Some(_)) => {
+                let (id, artifact) = two()?;
+                query.artifact(id, artifact)
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// The pairs of a query that nobody has taken yet.
+struct Query(HashMap<String, String>);
+
+impl Query {
+    /// `None` where a pair is malformed or given twice.
+    fn parse(text: &str) -> Option<Self> {
+        let mut pairs = HashMap::new();
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=')?;
+            if pairs
+                .insert(uri::decode(name)?, uri::decode(value)?)
+                .is_some()
+            {
+                return None;
+            }
+        }
+        Some(Self(pairs))
+    }
+
+    fn text(&mut self, name: &str) -> Option<String> {
+        self.0.remove(name)
+    }
+
+    fn number<T: FromStr + PartialOrd>(
+        &mut self,
+        name: &str,
+        range: std::ops::RangeInclusive<T>,
+    ) -> Result<Option<T>>
+    where
+        T: std::fmt::Display,
+    {
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        let expected = || format!("a {name} from {} to {}", range.start(), range.end());
+        number.map(Some).ok_or_else(|| bad(&text, &expected()))
+    }
+
+    fn telemetry(&mut self, id: Option<ExecutionId>) -> Result<Address> {
+        let event_type = self.text("event_type").map(|text| {
+            EventType::parse(&text)
+                .ok_or_else(|| bad(&text, &format!("an event_type: {}", names().join(", "))))
+        });
+        let limit = self.number("limit", 1..=limits::TELEMETRY_LIMIT_MAX)?;
+        let limit = limit.unwrap_or(limits::TELEMETRY_LIMIT_DEFAULT);
+        Ok(Address::Telemetry {
+            id,
+            event_type: event_type.transpose()?,
+            limit,
+        })
+    }
+
+    fn artifact(&mut self, id: ExecutionId, artifact: String) -> Result<Address> {
+        let offset = self.number("offset", 0..=u64::MAX)?.unwrap_or(0);
+        let limit = self.number("limit", 1..=limits::ARTIFACT_SHOWN_BYTES_MAX)?;
+        let limit = limit.unwrap_or(limits::ARTIFACT_SHOWN_BYTES_DEFAULT);
+        Ok(Address::Artifact {
+            id,
+            artifact,
+            offset,
+            limit,
+        })
+    }
+
+    fn list(&mut self) -> Result<ListRequest> {
+        Ok(ListRequest {
+            state: self.text("state"),
+            workflow: self.text("workflow"),
+            project: self.text("project"),
+            limit: self.number("limit", 1..=limits::LIST_LIMIT_MAX)?,
+            cursor: self.text("cursor"),
+        })
+    }
+
+    /// Whatever is left is not a name that the resource has.
+    fn finish(self) -> Result<()> {
+        let left = self.0.into_keys().next();
+        left.map_or(Ok(()), |name| {
+            Err(bad(&name, "a name that this resource's query has"))
+        })
+    }
+}
+
+fn names() -> Vec<&'static str> {
+    EventType::ALL.iter().map(|kind| kind.as_str()).collect()
+}
+
+fn bad(found: &str, expected: &str) -> Error {
+    let found: String = found.chars().take(60).collect();
+    Error::new(
+        Code::ArgumentsInvalid,
+        format!("`{found}` is not {expected}"),
+    )
+    .with("tool", "resources/read")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(address: &str) -> Option<Code> {
+        Address::parse(&format!("{ROOT}{address}"))
+            .err()
+            .map(|error| error.code())
+    }
+
+    #[test]
+    fn every_address_of_the_documents_is_one() {
+        for address in [
+            "available_workflows",
+            "workflow_details/feature-development",
+            "agent/reviewer",
+            "current_step/exec_001",
+            "workflow_status/a%20b%2Fc",
+            "step_history/%D0%BA%D0%BB%D1%8E%D1%87",
+            "workflow_artifacts/exec_001",
+            "workflow_artifacts/exec_001/design",
+            "artifact/exec_001/1",
+            "artifact/exec_001/a%2Fb.md?offset=10&limit=5",
+            "executions",
+            "executions?state=open&workflow=w&limit=5&cursor=7&project=*",
+            "telemetry?event_type=error&limit=1",
+            "telemetry/exec_001",
+        ] {
+            assert_eq!(code(address), None, "{address}");
+        }
+    }
+
+    #[test]
+    fn what_names_nothing_is_not_found() {
+        for address in [
+            "",
+            "nothing",
+            "current_step",
+            "current_step/",
+            "current_step/%ff",
+            "available_workflows/x",
+            "workflow_artifacts/a/b/c d",
+            "artifact/a",
+            "agent/",
+            "step_history/%0a",
+            "current_step/x?a=1&a=2",
+        ] {
+            assert!(code(address).is_some(), "{address}");
+        }
+        assert_eq!(code("current_step/x?y=1"), Some(Code::ArgumentsInvalid));
+        assert_eq!(code("telemetry?limit=0"), Some(Code::ArgumentsInvalid));
+        assert_eq!(code("telemetry?event_type=x"), Some(Code::ArgumentsInvalid));
+        assert_eq!(
+            code("artifact/a/1?limit=99999999"),
+            Some(Code::ArgumentsInvalid)
+        );
+        assert_eq!(code("artifact/a/1?offset=-1"), Some(Code::ArgumentsInvalid));
+        assert!(Address::parse("http://elsewhere/current_step/x").is_err());
+    }
+}

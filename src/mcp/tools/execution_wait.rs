@@ -1,0 +1,75 @@
+//! `execution.wait`: a long poll for a change.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{ToolSpec, acts, execution, execution_id_schema, schema_of, view};
+use crate::{app::App, domain::view::StatusView, error::Result, limits};
+
+const NAME: &str = "execution.wait";
+
+/// Where the execution stands after the wait.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct Waited {
+    /// True: the call did what it says.
+    success: bool,
+    /// Whether the execution moved past `since_revision` (or, without it, moved at all).
+    changed: bool,
+    /// Its state.
+    workflow_state: String,
+    #[serde(flatten)]
+    status: StatusView,
+}
+
+pub(super) fn spec() -> ToolSpec {
+    let longest = limits::WAIT_MAX.as_secs();
+    let input = json!({
+        "type": "object",
+        "properties": {
+            "execution_id": execution_id_schema(),
+            "since_revision": {
+                "type": "integer", "minimum": 0,
+                "description": "The revision you know; the answer comes as soon as there is a later one. Left out: the present one"
+            },
+            "timeout_s": {
+                "type": "number", "minimum": 0, "maximum": longest,
+                "description": format!("How long to wait at most, in seconds; {longest} where it is left out")
+            }
+        },
+        "required": ["execution_id"],
+        "additionalProperties": false
+    });
+    ToolSpec::new(
+        (
+            NAME,
+            "Wait for a change",
+            "Waits until an execution moves, or the time is over, and answers with its status. One that has ended \
+             answers at once. Call it again with the revision of the answer to follow an execution.",
+        ),
+        || acts(true, false, true),
+        (input, schema_of::<Waited>()),
+        |app, arguments| Box::pin(run(app, arguments)),
+    )
+}
+
+async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
+    let id = execution(&arguments, NAME)?;
+    let since = arguments.get("since_revision").and_then(Value::as_u64);
+    let seconds = arguments.get("timeout_s").and_then(Value::as_f64);
+    let timeout = seconds.map_or(limits::WAIT_MAX, Duration::from_secs_f64);
+    let engine = app.engine().await?;
+    let since = match since {
+        Some(since) => since,
+        None => engine.see(&id).await?.execution.revision(),
+    };
+    let status = engine.wait(&id, Some(since), timeout).await?;
+    view(&Waited {
+        success: true,
+        changed: status.revision > since,
+        workflow_state: status.state.clone(),
+        status,
+    })
+}

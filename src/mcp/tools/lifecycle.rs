@@ -1,0 +1,141 @@
+//! `execution.{pause,abandon,diverge,fail}`: the changes of S0's seven states. Resume has a file of its own, for it
+//! also tells what was going on.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{Running, ToolSpec, acts, execution, execution_id_schema, schema_of, text, view};
+use crate::{
+    app::App,
+    domain::{Change, Lifecycle, view::StatusView},
+    error::Result,
+    limits,
+};
+
+/// What a change of state answers: where the execution stands now.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct Changed {
+    /// True: the state was changed.
+    success: bool,
+    /// The state after the call.
+    workflow_state: String,
+    /// What happened, in a sentence.
+    message: String,
+    #[serde(flatten)]
+    status: StatusView,
+}
+
+/// The four tools.
+pub(super) fn specs() -> [ToolSpec; 4] {
+    [
+        spec(
+            (
+                "execution.pause",
+                "Pause an execution",
+                "Pauses a running execution. Its tokens stay valid, but \
+              workflow.next_step is refused until execution.resume is called.",
+            ),
+            false,
+            |app, arguments| Box::pin(change(app, arguments, "execution.pause", Lifecycle::Pause)),
+        ),
+        spec(
+            (
+                "execution.abandon",
+                "Abandon an execution",
+                "Gives up a running or paused execution for good. Open steps \
+              are closed and their tokens void; what was done stays readable.",
+            ),
+            true,
+            |app, arguments| {
+                Box::pin(change(
+                    app,
+                    arguments,
+                    "execution.abandon",
+                    Lifecycle::Abandon,
+                ))
+            },
+        ),
+        spec(
+            (
+                "execution.diverge",
+                "Mark an execution as diverged",
+                "Ends a running execution because the work took \
+              another path than its workflow. Open steps are closed; what was done stays readable.",
+            ),
+            true,
+            |app, arguments| {
+                Box::pin(change(
+                    app,
+                    arguments,
+                    "execution.diverge",
+                    Lifecycle::Diverge,
+                ))
+            },
+        ),
+        spec(
+            (
+                "execution.fail",
+                "Fail an execution",
+                "Ends a running execution as failed, for a reason that is not one \
+              step's. To report that a step could not be done, send error to workflow.next_step instead.",
+            ),
+            true,
+            |app, arguments| Box::pin(change(app, arguments, "execution.fail", Lifecycle::Fail)),
+        ),
+    ]
+}
+
+fn spec(
+    names: (&'static str, &'static str, &'static str),
+    destructive: bool,
+    run: for<'a> fn(&'a App, Map<String, Value>) -> Running<'a>,
+) -> ToolSpec {
+    let input = json!({
+        "type": "object",
+        "properties": { "execution_id": execution_id_schema(), "reason": reason_schema() },
+        "required": ["execution_id"],
+        "additionalProperties": false
+    });
+    let annotations = if destructive {
+        || acts(false, true, false)
+    } else {
+        || acts(false, false, false)
+    };
+    ToolSpec::new(names, annotations, (input, schema_of::<Changed>()), run)
+}
+
+/// The schema of the argument that says why.
+pub(super) fn reason_schema() -> Value {
+    json!({
+        "type": "string", "minLength": 1, "maxLength": limits::REASON_CHARS_MAX,
+        "description": "Why; kept, and shown in the status"
+    })
+}
+
+async fn change(
+    app: &App,
+    arguments: Map<String, Value>,
+    tool: &'static str,
+    lifecycle: Lifecycle,
+) -> Result<Value> {
+    view(&changed(app, &arguments, tool, lifecycle).await?)
+}
+
+/// Changes the state of the execution that the arguments name.
+pub(super) async fn changed(
+    app: &App,
+    arguments: &Map<String, Value>,
+    tool: &'static str,
+    lifecycle: Lifecycle,
+) -> Result<Changed> {
+    let id = execution(arguments, tool)?;
+    let reason = text(arguments, "reason").map(str::to_owned);
+    let status = app.change(&id, Change { lifecycle, reason }).await?;
+    Ok(Changed {
+        success: true,
+        workflow_state: status.state.clone(),
+        message: format!("Execution '{id}' is {}", status.state),
+        status,
+    })
+}
