@@ -18,8 +18,8 @@ use midex::{
     error::{Code, Error, Result},
     limits,
     store::{
-        BoxFuture, Commit, Committed, MemoryStore, Position, Refusal, Store, Stored,
-        TelemetryQuery, Told,
+        BoxFuture, Commit, Committed, ListQuery, MemoryStore, Page, Position, Refusal, Store,
+        Stored, TelemetryQuery, Told,
     },
 };
 use serde_json::json;
@@ -537,11 +537,8 @@ impl Store for Faulty {
         self.inner.telemetry(query)
     }
 
-    fn list(
-        &self,
-        query: midex::store::ListQuery,
-    ) -> midex::store::BoxFuture<'_, midex::error::Result<midex::store::Page>> {
-        self.store.list(query)
+    fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Page>> {
+        self.inner.list(query)
     }
 
     fn close(&self) -> BoxFuture<'_, Result<()>> {

@@ -66,7 +66,16 @@ fn listed(registry: &Registry, agents: bool, json: bool) -> (String, u8) {
     } else {
         Listed::Workflows
     };
-    let code = list(&ListArgs { what }, registry, json, &mut out).unwrap();
+    let code = list(
+        &ListArgs {
+            what,
+            ..ListArgs::default()
+        },
+        registry,
+        json,
+        &mut out,
+    )
+    .unwrap();
     (String::from_utf8(out).unwrap(), code)
 }
 
