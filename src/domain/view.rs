@@ -1,11 +1,13 @@
 //! What callers are shown: the replies and resources of S0, as pure functions of an execution, its
 //! definition and its journal. Field names and nulls are S0's.
 
+mod graph;
 mod history;
 mod reply;
 mod status;
 
 pub use self::{
+    graph::{GraphEdge, GraphNode, GraphView},
     history::{HistoryRow, TelemetryEvent, history, told},
     reply::{Advanced, FailureView, Offer, advanced},
     status::{CurrentStep, ReadyStep, StatusView, StepCounts, current_step, status},
