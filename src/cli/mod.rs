@@ -1,9 +1,13 @@
 //! The command line: one file per command. Data goes to stdout, everything else to stderr.
 
+pub mod completions;
 mod demo;
 pub mod diagnostic;
+pub mod graph;
 pub mod list;
 mod log;
+pub mod new;
+pub mod schema;
 mod serve;
 pub mod validate;
 
@@ -72,6 +76,15 @@ enum Command {
     Validate(validate::ValidateArgs),
     /// List the workflows, or the agents, that can be used here
     List(list::ListArgs),
+    /// Write a starting file for a workflow or an agent
+    #[command(subcommand)]
+    New(new::NewArgs),
+    /// Show a workflow's steps and their order as a Mermaid or Graphviz graph
+    Graph(graph::GraphArgs),
+    /// Print a JSON Schema of definition files, outputs or errors
+    Schema(schema::SchemaArgs),
+    /// Print a completion script for a shell
+    Completions(completions::CompletionsArgs),
 }
 
 #[derive(Debug, Args)]
@@ -116,6 +129,13 @@ fn run(cli: Cli) -> Result<u8> {
             validate::validate(&args, &config.registry(), json, color(), &mut out)
         }
         Command::List(args) => list::list(&args, &config.registry(), json, &mut out),
+        Command::New(args) => new::new(&args, &config, json, &mut out),
+        Command::Graph(args) => {
+            let mut err = anstream::stderr();
+            graph::graph(&args, &config.registry(), json, &mut out, &mut err)
+        }
+        Command::Schema(args) => schema::schema(&args, &mut out),
+        Command::Completions(args) => completions::completions(&args, &mut out),
     }
 }
 
