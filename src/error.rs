@@ -139,6 +139,9 @@ codes! {
     /// A file could not be read or written.
     FileUnusable = "FILE_UNUSABLE", Internal, false,
         "Make {path} readable and writable for this user, or choose another directory";
+    /// A file that was to be written exists.
+    FileExists = "FILE_EXISTS", Conflict, false,
+        "Add --force to replace {path}, or choose another name";
     /// The command line is wrong.
     UsageInvalid = "USAGE_INVALID", Validation, false,
         "Run `midex --help`";

@@ -1,10 +1,14 @@
 //! The command line: one file per command. Data goes to stdout, everything else to stderr.
 
+pub mod completions;
 mod demo;
 pub mod diagnostic;
+pub mod graph;
 mod lifecycle;
 pub mod list;
 mod log;
+pub mod new;
+pub mod schema;
 mod serve;
 mod session;
 pub mod validate;
@@ -80,6 +84,15 @@ enum Command {
     Resume(lifecycle::ResumeArgs),
     /// Give up an execution for good
     Abandon(lifecycle::ChangeArgs),
+    /// Write a starting file for a workflow or an agent
+    #[command(subcommand)]
+    New(new::NewArgs),
+    /// Show a workflow's steps and their order as a Mermaid or Graphviz graph
+    Graph(graph::GraphArgs),
+    /// Print a JSON Schema of definition files, outputs or errors
+    Schema(schema::SchemaArgs),
+    /// Print a completion script for a shell
+    Completions(completions::CompletionsArgs),
 }
 
 #[derive(Debug, Args)]
@@ -142,6 +155,13 @@ fn run(cli: Cli) -> Result<u8> {
             json,
             &mut out,
         )),
+        Command::New(args) => new::new(&args, &config, json, &mut out),
+        Command::Graph(args) => {
+            let mut err = anstream::stderr();
+            graph::graph(&args, &config.registry(), json, &mut out, &mut err)
+        }
+        Command::Schema(args) => schema::schema(&args, &mut out),
+        Command::Completions(args) => completions::completions(&args, &mut out),
     }
 }
 

@@ -2,6 +2,7 @@
 //! definition and its journal. Field names and nulls are S0's.
 
 mod artifacts;
+mod graph;
 mod history;
 mod listing;
 mod previous;
@@ -10,6 +11,7 @@ mod status;
 
 pub use self::{
     artifacts::{ArtifactContent, ArtifactView, artifacts, content},
+    graph::{GraphEdge, GraphNode, GraphView},
     history::{HistoryRow, TelemetryEvent, history, told},
     listing::{ExecutionRow, Listing, OpenExecution, Resumed, row},
     previous::{Outputs, Previous, decided, needed_at_end, needed_before},

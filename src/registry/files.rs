@@ -10,6 +10,7 @@ use std::{
 
 use crate::{
     domain::finding::{Finding, Place, Rule},
+    error::{Code, Error, Result},
     limits,
 };
 
@@ -42,6 +43,27 @@ impl File {
 
 /// The extensions of definition files.
 pub(super) const EXTENSIONS: &[&str] = &["md", "yaml", "yml", "json"];
+
+/// The name of a new file for a definition called `name`: that name, where it stays a name in the
+/// directory it is written to, is found again by [`read_directory`], and is possible on other systems.
+pub(super) fn name_of_new(name: &str, extension: &str) -> Result<String> {
+    let fault = if name.starts_with(['.', '_', '-']) {
+        Some("begins with `.`, `_` or `-`")
+    } else if name.ends_with(['.', ' ']) {
+        Some("ends with `.` or a space")
+    } else if name.contains(['/', '\\', ':', '*', '?', '"', '<', '>', '|']) {
+        Some("holds one of / \\ : * ? \" < > |")
+    } else if name.is_empty() || name.contains(char::is_control) {
+        Some("is empty or holds a control character")
+    } else {
+        None
+    };
+    let Some(fault) = fault else {
+        return Ok(format!("{name}.{extension}"));
+    };
+    let message = format!("{name:?} cannot be the name of a file: it {fault}");
+    Err(Error::new(Code::UsageInvalid, message).with_action("Choose a name like `release-notes`"))
+}
 
 /// The extension of a path, in lower case.
 pub(super) fn extension(path: &Path) -> String {

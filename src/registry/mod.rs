@@ -2,14 +2,17 @@
 //! changes; a broken file is an entry with findings and stops nobody else. Executions keep the
 //! definition they started with, so nothing here is asked twice about a running one.
 
+mod author;
 mod files;
 mod keys;
 mod load;
 mod mapping;
 mod markdown;
 mod read;
+mod schema;
 mod shipped;
 mod source;
+mod template;
 mod validate;
 mod yaml;
 
@@ -19,11 +22,14 @@ use std::{
     sync::Arc,
 };
 
-use self::{files::File, load::Loaded};
 pub use self::{
+    author::{Existing, create},
+    schema::{SchemaDraft, SchemaOf, schema},
     source::{Directory, Source, Sources},
-    validate::{FileReport, Kind, validate},
+    template::{Format, Template},
+    validate::{FileReport, Kind, is_definition_file, validate, workflow_file},
 };
+use self::{files::File, load::Loaded};
 use crate::{
     domain::{
         check::{Agent, Agents},

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     domain::{
         check::{Agent, Agents},
-        definition::Persona,
+        definition::{Persona, Workflow},
         finding::{Finding, Rule},
     },
     error::{Code, Error, Result},
@@ -61,15 +61,44 @@ pub fn validate(paths: &[PathBuf], registry: &Registry) -> Result<Vec<FileReport
         groups.extend(group(path)?);
     }
     for directory in groups.iter().filter_map(|group| group.agents.as_deref()) {
-        for loaded in personas(directory_files(directory, &["md"])) {
-            let state = state(&loaded);
-            agents.insert(loaded.name, state);
-        }
+        add_agents(&mut agents, directory);
     }
     Ok(groups
         .into_iter()
         .flat_map(|group| reports(group.files, &agents))
         .collect())
+}
+
+/// Whether a path is called as a definition file is, be there one or not.
+pub fn is_definition_file(path: &Path) -> bool {
+    files::EXTENSIONS.contains(&files::extension(path).as_str())
+}
+
+/// Loads one named file as a workflow. It comes with its report; there is no workflow where that has
+/// findings. Agents count as known as for [`validate`].
+pub fn workflow_file(path: &Path, registry: &Registry) -> Result<(FileReport, Option<Workflow>)> {
+    let real = real(path)?;
+    let mut agents = known(&registry.agents);
+    if let Some(directory) = agents_beside(&real) {
+        add_agents(&mut agents, &directory);
+    }
+    let mut loaded = load::workflow(read_named(path), &agents);
+    let workflow = loaded.value.take();
+    Ok((report(Kind::Workflow, loaded), workflow))
+}
+
+fn add_agents(agents: &mut Agents, directory: &Path) {
+    for loaded in personas(directory_files(directory, &["md"])) {
+        let state = state(&loaded);
+        agents.insert(loaded.name, state);
+    }
+}
+
+fn real(path: &Path) -> Result<PathBuf> {
+    fs::canonicalize(path).map_err(|error| {
+        let message = format!("`{}` cannot be read: {}", path.display(), error.kind());
+        Error::new(Code::UsageInvalid, message).because(error)
+    })
 }
 
 fn everything(sources: &Sources, agents: &Agents) -> Vec<FileReport> {
@@ -92,10 +121,7 @@ struct Group {
 }
 
 fn group(path: &Path) -> Result<Vec<Group>> {
-    let real = fs::canonicalize(path).map_err(|error| {
-        let message = format!("`{}` cannot be read: {}", path.display(), error.kind());
-        Error::new(Code::UsageInvalid, message).because(error)
-    })?;
+    let real = real(path)?;
     if !real.is_dir() {
         let file = read_named(path);
         return Ok(vec![Group {
@@ -135,7 +161,7 @@ fn directory_files(path: &Path, extensions: &[&str]) -> Vec<File> {
 /// A file that was named: it is checked whatever it is called, if it is of a kind that midex reads.
 fn read_named(path: &Path) -> File {
     let mut file = files::read(path);
-    if file.trouble.is_none() && !files::EXTENSIONS.contains(&files::extension(path).as_str()) {
+    if file.trouble.is_none() && !is_definition_file(path) {
         let finding = Finding::of_file(Rule::UnsupportedFile, "midex does not read such files")
             .expected(".md, .yaml, .yml or .json", files::extension(path));
         file.trouble = Some(finding);

@@ -7,6 +7,7 @@
 mod commands;
 mod findings;
 mod loading;
+mod schema;
 
 use std::{fs, path::PathBuf};
 
@@ -52,8 +53,11 @@ impl Project {
         }
     }
 
+    /// Loads the project. Every file that any test writes is also held against its schema.
     fn load(&self) -> Registry {
-        Registry::load(&self.sources())
+        let registry = Registry::load(&self.sources());
+        schema::agree_all(&registry);
+        registry
     }
 }
 

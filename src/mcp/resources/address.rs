@@ -232,7 +232,6 @@ mod tests {
             "available_workflows/x",
             "workflow_artifacts/a/b/c d",
             "artifact/a",
-            "agent/",
             "step_history/%0a",
             "current_step/x?a=1&a=2",
         ] {

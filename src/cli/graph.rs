@@ -1,0 +1,114 @@
+//! `midex graph`: a workflow's steps and their order, for a program that draws.
+
+use std::{io::Write, path::Path};
+
+use super::{EXIT_FINDINGS, EXIT_OK, diagnostic, unwritable};
+use crate::{
+    domain::{Workflow, finding::Finding, view::GraphView},
+    error::{Code, Error, Result},
+    limits,
+    registry::{self, FileReport, Kind, Registry},
+};
+
+/// What to draw, and for which program.
+#[derive(Clone, Debug, clap::Args)]
+pub struct GraphArgs {
+    /// The name of a workflow, or a file (.md, .yaml, .yml or .json)
+    #[arg(value_hint = clap::ValueHint::FilePath)]
+    pub workflow: String,
+    /// What to draw it with
+    #[arg(long, value_enum, default_value_t)]
+    pub format: GraphFormat,
+}
+
+/// What draws graphs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum GraphFormat {
+    /// A Mermaid flowchart
+    #[default]
+    Mermaid,
+    /// The DOT language of Graphviz
+    Dot,
+}
+
+/// Writes the graph; where the workflow has findings, those to `err`, and the exit code is 1.
+pub fn graph(
+    args: &GraphArgs,
+    registry: &Registry,
+    json: bool,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<u8> {
+    let graph = match find(&args.workflow, registry)? {
+        Found::Sound(graph) => graph,
+        Found::Broken(report) if json => return Err(invalid(&report)),
+        Found::Broken(report) => {
+            let drawn = diagnostic::render(&report.path, &report.text, &report.findings, true);
+            // Whoever closed stderr still learns from the exit code that there are findings.
+            let _ = err.write_all(drawn.as_bytes());
+            return Ok(EXIT_FINDINGS);
+        }
+    };
+    let text = match args.format {
+        _ if json => format!("{:#}\n", serde_json::json!(graph)),
+        GraphFormat::Mermaid => graph.mermaid(),
+        GraphFormat::Dot => graph.dot(),
+    };
+    out.write_all(text.as_bytes()).map_err(unwritable)?;
+    Ok(EXIT_OK)
+}
+
+enum Found {
+    Sound(GraphView),
+    Broken(FileReport),
+}
+
+/// Finds what the argument means. What is called like a definition file, and is there, is that file; else
+/// a name that is known comes before a file that happens to be called the same.
+fn find(argument: &str, registry: &Registry) -> Result<Found> {
+    let path = Path::new(argument);
+    let entry = registry.workflow(argument);
+    let is_file = match (path.is_file(), registry::is_definition_file(path)) {
+        (true, true) => true,
+        (exists, called_so) => entry.is_none() && (exists || called_so),
+    };
+    if is_file {
+        let (report, workflow) = registry::workflow_file(path, registry)?;
+        return Ok(workflow.map_or(Found::Broken(report), |workflow| sound(&workflow)));
+    }
+    if let Some(entry) = entry
+        && let Some(report) = broken(&entry.name, &entry.findings, registry)?
+    {
+        return Ok(Found::Broken(report));
+    }
+    let definition = registry.definition(argument).map_err(|error| {
+        error.with_action("Run `midex list` and use one of its names, or name a file")
+    })?;
+    Ok(sound(&definition.workflow))
+}
+
+fn sound(workflow: &Workflow) -> Found {
+    Found::Sound(GraphView::of(workflow))
+}
+
+/// The report of a workflow that has findings, with the text that they stand in.
+fn broken(name: &str, findings: &[Finding], registry: &Registry) -> Result<Option<FileReport>> {
+    if findings.is_empty() {
+        return Ok(None);
+    }
+    let reports = registry::validate(&[], registry)?;
+    Ok(reports.into_iter().find(|report| {
+        report.kind == Kind::Workflow && report.name == name && report.findings == findings
+    }))
+}
+
+fn invalid(report: &FileReport) -> Error {
+    let violations = report.findings.iter().map(Finding::violation);
+    Error::new(
+        Code::WorkflowInvalid,
+        format!("{} has findings", report.path),
+    )
+    .with("workflow", report.name.as_str())
+    .with("path", report.path.as_str())
+    .with_violations(violations.take(limits::VIOLATIONS_MAX).collect())
+}

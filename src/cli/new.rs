@@ -1,0 +1,114 @@
+//! `midex new`: a starting file that is sound as it is.
+
+use std::{io::Write, path::PathBuf};
+
+use serde_json::json;
+
+use super::{EXIT_OK, unwritable};
+use crate::{
+    clock::SystemIds,
+    config::Config,
+    domain::{AgentName, WorkflowName},
+    error::{Code, Error, Result},
+    registry::{self, Existing, Format, Template},
+};
+
+/// What to write.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum NewArgs {
+    /// A workflow, into workflows/NAME.md
+    Workflow {
+        /// What to call the file, and where to put it
+        #[command(flatten)]
+        file: FileArgs,
+        /// How it is written
+        #[arg(long, value_enum, default_value_t)]
+        format: FormatArg,
+    },
+    /// An agent, into agents/NAME.md
+    Agent {
+        /// What to call the file, and where to put it
+        #[command(flatten)]
+        file: FileArgs,
+    },
+}
+
+/// What to call the file, and where to put it.
+#[derive(Clone, Debug, clap::Args)]
+pub struct FileArgs {
+    /// The name of the definition and of its file
+    pub name: String,
+    /// The project to write into, instead of the one around the working directory
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// What it is for, in a sentence
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub description: Option<String>,
+    /// Replace the file if there is one
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// How a workflow is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum FormatArg {
+    /// Markdown with front matter
+    #[default]
+    Md,
+    /// A YAML manifest
+    Yaml,
+    /// A JSON manifest
+    Json,
+}
+
+/// Writes the file and says where it is.
+pub fn new(args: &NewArgs, config: &Config, json: bool, out: &mut dyn Write) -> Result<u8> {
+    let (file, kind, template) = match args {
+        NewArgs::Workflow { file, format } => (file, "workflow", workflow(&file.name, *format)?),
+        NewArgs::Agent { file } => (file, "agent", agent(&file.name)?),
+    };
+    let template = match &file.description {
+        Some(description) => template.describe(description)?,
+        None => template,
+    };
+    let project = file.dir.as_ref().unwrap_or(&config.project_dir);
+    let existing = if file.force {
+        Existing::Replace
+    } else {
+        Existing::Keep
+    };
+    let path = registry::create(&template, project, existing, &SystemIds)?;
+    let text = if json {
+        let shown = path.display().to_string();
+        format!(
+            "{:#}",
+            json!({ "path": shown, "kind": kind, "name": template.name() })
+        )
+        .into_bytes()
+    } else {
+        path.into_os_string().into_encoded_bytes()
+    };
+    out.write_all(&[&text[..], b"\n"].concat())
+        .map_err(unwritable)?;
+    Ok(EXIT_OK)
+}
+
+fn workflow(name: &str, format: FormatArg) -> Result<Template> {
+    let name = WorkflowName::parse(name).map_err(|error| unusable_name(&error))?;
+    let format = match format {
+        FormatArg::Md => Format::Markdown,
+        FormatArg::Yaml => Format::Yaml,
+        FormatArg::Json => Format::Json,
+    };
+    Ok(Template::workflow(&name, format))
+}
+
+fn agent(name: &str) -> Result<Template> {
+    let name = AgentName::parse(name).map_err(|error| unusable_name(&error))?;
+    Ok(Template::agent(&name))
+}
+
+fn unusable_name(error: &Error) -> Error {
+    Error::new(Code::UsageInvalid, error.message())
+        .with_action("Choose a name like `release-notes`")
+}

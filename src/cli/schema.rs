@@ -1,0 +1,69 @@
+//! `midex schema`: JSON Schemas for editors.
+
+use std::io::Write;
+
+use super::{EXIT_OK, unwritable};
+use crate::{
+    error::Result,
+    registry::{self, SchemaDraft, SchemaOf},
+};
+
+/// Which schema to print.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(
+    after_help = "A schema cannot say everything: unknown or cyclic dependencies, step ids that stand twice and agents \
+that do not exist are found by `midex validate` alone."
+)]
+pub struct SchemaArgs {
+    /// What the schema is of
+    #[arg(value_enum, default_value_t)]
+    pub of: SchemaOfArg,
+    /// The version of JSON Schema
+    #[arg(long, value_enum, default_value_t)]
+    pub draft: SchemaDraftArg,
+}
+
+/// What a schema can be had of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum SchemaOfArg {
+    /// A workflow in YAML or JSON
+    #[default]
+    Workflow,
+    /// The front matter of a workflow in Markdown
+    FrontMatter,
+    /// The front matter of an agent
+    Agent,
+    /// The output of a step that declares no schema of its own
+    Output,
+    /// An error of a tool, a resource or a command
+    Error,
+}
+
+/// The version of JSON Schema.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum SchemaDraftArg {
+    /// The newest
+    #[default]
+    #[value(name = "2020-12")]
+    Draft202012,
+    /// The one that most editors know
+    #[value(name = "7")]
+    Draft7,
+}
+
+/// Prints the schema.
+pub fn schema(args: &SchemaArgs, out: &mut dyn Write) -> Result<u8> {
+    let of = match args.of {
+        SchemaOfArg::Workflow => SchemaOf::Manifest,
+        SchemaOfArg::FrontMatter => SchemaOf::FrontMatter,
+        SchemaOfArg::Agent => SchemaOf::Agent,
+        SchemaOfArg::Output => SchemaOf::Output,
+        SchemaOfArg::Error => SchemaOf::Error,
+    };
+    let draft = match args.draft {
+        SchemaDraftArg::Draft202012 => SchemaDraft::Draft202012,
+        SchemaDraftArg::Draft7 => SchemaDraft::Draft7,
+    };
+    writeln!(out, "{:#}", registry::schema(of, draft)).map_err(unwritable)?;
+    Ok(EXIT_OK)
+}

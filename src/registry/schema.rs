@@ -1,0 +1,456 @@
+//! JSON Schemas of what people write and of what programs read, for editors and generators.
+//!
+//! Those of definition files list exactly the keys of [`super::keys`] that are read: a planned key is
+//! refused by the reader, so the schema does not offer it. What a schema cannot say stays with
+//! `midex validate`: that a dependency names another step, that steps do not wait for each other, that
+//! step ids are distinct, that an agent exists and has a persona, that `allowParallel: false` can be
+//! kept, that `result` is a schema itself, that no key stands twice and no two files give one name.
+//! Where a limit counts bytes, the schema counts characters: beyond ASCII it is the more generous one.
+
+use serde_json::{Map, Value, json};
+
+use super::keys::{FRONT_MATTER, Keys, MANIFEST, PERSONA, PHASE, STEP};
+use crate::{
+    domain::{Complexity, definition::output_schema_json, draft::Form},
+    error::{Category, Code},
+    limits,
+};
+
+/// What a schema can be had of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SchemaOf {
+    /// A workflow in YAML or JSON.
+    Manifest,
+    /// The front matter of a workflow in Markdown.
+    FrontMatter,
+    /// The front matter of an agent.
+    Agent,
+    /// The output of a step that declares no schema of its own.
+    Output,
+    /// An error, as every surface shows it.
+    Error,
+}
+
+/// The version of JSON Schema that a schema is written in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SchemaDraft {
+    /// The newest.
+    #[default]
+    Draft202012,
+    /// The one that most editors know.
+    Draft7,
+}
+
+/// The schema, complete in itself: it refers to no other document.
+pub fn schema(of: SchemaOf, draft: SchemaDraft) -> Value {
+    let schema = match of {
+        SchemaOf::Manifest => workflow(Form::Manifest),
+        SchemaOf::FrontMatter => workflow(Form::Phases),
+        SchemaOf::Agent => persona(),
+        SchemaOf::Output => titled("The output of a midex step", output_schema_json()),
+        SchemaOf::Error => titled("An error of midex", error()),
+    };
+    in_draft(schema, draft)
+}
+
+fn titled(title: &str, schema: Value) -> Value {
+    let mut titled = Map::from_iter([("title".to_owned(), json!(title))]);
+    if let Value::Object(schema) = schema {
+        titled.extend(schema);
+    }
+    Value::Object(titled)
+}
+
+/// The schema with the words of a draft. Below it everything is written so that both understand it.
+fn in_draft(schema: Value, draft: SchemaDraft) -> Value {
+    let (uri, definitions) = match draft {
+        SchemaDraft::Draft202012 => ("https://json-schema.org/draft/2020-12/schema", "$defs"),
+        SchemaDraft::Draft7 => ("http://json-schema.org/draft-07/schema#", "definitions"),
+    };
+    let mut whole = Map::from_iter([("$schema".to_owned(), json!(uri))]);
+    if let Value::Object(schema) = renamed(schema, definitions) {
+        whole.extend(schema);
+    }
+    Value::Object(whole)
+}
+
+/// The schema with its definitions under another key.
+fn renamed(schema: Value, definitions: &str) -> Value {
+    let entry = |(key, value): (String, Value)| match (key.as_str(), value) {
+        ("$defs", value) => (definitions.to_owned(), renamed(value, definitions)),
+        ("$ref", Value::String(to)) => (key, json!(to.replace("$defs", definitions))),
+        (_, value) => (key, renamed(value, definitions)),
+    };
+    match schema {
+        Value::Object(map) => Value::Object(map.into_iter().map(entry).collect()),
+        Value::Array(items) => items
+            .into_iter()
+            .map(|item| renamed(item, definitions))
+            .collect(),
+        other => other,
+    }
+}
+
+/// The schema of one kind of mapping: the keys that are read, each with its own schema.
+fn mapping(
+    keys: &Keys,
+    required: &[&str],
+    others_allowed: bool,
+    property: impl Fn(&str) -> Value,
+) -> Map<String, Value> {
+    let properties: Map<_, _> = keys
+        .read
+        .iter()
+        .map(|key| ((*key).to_owned(), property(key)))
+        .collect();
+    let mut schema = Map::new();
+    schema.insert("type".into(), json!("object"));
+    schema.insert("properties".into(), Value::Object(properties));
+    schema.insert("required".into(), json!(required));
+    schema.insert("additionalProperties".into(), json!(others_allowed));
+    schema
+}
+
+fn workflow(form: Form) -> Value {
+    let (title, keys) = match form {
+        Form::Phases => ("Front matter of a midex workflow", &FRONT_MATTER),
+        Form::Manifest => ("A midex workflow", &MANIFEST),
+    };
+    let required = [form.name_key(), "description", form.steps_key()];
+    let mut schema = mapping(keys, &required, false, |key| workflow_property(form, key));
+    schema.insert(
+        "$defs".into(),
+        json!({ "step": step(form), "stepId": step_id() }),
+    );
+    titled(title, Value::Object(schema))
+}
+
+fn workflow_property(form: Form, key: &str) -> Value {
+    match key {
+        key if key == form.name_key() => name(
+            limits::WORKFLOW_NAME_BYTES_MAX,
+            "The name that the workflow is started by",
+        ),
+        key if key == form.steps_key() => json!({
+            "description": format!("The {}s, in the order in which they are shown", form.step_word()),
+            "type": "array",
+            "items": { "$ref": "#/$defs/step" },
+            "minItems": 1,
+            "maxItems": limits::STEPS_MAX,
+        }),
+        "title" => text(limits::DESCRIPTION_BYTES_MAX, "A title for people"),
+        "complexity" => json!({
+            "description": "How much care the workflow asks for",
+            "enum": [Complexity::Simple, Complexity::Moderate, Complexity::High],
+        }),
+        key => common_property(key),
+    }
+}
+
+/// What workflows and agents have in common.
+fn common_property(key: &str) -> Value {
+    match key {
+        "description" => json!({
+            "description": "What it is for, in a sentence",
+            "type": "string",
+            "maxLength": limits::DESCRIPTION_BYTES_MAX,
+            "pattern": not_blank(),
+        }),
+        "version" => json!({
+            "description": "The author's version: any text, or a number as it is written",
+            "type": ["string", "number"],
+            "maxLength": limits::VERSION_BYTES_MAX,
+        }),
+        "tags" => json!({
+            "description": "Words to find it by",
+            "type": "array",
+            "items": { "type": "string", "maxLength": limits::TAG_BYTES_MAX, "pattern": not_blank() },
+            "maxItems": limits::TAGS_MAX,
+        }),
+        // A test sees to it that no key comes this far.
+        _ => json!({}),
+    }
+}
+
+fn step(form: Form) -> Value {
+    let keys = match form {
+        Form::Phases => &PHASE,
+        Form::Manifest => &STEP,
+    };
+    let mut schema = mapping(keys, &[form.id_key(), "agent"], false, |key| {
+        step_property(form, key)
+    });
+    if form == Form::Manifest {
+        // Two spellings of one key.
+        schema.insert(
+            "not".into(),
+            json!({ "required": ["depends_on", "dependsOn"] }),
+        );
+    }
+    Value::Object(schema)
+}
+
+fn step_property(form: Form, key: &str) -> Value {
+    match key {
+        key if key == form.id_key() => json!({ "$ref": "#/$defs/stepId" }),
+        "agent" => name(
+            limits::AGENT_NAME_BYTES_MAX,
+            "The agent whose persona the model takes for this step",
+        ),
+        "description" => text(
+            limits::DESCRIPTION_BYTES_MAX,
+            "What the step does, in a sentence",
+        ),
+        "instructions" => json!({
+            "description": "What the step asks for beyond the agent's persona",
+            "type": "string",
+        }),
+        "depends_on" | "dependsOn" => json!({
+            "description": depends_on(form),
+            "anyOf": [
+                { "$ref": "#/$defs/stepId" },
+                {
+                    "type": "array",
+                    "items": { "$ref": "#/$defs/stepId" },
+                    "maxItems": limits::DEPENDENCIES_MAX,
+                    "uniqueItems": true,
+                },
+            ],
+        }),
+        "allowParallel" => json!({
+            "description": "Whether others may be open beside it; false is accepted where the order sees to that",
+            "type": "boolean",
+        }),
+        "result" => json!({
+            "description": "JSON Schema of the output; without it the output is an object with a summary",
+            "type": ["object", "boolean"],
+        }),
+        // A test sees to it that no key comes this far.
+        _ => json!({}),
+    }
+}
+
+fn depends_on(form: Form) -> &'static str {
+    match form {
+        Form::Phases => {
+            "The phases that must be done before; once one phase says so, those that do not are ready from the start"
+        }
+        Form::Manifest => {
+            "The steps that must be done before; without it that is the step above, and [] is none"
+        }
+    }
+}
+
+fn persona() -> Value {
+    let schema = mapping(&PERSONA, &["name", "description"], true, |key| match key {
+        "name" => name(
+            limits::AGENT_NAME_BYTES_MAX,
+            "The name that steps refer to the agent by",
+        ),
+        key => common_property(key),
+    });
+    titled("Front matter of a midex agent", Value::Object(schema))
+}
+
+fn text(bytes_max: usize, description: &str) -> Value {
+    json!({ "description": description, "type": "string", "maxLength": bytes_max })
+}
+
+fn step_id() -> Value {
+    json!({
+        "description": "The id of a step: letters, digits, `_` and `-`, beginning with none of the latter",
+        "type": "string",
+        "maxLength": limits::STEP_ID_BYTES_MAX,
+        "pattern": "^[A-Za-z0-9_][A-Za-z0-9_-]*$",
+    })
+}
+
+/// White space, as Unicode has it, inside a character class. Written out, for `\s` is another set in
+/// each dialect of regular expressions.
+const WHITE_SPACE: &str =
+    r"\t\n\u000b\f\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000";
+/// Control characters, inside a character class.
+const CONTROL: &str = r"\u0000-\u001f\u007f-\u009f";
+
+fn not_blank() -> String {
+    format!("[^{WHITE_SPACE}]")
+}
+
+/// A name: no control characters, and no white space around it.
+fn name(bytes_max: usize, description: &str) -> Value {
+    let (end, inner) = (
+        format!("[^{CONTROL}{WHITE_SPACE}]"),
+        format!("[^{CONTROL}]"),
+    );
+    json!({
+        "description": description,
+        "type": "string",
+        "maxLength": bytes_max,
+        "pattern": format!("^{end}({inner}*{end})?$"),
+    })
+}
+
+/// The payload of an error ([`crate::error::Error::payload`]). Surfaces may add keys of their own.
+fn error() -> Value {
+    let codes: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    json!({
+        "type": "object",
+        "properties": {
+            "error_code": { "description": "The stable name of what went wrong", "enum": codes },
+            "category": { "description": "The kind of the error", "enum": categories() },
+            "message": { "description": "What went wrong, for a reader", "type": "string" },
+            "context": { "description": "The identifiers it concerns", "type": "object" },
+            "retryable": { "description": "Whether the same call may succeed later", "type": "boolean" },
+            "suggested_action": { "description": "The one right next call", "type": "string" },
+            "correlation_id": { "description": "What the log has it under", "type": "string" },
+            "violations": {
+                "description": "Every way in which what was sent breaks a rule",
+                "type": "array",
+                "items": { "$ref": "#/$defs/violation" },
+                "minItems": 1,
+            },
+            "step_id": { "description": "The step it concerns" },
+        },
+        "required": [
+            "error_code", "category", "message", "context", "retryable", "suggested_action", "correlation_id"
+        ],
+        "$defs": { "violation": violation() },
+    })
+}
+
+fn categories() -> Vec<Category> {
+    let mut categories = Vec::new();
+    for category in Code::ALL.iter().map(|code| code.category()) {
+        if !categories.contains(&category) {
+            categories.push(category);
+        }
+    }
+    categories
+}
+
+fn violation() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "path": { "description": "Where it stands; empty for the whole", "type": "string" },
+            "rule": { "description": "The rule that is broken", "type": "string" },
+            "message": { "description": "What is wrong, for a reader", "type": "string" },
+            "expected": { "description": "What the rule asks for", "type": "string" },
+            "actual": { "description": "What was found", "type": "string" },
+        },
+        "required": ["path", "rule", "message"],
+        "additionalProperties": false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        domain::schema::Schema,
+        error::{Error, Violation},
+    };
+
+    const ALL: [SchemaOf; 5] = [
+        SchemaOf::Manifest,
+        SchemaOf::FrontMatter,
+        SchemaOf::Agent,
+        SchemaOf::Output,
+        SchemaOf::Error,
+    ];
+
+    #[test]
+    fn the_keys_that_are_read_are_the_keys_of_the_schema() {
+        let defs = |of, pointer: &str| schema(of, SchemaDraft::default()).pointer(pointer).cloned();
+        for (of, pointer, keys) in [
+            (SchemaOf::Manifest, "/properties", &MANIFEST),
+            (SchemaOf::Manifest, "/$defs/step/properties", &STEP),
+            (SchemaOf::FrontMatter, "/properties", &FRONT_MATTER),
+            (SchemaOf::FrontMatter, "/$defs/step/properties", &PHASE),
+            (SchemaOf::Agent, "/properties", &PERSONA),
+        ] {
+            let Some(Value::Object(properties)) = defs(of, pointer) else {
+                panic!("{of:?} {pointer}");
+            };
+            let listed: Vec<_> = properties.keys().map(String::as_str).collect();
+            assert_eq!(listed, keys.read, "{}", keys.what);
+            for (key, schema) in properties {
+                let says = schema.get("type").or(schema.get("enum"));
+                let says = says.or(schema.get("anyOf")).or(schema.get("$ref"));
+                assert!(says.is_some(), "{}: nothing is said of `{key}`", keys.what);
+            }
+        }
+    }
+
+    /// Everything in a schema, the schema included.
+    fn parts(value: &Value) -> Vec<&Value> {
+        let below: Vec<_> = match value {
+            Value::Object(map) => map.values().flat_map(parts).collect(),
+            Value::Array(items) => items.iter().flat_map(parts).collect(),
+            _ => Vec::new(),
+        };
+        [value].into_iter().chain(below).collect()
+    }
+
+    #[test]
+    fn every_schema_stands_alone_in_both_drafts() {
+        for of in ALL {
+            for (draft, definitions) in [
+                (SchemaDraft::Draft202012, "#/$defs/"),
+                (SchemaDraft::Draft7, "#/definitions/"),
+            ] {
+                let schema = schema(of, draft);
+                jsonschema::meta::validate(&schema).unwrap();
+                jsonschema::validator_for(&schema).unwrap();
+                for part in parts(&schema) {
+                    let Some(to) = part.get("$ref") else { continue };
+                    let to = to.as_str().unwrap();
+                    assert!(to.starts_with(definitions), "{to}");
+                    assert!(schema.pointer(&to[1..]).is_some(), "{to}");
+                    // Before 2019-09 whatever stands beside a reference is ignored.
+                    assert_eq!(part.as_object().unwrap().len(), 1, "{part}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_error_satisfies_its_schema() {
+        let schema = schema(SchemaOf::Error, SchemaDraft::default());
+        let schema = Schema::compile(&schema).unwrap();
+        let violation = |expected: Option<&str>| Violation {
+            path: "/x".into(),
+            rule: "type".into(),
+            message: "m".into(),
+            expected: expected.map(str::to_owned),
+            actual: None,
+        };
+        for code in Code::ALL {
+            let error = Error::new(*code, "words").with("step_id", "a");
+            let plain = Value::Object(error.payload(""));
+            assert_eq!(schema.violations(&plain), [], "{code}");
+            let error = error.with_violations(vec![violation(None), violation(Some("a text"))]);
+            let full = Value::Object(error.payload("0123"));
+            assert_eq!(schema.violations(&full), [], "{code}");
+            for key in ["error_code", "category", "retryable", "suggested_action"] {
+                let mut broken = full.clone();
+                broken.as_object_mut().unwrap().remove(key);
+                assert_eq!(schema.violations(&broken).len(), 1, "{key}");
+            }
+            let mut unknown = full;
+            unknown["error_code"] = json!("NO_SUCH_CODE");
+            unknown["violations"][0]["colour"] = json!("red");
+            assert_eq!(schema.violations(&unknown).len(), 2);
+        }
+    }
+
+    #[test]
+    fn the_output_schema_is_the_one_that_is_enforced() {
+        let mut shown = schema(SchemaOf::Output, SchemaDraft::Draft7);
+        let shown = shown.as_object_mut().unwrap();
+        for added in ["$schema", "title"] {
+            assert!(shown.shift_remove(added).is_some());
+        }
+        assert_eq!(Value::Object(shown.clone()), output_schema_json());
+    }
+}

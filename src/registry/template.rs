@@ -1,0 +1,225 @@
+//! Starting files: definitions that are sound as they are, with comments that say what else there is.
+
+use std::fmt::Write;
+
+use serde_json::json;
+
+use super::{files, validate::Kind};
+use crate::{
+    domain::id::{AgentName, WorkflowName},
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// How a workflow is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// Markdown with front matter.
+    #[default]
+    Markdown,
+    /// A YAML manifest.
+    Yaml,
+    /// A JSON manifest.
+    Json,
+}
+
+impl Format {
+    /// The extension of its files.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Markdown => "md",
+            Self::Yaml => "yaml",
+            Self::Json => "json",
+        }
+    }
+}
+
+/// A definition that is about to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    kind: Kind,
+    name: String,
+    format: Format,
+    description: String,
+}
+
+impl Template {
+    /// A workflow.
+    pub fn workflow(name: &WorkflowName, format: Format) -> Self {
+        Self {
+            kind: Kind::Workflow,
+            name: name.as_str().to_owned(),
+            format,
+            description: "Say in one sentence what this workflow achieves".to_owned(),
+        }
+    }
+
+    /// An agent.
+    pub fn agent(name: &AgentName) -> Self {
+        Self {
+            kind: Kind::Agent,
+            name: name.as_str().to_owned(),
+            format: Format::Markdown,
+            description: "Say in one sentence what this agent does and hands over".to_owned(),
+        }
+    }
+
+    /// Gives it a description: one line of at most [`limits::DESCRIPTION_BYTES_MAX`].
+    pub fn describe(self, description: &str) -> Result<Self> {
+        let fault = if description.trim().is_empty() {
+            "is empty".to_owned()
+        } else if description.contains(char::is_control) {
+            "must be one line without control characters".to_owned()
+        } else if description.len() > limits::DESCRIPTION_BYTES_MAX {
+            let (bytes, max) = (description.len(), limits::DESCRIPTION_BYTES_MAX);
+            format!("has {bytes} bytes, the limit is {max}")
+        } else {
+            let description = description.to_owned();
+            return Ok(Self {
+                description,
+                ..self
+            });
+        };
+        let error = Error::new(Code::UsageInvalid, format!("the description {fault}"));
+        Err(error.with_action("Give a --description of one line, or none"))
+    }
+
+    /// What it defines.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The name of the definition.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The name of its file: that of the definition, if it can be the name of a file.
+    pub fn file_name(&self) -> Result<String> {
+        files::name_of_new(&self.name, self.format.extension())
+    }
+
+    /// The text of the file.
+    pub fn text(&self) -> String {
+        match (self.kind, self.format) {
+            (Kind::Agent, _) => self.fill(include_str!("template/agent.md")),
+            (_, Format::Markdown) => self.fill(include_str!("template/workflow.md")),
+            (_, Format::Yaml) => self.fill(include_str!("template/workflow.yaml")),
+            (_, Format::Json) => self.json(),
+        }
+    }
+
+    fn fill(&self, template: &str) -> String {
+        let part = |part| match part {
+            "name" => scalar(&self.name),
+            "description" => scalar(&self.description),
+            "title" => self.name.clone(),
+            text => text.to_owned(),
+        };
+        template.split('@').map(part).collect()
+    }
+
+    fn json(&self) -> String {
+        let manifest = json!({
+            "workflow": self.name,
+            "description": self.description,
+            "version": "0.1.0",
+            "tags": [],
+            "complexity": "moderate",
+            "steps": [
+                {
+                    "id": "plan",
+                    "agent": "architect",
+                    "description": "Settle what to do, in what order, and how to tell that it is done"
+                },
+                {
+                    "id": "work",
+                    "agent": "implementer",
+                    "description": "Do what the plan says, in small steps that each leave things working",
+                    "depends_on": ["plan"]
+                },
+                {
+                    "id": "check",
+                    "agent": "reviewer",
+                    "description": "Compare the result with the request and the plan, and say what is missing",
+                    "depends_on": ["work"]
+                }
+            ]
+        });
+        format!("{manifest:#}\n")
+    }
+}
+
+/// A text as a YAML value on one line: plain where nothing could be read into it, else in quotes.
+fn scalar(text: &str) -> String {
+    if is_plain(text) {
+        return text.to_owned();
+    }
+    let mut quoted = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            // What is no printable character to YAML, or a line end to some readers.
+            '\0'..='\u{1f}'
+            | '\u{7f}'..='\u{9f}'
+            | '\u{2028}'
+            | '\u{2029}'
+            | '\u{feff}'
+            | '\u{fffe}'
+            | '\u{ffff}' => {
+                let _ = write!(quoted, "\\u{:04x}", u32::from(letter));
+            }
+            _ => quoted.push(letter),
+        }
+    }
+    quoted + "\""
+}
+
+/// Whether a text is itself to every reader of YAML: words of ASCII letters, digits and a few signs
+/// that mean nothing, and not a word for a boolean, for nothing or for a number.
+fn is_plain(text: &str) -> bool {
+    const TAKEN: &[&str] = &[
+        "true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf", "infinity",
+    ];
+    text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || " -_.,;/()'".contains(c))
+        && !text.ends_with(' ')
+        && !TAKEN.contains(&text.to_ascii_lowercase().as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::node::Content;
+
+    #[test]
+    fn a_value_is_quoted_only_where_it_must_be() {
+        for plain in ["bug-fix", "Find the cause, remove it", "it's (all) a/b; c"] {
+            assert_eq!(scalar(plain), plain);
+        }
+        for (text, quoted) in [
+            ("1.10", "\"1.10\""),
+            ("No", "\"No\""),
+            ("a: b #c", "\"a: b #c\""),
+            ("say \"\\\"", r#""say \"\\\"""#),
+            ("\u{feff}é\u{2028}", "\"\\ufeffé\\u2028\""),
+        ] {
+            assert_eq!(scalar(text), quoted);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_value_is_read_back_as_it_was(any in any::<String>(), signs in "[ -~]{0,12}", word in "[a-zA-Z.,' 0-9_-]{0,8}") {
+            for text in [any, signs, word] {
+                let document = super::super::yaml::parse(&format!("key: {}\n", scalar(&text))).unwrap();
+                let Content::Map(entries) = document.content else { panic!("{text:?}") };
+                prop_assert_eq!(&entries[0].value.content, &Content::Text(text));
+            }
+        }
+    }
+}

@@ -1,0 +1,515 @@
+//! The commands that need no server: `new`, `graph`, `schema` and `completions`, through the binary.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use midex::{domain::schema::Schema, limits};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A directory to work in that is a project: with `.git`, and no configuration of a user around it.
+struct Project(TempDir);
+
+impl Project {
+    fn new() -> Self {
+        let project = Self(tempfile::tempdir().unwrap());
+        for directory in [".git", "here", "config"] {
+            fs::create_dir(project.path(directory)).unwrap();
+        }
+        project
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        fs::canonicalize(self.0.path()).unwrap().join(path)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Runs the binary somewhere below the project's root.
+    fn midex(&self, args: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_midex"))
+            .args(args)
+            .current_dir(self.path("here"))
+            .env("XDG_CONFIG_HOME", self.path("config"))
+            .env_remove("MIDEX_DATA_DIR")
+            .env_remove("RUST_LOG")
+            .env("NO_COLOR", "1")
+            .output()
+            .expect("the binary runs")
+    }
+
+    /// What a command that succeeds writes.
+    #[track_caller]
+    fn out(&self, args: &[&str]) -> String {
+        let output = self.midex(args);
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{args:?}\n{out}{err}");
+        assert_eq!(err, "", "{args:?}");
+        out
+    }
+
+    #[track_caller]
+    fn json(&self, args: &[&str]) -> Value {
+        serde_json::from_str(&self.out(args)).expect("JSON")
+    }
+
+    /// The exit code of a command that writes nothing to stdout, and what it writes to stderr.
+    #[track_caller]
+    fn refused(&self, args: &[&str]) -> (i32, String) {
+        let output = self.midex(args);
+        assert_eq!(text(&output.stdout), "", "{args:?}");
+        (output.status.code().unwrap(), text(&output.stderr))
+    }
+
+    /// Every file and directory, by its path below the project.
+    fn tree(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let mut open = vec![self.path("")];
+        while let Some(directory) = open.pop() {
+            for entry in fs::read_dir(directory).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    open.push(path.clone());
+                }
+                found.push(path);
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+const KINDS: [(&[&str], &str, &str); 4] = [
+    (&["workflow"], "workflows", "md"),
+    (&["workflow", "--format", "yaml"], "workflows", "yaml"),
+    (&["workflow", "--format", "json"], "workflows", "json"),
+    (&["agent"], "agents", "md"),
+];
+
+#[test]
+fn a_new_file_is_sound_and_lies_in_the_project() {
+    for (kind, directory, extension) in KINDS {
+        let project = Project::new();
+        let shown = project.out(&[&["new"], kind, &["first-steps"]].concat());
+        let path = project.path(&format!("{directory}/first-steps.{extension}"));
+        assert_eq!(shown, format!("{}\n", path.display()));
+        assert_eq!(
+            project.out(&["validate", path.to_str().unwrap()]),
+            "1 file, no findings\n"
+        );
+        let listed = project.json(&["list", directory, "--json"]);
+        let is_ours = |entry: &&Value| entry["name"] == "first-steps";
+        let ours = listed.as_array().unwrap().iter().find(is_ours).unwrap();
+        assert_eq!(
+            (&ours["source"], &ours["valid"]),
+            (&"project".into(), &true.into())
+        );
+        let written = fs::read_to_string(&path).unwrap();
+        assert!(
+            extension == "json" || written.contains("\n# "),
+            "comments help: {written}"
+        );
+        assert!(!written.contains('@'), "everything is filled in: {written}");
+    }
+}
+
+#[test]
+fn names_and_descriptions_are_kept_whatever_yaml_makes_of_them() {
+    let longest = "é".repeat(limits::DESCRIPTION_BYTES_MAX / 2);
+    for (name, description) in [
+        ("a", "He said: \"it's\" #1, {really} [so] \\n"),
+        ("1.10", "2024-01-01"),
+        ("true", "null"),
+        ("überprüfen 日本", "naïve — “quoted” 😀 \u{2028}end\u{feff}"),
+        ("a & b's #1", "- a list? no: a text"),
+        ("@name@", "@description@ %s {0} $x"),
+        ("no", &longest),
+    ] {
+        for (kind, directory, extension) in KINDS {
+            let project = Project::new();
+            let args = [
+                &["new", "--json"],
+                kind,
+                &[name, "--description", description],
+            ]
+            .concat();
+            let shown = project.json(&args);
+            let path = project.path(&format!("{directory}/{name}.{extension}"));
+            assert_eq!(
+                shown,
+                json!({ "path": path.to_str().unwrap(), "kind": kind[0], "name": name })
+            );
+            let report = project.json(&["validate", "--json", path.to_str().unwrap()]);
+            assert_eq!(report["findings"], 0, "{report:#}");
+            assert_eq!(report["files"][0]["name"], name);
+            let listed = project.json(&["list", directory, "--json"]);
+            let described =
+                |entry: &Value| entry["name"] == name && entry["description"] == description;
+            assert!(
+                listed.as_array().unwrap().iter().any(described),
+                "{name}: {listed:#}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_file_that_exists_stays_unless_force_says_otherwise() {
+    let project = Project::new();
+    project.write("workflows/mine.md", "precious");
+    let (code, said) = project.refused(&["new", "workflow", "mine"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        said.contains("FILE_EXISTS") && said.contains("--force") && said.contains("mine.md"),
+        "{said}"
+    );
+    let (code, said) = project.refused(&["new", "workflow", "mine", "--json"]);
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, &said["error_code"]), (1, &"FILE_EXISTS".into()));
+    let read = || fs::read_to_string(project.path("workflows/mine.md")).unwrap();
+    assert_eq!(read(), "precious");
+    project.out(&["new", "workflow", "mine", "--force"]);
+    assert!(read().starts_with("---\nname: mine\n"));
+    assert_eq!(fs::read_dir(project.path("workflows")).unwrap().count(), 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_that_leads_away_is_not_written_through() {
+    let project = Project::new();
+    project.write("elsewhere.md", "precious");
+    fs::create_dir(project.path("agents")).unwrap();
+    for to in ["elsewhere.md", "nowhere.md"] {
+        let link = project.path("agents/mine.md");
+        std::os::unix::fs::symlink(project.path(to), &link).unwrap();
+        assert_eq!(project.refused(&["new", "agent", "mine"]).0, 1);
+        project.out(&["new", "agent", "mine", "--force"]);
+        assert!(!link.is_symlink());
+        fs::remove_file(link).unwrap();
+    }
+    assert_eq!(
+        fs::read_to_string(project.path("elsewhere.md")).unwrap(),
+        "precious"
+    );
+    assert!(!project.path("nowhere.md").exists());
+}
+
+#[test]
+fn a_name_that_another_file_gives_is_refused() {
+    let project = Project::new();
+    project.out(&["new", "workflow", "mine", "--format", "yaml"]);
+    for force in [&[][..], &["--force"]] {
+        let args = [&["new", "workflow", "mine"], force].concat();
+        let (code, said) = project.refused(&args);
+        assert_eq!(code, 1, "{said}");
+        assert!(said.contains("mine.yaml"), "{said}");
+    }
+    // What is shipped may be hidden: the nearer one counts.
+    project.out(&["new", "workflow", "bug-fix"]);
+    assert!(project.out(&["validate"]).ends_with("no findings\n"));
+}
+
+#[test]
+fn no_name_leads_out_of_the_directory() {
+    let project = Project::new();
+    let before = project.tree();
+    let absolute = project.path("away");
+    let long = "x".repeat(limits::AGENT_NAME_BYTES_MAX + 101);
+    for name in [
+        "../x",
+        "..",
+        ".",
+        "a/b",
+        "/x",
+        absolute.to_str().unwrap(),
+        "a\\b",
+        "..\\x",
+        "c:x",
+        ".hidden",
+        "_draft",
+        "",
+        " ",
+        " x",
+        "x ",
+        "x.",
+        "a\nb",
+        "a\u{7f}",
+        "a*",
+        "a?",
+        "a|b",
+        "a<b",
+        "a\"b",
+        &long,
+    ] {
+        for kind in ["workflow", "agent"] {
+            for extra in [&[][..], &["--force"]] {
+                let args = [&["new", kind, name], extra].concat();
+                let (code, said) = project.refused(&args);
+                assert_eq!(code, 2, "{name:?}: {said}");
+                assert!(
+                    said.contains("USAGE_INVALID") && said.contains("Choose a name"),
+                    "{said}"
+                );
+            }
+        }
+    }
+    let (code, said) = project.refused(&["new", "agent", "--", "-x"]);
+    assert_eq!(code, 2, "{said}");
+    assert_eq!(project.tree(), before);
+}
+
+#[test]
+fn a_description_is_one_line_of_limited_length() {
+    let project = Project::new();
+    let before = project.tree();
+    let long = "x".repeat(limits::DESCRIPTION_BYTES_MAX + 1);
+    for description in [
+        "a\nb",
+        "a\rb",
+        "a\tb",
+        "\u{1b}[31m",
+        "a\u{85}b",
+        "",
+        "  ",
+        &long,
+    ] {
+        for kind in ["workflow", "agent"] {
+            let args = ["new", kind, "mine", "--description", description];
+            let (code, said) = project.refused(&args);
+            assert_eq!(code, 2, "{description:?}: {said}");
+            assert!(said.contains("--description"), "{said}");
+        }
+    }
+    assert_eq!(project.tree(), before);
+}
+
+#[test]
+fn the_directory_may_be_named() {
+    let project = Project::new();
+    let shown = project.out(&["new", "agent", "mine", "--dir", "deep/er"]);
+    assert_eq!(shown, "deep/er/agents/mine.md\n");
+    assert!(project.path("here/deep/er/agents/mine.md").is_file());
+    project.write("here/file", "");
+    let (code, said) = project.refused(&["new", "agent", "mine", "--dir", "file"]);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("FILE_UNUSABLE"), "{said}");
+}
+
+const PARALLEL: &str = "workflow: nightly\ndescription: d\nsteps:\n  - {id: end, agent: 'an \"odd\" [one]', description: first}\n  \
+    - {id: o-one, agent: reviewer}\n  - {id: graph, agent: reviewer, depends_on: [end]}\n  \
+    - {id: last, agent: reviewer, depends_on: [o-one, graph]}\n";
+const ODD_AGENT: &str = "---\nname: 'an \"odd\" [one]'\ndescription: d\n---\nYou.\n";
+
+#[test]
+fn a_workflow_is_drawn_by_name_and_by_file() {
+    let project = Project::new();
+    project.write("workflows/nightly.yaml", PARALLEL);
+    project.write("agents/odd.md", ODD_AGENT);
+    let mermaid = "flowchart TD\n    s1[\"end<br/>an #34;odd#34; #91;one#93;\"]\n    s2[\"o-one<br/>reviewer\"]\n    \
+        s3[\"graph<br/>reviewer\"]\n    s4[\"last<br/>reviewer\"]\n    s1 --> s2\n    s1 --> s3\n    s2 --> s4\n    \
+        s3 --> s4\n";
+    assert_eq!(project.out(&["graph", "nightly"]), mermaid);
+    let path = project.path("workflows/nightly.yaml");
+    assert_eq!(project.out(&["graph", path.to_str().unwrap()]), mermaid);
+    assert_eq!(
+        project.out(&["graph", "../workflows/nightly.yaml"]),
+        mermaid
+    );
+    let dot = project.out(&["graph", "nightly", "--format", "dot"]);
+    assert!(dot.starts_with("digraph \"nightly\" {\n"), "{dot}");
+    assert!(
+        dot.contains("    \"end\" [label=\"end\\nan \\\"odd\\\" [one]\"];\n"),
+        "{dot}"
+    );
+    assert!(
+        dot.contains("    \"graph\" -> \"last\";\n") && dot.ends_with("}\n"),
+        "{dot}"
+    );
+    assert_eq!(
+        project.json(&["graph", "nightly", "--json"]),
+        json!({
+            "name": "nightly",
+            "nodes": [
+                { "id": "end", "agent": "an \"odd\" [one]", "description": "first" },
+                { "id": "o-one", "agent": "reviewer", "description": "" },
+                { "id": "graph", "agent": "reviewer", "description": "" },
+                { "id": "last", "agent": "reviewer", "description": "" },
+            ],
+            "edges": [
+                { "from": "end", "to": "o-one" },
+                { "from": "end", "to": "graph" },
+                { "from": "o-one", "to": "last" },
+                { "from": "graph", "to": "last" },
+            ],
+        })
+    );
+    assert!(
+        project
+            .out(&["graph", "feature-development"])
+            .contains("s2 --> s3")
+    );
+}
+
+#[test]
+fn a_known_name_comes_before_a_file_of_another_kind() {
+    let project = Project::new();
+    project.write("here/bug-fix", "a script");
+    assert!(project.out(&["graph", "bug-fix"]).contains("diagnose"));
+    let (code, said) = project.refused(&["graph", "./bug-fix"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("error[unsupported_file]"), "{said}");
+}
+
+#[test]
+fn a_workflow_with_findings_is_not_drawn() {
+    let project = Project::new();
+    let broken = PARALLEL.replace("depends_on: [end]", "depends_on: [ende]");
+    project.write("workflows/nightly.yaml", &broken);
+    project.write("agents/odd.md", ODD_AGENT);
+    for argument in ["nightly", "../workflows/nightly.yaml"] {
+        let (code, said) = project.refused(&["graph", argument]);
+        assert_eq!(code, 1, "{said}");
+        assert!(
+            said.starts_with("error[unknown_dependency]: no step has the id `ende`\n"),
+            "{said}"
+        );
+        assert!(
+            said.contains("nightly.yaml:6:47\n") && said.contains("did you mean `end`?"),
+            "{said}"
+        );
+        assert!(!said.contains('\u{1b}'), "{said:?}");
+        let (code, said) = project.refused(&["graph", argument, "--json"]);
+        let said: Value = serde_json::from_str(&said).unwrap();
+        assert_eq!((code, &said["error_code"]), (1, &"WORKFLOW_INVALID".into()));
+        assert_eq!(said["violations"][0]["path"], "steps[2].depends_on[0]");
+    }
+}
+
+#[test]
+fn a_shipped_workflow_with_a_broken_agent_shows_the_finding() {
+    let project = Project::new();
+    project.write("agents/reviewer.md", "---\nname: reviewer\n---\nYou.\n");
+    let (code, said) = project.refused(&["graph", "bug-fix"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        said.starts_with("error[invalid_persona]")
+            && said.contains("(shipped)/workflows/bug-fix.md"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_graph_of_nothing_is_an_error_that_helps() {
+    let project = Project::new();
+    let (code, said) = project.refused(&["graph", "bugfix"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        said.contains("did you mean 'bug-fix'?") && said.contains("midex list"),
+        "{said}"
+    );
+    let (code, said) = project.refused(&["graph", "gone.yaml"]);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("`gone.yaml` cannot be read"), "{said}");
+    assert_eq!(
+        project.refused(&["graph", "bug-fix", "--format", "png"]).0,
+        2
+    );
+    assert_eq!(project.refused(&["graph"]).0, 2);
+}
+
+#[test]
+fn schemas_are_printed_in_both_drafts() {
+    let project = Project::new();
+    for of in ["workflow", "front-matter", "agent", "output", "error"] {
+        let newest = project.json(&["schema", of]);
+        assert_eq!(
+            newest["$schema"],
+            "https://json-schema.org/draft/2020-12/schema"
+        );
+        assert_eq!(
+            project.json(&["schema", of, "--draft", "2020-12", "--json"]),
+            newest
+        );
+        let older = project.out(&["schema", of, "--draft", "7"]);
+        assert!(!older.contains("$defs"), "{older}");
+        let older: Value = serde_json::from_str(&older).unwrap();
+        assert_eq!(older["$schema"], "http://json-schema.org/draft-07/schema#");
+        assert_eq!(
+            older["properties"].as_object().unwrap().len(),
+            newest["properties"].as_object().unwrap().len()
+        );
+        for schema in [&newest, &older] {
+            jsonschema::meta::validate(schema).expect("a schema is one itself");
+        }
+    }
+    assert_eq!(
+        project.json(&["schema"]),
+        project.json(&["schema", "workflow"])
+    );
+    for wrong in [&["schema", "nonsense"][..], &["schema", "--draft", "4"]] {
+        assert_eq!(project.refused(wrong).0, 2, "{wrong:?}");
+    }
+}
+
+#[test]
+fn the_error_of_a_command_satisfies_the_error_schema() {
+    let project = Project::new();
+    let schema = Schema::compile(&project.json(&["schema", "error"])).unwrap();
+    project.write("workflows/broken.yaml", "workflow: broken\n");
+    for args in [
+        &["graph", "nothing", "--json"][..],
+        &["graph", "broken", "--json"],
+        &["new", "agent", "../x", "--json"],
+        &["validate", "gone.md", "--json"],
+    ] {
+        let (_, said) = project.refused(args);
+        let said = serde_json::from_str(&said).unwrap();
+        assert_eq!(schema.violations(&said), [], "{said:#}");
+    }
+}
+
+#[test]
+fn completions_know_every_command() {
+    let project = Project::new();
+    let commands = [
+        "serve",
+        "demo",
+        "validate",
+        "list",
+        "new",
+        "graph",
+        "schema",
+        "completions",
+    ];
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = project.out(&["completions", shell]);
+        for command in commands {
+            assert!(script.contains(command), "{shell} does not know {command}");
+        }
+        if shell == "bash" {
+            assert!(script.contains("front-matter"), "values are known too");
+            check_with_bash(&project.path("completions.bash"), &script);
+        }
+    }
+    assert_eq!(project.refused(&["completions", "tcsh"]).0, 2);
+}
+
+/// Where there is a bash, it must be able to read the script.
+fn check_with_bash(path: &Path, script: &str) {
+    fs::write(path, script).unwrap();
+    let Ok(output) = Command::new("bash").arg("-n").arg(path).output() else {
+        return;
+    };
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}

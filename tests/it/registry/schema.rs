@@ -1,0 +1,387 @@
+//! The schemas for editors say what the reader of definitions says, as far as a schema can.
+
+use std::{path::Path, sync::LazyLock};
+
+use midex::{
+    domain::{finding::Rule, schema::Schema},
+    registry::{FileReport, Kind, SchemaDraft, SchemaOf, schema, validate},
+};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Findings that a schema must make too. Those of limits only where bytes are characters.
+const STRUCTURAL: &[Rule] = &[
+    Rule::MissingKey,
+    Rule::UnknownKey,
+    Rule::NotSupportedYet,
+    Rule::WrongType,
+    Rule::EmptyValue,
+    Rule::LimitExceeded,
+    Rule::IllFormedName,
+    Rule::UnknownValue,
+    Rule::MissingKind,
+    Rule::SeveralKinds,
+    Rule::NoSteps,
+    Rule::DuplicateDependency,
+];
+
+/// Findings about a file that cannot be read as a document: there is nothing to hold a schema to.
+const UNREAD: &[Rule] = &[
+    Rule::Syntax,
+    Rule::MissingFrontMatter,
+    Rule::UnclosedFrontMatter,
+    Rule::Unreadable,
+    Rule::NotUtf8,
+    Rule::FileTooLarge,
+    Rule::OutsideDirectory,
+    // Which of the two values counts is the reader's choice.
+    Rule::DuplicateKey,
+];
+
+/// The three schemas of files, each in both drafts.
+static SCHEMAS: LazyLock<[[Schema; 2]; 3]> = LazyLock::new(|| {
+    [SchemaOf::Manifest, SchemaOf::FrontMatter, SchemaOf::Agent].map(|of| {
+        [SchemaDraft::Draft202012, SchemaDraft::Draft7]
+            .map(|draft| Schema::compile(&schema(of, draft)).unwrap())
+    })
+});
+
+/// The file as the schema sees it, and which schema that is; `None` where JSON has no such document.
+fn document(report: &FileReport) -> Option<(usize, Value)> {
+    let markdown = report.path.to_ascii_lowercase().ends_with(".md");
+    let text = if markdown {
+        let body = |line: &str| line.trim_end() == "---";
+        let lines = report.text.lines().skip(1).take_while(|line| !body(line));
+        lines.collect::<Vec<_>>().join("\n")
+    } else {
+        report.text.clone()
+    };
+    let options = serde_saphyr::options! {
+        strict_booleans: true,
+        merge_keys: serde_saphyr::options::MergeKeyPolicy::Merge,
+    };
+    let value: Value = if Path::new(&report.path).extension() == Some("json".as_ref()) {
+        serde_json::from_str(&text).ok()?
+    } else {
+        serde_saphyr::from_str_with_options(&text, options).ok()?
+    };
+    let value = if value.is_null() { json!({}) } else { value };
+    Some(match (report.kind, markdown) {
+        (Kind::Agent, _) => (2, value),
+        (Kind::Workflow, true) => (1, value),
+        (Kind::Workflow, false) => (0, value),
+    })
+}
+
+/// Whether a schema must refuse the file; `None` where it may.
+fn must_refuse(report: &FileReport) -> Option<bool> {
+    if report.findings.is_empty() {
+        return Some(false);
+    }
+    let structural = report.findings.iter().any(|finding| {
+        // Whether others may run beside a phase is not for a schema to say.
+        let beside =
+            finding.rule == Rule::NotSupportedYet && finding.path.ends_with("allowParallel");
+        let counted = [Rule::LimitExceeded, Rule::IllFormedName].contains(&finding.rule);
+        STRUCTURAL.contains(&finding.rule) && !beside && (!counted || report.text.is_ascii())
+    });
+    structural.then_some(true)
+}
+
+/// Holds a file's findings against its schema, in both drafts. Says whether there was anything to hold.
+#[track_caller]
+fn agree(report: &FileReport) -> bool {
+    if report
+        .findings
+        .iter()
+        .any(|finding| UNREAD.contains(&finding.rule))
+    {
+        return false;
+    }
+    let Some(refused) = must_refuse(report) else {
+        return false;
+    };
+    let Some((of, value)) = document(report) else {
+        assert!(refused, "{} is sound, but no JSON", report.path);
+        return false;
+    };
+    for schema in &SCHEMAS[of] {
+        let violations = schema.violations(&value);
+        assert_eq!(
+            !violations.is_empty(),
+            refused,
+            "{}\n{value:#}\nfindings: {:#?}\nviolations: {violations:#?}",
+            report.path,
+            report.findings
+        );
+    }
+    true
+}
+
+/// Holds every file that a registry was loaded from against its schema.
+pub(super) fn agree_all(registry: &Registry) {
+    let workflows = registry
+        .workflows()
+        .map(|entry| (Kind::Workflow, &entry.name, &entry.path, &entry.findings));
+    let agents = registry
+        .agents()
+        .map(|entry| (Kind::Agent, &entry.name, &entry.path, &entry.findings));
+    for (kind, name, path, findings) in workflows.chain(agents) {
+        let Some(path) = path else { continue };
+        let text = fs::read_to_string(path).unwrap_or_default();
+        agree(&FileReport {
+            path: path.display().to_string(),
+            kind,
+            name: name.clone(),
+            text: text.trim_start_matches('\u{feff}').to_owned(),
+            findings: findings.clone(),
+        });
+    }
+}
+
+#[test]
+fn what_is_shipped_satisfies_its_schema() {
+    let reports = validate(&[], &Registry::load(&Sources::default())).unwrap();
+    assert_eq!(reports.iter().filter(|report| agree(report)).count(), 6);
+}
+
+/// A sound document of each kind that uses every key, and the directory of its files.
+fn whole() -> [(&'static str, Value); 3] {
+    let manifest = json!({
+        "workflow": "w", "title": "T", "description": "d", "version": "1", "tags": ["t"], "complexity": "high",
+        "steps": [
+            { "id": "a", "agent": "reviewer", "description": "d", "instructions": "i", "depends_on": [] },
+            { "id": "b", "agent": "reviewer", "dependsOn": "a", "result": { "type": "object" } },
+            { "id": "c", "agent": "reviewer", "depends_on": ["a", "b"], "result": true },
+        ],
+    });
+    let front = json!({
+        "name": "w", "description": "d", "tags": ["t"], "complexity": "simple",
+        "phases": [
+            { "phase": "a", "agent": "reviewer", "description": "d", "dependsOn": [], "allowParallel": true },
+            { "phase": "b", "agent": "reviewer", "dependsOn": ["a"], "allowParallel": false },
+        ],
+    });
+    let agent = json!({ "name": "n", "description": "d", "tags": [], "version": 1.5, "model": "x", "tools": ["y"] });
+    [("manifest", manifest), ("front", front), ("agent", agent)]
+}
+
+/// What stands in the place of a value.
+fn replacements() -> Vec<Value> {
+    let mut values = vec![
+        json!(null),
+        json!(true),
+        json!(0),
+        json!(1.5),
+        json!([]),
+        json!({}),
+        json!([null]),
+        json!([1]),
+        json!([[]]),
+        json!([""]),
+        json!(["a", "a"]),
+        json!(["-"]),
+        json!([" "]),
+        json!({ "x": 1 }),
+        json!({ "type": "object" }),
+        json!({ "$schema": "https://json-schema.org/draft/2020-12/schema" }),
+    ];
+    let texts = [
+        "",
+        " ",
+        "\t\n",
+        "a",
+        "-a",
+        "a b",
+        " a",
+        "a ",
+        "a\nb",
+        "a\u{7f}",
+        "a/b",
+        "simple",
+        "Simple",
+        "yes",
+        "1",
+        "é",
+        "é\u{85}",
+        "\u{a0}",
+        "\u{a0}é",
+        "\u{feff}",
+        "\u{feff}é",
+        "\u{200b}é",
+        "\u{2003}é",
+        "x\u{3000}",
+        "\u{1c}",
+        "日本",
+    ];
+    values.extend(texts.iter().map(|text| json!(text)));
+    for bytes in [50, 51, 100, 101, 200, 201, 2000, 2001] {
+        values.push(json!("x".repeat(bytes)));
+        values.push(json!([json!("x".repeat(bytes))]));
+    }
+    values.push(json!(vec!["t"; 20]));
+    values.push(json!(vec!["t"; 21]));
+    values
+}
+
+/// Where every value of a document stands.
+fn pointers(value: &Value, at: &str) -> Vec<String> {
+    let below: Vec<_> = match value {
+        Value::Object(map) => map
+            .iter()
+            .flat_map(|(key, value)| pointers(value, &format!("{at}/{key}")))
+            .collect(),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .flat_map(|(key, value)| pointers(value, &format!("{at}/{key}")))
+            .collect(),
+        _ => Vec::new(),
+    };
+    [at.to_owned()].into_iter().chain(below).collect()
+}
+
+/// The document with each of its values replaced, each left out, and each mapping given other keys.
+fn variants(document: &Value) -> Vec<Value> {
+    let mut variants = vec![document.clone()];
+    for pointer in pointers(document, "") {
+        for value in replacements() {
+            let mut variant = document.clone();
+            *variant.pointer_mut(&pointer).unwrap() = value;
+            variants.push(variant);
+        }
+        let (parent, key) = pointer.rsplit_once('/').unwrap_or_default();
+        let mut variant = document.clone();
+        match variant.pointer_mut(parent) {
+            Some(Value::Object(map)) => drop(map.shift_remove(key)),
+            Some(Value::Array(items)) => drop(items.remove(key.parse().unwrap())),
+            _ => {}
+        }
+        variants.push(variant);
+        let keys = [
+            "x",
+            "name",
+            "workflow",
+            "phase",
+            "phases",
+            "steps",
+            "inputs",
+            "gate",
+            "guidance",
+            "retry",
+            "if",
+            "depends_on",
+            "dependsOn",
+            "allowParallel",
+            "instructions",
+            "title",
+            "version",
+            "description",
+        ];
+        for key in keys {
+            let mut variant = document.clone();
+            if let Some(Value::Object(map)) = variant.pointer_mut(&pointer) {
+                map.entry(key).or_insert(json!("a"));
+                variants.push(variant);
+            }
+        }
+    }
+    variants
+}
+
+/// The variants of one kind of document, checked as files of one directory each so many.
+fn reports(kind: &str, document: &Value) -> Vec<FileReport> {
+    let registry = Registry::load(&Sources::default());
+    let mut found = Vec::new();
+    for some in variants(document).chunks(500) {
+        let project = Project::new(&[]);
+        for (at, variant) in some.iter().enumerate() {
+            match kind {
+                "manifest" => project.write(&format!("workflows/{at}.json"), &variant.to_string()),
+                "front" => project.write(
+                    &format!("workflows/{at}.md"),
+                    &format!("---\n{variant}\n---\nBody\n"),
+                ),
+                _ => project.write(
+                    &format!("agents/{at}.md"),
+                    &format!("---\n{variant}\n---\nYou.\n"),
+                ),
+            }
+        }
+        found.extend(validate(&[project.path("")], &registry).unwrap());
+    }
+    found
+}
+
+#[test]
+fn every_variant_of_a_file_is_judged_alike() {
+    for (kind, document) in whole() {
+        let mut reports = reports(kind, &document);
+        let all = reports.len();
+        // The variants have one name; that is not for a schema to see.
+        for report in &mut reports {
+            report
+                .findings
+                .retain(|finding| finding.rule != Rule::DuplicateName);
+        }
+        let judged = reports.iter().filter(|report| agree(report)).count();
+        let sound = reports
+            .iter()
+            .filter(|report| report.findings.is_empty())
+            .count();
+        assert!(
+            all > 300 && judged * 10 > all * 7,
+            "{kind}: {judged} of {all}"
+        );
+        assert!(
+            sound > 60 && sound * 10 < all * 7,
+            "{kind}: {sound} of {all} are sound"
+        );
+    }
+}
+
+#[test]
+fn two_spellings_of_one_key_are_refused_by_both() {
+    let text = steps("  - id: a\n    agent: reviewer\n    depends_on: []\n    dependsOn: []\n");
+    check("w.yaml", &text, &["7:5 duplicate_key steps[0].dependsOn"]);
+    let value: Value = serde_saphyr::from_str(&text).unwrap();
+    for schema in &SCHEMAS[0] {
+        assert_eq!(schema.violations(&value)[0].rule, "not");
+    }
+}
+
+/// What the documentation of the schemas says that they cannot say.
+#[test]
+fn what_a_schema_cannot_say_it_does_not_refuse() {
+    let step = "  - id: a\n    agent: reviewer\n";
+    for (text, rule) in [
+        (
+            steps(&format!("{step}    depends_on: [b]\n")),
+            Rule::UnknownDependency,
+        ),
+        (
+            steps(&format!("{step}    depends_on: a\n")),
+            Rule::SelfDependency,
+        ),
+        (
+            steps(&format!(
+                "{step}    depends_on: b\n  - id: b\n    agent: reviewer\n"
+            )),
+            Rule::CyclicDependency,
+        ),
+        (steps(&format!("{step}{step}")), Rule::DuplicateStep),
+        (
+            steps("  - id: a\n    agent: nobody\n"),
+            Rule::MissingPersona,
+        ),
+        (
+            steps(&format!("{step}    result: {{type: strin}}\n")),
+            Rule::InvalidSchema,
+        ),
+    ] {
+        assert_eq!(findings_of("w.yaml", &text)[0].rule, rule);
+        let value: Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(SCHEMAS[0][0].violations(&value), [], "{rule}");
+    }
+}
