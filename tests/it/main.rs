@@ -12,6 +12,7 @@ mod engine;
 mod mcp;
 mod model;
 mod registry;
+mod shipped;
 mod store;
 mod support;
 mod transport;
