@@ -16,7 +16,16 @@ table! {
     /// The workflows.
     WORKFLOWS:
     "workflows/bug-fix.md"
+    "workflows/code-review.md"
+    "workflows/component-performance-review.md"
     "workflows/feature-development.md"
+    "workflows/parallel-code-review.md"
+    "workflows/parallel-documentation-review.md"
+    "workflows/parallel-maintenance-audit.md"
+    "workflows/parallel-root-cause-analysis.md"
+    "workflows/parallel-testing-strategy.md"
+    "workflows/security-audit.md"
+    "workflows/security-threat-assessment.md"
 }
 
 table! {
@@ -24,8 +33,14 @@ table! {
     AGENTS:
     "agents/architect.md"
     "agents/debugger.md"
+    "agents/devops-engineer.md"
+    "agents/documentation-specialist.md"
     "agents/implementer.md"
+    "agents/maintainer.md"
+    "agents/performance-engineer.md"
     "agents/reviewer.md"
+    "agents/security-specialist.md"
+    "agents/supervisor.md"
 }
 
 /// A table as files, under a path that says where they come from.

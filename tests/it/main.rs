@@ -13,6 +13,7 @@ mod engine;
 mod mcp;
 mod model;
 mod registry;
+mod shipped;
 mod store;
 mod support;
 mod transport;

@@ -92,7 +92,7 @@ fn validate_says_what_is_wrong_and_exits_accordingly() {
     let shipped = Registry::load(&Sources::default());
     assert_eq!(
         validated(&[], &shipped, false, false),
-        ("6 files, no findings\n".into(), 0)
+        ("21 files, no findings\n".into(), 0)
     );
     let good = [project.path("workflows/good.md")];
     assert_eq!(
@@ -115,7 +115,7 @@ fn validate_says_what_is_wrong_and_exits_accordingly() {
     let (json, code) = validated(&[], &registry, true, true);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((code, &json["findings"]), (1, &2.into()));
-    assert_eq!(json["files"].as_array().unwrap().len(), 8);
+    assert_eq!(json["files"].as_array().unwrap().len(), 23);
     let bad = &json["files"][0];
     assert_eq!(bad["kind"], "workflow");
     assert_eq!(bad["name"], "w");
@@ -135,28 +135,82 @@ fn validate_says_what_is_wrong_and_exits_accordingly() {
 }
 
 #[test]
-fn list_shows_what_there_is() {
+fn list_shows_what_is_shipped() {
     let shipped = Registry::load(&Sources::default());
     let (text, code) = listed(&shipped, false, false);
     assert_eq!(code, 0);
     insta::assert_snapshot!(text, @r#"
-    name                 steps                      source   description
-    bug-fix              diagnose, fix, verify      shipped  Find the cause of a defect, remove it with a test that proves
-                                                             it, and check the remedy
-    feature-development  design, implement, review  shipped  Build a feature from request to reviewed change, with the
-                                                             design settled before the code
+    name                           steps                                   source   description
+    bug-fix                        diagnose, fix, verify                   shipped  Find the cause of a defect, remove it
+                                                                                    with a test that proves it, and check
+                                                                                    the remedy
+    code-review                    understand, review, verdict             shipped  Review one change in three moves, from
+                                                                                    what it is for to one verdict that the
+                                                                                    author can act on
+    component-performance-review   database-performance, api-performance,  shipped  Measure a slow system part by part at
+                                   frontend-performance,                            once, and find the limit that binds
+                                   infrastructure-performance,                      the whole
+                                   performance-synthesis
+    feature-development            design, implement, review               shipped  Build a feature from request to
+                                                                                    reviewed change, with the design
+                                                                                    settled before the code
+    parallel-code-review           quality-review, security-review,        shipped  Review one change from five sides at
+                                   performance-review,                              once, and bring the findings together
+                                   maintainability-review,                          into one verdict
+                                   architecture-review, review-synthesis
+    parallel-documentation-review  api-documentation, user-documentation,  shipped  Check five kinds of documentation
+                                   architecture-documentation,                      against the software at once, and plan
+                                   deployment-documentation,                        what to correct first
+                                   security-documentation,
+                                   documentation-synthesis
+    parallel-maintenance-audit     code-hygiene, dependency-audit,         shipped  Judge the health of a code base from
+                                   test-maintenance,                                six sides at once, and agree on what
+                                   documentation-maintenance,                       to maintain first
+                                   security-maintenance,
+                                   performance-maintenance,
+                                   maintenance-synthesis
+    parallel-root-cause-analysis   code-analysis, performance-analysis,    shipped  Look for the cause of a stubborn
+                                   security-analysis,                               defect or an incident from four sides
+                                   architecture-analysis,                           at once, and find the one that
+                                   correlation-analysis                             explains it
+    parallel-testing-strategy      unit-testing, integration-testing,      shipped  Plan the tests of a project or a
+                                   security-testing, performance-testing,           feature on five levels at once, and
+                                   user-testing, testing-synthesis                  make one affordable strategy of them
+    security-audit                 reconnaissance, analysis,               shipped  Audit a code base in depth, with every
+                                   verification, report                             serious finding proved or refuted by
+                                                                                    another persona
+    security-threat-assessment     external-threats, internal-threats,     shipped  Assess who could harm a system and
+                                   data-protection, code-vulnerabilities,           how, from outside, inside, data, code
+                                   infrastructure-security,                         and infrastructure, and where to act
+                                   threat-synthesis                                 first
     "#);
     insta::assert_snapshot!(listed(&shipped, true, false).0, @r#"
-    name         source   description
-    architect    shipped  Decides what to build and how it fits, weighs the alternatives, and hands over a design that can
-                          be built from
-    debugger     shipped  Reproduces a defect, follows it by experiment to its cause, and explains the chain with evidence
-    implementer  shipped  Builds or repairs exactly what was decided, test first, in small steps that leave the project
-                          working
-    reviewer     shipped  Judges a change against what was asked, by reading and by running it, and gives a verdict with
-                          reasons
+    name                      source   description
+    architect                 shipped  Decides what to build and how it fits, weighs the alternatives, and hands over a
+                                       design that can be built from
+    debugger                  shipped  Reproduces a defect, follows it by experiment to its cause, and explains the chain
+                                       with evidence
+    devops-engineer           shipped  Builds, ships and runs the software so that anyone can repeat it, see that it
+                                       works, and undo it
+    documentation-specialist  shipped  Writes and checks documentation against the running software, for a named reader
+                                       with a task to do
+    implementer               shipped  Builds or repairs exactly what was decided, test first, in small steps that leave
+                                       the project working
+    maintainer                shipped  Judges and keeps up the health of a code base over years, from hot spots to
+                                       dependencies
+    performance-engineer      shipped  Measures where time and memory go, finds the limit that binds, and proves what a
+                                       change gains
+    reviewer                  shipped  Judges a change against what was asked, by reading and by running it, and gives a
+                                       verdict with reasons
+    security-specialist       shipped  Finds what an attacker could do with what is really there, proves it without harm,
+                                       and names the remedy
+    supervisor                shipped  Brings the results of several steps together, verified, weighed and without
+                                       doubles, into one decision
     "#);
+}
 
+#[test]
+fn list_shows_what_is_broken_and_what_there_is_as_json() {
     let project = Project::new(&[("workflows/b\u{1b}ad.md", "# nothing\n")]);
     let registry = project.load();
     let (text, code) = listed(&registry, false, false);
@@ -169,7 +223,7 @@ fn list_shows_what_there_is() {
 
     let (json, _) = listed(&registry, false, true);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    let [bad, bug_fix, _] = json.as_array().unwrap().as_slice() else {
+    let [bad, bug_fix, ..] = json.as_array().unwrap().as_slice() else {
         panic!("{json}")
     };
     assert_eq!(bad["valid"], false);
@@ -180,7 +234,7 @@ fn list_shows_what_there_is() {
     assert_eq!(bug_fix["complexity"], "moderate");
     assert_eq!(
         bug_fix["tags"],
-        serde_json::json!(["bugfix", "debugging", "maintenance"])
+        serde_json::json!(["workflows", "bugfix", "debugging", "maintenance"])
     );
     let phase = &bug_fix["phases"][1];
     assert_eq!(phase["phase"], "fix");

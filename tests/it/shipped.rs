@@ -1,0 +1,268 @@
+//! The definitions that are part of midex: what they promise each other, and that they run.
+
+use midex::{
+    domain::{definition::output_schema_json, schema::Schema},
+    registry::{Registry, Sources},
+};
+use serde_json::{Value, json};
+
+use crate::support::{Server, output};
+
+/// Each workflow with its phases; those before the last are independent where `true`.
+const WORKFLOWS: [(&str, bool, &[&str]); 11] = [
+    (
+        "bug-fix",
+        false,
+        &["diagnose:debugger", "fix:implementer", "verify:reviewer"],
+    ),
+    (
+        "code-review",
+        false,
+        &[
+            "understand:architect",
+            "review:reviewer",
+            "verdict:supervisor",
+        ],
+    ),
+    (
+        "component-performance-review",
+        true,
+        &[
+            "database-performance:performance-engineer",
+            "api-performance:performance-engineer",
+            "frontend-performance:performance-engineer",
+            "infrastructure-performance:devops-engineer",
+            "performance-synthesis:supervisor",
+        ],
+    ),
+    (
+        "feature-development",
+        false,
+        &[
+            "design:architect",
+            "implement:implementer",
+            "review:reviewer",
+        ],
+    ),
+    (
+        "parallel-code-review",
+        true,
+        &[
+            "quality-review:reviewer",
+            "security-review:security-specialist",
+            "performance-review:performance-engineer",
+            "maintainability-review:maintainer",
+            "architecture-review:architect",
+            "review-synthesis:supervisor",
+        ],
+    ),
+    (
+        "parallel-documentation-review",
+        true,
+        &[
+            "api-documentation:documentation-specialist",
+            "user-documentation:documentation-specialist",
+            "architecture-documentation:architect",
+            "deployment-documentation:devops-engineer",
+            "security-documentation:security-specialist",
+            "documentation-synthesis:supervisor",
+        ],
+    ),
+    (
+        "parallel-maintenance-audit",
+        true,
+        &[
+            "code-hygiene:maintainer",
+            "dependency-audit:maintainer",
+            "test-maintenance:implementer",
+            "documentation-maintenance:documentation-specialist",
+            "security-maintenance:security-specialist",
+            "performance-maintenance:performance-engineer",
+            "maintenance-synthesis:supervisor",
+        ],
+    ),
+    (
+        "parallel-root-cause-analysis",
+        true,
+        &[
+            "code-analysis:debugger",
+            "performance-analysis:performance-engineer",
+            "security-analysis:security-specialist",
+            "architecture-analysis:architect",
+            "correlation-analysis:supervisor",
+        ],
+    ),
+    (
+        "parallel-testing-strategy",
+        true,
+        &[
+            "unit-testing:implementer",
+            "integration-testing:architect",
+            "security-testing:security-specialist",
+            "performance-testing:performance-engineer",
+            "user-testing:documentation-specialist",
+            "testing-synthesis:supervisor",
+        ],
+    ),
+    (
+        "security-audit",
+        false,
+        &[
+            "reconnaissance:security-specialist",
+            "analysis:security-specialist",
+            "verification:debugger",
+            "report:supervisor",
+        ],
+    ),
+    (
+        "security-threat-assessment",
+        true,
+        &[
+            "external-threats:security-specialist",
+            "internal-threats:security-specialist",
+            "data-protection:security-specialist",
+            "code-vulnerabilities:debugger",
+            "infrastructure-security:devops-engineer",
+            "threat-synthesis:supervisor",
+        ],
+    ),
+];
+
+#[test]
+fn the_workflows_have_their_phases_and_a_section_on_each() {
+    let registry = Registry::load(&Sources::default());
+    assert!(
+        registry
+            .workflows()
+            .map(|entry| entry.name.as_str())
+            .eq(WORKFLOWS.map(|(name, ..)| name))
+    );
+    for (name, independent, phases) in WORKFLOWS {
+        let definition = registry.definition(name).unwrap();
+        let workflow = &definition.workflow;
+        let shown: Vec<_> = workflow
+            .steps
+            .iter()
+            .map(|step| format!("{}:{}", step.id, step.agent().unwrap()))
+            .collect();
+        assert_eq!(shown, phases, "{name}");
+        let (last, before) = workflow.steps.split_last().unwrap();
+        if independent {
+            assert!(
+                before.iter().all(|step| step.depends_on.is_empty())
+                    && last
+                        .depends_on
+                        .iter()
+                        .eq(before.iter().map(|step| &step.id)),
+                "{name}: the last phase brings all the others together"
+            );
+        }
+        let text = &workflow.content;
+        let sections: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("### "))
+            .map(|title| title.replace(" (", ":").replace(')', ""))
+            .collect();
+        assert_eq!(sections, phases, "{name}: the sections of its text");
+        assert_eq!(workflow.tags.first().unwrap(), "workflows", "{name}");
+    }
+}
+
+/// What independent means: all but the last are offered at once, and the last only after all.
+#[test]
+fn every_workflow_runs_to_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Server::start(dir.path());
+    for (name, independent, phases) in WORKFLOWS {
+        let mut reply = server.done("workflow.start", json!({ "workflow_name": name }));
+        let mut open = offered(&reply);
+        let at_first = if independent { phases.len() - 1 } else { 1 };
+        assert_eq!(names(&open), phases[..at_first], "{name}");
+        let mut done = 0;
+        while let Some(step) = open.pop() {
+            assert_eq!(reply["workflow_state"], "running", "{name}");
+            let arguments =
+                json!({ "token": step["continuation_token"], "output": output("Done") });
+            reply = server.done("workflow.next_step", arguments);
+            done += 1;
+            let new = offered(&reply);
+            assert!(
+                new.is_empty() || open.is_empty(),
+                "{name}: offered too early"
+            );
+            open.extend(new);
+        }
+        assert_eq!(
+            (&reply["workflow_state"], done),
+            (&json!("completed"), phases.len()),
+            "{name}"
+        );
+    }
+}
+
+fn offered(reply: &Value) -> Vec<Value> {
+    reply["new_tokens"].as_array().unwrap().clone()
+}
+
+fn names(offers: &[Value]) -> Vec<String> {
+    let name = |offer: &Value| {
+        let text = |key: &str| offer[key].as_str().unwrap().to_owned();
+        format!("{}:{}", text("step_name"), text("agent_name"))
+    };
+    offers.iter().map(name).collect()
+}
+
+/// The contract that every persona teaches: a text that refers to something, or an artifact to keep.
+fn artifact_schema() -> Value {
+    json!({
+        "anyOf": [
+            { "type": "string", "minLength": 1 },
+            {
+                "type": "object",
+                "properties": {
+                    "type": { "enum": ["file", "data", "report", "finding"] },
+                    "name": { "type": "string", "minLength": 1 },
+                    "content": { "type": "string", "minLength": 1 },
+                    "content_type": { "type": "string" },
+                    "metadata": { "type": "object" }
+                },
+                "required": ["type", "name", "content"],
+                "additionalProperties": false
+            }
+        ]
+    })
+}
+
+/// A persona that shows an output which `next_step` would refuse is worse than none.
+#[test]
+fn the_worked_examples_of_the_personas_satisfy_the_contract() {
+    let mut schema = output_schema_json();
+    schema["properties"]["artifacts"]["items"] = artifact_schema();
+    schema["additionalProperties"] = json!(false);
+    let schema = Schema::compile(&schema).unwrap();
+    for entry in Registry::load(&Sources::default()).agents() {
+        let text = &entry.persona.as_ref().unwrap().content;
+        let examples: Vec<_> = text.split("```json\n").skip(1).collect();
+        let [example] = examples[..] else {
+            panic!("{} has {} examples", entry.name, examples.len())
+        };
+        let example = example.split("```").next().unwrap();
+        let example: Value = serde_json::from_str(example).unwrap();
+        assert_eq!(schema.violations(&example), [], "{}", entry.name);
+        let shown = example["artifacts"].as_array().unwrap();
+        assert!(
+            shown.iter().any(|artifact| artifact["type"] == "report")
+                || shown.iter().any(Value::is_object) && entry.name == "implementer",
+            "{} stores nothing",
+            entry.name
+        );
+        for address in [
+            "midex://workflow/workflow_details/{workflow_name}",
+            "midex://workflow/artifact/{execution_id}/{artifact}",
+            "midex://workflow/step_history/{execution_id}",
+            "midex://workflow/current_step/{execution_id}",
+        ] {
+            assert!(text.contains(address), "{}: {address}", entry.name);
+        }
+    }
+}
