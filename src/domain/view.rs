@@ -42,7 +42,12 @@ pub struct Subject<'a> {
 }
 
 /// What a model is told to do with a step.
-fn instructions(execution: &Execution, step: &Step) -> String {
+fn instructions(subject: &Subject<'_>, step: &Step) -> String {
+    let Subject {
+        definition,
+        execution,
+        ..
+    } = *subject;
     let mut text = String::from(
         "1. Read agent_content carefully: it is who you are for this step.\n\
          2. Do the work it describes",
@@ -54,6 +59,11 @@ fn instructions(execution: &Execution, step: &Step) -> String {
     text.push('\n');
     if let Some(own) = step.instructions() {
         text.push_str(own.trim_end());
+        text.push('\n');
+    }
+    if !definition.workflow.content.is_empty() {
+        text.push_str("   The workflow's own text on it: midex://workflow/workflow_details/");
+        text.push_str(&uri::encode(execution.workflow().as_str()));
         text.push('\n');
     }
     if !step.depends_on.is_empty() {
@@ -68,7 +78,8 @@ fn instructions(execution: &Execution, step: &Step) -> String {
         "3. When the work is done, call workflow.next_step with\n   - token: this step's token\n",
     );
     text.push_str(match step.result {
-        None => "   - output: { summary, artifacts?, findings?, next_step_recommendation? }\n",
+        None => "   - output: { summary, artifacts?, findings?, next_step_recommendation? }; an artifact is an id or path as text, or \
+          { type: file|data|report|finding, name, content, content_type?, metadata? }\n",
         Some(_) => {
             "   - output: a value that satisfies output_schema, which replaces any other output contract\n"
         }

@@ -293,7 +293,7 @@ fn offer<'a>(
     };
     Some(Offer {
         agent_content: new_agent.then(|| subject.definition.persona(step).to_owned()),
-        instructions: instructions(subject.execution, step),
+        instructions: instructions(subject, step),
         output_schema: step.result.clone(),
         previous,
         ..bare(subject, step, grant)

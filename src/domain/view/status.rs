@@ -162,7 +162,7 @@ fn ready_step(subject: &Subject<'_>, position: usize, visit: &Visit) -> Option<R
         continuation_token: token(execution, step, grant),
         expires_at: expiry(grant.issued_at, ttl),
         agent_content: definition.persona(step).to_owned(),
-        instructions: instructions(execution, step),
+        instructions: instructions(subject, step),
         output_schema: step.result.clone(),
         previous: previous(subject, position, limits::PREVIOUS_BYTES_MAX),
         visit: visit.number,
