@@ -11,8 +11,8 @@ use std::{
 use midex::{
     clock::TokioClock,
     domain::{
-        Definition, Digest, Execution, ExecutionId, JournalKey, Row, execution::Report,
-        telemetry::EventType, view::Advanced,
+        Change, Definition, Digest, Execution, ExecutionId, JournalKey, Lifecycle, PauseReason,
+        Row, execution::Report, telemetry::EventType, view::Advanced,
     },
     engine::{Engine, StartRequest},
     error::{Code, Error, Result},
@@ -732,4 +732,27 @@ async fn an_execution_that_cannot_be_woken_says_so_and_harms_no_other() {
     assert_eq!(error.code(), Code::EngineFault, "{error:?}");
     store.panics_on_load.store(false, Ordering::SeqCst);
     start(&engine, "f").await;
+    // It counts as paused, until somebody says that it may be tried again.
+    let id = ExecutionId::parse("e").expect("an id");
+    let status = engine.status(&id).await.expect("a status");
+    assert_eq!(
+        (status.state.as_str(), &status.pause_reasons[..]),
+        ("paused", &[PauseReason::EngineFault][..])
+    );
+    let still = engine.advance(&first, good("x")).await.expect_err("paused");
+    assert_eq!(still.code(), Code::EngineFault);
+    let resume = Change {
+        lifecycle: Lifecycle::Resume,
+        reason: None,
+    };
+    let status = engine.change(&id, resume).await.expect("it is tried again");
+    assert_eq!(
+        (
+            status.state.as_str(),
+            status.revision,
+            &status.pause_reasons[..]
+        ),
+        ("running", 1, &[][..])
+    );
+    engine.advance(&first, good("x")).await.expect("it goes on");
 }

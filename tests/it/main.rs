@@ -12,6 +12,7 @@ mod crash;
 mod engine;
 mod mcp;
 mod model;
+mod reads;
 mod registry;
 mod shipped;
 mod store;
