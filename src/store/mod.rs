@@ -72,9 +72,6 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// [`crate::limits::TELEMETRY_SCANNED_MAX`].
     fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Told>>>;
 
-    /// STUB
-    fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Page>>;
-
     /// Waits for what was accepted, then closes. Calls after it answer `STORE_UNAVAILABLE`.
     fn close(&self) -> BoxFuture<'_, Result<()>>;
 }
@@ -166,30 +163,6 @@ pub struct TelemetryQuery {
     pub limit: usize,
 }
 
-/// STUB
-#[derive(Clone, Debug, Default)]
-pub struct ListQuery {
-    /// s
-    pub state: Option<crate::domain::State>,
-    /// s
-    pub open_only: bool,
-    /// s
-    pub workflow: Option<crate::domain::WorkflowName>,
-    /// s
-    pub project: Option<String>,
-    /// s
-    pub before: Option<JournalKey>,
-    /// s
-    pub limit: usize,
-}
-/// STUB
-#[derive(Clone, Debug, Default)]
-pub struct Page {
-    /// s
-    pub executions: Vec<Execution>,
-    /// s
-    pub next: Option<JournalKey>,
-}
 /// A commit must be of one piece, whoever made it.
 fn check(commit: &Commit) -> Result<()> {
     let (next, row) = (&commit.next, &commit.row);

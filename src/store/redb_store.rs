@@ -266,9 +266,6 @@ impl Store for RedbStore {
         }))
     }
 
-    fn list(&self, _: super::ListQuery) -> BoxFuture<'_, Result<super::Page>> {
-        Box::pin(async { Ok(super::Page::default()) })
-    }
     fn close(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             self.room.close();
