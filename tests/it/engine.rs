@@ -18,8 +18,8 @@ use midex::{
     error::{Code, Error, Result},
     limits,
     store::{
-        BoxFuture, Commit, Committed, MemoryStore, Position, Refusal, Store, Stored,
-        TelemetryQuery, Told,
+        BoxFuture, Commit, Committed, ListQuery, MemoryStore, Page, Position, Refusal, Store,
+        Stored, TelemetryQuery, Told,
     },
 };
 use serde_json::json;
@@ -535,6 +535,10 @@ impl Store for Faulty {
 
     fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Told>>> {
         self.inner.telemetry(query)
+    }
+
+    fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Page>> {
+        self.inner.list(query)
     }
 
     fn close(&self) -> BoxFuture<'_, Result<()>> {
