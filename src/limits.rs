@@ -156,6 +156,10 @@ pub const TELEMETRY_SCANNED_MAX: usize = 100_000;
 /// Telemetry events returned at most.
 pub const TELEMETRY_LIMIT_MAX: usize = 1000;
 
+/// Journal rows looked at for one page of executions; the next page goes on from there. Up to this many open
+/// executions are listed by their index.
+pub const LIST_SCANNED_MAX: usize = 100_000;
+
 /// Bytes of outputs that one `step_history` shows; outputs past it are named by digest and size.
 pub const HISTORY_OUTPUT_BYTES_MAX: usize = 8 << 20;
 

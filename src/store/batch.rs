@@ -23,6 +23,8 @@ pub(super) const EXECUTIONS: TableDefinition<'_, &str, &[u8]> =
     TableDefinition::new("executions.v1");
 /// Journal key → row.
 pub(super) const JOURNAL: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("journal.v1");
+/// The ids of the executions that have not ended.
+pub(super) const OPEN: TableDefinition<'_, &str, ()> = TableDefinition::new("open.v1");
 /// Digest → content.
 pub(super) const CONTENT: TableDefinition<'_, &[u8; 32], &[u8]> =
     TableDefinition::new("content.v1");
@@ -63,6 +65,8 @@ pub(super) enum Work {
         snapshot: Option<Vec<u8>>,
         /// Content to be stored by digest.
         contents: Vec<(Digest, Arc<[u8]>)>,
+        /// Whether the execution has ended with it.
+        ends: bool,
     },
     /// Store a snapshot of what is stored already.
     Checkpoint {
@@ -141,6 +145,8 @@ pub(super) fn apply<'a>(
         effects.changed = true;
     }
     let mut batch = Batch {
+        transaction,
+        open: None,
         executions: transaction.open_table(EXECUTIONS).map_err(fault)?,
         journal: transaction.open_table(JOURNAL).map_err(fault)?,
         content: transaction.open_table(CONTENT).map_err(fault)?,
@@ -155,6 +161,9 @@ pub(super) fn apply<'a>(
 }
 
 struct Batch<'a> {
+    transaction: &'a WriteTransaction,
+    /// Opened by the first transition that changes it: most batches have none.
+    open: Option<Table<'a, &'static str, ()>>,
     executions: Table<'a, &'static str, &'static [u8]>,
     journal: Table<'a, u64, &'static [u8]>,
     content: Table<'a, &'static [u8; 32], &'static [u8]>,
@@ -197,12 +206,14 @@ impl Batch<'_> {
                 row_bytes,
                 snapshot,
                 contents,
+                ends,
             } => {
                 let stands = self.stands(&row.execution_id)?;
                 if let Err(error) = check_follows(row, stands.revision, stands.last) {
                     return Ok(Err(error));
                 }
                 self.keep_contents(contents)?;
+                self.keep_index(row, *ends)?;
                 self.transition(row, row_bytes, snapshot.as_deref_mut(), *ids)
                     .map(Ok)
             }
@@ -268,6 +279,26 @@ impl Batch<'_> {
             self.effects.heads.push((id.clone(), None));
         }
         self.effects.snapshots += 1;
+        Ok(())
+    }
+
+    /// The index of open executions changes with the first transition of each and with its last, and with no
+    /// other.
+    fn keep_index(&mut self, row: &Row, ends: bool) -> Result<()> {
+        let begins = row.revision == 1;
+        if begins == ends {
+            return Ok(());
+        }
+        let open = match &mut self.open {
+            Some(open) => open,
+            none => none.insert(self.transaction.open_table(OPEN).map_err(fault)?),
+        };
+        let id = row.execution_id.as_str();
+        if begins {
+            open.insert(id, ()).map_err(fault)?;
+        } else {
+            open.remove(id).map_err(fault)?;
+        }
         Ok(())
     }
 

@@ -13,14 +13,15 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-use redb::{Database, ReadableDatabase, TableHandle};
+use redb::{Database, ReadTransaction, ReadableDatabase, TableHandle};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::{
     Options,
     backend::{Backend, Disk},
-    batch::{CONTENT, EXECUTIONS, JOURNAL, Ledger, META, REFUSALS},
+    batch::{CONTENT, EXECUTIONS, JOURNAL, Ledger, META, OPEN, REFUSALS},
     fault::{busy, fault, fault_at_opening, guarded, unavailable, unusable},
+    migration,
     record::damaged,
     recovery,
 };
@@ -38,11 +39,18 @@ const DRAFT: &str = ".new-";
 /// What a copy of a damaged one is called until it is whole.
 const COPY: &str = ".copy-";
 /// The entry of `meta.v1` that holds the format's version.
-const FORMAT_KEY: &str = "format";
-/// The format of the file as a whole.
-const FORMAT: u8 = 1;
-/// Our tables, without the version that their names end with.
-const TABLES: [&str; 5] = ["executions", "journal", "content", "refusals", "meta"];
+pub(super) const FORMAT_KEY: &str = "format";
+/// The format of the file as a whole. Format 1 had no index of open executions.
+pub(super) const FORMAT: u8 = 2;
+/// Our tables, without the version that their names end with, each with the format it came with.
+const TABLES: [(&str, u8); 6] = [
+    ("executions", 1),
+    ("journal", 1),
+    ("content", 1),
+    ("refusals", 1),
+    ("meta", 1),
+    ("open", 2),
+];
 
 /// An open database and its file.
 #[derive(Debug)]
@@ -122,7 +130,7 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens the data file at `path`, and brings its snapshots up to date.
+/// Opens the data file at `path`, and brings its format and its snapshots up to date.
 ///
 /// # Errors
 /// `STORE_BUSY`, `STORE_TOO_NEW`, `STORE_CORRUPT` and `FILE_UNUSABLE` leave the file as it was, to the byte; save
@@ -170,8 +178,11 @@ fn open_unguarded(path: &Path, disk: Arc<Disk>, options: &Options) -> Result<(Op
         return Err(damaged("it is empty"));
     }
     let opened = open_database(disk, path, options)?;
-    check_format(&opened.database)?;
+    let format = check_format(&opened.database)?;
     let mut ledger = recovery::survey(&opened.database)?;
+    if format < FORMAT {
+        migration::migrate(&opened)?;
+    }
     // What folding overwrites need not be kept: each of its transactions leaves a whole database.
     opened.disk.trust();
     let room = recovery::fold_bytes(&ledger);
@@ -221,6 +232,7 @@ fn fill(file: File, draft: &Path, options: &Options) -> Result<()> {
     transaction.open_table(JOURNAL).map_err(fault)?;
     transaction.open_table(CONTENT).map_err(fault)?;
     transaction.open_table(REFUSALS).map_err(fault)?;
+    transaction.open_table(OPEN).map_err(fault)?;
     let mut meta = transaction.open_table(META).map_err(fault)?;
     meta.insert(FORMAT_KEY, [FORMAT].as_slice())
         .map_err(fault)?;
@@ -287,32 +299,41 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Refuses what a later version wrote, and what is no database of midex.
-fn check_format(database: &Database) -> Result<()> {
+/// The format of a database of midex. Refuses what a later version wrote, and what is no such database.
+fn check_format(database: &Database) -> Result<u8> {
     let transaction = database.begin_read().map_err(fault)?;
     let tables: Vec<String> = transaction
         .list_tables()
         .map_err(fault)?
         .map(|table| table.name().to_owned())
         .collect();
-    for table in &tables {
+    refuse_later_tables(&tables)?;
+    let format = format(&transaction)?;
+    let missing =
+        |&(name, since): &(&str, u8)| since <= format && !tables.contains(&format!("{name}.v1"));
+    match TABLES.into_iter().find(missing) {
+        None => Ok(format),
+        Some((name, _)) => Err(damaged(&format!("it has no table `{name}.v1`"))),
+    }
+}
+
+fn refuse_later_tables(tables: &[String]) -> Result<()> {
+    for table in tables {
         if let Some((name, version)) = table.rsplit_once(".v")
-            && TABLES.contains(&name)
+            && TABLES.iter().any(|(ours, _)| *ours == name)
             && version.parse::<u64>().is_ok_and(|version| version > 1)
         {
             return Err(too_new(&format!("the table `{table}`")));
         }
     }
-    if let Some(name) = TABLES
-        .iter()
-        .find(|name| !tables.contains(&format!("{name}.v1")))
-    {
-        return Err(damaged(&format!("it has no table `{name}.v1`")));
-    }
+    Ok(())
+}
+
+fn format(transaction: &ReadTransaction) -> Result<u8> {
     let meta = transaction.open_table(META).map_err(fault)?;
     let format = meta.get(FORMAT_KEY).map_err(fault)?;
     match format.as_ref().map(redb::AccessGuard::value) {
-        Some([FORMAT]) => Ok(()),
+        Some(&[format @ 1..=FORMAT]) => Ok(format),
         Some([0] | []) | None => Err(damaged("it does not say its format")),
         Some(later) => Err(too_new(&format!("the format {later:?}"))),
     }

@@ -2,12 +2,14 @@
 //! test under a paused clock sees every step in its place.
 
 use std::{
+    cmp::Reverse,
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use super::{
-    BoxFuture, Commit, Committed, Position, Refusal, Store, Stored, TelemetryQuery, Told, merge,
+    BoxFuture, Commit, Committed, ListQuery, Page, Position, Refusal, Store, Stored,
+    TelemetryQuery, Told, merge,
 };
 use crate::{
     domain::{Digest, Execution, ExecutionId, JournalKey, Row, telemetry},
@@ -126,6 +128,10 @@ impl Store for MemoryStore {
         })
     }
 
+    fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Page>> {
+        Box::pin(async move { Ok(self.open()?.list(&query)) })
+    }
+
     fn close(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             self.lock().closed = true;
@@ -163,6 +169,18 @@ impl Inside {
             row: key,
             position: position(row.revision),
         })
+    }
+
+    fn list(&self, query: &ListQuery) -> Page {
+        let executions = self.executions.values();
+        let mut wanted: Vec<_> = executions.filter(|one| query.wants(one)).collect();
+        wanted.sort_unstable_by_key(|one| Reverse(one.row()));
+        let more = wanted.len() > query.limit;
+        wanted.truncate(query.limit);
+        Page {
+            next: wanted.last().and_then(|one| one.row()).filter(|_| more),
+            executions: wanted.into_iter().cloned().collect(),
+        }
     }
 
     fn note(&mut self, refusal: Refusal) {

@@ -9,8 +9,10 @@ mod batch;
 mod fault;
 mod file;
 mod heads;
+mod list;
 mod memory;
 mod merge;
+mod migration;
 mod reader;
 mod record;
 mod recovery;
@@ -27,7 +29,7 @@ pub use self::{
 };
 use crate::{
     clock::Timestamp,
-    domain::{Digest, Execution, ExecutionId, JournalKey, Row, StepId},
+    domain::{Digest, Execution, ExecutionId, JournalKey, Row, State, StepId, WorkflowName},
     error::{Code, Error, Result},
 };
 
@@ -71,6 +73,15 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// The latest things worth telling, oldest first, at most `limit` entries, among the latest
     /// [`crate::limits::TELEMETRY_SCANNED_MAX`].
     fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Told>>>;
+
+    /// One page of executions, newest first. An execution stands at the place of its last transition alone,
+    /// and is shown as it was made durable last.
+    ///
+    /// One that does not move while pages are read is on exactly one of them. One that moves takes its place
+    /// in front of all others: it may be missing from the pages that follow, and it is on none of them a
+    /// second time. A page may be short, or empty, and have a next one: an answer takes a look at no more than
+    /// [`crate::limits::LIST_SCANNED_MAX`] journal rows.
+    fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Page>>;
 
     /// Waits for what was accepted, then closes. Calls after it answer `STORE_UNAVAILABLE`.
     fn close(&self) -> BoxFuture<'_, Result<()>>;
@@ -161,6 +172,49 @@ pub struct TelemetryQuery {
     pub event_type: Option<crate::domain::telemetry::EventType>,
     /// How many entries at most, the latest ones. An entry may hold several telemetry events.
     pub limit: usize,
+}
+
+/// Which executions are asked for. All conditions must hold.
+#[derive(Clone, Debug, Default)]
+pub struct ListQuery {
+    /// Only in this state.
+    pub state: Option<State>,
+    /// Only those that have not ended (idle, running, paused).
+    pub open_only: bool,
+    /// Only of this workflow.
+    pub workflow: Option<WorkflowName>,
+    /// Only those started for this project.
+    pub project: Option<String>,
+    /// Only those whose last transition lies before this key: where the page before ended.
+    pub before: Option<JournalKey>,
+    /// How many at most; 0 lists nothing, and has no next page.
+    pub limit: usize,
+}
+
+impl ListQuery {
+    /// Whether none but open executions are meant.
+    fn is_of_open(&self) -> bool {
+        self.open_only || self.state.is_some_and(|state| !state.is_final())
+    }
+
+    /// Whether an execution that stands like this one is meant.
+    fn wants(&self, execution: &Execution) -> bool {
+        let has = |project| execution.project() == Some(project);
+        self.state.is_none_or(|state| execution.state() == state)
+            && !(self.open_only && execution.state().is_final())
+            && (self.workflow.as_ref()).is_none_or(|name| execution.workflow() == name)
+            && self.project.as_deref().is_none_or(has)
+            && (self.before).is_none_or(|before| execution.row() < Some(before))
+    }
+}
+
+/// Executions by their last transition, newest first.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// As they stand.
+    pub executions: Vec<Execution>,
+    /// Where the next page begins, if more may follow; `None` at the end.
+    pub next: Option<JournalKey>,
 }
 
 /// A commit must be of one piece, whoever made it.

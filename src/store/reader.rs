@@ -53,6 +53,19 @@ pub(super) fn load(
     }))
 }
 
+/// The key of an execution's last row; `None` where there is no such execution.
+pub(super) fn last(
+    transaction: &ReadTransaction,
+    id: &ExecutionId,
+    head: Option<u64>,
+) -> Result<Option<u64>> {
+    let executions = transaction.open_table(EXECUTIONS).map_err(fault)?;
+    let snapshot = executions.get(id.as_str()).map_err(fault)?;
+    let header = snapshot.map(|bytes| record::snapshot_header(bytes.value()));
+    // A head that was read before the transaction began may be behind the snapshot.
+    Ok(head.max(header.transpose()?.map(|header| header.last)))
+}
+
 /// One journal row.
 pub(super) fn row(transaction: &ReadTransaction, key: JournalKey) -> Result<Option<Row>> {
     let journal = transaction.open_table(JOURNAL).map_err(fault)?;
@@ -227,11 +240,7 @@ fn rows_after(
 /// The rows of an execution, newest first; none where there is no such execution.
 fn chain(transaction: &ReadTransaction, id: &ExecutionId, head: Option<u64>) -> Result<Chain> {
     let journal = transaction.open_table(JOURNAL).map_err(fault)?;
-    let executions = transaction.open_table(EXECUTIONS).map_err(fault)?;
-    let snapshot = executions.get(id.as_str()).map_err(fault)?;
-    let header = snapshot.map(|bytes| record::snapshot_header(bytes.value()));
-    // A head that was read before the transaction began may be behind the snapshot.
-    let last = head.max(header.transpose()?.map(|header| header.last));
+    let last = last(transaction, id, head)?;
     Ok(Chain::new(journal, id, last))
 }
 

@@ -8,7 +8,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::Refusal;
 use crate::{
-    domain::{Execution, JournalKey, Row},
+    domain::{Execution, ExecutionId, JournalKey, Row},
     error::{Code, Error, Result},
 };
 
@@ -104,6 +104,13 @@ pub(super) fn decode_row(bytes: &[u8]) -> Result<(RowHeader, Row)> {
     Ok((header, decode(body)?))
 }
 
+/// The execution of a stored journal row, without a look at what happened to it: the row begins with its id.
+pub(super) fn row_execution(bytes: &[u8]) -> Result<ExecutionId> {
+    let Record { body, .. } = split(bytes)?;
+    let id = postcard::take_from_bytes(body).map(|(id, _)| id);
+    id.map_err(unreadable)
+}
+
 /// A refusal as stored.
 pub(super) fn encode_refusal(refusal: &Refusal) -> Result<Vec<u8>> {
     encode(vec![VERSION], refusal)
@@ -181,8 +188,12 @@ fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Ok(value),
         Ok(_) => Err(damaged("a stored record is too long")),
-        Err(error) => Err(damaged("a stored record cannot be read").because(error)),
+        Err(error) => Err(unreadable(error)),
     }
+}
+
+fn unreadable(error: postcard::Error) -> Error {
+    damaged("a stored record cannot be read").because(error)
 }
 
 #[cfg(test)]

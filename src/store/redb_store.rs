@@ -14,9 +14,10 @@ use redb::ReadTransaction;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{
-    BoxFuture, Commit, Committed, Hook, Position, Refusal, Store, Stored, TelemetryQuery, Told,
+    BoxFuture, Commit, Committed, Hook, ListQuery, Page, Position, Refusal, Store, Stored,
+    TelemetryQuery, Told,
     batch::Work,
-    check, closed, file, reader, record,
+    check, closed, file, list, reader, record,
     shared::Shared,
     writer::{Message, Request, Writer},
 };
@@ -35,6 +36,9 @@ pub struct Options {
     pub batch_max: usize,
     /// Pages kept in memory.
     pub cache_bytes: usize,
+    /// Journal rows looked at for one page of executions: from 1 on; fewer than
+    /// [`limits::LIST_SCANNED_MAX`] are for tests.
+    pub list_scanned_max: usize,
     /// Stands between the database and the disk.
     pub hook: Option<Hook>,
 }
@@ -45,6 +49,7 @@ impl Default for Options {
             snapshot_every: 1,
             batch_max: limits::BATCH_TRANSITIONS_MAX,
             cache_bytes: limits::STORE_CACHE_BYTES,
+            list_scanned_max: limits::LIST_SCANNED_MAX,
             hook: None,
         }
     }
@@ -194,6 +199,7 @@ impl Store for RedbStore {
             };
             let work = Work::Transition {
                 ids: telemetry::of(&commit.row).len() as u64,
+                ends: commit.next.state().is_final(),
                 row: commit.row,
                 row_bytes,
                 snapshot,
@@ -266,6 +272,10 @@ impl Store for RedbStore {
         }))
     }
 
+    fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Page>> {
+        Box::pin(self.read_blocking(move |shared| list::page(shared, &query)))
+    }
+
     fn close(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             self.room.close();
@@ -300,12 +310,13 @@ impl Options {
     fn checked(self) -> Result<Self> {
         let snapshots = (1..=limits::SNAPSHOT_EVERY_MAX).contains(&self.snapshot_every);
         let batches = (1..=limits::BATCH_TRANSITIONS_MAX).contains(&self.batch_max);
-        if snapshots && batches {
+        let scans = (1..=limits::LIST_SCANNED_MAX).contains(&self.list_scanned_max);
+        if snapshots && batches && scans {
             return Ok(self);
         }
         Err(Error::internal(format!(
-            "`snapshot_every` {} or `batch_max` {} is out of range",
-            self.snapshot_every, self.batch_max
+            "`snapshot_every` {}, `batch_max` {} or `list_scanned_max` {} is out of range",
+            self.snapshot_every, self.batch_max, self.list_scanned_max
         )))
     }
 }

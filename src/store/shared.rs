@@ -116,6 +116,15 @@ impl Shared {
         self.heads().get(id).copied()
     }
 
+    /// The same for several executions, in their order, all as of one moment.
+    pub(super) fn heads_of<'a>(
+        &self,
+        ids: impl Iterator<Item = &'a ExecutionId>,
+    ) -> Vec<Option<u64>> {
+        let heads = self.heads();
+        ids.map(|id| heads.get(id).copied()).collect()
+    }
+
     /// Takes a refusal in, where there is room; answers whether the writer must be told.
     pub(super) fn note(&self, refusal: Refusal) -> bool {
         let mut refusals = self.refusals();

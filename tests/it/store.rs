@@ -5,4 +5,7 @@ mod damage;
 mod disk;
 mod failure;
 mod format;
+mod histories;
+mod listing;
+mod migration;
 mod tale;

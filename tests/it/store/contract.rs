@@ -6,20 +6,20 @@ use midex::{
     domain::{Digest, JournalKey, telemetry, telemetry::EventType},
     error::Code,
     limits,
-    store::{MemoryStore, Options, Position, RedbStore, Store, TelemetryQuery, Told},
+    store::{ListQuery, MemoryStore, Options, Position, RedbStore, Store, TelemetryQuery, Told},
 };
 
 use super::tale::{Tale, id, refusal};
 
-fn memory(_: &Path) -> Arc<dyn Store> {
+pub(super) fn memory(_: &Path) -> Arc<dyn Store> {
     Arc::new(MemoryStore::new())
 }
 
-fn disk(directory: &Path) -> Arc<dyn Store> {
+pub(super) fn disk(directory: &Path) -> Arc<dyn Store> {
     Arc::new(RedbStore::open(directory, Options::default()).unwrap())
 }
 
-fn sparse_disk(directory: &Path) -> Arc<dyn Store> {
+pub(super) fn sparse_disk(directory: &Path) -> Arc<dyn Store> {
     let options = Options {
         snapshot_every: 16,
         ..Options::default()
@@ -43,6 +43,8 @@ macro_rules! contract {
         }
     };
 }
+
+pub(super) use contract;
 
 contract! {
     what_is_committed_is_found
@@ -327,6 +329,7 @@ async fn a_closed_store_refuses(store: Arc<dyn Store>) {
         store.history(&tale.id).await.unwrap_err(),
         store.content(Digest::of(b"")).await.unwrap_err(),
         store.telemetry(query).await.unwrap_err(),
+        store.list(ListQuery::default()).await.unwrap_err(),
     ] {
         assert_eq!(error.code(), Code::StoreUnavailable, "{error:?}");
     }

@@ -33,7 +33,7 @@ async fn stored(steps: usize) -> (tempfile::TempDir, PathBuf) {
 }
 
 /// Opening is refused with `code`, twice; the file is as it was, to the byte and the second.
-fn refused(path: &Path, code: Code) -> Error {
+pub(super) fn refused(path: &Path, code: Code) -> Error {
     let directory = path.parent().unwrap();
     let before = (
         fs::read(path).unwrap(),
@@ -161,7 +161,7 @@ async fn survives(bytes: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-fn edit(path: &Path, edit: impl FnOnce(&redb::WriteTransaction)) {
+pub(super) fn edit(path: &Path, edit: impl FnOnce(&redb::WriteTransaction)) {
     let database = Database::open(path).unwrap();
     let transaction = database.begin_write().unwrap();
     edit(&transaction);
@@ -170,7 +170,7 @@ fn edit(path: &Path, edit: impl FnOnce(&redb::WriteTransaction)) {
 
 #[tokio::test]
 async fn a_later_format_is_refused() {
-    for table in ["executions.v2", "journal.v10", "meta.v2"] {
+    for table in ["executions.v2", "journal.v10", "meta.v2", "open.v2"] {
         let (_directory, path) = stored(5).await;
         edit(&path, |transaction| {
             let later = TableDefinition::<u64, u64>::new(table);
@@ -182,7 +182,7 @@ async fn a_later_format_is_refused() {
     let (_directory, path) = stored(5).await;
     edit(&path, |transaction| {
         let mut meta = transaction.open_table(META).unwrap();
-        meta.insert("format", [2].as_slice()).unwrap();
+        meta.insert("format", [3].as_slice()).unwrap();
     });
     refused(&path, Code::StoreTooNew);
 }

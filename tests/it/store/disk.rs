@@ -32,7 +32,7 @@ fn open(directory: &Path) -> RedbStore {
 }
 
 /// What a crash would leave of an open store: its file as it is on the disk.
-fn crash(directory: &Path) -> tempfile::TempDir {
+pub(super) fn crash(directory: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     fs::copy(
         directory.join("executions.redb"),

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use midex::{
     clock::{SeededIds, Timestamp},
     domain::{
-        Awaiting, Decision, Definition, Execution, ExecutionId, Facts, JournalKey, Row, Token,
-        Transition,
+        Awaiting, Decision, Definition, Event, Execution, ExecutionId, Facts, JournalKey, Row,
+        State, Token, Transition,
         execution::{Command, Report, Start},
     },
     error::Result,
@@ -20,6 +20,7 @@ pub(crate) struct Tale {
     ids: SeededIds,
     seconds: i64,
     pub(crate) id: ExecutionId,
+    project: Option<String>,
     pub(crate) execution: Option<Execution>,
     pub(crate) position: Position,
     /// Every row stored, as it should be found.
@@ -31,6 +32,10 @@ pub(crate) fn id(text: &str) -> ExecutionId {
 }
 
 pub(crate) fn definition(steps: usize) -> Arc<Definition> {
+    definition_of("tale", steps)
+}
+
+pub(crate) fn definition_of(workflow: &str, steps: usize) -> Arc<Definition> {
     let step = |at: usize| {
         let before: Vec<_> = at
             .checked_sub(1)
@@ -41,7 +46,7 @@ pub(crate) fn definition(steps: usize) -> Arc<Definition> {
     };
     let steps: Vec<Value> = (0..steps).map(step).collect();
     let text = json!({
-        "workflow": { "name": "tale", "description": "One step after another", "steps": steps },
+        "workflow": { "name": workflow, "description": "One step after another", "steps": steps },
         "personas": { "writer": { "name": "writer", "content": "You write." } },
     });
     Arc::new(Definition::decode(text.to_string().as_bytes()).unwrap())
@@ -68,10 +73,17 @@ impl Tale {
             ids: SeededIds::new(1),
             seconds: 1_700_000_000,
             id: id(name),
+            project: None,
             execution: None,
             position: Position::default(),
             rows: Vec::new(),
         }
+    }
+
+    /// One that is started for `project`.
+    pub(crate) fn of(mut self, project: Option<&str>) -> Self {
+        self.project = project.map(str::to_owned);
+        self
     }
 
     fn facts(&self) -> Facts<'_> {
@@ -88,7 +100,7 @@ impl Tale {
         let Some(execution) = &self.execution else {
             let start = Start {
                 id: self.id.clone(),
-                project: None,
+                project: self.project.clone(),
                 inputs: None,
             };
             return Execution::start(self.facts(), start, now, &self.ids).unwrap();
@@ -123,9 +135,44 @@ impl Tale {
 
     pub(crate) async fn say(&mut self, store: &dyn Store, summary: &str) -> Result<JournalKey> {
         let transition = self.transition(summary);
-        let mut next = transition.next.clone();
-        let row = transition.row.clone();
-        let committed = store.commit(self.commit_of(transition)).await?;
+        let commit = self.commit_of(transition);
+        self.keep(store, commit).await
+    }
+
+    /// Stores a change of state that no command of the domain brings about yet.
+    pub(crate) async fn turn(&mut self, store: &dyn Store, to: State) -> Result<JournalKey> {
+        let commit = self.turning(to);
+        self.keep(store, commit).await
+    }
+
+    pub(crate) fn turning(&mut self, to: State) -> Commit {
+        self.seconds += 1;
+        let before = self.execution.clone().unwrap();
+        let row = Row {
+            execution_id: self.id.clone(),
+            revision: before.revision() + 1,
+            at: Timestamp::from_milliseconds(self.seconds * 1000),
+            previous: before.row(),
+            events: vec![Event::StateChanged {
+                from: before.state(),
+                to,
+                failure: None,
+                steps_total: 1,
+            }],
+        };
+        Commit {
+            next: Arc::new(Execution::advance(Some(before), &row).unwrap()),
+            row,
+            contents: Vec::new(),
+            position: self.position,
+        }
+    }
+
+    /// Stores `commit` and becomes what it says.
+    pub(crate) async fn keep(&mut self, store: &dyn Store, commit: Commit) -> Result<JournalKey> {
+        let mut next = (*commit.next).clone();
+        let row = commit.row.clone();
+        let committed = store.commit(commit).await?;
         next.settle(committed.row);
         self.rows.push((committed.row, row));
         self.execution = Some(next);
