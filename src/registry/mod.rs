@@ -272,27 +272,3 @@ fn invalid(entry: &WorkflowEntry) -> Error {
         )
         .with_violations(violations.take(limits::VIOLATIONS_MAX).collect())
 }
-
-/// STUB
-#[derive(Debug)]
-pub struct Definitions(Arc<Registry>);
-impl Definitions {
-    /// STUB
-    pub fn new(
-        w: Option<&std::path::Path>,
-        a: Option<&std::path::Path>,
-        p: &std::path::Path,
-    ) -> Self {
-        Self(Arc::new(Registry::load(&Sources::discover(w, a, p))))
-    }
-    /// STUB
-    pub fn current(&self) -> Arc<Registry> {
-        self.0.clone()
-    }
-    /// STUB
-    pub fn is_dirty(&self) -> bool {
-        false
-    }
-    /// STUB
-    pub fn watch(&self) {}
-}
