@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     app::App,
-    domain::{ExecutionId, telemetry::EventType},
+    domain::{Definition, ExecutionId, telemetry::EventType},
     error::{Code, Error, Result},
     limits,
     registry::WorkflowEntry,
@@ -182,11 +182,21 @@ fn workflow_details(app: &App, name: &str) -> Result<Value> {
     Ok(details)
 }
 
-/// A workflow as S0 lists it; an invalid one with its findings.
+/// A workflow as S0 lists it; one whose file has findings with these, beside its last good version
+/// where there is one.
 fn summary(entry: &WorkflowEntry) -> Value {
-    let Some(definition) = &entry.definition else {
-        return json!({ "name": entry.name, "valid": false, "findings": entry.findings });
-    };
+    let mut summary = entry.definition.as_ref().map_or_else(
+        || json!({ "name": entry.name }),
+        |definition| described(definition),
+    );
+    if !entry.findings.is_empty() {
+        summary["valid"] = json!(false);
+        summary["findings"] = json!(entry.findings);
+    }
+    summary
+}
+
+fn described(definition: &Definition) -> Value {
     let workflow = &definition.workflow;
     let phases: Vec<_> = workflow
         .steps
@@ -255,4 +265,47 @@ fn bad_query(found: &str, expected: &str) -> Error {
         format!("`{found}` is not {expected}"),
     )
     .with("tool", "resources/read")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::registry::{Directory, Registry, Source, Sources};
+
+    #[test]
+    fn a_stale_workflow_is_shown_as_it_was_with_what_is_wrong_now() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("w.md");
+        let text =
+            "---\nname: w\ndescription: d\nphases:\n  - phase: a\n    agent: reviewer\n---\n";
+        fs::write(&file, text).unwrap();
+        let sources = Sources {
+            workflows: vec![Directory {
+                source: Source::Project,
+                path: directory.path().to_owned(),
+            }],
+            ..Sources::default()
+        };
+        let good = Registry::load(&sources);
+        let mut expected = summary(good.workflow("w").unwrap());
+        assert_eq!(expected["valid"], Value::Null);
+        assert_eq!(expected["phases"][0]["phase"], "a");
+
+        fs::write(&file, "# nothing\n").unwrap();
+        let stale = good.reload(&sources);
+        let stale = stale.workflow("w").unwrap();
+        expected["valid"] = json!(false);
+        expected["findings"] = json!(stale.findings);
+        assert_eq!(stale.findings.len(), 1);
+        assert_eq!(summary(stale), expected);
+
+        let broken = Registry::load(&sources);
+        let broken = broken.workflow("w").unwrap();
+        assert_eq!(
+            summary(broken),
+            json!({ "name": "w", "valid": false, "findings": broken.findings })
+        );
+    }
 }

@@ -7,6 +7,7 @@
 mod commands;
 mod findings;
 mod loading;
+mod reload;
 
 use std::{fs, path::PathBuf};
 
