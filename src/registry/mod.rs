@@ -1,25 +1,32 @@
 //! The registry: definition files in, checked definitions out. A [`Registry`] is a snapshot that never
-//! changes; a broken file is an entry with findings and stops nobody else. Executions keep the
-//! definition they started with, so nothing here is asked twice about a running one.
+//! changes; a broken file is an entry with findings and stops nobody else. [`Definitions`] follows the
+//! files and has the registry of the moment. Executions keep the definition they started with, so
+//! nothing here is asked twice about a running one.
 
+mod difference;
 mod entry;
 mod files;
 mod gather;
 mod keys;
+mod live;
 mod load;
 mod mapping;
 mod markdown;
+mod notices;
 mod past;
+mod points;
 mod read;
 mod shipped;
 mod source;
 mod validate;
+mod watch;
 mod yaml;
 
 use std::sync::Arc;
 
 pub use self::{
     entry::{AgentEntry, WorkflowEntry},
+    live::Definitions,
     source::{Directory, Places, Source, Sources},
     validate::{FileReport, Kind, validate},
 };

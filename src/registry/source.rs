@@ -98,6 +98,11 @@ impl Places {
         }
     }
 
+    /// Every directory that may be there one day.
+    pub(super) fn candidates(&self) -> impl Iterator<Item = PathBuf> {
+        self.workflows().chain(self.agents()).map(|(_, path)| path)
+    }
+
     fn workflows(&self) -> impl Iterator<Item = (Source, PathBuf)> {
         self.named(self.flag_workflows.as_deref(), "workflows")
     }

@@ -8,6 +8,7 @@ mod commands;
 mod findings;
 mod loading;
 mod reload;
+mod watching;
 
 use std::{fs, path::PathBuf};
 
