@@ -126,7 +126,7 @@ impl App {
     pub async fn registry(&self) -> Result<Arc<Registry>> {
         let definitions = self.definitions.clone();
         if !definitions.is_dirty() {
-            return Ok(definitions.current());
+            return Ok(definitions.loaded());
         }
         let loaded = tokio::task::spawn_blocking(move || definitions.current()).await;
         loaded.map_err(|error| Error::internal("loading the definitions panicked").because(error))

@@ -10,7 +10,7 @@ use etcetera::BaseStrategy;
 use crate::{
     error::{Code, Error, Result},
     limits,
-    registry::{Definitions, Registry, Sources},
+    registry::{Definitions, Places, Registry},
 };
 
 /// The environment variable that names the data directory.
@@ -54,20 +54,20 @@ impl Config {
 
     /// The definitions that are found from here, live.
     pub fn definitions(&self) -> Definitions {
-        Definitions::new(
-            self.workflows_dir.as_deref(),
-            self.agents_dir.as_deref(),
-            &self.project_dir,
-        )
+        Definitions::new(self.places())
     }
 
     /// The definitions that are found from here.
     pub fn registry(&self) -> Registry {
-        Registry::load(&Sources::discover(
+        Registry::load(&self.places().sources())
+    }
+
+    fn places(&self) -> Places {
+        Places::new(
             self.workflows_dir.as_deref(),
             self.agents_dir.as_deref(),
             &self.project_dir,
-        ))
+        )
     }
 }
 

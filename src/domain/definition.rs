@@ -151,6 +151,13 @@ struct Compiled {
     schemas: Vec<Option<Schema>>,
 }
 
+/// Equal are two that say the same; what follows from that is not worked out for it.
+impl PartialEq for Definition {
+    fn eq(&self, other: &Self) -> bool {
+        self.workflow == other.workflow && self.personas == other.personas
+    }
+}
+
 impl Definition {
     /// A definition of what was checked.
     pub(crate) fn new(workflow: Workflow, personas: BTreeMap<AgentName, Persona>) -> Self {

@@ -145,7 +145,11 @@ async fn attend(app: App, stream: UnixStream, stop: CancellationToken) -> Result
     };
     write_line(&mut output, &answer).await?;
     let caller = greeting?.config(app.config());
-    let app = Arc::new(app.for_caller(&caller));
+    // It reads the caller's definitions.
+    let app = tokio::task::spawn_blocking(move || app.for_caller(&caller)).await;
+    let app =
+        app.map_err(|error| Error::internal("loading the definitions panicked").because(error))?;
+    let app = Arc::new(app);
     serve(app, LineTransport::new(input, output), stop).await
 }
 

@@ -71,21 +71,28 @@ pub(super) fn extension(path: &Path) -> String {
     extension.to_string_lossy().to_ascii_lowercase()
 }
 
+/// Told of each directory by its real path before it is read: who watches it from then on misses
+/// nothing.
+pub(super) type Visit<'a> = &'a mut dyn FnMut(&Path);
+
 /// Every definition file below `root` with one of `extensions`, sorted by path.
-pub(super) fn read_directory(root: &Path, extensions: &[&str]) -> Vec<File> {
+pub(super) fn read_directory(root: &Path, extensions: &[&str], visit: Visit<'_>) -> Vec<File> {
     let real_root = match fs::canonicalize(root) {
         Ok(real) => real,
         Err(error) => return vec![File::trouble(root.to_owned(), unreadable(&error))],
     };
     let mut walk = Walk {
         extensions,
+        visit,
+        // A link back to the root leads nowhere new.
+        seen: HashSet::from([real_root.clone()]),
         real_root,
-        seen: HashSet::new(),
         entries: 0,
         files: Vec::new(),
         full: false,
     };
-    walk.directory(root, 0);
+    let real_root = walk.real_root.clone();
+    walk.directory(root, &real_root, 0);
     if walk.full {
         let message = format!(
             "the directory holds more than {} definition files or {} entries; the rest is not read",
@@ -100,6 +107,7 @@ pub(super) fn read_directory(root: &Path, extensions: &[&str]) -> Vec<File> {
 
 struct Walk<'a> {
     extensions: &'a [&'a str],
+    visit: Visit<'a>,
     real_root: PathBuf,
     /// Real paths that were met: links may lead to one file or directory twice.
     seen: HashSet<PathBuf>,
@@ -109,7 +117,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn directory(&mut self, path: &Path, depth: usize) {
+    fn directory(&mut self, path: &Path, real: &Path, depth: usize) {
+        (self.visit)(real);
         let mut paths = match self.entries_of(path) {
             Ok(paths) => paths,
             Err(error) => {
@@ -166,8 +175,8 @@ impl Walk<'_> {
                 self.files.push(File::trouble(path, finding));
             }
             Ok(real) if !self.seen.insert(real.clone()) => {}
-            Ok(_) if metadata.is_dir() && depth < limits::DEFINITION_DIRECTORY_DEPTH_MAX => {
-                self.directory(&path, depth + 1);
+            Ok(real) if metadata.is_dir() && depth < limits::DEFINITION_DIRECTORY_DEPTH_MAX => {
+                self.directory(&path, &real, depth + 1);
             }
             Ok(_) if metadata.is_dir() => {
                 let message = "the directory is nested too deep; it is not read";
@@ -175,8 +184,18 @@ impl Walk<'_> {
                 self.files.push(File::trouble(path, finding));
             }
             Ok(_) if self.files.len() >= limits::DEFINITION_FILES_MAX => self.full = true,
-            Ok(_) => self.files.push(read_known(path, &metadata)),
+            Ok(real) => {
+                self.visit_target(&real);
+                self.files.push(read_known(path, &metadata));
+            }
             Err(error) => self.files.push(File::trouble(path, unreadable(&error))),
+        }
+    }
+
+    /// A link may lead to a file in a directory that is not read itself.
+    fn visit_target(&mut self, real: &Path) {
+        if let Some(parent) = real.parent().filter(|parent| !self.seen.contains(*parent)) {
+            (self.visit)(parent);
         }
     }
 }

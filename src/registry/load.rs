@@ -27,6 +27,19 @@ pub(super) struct Loaded<T> {
     pub(super) findings: Vec<Finding>,
 }
 
+impl<T> Loaded<T> {
+    /// The same with what `make` makes of the definition.
+    pub(super) fn map<U>(self, make: impl FnOnce(T) -> U) -> Loaded<U> {
+        Loaded {
+            file: self.file,
+            name: self.name,
+            named_at: self.named_at,
+            value: self.value.map(make),
+            findings: self.findings,
+        }
+    }
+}
+
 /// Loads a workflow.
 pub(super) fn workflow(file: File, agents: &Agents) -> Loaded<Workflow> {
     let draft = match super::files::extension(&file.path).as_str() {

@@ -1,75 +1,54 @@
 //! The registry: definition files in, checked definitions out. A [`Registry`] is a snapshot that never
-//! changes; a broken file is an entry with findings and stops nobody else. Executions keep the
-//! definition they started with, so nothing here is asked twice about a running one.
+//! changes; a broken file is an entry with findings and stops nobody else. [`Definitions`] follows the
+//! files and has the registry of the moment. Executions keep the definition they started with, so
+//! nothing here is asked twice about a running one.
 
 mod author;
+mod difference;
+mod entry;
 mod files;
+mod gather;
 mod keys;
+mod live;
 mod load;
 mod mapping;
 mod markdown;
+mod notices;
+mod past;
+mod points;
 mod read;
 mod schema;
 mod shipped;
 mod source;
 mod template;
 mod validate;
+mod watch;
 mod yaml;
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    path::PathBuf,
-    sync::Arc,
-};
+use std::sync::Arc;
 
 pub use self::{
     author::{Existing, create},
+    entry::{AgentEntry, WorkflowEntry},
+    live::Definitions,
     schema::{SchemaDraft, SchemaOf, schema},
-    source::{Directory, Source, Sources},
+    source::{Directory, Places, Source, Sources},
     template::{Format, Template},
     validate::{FileReport, Kind, is_definition_file, validate, workflow_file},
 };
-use self::{files::File, load::Loaded};
+use self::{
+    files::Visit,
+    past::{Past, Versions},
+};
 use crate::{
     domain::{
-        check::{Agent, Agents},
-        definition::{Definition, Persona, Workflow},
+        definition::{Definition, Persona},
         finding::Finding,
         nearest::nearest,
     },
     error::{Code, Error, Result},
     limits,
 };
-
-/// A workflow file and what became of it.
-#[derive(Debug)]
-pub struct WorkflowEntry {
-    /// The name it gives; else the file's.
-    pub name: String,
-    /// Whose it is.
-    pub source: Source,
-    /// The file; none for those that are part of midex.
-    pub path: Option<PathBuf>,
-    /// The definition, where there are no findings.
-    pub definition: Option<Arc<Definition>>,
-    /// Everything that is wrong with it.
-    pub findings: Vec<Finding>,
-}
-
-/// An agent's file and what became of it.
-#[derive(Debug)]
-pub struct AgentEntry {
-    /// The name it gives; else the file's.
-    pub name: String,
-    /// Whose it is.
-    pub source: Source,
-    /// The file; none for those that are part of midex.
-    pub path: Option<PathBuf>,
-    /// The persona, where there are no findings.
-    pub persona: Option<Arc<Persona>>,
-    /// Everything that is wrong with it.
-    pub findings: Vec<Finding>,
-}
 
 /// Every definition there is, as of when it was loaded.
 ///
@@ -79,35 +58,58 @@ pub struct Registry {
     sources: Sources,
     workflows: Vec<WorkflowEntry>,
     agents: Vec<AgentEntry>,
+    departed_workflows: Versions<Definition>,
+    departed_agents: Versions<Persona>,
 }
 
 impl Registry {
     /// Reads every directory. It cannot fail as a whole: whatever is wrong is an entry's finding.
     pub fn load(sources: &Sources) -> Self {
-        let agents: Vec<_> = levels(&sources.agents, &["md"], shipped::AGENTS)
-            .map(|(source, files)| (source, files.into_iter().map(load::persona).collect()))
-            .collect();
-        let agents: Vec<_> = first_of_each_name(agents)
-            .into_iter()
-            .map(|(source, loaded)| agent_entry(source, loaded))
-            .collect();
-        let known = known(&agents);
-        let workflows = levels(&sources.workflows, files::EXTENSIONS, shipped::WORKFLOWS)
-            .map(|(source, files)| {
-                let load = |file| load::workflow(file, &known);
-                (source, files.into_iter().map(load).collect())
-            })
-            .collect();
-        let mut registry = Self {
+        Self::load_after(sources, None, &mut |_| ())
+    }
+
+    /// Reads every directory anew. A file that now has findings keeps the last good version that this
+    /// registry knows of it, with the name that had: its entry is stale
+    /// ([`WorkflowEntry::is_stale`]). One that is no longer there is gone.
+    #[must_use]
+    pub fn reload(&self, sources: &Sources) -> Self {
+        Self::load_after(sources, Some(self), &mut |_| ())
+    }
+
+    /// The same, and `visit` is told of each directory before it is read.
+    fn load_after(sources: &Sources, previous: Option<&Self>, visit: Visit<'_>) -> Self {
+        let mut personas = previous.map_or_else(Past::default, Self::past_agents);
+        let mut definitions = previous.map_or_else(Past::default, Self::past_workflows);
+        let agents = gather::agents(&sources.agents, &mut personas, visit);
+        let workflows = gather::workflows(&sources.workflows, &agents, &mut definitions, visit);
+        Self {
             sources: sources.clone(),
-            workflows: Vec::new(),
+            workflows,
             agents,
-        };
-        registry.workflows = first_of_each_name(workflows)
-            .into_iter()
-            .map(|(source, loaded)| registry.workflow_entry(source, loaded))
-            .collect();
-        registry
+            departed_workflows: definitions.into_departed(),
+            departed_agents: personas.into_departed(),
+        }
+    }
+
+    fn past_workflows(&self) -> Past<'_, Definition> {
+        let entries = self.workflows.iter().map(|entry| {
+            let definition = entry.definition.as_ref();
+            (entry.path.as_ref(), entry.name.as_str(), definition)
+        });
+        Past::new(entries, &self.departed_workflows)
+    }
+
+    fn past_agents(&self) -> Past<'_, Persona> {
+        let entries = self.agents.iter().map(|entry| {
+            let persona = entry.persona.as_ref();
+            (entry.path.as_ref(), entry.name.as_str(), persona)
+        });
+        Past::new(entries, &self.departed_agents)
+    }
+
+    /// Whether it shows the same as `other`: names, sources, paths, definitions, personas, findings.
+    pub fn same_as(&self, other: &Self) -> bool {
+        self.workflows == other.workflows && self.agents == other.agents
     }
 
     /// Where it was loaded from.
@@ -135,10 +137,7 @@ impl Registry {
 
     /// The agent of this name.
     pub fn agent(&self, name: &str) -> Option<&AgentEntry> {
-        let at = self
-            .agents
-            .partition_point(|entry| entry.name.as_str() < name);
-        self.agents.get(at).filter(|entry| entry.name == name)
+        agent(&self.agents, name)
     }
 
     /// What an execution of this workflow would follow.
@@ -158,99 +157,11 @@ impl Registry {
         )
         .with("workflow", shown)
     }
-
-    fn workflow_entry(&self, source: Source, loaded: Loaded<Workflow>) -> WorkflowEntry {
-        WorkflowEntry {
-            name: loaded.name,
-            source,
-            path: path(source, loaded.file),
-            definition: loaded.value.map(|workflow| Arc::new(self.define(workflow))),
-            findings: loaded.findings,
-        }
-    }
-
-    /// A checked workflow with the personas of its agents, all of which the check has found.
-    fn define(&self, workflow: Workflow) -> Definition {
-        let personas: BTreeMap<_, _> = workflow
-            .steps
-            .iter()
-            .filter_map(|step| {
-                let name = step.agent()?;
-                let persona = self.agent(name.as_str())?.persona.as_ref()?;
-                Some((name.clone(), persona.as_ref().clone()))
-            })
-            .collect();
-        Definition::new(workflow, personas)
-    }
 }
 
-fn agent_entry(source: Source, loaded: Loaded<Persona>) -> AgentEntry {
-    AgentEntry {
-        name: loaded.name,
-        source,
-        path: path(source, loaded.file),
-        persona: loaded.value.map(Arc::new),
-        findings: loaded.findings,
-    }
-}
-
-fn path(source: Source, file: File) -> Option<PathBuf> {
-    (source != Source::Shipped).then_some(file.path)
-}
-
-/// The files of every directory, nearest first, and those that are part of midex last.
-fn levels(
-    directories: &[Directory],
-    extensions: &'static [&'static str],
-    shipped: &'static [(&'static str, &'static str)],
-) -> impl Iterator<Item = (Source, Vec<File>)> {
-    directories
-        .iter()
-        .map(move |directory| {
-            let mut files = files::read_directory(&directory.path, extensions);
-            files.retain(|file| !is_readme(file));
-            (directory.source, files)
-        })
-        .chain([(Source::Shipped, shipped::files(shipped))])
-}
-
-/// A `README.md` may lie among the definitions; only front matter makes it one.
-fn is_readme(file: &File) -> bool {
-    file.trouble.is_none()
-        && file.stem().eq_ignore_ascii_case("readme")
-        && files::extension(&file.path) == "md"
-        && !markdown::has_front_matter(&file.text)
-}
-
-/// Of each name the nearest level's entries: also a broken file hides what lies farther off, so that
-/// an author never runs another workflow than the one he edits.
-fn first_of_each_name<T>(levels: Vec<(Source, Vec<Loaded<T>>)>) -> Vec<(Source, Loaded<T>)> {
-    let mut taken = HashSet::new();
-    let mut kept: Vec<(Source, Loaded<T>)> = Vec::new();
-    for (source, mut level) in levels {
-        load::refuse_duplicates(&mut level);
-        level.retain(|loaded| !taken.contains(&loaded.name));
-        taken.extend(level.iter().map(|loaded| loaded.name.clone()));
-        kept.extend(level.into_iter().map(|loaded| (source, loaded)));
-    }
-    // The sort is stable: among those that give the same name the first file stays first.
-    kept.sort_by(|(_, a), (_, b)| {
-        (&a.name, a.named_at.is_none()).cmp(&(&b.name, b.named_at.is_none()))
-    });
-    kept
-}
-
-fn known(agents: &[AgentEntry]) -> Agents {
-    let mut known = Agents::new();
-    for entry in agents {
-        let state = if entry.persona.is_some() {
-            Agent::Usable
-        } else {
-            Agent::Broken
-        };
-        known.entry(entry.name.clone()).or_insert(state);
-    }
-    known
+fn agent<'a>(agents: &'a [AgentEntry], name: &str) -> Option<&'a AgentEntry> {
+    let at = agents.partition_point(|entry| entry.name.as_str() < name);
+    agents.get(at).filter(|entry| entry.name == name)
 }
 
 fn invalid(entry: &WorkflowEntry) -> Error {

@@ -61,19 +61,62 @@ impl Sources {
         flag_agents: Option<&Path>,
         project: &Path,
     ) -> Self {
-        let user = choose_base_strategy()
-            .ok()
-            .map(|base| base.config_dir().join("midex"));
-        let find = |flag: Option<&Path>, name: &str| {
-            let flag = flag.map(|path| (Source::Flag, path.to_owned()));
-            let project = Some((Source::Project, project.join(name)));
-            let user = user.as_ref().map(|user| (Source::User, user.join(name)));
-            distinct([flag, project, user].into_iter().flatten())
-        };
+        Places::new(flag_workflows, flag_agents, project).sources()
+    }
+}
+
+/// Where directories of definitions are looked for, whether they exist or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// The directory of workflows that the command line names.
+    pub flag_workflows: Option<PathBuf>,
+    /// The directory of agents that the command line names.
+    pub flag_agents: Option<PathBuf>,
+    /// The project: its `workflows/` and `agents/`.
+    pub project: PathBuf,
+    /// The user's directory of midex: its `workflows/` and `agents/`.
+    pub user: Option<PathBuf>,
+}
+
+impl Places {
+    /// The places of the command line and of the project, and those of the user who runs this.
+    pub fn new(flag_workflows: Option<&Path>, flag_agents: Option<&Path>, project: &Path) -> Self {
+        let base = choose_base_strategy().ok();
         Self {
-            workflows: find(flag_workflows, "workflows"),
-            agents: find(flag_agents, "agents"),
+            flag_workflows: flag_workflows.map(Path::to_owned),
+            flag_agents: flag_agents.map(Path::to_owned),
+            project: project.to_owned(),
+            user: base.map(|base| base.config_dir().join("midex")),
         }
+    }
+
+    /// The directories that are there now, nearest first: see [`Sources::discover`].
+    pub fn sources(&self) -> Sources {
+        Sources {
+            workflows: distinct(self.workflows()),
+            agents: distinct(self.agents()),
+        }
+    }
+
+    /// Every directory that may be there one day.
+    pub(super) fn candidates(&self) -> impl Iterator<Item = PathBuf> {
+        self.workflows().chain(self.agents()).map(|(_, path)| path)
+    }
+
+    fn workflows(&self) -> impl Iterator<Item = (Source, PathBuf)> {
+        self.named(self.flag_workflows.as_deref(), "workflows")
+    }
+
+    fn agents(&self) -> impl Iterator<Item = (Source, PathBuf)> {
+        self.named(self.flag_agents.as_deref(), "agents")
+    }
+
+    fn named(&self, flag: Option<&Path>, name: &str) -> impl Iterator<Item = (Source, PathBuf)> {
+        let flag = flag.map(|path| (Source::Flag, path.to_owned()));
+        let project = Some((Source::Project, self.project.join(name)));
+        let user = self.user.as_ref();
+        let user = user.map(|user| (Source::User, user.join(name)));
+        [flag, project, user].into_iter().flatten()
     }
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{
     Registry, Sources,
     files::{self, File},
-    is_readme, known, levels,
+    gather::{is_readme, known, levels},
     load::{self, Loaded},
     shipped,
 };
@@ -102,14 +102,18 @@ fn real(path: &Path) -> Result<PathBuf> {
 }
 
 fn everything(sources: &Sources, agents: &Agents) -> Vec<FileReport> {
-    let of = |kind: Kind| move |file| (kind, file);
-    let workflows = levels(&sources.workflows, files::EXTENSIONS, shipped::WORKFLOWS)
-        .map(|(_, files)| files.into_iter().map(of(Kind::Workflow)).collect());
-    let personas = levels(&sources.agents, &["md"], shipped::AGENTS)
-        .map(|(_, files)| files.into_iter().map(of(Kind::Agent)).collect());
+    let (directories, extensions) = (&sources.workflows, files::EXTENSIONS);
+    let workflows = levels(directories, extensions, shipped::WORKFLOWS, &mut |_| ())
+        .map(|(_, files)| (Kind::Workflow, files))
+        .collect::<Vec<_>>();
+    let personas = levels(&sources.agents, &["md"], shipped::AGENTS, &mut |_| ())
+        .map(|(_, files)| (Kind::Agent, files))
+        .collect::<Vec<_>>();
     workflows
+        .into_iter()
         .chain(personas)
-        .flat_map(|files: Vec<_>| reports(files, agents))
+        .map(|(kind, files)| files.into_iter().map(|file| (kind, file)).collect())
+        .flat_map(|files| reports(files, agents))
         .collect()
 }
 
@@ -153,7 +157,7 @@ fn directory_group(path: &Path, agents: &Path) -> Group {
 }
 
 fn directory_files(path: &Path, extensions: &[&str]) -> Vec<File> {
-    let mut files = files::read_directory(path, extensions);
+    let mut files = files::read_directory(path, extensions, &mut |_| ());
     files.retain(|file| !is_readme(file));
     files
 }

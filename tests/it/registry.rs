@@ -7,7 +7,9 @@
 mod commands;
 mod findings;
 mod loading;
+mod reload;
 mod schema;
+mod watching;
 
 use std::{fs, path::PathBuf};
 

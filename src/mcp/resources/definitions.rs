@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
+    domain::{Definition, finding::Finding},
     error::{Code, Error, Result},
     registry::{Registry, WorkflowEntry},
 };
@@ -29,21 +30,20 @@ pub(super) fn workflow_details(registry: &Registry, name: &str) -> Result<Value>
 pub(super) fn agent(registry: &Registry, name: &str) -> Result<Value> {
     let entry = registry.agent(name);
     let entry = entry.ok_or_else(|| not_found(Code::ResourceNotFound, "Agent", name))?;
-    let Some(persona) = &entry.persona else {
-        return Ok(json!({ "name": entry.name, "valid": false, "findings": entry.findings }));
-    };
-    let mut shown = json!({
-        "name": persona.name,
-        "description": persona.description,
-        "tags": persona.tags,
-        "version": persona.version,
-        "content": persona.content,
-        "source": entry.source,
-    });
-    if !entry.findings.is_empty() {
-        shown["valid"] = json!(false);
-        shown["findings"] = json!(entry.findings);
-    }
+    let mut shown = entry.persona.as_ref().map_or_else(
+        || json!({ "name": entry.name }),
+        |persona| {
+            json!({
+                "name": persona.name,
+                "description": persona.description,
+                "tags": persona.tags,
+                "version": persona.version,
+                "content": persona.content,
+            })
+        },
+    );
+    shown["source"] = json!(entry.source);
+    note_findings(&mut shown, &entry.findings);
     Ok(shown)
 }
 
@@ -52,11 +52,25 @@ fn not_found(code: Code, what: &str, name: &str) -> Error {
     Error::new(code, format!("{what} '{shown}' not found"))
 }
 
-/// A workflow as S0 lists it; one with findings says so, and shows its last good version where there is one.
+/// A workflow as S0 lists it; one whose file has findings with these, beside its last good version where there
+/// is one.
 fn summary(entry: &WorkflowEntry) -> Value {
-    let Some(definition) = &entry.definition else {
-        return json!({ "name": entry.name, "valid": false, "findings": entry.findings });
-    };
+    let mut summary = entry.definition.as_ref().map_or_else(
+        || json!({ "name": entry.name }),
+        |definition| described(definition),
+    );
+    note_findings(&mut summary, &entry.findings);
+    summary
+}
+
+fn note_findings(shown: &mut Value, findings: &[Finding]) {
+    if !findings.is_empty() {
+        shown["valid"] = json!(false);
+        shown["findings"] = json!(findings);
+    }
+}
+
+fn described(definition: &Definition) -> Value {
     let workflow = &definition.workflow;
     let phases: Vec<_> = workflow
         .steps
@@ -67,16 +81,54 @@ fn summary(entry: &WorkflowEntry) -> Value {
             })
         })
         .collect();
-    let mut summary = json!({
+    json!({
         "name": workflow.name,
         "description": workflow.description,
         "tags": workflow.tags,
         "complexity": workflow.complexity,
         "phases": phases,
-    });
-    if !entry.findings.is_empty() {
-        summary["valid"] = json!(false);
-        summary["findings"] = json!(entry.findings);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::registry::{Directory, Registry, Source, Sources};
+
+    #[test]
+    fn a_stale_workflow_is_shown_as_it_was_with_what_is_wrong_now() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("w.md");
+        let text =
+            "---\nname: w\ndescription: d\nphases:\n  - phase: a\n    agent: reviewer\n---\n";
+        fs::write(&file, text).unwrap();
+        let sources = Sources {
+            workflows: vec![Directory {
+                source: Source::Project,
+                path: directory.path().to_owned(),
+            }],
+            ..Sources::default()
+        };
+        let good = Registry::load(&sources);
+        let mut expected = summary(good.workflow("w").unwrap());
+        assert_eq!(expected["valid"], Value::Null);
+        assert_eq!(expected["phases"][0]["phase"], "a");
+
+        fs::write(&file, "# nothing\n").unwrap();
+        let stale = good.reload(&sources);
+        let stale = stale.workflow("w").unwrap();
+        expected["valid"] = json!(false);
+        expected["findings"] = json!(stale.findings);
+        assert_eq!(stale.findings.len(), 1);
+        assert_eq!(summary(stale), expected);
+
+        let broken = Registry::load(&sources);
+        let broken = broken.workflow("w").unwrap();
+        assert_eq!(
+            summary(broken),
+            json!({ "name": "w", "valid": false, "findings": broken.findings })
+        );
     }
-    summary
 }

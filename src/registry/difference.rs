@@ -1,0 +1,83 @@
+//! What differs between two registries, for the log: names and counts, never contents.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Registry;
+use crate::limits;
+
+/// Says what differs.
+pub(super) fn log(before: &Registry, after: &Registry) {
+    let workflows = names(&before.workflows, &after.workflows, |entry| &entry.name);
+    let agents = names(&before.agents, &after.agents, |entry| &entry.name);
+    let broken = after.workflows().filter(|entry| !entry.findings.is_empty());
+    let broken_agents = after.agents().filter(|entry| !entry.findings.is_empty());
+    tracing::info!(
+        workflows = listed(&workflows),
+        agents = listed(&agents),
+        with_findings = broken.count() + broken_agents.count(),
+        "definitions changed"
+    );
+}
+
+/// The names whose entries differ.
+fn names<'a, E: PartialEq>(
+    before: &'a [E],
+    after: &'a [E],
+    name: fn(&E) -> &String,
+) -> BTreeSet<&'a str> {
+    let [before, after] = [before, after].map(|entries| {
+        let mut by_name: BTreeMap<&str, Vec<&E>> = BTreeMap::new();
+        for entry in entries {
+            by_name.entry(name(entry)).or_default().push(entry);
+        }
+        by_name
+    });
+    let all = before.keys().chain(after.keys());
+    all.filter(|name| before.get(*name) != after.get(*name))
+        .copied()
+        .collect()
+}
+
+/// The first of the names, and how many there are.
+fn listed(names: &BTreeSet<&str>) -> String {
+    let shown: Vec<_> = names.iter().take(limits::CHANGES_LOGGED_MAX).collect();
+    let more = names.len() - shown.len();
+    match more {
+        0 => format!("{shown:?}"),
+        _ => format!("{shown:?} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_what_differs_come_once() {
+        let before = [("a", 1), ("b", 1), ("c", 1), ("c", 2)].map(owned);
+        let after = [("a", 1), ("b", 2), ("c", 1), ("d", 1)].map(owned);
+        let names: Vec<_> = names(&before, &after, |entry| &entry.0)
+            .into_iter()
+            .collect();
+        assert_eq!(names, ["b", "c", "d"]);
+    }
+
+    fn owned((name, value): (&str, u8)) -> (String, u8) {
+        (name.to_owned(), value)
+    }
+
+    #[test]
+    fn so_many_names_are_listed_and_the_rest_is_counted() {
+        let names: Vec<_> = (10..10 + limits::CHANGES_LOGGED_MAX)
+            .map(|number| format!("w\n{number}"))
+            .collect();
+        let mut names: BTreeSet<_> = names.iter().map(String::as_str).collect();
+        assert!(
+            listed(&names).ends_with("\"w\\n19\"]"),
+            "{}",
+            listed(&names)
+        );
+        names.insert("x");
+        assert!(listed(&names).ends_with("\"w\\n19\"] and 1 more"));
+    }
+}

@@ -1,0 +1,198 @@
+//! What was noticed and not read yet, and the one who waits until it is quiet.
+
+use std::{
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use crate::limits;
+
+/// Counts what is noticed; cheap to tell, so that a flood of changes costs little.
+#[derive(Debug, Default)]
+pub(super) struct Notices {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    told: u64,
+    read: u64,
+    closed: bool,
+}
+
+impl State {
+    fn is_pending(&self) -> bool {
+        self.told != self.read
+    }
+}
+
+impl Notices {
+    /// Something changed.
+    pub(super) fn tell(&self) {
+        let mut state = self.lock();
+        // Who waits for quiet counts by himself; only who waits for the first notice is woken.
+        if !state.is_pending() {
+            self.changed.notify_all();
+        }
+        state.told += 1;
+    }
+
+    /// Whether something changed that was not read yet.
+    pub(super) fn is_pending(&self) -> bool {
+        self.lock().is_pending()
+    }
+
+    /// How many changes there have been.
+    pub(super) fn told(&self) -> u64 {
+        self.lock().told
+    }
+
+    /// So many changes have been read: what [`Notices::told`] said before the reading began.
+    pub(super) fn mark_read(&self, told: u64) {
+        self.lock().read = told;
+    }
+
+    /// Nobody tells or waits any more.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until something is pending and it has been quiet for [`limits::RELOAD_QUIET`], or has not
+    /// become so for [`limits::RELOAD_WAIT_MAX`]. After `idle_max` without a notice something counts as
+    /// changed. Answers whether to go on: not after [`Notices::close`].
+    pub(super) fn wait(&self, idle_max: Option<Duration>) -> bool {
+        let mut state = self.first(idle_max);
+        let slices = limits::RELOAD_WAIT_MAX.as_millis() / limits::RELOAD_QUIET.as_millis();
+        for _ in 0..slices {
+            let told = state.told;
+            let waited = (self.changed)
+                .wait_timeout_while(state, limits::RELOAD_QUIET, |state| !state.closed);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if state.closed || state.told == told {
+                break;
+            }
+        }
+        !state.closed
+    }
+
+    fn first(&self, idle_max: Option<Duration>) -> MutexGuard<'_, State> {
+        let idle = |state: &mut State| !state.closed && !state.is_pending();
+        let Some(idle_max) = idle_max else {
+            let state = self.changed.wait_while(self.lock(), idle);
+            return state.unwrap_or_else(PoisonError::into_inner);
+        };
+        let waited = (self.changed).wait_timeout_while(self.lock(), idle_max, idle);
+        let (mut state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.told += u64::from(timeout.timed_out());
+        state
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering},
+            mpsc,
+        },
+        thread,
+        time::Instant,
+    };
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// How long one wait took and what it answered.
+    fn waited(
+        notices: &Arc<Notices>,
+        idle_max: Option<Duration>,
+    ) -> mpsc::Receiver<(Duration, bool)> {
+        let (send, receive) = mpsc::channel();
+        let notices = notices.clone();
+        thread::spawn(move || {
+            #[expect(clippy::disallowed_methods, reason = "measures a real wait")]
+            let start = Instant::now();
+            let goes_on = notices.wait(idle_max);
+            let _ = send.send((start.elapsed(), goes_on));
+        });
+        receive
+    }
+
+    #[test]
+    fn a_notice_is_pending_until_it_is_read() {
+        let notices = Notices::default();
+        assert!(!notices.is_pending());
+        notices.tell();
+        notices.tell();
+        let told = notices.told();
+        assert!(notices.is_pending(), "reading has begun, no more");
+        notices.mark_read(told);
+        assert!(!notices.is_pending());
+        let told = notices.told();
+        notices.tell();
+        notices.mark_read(told);
+        assert!(notices.is_pending(), "told while it was being read");
+    }
+
+    #[test]
+    fn a_wait_ends_after_a_quiet_time_and_not_before() {
+        let notices = Arc::new(Notices::default());
+        let wait = waited(&notices, None);
+        assert!(
+            wait.recv_timeout(limits::RELOAD_QUIET).is_err(),
+            "nothing was told"
+        );
+        notices.tell();
+        assert!(wait.recv_timeout(PATIENCE).unwrap().1);
+        assert!(notices.is_pending());
+        let (took, _) = waited(&notices, None).recv_timeout(PATIENCE).unwrap();
+        assert!(took >= limits::RELOAD_QUIET, "{took:?}");
+    }
+
+    #[test]
+    fn a_flood_of_notices_does_not_starve_who_waits() {
+        let notices = Arc::new(Notices::default());
+        let over = Arc::new(AtomicBool::new(false));
+        let flood = thread::spawn({
+            let (notices, over) = (notices.clone(), over.clone());
+            move || {
+                while !over.load(Ordering::Relaxed) {
+                    notices.tell();
+                }
+            }
+        });
+        let wait = waited(&notices, None).recv_timeout(PATIENCE);
+        over.store(true, Ordering::Relaxed);
+        flood.join().unwrap();
+        assert!(wait.unwrap().1);
+    }
+
+    #[test]
+    fn without_a_notice_a_wait_may_end_by_itself() {
+        let notices = Arc::new(Notices::default());
+        let wait = waited(&notices, Some(Duration::from_millis(1)));
+        assert!(wait.recv_timeout(PATIENCE).unwrap().1);
+        assert!(notices.is_pending(), "then something counts as changed");
+    }
+
+    #[test]
+    fn closing_ends_every_wait() {
+        let notices = Arc::new(Notices::default());
+        let idle = waited(&notices, None);
+        let told = Arc::new(Notices::default());
+        told.tell();
+        let quiet = waited(&told, None);
+        notices.close();
+        told.close();
+        assert!(!idle.recv_timeout(PATIENCE).unwrap().1);
+        assert!(!quiet.recv_timeout(PATIENCE).unwrap().1);
+    }
+}

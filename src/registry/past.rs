@@ -1,0 +1,87 @@
+//! The last good versions of files, from one load to the next.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::load::Loaded;
+
+/// The last good version of a file, with the name it had.
+#[derive(Debug)]
+pub(super) struct Version<T> {
+    name: String,
+    value: Arc<T>,
+}
+
+/// Last good versions, by the paths of their files.
+pub(super) type Versions<T> = HashMap<PathBuf, Version<T>>;
+
+/// The last good versions that a load can fall back on.
+#[derive(Debug)]
+pub(super) struct Past<'a, T> {
+    /// Of the files that the load before met, as far as this one has not met them again.
+    present: HashMap<&'a Path, (&'a str, &'a Arc<T>)>,
+    /// Of the files that the load before had missed. Some editors remove a file and write it anew: a
+    /// load between the two must not cost the last good version.
+    departed: Option<&'a Versions<T>>,
+}
+
+impl<T> Default for Past<'_, T> {
+    fn default() -> Self {
+        Self {
+            present: HashMap::new(),
+            departed: None,
+        }
+    }
+}
+
+impl<'a, T> Past<'a, T> {
+    /// What the load before knows: the path, name and good version of each of its entries, where it
+    /// has them, and what it had missed itself.
+    pub(super) fn new(
+        entries: impl Iterator<Item = (Option<&'a PathBuf>, &'a str, Option<&'a Arc<T>>)>,
+        departed: &'a Versions<T>,
+    ) -> Self {
+        Self {
+            present: entries
+                .filter_map(|(path, name, value)| Some((path?.as_path(), (name, value?))))
+                .collect(),
+            departed: Some(departed),
+        }
+    }
+
+    /// Gives those of `level` that are broken their last good version, and the name it had: who runs
+    /// it by its name goes on doing so, whatever the broken text says.
+    pub(super) fn recall(&mut self, level: &mut [Loaded<Arc<T>>]) {
+        for loaded in level {
+            let version = self.take(&loaded.file.path);
+            if let (None, Some((name, value))) = (&loaded.value, version) {
+                if loaded.name != name {
+                    name.clone_into(&mut loaded.name);
+                    loaded.named_at = None;
+                }
+                loaded.value = Some(value.clone());
+            }
+        }
+    }
+
+    fn take(&mut self, path: &Path) -> Option<(&'a str, &'a Arc<T>)> {
+        self.present.remove(path).or_else(|| {
+            let version = self.departed?.get(path)?;
+            Some((version.name.as_str(), &version.value))
+        })
+    }
+
+    /// The versions of the files that the load before met and this one did not.
+    pub(super) fn into_departed(self) -> Versions<T> {
+        self.present
+            .into_iter()
+            .map(|(path, (name, value))| {
+                let (name, value) = (name.to_owned(), value.clone());
+                (path.to_owned(), Version { name, value })
+            })
+            .collect()
+    }
+}
