@@ -172,7 +172,8 @@ impl Inside {
     }
 
     fn list(&self, query: &ListQuery) -> Page {
-        let executions = self.executions.values();
+        let reached = |one: &&Execution| one.row().is_some_and(|row| query.reaches(row));
+        let executions = self.executions.values().filter(reached);
         let mut wanted: Vec<_> = executions.filter(|one| query.wants(one)).collect();
         wanted.sort_unstable_by_key(|one| Reverse(one.row()));
         let more = wanted.len() > query.limit;

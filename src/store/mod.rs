@@ -197,14 +197,18 @@ impl ListQuery {
         self.open_only || self.state.is_some_and(|state| !state.is_final())
     }
 
-    /// Whether an execution that stands like this one is meant.
+    /// Whether a last transition with this key is meant.
+    fn reaches(&self, last: JournalKey) -> bool {
+        self.before.is_none_or(|before| last < before)
+    }
+
+    /// Whether an execution that is like this one is meant, wherever its last transition lies.
     fn wants(&self, execution: &Execution) -> bool {
         let has = |project| execution.project() == Some(project);
         self.state.is_none_or(|state| execution.state() == state)
             && !(self.open_only && execution.state().is_final())
             && (self.workflow.as_ref()).is_none_or(|name| execution.workflow() == name)
             && self.project.as_deref().is_none_or(has)
-            && (self.before).is_none_or(|before| execution.row() < Some(before))
     }
 }
 

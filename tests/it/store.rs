@@ -6,6 +6,7 @@ mod disk;
 mod failure;
 mod format;
 mod histories;
+mod index;
 mod listing;
 mod migration;
 mod tale;

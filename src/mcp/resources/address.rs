@@ -47,6 +47,10 @@ impl Address {
             Some((kind, arguments)) => (kind, Some(arguments)),
             None => (path, None),
         };
+        let takes_query = matches!(kind, "executions" | "telemetry" | "artifact");
+        if !takes_query && !query.0.is_empty() {
+            return Err(unknown(address));
+        }
         let parsed = Self::of(kind, arguments, &mut query).ok_or_else(|| unknown(address))??;
         query.finish()?;
         Ok(parsed)
@@ -237,7 +241,8 @@ mod tests {
         ] {
             assert!(code(address).is_some(), "{address}");
         }
-        assert_eq!(code("current_step/x?y=1"), Some(Code::ArgumentsInvalid));
+        assert_eq!(code("current_step/x?y=1"), Some(Code::ResourceNotFound));
+        assert_eq!(code("artifact/x/1?y=1"), Some(Code::ArgumentsInvalid));
         assert_eq!(code("telemetry?limit=0"), Some(Code::ArgumentsInvalid));
         assert_eq!(code("telemetry?event_type=x"), Some(Code::ArgumentsInvalid));
         assert_eq!(

@@ -41,7 +41,7 @@ async fn the_bytes_of_a_record_do_not_change() {
     assert_eq!(stored::<u64>(&path, "refusals.v1", 10), REFUSAL);
     assert_eq!(stored::<&str>(&path, "meta.v1", "format"), "02");
     assert_eq!(
-        super::listing::index(directory.path()),
+        super::index::index(directory.path()),
         ["one".to_owned()].into()
     );
 }

@@ -12,6 +12,7 @@ use proptest::prelude::*;
 
 use super::{
     disk::crash,
+    index::{index, open_ids},
     listing::{expected, to_the_end, up_to},
     tale::{Tale, definition_of},
 };
@@ -133,6 +134,7 @@ impl World {
             }
             Act::Crash => {
                 let crashed = crash(self.directory.path());
+                assert_eq!(index(crash(crashed.path()).path()), open_ids(&self.tales));
                 self.store = None;
                 self.directory = crashed;
                 self.reopen().await;

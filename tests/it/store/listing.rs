@@ -12,15 +12,12 @@ use std::{
 use midex::{
     domain::{Event, Execution, ExecutionId, JournalKey, State, WorkflowName},
     error::Code,
-    limits,
     store::{ListQuery, Options, Page, RedbStore, Store},
 };
-use redb::{Database, ReadableDatabase, TableDefinition};
 
 use super::{
     contract::{contract, disk, memory, sparse_disk},
-    disk::crash,
-    tale::{Tale, definition, definition_of, id},
+    tale::{Tale, definition, definition_of},
 };
 
 /// A store that looks at few rows for one page, so that most pages are short, and the index is soon too long.
@@ -28,7 +25,7 @@ fn narrow_disk(directory: &Path) -> Arc<dyn Store> {
     Arc::new(narrow(directory, 3))
 }
 
-fn narrow(directory: &Path, list_scanned_max: usize) -> RedbStore {
+pub(super) fn narrow(directory: &Path, list_scanned_max: usize) -> RedbStore {
     let options = Options {
         snapshot_every: 16,
         list_scanned_max,
@@ -37,14 +34,16 @@ fn narrow(directory: &Path, list_scanned_max: usize) -> RedbStore {
     RedbStore::open(directory, options).unwrap()
 }
 
+/// Every store keeps all of it; one that looks at few rows, what stands behind the semicolon.
 macro_rules! listing {
-    ($($name:ident)*) => {
-        contract! { $($name)* }
+    ($($wide:ident)*; $($name:ident)*) => {
+        contract! { $($wide)* $($name)* }
         contract!(@ narrow_disk: $($name)*);
     };
 }
 
 listing! {
+    the_last_page_names_no_next_one;
     an_empty_store_lists_nothing
     executions_are_listed_by_their_last_transition
     every_condition_must_hold
@@ -63,7 +62,7 @@ pub(super) fn up_to(limit: usize) -> ListQuery {
     }
 }
 
-fn open_up_to(limit: usize) -> ListQuery {
+pub(super) fn open_up_to(limit: usize) -> ListQuery {
     ListQuery {
         open_only: true,
         ..up_to(limit)
@@ -75,7 +74,7 @@ fn is_newest_first(executions: &[Execution]) -> bool {
 }
 
 /// One page, which keeps to its limit and its order.
-async fn page(store: &dyn Store, query: &ListQuery) -> Page {
+pub(super) async fn page(store: &dyn Store, query: &ListQuery) -> Page {
     let page = store.list(query.clone()).await.unwrap();
     assert!(page.executions.len() <= query.limit, "{query:?}");
     assert!(is_newest_first(&page.executions), "{query:?}");
@@ -98,7 +97,7 @@ pub(super) async fn to_the_end(store: &dyn Store, mut query: ListQuery) -> (Vec<
     unreachable!()
 }
 
-async fn all(store: &dyn Store, query: ListQuery) -> Vec<Execution> {
+pub(super) async fn all(store: &dyn Store, query: ListQuery) -> Vec<Execution> {
     to_the_end(store, query).await.0
 }
 
@@ -119,12 +118,12 @@ pub(super) fn expected<'a>(
     wanted
 }
 
-fn present(tales: &[Tale]) -> impl Iterator<Item = &Execution> {
+pub(super) fn present(tales: &[Tale]) -> impl Iterator<Item = &Execution> {
     tales.iter().filter_map(|tale| tale.execution.as_ref())
 }
 
 /// As many executions, each with its first transition.
-async fn started(store: &dyn Store, count: usize) -> Vec<Tale> {
+pub(super) async fn started(store: &dyn Store, count: usize) -> Vec<Tale> {
     let definition = definition(30);
     let mut tales = Vec::new();
     for at in 0..count {
@@ -135,7 +134,7 @@ async fn started(store: &dyn Store, count: usize) -> Vec<Tale> {
     tales
 }
 
-fn names(executions: &[Execution]) -> Vec<&str> {
+pub(super) fn names(executions: &[Execution]) -> Vec<&str> {
     executions.iter().map(|one| one.id().as_str()).collect()
 }
 
@@ -334,14 +333,40 @@ async fn a_refused_end_ends_nothing(store: Arc<dyn Store>) {
     tale.step(&*store).await.unwrap();
     let stale = tale.turning(State::Failed);
     tale.step(&*store).await.unwrap();
-    let error = store.commit(stale).await.unwrap_err();
+    let error = store.commit(stale.clone()).await.unwrap_err();
     assert_eq!(error.code(), Code::RevisionConflict);
     assert_eq!(names(&all(&*store, open_up_to(9)).await), ["one"]);
+    // Nor where others are stored with it.
+    let mut others = [Tale::new("two", 9), Tale::new("three", 9)];
+    for _ in 0..5 {
+        let [two, three] = &mut others;
+        let stale = store.commit(stale.clone());
+        let (before, refused, after) = tokio::join!(two.step(&*store), stale, three.step(&*store));
+        before.unwrap();
+        after.unwrap();
+        assert_eq!(refused.unwrap_err().code(), Code::RevisionConflict);
+        let open = all(&*store, open_up_to(9)).await;
+        assert!(names(&open).contains(&"one"), "{open:?}");
+    }
     // Nor does a second start make two of it.
     Tale::new("one", 9).step(&*store).await.unwrap_err();
     tale.turn(&*store, State::Failed).await.unwrap();
-    assert_eq!(all(&*store, open_up_to(9)).await, []);
-    assert_eq!(names(&all(&*store, up_to(9)).await), ["one"]);
+    let open = all(&*store, open_up_to(9)).await;
+    assert_eq!(names(&open), ["three", "two"]);
+    let listed = all(&*store, up_to(9)).await;
+    assert_eq!(names(&listed), ["one", "three", "two"]);
+}
+
+async fn the_last_page_names_no_next_one(store: Arc<dyn Store>) {
+    started(&*store, 3).await;
+    for query in [up_to(3), open_up_to(3)] {
+        let page = page(&*store, &query).await;
+        assert_eq!((page.executions.len(), page.next), (3, None));
+    }
+    for query in [up_to(2), open_up_to(2)] {
+        let page = page(&*store, &query).await;
+        assert_eq!((page.executions.len(), page.next), (2, Some(JournalKey(2))));
+    }
 }
 
 /// In one answer nobody is missing, however many move meanwhile; over several pages nobody who stands still is,
@@ -464,138 +489,4 @@ async fn one_page_misses_nobody_who_moves() {
             mover.await.unwrap();
         }
     }
-}
-
-/// What the index on the disk holds.
-pub(super) fn index(directory: &Path) -> BTreeSet<String> {
-    let database = Database::open(directory.join("executions.redb")).unwrap();
-    let transaction = database.begin_read().unwrap();
-    let open = TableDefinition::<&str, ()>::new("open.v1");
-    let open = transaction.open_table(open).unwrap();
-    let ids = open.range::<&str>(..).unwrap();
-    ids.map(|entry| entry.unwrap().0.value().to_owned())
-        .collect()
-}
-
-fn open_ids(tales: &[Tale]) -> BTreeSet<String> {
-    present(tales)
-        .filter(|one| !one.state().is_final())
-        .map(|one| one.id().to_string())
-        .collect()
-}
-
-#[tokio::test]
-async fn the_index_is_right_after_a_crash() {
-    for snapshot_every in [1, 16] {
-        let directory = tempfile::tempdir().unwrap();
-        let options = Options {
-            snapshot_every,
-            ..Options::default()
-        };
-        let store = RedbStore::open(directory.path(), options.clone()).unwrap();
-        let mut tales = started(&store, 6).await;
-        for round in 0..5 {
-            // Each ends with rows behind it that no snapshot covers.
-            for tale in &mut tales[round..] {
-                tale.steps(&store, 2 + round).await;
-            }
-            tales[round].turn(&store, State::Failed).await.unwrap();
-            let crashed = crash(directory.path());
-            assert_eq!(index(crash(directory.path()).path()), open_ids(&tales));
-            let survivor = RedbStore::open(crashed.path(), options.clone()).unwrap();
-            for query in [up_to(4), open_up_to(4)] {
-                let listed = all(&survivor, query.clone()).await;
-                assert_eq!(listed, expected(present(&tales), &query));
-            }
-            // What is written after the crash is indexed as well.
-            let mut later = Tale::new("later", 3);
-            later.step(&survivor).await.unwrap();
-            drop(survivor);
-            let mut expected = open_ids(&tales);
-            expected.insert("later".into());
-            assert_eq!(index(crashed.path()), expected);
-        }
-        store.close().await.unwrap();
-        assert_eq!(index(directory.path()), open_ids(&tales));
-    }
-}
-
-#[tokio::test]
-async fn an_answer_looks_at_so_many_rows_and_no_more() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = narrow(directory.path(), 10);
-    let mut tales = started(&store, 2).await;
-    let mut noise = Tale::new("noise", 90);
-    noise.steps(&store, 50).await;
-    // 52 rows: the page ends where the tenth was looked at, and the next goes on behind it.
-    let first = page(&store, &up_to(5)).await;
-    assert_eq!(names(&first.executions), ["noise"]);
-    assert_eq!(first.next, Some(JournalKey(43)));
-    let mut query = up_to(5);
-    query.before = first.next;
-    let second = page(&store, &query).await;
-    assert_eq!(
-        (second.executions.len(), second.next),
-        (0, Some(JournalKey(33)))
-    );
-    let (listed, pages) = to_the_end(&store, up_to(5)).await;
-    assert_eq!(names(&listed), ["noise", "tale 1", "tale 0"]);
-    assert_eq!(pages, 6);
-    // So few open ones are found by their index, in one answer.
-    let (listed, pages) = to_the_end(&store, open_up_to(5)).await;
-    assert_eq!((listed.len(), pages), (3, 1));
-    // As many as may be looked at are, and one more are looked for in the journal.
-    for at in 0..7 {
-        tales.push(Tale::new(&format!("more {at}"), 3));
-        tales[at + 2].step(&store).await.unwrap();
-    }
-    let (listed, pages) = to_the_end(&store, open_up_to(50)).await;
-    assert_eq!((listed.len(), pages), (10, 1));
-    Tale::new("too many", 3).step(&store).await.unwrap();
-    let (listed, pages) = to_the_end(&store, open_up_to(50)).await;
-    assert_eq!((listed.len(), pages), (11, 7));
-    let anew = all(&store, up_to(50)).await;
-    assert_eq!(anew, listed);
-}
-
-#[test]
-fn how_many_rows_are_looked_at_is_bounded() {
-    let directory = tempfile::tempdir().unwrap();
-    for list_scanned_max in [0, limits::LIST_SCANNED_MAX + 1] {
-        let options = Options {
-            list_scanned_max,
-            ..Options::default()
-        };
-        let error = RedbStore::open(directory.path(), options).unwrap_err();
-        assert_eq!(error.code(), Code::Internal);
-    }
-    assert_eq!(
-        Options::default().list_scanned_max,
-        limits::LIST_SCANNED_MAX
-    );
-}
-
-#[tokio::test]
-async fn an_index_that_names_nobody_is_damage() {
-    let directory = tempfile::tempdir().unwrap();
-    narrow(directory.path(), 10).close().await.unwrap();
-    let database = Database::open(directory.path().join("executions.redb")).unwrap();
-    let transaction = database.begin_write().unwrap();
-    let open = TableDefinition::<&str, ()>::new("open.v1");
-    transaction
-        .open_table(open)
-        .unwrap()
-        .insert("nobody", ())
-        .unwrap();
-    transaction.commit().unwrap();
-    drop(database);
-    let store = narrow(directory.path(), 10);
-    let error = store.list(open_up_to(1)).await.unwrap_err();
-    assert_eq!(error.code(), Code::StoreCorrupt);
-    assert_eq!(
-        error.context("execution_id").unwrap().as_str(),
-        Some(id("nobody").as_str())
-    );
-    assert!(error.context("path").is_some());
-    assert_eq!(all(&store, up_to(1)).await, []);
 }

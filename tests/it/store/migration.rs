@@ -19,7 +19,8 @@ use redb::{Database, ReadableDatabase, TableDefinition, WriteTransaction};
 use super::{
     damage::{edit, refused},
     disk::crash,
-    listing::{expected, index, to_the_end, up_to},
+    index::index,
+    listing::{expected, to_the_end, up_to},
     tale::Tale,
 };
 
