@@ -174,8 +174,7 @@ async fn a_client_that_takes_nothing_is_read_no_further() {
         let written = written.clone();
         async move {
             for id in 1..=total {
-                let line =
-                    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/list\"}}\n");
+                let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}\n");
                 requests
                     .write_all(line.as_bytes())
                     .await

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{ToolSpec, acts, project_schema, schema_of, text, view};
+use super::{ToolSpec, acts, project_schema, shape_of, text, view};
 use crate::{
     app::{App, ListRequest},
     domain::{State, view::Listing},
@@ -54,7 +54,7 @@ pub(super) fn spec() -> ToolSpec {
             "Lists executions, the one that moved last first, with their state and current step.",
         ),
         || acts(true, false, true),
-        (input, schema_of::<Listed>()),
+        (input, shape_of::<Listed>()),
         |app, arguments| Box::pin(run(app, arguments)),
     )
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{
     ToolSpec, acts, execution_id_schema,
     lifecycle::{Changed, changed, reason_schema},
-    project_schema, schema_of, text, view,
+    project_schema, shape_of, text, view,
 };
 use crate::{
     app::App,
@@ -42,7 +42,7 @@ pub(super) fn spec() -> ToolSpec {
 
 /// Either of two answers: the fields of both, none of them required.
 fn output() -> Value {
-    let (mut one, mut two) = (schema_of::<Changed>(), schema_of::<Resumed>());
+    let (mut one, mut two) = (shape_of::<Changed>(), shape_of::<Resumed>());
     for part in ["properties", "$defs"] {
         let mut theirs = two[part].take();
         if let (Some(ours), Some(theirs)) = (one[part].as_object_mut(), theirs.as_object_mut()) {

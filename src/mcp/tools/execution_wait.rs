@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{ToolSpec, acts, execution, execution_id_schema, schema_of, view};
+use super::{ToolSpec, acts, execution, execution_id_schema, shape_of, view};
 use crate::{app::App, domain::view::StatusView, error::Result, limits};
 
 const NAME: &str = "execution.wait";
@@ -50,7 +50,7 @@ pub(super) fn spec() -> ToolSpec {
              answers at once. Call it again with the revision of the answer to follow an execution.",
         ),
         || acts(true, false, true),
-        (input, schema_of::<Waited>()),
+        (input, shape_of::<Waited>()),
         |app, arguments| Box::pin(run(app, arguments)),
     )
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Running, ToolSpec, acts, execution, execution_id_schema, schema_of, text, view};
+use super::{Running, ToolSpec, acts, execution, execution_id_schema, shape_of, text, view};
 use crate::{
     app::App,
     domain::{Change, Lifecycle, view::StatusView},
@@ -102,7 +102,7 @@ fn spec(
     } else {
         || acts(false, false, false)
     };
-    ToolSpec::new(names, annotations, (input, schema_of::<Changed>()), run)
+    ToolSpec::new(names, annotations, (input, shape_of::<Changed>()), run)
 }
 
 /// The schema of the argument that says why.

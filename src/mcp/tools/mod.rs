@@ -51,9 +51,11 @@ static TOOLS: LazyLock<Vec<ToolSpec>> = LazyLock::new(|| {
     tools
 });
 
-/// The tools as they are listed.
+/// The tools as they are listed. Their schemas are shared, not copied.
 pub(super) fn list() -> Vec<Tool> {
-    TOOLS.iter().map(ToolSpec::tool).collect()
+    static LISTED: LazyLock<Vec<Tool>> =
+        LazyLock::new(|| TOOLS.iter().map(ToolSpec::tool).collect());
+    LISTED.clone()
 }
 
 /// The names of all tools.
@@ -163,6 +165,26 @@ fn schema_of<T: schemars::JsonSchema>() -> Value {
     let mut schema = schemars::schema_for!(T).to_value();
     clean(&mut schema);
     schema
+}
+
+/// The same without words: for answers whose fields a resource explains already. What a client is sent with
+/// its list of tools counts.
+fn shape_of<T: schemars::JsonSchema>() -> Value {
+    let mut schema = schema_of::<T>();
+    leave_out_words(&mut schema);
+    schema
+}
+
+fn leave_out_words(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            // A property may be called `description`: that one is a schema.
+            map.retain(|key, value| key != "description" || !value.is_string());
+            map.values_mut().for_each(leave_out_words);
+        }
+        Value::Array(items) => items.iter_mut().for_each(leave_out_words),
+        _ => {}
+    }
 }
 
 /// Takes out `format: uint64` and its like, which are Rust's words, not JSON Schema's.
