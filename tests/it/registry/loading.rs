@@ -199,6 +199,11 @@ fn a_link_may_not_leave_the_directory() {
     symlink(project.path("gone.md"), project.path("workflows/gone.md")).unwrap();
     let registry = project.load();
     assert!(registry.definition("w").is_ok());
+    // Not by way of `loop`, which comes before it.
+    assert_eq!(
+        registry.workflow("w").unwrap().path,
+        Some(project.path("workflows/w.md"))
+    );
     for (name, rule) in [
         ("out", Rule::OutsideDirectory),
         ("b", Rule::OutsideDirectory),

@@ -12,7 +12,9 @@ use crate::support::PATIENCE;
 struct Followed {
     project: Project,
     definitions: Definitions,
+    definitions_dir: PathBuf,
     changes: watch::Receiver<u64>,
+    settled: usize,
 }
 
 impl Followed {
@@ -34,13 +36,23 @@ impl Followed {
         let mut followed = Self {
             project,
             definitions,
+            definitions_dir: path.to_owned(),
             changes,
+            settled: 0,
         };
-        // What happens before the watch has begun is read then: from here on only the watch tells.
-        followed.write("agents/begun.md", &persona("begun"));
-        let begun = |registry: &Registry| registry.agent("begun").is_some();
-        followed.until("the watch begins", begun).await;
+        followed.settle().await;
         followed
+    }
+
+    /// Waits until nothing is left to be read by chance, so that what comes next must be noticed.
+    async fn settle(&mut self) {
+        self.settled += 1;
+        let name = format!("settled-{}", self.settled);
+        let text = format!("---\nname: {name}\ndescription: d\n---\nYou.\n");
+        fs::create_dir_all(self.definitions_dir.join("agents")).unwrap();
+        fs::write(self.definitions_dir.join(format!("agents/{name}.md")), text).unwrap();
+        let settled = |registry: &Registry| registry.agent(&name).is_some();
+        self.until("an agent to wait for", settled).await;
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -166,6 +178,7 @@ async fn a_directory_may_be_made_after_the_start() {
     // One below it, one below that, and a file in it later on.
     fs::remove_file(followed.path("workflows/w.md")).unwrap();
     followed.until_w_is_gone().await;
+    followed.settle().await;
     followed.write("workflows/deep/er/w.md", &w("deep"));
     followed.until_w_is("deep").await;
     followed.write("workflows/deep/er/w.md", &w("deeper"));
@@ -179,6 +192,7 @@ async fn a_directory_may_go_and_come_back() {
     for round in ["one", "two", "three"] {
         fs::remove_dir_all(followed.path("workflows")).unwrap();
         followed.until_w_is_gone().await;
+        followed.settle().await;
         followed.write("workflows/w.md", &w(round));
         followed.until_w_is(round).await;
         // At once: the watch of the old directory must not pass for one of the new.
@@ -204,6 +218,7 @@ async fn a_directory_may_be_renamed() {
     followed.until_w_is("in b").await;
     fs::rename(followed.path("workflows"), followed.path("kept")).unwrap();
     followed.until_w_is_gone().await;
+    followed.settle().await;
     followed.write("kept/b/w.md", &w("kept"));
     fs::rename(followed.path("kept"), followed.path("workflows")).unwrap();
     followed.until_w_is("kept").await;
@@ -213,14 +228,11 @@ async fn a_directory_may_be_renamed() {
 
 #[tokio::test]
 async fn the_project_itself_may_go_and_come_back() {
-    let home = Project::new(&[("workflows/w.md", &w("old"))]);
+    let home = Project::new(&[]);
     let outer = tempfile::tempdir().unwrap();
     let path = outer.path().join("deep/project");
-    fs::create_dir_all(path.join("agents")).unwrap();
-    let mut followed = {
-        fs::write(path.join("agents/begun.md"), persona("begun")).unwrap();
-        Followed::at(home, &path).await
-    };
+    fs::create_dir_all(&path).unwrap();
+    let mut followed = Followed::at(home, &path).await;
     for round in ["one", "two"] {
         fs::create_dir_all(path.join("workflows")).unwrap();
         fs::write(path.join("workflows/w.md"), w(round)).unwrap();
@@ -250,6 +262,7 @@ async fn a_directory_may_be_a_link() {
     // What it leads to goes and comes back.
     fs::remove_dir_all(followed.path("two")).unwrap();
     followed.until_w_is_gone().await;
+    followed.settle().await;
     followed.write("two/w.md", &w("two again"));
     followed.until_w_is("two again").await;
 }
@@ -265,11 +278,9 @@ async fn the_way_to_a_directory_may_hold_a_link() {
     ]);
     symlink("one", project.path("current")).unwrap();
     let path = project.path("current");
-    fs::remove_dir(project.path("agents")).unwrap();
-    fs::create_dir(project.path("one/agents")).unwrap();
-    symlink("one/agents", project.path("agents")).unwrap();
     let mut followed = Followed::at(project, &path).await;
     followed.until_w_is("one").await;
+    followed.settle().await;
     symlink("two", followed.path("next")).unwrap();
     fs::rename(followed.path("next"), followed.path("current")).unwrap();
     followed.until_w_is("two").await;
