@@ -27,8 +27,9 @@ fn an_empty_directory_and_no_flags_serve_at_once() {
 #[test]
 fn of_two_servers_on_one_directory_one_serves_and_the_other_refuses_clearly() {
     let project = line();
-    let (mut one, mut two) = (project.serve(), project.serve());
+    let mut one = project.serve();
     let token = one.begin("line", "first")["new_token"].clone();
+    let mut two = project.serve();
     let start = |id: String| json!({ "name": "workflow.start", "arguments": { "workflow_name": "line", "execution_id": id } });
     for round in 0..50 {
         one.post("tools/call", start(format!("one-{round}")));

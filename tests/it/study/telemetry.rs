@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    project::{each, line, list, text},
+    project::{each, line, list, outlive, text},
     support::output,
 };
 
@@ -124,4 +124,20 @@ fn failures_refusals_and_changes_of_state_are_told_too() {
     );
     let errors = list(&server.read("midex://workflow/telemetry/e?event_type=error"));
     assert_eq!(errors, events[5..6]);
+}
+
+#[test]
+fn a_token_that_expired_and_the_one_that_replaced_it_are_told() {
+    let project = line();
+    let mut server = project.serve_with(&["--token-ttl", "1s"]);
+    let first = server.begin("line", "e");
+    outlive(&first["expires_at"]);
+    server.refuse(&first["new_token"], output("late"));
+    server.current("e");
+    let events = server.telemetry("e");
+    let after = ["token_expired", "token_generated"];
+    assert_eq!(each(&events, "event_type"), [&START[..], &after].concat());
+    ordered(&events);
+    assert!(text(&events[5]["metadata"]["error"]).starts_with("Token expired (issued "));
+    assert_eq!(events[6]["metadata"]["step_name"], "a");
 }
