@@ -82,19 +82,22 @@ impl Project {
 
 /// A workflow in front matter; each phase is `(name, agent, dependsOn)`, and does what its name says.
 pub(crate) fn workflow(name: &str, phases: &[(&str, &str, &[&str])]) -> String {
-    let phases: String = phases
-        .iter()
-        .map(|(phase, agent, depends_on)| {
-            let depends_on = match *depends_on {
-                [] => String::new(),
-                names => format!("    dependsOn: [{}]\n", names.join(", ")),
-            };
-            format!(
-                "  - phase: {phase}\n    agent: {agent}\n    description: Do {phase}\n{depends_on}"
-            )
-        })
-        .collect();
-    format!("---\nname: {name}\ndescription: A test\nphases:\n{phases}---\n# {name}\n")
+    let mut lines = vec![
+        "---".to_owned(),
+        format!("name: {name}"),
+        "description: A test".into(),
+        "phases:".into(),
+    ];
+    for (phase, agent, depends_on) in phases {
+        lines.push(format!("  - phase: {phase}"));
+        lines.push(format!("    agent: {agent}"));
+        lines.push(format!("    description: Do {phase}"));
+        if !depends_on.is_empty() {
+            lines.push(format!("    dependsOn: [{}]", depends_on.join(", ")));
+        }
+    }
+    lines.push(format!("---\n# {name}\n"));
+    lines.join("\n")
 }
 
 /// An agent with this persona.

@@ -1,5 +1,7 @@
 //! "immutable artifacts", "binary artifacts (base64)"
 
+use std::fmt::Write;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -24,10 +26,11 @@ fn content(server: &mut Server, artifact: &Value) -> String {
 
 fn sha256(bytes: &[u8]) -> String {
     use sha2::Digest;
-    sha2::Sha256::digest(bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let mut text = String::new();
+    for byte in sha2::Sha256::digest(bytes) {
+        write!(text, "{byte:02x}").unwrap();
+    }
+    text
 }
 
 /// Contents that a careless store would change: each with what it is said to be.
