@@ -83,11 +83,18 @@ impl Server {
 
     /// Starts it and says nothing.
     pub(crate) fn spawn(data_dir: &Path, flags: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_midex"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
+        command
             .arg("serve")
             .arg("--data-dir")
             .arg(data_dir)
-            .args(flags)
+            .args(flags);
+        Self::run(command)
+    }
+
+    /// Starts a command that serves, and says nothing.
+    pub(crate) fn run(mut command: Command) -> Self {
+        let mut child = command
             .env_remove("RUST_LOG")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -1,0 +1,276 @@
+//! A project of its own for a test, and what a client says to its server.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{PATIENCE, Server, address, output};
+
+/// A directory with definitions. Its servers know no others but the shipped ones, whoever's machine this is.
+pub(crate) struct Project(TempDir);
+
+impl Project {
+    /// A project with these files, each `(path, text)`.
+    pub(crate) fn new(files: &[(&str, &str)]) -> Self {
+        let project = Self(tempfile::tempdir().unwrap());
+        for (path, text) in files {
+            project.write(path, text);
+        }
+        project
+    }
+
+    /// The directory.
+    pub(crate) fn root(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// A path in it.
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.root().join(path)
+    }
+
+    /// Writes a file as an editor does: it is there whole or not at all.
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        let (path, draft) = (self.path(path), self.path("draft"));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&draft, text).unwrap();
+        fs::rename(draft, path).unwrap();
+    }
+
+    /// Removes a file.
+    pub(crate) fn remove(&self, path: &str) {
+        fs::remove_file(self.path(path)).unwrap();
+    }
+
+    /// Runs `midex` here.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
+        command
+            .args(arguments)
+            .current_dir(self.root())
+            .env("HOME", self.path("home"))
+            .env("NO_COLOR", "1");
+        for name in ["MIDEX_DATA_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    /// A server that has shaken hands. All servers of a project have one data directory.
+    pub(crate) fn serve(&self) -> Server {
+        self.serve_with(&[])
+    }
+
+    /// The same with flags.
+    pub(crate) fn serve_with(&self, flags: &[&str]) -> Server {
+        let mut server = Server::run(self.command(&[&["serve"], flags].concat()));
+        server.shake_hands();
+        server
+    }
+
+    /// Where its servers keep executions.
+    pub(crate) fn data_file(&self) -> PathBuf {
+        self.path("home/.local/share/midex/executions.redb")
+    }
+}
+
+/// A workflow in front matter; each phase is `(name, agent, dependsOn)`, and does what its name says.
+pub(crate) fn workflow(name: &str, phases: &[(&str, &str, &[&str])]) -> String {
+    let mut lines = vec![
+        "---".to_owned(),
+        format!("name: {name}"),
+        "description: A test".into(),
+        "phases:".into(),
+    ];
+    for (phase, agent, depends_on) in phases {
+        lines.push(format!("  - phase: {phase}"));
+        lines.push(format!("    agent: {agent}"));
+        lines.push(format!("    description: Do {phase}"));
+        if !depends_on.is_empty() {
+            lines.push(format!("    dependsOn: [{}]", depends_on.join(", ")));
+        }
+    }
+    lines.push(format!("---\n# {name}\n"));
+    lines.join("\n")
+}
+
+/// An agent with this persona.
+pub(crate) fn agent(name: &str, persona: &str) -> String {
+    format!("---\nname: {name}\ndescription: A test\n---\n{persona}\n")
+}
+
+/// A project with the workflow `line` of `a`, `b` and `c`, one after another, all done by `worker`.
+pub(crate) fn line() -> Project {
+    let phases: [(&str, &str, &[&str]); 3] = [
+        ("a", "worker", &[]),
+        ("b", "worker", &["a"]),
+        ("c", "worker", &["b"]),
+    ];
+    Project::new(&[
+        ("workflows/line.md", &workflow("line", &phases)),
+        ("agents/worker.md", &agent("worker", PERSONA)),
+    ])
+}
+
+/// What `worker` is told of itself.
+pub(crate) const PERSONA: &str = "# Worker\n\nYou do what your step is called.";
+
+impl Server {
+    /// Starts `workflow` as the execution `id`.
+    pub(crate) fn begin(&mut self, workflow: &str, id: &str) -> Value {
+        self.done(
+            "workflow.start",
+            json!({ "workflow_name": workflow, "execution_id": id }),
+        )
+    }
+
+    /// Finishes the step of `token` with this summary.
+    pub(crate) fn finish(&mut self, token: &Value, summary: &str) -> Value {
+        self.hand_in(token, output(summary))
+    }
+
+    /// Finishes the step of `token` with this output.
+    pub(crate) fn hand_in(&mut self, token: &Value, output: Value) -> Value {
+        self.done(
+            "workflow.next_step",
+            json!({ "token": token, "output": output }),
+        )
+    }
+
+    /// Tries to, and is refused.
+    pub(crate) fn refuse(&mut self, token: &Value, output: Value) -> Value {
+        self.refused(
+            "workflow.next_step",
+            json!({ "token": token, "output": output }),
+        )
+    }
+
+    /// Calls `execution.{verb}`, which must succeed.
+    pub(crate) fn change(&mut self, verb: &str, id: &str) -> Value {
+        self.done(
+            &format!("execution.{verb}"),
+            json!({ "execution_id": id, "reason": format!("to {verb} it") }),
+        )
+    }
+
+    /// The resource `current_step` of an execution.
+    pub(crate) fn current(&mut self, id: &str) -> Value {
+        self.read(&address("current_step", id))
+    }
+
+    /// The resource `workflow_status` of an execution.
+    pub(crate) fn status(&mut self, id: &str) -> Value {
+        self.read(&address("workflow_status", id))
+    }
+
+    /// The resource `step_history` of an execution.
+    pub(crate) fn history(&mut self, id: &str) -> Vec<Value> {
+        list(&self.read(&address("step_history", id)))
+    }
+
+    /// The telemetry of an execution, oldest first.
+    pub(crate) fn telemetry(&mut self, id: &str) -> Vec<Value> {
+        list(&self.read(&(address("telemetry", id) + "?limit=1000")))
+    }
+
+    /// What `available_workflows` says of `name`; null where it does not.
+    pub(crate) fn available(&mut self, name: &str) -> Value {
+        let all = self.read("midex://workflow/available_workflows");
+        let found = list(&all).into_iter().find(|entry| entry["name"] == name);
+        found.unwrap_or_default()
+    }
+
+    /// Takes an execution to its end, whatever is offered first: the steps in the order in which they were done.
+    pub(crate) fn run_to_end(&mut self, first: &Value) -> Vec<String> {
+        let (mut open, mut done) = (offers(first), Vec::new());
+        while !open.is_empty() {
+            let (step, token) = open.remove(0);
+            let reply = self.finish(&token, &step);
+            done.push(step);
+            open.extend(offers(&reply));
+            let state = if open.is_empty() {
+                "completed"
+            } else {
+                "running"
+            };
+            assert_eq!(reply["workflow_state"], state, "{reply}");
+        }
+        done
+    }
+}
+
+/// The steps that a reply made ready, each with its token.
+pub(crate) fn offers(reply: &Value) -> Vec<(String, Value)> {
+    let offer = |offer: &Value| {
+        (
+            text(&offer["step_name"]).to_owned(),
+            offer["continuation_token"].clone(),
+        )
+    };
+    list(&reply["new_tokens"]).iter().map(offer).collect()
+}
+
+/// The items of a list.
+#[track_caller]
+pub(crate) fn list(value: &Value) -> Vec<Value> {
+    let items = value.as_array();
+    items.unwrap_or_else(|| panic!("no list: {value}")).clone()
+}
+
+/// The text of a string.
+#[track_caller]
+pub(crate) fn text(value: &Value) -> &str {
+    let text = value.as_str();
+    text.unwrap_or_else(|| panic!("no text: {value}"))
+}
+
+/// One field of each item of a list.
+#[track_caller]
+pub(crate) fn each(items: &[Value], field: &str) -> Vec<String> {
+    let name = |item: &Value| text(&item[field]).to_owned();
+    items.iter().map(name).collect()
+}
+
+/// Asks until there is an answer, for as long as a test is patient.
+#[expect(clippy::disallowed_methods, reason = "waits for a real process")]
+pub(crate) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let start = std::time::Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(start.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits until this machine's clock has passed the time in `expires_at`.
+pub(crate) fn outlive(expires_at: &Value) {
+    use midex::clock::{Clock, SystemClock};
+    let end = text(expires_at);
+    // Times of one format sort as texts.
+    let now = || SystemClock.now().to_string();
+    eventually("the end of a token's life", || {
+        (*now() > *end).then_some(())
+    });
+}
+
+/// The JSON behind a token.
+pub(crate) fn payload(token: &Value) -> Value {
+    use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as base64url};
+    serde_json::from_slice(&base64url.decode(text(token)).expect("base64url")).expect("JSON")
+}
+
+/// A token with this JSON behind it, fields in the order in which midex writes them.
+pub(crate) fn forge(payload: &Value) -> Value {
+    use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as base64url};
+    let fields = ["execution_id", "step_name", "issued_at", "nonce"];
+    let fields = fields.map(|name| format!("\"{name}\":{}", payload[name]));
+    json!(base64url.encode(format!("{{{}}}", fields.join(","))))
+}
