@@ -6,12 +6,16 @@
 )]
 
 mod architecture;
+mod bad_input;
 mod cli;
 mod cli_tools;
 mod crash;
+mod door;
 mod engine;
+mod ids;
 mod mcp;
 mod model;
+mod parallel;
 mod reads;
 mod registry;
 mod shipped;
