@@ -117,19 +117,30 @@ fn every_resource_has_them() {
             assert_eq!(server.read(&uri)["content"], "the content", "{uri}");
         }
     }
-    let mut listed = server.read("midex://workflow/executions?state=open&workflow=short&limit=200");
+}
+
+#[test]
+fn every_list_has_them() {
+    let home = home();
+    let mut server = Server::run(serve_alone(home.path(), &[]));
+    for id in IDS {
+        start(&mut server, id);
+    }
     let mut expected: Vec<_> = IDS.to_vec();
     expected.reverse();
+    let listed = server.read("midex://workflow/executions?state=open&workflow=short&limit=200");
     assert_eq!(
         ids(&listed["executions"]),
         expected,
         "the one that moved last first"
     );
+    let listed = server.done("execution.list", json!({ "state": "running" }));
+    assert_eq!(ids(&listed["executions"]), expected);
     // A page ends between any two of them.
     let mut seen = Vec::new();
     let mut uri = "midex://workflow/executions?limit=2".to_owned();
     loop {
-        listed = server.read(&uri);
+        let listed = server.read(&uri);
         seen.extend(ids(&listed["executions"]).into_iter().map(str::to_owned));
         let Some(cursor) = listed["next_cursor"].as_str() else {
             break;
@@ -206,6 +217,61 @@ fn addresses(text: &str) -> Vec<String> {
         .collect()
 }
 
+/// What is said of an execution that is paused and goes on again.
+fn paused_and_resumed(server: &mut Server, id: &str, finish: &Value) -> Vec<Value> {
+    let named = json!({ "execution_id": id });
+    assert_eq!(
+        server.done("execution.pause", named.clone())["execution_id"],
+        id
+    );
+    let paused = server.refused("workflow.next_step", finish.clone());
+    let twice = server.refused("execution.pause", named.clone());
+    for (refused, code) in [
+        (&paused, "EXECUTION_PAUSED"),
+        (&twice, "STATE_TRANSITION_REFUSED"),
+    ] {
+        assert_eq!(
+            (&refused["error_code"], &refused["execution_id"]),
+            (&json!(code), &json!(id))
+        );
+    }
+    let told = server.done("execution.resume", json!({}));
+    let open = &told["open_executions"][0];
+    assert_eq!(
+        (&open["execution_id"], &open["state"]),
+        (&json!(id), &json!("paused"))
+    );
+    assert_eq!(server.done("execution.resume", named)["state"], "running");
+    let told = server.done("execution.resume", json!({}));
+    vec![
+        paused["suggested_action"].clone(),
+        twice["suggested_action"].clone(),
+        told["message"].clone(),
+    ]
+}
+
+/// What is said of one whose first step is finished.
+fn finished_and_repeated(server: &mut Server, id: &str, finish: &Value) -> Vec<Value> {
+    let next = server.done("workflow.next_step", finish.clone());
+    assert_eq!(
+        (&next["execution_id"], &next["step_name"]),
+        (&json!(id), &json!("last"))
+    );
+    let other = json!({ "token": finish["token"], "output": output("y") });
+    let other = server.refused("workflow.next_step", other);
+    assert_eq!(other["error_code"], "TOKEN_ALREADY_USED");
+    let again = json!({ "workflow_name": "short", "execution_id": id });
+    let again = server.refused("workflow.start", again);
+    assert_eq!(again["error_code"], "EXECUTION_ID_TAKEN");
+    let waited = json!({ "execution_id": id, "since_revision": 1, "timeout_s": 0 });
+    assert_eq!(server.done("execution.wait", waited)["execution_id"], id);
+    vec![
+        next["instructions"].clone(),
+        other["suggested_action"].clone(),
+        again["suggested_action"].clone(),
+    ]
+}
+
 #[test]
 fn every_tool_has_them_and_every_address_it_names_can_be_read() {
     let home = home();
@@ -213,65 +279,17 @@ fn every_tool_has_them_and_every_address_it_names_can_be_read() {
     for id in IDS {
         let token = start(&mut server, id)["new_token"].clone();
         let finish = json!({ "token": token, "output": output("x") });
-        let named = json!({ "execution_id": id });
-        assert_eq!(
-            server.done("execution.pause", named.clone())["execution_id"],
-            id
-        );
-        let paused = server.refused("workflow.next_step", finish.clone());
-        assert_eq!(
-            (&paused["error_code"], &paused["execution_id"]),
-            (&json!("EXECUTION_PAUSED"), &json!(id))
-        );
-        let twice = server.refused("execution.pause", named.clone());
-        assert_eq!(
-            (&twice["error_code"], &twice["execution_id"]),
-            (&json!("STATE_TRANSITION_REFUSED"), &json!(id))
-        );
-        let told = server.done("execution.resume", json!({}));
-        let open = &told["open_executions"][0];
-        assert_eq!(
-            (&open["execution_id"], &open["state"]),
-            (&json!(id), &json!("paused"))
-        );
-        assert_eq!(
-            server.done("execution.resume", named.clone())["state"],
-            "running"
-        );
-        let told = server.done("execution.resume", json!({}));
-        let next = server.done("workflow.next_step", finish.clone());
-        assert_eq!(
-            (&next["execution_id"], &next["step_name"]),
-            (&json!(id), &json!("last"))
-        );
-        let other = server.refused(
-            "workflow.next_step",
-            json!({ "token": token, "output": output("y") }),
-        );
-        assert_eq!(other["error_code"], "TOKEN_ALREADY_USED");
-        let taken = server.refused(
-            "workflow.start",
-            json!({ "workflow_name": "short", "execution_id": id }),
-        );
-        assert_eq!(taken["error_code"], "EXECUTION_ID_TAKEN");
-        let waited = json!({ "execution_id": id, "since_revision": 1, "timeout_s": 0 });
-        assert_eq!(server.done("execution.wait", waited)["execution_id"], id);
-        let texts = [
-            &paused["suggested_action"],
-            &twice["suggested_action"],
-            &told["message"],
-            &next["instructions"],
-            &other["suggested_action"],
-            &taken["suggested_action"],
-        ];
+        let mut texts = paused_and_resumed(&mut server, id, &finish);
+        texts.extend(finished_and_repeated(&mut server, id, &finish));
         for text in texts {
             let named = addresses(text.as_str().unwrap());
             assert!(!named.is_empty(), "{text}");
+            // What still has a variable in it is a template.
             for uri in named.iter().filter(|uri| !uri.contains('{')) {
                 server.read(uri);
             }
         }
-        let ended = server.done("execution.abandon", named);
+        let ended = server.done("execution.abandon", json!({ "execution_id": id }));
         assert_eq!(
             (&ended["state"], &ended["execution_id"]),
             (&json!("abandoned"), &json!(id))

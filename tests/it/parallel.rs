@@ -157,14 +157,6 @@ fn a_change_by_one_client_is_seen_by_all_at_once() {
 
 const TELEMETRY: &str = "midex://workflow/telemetry?limit=1000";
 
-fn told_ids(told: &Value) -> Vec<u64> {
-    told.as_array()
-        .unwrap()
-        .iter()
-        .map(|event| event["id"].as_u64().unwrap())
-        .collect()
-}
-
 /// Takes executions of its own to their end, while others do the same.
 fn worker(home: &Path, worker: usize, left: &AtomicUsize) {
     let mut door = Door::enter(&home.join("data"), home);
@@ -184,17 +176,15 @@ fn worker(home: &Path, worker: usize, left: &AtomicUsize) {
     left.fetch_sub(1, Ordering::SeqCst);
 }
 
-#[test]
-fn telemetry_of_executions_side_by_side_is_in_one_order_that_never_changes() {
-    const WORKERS: usize = 6;
-    let home = tempfile::tempdir().unwrap();
-    let mut server = Server::run(serve_alone(home.path(), &[]));
-    start(&mut server, "bug-fix", "first");
+const WORKERS: usize = 6;
+
+/// What is told while executions run side by side: each time it is what was told before, and more.
+fn told_meanwhile(server: &mut Server, home: &Path) -> Value {
     let left = AtomicUsize::new(WORKERS);
     let mut seen: Vec<Value> = Vec::new();
     std::thread::scope(|scope| {
         for at in 0..WORKERS {
-            let (home, left) = (home.path(), &left);
+            let left = &left;
             scope.spawn(move || worker(home, at, left));
         }
         let mut last = false;
@@ -210,8 +200,45 @@ fn telemetry_of_executions_side_by_side_is_in_one_order_that_never_changes() {
             seen.clone_from(told);
         }
     });
-    let told = Value::Array(seen);
-    let ids = told_ids(&told);
+    Value::Array(seen)
+}
+
+/// The story that an execution tells: the types of its events and their steps. It tells it under the same ids by itself
+/// and among all others, and its time does not run backwards.
+fn story(server: &mut Server, told: &Value, id: &str) -> Vec<String> {
+    let own = server.read(&address("telemetry", id));
+    let own = own.as_array().unwrap();
+    let of_all = told
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|event| event["execution_id"] == id);
+    assert!(
+        own.iter().eq(of_all),
+        "{id}: the same events under the same ids"
+    );
+    let times: Vec<_> = own
+        .iter()
+        .map(|event| event["created_at"].as_str().unwrap())
+        .collect();
+    assert!(times.is_sorted(), "{id}: {times:?}");
+    own.iter()
+        .map(|event| format!("{} {}", event["event_type"], event["step_name"]))
+        .collect()
+}
+
+#[test]
+fn telemetry_of_executions_side_by_side_is_in_one_order_that_never_changes() {
+    let home = tempfile::tempdir().unwrap();
+    let mut server = Server::run(serve_alone(home.path(), &[]));
+    start(&mut server, "bug-fix", "first");
+    let told = told_meanwhile(&mut server, home.path());
+    let ids: Vec<_> = told
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|event| event["id"].as_u64().unwrap())
+        .collect();
     assert!(
         ids.windows(2).all(|pair| pair[0] < pair[1]),
         "strictly ordered"
@@ -225,34 +252,9 @@ fn telemetry_of_executions_side_by_side_is_in_one_order_that_never_changes() {
             "one time format: {at}"
         );
     }
-    let mut types = BTreeSet::new();
-    for id in (0..WORKERS).flat_map(|worker| (0..4).map(move |round| format!("w{worker}-{round}")))
-    {
-        let own = server.read(&address("telemetry", &id));
-        let of_all = told
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|event| event["execution_id"] == id.as_str());
-        assert!(
-            own.as_array().unwrap().iter().eq(of_all),
-            "{id}: the same events under the same ids"
-        );
-        let times: Vec<_> = own
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|event| event["created_at"].as_str().unwrap())
-            .collect();
-        assert!(times.is_sorted(), "{id}: {times:?}");
-        let order = own
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|event| format!("{} {}", event["event_type"], event["step_name"]));
-        types.insert(order.collect::<Vec<_>>());
-    }
-    assert_eq!(types.len(), 1, "every execution tells the same story");
+    let all = (0..WORKERS).flat_map(|worker| (0..4).map(move |round| format!("w{worker}-{round}")));
+    let stories: BTreeSet<_> = all.map(|id| story(&mut server, &told, &id)).collect();
+    assert_eq!(stories.len(), 1, "every execution tells the same story");
     server.kill();
     let mut server = Server::run(serve_alone(home.path(), &[]));
     assert_eq!(server.read(TELEMETRY), told, "nor does a restart change it");
@@ -322,6 +324,17 @@ impl<'a> Run<'a> {
         );
     }
 
+    /// `current_step` shows what is open, with the tokens that were given, each step told what the ones before decided.
+    fn shown(&self, current: &Value) {
+        let mut tokens = BTreeMap::new();
+        for step in current["ready_steps"].as_array().unwrap() {
+            let name = step["step_name"].as_str().unwrap();
+            self.told(name, &step["previous"]);
+            tokens.insert(name.to_owned(), step["continuation_token"].clone());
+        }
+        assert_eq!(tokens, self.open);
+    }
+
     /// Whether `previous` of the step `name` names every one that it depends on, in few bytes.
     fn told(&self, name: &str, previous: &Value) {
         let told: BTreeSet<_> = previous
@@ -380,21 +393,7 @@ fn every_shipped_workflow_comes_to_its_end_in_whatever_order_its_phases_end() {
             let mut reply = start(&mut server, name, &id);
             let mut run = Run::new(&phases, &reply);
             while !run.open.is_empty() {
-                let current = server.read(&address("current_step", &id));
-                let ready = current["ready_steps"].as_array().unwrap();
-                let shown: BTreeMap<_, _> = ready
-                    .iter()
-                    .map(|step| {
-                        (
-                            step["step_name"].as_str().unwrap().to_owned(),
-                            step["continuation_token"].clone(),
-                        )
-                    })
-                    .collect();
-                assert_eq!(shown, run.open, "{id}");
-                ready.iter().for_each(|step| {
-                    run.told(step["step_name"].as_str().unwrap(), &step["previous"])
-                });
+                run.shown(&server.read(&address("current_step", &id)));
                 let open: Vec<_> = run.open.keys().cloned().collect();
                 let chosen = &open[dice.random_range(0..open.len())];
                 let call = run.finish(chosen, dice.random_range(0..20_000));
@@ -449,7 +448,10 @@ fn ended(server: &mut Server, id: &str, reply: &Value, run: &Run<'_>) {
     );
 }
 
-/// Takes a workflow of independent phases and a synthesis through a crash while the phases end. Whatever was on its way
+/// A workflow of six independent phases and a synthesis.
+const AUDIT: &str = "parallel-maintenance-audit";
+
+/// Takes it through a crash while the phases end. Whatever was on its way
 /// is sent again.
 #[expect(
     clippy::print_stdout,
@@ -464,31 +466,25 @@ fn survive_a_kill(seed: u64, flags: &[&str]) {
     let mut dice = StdRng::seed_from_u64(seed);
     let home = tempfile::tempdir().unwrap();
     let mut server = Server::run(serve_alone(home.path(), flags));
-    let listed = server.read("midex://workflow/available_workflows");
-    let entry = listed
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|entry| entry["name"] == "parallel-maintenance-audit")
-        .unwrap();
-    let phases = phases(entry);
-    let reply = start(&mut server, "parallel-maintenance-audit", "e");
+    let audit = server.read(&address("workflow_details", AUDIT));
+    let phases = phases(&audit);
+    let reply = start(&mut server, AUDIT, "e");
     let mut run = Run::new(&phases, &reply);
     let mut order: Vec<_> = run.open.keys().cloned().collect();
     order.shuffle(&mut dice);
-    let calls: Vec<_> = order.iter().map(|name| run.finish(name, 6000)).collect();
-    let at_first = dice.random_range(0..calls.len());
-    for call in &calls[..at_first] {
+    let mut calls: Vec<_> = order.iter().map(|name| run.finish(name, 6000)).collect();
+    let (first, rest) = calls.split_at(dice.random_range(0..calls.len()));
+    for call in first {
         server.done("workflow.next_step", call.clone());
     }
-    for call in &calls[at_first..] {
+    for call in rest {
         server.post(
             "tools/call",
             json!({ "name": "workflow.next_step", "arguments": call }),
         );
     }
     std::thread::sleep(std::time::Duration::from_micros(dice.random_range(0..6000)));
-    let acknowledged = at_first + server.kill_and_drain().len();
+    let acknowledged = first.len() + server.kill_and_drain().len();
     let mut server = Server::run(serve_alone(home.path(), flags));
     let status = server.read(&address("workflow_status", "e"));
     let completed = usize::try_from(status["steps"]["completed"].as_u64().unwrap()).unwrap();
@@ -496,33 +492,37 @@ fn survive_a_kill(seed: u64, flags: &[&str]) {
         (acknowledged..=calls.len()).contains(&completed),
         "{acknowledged} were acknowledged: {status}"
     );
-    // All of them again, in another order: what was done is answered as before, the rest is done now.
-    let mut again = calls.clone();
-    again.shuffle(&mut dice);
-    let replies: Vec<_> = again
-        .into_iter()
-        .map(|call| server.done("workflow.next_step", call))
-        .collect();
-    let replayed = replies
-        .iter()
-        .filter(|reply| reply["replayed"] == true)
-        .count();
-    assert_eq!(replayed, completed);
-    let offers: Vec<_> = replies
-        .iter()
-        .filter(|reply| !reply["new_tokens"].as_array().unwrap().is_empty())
-        .collect();
-    let [offer] = offers[..] else {
-        panic!("the synthesis is offered {} times", offers.len())
-    };
-    run.take(offer);
+    calls.shuffle(&mut dice);
+    run.take(&sent_again(&mut server, calls, completed));
     let last: Vec<_> = run.open.keys().cloned().collect();
     assert_eq!(last, ["maintenance-synthesis"]);
     let call = run.finish(&last[0], 10);
     let reply = server.done("workflow.next_step", call);
     ended(&mut server, "e", &reply, &run);
-    let artifacts = server.read(&address("workflow_artifacts", "e"));
-    assert_eq!(artifacts, json!([]));
+}
+
+/// Sends all calls again: those that were done are answered as before, the others are done now. The one reply that
+/// offers something.
+fn sent_again(server: &mut Server, calls: Vec<Value>, done: usize) -> Value {
+    let replies: Vec<_> = calls
+        .into_iter()
+        .map(|call| server.done("workflow.next_step", call))
+        .collect();
+    assert_eq!(
+        replies
+            .iter()
+            .filter(|reply| reply["replayed"] == true)
+            .count(),
+        done
+    );
+    let offers: Vec<_> = replies
+        .iter()
+        .filter(|reply| reply["new_tokens"] != json!([]))
+        .collect();
+    let [offer] = offers[..] else {
+        panic!("the synthesis is offered {} times", offers.len())
+    };
+    offer.clone()
 }
 
 #[test]

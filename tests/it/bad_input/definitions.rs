@@ -1,6 +1,7 @@
 //! Definition files that are broken in every way: each is listed with what is wrong, the others load.
 
 use std::{
+    fmt::Write,
     fs,
     os::unix::{ffi::OsStrExt, fs::symlink},
     path::Path,
@@ -29,104 +30,93 @@ fn bomb() -> String {
     for level in 1..12 {
         let before = format!("*a{}", level - 1);
         let all = [before.as_str(); 9].join(", ");
-        text += &format!("a{level}: &a{level} [{all}]\n");
+        writeln!(text, "a{level}: &a{level} [{all}]").unwrap();
     }
     text
 }
 
-/// Files that are broken, each with the rule that says so.
-fn broken_files() -> Vec<(&'static str, Vec<u8>, &'static str)> {
-    let deep = format!(
-        "workflow: deep\nsteps: {}{}\n",
-        "[".repeat(1000),
-        "]".repeat(1000)
-    );
-    let ladder: String = (0..1000)
-        .map(|level| format!("{}a:\n", " ".repeat(level)))
-        .collect();
-    let many = (0..501).fold(
-        "workflow: many\ndescription: x\nsteps:\n".to_owned(),
-        |text, at| format!("{text}- {{ id: s{at}, agent: reviewer }}\n"),
-    );
+/// Texts that are no definitions: a file's name, what is in it, and the rule that says what is wrong.
+const BROKEN: &[(&str, &[u8], &str)] = &[
+    ("unclosed.yaml", b"workflow: \"unclosed\ndescription: x\n", "syntax"),
+    ("bracket.yaml", b"workflow: bracket\nsteps: [\n", "syntax"),
+    ("tabs.yaml", b"workflow: tabs\n\tdescription: x\n", "syntax"),
+    ("itself.yaml", b"workflow: &a [*a]\n", "syntax"),
+    ("two.yaml", b"workflow: two\n---\nworkflow: three\n", "syntax"),
+    ("cut.json", b"{\"workflow\":\"cut\"", "syntax"),
+    ("nothing.json", b"", "syntax"),
+    ("nul.yaml", b"workflow: nul\0\ndescription: x\n", "syntax"),
+    ("latin.yaml", b"workflow: latin\ndescription: gr\xfc\xdfe\n", "not_utf8"),
+    ("empty.md", b"", "missing_front_matter"),
+    ("open.md", b"---\nname: open\n", "unclosed_front_matter"),
+    ("empty.yaml", b"", "missing_key"),
+    ("null.yaml", b"null\n", "missing_key"),
+    ("list.yaml", b"- 1\n", "wrong_type"),
+    ("text.yaml", b"hello\n", "wrong_type"),
+    ("number.json", b"5", "wrong_type"),
+    (
+        "cycle.yaml",
+        b"workflow: cycle\ndescription: x\nsteps:\n- { id: a, agent: reviewer, depends_on: [b] }\n- { id: b, agent: reviewer, depends_on: [a] }\n",
+        "cyclic_dependency",
+    ),
+];
+
+/// The same for files that are long, or made of a sound one.
+fn made() -> Vec<(&'static str, Vec<u8>, &'static str)> {
+    let lists = |depth: usize| {
+        format!(
+            "workflow: deep\nsteps: {}{}\n",
+            "[".repeat(depth),
+            "]".repeat(depth)
+        )
+    };
+    let maps = |depth: usize| format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
+    let ladder = |depth: usize| {
+        (0..depth).fold(String::new(), |text, level| {
+            text + &" ".repeat(level) + "a:\n"
+        })
+    };
+    let head = "workflow: many\ndescription: x\nsteps:\n".to_owned();
+    let many = (0..501).fold(head, |text, at| {
+        format!("{text}- {{ id: s{at}, agent: reviewer }}\n")
+    });
     let huge = format!("workflow: huge\ndescription: {}\n", "x".repeat(10 << 20));
-    let every_byte: Vec<u8> = (0..=255).cycle().take(5000).collect();
-    let cycle = "workflow: cycle\ndescription: x\nsteps:\n- { id: a, agent: reviewer, depends_on: [b] }\n- { id: b, agent: reviewer, depends_on: [a] }\n";
-    let text = |text: &str| text.as_bytes().to_vec();
-    vec![
-        (
-            "unclosed.yaml",
-            text("workflow: \"unclosed\ndescription: x\n"),
-            "syntax",
-        ),
-        (
-            "bracket.yaml",
-            text("workflow: bracket\nsteps: [\n"),
-            "syntax",
-        ),
-        (
-            "tabs.yaml",
-            text("workflow: tabs\n\tdescription: x\n"),
-            "syntax",
-        ),
-        ("bomb.yaml", text(&bomb()), "syntax"),
-        ("itself.yaml", text("workflow: &a [*a]\n"), "syntax"),
-        (
-            "two.yaml",
-            text(&format!("{}---\n{}", sound("two"), sound("two"))),
-            "syntax",
-        ),
-        ("deep.yaml", text(&deep), "syntax"),
-        ("ladder.yaml", text(&ladder), "syntax"),
-        (
-            "deep.json",
-            text(&format!("{}1{}", "{\"a\":".repeat(1000), "}".repeat(1000))),
-            "syntax",
-        ),
-        ("cut.json", text("{\"workflow\":\"cut\""), "syntax"),
-        ("nothing.json", Vec::new(), "syntax"),
-        (
-            "nul.yaml",
-            text("workflow: nul\0\ndescription: x\n"),
-            "syntax",
-        ),
-        ("huge.yaml", text(&huge), "file_too_large"),
-        ("binary.md", every_byte.clone(), "not_utf8"),
-        ("binary.yaml", every_byte, "not_utf8"),
-        (
-            "latin.yaml",
-            b"workflow: latin\ndescription: gr\xfc\xdfe\n".to_vec(),
-            "not_utf8",
-        ),
-        ("empty.md", Vec::new(), "missing_front_matter"),
-        (
-            "open.md",
-            text("---\nname: open\n"),
-            "unclosed_front_matter",
-        ),
-        ("empty.yaml", Vec::new(), "missing_key"),
-        ("null.yaml", text("null\n"), "missing_key"),
-        ("list.yaml", text("- 1\n"), "wrong_type"),
-        ("text.yaml", text("hello\n"), "wrong_type"),
-        ("number.json", text("5"), "wrong_type"),
-        ("many.yaml", text(&many), "limit_exceeded"),
-        ("line.yaml", text(&sound("\"a\\nb\"")), "ill_formed_name"),
-        (
-            "long.yaml",
-            text(&sound(&"x".repeat(201))),
-            "ill_formed_name",
-        ),
+    let texts = [
+        ("bomb.yaml", bomb(), "syntax"),
+        ("deep.yaml", lists(1000), "syntax"),
+        ("deep.json", maps(1000), "syntax"),
+        ("ladder.yaml", ladder(1000), "syntax"),
+        ("huge.yaml", huge, "file_too_large"),
+        ("many.yaml", many, "limit_exceeded"),
+        ("line.yaml", sound("\"a\\nb\""), "ill_formed_name"),
+        ("long.yaml", sound(&"x".repeat(201)), "ill_formed_name"),
         (
             "step.yaml",
-            text(&sound("step").replace("id: a", "id: ../a")),
+            sound("step").replace("id: a", "id: ../a"),
             "ill_formed_name",
         ),
-        ("cycle.yaml", text(cycle), "cyclic_dependency"),
         (
             "nobody.yaml",
-            text(&sound("nobody").replace("reviewer", "../../etc/passwd")),
+            sound("nobody").replace("reviewer", "../../etc/passwd"),
             "missing_persona",
         ),
-    ]
+    ];
+    let bytes: Vec<u8> = (0..=255).cycle().take(5000).collect();
+    let binaries = [
+        ("binary.md", bytes.clone(), "not_utf8"),
+        ("binary.yaml", bytes, "not_utf8"),
+    ];
+    texts
+        .into_iter()
+        .map(|(name, text, rule)| (name, text.into_bytes(), rule))
+        .chain(binaries)
+        .collect()
+}
+
+fn broken_files() -> Vec<(&'static str, Vec<u8>, &'static str)> {
+    let written = BROKEN
+        .iter()
+        .map(|(name, bytes, rule)| (*name, bytes.to_vec(), *rule));
+    written.chain(made()).collect()
 }
 
 /// A directory of broken files, a sound one among them, and one outside that a link leads to.

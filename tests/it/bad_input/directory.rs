@@ -114,25 +114,25 @@ fn what_stands_in_the_place_of_the_stores_files_is_refused_and_left_as_it_is() {
     type Put = fn(&Path);
     let cases: [(&str, &str, Put); 7] = [
         ("executions.redb", "FILE_UNUSABLE", |path| {
-            fs::create_dir(path).unwrap()
+            fs::create_dir(path).unwrap();
         }),
         ("executions.redb", "FILE_UNUSABLE", |path| {
-            symlink("/nonexistent/x", path).unwrap()
+            symlink("/nonexistent/x", path).unwrap();
         }),
         ("executions.redb", "FILE_UNUSABLE", |path| {
-            symlink(path, path).unwrap()
+            symlink(path, path).unwrap();
         }),
         ("executions.redb", "STORE_CORRUPT", |path| {
-            fs::write(path, "").unwrap()
+            fs::write(path, "").unwrap();
         }),
         ("executions.redb", "STORE_CORRUPT", |path| {
-            fs::write(path, "x".repeat(100_000)).unwrap()
+            fs::write(path, "x".repeat(100_000)).unwrap();
         }),
         ("executions.lock", "FILE_UNUSABLE", |path| {
-            fs::create_dir(path).unwrap()
+            fs::create_dir(path).unwrap();
         }),
         ("executions.lock", "FILE_UNUSABLE", |path| {
-            symlink(path, path).unwrap()
+            symlink(path, path).unwrap();
         }),
     ];
     for (name, code, put) in cases {

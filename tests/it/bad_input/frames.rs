@@ -236,81 +236,81 @@ fn an_id_that_is_in_use_is_refused_and_its_first_call_is_answered() {
     witness.survives();
 }
 
-/// Params as JSON text that are no object.
-const NO_OBJECTS: [&str; 6] = ["1", "-1.5", "true", "\"x\"", "[]", "[{}]"];
+/// Methods that need params.
+const NEEDY: [&str; 5] = [
+    "initialize",
+    "server/discover",
+    "tools/call",
+    "resources/read",
+    "completion/complete",
+];
+/// Methods that need none.
+const PLAIN: [&str; 4] = [
+    "ping",
+    "tools/list",
+    "resources/list",
+    "resources/templates/list",
+];
+/// Methods that are the client's, or nobody's.
+const FOREIGN: [&str; 11] = [
+    "prompts/get",
+    "logging/setLevel",
+    "tasks/get",
+    "roots/list",
+    "sampling/createMessage",
+    "elicitation/create",
+    "no/such",
+    "",
+    "tools/call ",
+    "Ping",
+    "../ping",
+];
+
+/// A number that no test's calls have reached.
+const FAR: u64 = 1_000_000;
+
+/// The code with which this method is refused with these params; none where it is answered.
+fn refusal(witness: &mut Witness, method: &str, params: &str) -> Option<i64> {
+    let line = format!(r#"{{"jsonrpc":"2.0","id":{FAR},"method":"{method}"{params}}}"#);
+    witness.answer_to(&line, &json!(FAR))["error"]["code"].as_i64()
+}
 
 #[test]
-fn wrong_params_of_every_method_are_refused_under_the_calls_id() {
+fn params_that_are_no_object_are_refused_by_every_method_under_the_calls_id() {
     let mut witness = Witness::new();
-    let mut id = 1_000_000;
-    let mut ask = |method: &str, params: &str| {
-        id += 1;
-        let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"{params}}}"#);
-        let answer = witness.answer_to(&line, &json!(id));
-        answer["error"]["code"].as_i64()
-    };
-    let known = [
-        "initialize",
-        "server/discover",
-        "tools/call",
-        "resources/read",
-        "completion/complete",
-    ];
-    let lists = [
-        "ping",
-        "tools/list",
-        "resources/list",
-        "resources/templates/list",
-    ];
-    let foreign = [
-        "prompts/get",
-        "logging/setLevel",
-        "tasks/get",
-        "roots/list",
-        "sampling/createMessage",
-        "elicitation/create",
-        "no/such",
-        "",
-        "tools/call ",
-        "Ping",
-        "../ping",
-    ];
-    for method in known.into_iter().chain(lists).chain(foreign) {
-        for params in NO_OBJECTS {
-            let code = ask(method, &format!(",\"params\":{params}"));
+    for method in NEEDY.into_iter().chain(PLAIN).chain(FOREIGN) {
+        for params in ["1", "-1.5", "true", "\"x\"", "[]", "[{}]"] {
+            let code = refusal(&mut witness, method, &format!(",\"params\":{params}"));
             assert_eq!(code, Some(INVALID_REQUEST), "{method} {params}");
         }
     }
-    for method in known {
-        for params in [
-            "",
-            ",\"params\":null",
-            ",\"params\":{}",
-            r#","params":{"name":1,"uri":[],"ref":"x"}"#,
-        ] {
-            assert_eq!(
-                ask(method, params),
-                Some(INVALID_PARAMS),
-                "{method} {params}"
-            );
+    witness.survives();
+}
+
+#[test]
+fn missing_and_strange_params_are_refused_where_something_is_needed() {
+    let mut witness = Witness::new();
+    let none = ["", r#","params":null"#, r#","params":{}"#];
+    for params in none
+        .into_iter()
+        .chain([r#","params":{"name":1,"uri":[],"ref":"x"}"#])
+    {
+        for method in NEEDY {
+            let code = refusal(&mut witness, method, params);
+            assert_eq!(code, Some(INVALID_PARAMS), "{method} {params}");
         }
     }
-    for method in lists {
-        for params in [
-            "",
-            ",\"params\":null",
-            ",\"params\":{}",
-            r#","params":{"unexpected":[1]}"#,
-        ] {
+    for params in none.into_iter().chain([r#","params":{"unexpected":[1]}"#]) {
+        for method in PLAIN {
             assert_eq!(
-                ask(method, params),
+                refusal(&mut witness, method, params),
                 None,
                 "{method} {params}: nothing is missing"
             );
         }
     }
-    for method in foreign {
-        let code = ask(method, ",\"params\":{}");
+    for method in FOREIGN {
+        let code = refusal(&mut witness, method, r#","params":{}"#);
         assert_eq!(code, Some(METHOD_NOT_FOUND), "{method}");
     }
     witness.survives();

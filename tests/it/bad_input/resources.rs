@@ -303,9 +303,17 @@ fn a_completion_of_what_there_is_not_is_refused() {
         );
     }
     let prompt = json!({ "type": "ref/prompt", "name": "../x" });
-    let answer = complete(&mut witness, prompt, argument.clone(), Value::Null);
+    let answer = complete(&mut witness, prompt, argument, Value::Null);
     assert!(answer["error"]["code"].is_number(), "{answer}");
-    for reference in [
+    witness.survives();
+}
+
+#[test]
+fn a_completion_that_is_asked_for_wrongly_is_refused() {
+    let mut witness = Witness::new();
+    let reference = template("current_step/{execution_id}");
+    let argument = json!({ "name": "execution_id", "value": "" });
+    let references = [
         json!(null),
         json!(5),
         json!("x"),
@@ -316,17 +324,8 @@ fn a_completion_of_what_there_is_not_is_refused() {
         json!({ "type": "ref/prompt" }),
         json!({ "type": "ref/tool", "name": "workflow.start" }),
         json!({ "type": "ref/resource", "uri": 5 }),
-    ] {
-        let answer = complete(
-            &mut witness,
-            reference.clone(),
-            argument.clone(),
-            Value::Null,
-        );
-        assert_eq!(answer["error"]["code"], -32602, "{reference}: {answer}");
-    }
-    let current = template("current_step/{execution_id}");
-    for argument in [
+    ];
+    let arguments = [
         json!(null),
         json!(5),
         json!([]),
@@ -335,24 +334,21 @@ fn a_completion_of_what_there_is_not_is_refused() {
         json!({ "value": "" }),
         json!({ "name": 5, "value": "" }),
         json!({ "name": "execution_id", "value": 5 }),
-    ] {
-        let answer = complete(&mut witness, current.clone(), argument.clone(), Value::Null);
-        assert_eq!(answer["error"]["code"], -32602, "{argument}: {answer}");
-    }
-    for context in [
+    ];
+    let contexts = [
         json!(5),
         json!("x"),
         json!({ "arguments": 5 }),
         json!({ "arguments": [] }),
         json!({ "arguments": { "execution_id": 5 } }),
-    ] {
-        let answer = complete(
-            &mut witness,
-            current.clone(),
-            argument.clone(),
-            context.clone(),
-        );
-        assert_eq!(answer["error"]["code"], -32602, "{context}: {answer}");
+    ];
+    let references = references.map(|reference| (reference, argument.clone(), Value::Null));
+    let arguments = arguments.map(|argument| (reference.clone(), argument, Value::Null));
+    let contexts = contexts.map(|context| (reference.clone(), argument.clone(), context));
+    for (reference, argument, context) in references.into_iter().chain(arguments).chain(contexts) {
+        let asked = format!("{reference} {argument} {context}");
+        let answer = complete(&mut witness, reference, argument, context);
+        assert_eq!(answer["error"]["code"], -32602, "{asked}: {answer}");
     }
     witness.survives();
 }
@@ -361,11 +357,8 @@ fn a_completion_of_what_there_is_not_is_refused() {
 fn a_completion_that_nothing_fits_is_empty() {
     let mut witness = Witness::new();
     let none = |answer: &Value| {
-        assert_eq!(
-            answer["result"]["completion"]["values"],
-            json!([]),
-            "{answer}"
-        )
+        let values = &answer["result"]["completion"]["values"];
+        assert_eq!(values, &json!([]), "{answer}");
     };
     let current = template("current_step/{execution_id}");
     let long = "x".repeat(1 << 20);

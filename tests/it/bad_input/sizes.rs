@@ -45,10 +45,10 @@ fn an_output_of_ten_megabytes_is_refused_and_its_token_stays_valid() {
     );
     let token = witness.victim("victim");
     let most = json!({ "token": token, "output": output(&"x".repeat(around)) });
-    let taken = witness.server.done("workflow.next_step", most);
-    assert_eq!(taken["step_name"], "fix");
+    let accepted = witness.server.done("workflow.next_step", most);
+    assert_eq!(accepted["step_name"], "fix");
     assert!(
-        taken.to_string().len() < 64 << 10,
+        accepted.to_string().len() < 64 << 10,
         "what was decided is told in short"
     );
     let history = witness.server.read(&address("step_history", "victim"));
