@@ -30,6 +30,8 @@ struct Witness {
     /// Its status and its token, as they were at first and must stay.
     status: Value,
     token: Value,
+    /// Requests written as text: each has an id of its own, as the protocol asks.
+    asked: u64,
 }
 
 impl Witness {
@@ -50,6 +52,7 @@ impl Witness {
             server,
             status,
             token,
+            asked: 0,
         }
     }
 
@@ -91,6 +94,7 @@ impl Witness {
             server,
             status,
             token,
+            ..
         } = self;
         let (exit, ..) = server.close();
         assert!(exit.success(), "{exit}");
@@ -120,6 +124,13 @@ impl Witness {
             }
             said.push(answer);
         }
+    }
+
+    /// The answer to a request whose fields, all but its id, are this text.
+    fn ask(&mut self, fields: &str) -> Value {
+        self.asked += 1;
+        let id = json!(format!("text {}", self.asked));
+        self.answer_to(&format!(r#"{{"jsonrpc":"2.0","id":{id},{fields}}}"#), &id)
     }
 
     /// The answer to a line that is a request with this id.

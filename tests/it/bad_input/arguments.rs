@@ -191,7 +191,6 @@ fn every_wrong_argument_of_every_tool_is_refused_with_its_place() {
 #[test]
 fn arguments_that_are_no_object_are_refused() {
     let mut witness = Witness::new();
-    let mut id = 1_000_000;
     for arguments in [
         "1",
         "true",
@@ -199,11 +198,8 @@ fn arguments_that_are_no_object_are_refused() {
         "[]",
         r#"[{"workflow_name":"bug-fix"}]"#,
     ] {
-        id += 1;
-        let line = format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"workflow.start","arguments":{arguments}}}}}"#
-        );
-        let answer = witness.answer_to(&line, &json!(id));
+        let params = format!(r#"{{"name":"workflow.start","arguments":{arguments}}}"#);
+        let answer = witness.ask(&format!(r#""method":"tools/call","params":{params}"#));
         assert_eq!(answer["error"]["code"], -32602, "{arguments}: {answer}");
     }
     let none = witness.server.request(

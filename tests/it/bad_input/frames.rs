@@ -266,13 +266,10 @@ const FOREIGN: [&str; 11] = [
     "../ping",
 ];
 
-/// A number that no test's calls have reached.
-const FAR: u64 = 1_000_000;
-
 /// The code with which this method is refused with these params; none where it is answered.
 fn refusal(witness: &mut Witness, method: &str, params: &str) -> Option<i64> {
-    let line = format!(r#"{{"jsonrpc":"2.0","id":{FAR},"method":"{method}"{params}}}"#);
-    witness.answer_to(&line, &json!(FAR))["error"]["code"].as_i64()
+    let answer = witness.ask(&format!(r#""method":"{method}"{params}"#));
+    answer["error"]["code"].as_i64()
 }
 
 #[test]

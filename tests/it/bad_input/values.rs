@@ -8,12 +8,9 @@ use crate::support::address;
 
 /// The answer to a tool call whose arguments are this text.
 fn call(witness: &mut Witness, tool: &str, arguments: &str) -> Value {
-    // No client of these tests uses texts as ids otherwise.
-    let id = json!(format!("{tool}, {} bytes", arguments.len()));
-    let line = format!(
-        r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{tool}","arguments":{arguments}}}}}"#
-    );
-    witness.answer_to(&line, &id)
+    witness.ask(&format!(
+        r#""method":"tools/call","params":{{"name":"{tool}","arguments":{arguments}}}"#
+    ))
 }
 
 fn start(witness: &mut Witness, id: &str, inputs: &str) -> Value {
