@@ -6,15 +6,19 @@
 )]
 
 mod architecture;
+mod bad_input;
 mod cli;
 mod cli_tools;
 mod crash;
+mod door;
 mod engine;
 mod faults;
+mod ids;
 mod mcp;
 mod model;
-mod reads;
+mod parallel;
 mod project;
+mod reads;
 mod registry;
 mod shipped;
 mod store;

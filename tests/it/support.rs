@@ -296,3 +296,34 @@ pub(crate) fn output(summary: &str) -> Value {
 pub(crate) fn address(resource: &str, id: &str) -> String {
     format!("midex://workflow/{resource}/{}", midex::uri::encode(id))
 }
+
+/// A command that serves in a directory of its own, `home`: neither a project's nor a user's definitions are found
+/// there, and executions are kept in its `data`.
+pub(crate) fn serve_alone(home: &Path, flags: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
+    command
+        .arg("serve")
+        .arg("--data-dir")
+        .arg(home.join("data"))
+        .args(flags)
+        .current_dir(home)
+        .env("XDG_CONFIG_HOME", home.join("config"))
+        .env_remove("RUST_LOG");
+    command
+}
+
+impl Server {
+    /// Starts a command that serves, and shakes hands.
+    pub(crate) fn greeted(command: Command) -> Self {
+        let mut server = Self::run(command);
+        server.shake_hands();
+        server
+    }
+
+    /// Writes bytes as they are.
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
+        let stdin = self.stdin.as_mut().expect("stdin is open");
+        stdin.write_all(bytes).expect("the server reads");
+        stdin.flush().expect("the server reads");
+    }
+}

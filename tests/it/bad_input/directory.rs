@@ -1,0 +1,233 @@
+//! A data directory that is none, or may not be used: each call says so, and nothing is lost or replaced.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+    process::Command,
+};
+
+use serde_json::{Value, json};
+
+use super::tree;
+use crate::support::{Server, address, output};
+
+/// A server on this data directory; its definitions are the shipped ones.
+fn serve(home: &Path, data: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
+    command
+        .args(["serve", "--data-dir"])
+        .arg(data)
+        .current_dir(home)
+        .env("XDG_CONFIG_HOME", home.join("config"))
+        .env_remove("RUST_LOG");
+    command
+}
+
+fn start(server: &mut Server) -> Value {
+    let arguments = json!({ "workflow_name": "bug-fix", "execution_id": "e" });
+    server.done("workflow.start", arguments)
+}
+
+/// What needs the store is refused with this code and names the path; what does not is answered; the end is orderly.
+fn refuses(mut server: Server, code: &str, path: &Path) {
+    let path = path.display().to_string();
+    for (tool, arguments) in [
+        ("workflow.start", json!({ "workflow_name": "bug-fix" })),
+        ("execution.list", json!({})),
+        ("execution.resume", json!({})),
+        ("execution.pause", json!({ "execution_id": "e" })),
+        (
+            "execution.wait",
+            json!({ "execution_id": "e", "timeout_s": 0 }),
+        ),
+    ] {
+        let refused = server.refused(tool, arguments);
+        assert_eq!(
+            (&refused["error_code"], &refused["retryable"]),
+            (&json!(code), &json!(false)),
+            "{tool}: {refused}"
+        );
+        let action = refused["suggested_action"].as_str().unwrap();
+        assert!(action.contains(&path), "{tool} names {path}: {refused}");
+    }
+    let unread = server.read_error(&address("workflow_status", "e"));
+    assert_eq!(unread["data"]["error_code"], code, "{unread}");
+    let listed = server.read("midex://workflow/available_workflows");
+    assert!(
+        !listed.as_array().unwrap().is_empty(),
+        "what needs no store is answered"
+    );
+    let (exit, _, lines) = server.close();
+    assert!(exit.success() && lines.is_empty(), "{exit} {lines:?}");
+}
+
+/// The same from a command: exit 2, the code on stderr, nothing on stdout.
+fn command_refuses(home: &Path, data: &Path, code: &str) {
+    let listed = Command::new(env!("CARGO_BIN_EXE_midex"))
+        .args(["list", "executions", "--json", "--data-dir"])
+        .arg(data)
+        .current_dir(home)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(listed.stderr).unwrap();
+    assert_eq!(listed.status.code(), Some(2), "{said}");
+    assert!(listed.stdout.is_empty() && said.contains(code), "{said}");
+}
+
+#[test]
+fn a_data_directory_that_is_none_is_refused_and_left_as_it_is() {
+    let home = tempfile::tempdir().unwrap();
+    let here = |name: &str| home.path().join(name);
+    fs::write(here("file"), "mine").unwrap();
+    symlink(here("circle"), here("circle")).unwrap();
+    symlink(here("nowhere/at/all"), here("dangling")).unwrap();
+    let before = tree(home.path());
+    let long = "x".repeat(300);
+    for data in ["file", "file/below", "circle", "circle/below", &long] {
+        let data = here(data);
+        refuses(
+            Server::greeted(serve(home.path(), &data)),
+            "FILE_UNUSABLE",
+            &data,
+        );
+        command_refuses(home.path(), &data, "FILE_UNUSABLE");
+    }
+    assert_eq!(tree(home.path()), before);
+    assert_eq!(fs::read(here("file")).unwrap(), b"mine");
+    // Nothing is served through a link that leads nowhere either, nor made where nothing can be.
+    for data in [
+        here("dangling"),
+        "/proc/midex/data".into(),
+        "/dev/null".into(),
+    ] {
+        refuses(
+            Server::greeted(serve(home.path(), &data)),
+            "FILE_UNUSABLE",
+            &data,
+        );
+    }
+}
+
+#[test]
+fn what_stands_in_the_place_of_the_stores_files_is_refused_and_left_as_it_is() {
+    type Put = fn(&Path);
+    let cases: [(&str, &str, Put); 7] = [
+        ("executions.redb", "FILE_UNUSABLE", |path| {
+            fs::create_dir(path).unwrap();
+        }),
+        ("executions.redb", "FILE_UNUSABLE", |path| {
+            symlink("/nonexistent/x", path).unwrap();
+        }),
+        ("executions.redb", "FILE_UNUSABLE", |path| {
+            symlink(path, path).unwrap();
+        }),
+        ("executions.redb", "STORE_CORRUPT", |path| {
+            fs::write(path, "").unwrap();
+        }),
+        ("executions.redb", "STORE_CORRUPT", |path| {
+            fs::write(path, "x".repeat(100_000)).unwrap();
+        }),
+        ("executions.lock", "FILE_UNUSABLE", |path| {
+            fs::create_dir(path).unwrap();
+        }),
+        ("executions.lock", "FILE_UNUSABLE", |path| {
+            symlink(path, path).unwrap();
+        }),
+    ];
+    for (name, code, put) in cases {
+        let home = tempfile::tempdir().unwrap();
+        let data = home.path().join("data");
+        fs::create_dir(&data).unwrap();
+        let path = data.join(name);
+        put(&path);
+        let (kind, content) = (
+            fs::symlink_metadata(&path).unwrap().file_type(),
+            fs::read(&path).ok(),
+        );
+        refuses(Server::greeted(serve(home.path(), &data)), code, &path);
+        command_refuses(home.path(), &data, code);
+        let after = (
+            fs::symlink_metadata(&path).unwrap().file_type(),
+            fs::read(&path).ok(),
+        );
+        assert_eq!(after, (kind, content), "{name} is as it was");
+        // Once it has gone, all is well.
+        if kind.is_dir() {
+            fs::remove_dir(&path)
+        } else {
+            fs::remove_file(&path)
+        }
+        .unwrap();
+        start(&mut Server::greeted(serve(home.path(), &data)));
+    }
+}
+
+/// Somebody without any rights, where this test may act as one.
+const NOBODY: u32 = 65534;
+
+/// Makes the command run as somebody to whom permissions apply. None where that cannot be done here: where this is
+/// the superuser and nobody else may run the binary.
+fn without_rights(mut command: Command) -> Option<Command> {
+    use std::os::unix::process::CommandExt;
+    if !rustix::process::geteuid().is_root() {
+        return Some(command);
+    }
+    let mut probe = Command::new(env!("CARGO_BIN_EXE_midex"));
+    let ran = probe.arg("--version").uid(NOBODY).gid(NOBODY).output();
+    command.uid(NOBODY).gid(NOBODY);
+    ran.is_ok_and(|ran| ran.status.success()).then_some(command)
+}
+
+fn permit(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_directory_that_may_not_be_written_is_refused_and_left_as_it_is() {
+    let home = tempfile::tempdir().unwrap();
+    permit(home.path(), 0o755);
+    let data = home.path().join("data");
+    fs::create_dir(&data).unwrap();
+    // What may be read and not written, what may be neither, and what is to be made below either.
+    for mode in [0o555, 0o000] {
+        permit(&data, mode);
+        let below = data.join("below");
+        let run = |data: &Path| without_rights(serve(home.path(), data)).map(Server::run);
+        let (Some(here), Some(under)) = (run(&data), run(&below)) else {
+            return;
+        };
+        refuses(here, "FILE_UNUSABLE", &data);
+        refuses(under, "FILE_UNUSABLE", &below);
+    }
+    permit(&data, 0o755);
+    assert!(tree(&data).is_empty());
+}
+
+#[test]
+fn executions_that_may_not_be_read_are_refused_and_all_there_once_they_may() {
+    let home = tempfile::tempdir().unwrap();
+    permit(home.path(), 0o755);
+    let data = home.path().join("data");
+    let first = start(&mut Server::greeted(serve(home.path(), &data)));
+    let file = data.join("executions.redb");
+    // Everything but the one file is free to all.
+    permit(&data, 0o777);
+    permit(&data.join("executions.lock"), 0o666);
+    let before = fs::read(&file).unwrap();
+    for mode in [0o000, 0o444] {
+        permit(&file, mode);
+        let Some(command) = without_rights(serve(home.path(), &data)) else {
+            return;
+        };
+        refuses(Server::greeted(command), "FILE_UNUSABLE", &file);
+    }
+    assert_eq!(fs::read(&file).unwrap(), before, "not a byte has changed");
+    permit(&file, 0o600);
+    let mut server = Server::greeted(serve(home.path(), &data));
+    let arguments = json!({ "token": first["new_token"], "output": output("done") });
+    assert_eq!(
+        server.done("workflow.next_step", arguments)["step_name"],
+        "fix"
+    );
+}
