@@ -271,9 +271,7 @@ impl App {
                 .map(|text| parse_state(&text))
                 .transpose()?,
             open_only,
-            workflow: workflow
-                .map(|name| WorkflowName::parse(&name))
-                .transpose()?,
+            workflow: workflow.map(|name| parse_workflow(&name)).transpose()?,
             project: self.filter(project),
             before: cursor.map(|text| parse_cursor(&text)).transpose()?,
             limit: limit.unwrap_or(limits::LIST_LIMIT_DEFAULT),
@@ -307,6 +305,10 @@ fn parse_state(text: &str) -> Result<State> {
         .chain([OPEN])
         .collect();
     state.ok_or_else(|| bad("state", text, &names.join(", ")))
+}
+
+fn parse_workflow(text: &str) -> Result<WorkflowName> {
+    WorkflowName::parse(text).map_err(|error| bad("workflow_name", text, error.message()))
 }
 
 fn parse_cursor(text: &str) -> Result<JournalKey> {

@@ -84,7 +84,7 @@ codes! {
         "Read midex://workflow/current_step/{execution_id} to go on with that execution, or call workflow.start without execution_id";
     /// The execution is paused.
     ExecutionPaused = "EXECUTION_PAUSED", Conflict, false,
-        "Read midex://workflow/workflow_status/{execution_id} to see why it is paused; the token stays valid until it is resumed";
+        "Call execution.resume with execution_id {execution_id} once whoever paused it lets it go on, then send the same call again: its token stays valid";
     /// The execution has ended.
     ExecutionFinished = "EXECUTION_FINISHED", Conflict, false,
         "Read midex://workflow/step_history/{execution_id} for its results, or call workflow.start to start a new one";
@@ -135,7 +135,7 @@ codes! {
         "Send the same call again to the next server on this data directory";
     /// The execution's state cannot be loaded or its actor keeps dying.
     EngineFault = "ENGINE_FAULT", Internal, false,
-        "Call execution.resume for it to have it tried again; midex://workflow/step_history/{execution_id} has what is known";
+        "Call execution.resume with execution_id {execution_id} to have it tried again; midex://workflow/step_history/{execution_id} has what is known";
     /// A file could not be read or written.
     FileUnusable = "FILE_UNUSABLE", Internal, false,
         "Make {path} readable and writable for this user, or choose another directory";
@@ -270,12 +270,11 @@ impl Error {
             let text = value
                 .as_str()
                 .map_or_else(|| value.to_string(), str::to_owned);
-            // Ids stand in resource addresses, where they must be one path segment.
-            let text = if name == "execution_id" {
-                uri::encode(&text)
-            } else {
-                text
-            };
+            // In a resource address an id must be one path segment.
+            if name == "execution_id" {
+                action =
+                    action.replace(&format!("/{{{name}}}"), &format!("/{}", uri::encode(&text)));
+            }
             action = action.replace(&format!("{{{name}}}"), &text);
         }
         action

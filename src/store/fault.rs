@@ -59,7 +59,7 @@ pub(super) fn unusable(path: &Path, error: &io::Error) -> Error {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Code::StoreUnavailable,
         _ => Code::FileUnusable,
     };
-    let message = format!("`{}` cannot be used: {error}", path.display());
+    let message = format!("`{}` cannot be used: {}", path.display(), error.kind());
     Error::new(code, message).with("path", path.display().to_string())
 }
 

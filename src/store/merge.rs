@@ -130,6 +130,32 @@ mod tests {
         }
     }
 
+    /// Those that came later.
+    fn later_events(step: &StepId, digest: Digest) -> [Event; 4] {
+        let reason = PauseReason::Person;
+        [
+            Event::PauseAdded { reason },
+            Event::PauseLifted { reason },
+            Event::ReasonGiven {
+                text: "words".into(),
+            },
+            Event::ArtifactStored {
+                step: step.clone(),
+                visit: 1,
+                agent: None,
+                artifact: Box::new(Artifact {
+                    id: 1,
+                    kind: ArtifactKind::File,
+                    name: "n".into(),
+                    content_type: "text/plain".into(),
+                    digest,
+                    bytes: 0,
+                    metadata: None,
+                }),
+            },
+        ]
+    }
+
     /// Events of every kind and with every end.
     fn events() -> Vec<Event> {
         let step = StepId::parse("s").expect("an id");
@@ -184,28 +210,7 @@ mod tests {
                 call: digest,
             }),
         ];
-        let reason = PauseReason::Person;
-        events.extend([
-            Event::PauseAdded { reason },
-            Event::PauseLifted { reason },
-            Event::ReasonGiven {
-                text: "words".into(),
-            },
-            Event::ArtifactStored {
-                step: step.clone(),
-                visit: 1,
-                agent: None,
-                artifact: Box::new(Artifact {
-                    id: 1,
-                    kind: ArtifactKind::File,
-                    name: "n".into(),
-                    content_type: "text/plain".into(),
-                    digest,
-                    bytes: 0,
-                    metadata: None,
-                }),
-            },
-        ]);
+        events.extend(later_events(&step, digest));
         for (outcome, spent) in outcomes.iter().flat_map(|one| spents.map(|two| (one, two))) {
             events.push(Event::VisitClosed {
                 step: step.clone(),

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use midex::{
-    clock::TokioClock,
+    clock::{Clock, TokioClock},
     domain::{Change, ExecutionId, Lifecycle, StepId, execution::Report},
     engine::{Engine, StartRequest},
     error::Code,
@@ -56,8 +56,7 @@ async fn a_wait_ends_with_the_change_that_is_waited_for() {
     let wait = tokio::spawn(async move { waiting.wait(&id("e"), Some(1), limits::WAIT_MAX).await });
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert!(!wait.is_finished());
-    let before = tokio::time::Instant::now;
-    let moved_at = before();
+    let clock = TokioClock::starting_at(EPOCH);
     advance(&engine, &token, json!({ "summary": "s" })).await;
     let status = wait.await.unwrap().unwrap();
     assert_eq!(
@@ -65,8 +64,8 @@ async fn a_wait_ends_with_the_change_that_is_waited_for() {
         (2, Some("implement"))
     );
     assert_eq!(
-        before(),
-        moved_at,
+        clock.now(),
+        EPOCH,
         "no time passes between a change and its telling"
     );
 }
@@ -76,13 +75,13 @@ async fn a_wait_is_over_after_its_time_and_never_longer_than_the_limit() {
     let engine = fresh().await;
     start(&engine, "e", "p").await;
     for (asked, passes) in [(3, 3), (3600, limits::WAIT_MAX.as_secs())] {
-        let begun = tokio::time::Instant::now();
+        let clock = TokioClock::starting_at(EPOCH);
         let status = engine
             .wait(&id("e"), None, Duration::from_secs(asked))
             .await
             .unwrap();
         assert_eq!(status.revision, 1);
-        assert_eq!(begun.elapsed().as_secs(), passes);
+        assert_eq!(clock.now().since(EPOCH).as_secs(), passes);
     }
 }
 
@@ -90,7 +89,7 @@ async fn a_wait_is_over_after_its_time_and_never_longer_than_the_limit() {
 async fn a_wait_for_what_has_happened_or_cannot_happen_any_more_ends_at_once() {
     let engine = fresh().await;
     start(&engine, "e", "p").await;
-    let begun = tokio::time::Instant::now();
+    let clock = TokioClock::starting_at(EPOCH);
     engine
         .wait(&id("e"), Some(0), limits::WAIT_MAX)
         .await
@@ -109,7 +108,7 @@ async fn a_wait_for_what_has_happened_or_cannot_happen_any_more_ends_at_once() {
         .await
         .expect_err("no such execution");
     assert_eq!(error.code(), Code::ExecutionNotFound);
-    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert_eq!(clock.now(), EPOCH);
 }
 
 #[tokio::test(start_paused = true)]

@@ -20,6 +20,8 @@ use crate::{
     limits,
 };
 
+/// The next call where nothing is open any more.
+const NOTHING_OPEN: &str = "Read midex://workflow/step_history/{execution_id} for what came of it, or call workflow.start to begin anew";
 /// The next call once a step has failed for good.
 const FAILED_FOR_GOOD: &str =
     "Read midex://workflow/workflow_status/{execution_id}, and call workflow.start to begin again";
@@ -128,7 +130,7 @@ impl Execution {
             );
             let error =
                 Error::new(Code::TokenAlreadyUsed, message).with("step_id", step.id.as_str());
-            return Err(self.placed(error));
+            return Err(self.placed(self.acted(error)));
         }
         if let Report::Output(value) = report
             && closed.output.is_none()
@@ -257,7 +259,17 @@ impl Execution {
     }
 
     fn refuse(&self, token: &Token, code: Code, message: &str) -> Error {
-        self.placed(Error::new(code, message).with("step_id", token.step_name.as_str()))
+        let error = Error::new(code, message).with("step_id", token.step_name.as_str());
+        self.placed(self.acted(error))
+    }
+
+    /// Of an execution that has ended there is no current step to be sent to.
+    fn acted(&self, error: Error) -> Error {
+        if self.state.is_final() {
+            error.with_action(NOTHING_OPEN)
+        } else {
+            error
+        }
     }
 
     fn stands(&self) -> String {

@@ -60,13 +60,9 @@ pub fn artifacts<'a>(
     rows: impl Iterator<Item = &'a Row>,
     step: Option<&StepId>,
 ) -> Vec<(ArtifactView, &'a Artifact)> {
-    rows.flat_map(|row| {
-        row.events
-            .iter()
-            .filter_map(move |event| Some((row, event)))
-    })
-    .filter_map(|(row, event)| shown(row, event, step))
-    .collect()
+    rows.flat_map(|row| row.events.iter().map(move |event| (row, event)))
+        .filter_map(|(row, event)| shown(row, event, step))
+        .collect()
 }
 
 fn shown<'a>(

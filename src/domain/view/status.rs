@@ -201,7 +201,7 @@ pub struct StatusView {
     pub final_output_truncated: bool,
     /// Why it failed.
     pub error: Option<FailureView>,
-    /// What keeps it from going on, where it is paused: person, engine_fault.
+    /// What keeps it from going on, where it is paused: `person`, `engine_fault`.
     pub pause_reasons: Vec<PauseReason>,
     /// Why its state was last changed, in the words of whoever asked for it.
     pub reason: Option<String>,

@@ -1,12 +1,12 @@
 //! Addresses of resources, parsed. A variable in a path is percent-encoded; a query is `name=value` pairs.
 
-use std::{collections::HashMap, str::FromStr};
+use std::{collections::HashMap, fmt, ops::RangeInclusive, str::FromStr};
 
 use super::{ROOT, unknown};
 use crate::{
     app::ListRequest,
     domain::{ExecutionId, StepId, telemetry::EventType},
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, Violation},
     limits, uri,
 };
 
@@ -47,10 +47,6 @@ impl Address {
             Some((kind, arguments)) => (kind, Some(arguments)),
             None => (path, None),
         };
-        let takes_query = matches!(kind, "executions" | "telemetry" | "artifact");
-        if !takes_query && !query.0.is_empty() {
-            return Err(unknown(address));
-        }
         let parsed = Self::of(kind, arguments, &mut query).ok_or_else(|| unknown(address))??;
         query.finish()?;
         Ok(parsed)
@@ -119,26 +115,29 @@ impl Query {
         self.0.remove(name)
     }
 
-    fn number<T: FromStr + PartialOrd>(
-        &mut self,
-        name: &str,
-        range: std::ops::RangeInclusive<T>,
-    ) -> Result<Option<T>>
+    fn number<T>(&mut self, name: &str, range: RangeInclusive<T>) -> Result<Option<T>>
     where
-        T: std::fmt::Display,
+        T: FromStr + PartialOrd + fmt::Display,
     {
         let Some(text) = self.text(name) else {
             return Ok(None);
         };
         let number = text.parse().ok().filter(|number| range.contains(number));
         let expected = || format!("a {name} from {} to {}", range.start(), range.end());
-        number.map(Some).ok_or_else(|| bad(&text, &expected()))
+        number
+            .map(Some)
+            .ok_or_else(|| bad(name, &text, &expected()))
     }
 
     fn telemetry(&mut self, id: Option<ExecutionId>) -> Result<Address> {
         let event_type = self.text("event_type").map(|text| {
-            EventType::parse(&text)
-                .ok_or_else(|| bad(&text, &format!("an event_type: {}", names().join(", "))))
+            EventType::parse(&text).ok_or_else(|| {
+                bad(
+                    "event_type",
+                    &text,
+                    &format!("an event_type: {}", names().join(", ")),
+                )
+            })
         });
         let limit = self.number("limit", 1..=limits::TELEMETRY_LIMIT_MAX)?;
         let limit = limit.unwrap_or(limits::TELEMETRY_LIMIT_DEFAULT);
@@ -175,7 +174,7 @@ impl Query {
     fn finish(self) -> Result<()> {
         let left = self.0.into_keys().next();
         left.map_or(Ok(()), |name| {
-            Err(bad(&name, "a name that this resource's query has"))
+            Err(bad(&name, &name, "a name that this resource's query has"))
         })
     }
 }
@@ -184,13 +183,20 @@ fn names() -> Vec<&'static str> {
     EventType::ALL.iter().map(|kind| kind.as_str()).collect()
 }
 
-fn bad(found: &str, expected: &str) -> Error {
+fn bad(name: &str, found: &str, expected: &str) -> Error {
     let found: String = found.chars().take(60).collect();
-    Error::new(
-        Code::ArgumentsInvalid,
-        format!("`{found}` is not {expected}"),
-    )
-    .with("tool", "resources/read")
+    let name: String = name.chars().take(60).collect();
+    let message = format!("`{found}` is not {expected}");
+    let violation = Violation {
+        path: format!("/{name}"),
+        rule: "query".into(),
+        message: message.clone(),
+        expected: Some(expected.into()),
+        actual: None,
+    };
+    Error::new(Code::ArgumentsInvalid, message)
+        .with("tool", "resources/read")
+        .with_violations(vec![violation])
 }
 
 #[cfg(test)]
@@ -241,8 +247,7 @@ mod tests {
         ] {
             assert!(code(address).is_some(), "{address}");
         }
-        assert_eq!(code("current_step/x?y=1"), Some(Code::ResourceNotFound));
-        assert_eq!(code("artifact/x/1?y=1"), Some(Code::ArgumentsInvalid));
+        assert_eq!(code("current_step/x?y=1"), Some(Code::ArgumentsInvalid));
         assert_eq!(code("telemetry?limit=0"), Some(Code::ArgumentsInvalid));
         assert_eq!(code("telemetry?event_type=x"), Some(Code::ArgumentsInvalid));
         assert_eq!(

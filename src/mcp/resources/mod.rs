@@ -145,7 +145,11 @@ pub(super) async fn read(app: &App, address: &str) -> Result<String> {
         Ok(parsed) => value(app, parsed).await,
         Err(error) => Err(error),
     };
-    let value = value.map_err(|error| error.with("uri", shorten(address)))?;
+    let value = value.map_err(|error| {
+        error
+            .with("uri", shorten(address))
+            .with("tool", "resources/read")
+    })?;
     serde_json::to_string_pretty(&value)
         .map_err(|error| Error::internal("a resource cannot be shown").because(error))
 }
