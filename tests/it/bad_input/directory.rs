@@ -193,7 +193,7 @@ fn a_directory_that_may_not_be_written_is_refused_and_left_as_it_is() {
     for mode in [0o555, 0o000] {
         permit(&data, mode);
         let below = data.join("below");
-        let run = |data: &Path| without_rights(serve(home.path(), data)).map(Server::run);
+        let run = |data: &Path| without_rights(serve(home.path(), data)).map(Server::greeted);
         let (Some(here), Some(under)) = (run(&data), run(&below)) else {
             return;
         };
