@@ -351,7 +351,6 @@ fn an_execution_goes_on_when_its_file_breaks_between_two_servers() {
     assert_eq!(missing["error_code"], "WORKFLOW_NOT_FOUND");
 }
 
-/// Needs definitions that are read again when their files change.
 #[test]
 fn garbage_written_beside_a_running_server_is_listed_and_leaves_the_last_good_version() {
     let home = tempfile::tempdir().unwrap();
