@@ -54,11 +54,6 @@ const NOT_FOUND: &[(&str, &str)] = &[
     ("workflow_details/nonsense", "WORKFLOW_NOT_FOUND"),
     // A query that is none, and a name in it that stands twice.
     ("current_step/witness?x", "RESOURCE_NOT_FOUND"),
-    ("current_step/witness?limit=1", "RESOURCE_NOT_FOUND"),
-    ("current_step/witness?=1", "RESOURCE_NOT_FOUND"),
-    ("available_workflows?limit=1", "RESOURCE_NOT_FOUND"),
-    ("workflow_details/bug-fix?x=", "RESOURCE_NOT_FOUND"),
-    ("agent/reviewer?x=1", "RESOURCE_NOT_FOUND"),
     ("telemetry?limit=1&limit=1", "RESOURCE_NOT_FOUND"),
     (
         "telemetry?event_type=error&event_type=error",
@@ -148,6 +143,14 @@ const BAD_QUERIES: &[(&str, &[&str], &str)] = &[
         &["limit=0", "limit=-1", "limit=1048577", "limit=x", "limit="],
         "limit",
     ),
+    (
+        "current_step/witness",
+        &["limit=1", "nonsense=1", "nonsense=", "=1"],
+        "query",
+    ),
+    ("available_workflows", &["nonsense=1"], "query"),
+    ("workflow_details/bug-fix", &["nonsense=1"], "query"),
+    ("agent/reviewer", &["nonsense=1"], "query"),
     (
         "executions",
         &["State=open", "nonsense=1", "execution_id=witness"],
