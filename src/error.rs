@@ -60,7 +60,7 @@ macro_rules! codes {
 codes! {
     /// The token is not one that midex could have issued.
     TokenMalformed = "TOKEN_MALFORMED", Validation, false,
-        "Read midex://workflow/current_step/{execution_id} and pass its continuation_token unchanged to workflow.next_step";
+        "Call execution.resume without arguments: it shows the open executions, each with a live token to be passed unchanged";
     /// The token claims to be issued later than now.
     TokenFromFuture = "TOKEN_FROM_FUTURE", Validation, false,
         "Read midex://workflow/current_step/{execution_id} and pass its continuation_token unchanged to workflow.next_step";

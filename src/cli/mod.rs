@@ -236,8 +236,19 @@ fn unwritable(error: io::Error) -> Error {
 /// What a file says, or is called, must not steer the terminal it is shown on.
 fn visible(text: &str) -> String {
     text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .map(|c| {
+            if c.is_control() || is_steering(c) {
+                '\u{fffd}'
+            } else {
+                c
+            }
+        })
         .collect()
+}
+
+/// Marks that turn the direction of what follows, and so make a name look like another.
+fn is_steering(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{61c}')
 }
 
 #[cfg(test)]

@@ -172,14 +172,14 @@ fn invalid(entry: &WorkflowEntry) -> Error {
         format!("Workflow '{}' has {count} {noun}", entry.name),
     );
     let violations = entry.findings.iter().map(Finding::violation);
-    error
+    let error = error
         .with("workflow", entry.name.as_str())
-        .with(
-            "path",
-            entry
-                .path
-                .as_ref()
-                .map_or_else(String::new, |path| path.display().to_string()),
-        )
-        .with_violations(violations.take(limits::VIOLATIONS_MAX).collect())
+        .with_violations(violations.take(limits::VIOLATIONS_MAX).collect());
+    match &entry.path {
+        Some(path) => error.with("path", path.display().to_string()),
+        // One that is part of midex: what is wrong lies in a file that it refers to.
+        None => error.with_action(
+            "Run `midex validate` and correct every finding, or start another workflow",
+        ),
+    }
 }

@@ -1,0 +1,172 @@
+//! Parallel steps, definitions that change, and both eras of the protocol.
+
+use serde_json::{Value, json};
+
+use super::{next, pause};
+use crate::support::{Server, address, output};
+
+#[test]
+fn parallel_steps_come_with_all_that_they_need() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = "workflow: audit\ndescription: x\nsteps:\n\
+        - { id: a, agent: reviewer, depends_on: [] }\n\
+        - { id: b, agent: reviewer, depends_on: [] }\n\
+        - { id: c, agent: architect, depends_on: [], instructions: Look closely. }\n\
+        - { id: d, agent: architect, depends_on: [a, b, c], result: { type: integer } }\n";
+    std::fs::write(dir.path().join("audit.yaml"), file).unwrap();
+    let flags = ["--workflows", dir.path().to_str().unwrap()];
+    let mut server = Server::start_with(&dir.path().join("data"), &flags);
+    let first = server.done(
+        "workflow.start",
+        json!({ "workflow_name": "audit", "execution_id": "e" }),
+    );
+    let offers = first["new_tokens"].as_array().unwrap();
+    assert_eq!(offers.len(), 3);
+    let shown: Vec<_> = offers
+        .iter()
+        .map(|offer| offer["agent_content"].is_string())
+        .collect();
+    assert_eq!(
+        shown,
+        [false, false, true],
+        "each persona once: the first one's is agent_content of the reply"
+    );
+    assert!(
+        offers[2]["instructions"]
+            .as_str()
+            .unwrap()
+            .contains("Look closely.")
+    );
+    let current = server.read(&address("current_step", "e"));
+    assert!(
+        current["ready_steps"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|step| step["agent_content"].is_string())
+    );
+    let one = next(&mut server, &offers[1]["continuation_token"], "b");
+    assert_eq!(
+        (
+            &one["new_token"],
+            one["open_steps"].as_array().unwrap().len()
+        ),
+        (&Value::Null, 2)
+    );
+    next(&mut server, &offers[0]["continuation_token"], "a");
+    let last = next(&mut server, &offers[2]["continuation_token"], "c");
+    assert_eq!(
+        (&last["step_name"], &last["output_schema"]),
+        (&json!("d"), &json!({ "type": "integer" }))
+    );
+    let refused = server.refused(
+        "workflow.next_step",
+        json!({ "token": last["new_token"], "output": output("x") }),
+    );
+    assert_eq!(refused["violations"][0]["rule"], "type");
+    let end = server.done(
+        "workflow.next_step",
+        json!({ "token": last["new_token"], "output": 7 }),
+    );
+    assert_eq!(end["workflow_state"], "completed");
+}
+
+#[test]
+fn an_execution_keeps_the_definition_it_started_with() {
+    let dir = tempfile::tempdir().unwrap();
+    let (workflows, agents) = (dir.path().join("workflows"), dir.path().join("agents"));
+    std::fs::create_dir(&workflows).unwrap();
+    std::fs::create_dir(&agents).unwrap();
+    let workflow = |second: &str| {
+        let text = format!(
+            "workflow: mine\ndescription: x\nsteps:\n- {{ id: a, agent: me }}\n- {{ id: {second}, agent: me }}\n"
+        );
+        std::fs::write(workflows.join("mine.yaml"), text).unwrap();
+    };
+    let agent = |persona: &str| {
+        let text = format!("---\nname: me\ndescription: x\n---\n{persona}\n");
+        std::fs::write(agents.join("me.md"), text).unwrap();
+    };
+    let data = dir.path().join("data");
+    let flags = [
+        "--workflows",
+        workflows.to_str().unwrap(),
+        "--agents",
+        agents.to_str().unwrap(),
+    ];
+    workflow("b");
+    agent("The first persona");
+    let mut server = Server::start_with(&data, &flags);
+    let first = server.done(
+        "workflow.start",
+        json!({ "workflow_name": "mine", "execution_id": "e" }),
+    );
+    server.kill();
+    workflow("other");
+    agent("The second persona");
+    let mut server = Server::start_with(&data, &flags);
+    let second = next(&mut server, &first["new_token"], "done");
+    assert_eq!(
+        (&second["step_name"], &second["agent_content"]),
+        (&json!("b"), &first["agent_content"])
+    );
+    let fresh = server.done(
+        "workflow.start",
+        json!({ "workflow_name": "mine", "execution_id": "f" }),
+    );
+    assert!(
+        fresh["agent_content"]
+            .as_str()
+            .unwrap()
+            .contains("The second persona")
+    );
+}
+
+#[test]
+fn the_stateless_era_is_served_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Server::spawn(dir.path(), &[]);
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "0" }
+    });
+    let discovered = server.request("server/discover", json!({ "_meta": meta }));
+    assert!(
+        discovered["result"]["supportedVersions"]
+            .to_string()
+            .contains("2026-07-28"),
+        "{discovered}"
+    );
+    let arguments = json!({ "workflow_name": "bug-fix", "execution_id": "e" });
+    let call = json!({ "_meta": meta, "name": "workflow.start", "arguments": arguments });
+    let started = server.request("tools/call", call);
+    assert_eq!(
+        started["result"]["structuredContent"]["step_name"],
+        "diagnose"
+    );
+    let read = json!({ "_meta": meta, "uri": address("workflow_status", "e") });
+    assert!(server.request("resources/read", read)["result"]["contents"].is_array());
+    let unknown = json!({ "_meta": meta, "uri": address("workflow_status", "nobody") });
+    assert_eq!(
+        server.request("resources/read", unknown)["error"]["code"],
+        -32602
+    );
+}
+
+#[test]
+fn a_start_without_an_id_gets_one_that_sorts_by_age() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Server::start(dir.path());
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let first = server.done("workflow.start", json!({ "workflow_name": "bug-fix" }));
+        ids.push(first["execution_id"].as_str().unwrap().to_owned());
+        // Ids carry the time in milliseconds; within one they are in no order.
+        pause();
+    }
+    assert!(
+        ids.is_sorted() && ids.iter().all(|id| id.starts_with("exec_")),
+        "{ids:?}"
+    );
+}

@@ -1,0 +1,203 @@
+//! The life of a server: many calls at once, a second server, and its end.
+
+use std::{collections::HashSet, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::{next, pause, start};
+use crate::support::{PATIENCE, Server, address, output, wait};
+
+#[test]
+fn four_thousand_calls_written_before_a_reply_is_read_are_all_answered() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Server::spawn(dir.path(), &[]);
+    let client = json!({ "name": "test", "version": "0" });
+    let hello =
+        json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
+    let mut waiting = HashSet::from([server.post("initialize", hello)]);
+    server.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    for n in 0..4000 {
+        let arguments = json!({ "workflow_name": "bug-fix", "execution_id": format!("e{n}") });
+        let call = json!({ "name": "workflow.start", "arguments": arguments });
+        waiting.insert(server.post("tools/call", call));
+    }
+    // Nothing has been read until here.
+    while !waiting.is_empty() {
+        let answer = server.next_line();
+        assert!(
+            answer["result"]["isError"] != true && answer["error"].is_null(),
+            "{answer}"
+        );
+        assert!(waiting.remove(&answer["id"].as_u64().unwrap()));
+    }
+}
+
+#[test]
+fn one_token_used_a_thousand_times_at_once_is_answered_a_thousand_times() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Server::start(dir.path());
+    let first = start(&mut server, "exec_001");
+    let call = json!({ "name": "workflow.next_step", "arguments": { "token": first["new_token"], "output": output("x") } });
+    for _ in 0..1000 {
+        server.post("tools/call", call.clone());
+    }
+    let mut fresh = 0;
+    let mut answers = HashSet::new();
+    for _ in 0..1000 {
+        let mut answer = server.next_line()["result"]["structuredContent"].clone();
+        fresh += u32::from(answer.as_object_mut().unwrap().remove("replayed").is_none());
+        answers.insert(answer.to_string());
+    }
+    assert_eq!((fresh, answers.len()), (1, 1), "one transition, one answer");
+    assert_eq!(
+        server.read(&address("workflow_status", "exec_001"))["revision"],
+        2
+    );
+}
+
+#[test]
+fn a_killed_server_is_followed_by_one_that_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Server::start(dir.path());
+    let inputs = json!({ "task": "a dark mode" });
+    let arguments = json!({ "workflow_name": "bug-fix", "execution_id": "e", "inputs": inputs });
+    let first = server.done("workflow.start", arguments);
+    let second = next(&mut server, &first["new_token"], "found it");
+    server.kill();
+    let mut server = Server::start(dir.path());
+    let current = server.read(&address("current_step", "e"));
+    assert_eq!(
+        (&current["continuation_token"], &current["inputs"]),
+        (&second["new_token"], &inputs)
+    );
+    assert_eq!(
+        next(&mut server, &first["new_token"], "found it")["replayed"],
+        true,
+        "the old answer survives too"
+    );
+    let third = next(&mut server, &second["new_token"], "fixed it");
+    assert_eq!(third["step_name"], "verify");
+}
+
+#[test]
+fn a_second_server_answers_handshake_and_lists_and_takes_over_in_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut one = Server::start(dir.path());
+    let first = start(&mut one, "e");
+    let mut two = Server::start(dir.path());
+    let tools = |server: &mut Server| server.request("tools/list", json!({}))["result"].clone();
+    assert_eq!(tools(&mut two), tools(&mut one));
+    assert!(
+        two.read("midex://workflow/available_workflows")
+            .as_array()
+            .unwrap()
+            .len()
+            >= 2
+    );
+    let call = json!({ "token": first["new_token"], "output": output("x") });
+    let busy = two.refused("workflow.next_step", call.clone());
+    assert_eq!(
+        (&busy["error_code"], &busy["retryable"]),
+        (&json!("STORE_BUSY"), &json!(true))
+    );
+    assert_eq!(
+        two.read_error(&address("current_step", "e"))["data"]["error_code"],
+        "STORE_BUSY"
+    );
+    let (status, ..) = one.close();
+    assert!(status.success());
+    #[expect(clippy::disallowed_methods, reason = "waits for a real process")]
+    let start = std::time::Instant::now();
+    loop {
+        let answer = two.call("workflow.next_step", call.clone());
+        if answer["isError"] == false {
+            break;
+        }
+        assert_eq!(answer["structuredContent"]["error_code"], "STORE_BUSY");
+        assert!(start.elapsed() < PATIENCE);
+        pause();
+    }
+}
+
+/// An end comes within a second of the end of input: the two waits that it consists of say so. A machine
+/// that is busy with other things may take longer to run them.
+const A_BUSY_MACHINES_SECOND: Duration = Duration::from_secs(10);
+
+#[test]
+fn the_waits_at_the_end_of_input_add_up_to_less_than_a_second() {
+    assert!(midex::limits::EOF_GRACE + midex::limits::EOF_CLOSE_MAX <= Duration::from_millis(900));
+}
+
+#[test]
+fn the_server_ends_with_its_input_and_pending_replies_leave_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Server::start(dir.path());
+    for n in 0..20 {
+        let arguments = json!({ "workflow_name": "bug-fix", "execution_id": format!("e{n}") });
+        server.post(
+            "tools/call",
+            json!({ "name": "workflow.start", "arguments": arguments }),
+        );
+    }
+    let (status, took, lines) = server.close();
+    assert!(status.success());
+    assert!(took < A_BUSY_MACHINES_SECOND, "{took:?}");
+    assert_eq!(lines.len(), 20, "every line on stdout is an answer");
+    assert!(
+        lines
+            .iter()
+            .all(|line| serde_json::from_str::<Value>(line).unwrap()["result"]["isError"] == false)
+    );
+    let (status, took, lines) = Server::start(dir.path()).close();
+    assert!(status.success() && took < A_BUSY_MACHINES_SECOND && lines.is_empty());
+    let (status, _, lines) = Server::spawn(dir.path(), &[]).close();
+    assert!(
+        status.success() && lines.is_empty(),
+        "an end before the handshake is no failure"
+    );
+}
+
+fn terminate(process_id: u32) {
+    let process = rustix::process::Pid::from_raw(i32::try_from(process_id).unwrap()).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+}
+
+#[test]
+fn a_signal_ends_the_server_in_order_while_its_input_is_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Server::start(dir.path());
+    let first = start(&mut server, "e");
+    terminate(server.process_id());
+    assert_eq!(server.wait().code(), Some(0));
+    let mut server = Server::start(dir.path());
+    next(&mut server, &first["new_token"], "still there");
+}
+
+#[test]
+fn a_signal_ends_a_server_whose_streams_are_sockets() {
+    use std::{
+        io::{BufRead, BufReader, Write},
+        os::{fd::OwnedFd, unix::net::UnixStream},
+        process::Command,
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let (mut near, far) = UnixStream::pair().unwrap();
+    let output = OwnedFd::from(far.try_clone().unwrap());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_midex"))
+        .args(["serve", "--data-dir"])
+        .arg(dir.path())
+        .stdin(OwnedFd::from(far))
+        .stdout(output)
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    near.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n")
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(near.try_clone().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert!(line.contains("\"id\":1"), "{line}");
+    terminate(child.id());
+    assert_eq!(wait(&mut child).code(), Some(0));
+}

@@ -1,0 +1,127 @@
+//! Names of tools, addresses and ids.
+
+use serde_json::json;
+
+use super::{next, start};
+use crate::support::{Server, address};
+
+#[test]
+fn both_spellings_of_a_tool_are_accepted_and_unknown_things_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Server::start(dir.path());
+    let listed = server.request("tools/list", json!({}));
+    let names: Vec<_> = listed["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].clone())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "workflow.start",
+            "workflow.next_step",
+            "execution.list",
+            "execution.resume",
+            "execution.pause",
+            "execution.abandon",
+            "execution.diverge",
+            "execution.fail",
+            "execution.wait",
+        ]
+    );
+    server.done("workflow_start", json!({ "workflow_name": "bug-fix" }));
+    let unknown = server.request(
+        "tools/call",
+        json!({ "name": "workflow.begin", "arguments": {} }),
+    );
+    assert_eq!(
+        (
+            &unknown["error"]["code"],
+            &unknown["error"]["data"]["error_code"]
+        ),
+        (&json!(-32602), &json!("TOOL_NOT_FOUND"))
+    );
+    let missing = server.refused("workflow.start", json!({ "workflow_name": "no-such" }));
+    assert_eq!(missing["error_code"], "WORKFLOW_NOT_FOUND");
+    for uri in [
+        "midex://workflow/nonsense",
+        "midex://other/x",
+        "file:///etc/passwd",
+        "midex://workflow/current_step",
+        "midex://workflow/current_step/a%ff",
+    ] {
+        let error = server.read_error(uri);
+        assert_eq!(
+            (&error["code"], &error["data"]["error_code"]),
+            (&json!(-32002), &json!("RESOURCE_NOT_FOUND")),
+            "{uri}"
+        );
+    }
+    for resource in [
+        "current_step",
+        "workflow_status",
+        "step_history",
+        "telemetry",
+    ] {
+        let error = server.read_error(&address(resource, "nobody"));
+        assert_eq!(
+            (&error["code"], &error["data"]["error_code"]),
+            (&json!(-32002), &json!("EXECUTION_NOT_FOUND")),
+            "{resource}"
+        );
+    }
+    let templates = server.request("resources/templates/list", json!({}));
+    let templates = templates["result"]["resourceTemplates"].to_string();
+    assert!(
+        templates.contains("midex://workflow/current_step/{execution_id}"),
+        "{templates}"
+    );
+    assert!(
+        templates.contains("midex://workflow/telemetry/{execution_id}{?event_type,limit}"),
+        "{templates}"
+    );
+}
+
+#[test]
+fn ids_with_spaces_slashes_and_unicode_work_everywhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Server::start(dir.path());
+    for id in [
+        "a b/c",
+        "../../etc/passwd",
+        "ключ 鍵?#%",
+        "x".repeat(200).as_str(),
+    ] {
+        let first = start(&mut server, id);
+        let current = server.read(&address("current_step", id));
+        assert_eq!(
+            (&current["execution_id"], &current["continuation_token"]),
+            (&json!(id), &first["new_token"])
+        );
+        next(&mut server, &first["new_token"], "done");
+        assert_eq!(
+            server
+                .read(&address("step_history", id))
+                .as_array()
+                .unwrap()
+                .len(),
+            2
+        );
+    }
+    for id in ["", " ", "a\nb", "x".repeat(201).as_str()] {
+        let refused = server.refused(
+            "workflow.start",
+            json!({ "workflow_name": "bug-fix", "execution_id": id }),
+        );
+        assert_eq!(refused["error_code"], "ARGUMENTS_INVALID", "{id:?}");
+        assert_eq!(
+            refused["violations"][0]["path"], "/execution_id",
+            "{refused}"
+        );
+        assert!(
+            !refused["suggested_action"].as_str().unwrap().contains('{'),
+            "{refused}"
+        );
+    }
+}
