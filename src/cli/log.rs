@@ -8,10 +8,11 @@ use tracing_subscriber::{
     EnvFilter, Layer, filter::filter_fn, fmt, layer::SubscriberExt, util::SubscriberInitExt,
 };
 
-/// Starts logging. A second start is ignored.
-pub(super) fn init() {
-    let chosen =
-        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,midex=info"));
+/// Starts logging. A second start is ignored. Commands that end tell their user what was refused; a server tells
+/// its log.
+pub(super) fn init(serves: bool) {
+    let usual = if serves { "warn,midex=info" } else { "warn" };
+    let chosen = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
     let lines = fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(false)

@@ -55,6 +55,11 @@ impl Session {
         }))
     }
 
+    /// Whether this process owns the store, so that a server finds it busy meanwhile.
+    pub(super) fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
     async fn own(app: App) -> Result<Self> {
         let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
         let stop = CancellationToken::new();
