@@ -191,7 +191,7 @@ pub const CLIENT_STALL_MAX: Duration = Duration::from_secs(15 * 60);
 pub const STORE_RETRY_EVERY: Duration = Duration::from_millis(250);
 
 /// Servers that may go away one after another while a command asks one question.
-pub const LINK_ATTEMPTS_MAX: u32 = 4;
+pub const LINK_ATTEMPTS_MAX: u32 = CONTROL_ATTEMPTS_MAX;
 /// How often a command that follows executions looks at all of them, or at a store that no server owns.
 pub const TAIL_EVERY: Duration = Duration::from_secs(1);
 /// How long one that follows a single execution waits for it to move before it looks at what else was told of it,

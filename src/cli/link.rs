@@ -61,7 +61,7 @@ impl<'a> Link<'a> {
                 {
                     attempts += 1;
                     self.forget().await;
-                    tokio::time::sleep(limits::STORE_RETRY_EVERY).await;
+                    tokio::time::sleep(limits::STORE_RETRY_EVERY / 4).await;
                 }
                 answer => return answer,
             }

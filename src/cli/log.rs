@@ -8,10 +8,14 @@ use tracing_subscriber::{
     EnvFilter, Layer, filter::filter_fn, fmt, layer::SubscriberExt, util::SubscriberInitExt,
 };
 
-/// Starts logging. A second start is ignored. Commands that end tell their user what was refused; a server tells
-/// its log.
+/// Starts logging. A second start is ignored. Commands that end tell their user themselves what was refused, and
+/// that a server went away; a server tells its log.
 pub(super) fn init(serves: bool) {
-    let usual = if serves { "warn,midex=info" } else { "warn" };
+    let usual = if serves {
+        "warn,midex=info"
+    } else {
+        "warn,rmcp=off"
+    };
     let chosen = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
     let lines = fmt::layer()
         .with_writer(io::stderr)

@@ -154,7 +154,7 @@ fn visits(visits: &[Value], screen: &Screen) -> String {
     }
     let widths = table.column_max_content_widths();
     let taken: usize = widths.iter().map(|width| usize::from(*width) + 2).sum();
-    let left = screen.columns().saturating_sub(taken + 1);
+    let left = screen.columns().saturating_sub(taken + 2);
     let results: Vec<_> = visits.iter().map(result).collect();
     if left < RESULT_COLUMNS_MIN {
         return below(&table, &results, screen);

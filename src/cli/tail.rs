@@ -5,10 +5,12 @@ mod window;
 use std::{
     fmt::Write as _,
     io::{self, Write},
+    path::Path,
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr;
 
 use self::window::Window;
 use super::{
@@ -27,8 +29,6 @@ use crate::{
 
 /// The longest text of one value of an event's metadata that is shown, in columns.
 const VALUE_COLUMNS_MAX: usize = 160;
-/// The least columns that an event's metadata get; a narrow terminal breaks the line.
-const METADATA_COLUMNS_MIN: usize = 30;
 
 /// Which events.
 #[derive(Clone, Debug, clap::Args)]
@@ -50,6 +50,7 @@ pub(super) async fn tail(args: TailArgs, config: &Config, json: bool) -> Result<
     let signals = signals()?;
     let mut tail = Tail {
         link: Link::new(config),
+        data_dir: &config.data_dir,
         id: args.execution_id,
         lines: args.lines.into(),
         follow: !args.no_follow,
@@ -103,6 +104,7 @@ fn is_reader_gone() -> bool {
 
 struct Tail<'a> {
     link: Link<'a>,
+    data_dir: &'a Path,
     id: Option<String>,
     lines: usize,
     follow: bool,
@@ -128,10 +130,7 @@ impl Tail<'_> {
         let mut failures = 0;
         while self.follow && !ended {
             since = since.filter(|_| self.link.is_served());
-            self.link.release().await?;
-            if since.is_none() {
-                tokio::time::sleep(limits::TAIL_EVERY).await;
-            }
+            self.rest(since).await?;
             match self.look_on(since).await {
                 Ok(look) => {
                     self.printer.print(&look.events, self.id.is_none())?;
@@ -145,6 +144,27 @@ impl Tail<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Waits where nobody can be asked to tell of a change. A store that no server owns is let go meanwhile, and
+    /// not opened before somebody has written to it: whoever comes shall find it free.
+    async fn rest(&mut self, since: Option<u64>) -> Result<()> {
+        let was_own = self.link.release().await?;
+        let before = self.written();
+        loop {
+            if since.is_none() {
+                tokio::time::sleep(limits::TAIL_EVERY).await;
+            }
+            if !was_own || self.written() != before {
+                return Ok(());
+            }
+        }
+    }
+
+    /// When the store was last written to.
+    fn written(&self) -> Option<std::time::SystemTime> {
+        let file = self.data_dir.join("executions.redb");
+        file.metadata().and_then(|file| file.modified()).ok()
     }
 
     /// Where the execution stands (as soon as it has moved past `since`), and then what was told: nothing that led
@@ -244,23 +264,33 @@ impl Printer {
     }
 
     fn line(&self, event: &Value, everywhere: bool) -> String {
-        let time = field(event, "created_at");
+        let narrow = self.screen.columns() < COLUMNS_WIDE;
         let kind = field(event, "event_type");
+        let time = time(&field(event, "created_at"), narrow);
         let mut place = String::new();
         if everywhere {
-            place = format!("{:<31}  ", field(event, "execution_id"));
+            let columns = if narrow {
+                ID_COLUMNS_NARROW
+            } else {
+                ID_COLUMNS
+            };
+            let id = cut_front(&field(event, "execution_id"), columns);
+            let _ = write!(place, "{id:<columns$}  ");
         }
         let _ = write!(place, "{:<12}", field(event, "step_name"));
-        let taken = time.len() + kind.len().max(KIND_COLUMNS) + place.len() + 6;
+        let taken = time.len() + kind.len().max(KIND_COLUMNS) + place.width() + 6;
         let room = self.screen.columns().saturating_sub(taken);
-        let metadata = cut(
-            &metadata(&event["metadata"]),
-            room.max(METADATA_COLUMNS_MIN),
-        );
+        // What went wrong is worth a second line.
+        let room = if is_bad(&kind) {
+            room.max(VALUE_COLUMNS_MAX)
+        } else {
+            room
+        };
         let line = format!(
-            "{}  {}  {place}  {metadata}",
+            "{}  {}  {place}  {}",
             self.screen.paint(Style::Dim, &time),
             self.kind(&kind),
+            cut(&metadata(&event["metadata"]), room),
         );
         line.trim_end().to_owned()
     }
@@ -268,16 +298,40 @@ impl Printer {
     fn kind(&self, kind: &str) -> String {
         let padded = format!("{kind:<KIND_COLUMNS$}");
         match kind {
-            "error" | "token_expired" => self.screen.paint(Style::Bad, &padded),
-            kind if kind.ends_with("_failed") => self.screen.paint(Style::Bad, &padded),
+            kind if is_bad(kind) => self.screen.paint(Style::Bad, &padded),
             kind if kind.ends_with("_completed") => self.screen.paint(Style::Good, &padded),
             _ => padded,
         }
     }
 }
 
+/// Columns of a terminal that has room for dates and whole ids.
+const COLUMNS_WIDE: usize = 110;
+/// Columns of the ids that midex makes.
+const ID_COLUMNS: usize = 31;
+/// Columns of an id where there is little room. The end of one tells it from others of the same day.
+const ID_COLUMNS_NARROW: usize = 12;
 /// The columns of the longest name of an event's type.
 const KIND_COLUMNS: usize = 25;
+
+fn is_bad(kind: &str) -> bool {
+    kind == "error" || kind == "token_expired" || kind.ends_with("_failed")
+}
+
+/// `2025-01-15T10:00:00.000Z`, or without the date where there is little room.
+fn time(time: &str, narrow: bool) -> String {
+    let short = time.split_once('T').filter(|_| narrow);
+    short.map_or(time, |(_, short)| short).to_owned()
+}
+
+/// The end of a text that is longer than so many columns.
+fn cut_front(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let reversed: String = text.chars().rev().collect();
+    cut(&reversed, columns).chars().rev().collect()
+}
 
 /// `name=value` for all that the other columns do not show.
 fn metadata(metadata: &Value) -> String {
@@ -300,6 +354,15 @@ fn pair(name: &str, value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_narrow_terminal_shows_what_tells_lines_apart() {
+        let full = "2025-01-15T10:00:00.000Z";
+        assert_eq!(time(full, false), full);
+        assert_eq!(time(full, true), "10:00:00.000Z");
+        assert_eq!(cut_front("exec_01jhk2w3x4", 6), "…2w3x4");
+        assert_eq!(cut_front("short", 6), "short");
+    }
 
     #[test]
     fn metadata_is_shown_in_short() {

@@ -7,6 +7,7 @@
 
 mod architecture;
 mod cli;
+mod cli_run;
 mod cli_tools;
 mod crash;
 mod engine;

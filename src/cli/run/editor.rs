@@ -156,8 +156,9 @@ fn template(open: &[Value], complaint: &str) -> String {
         told.push(String::new());
         told.extend(part.lines().map(str::to_owned));
     }
+    let told = told.join("\n");
     let commented = told
-        .iter()
+        .lines()
         .map(|line| format!("# {line}").trim_end().to_owned() + "\n");
     format!("{CUT_LINE}\n{}", commented.collect::<String>())
 }

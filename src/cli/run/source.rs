@@ -69,8 +69,9 @@ impl Source {
             return Ok(Some(found));
         }
         if let Some(lines) = &mut self.lines
-            && let Some((at, handed)) = lines.next(open, page, link).await?
+            && let Some((at, mut handed)) = lines.next(open, page, link).await?
         {
+            handed.step = open[at]["step_name"].as_str().map(str::to_owned);
             page.step(&open[at])?;
             return Ok(Some((at, handed)));
         }
