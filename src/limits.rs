@@ -203,3 +203,17 @@ pub const CLIENT_STALL_MAX: Duration = Duration::from_secs(15 * 60);
 /// How often a server that found the store busy looks again, at most; and how often a store that has failed
 /// opens its file again, at most.
 pub const STORE_RETRY_EVERY: Duration = Duration::from_millis(250);
+
+/// Servers that may go away one after another while a command asks one question.
+pub const LINK_ATTEMPTS_MAX: u32 = CONTROL_ATTEMPTS_MAX;
+/// How often a command that follows executions looks at all of them, or at a store that no server owns.
+pub const TAIL_EVERY: Duration = Duration::from_secs(1);
+/// How long one that follows a single execution waits for it to move before it looks at what else was told of it,
+/// in seconds: refused calls move nothing.
+pub const TAIL_WAIT_S: u32 = 5;
+/// Looks that may fail for a passing reason, one after another, before it gives up.
+pub const TAIL_FAILURES_MAX: u32 = 30;
+/// Largest file of outputs that a command takes.
+pub const OUTPUTS_FILE_BYTES_MAX: usize = 64 << 20;
+/// How long a command that reads outputs keeps a store of its own open before it lets others have it meanwhile.
+pub const OUTPUT_LINE_GRACE: Duration = Duration::from_millis(200);

@@ -5,13 +5,12 @@ use std::{io::Write, path::Path};
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 
-use super::{EXIT_OK, session::Session, unwritable, visible};
+use super::{EXIT_OK, link::Link, unwritable, visible};
 use crate::{
     config::Config,
     domain::{Step, Workflow, finding::Finding},
     error::Result,
     limits,
-    mcp::client::Client,
     registry::{AgentEntry, Registry, Source, WorkflowEntry},
 };
 
@@ -65,9 +64,9 @@ pub(super) async fn executions(
             arguments[name] = value.into();
         }
     }
-    let session = Session::open(config).await?;
-    let rows = pages(&session.client, arguments, args.limit).await;
-    session.close().await?;
+    let mut link = Link::new(config);
+    let rows = pages(&mut link, arguments, args.limit).await;
+    link.close().await?;
     let text = if json {
         pretty(rows?)
     } else {
@@ -78,10 +77,10 @@ pub(super) async fn executions(
 }
 
 /// As many pages as `limit` rows take.
-async fn pages(client: &Client, mut arguments: Value, limit: usize) -> Result<Vec<Value>> {
+async fn pages(link: &mut Link<'_>, mut arguments: Value, limit: usize) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     loop {
-        let mut page = client.call("execution.list", arguments.clone()).await?;
+        let mut page = link.call("execution.list", arguments.clone()).await?;
         rows.extend(
             page["executions"]
                 .as_array_mut()

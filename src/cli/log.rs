@@ -8,10 +8,15 @@ use tracing_subscriber::{
     EnvFilter, Layer, filter::filter_fn, fmt, layer::SubscriberExt, util::SubscriberInitExt,
 };
 
-/// Starts logging. A second start is ignored.
-pub(super) fn init() {
-    let chosen =
-        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,midex=info"));
+/// Starts logging. A second start is ignored. Commands that end tell their user themselves what was refused, and
+/// that a server went away; a server tells its log.
+pub(super) fn init(serves: bool) {
+    let usual = if serves {
+        "warn,midex=info"
+    } else {
+        "warn,rmcp=off"
+    };
+    let chosen = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
     let lines = fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(false)

@@ -5,12 +5,17 @@ mod demo;
 pub mod diagnostic;
 pub mod graph;
 mod lifecycle;
+mod link;
 pub mod list;
 mod log;
 pub mod new;
+mod run;
 pub mod schema;
+mod screen;
 mod serve;
 mod session;
+mod show;
+mod tail;
 pub mod validate;
 
 use std::{
@@ -74,6 +79,12 @@ enum Command {
     Serve(ServeArgs),
     /// Take a shipped workflow from start to end through a real server, killed once on the way
     Demo,
+    /// Run a workflow in the terminal, or go on with an execution of it
+    Run(run::RunArgs),
+    /// Show where an execution stands, what came of its steps, and what it came to
+    Show(show::ShowArgs),
+    /// Show what happens, as it happens
+    Tail(tail::TailArgs),
     /// Check definition files; exit 1 where there are findings
     Validate(validate::ValidateArgs),
     /// List the workflows or the agents that can be used here, or the executions
@@ -112,7 +123,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    log::init();
+    log::init(matches!(cli.command, Command::Serve(_)));
     let json = cli.global.json;
     match run(cli) {
         Ok(code) => ExitCode::from(code),
@@ -133,6 +144,9 @@ fn run(cli: Cli) -> Result<u8> {
             ..config
         })),
         Command::Demo => run_to_end(demo::demo(&config, cli.global.data_dir, json, &mut out)),
+        Command::Run(args) => run_to_end(run::run(args, &config, json, &mut out)),
+        Command::Show(args) => run_to_end(show::show(args, &config, json, &mut out)),
+        Command::Tail(args) => run_to_end(tail::tail(args, &config, json)),
         Command::Validate(args) => {
             validate::validate(&args, &config.registry(), json, color(), &mut out)
         }
@@ -197,13 +211,23 @@ fn report(error: &Error, json: bool) {
     let _ = if json {
         writeln!(stderr, "{}", serde_json::Value::Object(error.payload("")))
     } else {
-        writeln!(
-            stderr,
-            "error[{}]: {error}\n  help: {}",
-            error.code(),
-            error.suggested_action()
-        )
+        writeln!(stderr, "{}", described(error))
     };
+}
+
+/// An error in words: what, each violation, and what to do.
+fn described(error: &Error) -> String {
+    let mut text = format!("error[{}]: {}", error.code(), visible(error.message()));
+    for violation in error.violations() {
+        let place = if violation.path.is_empty() {
+            "/"
+        } else {
+            &violation.path
+        };
+        let message = visible(&violation.message);
+        text.extend(["\n  ", &visible(place), ": ", &message]);
+    }
+    text + &format!("\n  help: {}", visible(&error.suggested_action()))
 }
 
 /// Stdout. A reader that has gone, as `head` does, is no failure.

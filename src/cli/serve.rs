@@ -63,9 +63,11 @@ fn greet() {
     }
 }
 
-type Signals = [tokio::signal::unix::Signal; 2];
+/// The signals that ask a process to end: SIGTERM and SIGINT.
+pub(super) type Signals = [tokio::signal::unix::Signal; 2];
 
-fn signals() -> Result<Signals> {
+/// Listens for the signals; from now on they no longer end the process by themselves.
+pub(super) fn signals() -> Result<Signals> {
     use tokio::signal::unix::{SignalKind, signal};
     let listen = |kind| {
         signal(kind).map_err(|error| Error::internal("signals cannot be received").because(error))
@@ -76,10 +78,15 @@ fn signals() -> Result<Signals> {
     ])
 }
 
-async fn cancel_on_signal([mut terminate, mut interrupt]: Signals, stop: CancellationToken) {
+async fn cancel_on_signal(signals: Signals, stop: CancellationToken) {
+    signalled(signals).await;
+    stop.cancel();
+}
+
+/// Answers with the first of the signals.
+pub(super) async fn signalled([mut terminate, mut interrupt]: Signals) {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    stop.cancel();
 }

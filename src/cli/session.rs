@@ -39,8 +39,12 @@ impl Session {
         let app = App::new(config.clone(), Arc::new(SystemClock), Arc::new(SystemIds));
         let mut busy = None;
         for _ in 0..limits::CONTROL_ATTEMPTS_MAX {
-            if let Some(client) = control::connect(config).await? {
-                return Ok(Self { client, own: None });
+            match control::connect(config).await {
+                Ok(Some(client)) => return Ok(Self { client, own: None }),
+                Ok(None) => {}
+                // It went away before anything was asked of it.
+                Err(error) if error.code() == Code::ServerStopping => {}
+                Err(error) => return Err(error),
             }
             match app.engine().await {
                 Ok(_) => return Self::own(app).await,
@@ -53,6 +57,11 @@ impl Session {
         Err(busy.unwrap_or_else(|| {
             Error::internal("nobody owns the store, and it could not be opened")
         }))
+    }
+
+    /// Whether this process owns the store, so that a server finds it busy meanwhile.
+    pub(super) fn is_own(&self) -> bool {
+        self.own.is_some()
     }
 
     async fn own(app: App) -> Result<Self> {

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use rmcp::{
     RoleClient, ServiceExt,
     model::{CallToolRequestParams, ReadResourceRequestParams, ResourceContents},
-    service::{RunningService, ServiceError},
+    service::{ClientInitializeError, RunningService, ServiceError},
 };
 use serde_json::Value;
 use tokio::{
@@ -13,7 +13,7 @@ use tokio::{
     process::{Child, Command},
 };
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 
 /// A client of a server: of one that it started, or of one it was connected to.
 #[derive(Debug)]
@@ -42,12 +42,19 @@ impl Client {
     }
 
     /// Shakes hands with the server at the other end of the two streams.
+    ///
+    /// # Errors
+    /// `SERVER_STOPPING` where it goes away meanwhile.
     pub async fn connect(
         input: impl AsyncRead + Send + Unpin + 'static,
         output: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Result<Self> {
         let session = ().serve((input, output)).await;
-        let session = session.map_err(|error| failed("the handshake failed", error))?;
+        let session = session.map_err(|error| match error {
+            ClientInitializeError::ConnectionClosed(_)
+            | ClientInitializeError::TransportError { .. } => gone("the handshake", error),
+            error => failed("the handshake failed", error),
+        })?;
         Ok(Self {
             session,
             server: None,
@@ -57,7 +64,8 @@ impl Client {
     /// Calls a tool and answers with its structured content.
     ///
     /// # Errors
-    /// What the tool refused with; `INTERNAL` where the session broke off.
+    /// What the tool refused with; `SERVER_STOPPING` where the server went away: whether the call was done is not
+    /// known.
     pub async fn call(&self, tool: &'static str, arguments: Value) -> Result<Value> {
         let Value::Object(arguments) = arguments else {
             return Err(Error::internal("arguments must be an object"));
@@ -74,6 +82,9 @@ impl Client {
     }
 
     /// Reads a resource that holds JSON.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
     pub async fn read(&self, uri: &str) -> Result<Value> {
         let result = self
             .session
@@ -127,7 +138,17 @@ fn refused(what: &str, error: ServiceError) -> Error {
     {
         return Error::from_payload(payload);
     }
-    failed(what, error)
+    match error {
+        ServiceError::TransportSend(_)
+        | ServiceError::TransportClosed
+        | ServiceError::Cancelled { .. } => gone(what, error),
+        error => failed(what, error),
+    }
+}
+
+fn gone(what: &str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    let message = format!("the server went away during {what}");
+    Error::new(Code::ServerStopping, message).because(error)
 }
 
 fn failed(what: &str, error: impl std::error::Error + Send + Sync + 'static) -> Error {

@@ -8,6 +8,7 @@
 mod architecture;
 mod bad_input;
 mod cli;
+mod cli_run;
 mod cli_tools;
 mod crash;
 mod door;

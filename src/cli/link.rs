@@ -1,0 +1,107 @@
+//! A session that may come and go: what was asked is asked again where the server went away, and a store of this
+//! process's own is let go while its user waits for something else.
+
+use serde_json::Value;
+
+use super::session::Session;
+use crate::{
+    config::Config,
+    error::{Code, Result},
+    limits,
+    mcp::client::Client,
+    uri,
+};
+
+/// A session, opened by the first question.
+pub(super) struct Link<'a> {
+    config: &'a Config,
+    session: Option<Session>,
+}
+
+impl<'a> Link<'a> {
+    pub(super) fn new(config: &'a Config) -> Self {
+        Self {
+            config,
+            session: None,
+        }
+    }
+
+    /// Calls a tool that answers a repeated call as it did the first.
+    ///
+    /// # Errors
+    /// What the tool refuses with; `SERVER_STOPPING` where server after server goes away.
+    pub(super) async fn call(&mut self, tool: &'static str, arguments: Value) -> Result<Value> {
+        self.ask(async |client: &Client| client.call(tool, arguments.clone()).await)
+            .await
+    }
+
+    /// Reads a resource of an execution.
+    pub(super) async fn read_of(&mut self, resource: &str, id: &str) -> Result<Value> {
+        let address = format!("midex://workflow/{resource}/{}", uri::encode(id));
+        self.read(&address).await
+    }
+
+    /// Reads a resource.
+    pub(super) async fn read(&mut self, address: &str) -> Result<Value> {
+        self.ask(async |client: &Client| client.read(address).await)
+            .await
+    }
+
+    async fn ask(&mut self, question: impl AsyncFn(&Client) -> Result<Value>) -> Result<Value> {
+        let mut attempts = 1;
+        loop {
+            let answer = match self.session().await {
+                Ok(session) => question(&session.client).await,
+                Err(error) => Err(error),
+            };
+            match answer {
+                Err(error)
+                    if error.code() == Code::ServerStopping
+                        && attempts < limits::LINK_ATTEMPTS_MAX =>
+                {
+                    attempts += 1;
+                    self.forget().await;
+                    tokio::time::sleep(limits::STORE_RETRY_EVERY / 4).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn session(&mut self) -> Result<&Session> {
+        let session = match self.session.take() {
+            Some(session) => session,
+            None => Session::open(self.config).await?,
+        };
+        Ok(self.session.insert(session))
+    }
+
+    /// Whatever the server that went away still has to say is of no use.
+    async fn forget(&mut self) {
+        if let Some(session) = self.session.take() {
+            let _ = session.close().await;
+        }
+    }
+
+    /// Lets the store go where it is this process's own, so that a server finds it free. Whether it was.
+    pub(super) async fn release(&mut self) -> Result<bool> {
+        match self.session.take_if(|session| session.is_own()) {
+            Some(session) => session.close().await.map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether the session that is open is one with a server.
+    pub(super) fn is_served(&self) -> bool {
+        self.session
+            .as_ref()
+            .is_some_and(|session| !session.is_own())
+    }
+
+    /// Says good-bye. A server that has gone already has heard all there was to hear.
+    pub(super) async fn close(mut self) -> Result<()> {
+        self.release().await?;
+        self.forget().await;
+        Ok(())
+    }
+}

@@ -1,0 +1,355 @@
+//! `midex run`: a workflow in the terminal. Whoever sits there, or a file, or a script is the agent.
+
+mod editor;
+mod input;
+mod lines;
+mod page;
+mod source;
+
+use std::{io::Write, path::PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use self::{
+    lines::{Handed, Report},
+    page::Page,
+    source::Source,
+};
+use super::{
+    EXIT_FINDINGS, EXIT_OK,
+    link::Link,
+    report,
+    serve::{signalled, signals},
+};
+use crate::{
+    clock::{Clock, SystemClock, SystemIds},
+    config::Config,
+    domain::{ExecutionId, State, nearest::did_you_mean},
+    error::{Code, Error, Result},
+    limits, uri,
+};
+
+/// Which workflow, and where its outputs come from.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct RunArgs {
+    /// The workflow
+    #[arg(value_name = "WORKFLOW")]
+    workflow: String,
+    /// The id of the execution; where it exists already, it goes on
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+    /// What the workflow is to work on: a JSON object, or a file that holds one
+    #[arg(long, value_name = "JSON|@FILE")]
+    inputs: Option<String>,
+    /// Outputs, one JSON value a line: of the next step, or `{"step_name", "output" or "error"}` of a certain one
+    #[arg(long, value_name = "FILE")]
+    outputs: Option<PathBuf>,
+    /// Write each output in `$VISUAL` or `$EDITOR`
+    #[arg(long)]
+    editor: bool,
+}
+
+/// Runs a workflow, or goes on with an execution of it. What is wrong with the arguments is found before
+/// anything is started.
+pub(super) async fn run(
+    args: RunArgs,
+    config: &Config,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<u8> {
+    let inputs = args.inputs.as_deref().map(input::inputs).transpose()?;
+    let source = Source::of(args.outputs.as_deref(), args.editor)?;
+    let signals = signals()?;
+    let id = args.id.clone().unwrap_or_else(new_id);
+    let mut runner = Runner {
+        config,
+        link: Link::new(config),
+        page: Page::new(json, out),
+        source,
+        workflow: args.workflow,
+        named: args.id.is_some(),
+        id,
+        inputs,
+        begun: false,
+    };
+    let end = tokio::select! {
+        end = runner.go() => end,
+        () = signalled(signals) => Ok(End::Stopped("interrupted".into())),
+    };
+    let code = runner.tell(end, json);
+    runner.link.close().await?;
+    code
+}
+
+/// An id of this process's own making, so that a start whose reply is lost can be sent again.
+fn new_id() -> String {
+    ExecutionId::generate(SystemClock.now(), &SystemIds).to_string()
+}
+
+/// How it ended.
+enum End {
+    /// The execution has: its status.
+    Ended(Box<Value>),
+    /// This command has, and the execution can go on: why.
+    Stopped(String),
+    /// The execution is paused: why.
+    Paused(String),
+}
+
+struct Runner<'a> {
+    config: &'a Config,
+    link: Link<'a>,
+    page: Page<'a>,
+    source: Source,
+    workflow: String,
+    id: String,
+    /// Whether the id was given.
+    named: bool,
+    inputs: Option<Value>,
+    /// Whether the execution is known to exist.
+    begun: bool,
+}
+
+impl Runner<'_> {
+    async fn go(&mut self) -> Result<End> {
+        let existing = if self.named {
+            self.existing().await?
+        } else {
+            None
+        };
+        match existing {
+            Some(status) => self.go_on(status).await?,
+            None => self.start().await?,
+        }
+        self.begun = true;
+        let mut complaint = None;
+        loop {
+            let current = self.link.read_of("current_step", &self.id).await?;
+            let state = current["workflow_state"].as_str().unwrap_or_default();
+            if is_final(state) {
+                let status = self.link.read_of("workflow_status", &self.id).await?;
+                return Ok(End::Ended(Box::new(status)));
+            }
+            if state == State::Paused.as_str() {
+                let why = current["message"].as_str().unwrap_or_default();
+                return Ok(End::Paused(why.to_owned()));
+            }
+            let steps = current["ready_steps"].as_array().cloned();
+            let steps = steps.unwrap_or_default();
+            if steps.is_empty() {
+                self.wait(&current["revision"]).await?;
+                continue;
+            }
+            let page = &mut self.page;
+            let next = self
+                .source
+                .next(&steps, complaint.take(), page, &mut self.link);
+            let Some((at, handed)) = next.await? else {
+                return Ok(End::Stopped(self.source.why_none()));
+            };
+            complaint = self.hand_in(&steps[at], handed).await?;
+        }
+    }
+
+    /// The status of the execution with this id, where there is one.
+    async fn existing(&mut self) -> Result<Option<Value>> {
+        match self.link.read_of("workflow_status", &self.id).await {
+            Ok(status) => Ok(Some(status)),
+            Err(error)
+                if matches!(
+                    error.code(),
+                    Code::ExecutionNotFound | Code::ResourceNotFound
+                ) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn start(&mut self) -> Result<()> {
+        self.check_names().await?;
+        let mut arguments = json!({ "workflow_name": self.workflow, "execution_id": self.id });
+        if let Some(inputs) = &self.inputs {
+            arguments["inputs"] = inputs.clone();
+        }
+        let reply = self.link.call("workflow.start", arguments).await?;
+        self.page.started(&reply, self.inputs.as_ref())
+    }
+
+    /// A slip in the name of a step would be found only when everything else is done.
+    async fn check_names(&mut self) -> Result<()> {
+        let address = format!(
+            "midex://workflow/workflow_details/{}",
+            uri::encode(&self.workflow)
+        );
+        let details = self.link.read(&address).await?;
+        let Some(phases) = details["phases"].as_array() else {
+            return Ok(());
+        };
+        let known: Vec<_> = phases
+            .iter()
+            .filter_map(|phase| phase["phase"].as_str())
+            .collect();
+        let Some((name, place)) = self.source.unknown_name(&known) else {
+            return Ok(());
+        };
+        let hint = did_you_mean(name, known.iter().copied());
+        let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
+        let message = format!(
+            "{place}: workflow '{}' has no step '{name}'{hint}",
+            self.workflow
+        );
+        Err(Error::new(Code::UsageInvalid, message)
+            .with_action("Correct the name; nothing was started"))
+    }
+
+    /// Goes on with an execution that exists: it must be what was asked for.
+    async fn go_on(&mut self, status: Value) -> Result<()> {
+        let taken = |what: String| {
+            Error::new(Code::ExecutionIdTaken, what)
+                .with("execution_id", self.id.clone())
+                .with_action("Choose another --id, or leave it out")
+        };
+        let workflow = status["workflow_name"].as_str().unwrap_or_default();
+        if workflow != self.workflow {
+            let what = format!("execution '{}' is one of workflow '{workflow}'", self.id);
+            return Err(taken(what));
+        }
+        let current = self.link.read_of("current_step", &self.id).await?;
+        if self.inputs.is_some() && self.inputs.as_ref() != current.get("inputs") {
+            let what = format!("execution '{}' was started with other inputs", self.id);
+            return Err(taken(what));
+        }
+        let ended = is_final(status["state"].as_str().unwrap_or_default());
+        self.page
+            .resumed(if ended { &status } else { &current }, &status)
+    }
+
+    /// Hands in what came of a step. Answers with what is wrong with it where whoever made it can be asked again.
+    async fn hand_in(&mut self, step: &Value, handed: Handed) -> Result<Option<Error>> {
+        self.page.handed(&handed)?;
+        let (name, value) = match &handed.report {
+            Report::Output(output) => ("output", output),
+            Report::Error(error) => ("error", error),
+        };
+        let mut arguments = Map::new();
+        arguments.insert("token".into(), step["continuation_token"].clone());
+        arguments.insert(name.into(), value.clone());
+        match self.link.call("workflow.next_step", arguments.into()).await {
+            Ok(reply) => self.page.replied(&reply).map(|()| None),
+            Err(error) => self.refused(error, handed),
+        }
+    }
+
+    fn refused(&mut self, error: Error, handed: Handed) -> Result<Option<Error>> {
+        match error.code() {
+            // A person may take longer over a step than its token lives; a read has renewed it since.
+            Code::TokenExpired | Code::TokenSuperseded if !handed.again => {
+                self.source.put_back(handed);
+                Ok(None)
+            }
+            Code::StepOutputInvalid | Code::ArgumentsInvalid if handed.by_person => Ok(Some(error)),
+            _ => {
+                if handed.by_person {
+                    Page::not_recorded(&handed);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits for a step that a model may do.
+    async fn wait(&mut self, revision: &Value) -> Result<()> {
+        let arguments = json!({
+            "execution_id": self.id, "since_revision": revision, "timeout_s": limits::TAIL_WAIT_S
+        });
+        self.link
+            .call("execution.wait", arguments)
+            .await
+            .map(|_| ())
+    }
+
+    /// Says how it ended, and how to go on where that is possible.
+    fn tell(&mut self, end: Result<End>, json: bool) -> Result<u8> {
+        match end {
+            Ok(End::Ended(status)) => {
+                self.page.ended(&status)?;
+                let left = self.source.left_over();
+                if !left.is_empty() {
+                    tracing::warn!("not used: {}", left.join(", "));
+                }
+                let done = status["state"] == State::Completed.as_str();
+                Ok(if done { EXIT_OK } else { EXIT_FINDINGS })
+            }
+            Ok(End::Stopped(why)) if self.begun => {
+                self.page.stopped(&why, &[self.command()])?;
+                Ok(EXIT_FINDINGS)
+            }
+            Ok(End::Stopped(why)) => {
+                self.page.stopped(&why, &[])?;
+                Ok(EXIT_FINDINGS)
+            }
+            Ok(End::Paused(why)) => {
+                let resume = format!("midex resume {}{}", quoted(&self.id), self.data_dir());
+                self.page.stopped(&why, &[resume, self.command()])?;
+                Ok(EXIT_FINDINGS)
+            }
+            Err(error) if self.begun => {
+                report(&error, json);
+                self.page.stopped("", &[self.command()])?;
+                Ok(error.exit_code())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The command that goes on with the execution.
+    fn command(&self) -> String {
+        format!(
+            "midex run {} --id {}{}",
+            quoted(&self.workflow),
+            quoted(&self.id),
+            self.data_dir()
+        )
+    }
+
+    /// The flag that names the data directory, where it is not the usual one.
+    fn data_dir(&self) -> String {
+        let usual = Config::new(None).is_ok_and(|usual| usual.data_dir == self.config.data_dir);
+        if usual {
+            return String::new();
+        }
+        format!(
+            " --data-dir {}",
+            quoted(&self.config.data_dir.display().to_string())
+        )
+    }
+}
+
+fn is_final(state: &str) -> bool {
+    let state = State::ALL.iter().find(|known| known.as_str() == state);
+    state.is_some_and(|state| state.is_final())
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:@%+=,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quoted("exec_01"), "exec_01");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

@@ -1,0 +1,206 @@
+//! Outputs written in the user's editor.
+
+use std::{
+    env,
+    io::{self, IsTerminal, Write},
+    path::Path,
+    process::Stdio,
+};
+
+use serde_json::Value;
+use tokio::process::Command;
+
+use super::{
+    input::{read_file, unusable},
+    lines::Handed,
+    source::written,
+};
+use crate::{
+    cli::{described, screen::field},
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// Everything below this line is for reading.
+const CUT_LINE: &str = "# ------------------------ >8 ------------------------";
+
+/// The user's editor.
+pub(super) struct Editor {
+    command: String,
+    /// What was written last, and refused.
+    refused: Option<String>,
+}
+
+impl Editor {
+    /// The editor that the environment names.
+    ///
+    /// # Errors
+    /// `USAGE_INVALID` where it names none.
+    pub(super) fn of_environment() -> Result<Self> {
+        let named = |name| env::var(name).ok().filter(|text| !text.trim().is_empty());
+        let command = named("VISUAL").or_else(|| named("EDITOR"));
+        Ok(Self {
+            command: command.ok_or_else(|| {
+                Error::new(
+                    Code::UsageInvalid,
+                    "--editor: neither VISUAL nor EDITOR names an editor",
+                )
+                .with_action("Set EDITOR, or leave --editor out; nothing was started")
+            })?,
+            refused: None,
+        })
+    }
+
+    /// Lets the user write until there is something that can be handed in. Nothing written, and the same
+    /// text again after it was refused, are none.
+    pub(super) async fn ask(
+        &mut self,
+        open: &[Value],
+        complaint: Option<Error>,
+    ) -> Result<Option<(usize, Handed)>> {
+        let mut complaint = complaint;
+        if complaint.is_none() {
+            self.refused = None;
+        }
+        loop {
+            let begun = self.refused.clone().unwrap_or_default();
+            let why = complaint.as_ref().map(described).unwrap_or_default();
+            let text = self.edit(&begun, &template(open, &why)).await?;
+            if text.is_empty() || (complaint.is_some() && text == begun) {
+                return match complaint {
+                    Some(error) if !text.is_empty() => Err(error),
+                    _ => Ok(None),
+                };
+            }
+            self.refused = Some(text.clone());
+            match written(&text, open) {
+                Ok(found) => return Ok(Some(found)),
+                Err(error) => complaint = Some(error),
+            }
+        }
+    }
+
+    /// What the user makes of `begun`, without what is only for reading.
+    async fn edit(&self, begun: &str, template: &str) -> Result<String> {
+        let mut file = tempfile::Builder::new()
+            .prefix("midex-")
+            .suffix(".md")
+            .tempfile()
+            .map_err(|error| unwritable_file(&env::temp_dir(), error))?;
+        write!(file, "{begun}\n{template}").map_err(|error| unwritable_file(file.path(), error))?;
+        self.run(file.path()).await?;
+        let text = read_file(file.path(), limits::FRAME_BYTES_MAX)?;
+        Ok(own_words(&text))
+    }
+
+    /// Runs the editor as a shell would: its name may come with arguments.
+    async fn run(&self, path: &Path) -> Result<()> {
+        let mut command = Command::new("sh");
+        command
+            .arg("-c")
+            .arg(format!("{} \"$1\"", self.command))
+            .arg("sh")
+            .arg(path)
+            .kill_on_drop(true);
+        // Stdout is for data where it is no terminal.
+        if !io::stdout().is_terminal() {
+            command.stdout(Stdio::from(io::stderr()));
+        }
+        let status = command.status().await;
+        let failed = |what: String| {
+            Error::new(
+                Code::FileUnusable,
+                format!("the editor `{}` {what}", self.command),
+            )
+            .with_action("Set EDITOR to a program that ends well, or leave --editor out")
+        };
+        match status {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(failed(format!("ended with {status}"))),
+            Err(error) => Err(failed("could not be started".into()).because(error)),
+        }
+    }
+}
+
+fn unwritable_file(path: &Path, error: io::Error) -> Error {
+    let message = format!("{} cannot be written: {}", path.display(), error.kind());
+    unusable(path, message).because(error)
+}
+
+/// What is for reading: what to do, and what was wrong with what was written before. Every line is a comment.
+fn template(open: &[Value], complaint: &str) -> String {
+    let step = &open[0];
+    let text = |name: &str| step[name].as_str().unwrap_or_default();
+    let mut told = vec![
+        "Write the output of this step above the line. A text becomes its summary; what begins with".into(),
+        "{ is JSON. Leave it empty to stop here. Comments below the line are ignored.".into(),
+        String::new(),
+    ];
+    told.extend(complaint.lines().map(str::to_owned));
+    told.push(format!(
+        "[{}] {} ({}): {}",
+        field(step, "progress"),
+        field(step, "step_name"),
+        step["agent_name"].as_str().unwrap_or("-"),
+        text("description")
+    ));
+    let schema = step
+        .get("output_schema")
+        .map(|schema| format!("output_schema: {schema}"));
+    told.extend(schema);
+    for part in [
+        previous(&step["previous"]),
+        text("agent_content").into(),
+        text("instructions").into(),
+    ] {
+        told.push(String::new());
+        told.extend(part.lines().map(str::to_owned));
+    }
+    let told = told.join("\n");
+    let commented = told
+        .lines()
+        .map(|line| format!("# {line}").trim_end().to_owned() + "\n");
+    format!("{CUT_LINE}\n{}", commented.collect::<String>())
+}
+
+fn previous(previous: &Value) -> String {
+    let steps = previous.as_array().into_iter().flatten();
+    let shown = steps.map(|step| format!("{}: {}", field(step, "step_name"), step["output"]));
+    shown.collect::<Vec<_>>().join("\n")
+}
+
+/// What stands above the line, and below it what is no comment: an editor may have added to the end.
+fn own_words(text: &str) -> String {
+    let mut below = false;
+    let mut kept = Vec::new();
+    for line in text.lines() {
+        if line.trim_end() == CUT_LINE {
+            below = true;
+        } else if !(below && line.starts_with('#')) {
+            kept.push(line);
+        }
+    }
+    kept.join("\n").trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_for_reading_is_taken_out_and_nothing_else() {
+        let step =
+            json!({ "step_name": "a", "agent_content": "# Worker\nX", "description": "Do\nit" });
+        let template = template(&[step], "wrong\n  a: b");
+        assert_eq!(own_words(&template), "");
+        assert_eq!(own_words(&format!("\n{template}")), "");
+        assert_eq!(
+            own_words(&format!("# Title\n\ntext\n{template}")),
+            "# Title\n\ntext"
+        );
+        assert_eq!(own_words(&format!("\n{template}added\n")), "added");
+        assert_eq!(own_words("# only this\n"), "# only this");
+    }
+}

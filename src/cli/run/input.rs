@@ -1,0 +1,148 @@
+//! What is read before and while a workflow runs: the inputs, files, lines of standard input.
+
+use std::{
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Stdin};
+
+use crate::{
+    cli::link::Link,
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// The inputs that the flag names: a JSON object, or `@` and a file that holds one.
+///
+/// # Errors
+/// `USAGE_INVALID` where it is none; `FILE_UNUSABLE`, `LIMIT_EXCEEDED`.
+pub(super) fn inputs(flag: &str) -> Result<Value> {
+    let (place, text) = match flag.strip_prefix('@') {
+        Some(path) => {
+            let text = read_file(Path::new(path), limits::INPUTS_BYTES_MAX)?;
+            (format!("--inputs: {path}"), text)
+        }
+        None => ("--inputs".to_owned(), flag.to_owned()),
+    };
+    let wrong = |what: String| {
+        Error::new(Code::UsageInvalid, format!("{place}: {what}"))
+            .with_action("Give a JSON object, or @FILE with one in it; nothing was started")
+    };
+    match serde_json::from_str(&text) {
+        Ok(inputs @ Value::Object(_)) => Ok(inputs),
+        Ok(_) => Err(wrong("not a JSON object".into())),
+        Err(error) => Err(wrong(format!("not JSON: {error}"))),
+    }
+}
+
+/// The text of a file of at most so many bytes.
+///
+/// # Errors
+/// `FILE_UNUSABLE` where it cannot be read or is not UTF-8; `LIMIT_EXCEEDED`.
+pub(super) fn read_file(path: &Path, bytes_max: usize) -> Result<String> {
+    let shown = path.display().to_string();
+    let mut bytes = Vec::new();
+    let read =
+        File::open(path).and_then(|file| file.take(bytes_max as u64 + 1).read_to_end(&mut bytes));
+    read.map_err(|error| {
+        unusable(path, format!("{shown} cannot be read: {}", error.kind())).because(error)
+    })?;
+    if bytes.len() > bytes_max {
+        return Err(too_long(&shown, bytes_max));
+    }
+    String::from_utf8(bytes)
+        .map_err(|error| unusable(path, format!("{shown} is not UTF-8")).because(error))
+}
+
+pub(super) fn unusable(path: &Path, message: String) -> Error {
+    Error::new(Code::FileUnusable, message)
+        .with("path", path.display().to_string())
+        .with_action("Name a file that can be read; nothing was started")
+}
+
+fn too_long(what: &str, bytes_max: usize) -> Error {
+    let limit = format!("at most {bytes_max} bytes");
+    Error::new(Code::LimitExceeded, format!("{what} is too long: {limit}")).with("limit", limit)
+}
+
+/// Standard input, line by line.
+pub(super) struct Input {
+    reader: BufReader<Stdin>,
+    number: usize,
+}
+
+impl Input {
+    pub(super) fn stdin() -> Self {
+        Self {
+            reader: BufReader::new(tokio::io::stdin()),
+            number: 0,
+        }
+    }
+
+    /// The number of the line that was read last, from 1.
+    pub(super) fn number(&self) -> usize {
+        self.number
+    }
+
+    /// The next line; none at the end. While it takes its time, a store of this process's own is let go.
+    ///
+    /// # Errors
+    /// `LIMIT_EXCEEDED` past [`limits::FRAME_BYTES_MAX`]; `FILE_UNUSABLE`.
+    pub(super) async fn line(&mut self, link: &mut Link<'_>) -> Result<Option<String>> {
+        let mut bytes = Vec::new();
+        let mut limited = (&mut self.reader).take(limits::FRAME_BYTES_MAX as u64 + 1);
+        let mut read = Box::pin(limited.read_until(b'\n', &mut bytes));
+        let read = tokio::select! {
+            read = &mut read => read,
+            () = tokio::time::sleep(limits::OUTPUT_LINE_GRACE) => {
+                link.release().await?;
+                read.await
+            }
+        };
+        read.map_err(|error| {
+            let what = format!("standard input cannot be read: {}", error.kind());
+            unusable(&PathBuf::from("stdin"), what).because(error)
+        })?;
+        self.number += 1;
+        if bytes.len() > limits::FRAME_BYTES_MAX {
+            let what = format!("standard input:{}", self.number);
+            return Err(too_long(&what, limits::FRAME_BYTES_MAX));
+        }
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_are_an_object() {
+        assert_eq!(inputs(r#"{"a":1}"#).expect("inputs")["a"], 1);
+        for flag in ["", "x", "[1]", "3", "{"] {
+            let error = inputs(flag).expect_err("no inputs");
+            assert_eq!(error.code(), Code::UsageInvalid, "{flag}");
+        }
+        let error = inputs("@/no/such/file").expect_err("no file");
+        assert_eq!(error.code(), Code::FileUnusable);
+        assert!(error.message().contains("/no/such/file"));
+    }
+
+    #[test]
+    fn files_have_a_limit() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), "12345").expect("a file");
+        assert_eq!(read_file(file.path(), 5).expect("a text"), "12345");
+        let error = read_file(file.path(), 4).expect_err("too long");
+        assert_eq!(error.code(), Code::LimitExceeded);
+        std::fs::write(file.path(), [0xff]).expect("a file");
+        let error = read_file(file.path(), 4).expect_err("no text");
+        assert_eq!(error.code(), Code::FileUnusable);
+    }
+}

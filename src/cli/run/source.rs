@@ -1,0 +1,218 @@
+//! Where outputs come from: a file, an editor, a terminal, or lines of standard input.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    path::Path,
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    editor::Editor,
+    input::Input,
+    lines::{Handed, Lines, Report, parse, place_of},
+    page::Page,
+};
+use crate::{
+    cli::{link::Link, visible},
+    error::{Code, Error, Result},
+};
+
+/// Where outputs come from.
+pub(super) struct Source {
+    /// What is to be handed in once more, with a new token.
+    back: Option<Handed>,
+    lines: Option<Lines>,
+    person: Option<Person>,
+    /// Whether the lines are those of a file.
+    from_file: bool,
+}
+
+/// Somebody who can be asked again.
+enum Person {
+    Prompt(Input),
+    Editor(Editor),
+}
+
+impl Source {
+    /// The file first, then the editor; without either, standard input.
+    ///
+    /// # Errors
+    /// `USAGE_INVALID`, `FILE_UNUSABLE` or `LIMIT_EXCEEDED` where the file or the editor will not do.
+    pub(super) fn of(outputs: Option<&Path>, editor: bool) -> Result<Self> {
+        let mut lines = outputs.map(Lines::of_file).transpose()?;
+        let mut person = None;
+        if editor {
+            person = Some(Person::Editor(Editor::of_environment()?));
+        } else if outputs.is_none() && io::stdin().is_terminal() {
+            person = Some(Person::Prompt(Input::stdin()));
+        } else if outputs.is_none() {
+            lines = Some(Lines::of_stdin());
+        }
+        Ok(Self {
+            back: None,
+            lines,
+            person,
+            from_file: outputs.is_some(),
+        })
+    }
+
+    /// What is to be handed in next, and for which of the open steps. None where it ends here.
+    pub(super) async fn next(
+        &mut self,
+        open: &[Value],
+        complaint: Option<Error>,
+        page: &mut Page<'_>,
+        link: &mut Link<'_>,
+    ) -> Result<Option<(usize, Handed)>> {
+        if let Some(found) = self.back(open) {
+            return Ok(Some(found));
+        }
+        if let Some(lines) = &mut self.lines
+            && let Some((at, mut handed)) = lines.next(open, page, link).await?
+        {
+            handed.step = open[at]["step_name"].as_str().map(str::to_owned);
+            page.step(&open[at])?;
+            return Ok(Some((at, handed)));
+        }
+        let Some(person) = &mut self.person else {
+            return Ok(None);
+        };
+        page.step(&open[0])?;
+        // People take their time: others may have the store meanwhile.
+        link.release().await?;
+        match person {
+            Person::Prompt(input) => prompt(input, open, complaint, link).await,
+            Person::Editor(editor) => editor.ask(open, complaint).await,
+        }
+    }
+
+    /// What was handed in with a token that had expired, where its step is still open.
+    fn back(&mut self, open: &[Value]) -> Option<(usize, Handed)> {
+        let handed = self.back.take()?;
+        let at = handed
+            .step
+            .as_deref()
+            .and_then(|step| place_of(open, step))?;
+        Some((at, handed))
+    }
+
+    /// Keeps what must be handed in once more.
+    pub(super) fn put_back(&mut self, handed: Handed) {
+        self.back = Some(Handed {
+            again: true,
+            ..handed
+        });
+    }
+
+    /// A name of a step that is none of `known`, and where it stands.
+    pub(super) fn unknown_name(&self, known: &[&str]) -> Option<(&str, &str)> {
+        let lines = self.lines.as_ref()?;
+        lines.left_over().find_map(|handed| {
+            let name = handed.step.as_deref()?;
+            (!known.contains(&name)).then_some((name, handed.place.as_str()))
+        })
+    }
+
+    /// Where the lines stand that nothing was done with.
+    pub(super) fn left_over(&self) -> Vec<String> {
+        let lines = self.lines.iter().flat_map(Lines::left_over);
+        lines.map(|handed| handed.place.clone()).collect()
+    }
+
+    /// Why there is nothing to hand in.
+    pub(super) fn why_none(&self) -> String {
+        match (&self.person, self.from_file) {
+            (Some(_), _) => "stopped".into(),
+            (None, true) => "the file has no output for what is open now".into(),
+            (None, false) => "standard input has ended".into(),
+        }
+    }
+}
+
+/// Asks at the terminal until there is an answer that can be handed in. An empty line is none.
+async fn prompt(
+    input: &mut Input,
+    open: &[Value],
+    complaint: Option<Error>,
+    link: &mut Link<'_>,
+) -> Result<Option<(usize, Handed)>> {
+    if let Some(error) = complaint {
+        say(&super::super::described(&error));
+    }
+    loop {
+        ask("summary or {JSON}, empty to stop> ");
+        let Some(mut text) = answer(input, link).await? else {
+            return Ok(None);
+        };
+        // A value that was pasted may go on in further lines.
+        while is_begun(&text) {
+            ask("...> ");
+            match answer(input, link).await? {
+                Some(more) => text = format!("{text}\n{more}"),
+                None => break,
+            }
+        }
+        match written(&text, open) {
+            Ok(found) => return Ok(Some(found)),
+            Err(error) => say(&super::super::described(&error)),
+        }
+    }
+}
+
+async fn answer(input: &mut Input, link: &mut Link<'_>) -> Result<Option<String>> {
+    let text = input.line(link).await?;
+    let text = text.map(|text| text.trim().to_owned());
+    Ok(text.filter(|text| !text.is_empty()))
+}
+
+fn is_begun(text: &str) -> bool {
+    text.starts_with('{') && serde_json::from_str::<Value>(text).is_err_and(|error| error.is_eof())
+}
+
+/// What a person wrote: JSON where it begins with a brace, else a summary.
+///
+/// # Errors
+/// `ARGUMENTS_INVALID` where it is no JSON, or names a step that is not open.
+pub(super) fn written(text: &str, open: &[Value]) -> Result<(usize, Handed)> {
+    let place = "your output".to_owned();
+    let handed = if text.starts_with('{') {
+        parse(text, place)?
+    } else {
+        Handed {
+            step: None,
+            report: Report::Output(json!({ "summary": text })),
+            place,
+            by_person: true,
+            again: false,
+        }
+    };
+    let at = match &handed.step {
+        None => 0,
+        Some(name) => place_of(open, name).ok_or_else(|| {
+            let message = format!("step '{}' is not open", visible(name));
+            Error::new(Code::ArgumentsInvalid, message).with_action("Name a step that is open")
+        })?,
+    };
+    let step = open[at]["step_name"].as_str().map(str::to_owned);
+    Ok((
+        at,
+        Handed {
+            step,
+            by_person: true,
+            ..handed
+        },
+    ))
+}
+
+/// Questions are not data.
+fn ask(question: &str) {
+    let mut stderr = anstream::stderr().lock();
+    let _ = write!(stderr, "{question}");
+    let _ = stderr.flush();
+}
+
+fn say(text: &str) {
+    let mut stderr = anstream::stderr().lock();
+    let _ = writeln!(stderr, "{text}");
+}

@@ -1,0 +1,325 @@
+//! How text is shown: harmless, cut or wrapped to the width, and styled only where a terminal wants it.
+
+use std::{
+    borrow::Cow,
+    fmt::Write as _,
+    io::{self, IsTerminal},
+};
+
+use comfy_table::{ContentArrangement, Row, Table, presets};
+use serde_json::Value;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::visible;
+
+/// Columns where there is no terminal to ask.
+const COLUMNS_ELSEWHERE: usize = 120;
+/// Columns of a terminal that does not say.
+const COLUMNS_UNKNOWN: usize = 80;
+/// No text is wrapped to fewer columns.
+const COLUMNS_MIN: usize = 20;
+
+/// What stdout is to a reader.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Screen {
+    /// The columns of the terminal; none where stdout is something else.
+    columns: Option<usize>,
+    color: bool,
+}
+
+/// How a piece of text stands out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    /// A title.
+    Bold,
+    /// What may be passed over.
+    Dim,
+    /// What went well.
+    Good,
+    /// What did not.
+    Bad,
+}
+
+impl Style {
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Bold => "1",
+            Self::Dim => "2",
+            Self::Good => "32",
+            Self::Bad => "31",
+        }
+    }
+}
+
+impl Screen {
+    /// This process's stdout.
+    pub(super) fn stdout() -> Self {
+        Self {
+            columns: columns(),
+            color: super::color(),
+        }
+    }
+
+    /// How wide lines should be.
+    pub(super) fn columns(&self) -> usize {
+        self.columns.unwrap_or(COLUMNS_ELSEWHERE)
+    }
+
+    /// `text`, which holds no control characters, in this style.
+    pub(super) fn paint(&self, style: Style, text: &str) -> String {
+        if self.color && !text.is_empty() {
+            format!("\u{1b}[{}m{text}\u{1b}[0m", style.code())
+        } else {
+            text.to_owned()
+        }
+    }
+
+    /// The state of an execution, or the status of a step.
+    pub(super) fn state(&self, state: &str) -> String {
+        let shown = visible(state);
+        match state {
+            "completed" => self.paint(Style::Good, &shown),
+            "failed" | "abandoned" | "diverged" => self.paint(Style::Bad, &shown),
+            _ => self.paint(Style::Bold, &shown),
+        }
+    }
+
+    /// A text of several lines, harmless, each behind `margin` and in this style. On a terminal long lines are
+    /// broken between words, elsewhere they stay as they are.
+    pub(super) fn block(&self, style: Option<Style>, margin: &str, text: &str) -> String {
+        let mut block = String::new();
+        for line in text.trim_end().lines().map(untabbed) {
+            let lines = match self.columns {
+                Some(columns) => wrapped(&line, columns.saturating_sub(margin.width())),
+                None => vec![line],
+            };
+            for line in lines {
+                let line = format!("{margin}{line}");
+                let line = style.map_or(line.clone(), |style| self.paint(style, line.trim_end()));
+                let _ = writeln!(block, "{}", line.trim_end());
+            }
+        }
+        block
+    }
+
+    /// A table without lines between its cells. Each row takes one line: what is too long is cut.
+    pub(super) fn table(&self, header: &[&str]) -> Table {
+        let mut table = Table::new();
+        table
+            .load_style(presets::NOTHING)
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_truncation_indicator("…")
+            .set_width(u16::try_from(self.columns()).unwrap_or(u16::MAX))
+            .set_header(header.to_vec());
+        for column in table.column_iter_mut() {
+            column.set_padding((2, 0));
+        }
+        table
+    }
+}
+
+/// A row of a [`Screen::table`].
+pub(super) fn row<const N: usize>(cells: [String; N]) -> Row {
+    let mut row = Row::from(cells.map(|cell| one_line(&cell)));
+    row.max_height(1);
+    row
+}
+
+fn columns() -> Option<usize> {
+    let stdout = io::stdout();
+    if !stdout.is_terminal() {
+        return None;
+    }
+    let size = rustix::termios::tcgetwinsize(&stdout).ok();
+    let columns = size.map_or(0, |size| usize::from(size.ws_col));
+    Some(if columns == 0 {
+        COLUMNS_UNKNOWN
+    } else {
+        columns
+    })
+}
+
+/// `text` as one harmless line.
+pub(super) fn one_line(text: &str) -> String {
+    let words: Vec<_> = text.split_whitespace().collect();
+    visible(&words.join(" "))
+}
+
+/// `text` in at most so many columns; a mark shows where it was cut.
+pub(super) fn cut(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let mut left = columns.saturating_sub(1);
+    let fits = |c: &char| {
+        let wide = c.width().unwrap_or(0);
+        let fits = wide <= left;
+        left = if fits { left - wide } else { 0 };
+        fits
+    };
+    text.chars().take_while(fits).chain(['…']).collect()
+}
+
+/// Tabs would be no tabs any more once they are made visible.
+fn untabbed(line: &str) -> String {
+    visible(&line.replace('\t', "    "))
+}
+
+/// A line broken between words, each part as far in as the first.
+fn wrapped(line: &str, columns: usize) -> Vec<String> {
+    let columns = columns.max(COLUMNS_MIN);
+    if line.width() <= columns {
+        return vec![line.to_owned()];
+    }
+    let indent = line.len() - line.trim_start_matches(' ').len();
+    let indent = &line[..indent.min(columns / 2)];
+    let mut lines = vec![indent.to_owned()];
+    for word in line.split(' ').filter(|word| !word.is_empty()) {
+        let last = lines.last_mut().map_or(0, |last| last.width());
+        if last > indent.len() && last + 1 + word.width() > columns {
+            lines.push(indent.to_owned());
+        }
+        if let Some(last) = lines.last_mut() {
+            if last.len() > indent.len() {
+                last.push(' ');
+            }
+            last.push_str(word);
+        }
+    }
+    lines
+}
+
+/// What a value says in one line: its summary where it has one.
+pub(super) fn gist(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => one_line(text),
+        value => match value.get("summary").and_then(Value::as_str) {
+            Some(summary) => one_line(summary),
+            None => one_line(&value.to_string()),
+        },
+    }
+}
+
+/// The fields of a value, each in one line; a value without fields is one line.
+pub(super) fn fields(value: &Value) -> Vec<String> {
+    match value {
+        Value::Object(map) => map
+            .iter()
+            .filter(|(_, value)| !value.is_null() && **value != Value::Array(Vec::new()))
+            .map(|(name, value)| format!("{}: {}", one_line(name), gist(value)))
+            .collect(),
+        value => vec![gist(value)],
+    }
+}
+
+/// A text field of a JSON object, harmless; empty where there is none.
+pub(super) fn field(value: &Value, name: &str) -> String {
+    one_line(value[name].as_str().unwrap_or_default())
+}
+
+/// How long something took, for people.
+pub(super) fn duration(milliseconds: u64) -> String {
+    let (seconds, rest) = (milliseconds / 1000, milliseconds % 1000);
+    match seconds {
+        0 => format!("{milliseconds} ms"),
+        1..60 => format!("{seconds}.{} s", rest / 100),
+        60..3600 => format!("{} m {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} m", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+/// JSON text that does not steer a terminal: the control characters that JSON lets pass are escaped too.
+pub(super) fn json_text(value: &Value, pretty: bool) -> String {
+    let text = if pretty {
+        format!("{value:#}")
+    } else {
+        value.to_string()
+    };
+    let escaped = |c: char| match c {
+        '\n' => Cow::Borrowed("\n"),
+        c if c.is_control() => format!("\\u{:04x}", u32::from(c)).into(),
+        c => c.to_string().into(),
+    };
+    if text.chars().any(|c| c.is_control() && c != '\n') {
+        text.chars().map(escaped).collect()
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const PLAIN: Screen = Screen {
+        columns: Some(30),
+        color: false,
+    };
+
+    #[test]
+    fn long_lines_are_broken_between_words_and_keep_their_margin() {
+        let text =
+            "# Title\n\n- one two three four five six seven\n   deep one two three four five six\n";
+        assert_eq!(
+            PLAIN.block(None, "  ", text),
+            "  # Title\n\n  - one two three four five\n  six seven\n     deep one two three four\n     five six\n"
+        );
+        let endless = "x".repeat(100);
+        assert_eq!(wrapped(&endless, 30), std::slice::from_ref(&endless));
+        assert_eq!(wrapped(&format!("a {endless}"), 1).len(), 2);
+    }
+
+    #[test]
+    fn nothing_steers_the_terminal() {
+        let evil = "a\u{1b}[2J\r\n\u{9b}31m\tb";
+        for shown in [
+            one_line(evil),
+            gist(&json!(evil)),
+            gist(&json!({ "summary": evil })),
+            PLAIN.block(None, "", evil).replace('\n', ""),
+            json_text(&json!({ evil: [evil, "\u{7f}"] }), false),
+        ] {
+            assert!(!shown.contains(char::is_control), "{shown:?}");
+        }
+        let value = json!({ "a": ["\u{9b}\u{7f}"] });
+        let again: Value = serde_json::from_str(&json_text(&value, true)).expect("JSON");
+        assert_eq!(again, value);
+    }
+
+    #[test]
+    fn what_is_cut_has_its_width() {
+        assert_eq!(cut("hello", 5), "hello");
+        assert_eq!(cut("hello!", 5), "hell…");
+        // Each of these takes two columns.
+        assert_eq!(cut("日本語", 5), "日本…");
+        assert_eq!(cut("日本語", 4), "日…");
+        assert_eq!(cut("ab", 0), "…");
+    }
+
+    #[test]
+    fn durations_are_short() {
+        for (milliseconds, text) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (1250, "1.2 s"),
+            (61_000, "1 m 01 s"),
+            (3_660_000, "1 h 01 m"),
+            (90_000_000, "25 h 00 m"),
+        ] {
+            assert_eq!(duration(milliseconds), text);
+        }
+    }
+
+    #[test]
+    fn styles_are_for_terminals() {
+        let color = Screen {
+            color: true,
+            ..PLAIN
+        };
+        assert_eq!(color.paint(Style::Dim, "x"), "\u{1b}[2mx\u{1b}[0m");
+        assert_eq!(PLAIN.paint(Style::Dim, "x"), "x");
+    }
+}

@@ -1,0 +1,308 @@
+//! `midex show`: where an execution stands, what came of its steps, and what it came to.
+
+use std::{fmt::Write as _, io::Write};
+
+use comfy_table::Table;
+use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr;
+
+use super::{
+    EXIT_OK,
+    link::Link,
+    screen::{Screen, Style, cut, duration, field, fields, gist, json_text, row},
+    unwritable,
+};
+use crate::{
+    config::Config,
+    error::{Code, Error, Result},
+};
+
+/// The least columns in which what came of a step is worth a column of its own.
+const RESULT_COLUMNS_MIN: usize = 40;
+/// What stands before a line that belongs to the one above.
+const BELOW: &str = "  └ ";
+/// What stands before a line of a section.
+const INDENT: &str = "  ";
+
+/// Which execution.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct ShowArgs {
+    /// The execution; without it, the one of this project that moved last
+    #[arg(value_name = "EXECUTION")]
+    execution_id: Option<String>,
+}
+
+/// Shows an execution.
+pub(super) async fn show(
+    args: ShowArgs,
+    config: &Config,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<u8> {
+    let mut link = Link::new(config);
+    let shown = read(&mut link, args.execution_id).await;
+    link.close().await?;
+    let text = if json {
+        json_text(&shown?, true) + "\n"
+    } else {
+        page(&shown?, &Screen::stdout())
+    };
+    out.write_all(text.as_bytes()).map_err(unwritable)?;
+    Ok(EXIT_OK)
+}
+
+async fn read(link: &mut Link<'_>, id: Option<String>) -> Result<Value> {
+    let id = match id {
+        Some(id) => id,
+        None => latest(link).await?,
+    };
+    Ok(json!({
+        "status": link.read_of("workflow_status", &id).await?,
+        "history": link.read_of("step_history", &id).await?,
+        "artifacts": link.read_of("workflow_artifacts", &id).await?,
+        "current_step": link.read_of("current_step", &id).await?,
+    }))
+}
+
+/// The execution of this project that moved last.
+async fn latest(link: &mut Link<'_>) -> Result<String> {
+    let page = link.call("execution.list", json!({ "limit": 1 })).await?;
+    let id = page["executions"][0]["execution_id"].as_str();
+    id.map(str::to_owned).ok_or_else(|| {
+        Error::new(Code::ExecutionNotFound, "this project has no executions").with_action(
+            "Run `midex list executions --all-projects` and name one of them, or begin one with `midex run`",
+        )
+    })
+}
+
+fn page(shown: &Value, screen: &Screen) -> String {
+    let parts = [
+        head(&shown["status"], screen),
+        visits(list(&shown["history"]), screen),
+        open_steps(list(&shown["current_step"]["ready_steps"]), screen),
+        artifacts(list(&shown["artifacts"]), screen),
+        end(&shown["status"], screen),
+    ];
+    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join("\n")
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// What holds of the whole execution, a line each.
+fn head(status: &Value, screen: &Screen) -> String {
+    let title = screen.paint(Style::Bold, &field(status, "execution_id"));
+    let mut text = format!("{title}  {}\n", field(status, "workflow_name"));
+    let pauses: Vec<_> = list(&status["pause_reasons"]).iter().map(gist).collect();
+    let state = status["state"].as_str().unwrap_or_default();
+    let mut state = screen.state(state);
+    if !pauses.is_empty() {
+        let _ = write!(state, " ({})", pauses.join(", "));
+    }
+    let ended = match status["duration_ms"].as_u64() {
+        Some(took) => format!("{}, took {}", field(status, "completed_at"), duration(took)),
+        None => String::new(),
+    };
+    let updated = if ended.is_empty() {
+        field(status, "updated_at")
+    } else {
+        String::new()
+    };
+    for (name, value) in [
+        ("state", state),
+        ("reason", field(status, "reason")),
+        ("steps", counts(&status["steps"])),
+        ("started", field(status, "started_at")),
+        ("updated", updated),
+        ("ended", ended),
+        ("project", field(status, "project")),
+    ] {
+        if !value.is_empty() {
+            let name = screen.paint(Style::Dim, &format!("{name:<8}"));
+            let _ = writeln!(text, "{INDENT}{name} {value}");
+        }
+    }
+    text
+}
+
+/// `1 of 3 done, 2 open`.
+fn counts(steps: &Value) -> String {
+    let mut text = format!("{} of {} done", steps["completed"], steps["total"]);
+    for (name, word) in [
+        ("running", "open"),
+        ("failed", "failed"),
+        ("skipped", "skipped"),
+    ] {
+        match steps[name].as_u64() {
+            None | Some(0) => {}
+            Some(count) => {
+                let _ = write!(text, ", {count} {word}");
+            }
+        }
+    }
+    text
+}
+
+/// The visits, and what came of each: in the last column where that is wide enough, else in a line below.
+fn visits(visits: &[Value], screen: &Screen) -> String {
+    let header = ["step", "agent", "status", "started", "took"];
+    let mut table = screen.table(&header);
+    for visit in visits {
+        table.add_row(row(visit_cells(visit)));
+    }
+    let widths = table.column_max_content_widths();
+    let taken: usize = widths.iter().map(|width| usize::from(*width) + 2).sum();
+    let left = screen.columns().saturating_sub(taken + 2);
+    let results: Vec<_> = visits.iter().map(result).collect();
+    if left < RESULT_COLUMNS_MIN {
+        return below(&table, &results, screen);
+    }
+    let mut text = String::new();
+    let results = ["result".to_owned()].into_iter().chain(results);
+    for ((line, result), at) in table.lines().zip(results).zip(0..) {
+        let line = format!("{line}  {}", cut(&result, left));
+        let _ = writeln!(text, "{}", line_of(line.trim_end(), at == 0, screen));
+    }
+    text
+}
+
+fn below(table: &Table, results: &[String], screen: &Screen) -> String {
+    let mut text = String::new();
+    for (line, at) in table.lines().zip(0_usize..) {
+        let _ = writeln!(text, "{}", line_of(line.trim_end(), at == 0, screen));
+        let result = at.checked_sub(1).and_then(|at| results.get(at));
+        if let Some(result) = result.filter(|result| !result.is_empty()) {
+            let room = screen.columns().saturating_sub(BELOW.width());
+            let _ = writeln!(text, "{BELOW}{}", cut(result, room));
+        }
+    }
+    text
+}
+
+fn line_of(line: &str, header: bool, screen: &Screen) -> String {
+    if header {
+        screen.paint(Style::Dim, line)
+    } else {
+        line.to_owned()
+    }
+}
+
+fn visit_cells(visit: &Value) -> [String; 5] {
+    let number = visit["visit"].as_u64().unwrap_or(1);
+    let step = field(visit, "step_name");
+    let step = match number {
+        1 => step,
+        number => format!("{step} ({number})"),
+    };
+    let agent = visit["agent_name"].as_str().unwrap_or("-");
+    let took = visit["duration_ms"]
+        .as_u64()
+        .map_or_else(|| "-".into(), duration);
+    [
+        step,
+        agent.to_owned(),
+        field(visit, "status"),
+        field(visit, "started_at"),
+        took,
+    ]
+}
+
+/// What came of a visit, in one line.
+fn result(visit: &Value) -> String {
+    if let Some(error) = visit.get("error").filter(|error| !error.is_null()) {
+        return failure(error);
+    }
+    match visit["output_bytes"].as_u64() {
+        Some(bytes) => format!("({bytes} bytes, too long for this history)"),
+        None => gist(&visit["output"]),
+    }
+}
+
+fn failure(error: &Value) -> String {
+    format!("{}: {}", field(error, "code"), field(error, "message"))
+}
+
+fn open_steps(steps: &[Value], screen: &Screen) -> String {
+    let mut text = section("open steps", steps, screen);
+    for step in steps {
+        let agent = step["agent_name"]
+            .as_str()
+            .map(|agent| format!(" ({agent})"));
+        let line = format!(
+            "{INDENT}{}{}: {}",
+            field(step, "step_name"),
+            super::visible(&agent.unwrap_or_default()),
+            field(step, "description")
+        );
+        let _ = writeln!(text, "{}", cut(&line, screen.columns()));
+        let expiry = format!(
+            "{INDENT}its token is valid until {}",
+            field(step, "expires_at")
+        );
+        let _ = writeln!(
+            text,
+            "{INDENT}{}",
+            screen.paint(Style::Dim, expiry.trim_start())
+        );
+    }
+    text
+}
+
+fn artifacts(artifacts: &[Value], screen: &Screen) -> String {
+    if artifacts.is_empty() {
+        return String::new();
+    }
+    let mut table = screen.table(&["artifact", "type", "name", "bytes", "step"]);
+    for artifact in artifacts {
+        table.add_row(row([
+            artifact["id"].to_string(),
+            field(artifact, "artifact_type"),
+            field(artifact, "name"),
+            artifact["size_bytes"].to_string(),
+            field(artifact, "step_name"),
+        ]));
+    }
+    let mut text = String::new();
+    for (line, at) in table.lines().zip(0..) {
+        let _ = writeln!(text, "{}", line_of(line.trim_end(), at == 0, screen));
+    }
+    text
+}
+
+/// What the execution came to, or why it failed.
+fn end(status: &Value, screen: &Screen) -> String {
+    if let Some(error) = status.get("error").filter(|error| !error.is_null()) {
+        let step = match error["step_name"].as_str() {
+            Some(_) => format!(" in step {}", field(error, "step_name")),
+            None => String::new(),
+        };
+        let title = screen.paint(Style::Bad, &format!("failed{step}"));
+        return format!("{title}\n{}", screen.block(None, INDENT, &failure(error)));
+    }
+    let output = &status["final_output"];
+    if output.is_null() {
+        return String::new();
+    }
+    let mut text = section("final output", &[()], screen);
+    for line in fields(output) {
+        text += &screen.block(None, INDENT, &line);
+    }
+    if status["final_output_truncated"] == true {
+        text += &screen.block(
+            Some(Style::Dim),
+            INDENT,
+            "shortened; --json has it in history",
+        );
+    }
+    text
+}
+
+/// The title of a section, where there is something in it.
+fn section<T>(title: &str, entries: &[T], screen: &Screen) -> String {
+    if entries.is_empty() {
+        return String::new();
+    }
+    screen.paint(Style::Dim, title) + "\n"
+}

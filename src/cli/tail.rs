@@ -1,0 +1,383 @@
+//! `midex tail`: what happens, as it happens.
+
+mod window;
+
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+    path::Path,
+};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr;
+
+use self::window::Window;
+use super::{
+    EXIT_OK,
+    link::Link,
+    screen::{Screen, Style, cut, field, json_text, one_line},
+    serve::{signalled, signals},
+    unwritable,
+};
+use crate::{
+    config::Config,
+    domain::{State, telemetry::EventType},
+    error::{Error, Result},
+    limits, uri,
+};
+
+/// The longest text of one value of an event's metadata that is shown, in columns.
+const VALUE_COLUMNS_MAX: usize = 160;
+
+/// Which events.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct TailArgs {
+    /// The execution; without it, all of them
+    #[arg(value_name = "EXECUTION")]
+    execution_id: Option<String>,
+    /// How many of the events so far to show
+    #[arg(short = 'n', long = "lines", value_name = "N", default_value_t = 20,
+          value_parser = clap::value_parser!(u16).range(0..=limits::TELEMETRY_LIMIT_MAX as i64))]
+    lines: u16,
+    /// Show the events so far and end
+    #[arg(long)]
+    no_follow: bool,
+}
+
+/// Shows events until the execution has ended, the reader has gone, or somebody says stop.
+pub(super) async fn tail(args: TailArgs, config: &Config, json: bool) -> Result<u8> {
+    let signals = signals()?;
+    let mut tail = Tail {
+        link: Link::new(config),
+        data_dir: &config.data_dir,
+        id: args.execution_id,
+        lines: args.lines.into(),
+        follow: !args.no_follow,
+        window: Window::default(),
+        printer: Printer {
+            screen: Screen::stdout(),
+            json,
+        },
+    };
+    let ended = tokio::select! {
+        ended = tail.run() => ended,
+        () = signalled(signals) => Ok(()),
+        () = reader_gone() => Ok(()),
+    };
+    let closed = tail.link.close().await;
+    match ended {
+        Err(Halt::Failed(error)) => Err(error),
+        Ok(()) | Err(Halt::ReaderGone) => closed.map(|()| EXIT_OK),
+    }
+}
+
+/// Why it does not go on.
+enum Halt {
+    /// Nobody reads what is written.
+    ReaderGone,
+    Failed(Error),
+}
+
+impl From<Error> for Halt {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Answers once the other end of stdout is closed: what reads there may go while there is nothing to write.
+async fn reader_gone() {
+    while !is_reader_gone() {
+        tokio::time::sleep(limits::TAIL_EVERY).await;
+    }
+}
+
+fn is_reader_gone() -> bool {
+    let stdout = io::stdout();
+    // Errors are told whether they are asked for or not.
+    let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
+    let at_once = Timespec::default();
+    let found = rustix::event::poll(&mut polled, Some(&at_once));
+    let gone = PollFlags::ERR | PollFlags::HUP;
+    found.is_ok_and(|count| count > 0) && polled[0].revents().intersects(gone)
+}
+
+struct Tail<'a> {
+    link: Link<'a>,
+    data_dir: &'a Path,
+    id: Option<String>,
+    lines: usize,
+    follow: bool,
+    window: Window,
+    printer: Printer,
+}
+
+/// What one look found.
+struct Look {
+    /// Whether nothing can follow.
+    ended: bool,
+    revision: Option<u64>,
+    events: Vec<Value>,
+}
+
+impl Tail<'_> {
+    async fn run(&mut self) -> Result<(), Halt> {
+        let look = self.look(None).await?;
+        let mut since = look.revision;
+        let events = self.window.first(look.events, self.lines);
+        self.printer.print(&events, self.id.is_none())?;
+        let mut ended = look.ended;
+        let mut failures = 0;
+        while self.follow && !ended {
+            since = since.filter(|_| self.link.is_served());
+            self.rest(since).await?;
+            match self.look_on(since).await {
+                Ok(look) => {
+                    self.printer.print(&look.events, self.id.is_none())?;
+                    (since, ended, failures) = (look.revision, look.ended, 0);
+                }
+                Err(error) if error.code().retryable() && failures < limits::TAIL_FAILURES_MAX => {
+                    failures += 1;
+                    since = None;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits where nobody can be asked to tell of a change. A store that no server owns is let go meanwhile, and
+    /// not opened before somebody has written to it: whoever comes shall find it free.
+    async fn rest(&mut self, since: Option<u64>) -> Result<()> {
+        let was_own = self.link.release().await?;
+        let before = self.written();
+        loop {
+            if since.is_none() {
+                tokio::time::sleep(limits::TAIL_EVERY).await;
+            }
+            if !was_own || self.written() != before {
+                return Ok(());
+            }
+        }
+    }
+
+    /// When the store was last written to.
+    fn written(&self) -> Option<std::time::SystemTime> {
+        let file = self.data_dir.join("executions.redb");
+        file.metadata().and_then(|file| file.modified()).ok()
+    }
+
+    /// Where the execution stands (as soon as it has moved past `since`), and then what was told: nothing that led
+    /// to where it stands is missing.
+    async fn look(&mut self, since: Option<u64>) -> Result<Look> {
+        let status = match (&self.id, since) {
+            (None, _) => Value::Null,
+            (Some(id), None) => self.link.read_of("workflow_status", id).await?,
+            (Some(id), Some(revision)) => {
+                let wait = json!({
+                    "execution_id": id, "since_revision": revision, "timeout_s": limits::TAIL_WAIT_S
+                });
+                self.link.call("execution.wait", wait).await?
+            }
+        };
+        Ok(Look {
+            ended: is_final(&status["state"]),
+            revision: status["revision"].as_u64(),
+            events: self.events(None).await?,
+        })
+    }
+
+    /// The same, with only the events that were not seen before.
+    async fn look_on(&mut self, since: Option<u64>) -> Result<Look> {
+        let mut look = self.look(since).await?;
+        if self.window.misses(&look.events) {
+            look.events = self.recover(look.events).await?;
+        }
+        look.events = self.window.next(look.events);
+        Ok(look)
+    }
+
+    /// More happened since the last look than one answer holds: asked by type, each answer reaches further back.
+    async fn recover(&mut self, events: Vec<Value>) -> Result<Vec<Value>> {
+        let mut found = events;
+        let newest = window::newest(&found);
+        let mut lost = false;
+        for kind in EventType::ALL {
+            let mut events = self.events(Some(*kind)).await?;
+            lost |= self.window.misses(&events);
+            // What came after the first answer is told by the next look, in its order.
+            events.retain(|event| window::id(event) <= newest);
+            found.append(&mut events);
+        }
+        if lost {
+            tracing::warn!(
+                "more happened between two looks than telemetry shows: some events are missing here"
+            );
+        }
+        Ok(window::in_order(found))
+    }
+
+    async fn events(&mut self, kind: Option<EventType>) -> Result<Vec<Value>> {
+        let mut address = "midex://workflow/telemetry".to_owned();
+        if let Some(id) = &self.id {
+            address = format!("{address}/{}", uri::encode(id));
+        }
+        address = format!("{address}?limit={}", limits::TELEMETRY_LIMIT_MAX);
+        if let Some(kind) = kind {
+            address = format!("{address}&event_type={}", kind.as_str());
+        }
+        match self.link.read(&address).await? {
+            Value::Array(events) => Ok(events),
+            _ => Err(Error::internal("telemetry is no list")),
+        }
+    }
+}
+
+fn is_final(state: &Value) -> bool {
+    let state = State::ALL.iter().find(|known| *state == known.as_str());
+    state.is_some_and(|state| state.is_final())
+}
+
+struct Printer {
+    screen: Screen,
+    json: bool,
+}
+
+impl Printer {
+    /// Prints events; `everywhere` where they are of several executions.
+    fn print(&self, events: &[Value], everywhere: bool) -> Result<(), Halt> {
+        let mut text = String::new();
+        for event in events {
+            text += &if self.json {
+                json_text(event, false)
+            } else {
+                self.line(event, everywhere)
+            };
+            text.push('\n');
+        }
+        let mut stdout = io::stdout().lock();
+        let written = stdout.write_all(text.as_bytes());
+        match written.and_then(|()| stdout.flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Halt::ReaderGone),
+            written => Ok(written.map_err(unwritable)?),
+        }
+    }
+
+    fn line(&self, event: &Value, everywhere: bool) -> String {
+        let narrow = self.screen.columns() < COLUMNS_WIDE;
+        let kind = field(event, "event_type");
+        let time = time(&field(event, "created_at"), narrow);
+        let mut place = String::new();
+        if everywhere {
+            let columns = if narrow {
+                ID_COLUMNS_NARROW
+            } else {
+                ID_COLUMNS
+            };
+            let id = cut_front(&field(event, "execution_id"), columns);
+            let _ = write!(place, "{id:<columns$}  ");
+        }
+        let _ = write!(place, "{:<12}", field(event, "step_name"));
+        let taken = time.len() + kind.len().max(KIND_COLUMNS) + place.width() + 6;
+        let room = self.screen.columns().saturating_sub(taken);
+        // What went wrong is worth a second line.
+        let room = if is_bad(&kind) {
+            room.max(VALUE_COLUMNS_MAX)
+        } else {
+            room
+        };
+        let line = format!(
+            "{}  {}  {place}  {}",
+            self.screen.paint(Style::Dim, &time),
+            self.kind(&kind),
+            cut(&metadata(&event["metadata"]), room),
+        );
+        line.trim_end().to_owned()
+    }
+
+    fn kind(&self, kind: &str) -> String {
+        let padded = format!("{kind:<KIND_COLUMNS$}");
+        match kind {
+            kind if is_bad(kind) => self.screen.paint(Style::Bad, &padded),
+            kind if kind.ends_with("_completed") => self.screen.paint(Style::Good, &padded),
+            _ => padded,
+        }
+    }
+}
+
+/// Columns of a terminal that has room for dates and whole ids.
+const COLUMNS_WIDE: usize = 110;
+/// Columns of the ids that midex makes.
+const ID_COLUMNS: usize = 31;
+/// Columns of an id where there is little room. The end of one tells it from others of the same day.
+const ID_COLUMNS_NARROW: usize = 12;
+/// The columns of the longest name of an event's type.
+const KIND_COLUMNS: usize = 25;
+
+fn is_bad(kind: &str) -> bool {
+    kind == "error" || kind == "token_expired" || kind.ends_with("_failed")
+}
+
+/// `2025-01-15T10:00:00.000Z`, or without the date where there is little room.
+fn time(time: &str, narrow: bool) -> String {
+    let short = time.split_once('T').filter(|_| narrow);
+    short.map_or(time, |(_, short)| short).to_owned()
+}
+
+/// The end of a text that is longer than so many columns.
+fn cut_front(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let reversed: String = text.chars().rev().collect();
+    cut(&reversed, columns).chars().rev().collect()
+}
+
+/// `name=value` for all that the other columns do not show.
+fn metadata(metadata: &Value) -> String {
+    let pairs = metadata.as_object().into_iter().flatten();
+    let pairs = pairs.filter(|(name, value)| *name != "step_name" && !value.is_null());
+    let shown: Vec<_> = pairs.map(|(name, value)| pair(name, value)).collect();
+    shown.join(" ")
+}
+
+fn pair(name: &str, value: &Value) -> String {
+    let text = match value {
+        Value::String(text) if !text.is_empty() && !text.contains([' ', '"', '\n']) => {
+            one_line(text)
+        }
+        value => one_line(&json_text(value, false)),
+    };
+    format!("{}={}", one_line(name), cut(&text, VALUE_COLUMNS_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_narrow_terminal_shows_what_tells_lines_apart() {
+        let full = "2025-01-15T10:00:00.000Z";
+        assert_eq!(time(full, false), full);
+        assert_eq!(time(full, true), "10:00:00.000Z");
+        assert_eq!(cut_front("exec_01jhk2w3x4", 6), "…2w3x4");
+        assert_eq!(cut_front("short", 6), "short");
+    }
+
+    #[test]
+    fn metadata_is_shown_in_short() {
+        let value = json!({
+            "step_name": "s", "duration_ms": 12, "error": "no room\nleft", "code": null, "name": "a.md"
+        });
+        assert_eq!(
+            metadata(&value),
+            r#"duration_ms=12 error="no room\nleft" name=a.md"#
+        );
+        assert_eq!(metadata(&Value::Null), "");
+        assert!(
+            EventType::ALL
+                .iter()
+                .all(|kind| kind.as_str().len() <= KIND_COLUMNS)
+        );
+    }
+}

@@ -1,0 +1,120 @@
+//! Which events of an answer are new. An answer holds the latest events; a later one may hold an event that came
+//! between those of an earlier one, so each is remembered by its id as long as it may come again.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::limits;
+
+/// The events that were seen.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    seen: BTreeSet<u64>,
+    /// Events up to here were there before the first look, or are too old to come again.
+    floor: u64,
+}
+
+impl Window {
+    /// The last `lines` of the events of the first answer. Those before them are not shown later either.
+    pub(super) fn first(&mut self, mut events: Vec<Value>, lines: usize) -> Vec<Value> {
+        self.floor = oldest(&events).saturating_sub(1);
+        self.seen = events.iter().map(id).collect();
+        events.split_off(events.len().saturating_sub(lines))
+    }
+
+    /// Whether there may be events between those that were seen and the first of this answer.
+    pub(super) fn misses(&self, events: &[Value]) -> bool {
+        let full = events.len() >= limits::TELEMETRY_LIMIT_MAX;
+        full && !events.iter().any(|event| self.knows(id(event)))
+    }
+
+    /// The events of an answer that were not seen before.
+    pub(super) fn next(&mut self, mut events: Vec<Value>) -> Vec<Value> {
+        let oldest = oldest(&events);
+        events.retain(|event| !self.knows(id(event)));
+        self.seen.extend(events.iter().map(id));
+        if events.len() + self.seen.len() > 4 * limits::TELEMETRY_LIMIT_MAX {
+            self.seen = self.seen.split_off(&oldest);
+            self.floor = self.floor.max(oldest.saturating_sub(1));
+        }
+        events
+    }
+
+    fn knows(&self, id: u64) -> bool {
+        id <= self.floor || self.seen.contains(&id)
+    }
+}
+
+/// The id of an event.
+pub(super) fn id(event: &Value) -> u64 {
+    event["id"].as_u64().unwrap_or_default()
+}
+
+/// The largest id of these events.
+pub(super) fn newest(events: &[Value]) -> u64 {
+    events.iter().map(id).max().unwrap_or_default()
+}
+
+fn oldest(events: &[Value]) -> u64 {
+    events.iter().map(id).min().unwrap_or_default()
+}
+
+/// The events in the order of their ids, each once.
+pub(super) fn in_order(mut events: Vec<Value>) -> Vec<Value> {
+    events.sort_by_key(id);
+    events.dedup_by_key(|event| id(event));
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn events(ids: impl IntoIterator<Item = u64>) -> Vec<Value> {
+        ids.into_iter().map(|id| json!({ "id": id })).collect()
+    }
+
+    fn ids(events: &[Value]) -> Vec<u64> {
+        events.iter().map(id).collect()
+    }
+
+    #[test]
+    fn each_event_is_shown_once_and_none_from_before() {
+        let mut window = Window::default();
+        assert_eq!(ids(&window.first(events(1..=9), 2)), [8, 9]);
+        assert!(window.next(events(1..=9)).is_empty());
+        assert_eq!(ids(&window.next(events(5..=11))), [10, 11]);
+        // One that was not in an answer although later ones were.
+        assert_eq!(ids(&window.next(events([10, 11, 14]))), [14]);
+        assert_eq!(ids(&window.next(events([10, 12, 14, 15]))), [12, 15]);
+    }
+
+    #[test]
+    fn what_an_answer_cannot_hold_is_noticed() {
+        let most = limits::TELEMETRY_LIMIT_MAX as u64;
+        let mut window = Window::default();
+        window.first(events(most..2 * most), 0);
+        assert!(!window.misses(&events(2 * most..2 * most + 5)));
+        assert!(!window.misses(&events(2 * most - 1..3 * most - 1)));
+        assert!(window.misses(&events(2 * most..3 * most)));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let most = limits::TELEMETRY_LIMIT_MAX as u64;
+        let mut window = Window::default();
+        window.first(events(1..=most), 20);
+        for at in 1..20 {
+            let from = at * most / 2;
+            assert_eq!(
+                window.next(events(from..from + most)).len() as u64,
+                most / 2 - u64::from(at < 2)
+            );
+            assert!(window.seen.len() as u64 <= 5 * most);
+        }
+        assert!(window.next(events([1, 2, 3])).is_empty());
+    }
+}

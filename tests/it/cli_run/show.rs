@@ -1,0 +1,187 @@
+//! `midex show`, and what was told so far as `midex tail` shows it.
+
+use serde_json::json;
+
+use super::{OUTPUTS, Place, assert_has, lines};
+
+#[test]
+fn show_tells_where_an_execution_stands_and_what_came_of_its_steps() {
+    let place = Place::new();
+    let output = json!({
+        "summary": format!("the cause {}", "and more ".repeat(40)),
+        "artifacts": [{ "type": "report", "name": "recipe.md", "content": "# Recipe" }]
+    });
+    let ran = place.with_stdin(&["run", "bug-fix", "--id", "s"], &format!("{output}\n"));
+    assert_eq!(ran.code, Some(1));
+    place.done(&["pause", "s", "--reason", "lunch"]);
+    let shown = place.done(&["show"]);
+    assert_has(
+        &shown,
+        &[
+            "s  bug-fix",
+            "paused (person)",
+            "lunch",
+            "1 of 3 done, 1 open",
+            place.project().to_str().unwrap(),
+            "the cause and more",
+            "recipe.md",
+            "report",
+            "open steps",
+            "fix (implementer): ",
+        ],
+    );
+    assert!(
+        shown.lines().all(|line| line.chars().count() <= 120),
+        "{shown}"
+    );
+    assert!(!shown.contains('\u{1b}'));
+    let row = shown
+        .lines()
+        .find(|line| line.contains("and more"))
+        .unwrap();
+    assert!(
+        row.contains("debugger") && row.contains("completed") && row.ends_with('…'),
+        "{row}"
+    );
+    let json = place.json(&["show", "s"]);
+    assert_eq!(json["status"]["state"], "paused");
+    assert_eq!(json["history"].as_array().unwrap().len(), 2);
+    assert_eq!(json["artifacts"][0]["name"], "recipe.md");
+    assert_eq!(json["current_step"]["current_step"], "fix");
+}
+
+#[test]
+fn show_tells_what_an_execution_came_to() {
+    let place = Place::new();
+    assert_eq!(
+        place
+            .with_stdin(&["run", "bug-fix", "--id", "good"], OUTPUTS)
+            .code,
+        Some(0)
+    );
+    let shown = place.done(&["show", "good"]);
+    assert_has(
+        &shown,
+        &["completed", "took", "final output", "summary: it is gone"],
+    );
+    let failure = r#"{"step_name":"diagnose","error":"cannot be reproduced"}"#;
+    assert_eq!(
+        place
+            .with_stdin(&["run", "bug-fix", "--id", "bad"], failure)
+            .code,
+        Some(1)
+    );
+    let shown = place.done(&["show", "bad"]);
+    assert_has(
+        &shown,
+        &[
+            "failed in step diagnose",
+            "cannot be reproduced",
+            "1 failed",
+        ],
+    );
+    // The one that moved last is the one that is meant.
+    assert_has(&place.done(&["show"]), &["bad  bug-fix"]);
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let place = Place::new();
+    let ran = place.midex(&["show"]);
+    assert_eq!(ran.code, Some(1));
+    assert_has(&ran.err, &["this project has no executions"]);
+    for command in ["show", "tail"] {
+        let ran = place.midex(&[command, "nobody"]);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{command}");
+        assert_has(&ran.err, &["EXECUTION_NOT_FOUND"]);
+        assert_eq!(ran.err.lines().count(), 2, "{}", ran.err);
+    }
+}
+
+#[test]
+fn what_an_agent_writes_cannot_steer_the_terminal() {
+    let place = Place::new();
+    let evil = "\u{1b}[2J\u{9b}31m\u{7}\u{7f}red";
+    let output = json!({
+        "summary": evil, "findings": [evil],
+        "artifacts": [{ "type": "data", "name": "a\u{9d}b", "content": evil }]
+    });
+    let error = json!({ "step_name": "fix", "error": { "message": evil, "code": evil } });
+    let lines = format!("{output}\n{error}\n");
+    let run = [
+        "run",
+        "bug-fix",
+        "--id",
+        "evil",
+        "--inputs",
+        &json!({ "task": evil }).to_string(),
+    ];
+    let mut shown = place.with_stdin(&run, &lines).out;
+    shown += &place
+        .with_stdin(&["run", "bug-fix", "--json", "--id", "json"], &lines)
+        .out;
+    for command in [
+        &["show", "evil"][..],
+        &["show", "evil", "--json"],
+        &["tail", "evil"],
+        &["tail", "evil", "--json"],
+        &["list", "executions"],
+    ] {
+        shown += &place.done(command);
+    }
+    let control = |c: char| c.is_control() && c != '\n';
+    assert!(!shown.contains(control), "{shown:?}");
+    assert_eq!(
+        place.json(&["show", "evil"])["status"]["error"]["message"],
+        evil
+    );
+}
+
+#[test]
+fn tail_shows_the_last_events_of_one_execution_or_of_all() {
+    let place = Place::new();
+    assert_eq!(
+        place
+            .with_stdin(&["run", "bug-fix", "--id", "one"], OUTPUTS)
+            .code,
+        Some(0)
+    );
+    place.begun("two");
+    let all = lines(&place.done(&["tail", "one", "--json", "-n", "1000"]));
+    let kinds: Vec<_> = all
+        .iter()
+        .map(|event| event["event_type"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds[0], "workflow_created");
+    assert_eq!(kinds.last(), Some(&"workflow_completed"));
+    // An execution that has ended is not waited for.
+    assert_eq!(
+        lines(&place.done(&["tail", "one", "--json"])),
+        all[all.len().saturating_sub(20)..]
+    );
+    assert_eq!(
+        lines(&place.done(&["tail", "one", "--json", "-n", "2"])),
+        all[all.len() - 2..]
+    );
+    assert_eq!(place.done(&["tail", "one", "-n", "0"]), "");
+    let text = place.done(&["tail", "one", "-n", "100"]);
+    assert_eq!(text.lines().count(), all.len());
+    assert_has(
+        text.lines().last().unwrap(),
+        &[
+            all.last().unwrap()["created_at"].as_str().unwrap(),
+            "workflow_completed",
+            "total_steps=3",
+        ],
+    );
+    assert!(!text.contains('\u{1b}'));
+    // Of all executions each line says which it is of.
+    let text = place.done(&["tail", "--no-follow", "-n", "1000"]);
+    assert!(
+        text.lines().any(|line| line.contains("one"))
+            && text.lines().any(|line| line.contains("two"))
+    );
+    assert_eq!(place.done(&["tail", "--no-follow"]).lines().count(), 20);
+    let more = (midex::limits::TELEMETRY_LIMIT_MAX + 1).to_string();
+    assert_eq!(place.midex(&["tail", "-n", &more]).code, Some(2));
+}

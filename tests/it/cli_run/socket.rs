@@ -1,0 +1,193 @@
+//! The commands and the control socket: who owns the store, and what happens when they go.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use serde_json::json;
+
+use super::{OUTPUTS, Place, Running, assert_has, is_open};
+use crate::support::{Server, address};
+
+#[test]
+fn the_socket_is_the_user_s_alone_and_gone_when_its_server_is() {
+    let place = Place::new();
+    let server = place.listening();
+    let mode = fs::metadata(place.socket()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(server.close().0.success());
+    assert!(!place.socket().exists());
+    // A command that owns the store for a moment leaves none either.
+    place.begun("x");
+    assert!(!place.socket().exists());
+}
+
+#[test]
+fn a_socket_that_a_killed_server_left_is_no_obstacle() {
+    let place = Place::new();
+    let mut server = place.listening();
+    server.done(
+        "workflow.start",
+        json!({ "workflow_name": "bug-fix", "execution_id": "k" }),
+    );
+    server.kill();
+    assert!(place.socket().exists() && !is_open(&place.socket()));
+    assert_has(&place.done(&["show", "k"]), &["k  bug-fix", "running"]);
+    let mut next = place.listening();
+    assert_has(&place.done(&["pause", "k"]), &["paused"]);
+    assert_eq!(
+        next.read(&address("workflow_status", "k"))["state"],
+        "paused"
+    );
+}
+
+#[test]
+fn a_data_directory_with_a_very_long_path_will_do() {
+    let mut place = Place::new();
+    place.data = place.dir.path().join("d".repeat(120)).join("e".repeat(120));
+    let mut server = Server::start(&place.data);
+    server.done(
+        "workflow.start",
+        json!({ "workflow_name": "bug-fix", "execution_id": "l" }),
+    );
+    super::until(|| place.socket().exists(), "there is a socket");
+    assert_has(&place.done(&["pause", "l"]), &["paused"]);
+    assert_eq!(
+        server.read(&address("workflow_status", "l"))["state"],
+        "paused"
+    );
+    drop(server);
+    assert_has(&place.done(&["resume", "l"]), &["running"]);
+}
+
+#[test]
+fn commands_at_once_share_one_store() {
+    let place = Place::new();
+    let file = place.file("outputs.jsonl", OUTPUTS);
+    let names = ["a", "b", "c", "d"];
+    let running: Vec<_> = names
+        .iter()
+        .map(|id| {
+            let args = ["run", "bug-fix", "--id", id, "--outputs", &file];
+            Running::start(place.command(&args))
+        })
+        .collect();
+    for running in running {
+        let ran = running.end();
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    }
+    let listed = place.json(&["list", "executions", "--state", "completed"]);
+    assert_eq!(listed.as_array().unwrap().len(), names.len());
+}
+
+#[test]
+fn a_command_marks_what_it_starts_with_its_own_project() {
+    let place = Place::new();
+    let mut server = place.listening();
+    place.begun("mine");
+    let mine = place.json(&["list", "executions"]);
+    assert_eq!(mine[0]["execution_id"], "mine");
+    assert_eq!(mine[0]["project"], place.project().to_str().unwrap());
+    // The server runs elsewhere, so it is none of its own.
+    let listed = server.done("execution.list", json!({}));
+    assert_eq!(listed["executions"], json!([]));
+    server.done(
+        "workflow.start",
+        json!({ "workflow_name": "bug-fix", "execution_id": "theirs" }),
+    );
+    assert_eq!(
+        place
+            .json(&["list", "executions"])
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    let all = place.json(&["list", "executions", "--all-projects"]);
+    assert_eq!(all.as_array().unwrap().len(), 2);
+    assert_has(&place.done(&["show"]), &["mine  bug-fix"]);
+}
+
+/// What the commands that change executions do, wherever the store is.
+fn lifecycle(place: &Place) {
+    place.begun("x");
+    assert_has(
+        &place.done(&["list", "executions"]),
+        &["x", "bug-fix", "running", "fix"],
+    );
+    assert_has(
+        &place.done(&["pause", "x", "--reason", "lunch"]),
+        &["'x' is paused"],
+    );
+    assert_has(
+        &place.done(&["list", "executions", "--state", "paused"]),
+        &["x"],
+    );
+    assert_has(
+        &place.done(&["resume"]),
+        &["x", "fix of bug-fix, paused, 1/3 done"],
+    );
+    assert_eq!(place.json(&["resume", "x"])["workflow_state"], "running");
+    let refused = place.midex(&["resume", "x"]);
+    assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""));
+    assert_has(&refused.err, &["STATE_TRANSITION_REFUSED", "help: "]);
+    assert_has(&place.done(&["abandon", "x"]), &["'x' is abandoned"]);
+    assert_eq!(
+        place.json(&["list", "executions", "--state", "open"]),
+        json!([])
+    );
+    for command in ["pause", "abandon", "show", "tail"] {
+        assert_eq!(place.midex(&[command, "nobody"]).code, Some(1), "{command}");
+        assert_eq!(
+            place.midex(&[command, "x", "--nonsense"]).code,
+            Some(2),
+            "{command}"
+        );
+    }
+    assert_eq!(
+        place.midex(&["list", "executions", "--state", "odd"]).code,
+        Some(1)
+    );
+    let json = place.midex(&["pause", "nobody", "--json"]);
+    assert_eq!(
+        super::lines(&json.err)[0]["error_code"],
+        "EXECUTION_NOT_FOUND"
+    );
+}
+
+#[test]
+fn executions_are_changed_without_a_server() {
+    lifecycle(&Place::new());
+}
+
+#[test]
+fn executions_are_changed_through_a_server() {
+    let place = Place::new();
+    let mut server = place.listening();
+    lifecycle(&place);
+    assert_eq!(
+        server.read(&address("workflow_status", "x"))["state"],
+        "abandoned"
+    );
+}
+
+#[test]
+fn a_store_that_somebody_holds_without_a_door_is_worth_another_try() {
+    let place = Place::new();
+    place.begun("x");
+    let lock = fs::File::options()
+        .write(true)
+        .open(place.data.join("executions.lock"))
+        .unwrap();
+    lock.lock().unwrap();
+    for args in [
+        &["list", "executions"][..],
+        &["pause", "x"],
+        &["show", "x"],
+        &["run", "bug-fix"],
+    ] {
+        let ran = place.midex(args);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(75), ""), "{args:?}");
+        assert_has(&ran.err, &["STORE_BUSY"]);
+    }
+    drop(lock);
+    assert_has(&place.done(&["show", "x"]), &["running"]);
+}

@@ -1,0 +1,223 @@
+//! `midex run` as a person at a terminal sees it.
+
+use std::{
+    fs::File,
+    io::{Read, Write},
+    os::fd::OwnedFd,
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+};
+
+use rustix::{
+    process::{Pid, Signal, kill_process},
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{Winsize, tcsetwinsize},
+};
+
+use super::Place;
+use crate::support::{PATIENCE, wait};
+
+/// A command at a terminal of 60 columns.
+struct Terminal {
+    child: Child,
+    keys: File,
+    shown: mpsc::Receiver<String>,
+    seen: String,
+}
+
+impl Terminal {
+    fn open(mut command: Command) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let slave = File::options()
+            .read(true)
+            .write(true)
+            .open(name.to_str().unwrap())
+            .unwrap();
+        let size = Winsize {
+            ws_row: 24,
+            ws_col: 60,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&slave, size).unwrap();
+        let end = || Stdio::from(OwnedFd::from(slave.try_clone().unwrap()));
+        let child = command
+            .env("TERM", "xterm")
+            .stdin(end())
+            .stdout(end())
+            .stderr(end())
+            .spawn()
+            .unwrap();
+        let keys = File::from(master);
+        let shown = read(keys.try_clone().unwrap());
+        Self {
+            child,
+            keys,
+            shown,
+            seen: String::new(),
+        }
+    }
+
+    /// Waits until this is shown; what was shown before it since the last time.
+    fn expect(&mut self, text: &str) -> String {
+        loop {
+            if let Some(at) = self.seen.find(text) {
+                let rest = self.seen.split_off(at + text.len());
+                return std::mem::replace(&mut self.seen, rest);
+            }
+            match self.shown.recv_timeout(PATIENCE) {
+                Ok(more) => self.seen += &more,
+                Err(error) => panic!("`{text}` is not shown ({error}), but {}", self.seen),
+            }
+        }
+    }
+
+    fn type_line(&mut self, text: &str) {
+        self.keys.write_all(format!("{text}\n").as_bytes()).unwrap();
+    }
+
+    fn end(mut self) -> (Option<i32>, String) {
+        let code = wait(&mut self.child).code();
+        while let Ok(more) = self
+            .shown
+            .recv_timeout(std::time::Duration::from_millis(200))
+        {
+            self.seen += &more;
+        }
+        (code, self.seen)
+    }
+}
+
+fn read(mut terminal: File) -> mpsc::Receiver<String> {
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        // It ends with an error once nobody holds the other end.
+        while let Ok(count @ 1..) = terminal.read(&mut bytes) {
+            if send
+                .send(String::from_utf8_lossy(&bytes[..count]).into_owned())
+                .is_err()
+            {
+                break;
+            }
+        }
+    });
+    receive
+}
+
+const PROMPT: &str = "empty to stop> ";
+
+#[test]
+fn a_person_is_asked_for_each_output_and_again_where_it_is_refused() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(place.command(&["run", "bug-fix", "--id", "p"]));
+    let shown = terminal.expect(PROMPT);
+    assert!(
+        shown.contains("\u{1b}[1m[1/3] diagnose\u{1b}[0m (debugger)"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("\u{1b}[2m  │ # Debugger\u{1b}[0m"),
+        "{shown}"
+    );
+    terminal.type_line("the cause");
+    terminal.expect("[2/3] fix");
+    // While a person thinks, others have the store.
+    terminal.expect(PROMPT);
+    assert_eq!(
+        place.json(&["show", "p"])["history"][0]["output"]["summary"],
+        "the cause"
+    );
+    terminal.type_line("{nonsense}");
+    terminal.expect("not JSON");
+    terminal.type_line("{\"summary\": 7}");
+    terminal.expect("/summary: ");
+    terminal.expect(PROMPT);
+    terminal.type_line("{\"summary\":");
+    terminal.expect("...> ");
+    terminal.type_line("\"the remedy\"}");
+    terminal.expect("[3/3] verify");
+    terminal.expect(PROMPT);
+    terminal.type_line("it is gone");
+    let (code, shown) = terminal.end();
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("\u{1b}[32mcompleted\u{1b}[0m"), "{shown}");
+    assert_eq!(
+        place.json(&["show", "p"])["history"][1]["output"]["summary"],
+        "the remedy"
+    );
+}
+
+#[test]
+fn an_empty_line_stops_and_a_failure_can_be_told() {
+    let place = Place::new();
+    let run = ["run", "bug-fix", "--id", "p"];
+    let mut terminal = Terminal::open(place.command(&run));
+    terminal.expect(PROMPT);
+    terminal.type_line("");
+    let (code, shown) = terminal.end();
+    assert_eq!(code, Some(1));
+    assert!(
+        shown.contains("To go on: midex run bug-fix --id p"),
+        "{shown}"
+    );
+    let mut terminal = Terminal::open(place.command(&run));
+    terminal.expect(PROMPT);
+    terminal.type_line(r#"{"step_name":"verify","output":{"summary":"x"}}"#);
+    terminal.expect("step 'verify' is not open");
+    terminal.expect(PROMPT);
+    terminal.type_line(r#"{"step_name":"diagnose","error":"cannot be reproduced"}"#);
+    let (code, shown) = terminal.end();
+    assert_eq!(code, Some(1));
+    assert!(shown.contains("cannot be reproduced"), "{shown}");
+    assert_eq!(place.json(&["show", "p"])["status"]["state"], "failed");
+}
+
+#[test]
+fn an_interrupt_says_how_to_go_on_and_leaves_the_store_in_order() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(place.command(&["run", "bug-fix", "--id", "p"]));
+    terminal.expect(PROMPT);
+    kill_process(Pid::from_child(&terminal.child), Signal::INT).unwrap();
+    let (code, shown) = terminal.end();
+    assert_eq!(code, Some(1));
+    assert!(
+        shown.contains("interrupted") && shown.contains("midex run bug-fix --id p"),
+        "{shown}"
+    );
+    assert!(!place.socket().exists());
+}
+
+#[test]
+fn lines_fit_the_terminal_and_no_color_is_no_color() {
+    let place = Place::new();
+    let mut command = place.command(&["run", "bug-fix", "--id", "p"]);
+    command.env("NO_COLOR", "1");
+    let mut terminal = Terminal::open(command);
+    let shown = terminal.expect(PROMPT);
+    assert!(!shown.contains('\u{1b}'), "{shown:?}");
+    let persona = shown.lines().filter(|line| line.starts_with("  │"));
+    let long = persona
+        .clone()
+        .find(|line| line.trim_end().chars().count() > 60 && line.contains("  │ -"));
+    assert!(persona.count() > 20, "{shown}");
+    assert_eq!(long, None);
+    terminal.type_line("");
+    terminal.end();
+    for args in [
+        &["show", "p"][..],
+        &["tail", "p", "--no-follow"],
+        &["list", "executions"],
+    ] {
+        let mut command = place.command(args);
+        command.env("NO_COLOR", "1");
+        let (code, shown) = Terminal::open(command).end();
+        assert_eq!(code, Some(0), "{shown}");
+        assert!(!shown.contains('\u{1b}'), "{shown:?}");
+    }
+    let (_, shown) = Terminal::open(place.command(&["show", "p"])).end();
+    assert!(shown.contains("\u{1b}[1mp\u{1b}[0m  bug-fix"), "{shown:?}");
+}
