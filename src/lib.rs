@@ -28,7 +28,8 @@
 //! 7. *Every queue, batch, file, output, loop and connection has a limit*, named in [`limits`].
 //! 8. *stdout belongs to the protocol* (`serve`) *or to data* (every other command). Logs go to stderr.
 //! 9. *No tool depends on which process, connection or client session calls it.*
-//! 10. *A panic anywhere becomes an answer, not silence.*
+//! 10. *A panic anywhere becomes an answer, not silence.* An execution that cannot be woken counts as paused,
+//!     with `engine_fault`, until a resume forgives it.
 
 pub mod app;
 pub mod cli;
