@@ -287,6 +287,16 @@ impl App {
         self.project_dir.display().to_string()
     }
 
+    /// Refuses new calls and ends every wait, so that whoever waits is answered before its connection ends.
+    pub fn begin_stop(&self) {
+        // While the store is just being opened nobody waits for anything yet.
+        if let Ok(slot) = self.host.engine.try_lock()
+            && let Slot::Open(engine) = &*slot
+        {
+            engine.begin_stop();
+        }
+    }
+
     /// Ends everything in order: what was asked is finished, the store is closed.
     pub async fn stop(&self) -> Result<()> {
         let mut slot = self.host.engine.lock().await;

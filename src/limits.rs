@@ -40,6 +40,8 @@ pub const JSON_DEPTH_MAX: usize = 100;
 pub const OUTPUT_ATTEMPTS_MAX: u32 = 5;
 /// Largest content of one artifact.
 pub const ARTIFACT_BYTES_MAX: usize = 2 << 20;
+/// Largest metadata of one artifact, as JSON text: it lies in the journal row.
+pub const ARTIFACT_METADATA_BYTES_MAX: usize = 4 << 10;
 /// Longest name and media type of an artifact, in characters.
 pub const ARTIFACT_NAME_CHARS_MAX: usize = 200;
 /// Artifacts of one output.
@@ -60,12 +62,15 @@ pub const REASON_CHARS_MAX: usize = 2000;
 pub const LIST_LIMIT_DEFAULT: usize = 50;
 /// Executions listed at once, at most.
 pub const LIST_LIMIT_MAX: usize = 200;
-/// What `execution.resume` without arguments tells, as JSON text: some 2,500 tokens of a model's.
-pub const RESUME_BYTES_MAX: usize = 7500;
+/// What `execution.resume` without arguments tells, as JSON text. Tokens of ours are dense text: this is at
+/// most some 2,500 tokens of a model's.
+pub const RESUME_BYTES_MAX: usize = 5000;
 /// Open executions it looks at, the ones that moved last.
 pub const RESUME_EXECUTIONS_MAX: usize = 20;
 /// What the steps before decided, as it tells it of one execution.
 pub const RESUME_PREVIOUS_BYTES_MAX: usize = 600;
+/// Outputs larger than this are read aside from the workers.
+pub const OUTPUT_INLINE_READ_BYTES_MAX: usize = 64 << 10;
 /// An address that names nothing is shown up to here.
 pub const ADDRESS_SHOWN_CHARS: usize = 200;
 /// Longest name of a project that a caller may give.
@@ -179,6 +184,12 @@ pub const HISTORY_OUTPUT_BYTES_MAX: usize = 8 << 20;
 
 /// Clients of the control socket at once; further ones wait to be let in.
 pub const CONTROL_CLIENTS_MAX: usize = 64;
+/// How long those that are inside may finish when the server ends.
+pub const CONTROL_GRACE: Duration = Duration::from_millis(300);
+/// The same at the end of input, where the whole end may take a second.
+pub const EOF_DOOR_MAX: Duration = Duration::from_millis(100);
+/// After a signal, how long the replies to those who waited may take to leave.
+pub const SIGNAL_GRACE: Duration = Duration::from_millis(100);
 /// Longest first line of such a client.
 pub const CONTROL_PREAMBLE_BYTES_MAX: u64 = 64 << 10;
 /// How long it may take over it.

@@ -18,7 +18,7 @@ pub(super) async fn serve(config: Config) -> Result<u8> {
     let app = Arc::new(App::new(config, Arc::new(SystemClock), Arc::new(SystemIds)));
     app.definitions().watch();
     let stop = CancellationToken::new();
-    let signals = tokio::spawn(cancel_on_signal(signals()?, stop.clone()));
+    let signals = tokio::spawn(cancel_on_signal(signals()?, app.clone(), stop.clone()));
     greet();
     // Opened now rather than by the first call, so that what is wrong with the store is in the log early;
     // the handshake does not wait for it, and where it is busy every call tries again.
@@ -29,13 +29,13 @@ pub(super) async fn serve(config: Config) -> Result<u8> {
     signals.abort();
     opening.abort();
     shut.cancel();
-    // The socket is removed before the store is let go.
-    let _ = tokio::time::timeout(limits::EOF_GRACE, door).await;
-    let close_max = if stop.is_cancelled() {
-        limits::DRAIN_MAX
+    let (door_max, close_max) = if stop.is_cancelled() {
+        (limits::DRAIN_MAX, limits::DRAIN_MAX)
     } else {
-        limits::EOF_CLOSE_MAX
+        (limits::EOF_DOOR_MAX, limits::EOF_CLOSE_MAX)
     };
+    // The socket is removed before the store is let go.
+    let _ = tokio::time::timeout(door_max, door).await;
     let stopped = tokio::time::timeout(close_max, app.stop())
         .await
         .unwrap_or_else(|_| {
@@ -78,8 +78,11 @@ pub(super) fn signals() -> Result<Signals> {
     ])
 }
 
-async fn cancel_on_signal(signals: Signals, stop: CancellationToken) {
+/// Whoever waits is answered first.
+async fn cancel_on_signal(signals: Signals, app: Arc<App>, stop: CancellationToken) {
     signalled(signals).await;
+    app.begin_stop();
+    tokio::time::sleep(limits::SIGNAL_GRACE).await;
     stop.cancel();
 }
 

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::document::{Digest, Document};
+use super::{
+    brief::length,
+    document::{Digest, Document},
+};
 use crate::{
     error::{Code, Error, Result},
     limits,
@@ -89,9 +92,11 @@ pub(super) fn extract(output: &Value, taken: u32) -> Result<Option<Extracted>> {
     };
     let (mut kept, mut artifacts) = (Vec::with_capacity(items.len()), Vec::new());
     for item in items {
-        let id = artifact_id(taken, artifacts.len())?;
-        match artifact(item, id)? {
-            Some((artifact, content)) => {
+        match item.as_object().and_then(Given::read) {
+            Some(given) => {
+                let (artifact, content) = given
+                    .check()?
+                    .artifact(artifact_id(taken, artifacts.len())?);
                 kept.push(reference(&artifact));
                 artifacts.push((artifact, content));
             }
@@ -119,6 +124,12 @@ pub(super) fn extract(output: &Value, taken: u32) -> Result<Option<Extracted>> {
 }
 
 fn artifact_id(taken: u32, more: usize) -> Result<u32> {
+    if more >= limits::OUTPUT_ARTIFACTS_MAX {
+        let most = limits::OUTPUT_ARTIFACTS_MAX;
+        return Err(too_much(format!(
+            "an output may have {most} artifacts with content"
+        )));
+    }
     let id = u32::try_from(more)
         .ok()
         .and_then(|more| taken.checked_add(more)?.checked_add(1));
@@ -132,31 +143,6 @@ fn artifact_id(taken: u32, more: usize) -> Result<u32> {
 
 fn too_much(limit: String) -> Error {
     Error::new(Code::LimitExceeded, limit.clone()).with("limit", limit)
-}
-
-/// The artifact that `item` is; `None` where it is something else.
-fn artifact(item: &Value, id: u32) -> Result<Option<(Artifact, Arc<[u8]>)>> {
-    let Some(given) = item.as_object().and_then(Given::read) else {
-        return Ok(None);
-    };
-    let bytes = given.content.len();
-    if bytes > limits::ARTIFACT_BYTES_MAX {
-        let (name, most) = (given.name, limits::ARTIFACT_BYTES_MAX);
-        return Err(too_much(format!(
-            "an artifact may have {most} bytes, `{name}` has {bytes}"
-        )));
-    }
-    let content: Arc<[u8]> = given.content.as_bytes().into();
-    let artifact = Artifact {
-        id,
-        kind: given.kind,
-        name: given.name.to_owned(),
-        content_type: given.content_type.to_owned(),
-        digest: Digest::of(&content),
-        bytes: bytes as u64,
-        metadata: given.metadata.map(Document::of),
-    };
-    Ok(Some((artifact, content)))
 }
 
 struct Given<'a> {
@@ -182,6 +168,49 @@ impl<'a> Given<'a> {
             },
             metadata: item.get("metadata"),
         })
+    }
+
+    /// What holds of every artifact, whatever schema the step declares.
+    fn check(self) -> Result<Self> {
+        let chars = limits::ARTIFACT_NAME_CHARS_MAX;
+        let fits = |text: &str| (1..=chars).contains(&text.chars().count());
+        if !fits(self.name) || !fits(self.content_type) {
+            return Err(too_much(format!(
+                "an artifact's name and content_type have 1 to {chars} characters"
+            )));
+        }
+        let (bytes, most) = (self.content.len(), limits::ARTIFACT_BYTES_MAX);
+        if bytes > most {
+            return Err(too_much(format!(
+                "an artifact may have {most} bytes, `{}` has {bytes}",
+                self.name
+            )));
+        }
+        let (bytes, most) = (
+            self.metadata.map_or(0, length),
+            limits::ARTIFACT_METADATA_BYTES_MAX,
+        );
+        if bytes > most {
+            return Err(too_much(format!(
+                "an artifact's metadata may have {most} bytes, that of `{}` has {bytes}",
+                self.name
+            )));
+        }
+        Ok(self)
+    }
+
+    fn artifact(self, id: u32) -> (Artifact, Arc<[u8]>) {
+        let content: Arc<[u8]> = self.content.as_bytes().into();
+        let artifact = Artifact {
+            id,
+            kind: self.kind,
+            name: self.name.to_owned(),
+            content_type: self.content_type.to_owned(),
+            digest: Digest::of(&content),
+            bytes: content.len() as u64,
+            metadata: self.metadata.map(Document::of),
+        };
+        (artifact, content)
     }
 }
 
@@ -264,6 +293,28 @@ mod tests {
             );
         }
         assert_eq!(extract(&json!([1]), 0).expect("no limit"), None);
+    }
+
+    #[test]
+    fn what_a_schema_of_the_steps_own_lets_pass_is_limited_too() {
+        let of = |name: &str, bytes: usize| {
+            let metadata = json!({ "m": "x".repeat(bytes) });
+            json!({ "artifacts": [{ "type": "file", "name": name, "content": "c", "metadata": metadata }] })
+        };
+        let most = limits::ARTIFACT_METADATA_BYTES_MAX - length(&json!({ "m": "" }));
+        assert!(extract(&of("a", most), 0).is_ok());
+        assert!(extract(&of("a", most + 1), 0).is_err());
+        assert!(extract(&of("", 0), 0).is_err());
+        assert!(extract(&of(&"é".repeat(limits::ARTIFACT_NAME_CHARS_MAX), 0), 0).is_ok());
+        assert!(extract(&of(&"é".repeat(limits::ARTIFACT_NAME_CHARS_MAX + 1), 0), 0).is_err());
+        let many = |count: usize| json!({ "artifacts": vec![json!({ "type": "file", "name": "a", "content": "" }); count] });
+        assert!(extract(&many(limits::OUTPUT_ARTIFACTS_MAX), 0).is_ok());
+        assert!(extract(&many(limits::OUTPUT_ARTIFACTS_MAX + 1), 0).is_err());
+        // Who has as many as there may be can still refer to something.
+        assert_eq!(
+            extract(&json!({ "artifacts": ["doc"] }), limits::ARTIFACTS_MAX).expect("a reference"),
+            None
+        );
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub use self::{
     graph::{GraphEdge, GraphNode, GraphView},
     history::{HistoryRow, TelemetryEvent, history, told},
     listing::{ExecutionRow, Listing, OpenExecution, Resumed, row},
-    previous::{Outputs, Previous, decided, needed_at_end, needed_before},
+    previous::{Outputs, Previous, Shortened, decided, needed_at_end, needed_before},
     reply::{Advanced, FailureView, Offer, advanced, needed_for_reply},
     status::{CurrentStep, ReadyStep, StatusView, StepCounts, current_step, status},
 };

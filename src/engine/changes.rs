@@ -29,7 +29,7 @@ impl Changes {
         Listening {
             id: id.clone(),
             changes: self.clone(),
-            revisions: sender.subscribe(),
+            revisions: Some(sender.subscribe()),
         }
     }
 
@@ -50,24 +50,28 @@ impl Changes {
 pub(super) struct Listening {
     id: ExecutionId,
     changes: Changes,
-    revisions: watch::Receiver<u64>,
+    /// Gone only while this is being dropped.
+    revisions: Option<watch::Receiver<u64>>,
 }
 
 impl Listening {
     /// Waits until the execution stands past `revision`.
     pub(super) async fn past(&mut self, revision: u64) {
-        // The sender lives as long as somebody listens.
-        let _ = self.revisions.wait_for(|now| *now > revision).await;
+        if let Some(revisions) = &mut self.revisions {
+            // The sender lives as long as somebody listens.
+            let _ = revisions.wait_for(|now| *now > revision).await;
+        }
     }
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
         let mut listeners = self.changes.lock();
-        // This one is still counted.
+        // Under the lock, so that of two who leave at once the second finds nobody.
+        drop(self.revisions.take());
         if listeners
             .get(&self.id)
-            .is_some_and(|sender| sender.receiver_count() <= 1)
+            .is_some_and(|sender| sender.receiver_count() == 0)
         {
             listeners.remove(&self.id);
         }

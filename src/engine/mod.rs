@@ -11,7 +11,14 @@ mod faults;
 mod reads;
 mod supervisor;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use ractor::{Actor, ActorRef, rpc::CallResult};
 use serde_json::Value;
@@ -79,6 +86,9 @@ pub struct StartRequest {
     pub inputs: Option<Value>,
 }
 
+/// The next call of who names an execution that nobody knows.
+const SEE_WHAT_IS_OPEN: &str = "Call execution.resume without arguments: it shows the open executions, each with a live token to be passed unchanged";
+
 /// The executions of one store, alive. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
@@ -99,6 +109,7 @@ pub(crate) struct Shared {
     faults: Faults,
     changes: Changes,
     stopping: CancellationToken,
+    stopped: AtomicBool,
 }
 
 /// An execution as last made durable, with the definition it keeps.
@@ -130,6 +141,7 @@ impl Engine {
             faults: Faults::default(),
             changes: Changes::default(),
             stopping: CancellationToken::new(),
+            stopped: AtomicBool::new(false),
         });
         // Unnamed: names are global to the process, and a process may hold several engines.
         let (supervisor, _) = Actor::spawn(None, Supervisor, shared.clone())
@@ -157,8 +169,10 @@ impl Engine {
             inputs,
         } = request;
         let now = self.shared.clock.now();
-        let id = execution_id.unwrap_or_else(|| ExecutionId::generate(now, &*self.shared.ids));
-        let named = |error: Error| error.with("execution_id", id.as_str());
+        let id = execution_id
+            .clone()
+            .unwrap_or_else(|| ExecutionId::generate(now, &*self.shared.ids));
+        let given = execution_id.is_some();
         let start = Start {
             id: id.clone(),
             project,
@@ -174,6 +188,15 @@ impl Engine {
             // caller, who may not know the id, could only start another.
             Err(error) if error.code() == Code::StoreUnavailable => self.call(&id, message).await,
             answer => answer,
+        };
+        // An id that the caller does not know names nothing, unless something may have come of it.
+        let named = |error: Error| {
+            let known = given || error.code() == Code::StoreUnavailable;
+            if known {
+                error.with("execution_id", id.as_str())
+            } else {
+                error
+            }
         };
         self.advanced(answer.map_err(named)?).await
     }
@@ -206,7 +229,8 @@ impl Engine {
         match answer.await {
             // The order of refusals: a token from the future is that first, and of nobody second.
             Err(error) if error.code() == Code::ExecutionNotFound => {
-                token.check_not_from_future(self.shared.clock.now())?;
+                let future = token.check_not_from_future(self.shared.clock.now());
+                future.map_err(|error| error.with_action(SEE_WHAT_IS_OPEN))?;
                 Err(error)
             }
             answer => self.advanced(answer?).await,
@@ -251,11 +275,16 @@ impl Engine {
         self.shared.directory.len()
     }
 
+    /// Refuses new calls and ends every wait, so that whoever waits is still answered; the rest is [`Engine::stop`].
+    pub fn begin_stop(&self) {
+        self.shared.stopping.cancel();
+    }
+
     /// Refuses new calls, lets every actor finish what it was asked, and closes the store. A second stop
     /// does nothing more.
     pub async fn stop(&self) -> Result<()> {
-        if !self.shared.stopping.is_cancelled() {
-            self.shared.stopping.cancel();
+        self.begin_stop();
+        if !self.shared.stopped.swap(true, Ordering::AcqRel) {
             let drained = self
                 .supervisor
                 .call(SupervisorMessage::Drain, Some(limits::DRAIN_MAX))
@@ -329,7 +358,13 @@ impl Engine {
         };
         let needed = view::needed_for_reply(&seen.definition, &row);
         let outputs = self
-            .outputs(&seen, needed, row.revision, Some(&row))
+            .outputs(
+                &seen,
+                needed,
+                row.revision,
+                Some(&row),
+                limits::FINAL_OUTPUT_BYTES_MAX,
+            )
             .await?;
         Ok(view::advanced(
             &self.subject(&seen, &outputs),

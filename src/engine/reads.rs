@@ -18,7 +18,7 @@ use crate::{
         telemetry::{self, EventType},
         view::{
             self, ArtifactContent, ArtifactView, CurrentStep, HistoryRow, Listing, Outputs,
-            Resumed, StatusView, Subject, TelemetryEvent,
+            Resumed, Shortened, StatusView, Subject, TelemetryEvent,
         },
     },
     error::{Code, Error, Result},
@@ -44,7 +44,13 @@ impl Engine {
             seen.execution.open().map(|(position, _, _)| position),
         );
         let outputs = self
-            .outputs(&seen, needed, seen.execution.revision(), None)
+            .outputs(
+                &seen,
+                needed,
+                seen.execution.revision(),
+                None,
+                limits::PREVIOUS_BYTES_MAX,
+            )
             .await?;
         Ok(view::current_step(&self.subject(&seen, &outputs), inputs))
     }
@@ -78,6 +84,7 @@ impl Engine {
                 view::needed_at_end(&seen.definition, state),
                 revision,
                 None,
+                limits::FINAL_OUTPUT_BYTES_MAX,
             )
             .await?;
         let mut status = view::status(&self.subject(seen, &outputs));
@@ -134,27 +141,33 @@ impl Engine {
         };
         let open = self.shared.store.list(query).await?.executions;
         let mut told = Vec::new();
-        for execution in open.iter().take(limits::RESUME_EXECUTIONS_MAX) {
-            let seen = self.see_renewed(execution.id()).await?;
-            let first = seen
-                .execution
-                .open()
-                .next()
-                .map(|(position, _, _)| position);
-            let needed = view::needed_before(&seen.definition, first.into_iter());
-            let outputs = self
-                .outputs(&seen, needed, seen.execution.revision(), None)
-                .await?;
-            // It may have ended since it was listed.
-            if !seen.execution.state().is_final() {
-                told.push((seen, outputs));
+        // The one that moved last is renewed last: a renewal is a move, and must not change their order.
+        for execution in open.iter().take(limits::RESUME_EXECUTIONS_MAX).rev() {
+            match self.to_resume(execution.id()).await {
+                Ok((seen, _)) if seen.execution.state().is_final() => {}
+                Ok(seen) => told.push(seen),
+                // One that cannot be read must not keep the others from being told.
+                Err(error) => {
+                    tracing::warn!(execution = %execution.id(), code = error.code().as_str(), "an open execution cannot be told of");
+                }
             }
         }
+        told.reverse();
         let subjects: Vec<_> = told
             .iter()
             .map(|(seen, outputs)| self.subject(seen, outputs))
             .collect();
         Ok(Resumed::of(&subjects, open.len()))
+    }
+
+    async fn to_resume(&self, id: &ExecutionId) -> Result<(Seen, Outputs)> {
+        let seen = self.see_renewed(id).await?;
+        let first = seen.execution.open().next().map(|(position, ..)| position);
+        let needed = view::needed_before(&seen.definition, first.into_iter());
+        let revision = seen.execution.revision();
+        let most = limits::RESUME_PREVIOUS_BYTES_MAX;
+        let outputs = self.outputs(&seen, needed, revision, None, most).await?;
+        Ok((seen, outputs))
     }
 
     /// The artifacts of an execution, or of one of its steps, without their content. Wakes nobody.
@@ -307,12 +320,13 @@ impl Engine {
         positions: BTreeSet<usize>,
         revision: u64,
         last: Option<&Row>,
+        bytes_max: usize,
     ) -> Result<Outputs> {
         let mut outputs = Outputs::new();
         for position in positions {
             if let Some(closed) = view::decided(&seen.execution, position, revision)
                 && let Some(step) = seen.execution.steps().get(position)
-                && let Some(output) = self.output(&step.id, closed, last).await?
+                && let Some(output) = self.output(&step.id, closed, last, bytes_max).await?
             {
                 outputs.insert(position, output);
             }
@@ -325,7 +339,8 @@ impl Engine {
         step: &StepId,
         closed: &Closed,
         last: Option<&Row>,
-    ) -> Result<Option<Value>> {
+        bytes_max: usize,
+    ) -> Result<Option<Shortened>> {
         let read;
         let row = match (
             last.filter(|row| row.revision == closed.revision),
@@ -345,15 +360,27 @@ impl Engine {
             Some(Payload {
                 inline: Some(document),
                 ..
-            }) => Ok(Some(document.value())),
-            Some(payload) => Ok(self
-                .shared
-                .store
-                .content(payload.digest)
-                .await?
-                .and_then(|bytes| value(&bytes))),
+            }) => Ok(Some(Shortened::of(&document.value(), bytes_max))),
+            Some(payload) => self.stored_output(payload, bytes_max).await,
             None => Ok(None),
         }
+    }
+
+    /// Nothing of an output is kept but what can be shown: there may be many, and each may be large.
+    async fn stored_output(
+        &self,
+        payload: &Payload,
+        bytes_max: usize,
+    ) -> Result<Option<Shortened>> {
+        let Some(bytes) = self.shared.store.content(payload.digest).await? else {
+            return Ok(None);
+        };
+        let shorten = move || value(&bytes).map(|value| Shortened::of(&value, bytes_max));
+        if payload.bytes <= limits::OUTPUT_INLINE_READ_BYTES_MAX as u64 {
+            return Ok(shorten());
+        }
+        let shortened = tokio::task::spawn_blocking(shorten).await;
+        shortened.map_err(|error| Error::internal("shortening an output panicked").because(error))
     }
 
     /// The outputs that lie outside the rows, each once, as long as there is room to show them.

@@ -18,7 +18,7 @@ use tokio::{
     net::{UnixListener, UnixStream},
     sync::Semaphore,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{LineTransport, client::Client, serve};
 use crate::{
@@ -82,11 +82,35 @@ pub async fn listen(app: App, stop: CancellationToken) {
     };
     match bind(&place.path) {
         Ok(listener) => {
-            accept(&app, &listener, &stop).await;
+            let inside = Inside::default();
+            accept(&app, &listener, &stop, &inside).await;
             // While the store is still this process's: nobody else's socket can lie there.
             let _ = fs::remove_file(&place.path);
+            app.begin_stop();
+            inside.leave().await;
         }
         Err(error) => closed(&error),
+    }
+}
+
+/// The clients that were let in.
+#[derive(Default)]
+struct Inside {
+    clients: TaskTracker,
+    hang_up: CancellationToken,
+}
+
+impl Inside {
+    /// What they are waiting for is answered; who has not gone by then is hung up on.
+    async fn leave(self) {
+        self.clients.close();
+        if tokio::time::timeout(limits::CONTROL_GRACE, self.clients.wait())
+            .await
+            .is_err()
+        {
+            self.hang_up.cancel();
+            self.clients.wait().await;
+        }
     }
 }
 
@@ -106,7 +130,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-async fn accept(app: &App, listener: &UnixListener, stop: &CancellationToken) {
+async fn accept(app: &App, listener: &UnixListener, stop: &CancellationToken, inside: &Inside) {
     let room = Arc::new(Semaphore::new(limits::CONTROL_CLIENTS_MAX));
     while let Some(place) = stop.run_until_cancelled(room.clone().acquire_owned()).await {
         let Some(accepted) = stop.run_until_cancelled(listener.accept()).await else {
@@ -114,9 +138,9 @@ async fn accept(app: &App, listener: &UnixListener, stop: &CancellationToken) {
         };
         match accepted {
             Ok((stream, _)) => {
-                let (app, stop) = (app.clone(), stop.child_token());
-                tokio::spawn(async move {
-                    if let Err(error) = attend(app, stream, stop).await {
+                let (app, hang_up) = (app.clone(), inside.hang_up.child_token());
+                inside.clients.spawn(async move {
+                    if let Err(error) = attend(app, stream, hang_up).await {
                         tracing::debug!(%error, "a client of the control socket was turned away");
                     }
                     drop(place);

@@ -233,11 +233,13 @@ async fn independent_steps_are_offered_together_and_joined() {
     assert_eq!(names, ["a", "b", "c"]);
     let current = engine.current_step(&id("e")).await.expect("a step");
     assert_eq!(current.ready_steps.len(), 3);
+    // All of them are the same agent's: its persona is shown once.
+    assert!(current.agent_content.is_some());
     assert!(
         current
             .ready_steps
             .iter()
-            .all(|step| !step.agent_content.is_empty())
+            .all(|step| step.agent_content.is_none())
     );
     // In any order: the last first.
     let answer = engine

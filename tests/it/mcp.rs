@@ -3,6 +3,7 @@
 mod definitions;
 mod lives;
 mod names;
+mod schemas;
 
 use std::{collections::HashSet, time::Duration};
 

@@ -62,7 +62,7 @@ pub fn row(execution: &Execution) -> ExecutionRow {
 pub struct Resumed {
     /// The executions.
     pub open_executions: Vec<OpenExecution>,
-    /// How many more are open and did not fit.
+    /// How many more are open and did not fit, at least.
     pub more: usize,
     /// What to do now, in a sentence.
     pub message: String,
@@ -105,7 +105,7 @@ impl Resumed {
     /// As many of `subjects`, newest first, as [`limits::RESUME_BYTES_MAX`] of JSON hold; the first is always told,
     /// with as many of its steps as fit. `open` is how many are open in all.
     pub fn of(subjects: &[Subject<'_>], open: usize) -> Self {
-        let mut room = limits::RESUME_BYTES_MAX - ENVELOPE_BYTES;
+        let mut room = limits::RESUME_BYTES_MAX;
         let mut told = Vec::new();
         for subject in subjects {
             let execution = open_execution(subject, room);
@@ -116,6 +116,15 @@ impl Resumed {
             room = room.saturating_sub(bytes);
             told.push(execution);
         }
+        let mut resumed = Self::with(told, open);
+        // What stands around them has room too, whatever it says.
+        while json_bytes(&resumed) > limits::RESUME_BYTES_MAX && resumed.shrink() {
+            resumed = Self::with(resumed.open_executions, open);
+        }
+        resumed
+    }
+
+    fn with(told: Vec<OpenExecution>, open: usize) -> Self {
         let more = open.saturating_sub(told.len());
         Self {
             message: message(&told, more),
@@ -123,10 +132,21 @@ impl Resumed {
             more,
         }
     }
-}
 
-/// What stands around the executions.
-const ENVELOPE_BYTES: usize = 500;
+    /// Leaves out the last thing told that is not the first; false where there is none.
+    fn shrink(&mut self) -> bool {
+        if self.open_executions.len() > 1 {
+            return self.open_executions.pop().is_some();
+        }
+        match self.open_executions.first_mut() {
+            Some(only) if only.current_steps.len() > 1 => {
+                only.more_steps += 1;
+                only.current_steps.pop().is_some()
+            }
+            _ => false,
+        }
+    }
+}
 
 fn json_bytes(value: &impl Serialize) -> usize {
     serde_json::to_value(value).map_or(0, |value| length(&value))
@@ -182,7 +202,7 @@ fn message(told: &[OpenExecution], more: usize) -> String {
     };
     let rest = match more {
         0 => String::new(),
-        more => format!(" {more} more are open: call execution.list."),
+        more => format!(" At least {more} more are open: call execution.list."),
     };
     if first.state == State::Paused.as_str() {
         return format!(

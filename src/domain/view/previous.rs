@@ -12,13 +12,29 @@ use crate::{
         brief::{brief, length, shares},
         definition::{Definition, Step},
         execution::{Closed, Execution, State},
-        graph::Graph,
     },
     limits,
 };
 
 /// Outputs that a view shows, by the position of their step.
-pub type Outputs = BTreeMap<usize, Value>;
+pub type Outputs = BTreeMap<usize, Shortened>;
+
+/// An output as far as a view can show it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shortened {
+    /// The output.
+    pub value: Value,
+    /// Whether something was cut.
+    pub truncated: bool,
+}
+
+impl Shortened {
+    /// `value` in at most `bytes_max` bytes of JSON.
+    pub fn of(value: &Value, bytes_max: usize) -> Self {
+        let (value, truncated) = brief(value, bytes_max);
+        Self { value, truncated }
+    }
+}
 
 /// What a step before decided.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -66,7 +82,7 @@ pub(super) fn previous(subject: &Subject<'_>, position: usize, bytes_max: usize)
     let shown = told.len().min(bytes_max / ENTRY_BYTES_MIN);
     let wants: Vec<_> = told[..shown]
         .iter()
-        .map(|(entry, output)| entry_bytes(entry) + length(output))
+        .map(|(entry, output)| entry_bytes(entry) + length(&output.value))
         .collect();
     let each = told.iter().zip(shares(&wants, bytes_max.saturating_sub(2)));
     let mut previous: Vec<_> = each
@@ -85,7 +101,7 @@ pub(super) fn previous(subject: &Subject<'_>, position: usize, bytes_max: usize)
 /// The least room in which a step's decision is worth showing.
 const ENTRY_BYTES_MIN: usize = 400;
 
-fn told<'a>(subject: &Subject<'a>, position: usize) -> Option<(Previous, &'a Value)> {
+fn told<'a>(subject: &Subject<'a>, position: usize) -> Option<(Previous, &'a Shortened)> {
     let output = subject.outputs.get(&position)?;
     let step = subject.definition.workflow.steps.get(position)?;
     let entry = Previous {
@@ -102,11 +118,11 @@ fn entry_bytes(entry: &Previous) -> usize {
     serde_json::to_value(entry).map_or(0, |entry| length(&entry)) + 1
 }
 
-fn fill(entry: &Previous, output: &Value, share: usize) -> Previous {
-    let (output, truncated) = brief(output, share.saturating_sub(entry_bytes(entry)));
+fn fill(entry: &Previous, output: &Shortened, share: usize) -> Previous {
+    let (shown, cut) = brief(&output.value, share.saturating_sub(entry_bytes(entry)));
     Previous {
-        output,
-        truncated,
+        output: shown,
+        truncated: cut || output.truncated,
         ..entry.clone()
     }
 }
@@ -117,21 +133,28 @@ pub(super) fn final_output(subject: &Subject<'_>, state: State) -> Option<(Value
     if state != State::Completed {
         return None;
     }
-    let graph: &Graph = subject.definition.graph();
     let step = |position: usize| subject.definition.workflow.steps.get(position);
-    let named = |position: usize| -> Option<(&Step, &Value)> {
+    let named = |position: usize| -> Option<(&Step, &Shortened)> {
         Some((step(position)?, subject.outputs.get(&position)?))
     };
-    let last: Vec<_> = graph.leaves().filter_map(named).collect();
+    let last: Vec<_> = subject
+        .definition
+        .graph()
+        .leaves()
+        .filter_map(named)
+        .collect();
+    let cut = last.iter().any(|(_, output)| output.truncated);
     let whole = match last.as_slice() {
-        [(_, output)] => (*output).clone(),
-        all => all
-            .iter()
-            .map(|(step, output)| (step.id.to_string(), (*output).clone()))
-            .collect::<Map<_, _>>()
-            .into(),
+        [(_, output)] => output.value.clone(),
+        all => {
+            let fields = all
+                .iter()
+                .map(|(step, output)| (step.id.to_string(), output.value.clone()));
+            Value::Object(fields.collect::<Map<_, _>>())
+        }
     };
-    Some(brief(&whole, limits::FINAL_OUTPUT_BYTES_MAX))
+    let (value, cut_now) = brief(&whole, limits::FINAL_OUTPUT_BYTES_MAX);
+    Some((value, cut || cut_now))
 }
 
 /// The end of the visit whose output the step at `position` had after `revision`; `None` where it had none yet.

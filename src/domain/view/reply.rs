@@ -79,6 +79,9 @@ pub struct Advanced {
     /// What a completed execution came to: the output of its last step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_output: Option<Value>,
+    /// Whether the final output is shortened; `step_history` has it whole.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub final_output_truncated: bool,
     /// Why the execution failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureView>,
@@ -160,6 +163,7 @@ pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
     } else {
         Vec::new()
     };
+    let (final_output, truncated) = final_output(subject, state).unzip();
     let first = ready.first();
     let step = first.and_then(|(position, _)| definition_step(definition, *position));
     Advanced {
@@ -187,7 +191,8 @@ pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
         ),
         new_tokens: without_first_instructions(ready),
         open_steps,
-        final_output: final_output(subject, state).map(|(output, _)| output),
+        final_output,
+        final_output_truncated: truncated.unwrap_or(false),
         failure: failure.map(Into::into),
         replayed,
     }
@@ -207,13 +212,14 @@ fn before(subject: &Subject<'_>, position: usize) -> Vec<Previous> {
 
 /// What a reply shows already: each persona is copied into it once, and so is what the same steps decided.
 #[derive(Default)]
-struct Shown<'a> {
+pub(super) struct Shown<'a> {
     agents: HashSet<Option<&'a AgentName>>,
     dependencies: HashSet<&'a [usize]>,
 }
 
 impl<'a> Shown<'a> {
-    fn note(&mut self, definition: &'a Definition, position: usize) -> (bool, bool) {
+    /// Notes that the step is shown: whether its persona, and what it depends on, were not shown yet.
+    pub(super) fn note(&mut self, definition: &'a Definition, position: usize) -> (bool, bool) {
         let agent = definition_step(definition, position).and_then(Step::agent);
         let dependencies = definition.graph().dependencies(position);
         (
@@ -263,7 +269,7 @@ fn ready(subject: &Subject<'_>, row: &Row) -> Vec<(usize, Offer)> {
 fn open_at(subject: &Subject<'_>, revision: u64) -> Vec<Offer> {
     let mut shown = Shown::default();
     let steps = subject.execution.steps().iter().enumerate();
-    steps
+    let mut open: Vec<_> = steps
         .filter_map(|(position, step)| {
             let grant = step
                 .visits
@@ -275,7 +281,13 @@ fn open_at(subject: &Subject<'_>, revision: u64) -> Vec<Offer> {
                 .insert(subject.definition.graph().dependencies(position));
             offer(subject, position, grant, &mut shown)
         })
-        .collect()
+        .collect();
+    // The next one to be done comes with its persona; those of the others were in the reply that offered them,
+    // and are in `current_step`.
+    for offer in open.iter_mut().skip(1) {
+        offer.agent_content = None;
+    }
+    open
 }
 
 fn offer<'a>(

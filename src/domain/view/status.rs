@@ -8,7 +8,7 @@ use super::{
     Previous, Subject, definition_step, grant, instructions,
     previous::{final_output, previous},
     progress,
-    reply::{FailureView, expiry},
+    reply::{FailureView, Shown, expiry},
     token,
 };
 use crate::{
@@ -78,14 +78,16 @@ pub struct ReadyStep {
     pub continuation_token: String,
     /// When that token expires.
     pub expires_at: String,
-    /// The persona.
-    pub agent_content: String,
+    /// The persona; left out where this view shows it already, for a step before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_content: Option<String>,
     /// What to do with it and how to come back.
     pub instructions: String,
     /// JSON Schema of the output, where the step declares one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// What the steps that it depends on decided, in short.
+    /// What the steps that it depends on decided, in short; left out where this view shows it already.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub previous: Vec<Previous>,
     /// Which visit of the step this is, from 1.
     pub visit: u32,
@@ -96,9 +98,10 @@ pub struct ReadyStep {
 /// What to do now.
 pub fn current_step(subject: &Subject<'_>, inputs: Option<Value>) -> CurrentStep {
     let execution = subject.execution;
-    let ready_steps: Vec<_> = execution
+    let mut shown = Shown::default();
+    let mut ready_steps: Vec<_> = execution
         .open()
-        .filter_map(|(position, _, visit)| ready_step(subject, position, visit))
+        .filter_map(|(position, _, visit)| ready_step(subject, position, visit, &mut shown))
         .collect();
     let first = ready_steps.first().cloned();
     let first = first.as_ref();
@@ -112,15 +115,22 @@ pub fn current_step(subject: &Subject<'_>, inputs: Option<Value>) -> CurrentStep
         progress: first.map(|step| step.progress.clone()),
         continuation_token: first.map(|step| step.continuation_token.clone()),
         expires_at: first.map(|step| step.expires_at.clone()),
-        agent_content: first.map(|step| step.agent_content.clone()),
+        agent_content: first.and_then(|step| step.agent_content.clone()),
         description: first.map(|step| step.description.clone()),
         instructions: first.map(|step| step.instructions.clone()),
         output_schema: first.and_then(|step| step.output_schema.clone()),
         previous: first.map_or_else(Vec::new, |step| step.previous.clone()),
         message: standing(execution),
         inputs,
-        ready_steps,
         revision: execution.revision(),
+        ready_steps: {
+            // What belongs to the first one stands in the singular fields.
+            if let Some(step) = ready_steps.first_mut() {
+                step.agent_content = None;
+                step.previous.clear();
+            }
+            ready_steps
+        },
     }
 }
 
@@ -144,7 +154,12 @@ fn standing(execution: &Execution) -> Option<String> {
     })
 }
 
-fn ready_step(subject: &Subject<'_>, position: usize, visit: &Visit) -> Option<ReadyStep> {
+fn ready_step<'a>(
+    subject: &Subject<'a>,
+    position: usize,
+    visit: &Visit,
+    shown: &mut Shown<'a>,
+) -> Option<ReadyStep> {
     let Subject {
         definition,
         execution,
@@ -153,6 +168,7 @@ fn ready_step(subject: &Subject<'_>, position: usize, visit: &Visit) -> Option<R
     } = *subject;
     let step = definition_step(definition, position)?;
     let grant = grant(visit)?;
+    let (new_agent, new_dependencies) = shown.note(definition, position);
     Some(ReadyStep {
         step_name: step.id.to_string(),
         step_status: StepStatus::Running.as_str().into(),
@@ -161,10 +177,14 @@ fn ready_step(subject: &Subject<'_>, position: usize, visit: &Visit) -> Option<R
         progress: progress(position, execution),
         continuation_token: token(execution, step, grant),
         expires_at: expiry(grant.issued_at, ttl),
-        agent_content: definition.persona(step).to_owned(),
+        agent_content: new_agent.then(|| definition.persona(step).to_owned()),
         instructions: instructions(subject, step),
         output_schema: step.result.clone(),
-        previous: previous(subject, position, limits::PREVIOUS_BYTES_MAX),
+        previous: if new_dependencies {
+            previous(subject, position, limits::PREVIOUS_BYTES_MAX)
+        } else {
+            Vec::new()
+        },
         visit: visit.number,
         attempt: visit.attempt,
     })

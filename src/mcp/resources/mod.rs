@@ -150,7 +150,7 @@ pub(super) async fn read(app: &App, address: &str) -> Result<String> {
             .with("uri", shorten(address))
             .with("tool", "resources/read")
     })?;
-    serde_json::to_string_pretty(&value)
+    serde_json::to_string(&value)
         .map_err(|error| Error::internal("a resource cannot be shown").because(error))
 }
 

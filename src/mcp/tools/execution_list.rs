@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{ToolSpec, acts, project_schema, shape_of, text, view};
+use super::{ToolSpec, acts, project_schema, shape_of, text, view, whole};
 use crate::{
     app::{App, ListRequest},
     domain::{State, view::Listing},
@@ -61,7 +61,7 @@ pub(super) fn spec() -> ToolSpec {
 
 async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     let owned = |name: &str| text(&arguments, name).map(str::to_owned);
-    let limit = arguments.get("limit").and_then(Value::as_u64);
+    let limit = whole(&arguments, "limit");
     let request = ListRequest {
         state: owned("state"),
         workflow: owned("workflow_name"),

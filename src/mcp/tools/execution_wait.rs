@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{ToolSpec, acts, execution, execution_id_schema, shape_of, view};
+use super::{ToolSpec, acts, execution, execution_id_schema, shape_of, view, whole};
 use crate::{app::App, domain::view::StatusView, error::Result, limits};
 
 const NAME: &str = "execution.wait";
@@ -57,7 +57,7 @@ pub(super) fn spec() -> ToolSpec {
 
 async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     let id = execution(&arguments, NAME)?;
-    let since = arguments.get("since_revision").and_then(Value::as_u64);
+    let since = whole(&arguments, "since_revision");
     let seconds = arguments.get("timeout_s").and_then(Value::as_f64);
     let timeout = seconds.map_or(limits::WAIT_MAX, Duration::from_secs_f64);
     let engine = app.engine().await?;

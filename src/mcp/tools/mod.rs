@@ -14,6 +14,7 @@ use std::{
 };
 
 use rmcp::model::{Tool, ToolAnnotations};
+use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -141,9 +142,18 @@ fn with_error_shape(mut output: Value) -> Value {
     if let Some(schema) = output.as_object_mut() {
         schema.remove("$schema");
         schema.remove("title");
-        let success = json!({ "properties": { "success": { "const": true } }, "required": schema.remove("required") });
+        // S0 has the words of a refusal in `error`, where a status has why the execution failed.
+        let error = schema
+            .get_mut("properties")
+            .and_then(Value::as_object_mut)
+            .and_then(|properties| properties.remove("error"));
+        let error = error.unwrap_or(Value::Bool(true));
+        let success = json!({
+            "properties": { "success": { "const": true }, "error": error },
+            "required": schema.remove("required").unwrap_or(json!(["success"]))
+        });
         let failure = json!({
-            "properties": { "success": { "const": false } },
+            "properties": { "success": { "const": false }, "error": { "type": "string" } },
             "required": ["success", "error", "error_code", "category", "retryable", "suggested_action"]
         });
         schema.insert("required".into(), json!(["success"]));
@@ -162,7 +172,12 @@ fn shorten(name: &str) -> String {
 
 /// The JSON Schema of a view.
 fn schema_of<T: schemars::JsonSchema>() -> Value {
-    let mut schema = schemars::schema_for!(T).to_value();
+    // As answers are written: a field that may be left out is not required.
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let mut schema = settings
+        .into_generator()
+        .into_root_schema_for::<T>()
+        .to_value();
     clean(&mut schema);
     schema
 }
@@ -249,6 +264,24 @@ fn execution(arguments: &Map<String, Value>, tool: &'static str) -> Result<Execu
         };
         error.with("tool", tool).with_violations(vec![violation])
     })
+}
+
+/// A whole number that the schema has checked: it takes `2.0` for one, as JSON Schema does.
+fn whole(arguments: &Map<String, Value>, name: &str) -> Option<u64> {
+    let number = arguments.get(name)?;
+    let rounded = || {
+        number
+            .as_f64()
+            .filter(|number| number.fract() == 0.0 && *number >= 0.0)
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked to be whole and not negative; a cast of what is too large gives the largest"
+    )]
+    number
+        .as_u64()
+        .or_else(|| rounded().map(|number| number as u64))
 }
 
 /// A string argument that the schema has checked.

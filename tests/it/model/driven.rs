@@ -95,7 +95,10 @@ impl Pure {
                     step,
                     outcome: Outcome::Completed(payload),
                     ..
-                } => Some((position(step), payload.inline.as_ref()?.value())),
+                } => {
+                    let value = payload.inline.as_ref()?.value();
+                    Some((position(step), view::Shortened::of(&value, usize::MAX)))
+                }
                 _ => None,
             })
             .collect()
