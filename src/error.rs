@@ -117,7 +117,7 @@ codes! {
         "Send less: {limit}";
     /// Another process owns the data directory.
     StoreBusy = "STORE_BUSY", Conflict, true,
-        "Send the same call again in a second, or end the other midex process that uses {data_dir}";
+        "Send the same call again in a second; if it stays so, end the other midex process that uses {data_dir}, or start this one with another --data-dir";
     /// The store could not write or read just now.
     StoreUnavailable = "STORE_UNAVAILABLE", Execution, true,
         "Send the same call again in a second; nothing that was acknowledged is lost";

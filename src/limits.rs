@@ -67,6 +67,10 @@ pub const LIST_LIMIT_MAX: usize = 200;
 pub const RESUME_BYTES_MAX: usize = 5000;
 /// Open executions it looks at, the ones that moved last.
 pub const RESUME_EXECUTIONS_MAX: usize = 20;
+/// Steps whose decisions it tells of one execution, the latest ones.
+pub const RESUME_DECIDED_MAX: usize = 4;
+/// What an execution was started with, as it tells it.
+pub const RESUME_INPUTS_BYTES_MAX: usize = 400;
 /// What the steps before decided, as it tells it of one execution.
 pub const RESUME_PREVIOUS_BYTES_MAX: usize = 600;
 /// Outputs larger than this are read aside from the workers.

@@ -14,7 +14,7 @@ pub use self::{
     graph::{GraphEdge, GraphNode, GraphView},
     history::{HistoryRow, TelemetryEvent, history, told},
     listing::{ExecutionRow, Listing, OpenExecution, Resumed, row},
-    previous::{Outputs, Previous, Shortened, decided, needed_at_end, needed_before},
+    previous::{Outputs, Previous, Shortened, decided, done_lately, needed_at_end, needed_before},
     reply::{Advanced, FailureView, Offer, advanced, needed_for_reply},
     status::{CurrentStep, ReadyStep, StatusView, StepCounts, current_step, status},
 };
@@ -48,14 +48,18 @@ fn instructions(subject: &Subject<'_>, step: &Step) -> String {
         execution,
         ..
     } = *subject;
-    let mut text = String::from(
-        "1. Read agent_content carefully: it is who you are for this step.\n\
-         2. Do the work it describes",
+    let workflow = &definition.workflow;
+    let mut text = format!(
+        "1. Read agent_content carefully: it is who you are for this step.\n2. Do step '{}' of workflow '{}'",
+        step.id, workflow.name
     );
-    if !step.description.is_empty() {
-        text.push_str(": ");
-        text.push_str(&step.description);
-    }
+    // A step without words of its own is part of what the workflow is for.
+    let what = match (step.description.as_str(), step.instructions()) {
+        ("", None) => format!(" ({})", workflow.description),
+        ("", Some(_)) => String::new(),
+        (description, _) => format!(": {description}"),
+    };
+    text.push_str(&what);
     text.push('\n');
     if let Some(own) = step.instructions() {
         text.push_str(own.trim_end());

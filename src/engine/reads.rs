@@ -30,15 +30,7 @@ impl Engine {
     /// What to do now. Renews tokens that have expired; else it wakes nobody.
     pub async fn current_step(&self, id: &ExecutionId) -> Result<CurrentStep> {
         let seen = self.see_renewed(id).await?;
-        let inputs = match seen.execution.inputs() {
-            Some(digest) => self
-                .shared
-                .store
-                .content(digest)
-                .await?
-                .and_then(|bytes| value(&bytes)),
-            None => None,
-        };
+        let inputs = self.inputs(&seen).await?;
         let needed = view::needed_before(
             &seen.definition,
             seen.execution.open().map(|(position, _, _)| position),
@@ -144,7 +136,7 @@ impl Engine {
         // The one that moved last is renewed last: a renewal is a move, and must not change their order.
         for execution in open.iter().take(limits::RESUME_EXECUTIONS_MAX).rev() {
             match self.to_resume(execution.id()).await {
-                Ok((seen, _)) if seen.execution.state().is_final() => {}
+                Ok((seen, ..)) if seen.execution.state().is_final() => {}
                 Ok(seen) => told.push(seen),
                 // One that cannot be read must not keep the others from being told.
                 Err(error) => {
@@ -155,19 +147,28 @@ impl Engine {
         told.reverse();
         let subjects: Vec<_> = told
             .iter()
-            .map(|(seen, outputs)| self.subject(seen, outputs))
+            .map(|(seen, outputs, inputs)| (self.subject(seen, outputs), inputs.clone()))
             .collect();
         Ok(Resumed::of(&subjects, open.len()))
     }
 
-    async fn to_resume(&self, id: &ExecutionId) -> Result<(Seen, Outputs)> {
+    async fn to_resume(&self, id: &ExecutionId) -> Result<(Seen, Outputs, Option<Value>)> {
         let seen = self.see_renewed(id).await?;
-        let first = seen.execution.open().next().map(|(position, ..)| position);
-        let needed = view::needed_before(&seen.definition, first.into_iter());
+        let needed = view::done_lately(&seen.execution).into_iter().collect();
         let revision = seen.execution.revision();
         let most = limits::RESUME_PREVIOUS_BYTES_MAX;
         let outputs = self.outputs(&seen, needed, revision, None, most).await?;
-        Ok((seen, outputs))
+        let inputs = self.inputs(&seen).await?;
+        Ok((seen, outputs, inputs))
+    }
+
+    /// What the execution was started with.
+    async fn inputs(&self, seen: &Seen) -> Result<Option<Value>> {
+        let Some(digest) = seen.execution.inputs() else {
+            return Ok(None);
+        };
+        let bytes = self.shared.store.content(digest).await?;
+        Ok(bytes.and_then(|bytes| value(&bytes)))
     }
 
     /// The artifacts of an execution, or of one of its steps, without their content. Wakes nobody.

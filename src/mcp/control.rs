@@ -38,9 +38,9 @@ const PATH_BYTES_MAX: usize = 100;
 struct Preamble {
     /// The caller's version of midex.
     midex: String,
-    project_dir: PathBuf,
-    workflows_dir: Option<PathBuf>,
-    agents_dir: Option<PathBuf>,
+    project_dir: String,
+    workflows_dir: Option<String>,
+    agents_dir: Option<String>,
 }
 
 /// Where the socket of a data directory is. A path that no address can hold goes through the open directory,
@@ -179,7 +179,11 @@ async fn attend(app: App, stream: UnixStream, stop: CancellationToken) -> Result
 
 impl Preamble {
     fn of(config: &Config) -> Self {
-        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        // JSON holds Unicode alone, as the name of a project does wherever it is shown.
+        let absolute = |path: &PathBuf| {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            path.display().to_string()
+        };
         Self {
             midex: env!("CARGO_PKG_VERSION").into(),
             project_dir: absolute(&config.project_dir),
@@ -190,9 +194,9 @@ impl Preamble {
 
     fn config(self, host: &Config) -> Config {
         Config {
-            project_dir: self.project_dir,
-            workflows_dir: self.workflows_dir,
-            agents_dir: self.agents_dir,
+            project_dir: self.project_dir.into(),
+            workflows_dir: self.workflows_dir.map(Into::into),
+            agents_dir: self.agents_dir.map(Into::into),
             ..host.clone()
         }
     }
@@ -253,13 +257,24 @@ pub async fn connect(config: &Config) -> Result<Option<Client>> {
         return Ok(None);
     }
     let answered = tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, read_line(&mut input)).await;
-    // It may be ending: then it says nothing, and its store will be free.
-    let Ok(Ok(answer)) = answered else {
-        return Ok(None);
+    let answer = match answered {
+        Ok(Ok(answer)) => answer,
+        // It was just ending: its store will be free.
+        Ok(Err(_)) => return Ok(None),
+        Err(_) => return Err(silent(config)),
     };
     let answer: Map<String, Value> = serde_json::from_str(&answer).unwrap_or_default();
     if let Some(Value::Object(error)) = answer.get("error") {
         return Err(Error::from_payload(error));
     }
-    Client::connect(input, output).await.map(Some)
+    let greeted =
+        tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, Client::connect(input, output));
+    greeted.await.map_err(|_| silent(config))?.map(Some)
+}
+
+/// Somebody owns the store and does not answer.
+fn silent(config: &Config) -> Error {
+    let directory = config.data_dir.display().to_string();
+    let message = format!("the midex that owns {directory} does not answer on its socket");
+    Error::new(Code::StoreBusy, message).with("data_dir", directory)
 }

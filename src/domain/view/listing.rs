@@ -2,11 +2,16 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
-use super::{Offer, Previous, Subject, previous::previous, reply::offer_brief};
+use super::{
+    Offer, Previous, Subject,
+    previous::lately,
+    reply::{brief_text, offer_brief},
+};
 use crate::{
     domain::{
-        brief::length,
+        brief::{brief, length},
         execution::{Execution, State},
     },
     limits,
@@ -80,6 +85,9 @@ pub struct OpenExecution {
     /// Why it is paused, where somebody said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What it was started with, shortened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Value>,
     /// How many steps are done, of how many: `1/3`.
     pub done: String,
     /// When it last moved.
@@ -89,7 +97,7 @@ pub struct OpenExecution {
     /// How many more steps are open and did not fit.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_steps: usize,
-    /// What the steps before the first of them decided, in short.
+    /// What the steps decided that were done last, the latest first, in short.
     pub decided: Vec<Previous>,
 }
 
@@ -104,11 +112,11 @@ fn is_zero(count: &usize) -> bool {
 impl Resumed {
     /// As many of `subjects`, newest first, as [`limits::RESUME_BYTES_MAX`] of JSON hold; the first is always told,
     /// with as many of its steps as fit. `open` is how many are open in all.
-    pub fn of(subjects: &[Subject<'_>], open: usize) -> Self {
+    pub fn of(subjects: &[(Subject<'_>, Option<Value>)], open: usize) -> Self {
         let mut room = limits::RESUME_BYTES_MAX;
         let mut told = Vec::new();
-        for subject in subjects {
-            let execution = open_execution(subject, room);
+        for (subject, inputs) in subjects {
+            let execution = open_execution(subject, inputs.as_ref(), room);
             let bytes = json_bytes(&execution) + 1;
             if bytes > room && !told.is_empty() {
                 break;
@@ -152,24 +160,20 @@ fn json_bytes(value: &impl Serialize) -> usize {
     serde_json::to_value(value).map_or(0, |value| length(&value))
 }
 
-fn open_execution(subject: &Subject<'_>, room: usize) -> OpenExecution {
+fn open_execution(subject: &Subject<'_>, inputs: Option<&Value>, room: usize) -> OpenExecution {
     let execution = subject.execution;
     let mut open_steps = execution.open();
-    let first = execution.open().next().map(|(position, _, _)| position);
     let mut open = OpenExecution {
         execution_id: execution.id().to_string(),
         workflow_name: execution.workflow().to_string(),
         state: execution.state().as_str().into(),
-        reason: execution
-            .reason()
-            .map(|reason| reason.chars().take(200).collect()),
+        reason: execution.reason().map(|reason| brief_text(reason, 200)),
+        inputs: inputs.map(|inputs| brief(inputs, limits::RESUME_INPUTS_BYTES_MAX).0),
         done: format!("{}/{}", done(execution), execution.steps().len()),
         updated_at: execution.updated_at().to_string(),
         current_steps: Vec::new(),
         more_steps: 0,
-        decided: first.map_or_else(Vec::new, |at| {
-            previous(subject, at, limits::RESUME_PREVIOUS_BYTES_MAX)
-        }),
+        decided: lately(subject, limits::RESUME_PREVIOUS_BYTES_MAX),
     };
     let mut left = room.saturating_sub(json_bytes(&open));
     let all = execution.open().count();
@@ -210,13 +214,15 @@ fn message(told: &[OpenExecution], more: usize) -> String {
             first.execution_id
         );
     }
-    let step = first
+    let steps = first
         .current_steps
-        .first()
-        .map_or("", |step| step.step_name.as_str());
+        .iter()
+        .map(|step| format!("'{}'", step.step_name));
+    let steps: Vec<_> = steps.collect();
     format!(
-        "Go on with step '{step}' of '{}': read midex://workflow/current_step/{} for its persona, or finish it with \
-         its continuation_token.{rest}",
+        "Go on with {} of '{}': read midex://workflow/current_step/{} for the task and the persona, or finish a step \
+         with its continuation_token.{rest}",
+        steps.join(", "),
         first.execution_id,
         crate::uri::encode(&first.execution_id)
     )

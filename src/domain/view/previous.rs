@@ -80,14 +80,7 @@ pub(super) fn previous(subject: &Subject<'_>, position: usize, bytes_max: usize)
         .collect();
     // A list of very many must not be all names: those that have room for some words are shown.
     let shown = told.len().min(bytes_max / ENTRY_BYTES_MIN);
-    let wants: Vec<_> = told[..shown]
-        .iter()
-        .map(|(entry, output)| entry_bytes(entry) + length(&output.value))
-        .collect();
-    let each = told.iter().zip(shares(&wants, bytes_max.saturating_sub(2)));
-    let mut previous: Vec<_> = each
-        .map(|((entry, output), share)| fill(entry, output, share))
-        .collect();
+    let mut previous = filled(&told[..shown], bytes_max);
     if let Some(last) = previous.last_mut().filter(|_| shown < told.len()) {
         last.output = json!(format!(
             "{} more steps decided something: see step_history",
@@ -96,6 +89,38 @@ pub(super) fn previous(subject: &Subject<'_>, position: usize, bytes_max: usize)
         last.truncated = true;
     }
     previous
+}
+
+fn filled(told: &[(Previous, &Shortened)], bytes_max: usize) -> Vec<Previous> {
+    let want =
+        |(entry, output): &(Previous, &Shortened)| entry_bytes(entry) + length(&output.value);
+    let wants: Vec<_> = told.iter().map(want).collect();
+    let shares = shares(&wants, bytes_max.saturating_sub(2));
+    told.iter()
+        .zip(shares)
+        .map(|((entry, output), share)| fill(entry, output, share))
+        .collect()
+}
+
+/// What the steps decided that were done last, the latest first, in at most `bytes_max` bytes of JSON.
+pub(super) fn lately(subject: &Subject<'_>, bytes_max: usize) -> Vec<Previous> {
+    let done = done_lately(subject.execution);
+    let told: Vec<_> = done.iter().filter_map(|&at| told(subject, at)).collect();
+    filled(&told, bytes_max)
+}
+
+/// The steps that were done last, the latest first: as many as are told of.
+pub fn done_lately(execution: &Execution) -> Vec<usize> {
+    let revision = execution.revision();
+    let all = 0..execution.steps().len();
+    let mut done: Vec<_> = all
+        .filter_map(|at| Some((decided(execution, at, revision)?.revision, at)))
+        .collect();
+    done.sort_unstable_by(|one, two| two.cmp(one));
+    done.into_iter()
+        .take(limits::RESUME_DECIDED_MAX)
+        .map(|(_, at)| at)
+        .collect()
 }
 
 /// The least room in which a step's decision is worth showing.

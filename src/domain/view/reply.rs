@@ -182,13 +182,7 @@ pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
         new_token: first.map(|(_, offer)| offer.continuation_token.clone()),
         expires_at: first.map(|(_, offer)| offer.expires_at.clone()),
         previous: first.map_or_else(Vec::new, |(position, _)| before(subject, *position)),
-        message: message(
-            row,
-            state,
-            failure,
-            first.map(|(_, offer)| offer),
-            &open_steps,
-        ),
+        message: message(row, state, failure, &ready, &open_steps),
         new_tokens: without_first_instructions(ready),
         open_steps,
         final_output,
@@ -316,8 +310,16 @@ fn offer<'a>(
 pub(super) fn offer_brief(subject: &Subject<'_>, position: usize, visit: &Visit) -> Option<Offer> {
     let step = definition_step(subject.definition, position)?;
     let mut offer = bare(subject, step, grant(visit)?);
-    offer.description = offer.description.chars().take(200).collect();
+    offer.description = brief_text(&offer.description, 200);
     Some(offer)
+}
+
+/// At most `chars` characters, and a mark where some were left out.
+pub(super) fn brief_text(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 fn bare(subject: &Subject<'_>, step: &Step, grant: Grant) -> Offer {
@@ -342,26 +344,19 @@ fn message(
     row: &Row,
     state: State,
     failure: Option<&Failure>,
-    first: Option<&Offer>,
+    ready: &[(usize, Offer)],
     open: &[Offer],
 ) -> String {
     let started = row.events.iter().find_map(|event| match event {
         Event::Created(created) => Some(&created.workflow),
         _ => None,
     });
+    let first = ready.first().map(|(_, offer)| offer);
     match (started, first, state) {
-        (Some(workflow), Some(step), _) => {
-            format!(
-                "Workflow '{workflow}' started. Step '{}' ready.",
-                step.step_name
-            )
+        (Some(workflow), Some(_), _) => {
+            format!("Workflow '{workflow}' started. {}", now_ready(ready, ""))
         }
-        (None, Some(step), _) => {
-            format!(
-                "Step '{}' ready. Review agent_content and continue.",
-                step.step_name
-            )
-        }
+        (None, Some(_), _) => now_ready(ready, " Review agent_content and continue."),
         (_, None, State::Completed) => "Workflow completed successfully".into(),
         (_, None, State::Failed) => {
             let why = failure.map_or("", |failure| failure.message.as_str());
@@ -384,6 +379,20 @@ fn message(
                 names.join(", ")
             )
         }
+    }
+}
+
+fn now_ready(ready: &[(usize, Offer)], then: &str) -> String {
+    let names: Vec<_> = ready
+        .iter()
+        .map(|(_, offer)| format!("'{}'", offer.step_name))
+        .collect();
+    match names.as_slice() {
+        [only] => format!("Step {only} ready.{then}"),
+        _ => format!(
+            "Steps {} ready, each with its own token in new_tokens.",
+            names.join(", ")
+        ),
     }
 }
 

@@ -99,7 +99,7 @@ pub struct ReadyStep {
 pub fn current_step(subject: &Subject<'_>, inputs: Option<Value>) -> CurrentStep {
     let execution = subject.execution;
     let mut shown = Shown::default();
-    let mut ready_steps: Vec<_> = execution
+    let ready_steps: Vec<_> = execution
         .open()
         .filter_map(|(position, _, visit)| ready_step(subject, position, visit, &mut shown))
         .collect();
@@ -123,14 +123,7 @@ pub fn current_step(subject: &Subject<'_>, inputs: Option<Value>) -> CurrentStep
         message: standing(execution),
         inputs,
         revision: execution.revision(),
-        ready_steps: {
-            // What belongs to the first one stands in the singular fields.
-            if let Some(step) = ready_steps.first_mut() {
-                step.agent_content = None;
-                step.previous.clear();
-            }
-            ready_steps
-        },
+        ready_steps,
     }
 }
 
