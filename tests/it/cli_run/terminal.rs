@@ -81,10 +81,8 @@ impl Terminal {
 
     fn end(mut self) -> (Option<i32>, String) {
         let code = wait(&mut self.child).code();
-        while let Ok(more) = self
-            .shown
-            .recv_timeout(std::time::Duration::from_millis(200))
-        {
+        // It ends when nobody holds the other end any more.
+        while let Ok(more) = self.shown.recv_timeout(PATIENCE) {
             self.seen += &more;
         }
         (code, self.seen)
