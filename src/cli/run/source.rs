@@ -79,11 +79,13 @@ impl Source {
             return Ok(None);
         };
         page.step(&open[0])?;
-        // People take their time: others may have the store meanwhile.
-        link.release().await?;
         match person {
             Person::Prompt(input) => prompt(input, open, complaint, link).await,
-            Person::Editor(editor) => editor.ask(open, complaint).await,
+            Person::Editor(editor) => {
+                // People take their time: others may have the store meanwhile.
+                link.release().await?;
+                editor.ask(open, complaint).await
+            }
         }
     }
 

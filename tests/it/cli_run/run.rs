@@ -307,6 +307,8 @@ fn outputs_are_written_in_an_editor() {
     // Text above what is there, JSON in its place, text at its end.
     let script = r##"
         test "$1" = --flag || exit 9
+        # While somebody writes, others can have the store.
+        flock -n ../data/executions.lock true || exit 8
         cp "$2" "seen-$(wc -l < count 2>/dev/null || echo 0)"; echo >> count
         case "$(wc -l < count)" in
             *1) { echo "# Title"; echo "the cause"; cat "$2"; } > new; cat new > "$2";;
