@@ -16,6 +16,7 @@ use super::{
 use crate::{
     cli::{link::Link, value::field, visible, wrong},
     error::{Code, Error, Result},
+    limits,
 };
 
 /// Where outputs come from.
@@ -181,7 +182,9 @@ async fn answer(input: &mut Input, link: &mut Link<'_>) -> Result<Option<String>
 }
 
 fn is_begun(text: &str) -> bool {
-    text.starts_with('{') && serde_json::from_str::<Value>(text).is_err_and(|error| error.is_eof())
+    text.starts_with('{')
+        && text.len() < limits::FRAME_BYTES_MAX
+        && serde_json::from_str::<Value>(text).is_err_and(|error| error.is_eof())
 }
 
 /// What a person wrote: JSON where it begins with a brace, else a summary.

@@ -206,7 +206,7 @@ fn lines_fit_the_terminal_and_no_color_is_no_color() {
     assert!(persona.len() > 20, "{shown}");
     // Only a word that is longer than the line may pass its end.
     let fits = |line: &&str| line.trim_end().chars().count() <= 57 || !line.trim().contains(' ');
-    assert!(persona.iter().all(|line| fits(line)), "{shown}");
+    assert!(persona.iter().all(fits), "{shown}");
     terminal.type_line("");
     terminal.end();
     for args in [
