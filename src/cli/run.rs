@@ -262,12 +262,24 @@ impl Runner<'_> {
                 Ok(None)
             }
             Code::StepOutputInvalid | Code::ArgumentsInvalid if handed.by_person => Ok(Some(error)),
-            _ => {
-                if handed.by_person {
-                    Page::not_recorded(&handed);
-                }
+            // Somebody paused it meanwhile: the next look tells why.
+            Code::ExecutionPaused => {
+                Page::not_recorded(&handed);
+                Ok(None)
+            }
+            // Somebody else was faster: the next look tells what is open now.
+            Code::TokenAlreadyUsed | Code::TokenSuperseded | Code::ExecutionFinished
+                if handed.by_person =>
+            {
+                warn(error.message());
+                Page::not_recorded(&handed);
+                Ok(None)
+            }
+            _ if handed.by_person => {
+                Page::not_recorded(&handed);
                 Err(error)
             }
+            _ => Err(error),
         }
     }
 

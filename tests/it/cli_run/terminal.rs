@@ -233,3 +233,20 @@ fn lines_fit_the_terminal_and_no_color_is_no_color() {
     let (_, shown) = Terminal::open(place.command(&["show", "p"])).end();
     assert!(shown.contains("\u{1b}[1mp\u{1b}[0m  bug-fix"), "{shown:?}");
 }
+
+#[test]
+fn whoever_is_overtaken_is_told_and_loses_no_words() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(place.command(&["run", "bug-fix", "--id", "p"]));
+    terminal.expect(PROMPT);
+    place.begun("p");
+    terminal.type_line("my own words");
+    terminal.expect("not recorded: {\"summary\":\"my own words\"}");
+    terminal.expect("[2/3] fix");
+    terminal.expect(PROMPT);
+    place.done(&["pause", "p"]);
+    terminal.type_line("the remedy");
+    terminal.expect("not recorded: {\"summary\":\"the remedy\"}");
+    terminal.expect("midex resume p");
+    assert_eq!(terminal.end().0, Some(1));
+}
