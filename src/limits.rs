@@ -226,9 +226,11 @@ pub const TAIL_EVERY: Duration = Duration::from_secs(1);
 /// How long one that follows a single execution waits for it to move before it looks at what else was told of it,
 /// in seconds: refused calls move nothing.
 pub const TAIL_WAIT_S: u32 = 5;
-/// Looks that may fail for a passing reason, one after another, before it gives up.
-pub const TAIL_FAILURES_MAX: u32 = 30;
+/// Looks that may fail for a passing reason, one after another, before it gives up. Each is patient itself.
+pub const TAIL_FAILURES_MAX: u32 = 5;
 /// Largest file of outputs that a command takes.
 pub const OUTPUTS_FILE_BYTES_MAX: usize = 64 << 20;
+/// Outputs that were read before their step was open, at most.
+pub const OUTPUTS_WAITING_MAX: usize = 2 * STEPS_MAX;
 /// How long a command that reads outputs keeps a store of its own open before it lets others have it meanwhile.
 pub const OUTPUT_LINE_GRACE: Duration = Duration::from_millis(200);

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::session::Session;
 use crate::{
     config::Config,
+    domain::State,
     error::{Code, Result},
     limits,
     mcp::client::Client,
@@ -104,4 +105,10 @@ impl<'a> Link<'a> {
         self.forget().await;
         Ok(())
     }
+}
+
+/// Whether an execution in this state has ended.
+pub(super) fn is_final(state: &Value) -> bool {
+    let state = State::ALL.iter().find(|known| *state == known.as_str());
+    state.is_some_and(|state| state.is_final())
 }

@@ -17,6 +17,7 @@ mod session;
 mod show;
 mod tail;
 pub mod validate;
+mod value;
 
 use std::{
     io::{self, Write},
@@ -215,8 +216,19 @@ fn report(error: &Error, json: bool) {
     };
 }
 
-/// An error in words: what, each violation, and what to do.
+/// Says what its user should know of a command that did its work.
+fn warn(text: &str) {
+    let _ = writeln!(anstream::stderr().lock(), "warning: {}", visible(text));
+}
+
+/// An error in words: what is wrong, and what to do.
 fn described(error: &Error) -> String {
+    let help = visible(&error.suggested_action());
+    format!("{}\n  help: {help}", wrong(error))
+}
+
+/// What is wrong, with each violation.
+fn wrong(error: &Error) -> String {
     let mut text = format!("error[{}]: {}", error.code(), visible(error.message()));
     for violation in error.violations() {
         let place = if violation.path.is_empty() {
@@ -227,7 +239,7 @@ fn described(error: &Error) -> String {
         let message = visible(&violation.message);
         text.extend(["\n  ", &visible(place), ": ", &message]);
     }
-    text + &format!("\n  help: {}", visible(&error.suggested_action()))
+    text
 }
 
 /// Stdout. A reader that has gone, as `head` does, is no failure.

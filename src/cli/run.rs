@@ -17,9 +17,10 @@ use self::{
 };
 use super::{
     EXIT_FINDINGS, EXIT_OK,
-    link::Link,
+    link::{Link, is_final},
     report,
     serve::{signalled, signals},
+    warn,
 };
 use crate::{
     clock::{Clock, SystemClock, SystemIds},
@@ -124,22 +125,10 @@ impl Runner<'_> {
         self.begun = true;
         let mut complaint = None;
         loop {
-            let current = self.link.read_of("current_step", &self.id).await?;
-            let state = current["workflow_state"].as_str().unwrap_or_default();
-            if is_final(state) {
-                let status = self.link.read_of("workflow_status", &self.id).await?;
-                return Ok(End::Ended(Box::new(status)));
-            }
-            if state == State::Paused.as_str() {
-                let why = current["message"].as_str().unwrap_or_default();
-                return Ok(End::Paused(why.to_owned()));
-            }
-            let steps = current["ready_steps"].as_array().cloned();
-            let steps = steps.unwrap_or_default();
-            if steps.is_empty() {
-                self.wait(&current["revision"]).await?;
-                continue;
-            }
+            let steps = match self.open_steps().await? {
+                Ok(steps) => steps,
+                Err(end) => return Ok(end),
+            };
             let page = &mut self.page;
             let next = self
                 .source
@@ -148,6 +137,26 @@ impl Runner<'_> {
                 return Ok(End::Stopped(self.source.why_none()));
             };
             complaint = self.hand_in(&steps[at], handed).await?;
+        }
+    }
+
+    /// The open steps, with live tokens, as soon as there are any; or how it ended.
+    async fn open_steps(&mut self) -> Result<Result<Vec<Value>, End>> {
+        loop {
+            let mut current = self.link.read_of("current_step", &self.id).await?;
+            let state = &current["workflow_state"];
+            if is_final(state) {
+                let status = self.link.read_of("workflow_status", &self.id).await?;
+                return Ok(Err(End::Ended(Box::new(status))));
+            }
+            if *state == State::Paused.as_str() {
+                let why = current["message"].as_str().unwrap_or_default();
+                return Ok(Err(End::Paused(why.to_owned())));
+            }
+            match current["ready_steps"].take() {
+                Value::Array(steps) if !steps.is_empty() => return Ok(Ok(steps)),
+                _ => self.wait(&current["revision"]).await?,
+            }
         }
     }
 
@@ -179,6 +188,9 @@ impl Runner<'_> {
 
     /// A slip in the name of a step would be found only when everything else is done.
     async fn check_names(&mut self) -> Result<()> {
+        if self.source.unknown_name(&[]).is_none() {
+            return Ok(());
+        }
         let address = format!(
             "midex://workflow/workflow_details/{}",
             uri::encode(&self.workflow)
@@ -221,7 +233,7 @@ impl Runner<'_> {
             let what = format!("execution '{}' was started with other inputs", self.id);
             return Err(taken(what));
         }
-        let ended = is_final(status["state"].as_str().unwrap_or_default());
+        let ended = is_final(&status["state"]);
         self.page
             .resumed(if ended { &status } else { &current }, &status)
     }
@@ -250,12 +262,24 @@ impl Runner<'_> {
                 Ok(None)
             }
             Code::StepOutputInvalid | Code::ArgumentsInvalid if handed.by_person => Ok(Some(error)),
-            _ => {
-                if handed.by_person {
-                    Page::not_recorded(&handed);
-                }
+            // Somebody paused it meanwhile: the next look tells why.
+            Code::ExecutionPaused => {
+                Page::not_recorded(&handed);
+                Ok(None)
+            }
+            // Somebody else was faster: the next look tells what is open now.
+            Code::TokenAlreadyUsed | Code::TokenSuperseded | Code::ExecutionFinished
+                if handed.by_person =>
+            {
+                warn(error.message());
+                Page::not_recorded(&handed);
+                Ok(None)
+            }
+            _ if handed.by_person => {
+                Page::not_recorded(&handed);
                 Err(error)
             }
+            _ => Err(error),
         }
     }
 
@@ -272,12 +296,15 @@ impl Runner<'_> {
 
     /// Says how it ended, and how to go on where that is possible.
     fn tell(&mut self, end: Result<End>, json: bool) -> Result<u8> {
+        if let Some(handed) = self.source.take_back() {
+            Page::not_recorded(&handed);
+        }
         match end {
             Ok(End::Ended(status)) => {
                 self.page.ended(&status)?;
                 let left = self.source.left_over();
                 if !left.is_empty() {
-                    tracing::warn!("not used: {}", left.join(", "));
+                    warn(&format!("not used: {}", left.join(", ")));
                 }
                 let done = status["state"] == State::Completed.as_str();
                 Ok(if done { EXIT_OK } else { EXIT_FINDINGS })
@@ -325,11 +352,6 @@ impl Runner<'_> {
             quoted(&self.config.data_dir.display().to_string())
         )
     }
-}
-
-fn is_final(state: &str) -> bool {
-    let state = State::ALL.iter().find(|known| known.as_str() == state);
-    state.is_some_and(|state| state.is_final())
 }
 
 /// A word as a shell takes it.

@@ -1,13 +1,11 @@
 //! How text is shown: harmless, cut or wrapped to the width, and styled only where a terminal wants it.
 
 use std::{
-    borrow::Cow,
     fmt::Write as _,
     io::{self, IsTerminal},
 };
 
 use comfy_table::{ContentArrangement, Row, Table, presets};
-use serde_json::Value;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::visible;
@@ -58,6 +56,11 @@ impl Screen {
             columns: columns(),
             color: super::color(),
         }
+    }
+
+    /// Whether somebody looks at it.
+    pub(super) fn is_terminal(&self) -> bool {
+        self.columns.is_some()
     }
 
     /// How wide lines should be.
@@ -165,93 +168,41 @@ fn untabbed(line: &str) -> String {
     visible(&line.replace('\t', "    "))
 }
 
-/// A line broken between words, each part as far in as the first.
+/// Where the parts of a line begin that do not fit it: under its text, also in a list.
+fn indent_of(line: &str) -> usize {
+    let text = line.trim_start_matches(' ');
+    let behind = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let marker = match text.len() - behind.len() {
+        digits @ 1.. if behind.starts_with(". ") => digits + 2,
+        0 if behind.starts_with("- ") || behind.starts_with("* ") => 2,
+        _ => 0,
+    };
+    line.len() - text.len() + marker
+}
+
+/// A line broken between words.
 fn wrapped(line: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(COLUMNS_MIN);
     if line.width() <= columns {
         return vec![line.to_owned()];
     }
-    let indent = line.len() - line.trim_start_matches(' ').len();
-    let indent = &line[..indent.min(columns / 2)];
-    let mut lines = vec![indent.to_owned()];
-    for word in line.split(' ').filter(|word| !word.is_empty()) {
-        let last = lines.last_mut().map_or(0, |last| last.width());
-        if last > indent.len() && last + 1 + word.width() > columns {
-            lines.push(indent.to_owned());
+    let indent = " ".repeat(indent_of(line).min(columns / 2));
+    let (mut lines, mut last, mut empty) = (Vec::new(), String::new(), true);
+    for word in line.split(' ') {
+        if !empty && last.width() + 1 + word.width() > columns {
+            lines.push(std::mem::replace(&mut last, indent.clone()));
+        } else if !empty || word.is_empty() {
+            last.push(' ');
         }
-        if let Some(last) = lines.last_mut() {
-            if last.len() > indent.len() {
-                last.push(' ');
-            }
-            last.push_str(word);
-        }
+        last.push_str(word);
+        empty = last.trim_start().is_empty();
     }
+    lines.push(last);
     lines
-}
-
-/// What a value says in one line: its summary where it has one.
-pub(super) fn gist(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => one_line(text),
-        value => match value.get("summary").and_then(Value::as_str) {
-            Some(summary) => one_line(summary),
-            None => one_line(&value.to_string()),
-        },
-    }
-}
-
-/// The fields of a value, each in one line; a value without fields is one line.
-pub(super) fn fields(value: &Value) -> Vec<String> {
-    match value {
-        Value::Object(map) => map
-            .iter()
-            .filter(|(_, value)| !value.is_null() && **value != Value::Array(Vec::new()))
-            .map(|(name, value)| format!("{}: {}", one_line(name), gist(value)))
-            .collect(),
-        value => vec![gist(value)],
-    }
-}
-
-/// A text field of a JSON object, harmless; empty where there is none.
-pub(super) fn field(value: &Value, name: &str) -> String {
-    one_line(value[name].as_str().unwrap_or_default())
-}
-
-/// How long something took, for people.
-pub(super) fn duration(milliseconds: u64) -> String {
-    let (seconds, rest) = (milliseconds / 1000, milliseconds % 1000);
-    match seconds {
-        0 => format!("{milliseconds} ms"),
-        1..60 => format!("{seconds}.{} s", rest / 100),
-        60..3600 => format!("{} m {:02} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {:02} m", seconds / 3600, seconds / 60 % 60),
-    }
-}
-
-/// JSON text that does not steer a terminal: the control characters that JSON lets pass are escaped too.
-pub(super) fn json_text(value: &Value, pretty: bool) -> String {
-    let text = if pretty {
-        format!("{value:#}")
-    } else {
-        value.to_string()
-    };
-    let escaped = |c: char| match c {
-        '\n' => Cow::Borrowed("\n"),
-        c if c.is_control() => format!("\\u{:04x}", u32::from(c)).into(),
-        c => c.to_string().into(),
-    };
-    if text.chars().any(|c| c.is_control() && c != '\n') {
-        text.chars().map(escaped).collect()
-    } else {
-        text
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     const PLAIN: Screen = Screen {
@@ -260,33 +211,24 @@ mod tests {
     };
 
     #[test]
-    fn long_lines_are_broken_between_words_and_keep_their_margin() {
-        let text =
-            "# Title\n\n- one two three four five six seven\n   deep one two three four five six\n";
-        assert_eq!(
-            PLAIN.block(None, "  ", text),
-            "  # Title\n\n  - one two three four five\n  six seven\n     deep one two three four\n     five six\n"
+    fn nothing_steers_the_terminal() {
+        let evil = "a\u{1b}[2J\r\n\u{9b}31m\tb";
+        assert!(!one_line(evil).contains(char::is_control));
+        let block = PLAIN.block(None, "", evil);
+        assert!(
+            !block.replace('\n', "").contains(char::is_control),
+            "{block:?}"
         );
-        let endless = "x".repeat(100);
-        assert_eq!(wrapped(&endless, 30), std::slice::from_ref(&endless));
-        assert_eq!(wrapped(&format!("a {endless}"), 1).len(), 2);
     }
 
     #[test]
-    fn nothing_steers_the_terminal() {
-        let evil = "a\u{1b}[2J\r\n\u{9b}31m\tb";
-        for shown in [
-            one_line(evil),
-            gist(&json!(evil)),
-            gist(&json!({ "summary": evil })),
-            PLAIN.block(None, "", evil).replace('\n', ""),
-            json_text(&json!({ evil: [evil, "\u{7f}"] }), false),
-        ] {
-            assert!(!shown.contains(char::is_control), "{shown:?}");
-        }
-        let value = json!({ "a": ["\u{9b}\u{7f}"] });
-        let again: Value = serde_json::from_str(&json_text(&value, true)).expect("JSON");
-        assert_eq!(again, value);
+    fn long_lines_are_broken_between_words_and_keep_their_margin() {
+        let text = "# Title\n\n- one two three four five six seven\n 10. one two three four five six\n   deep one  two three four five six\n";
+        let shown = "  # Title\n\n  - one two three four five\n    six seven\n   10. one two three four five\n       six\n     deep one  two three four\n     five six\n";
+        assert_eq!(PLAIN.block(None, "  ", text), shown);
+        let endless = "x".repeat(100);
+        assert_eq!(wrapped(&endless, 30), std::slice::from_ref(&endless));
+        assert_eq!(wrapped(&format!("a {endless}"), 1).len(), 2);
     }
 
     #[test]
@@ -297,20 +239,6 @@ mod tests {
         assert_eq!(cut("日本語", 5), "日本…");
         assert_eq!(cut("日本語", 4), "日…");
         assert_eq!(cut("ab", 0), "…");
-    }
-
-    #[test]
-    fn durations_are_short() {
-        for (milliseconds, text) in [
-            (0, "0 ms"),
-            (999, "999 ms"),
-            (1250, "1.2 s"),
-            (61_000, "1 m 01 s"),
-            (3_660_000, "1 h 01 m"),
-            (90_000_000, "25 h 00 m"),
-        ] {
-            assert_eq!(duration(milliseconds), text);
-        }
     }
 
     #[test]

@@ -9,8 +9,9 @@ use unicode_width::UnicodeWidthStr;
 use super::{
     EXIT_OK,
     link::Link,
-    screen::{Screen, Style, cut, duration, field, fields, gist, json_text, row},
+    screen::{Screen, Style, cut, row},
     unwritable,
+    value::{duration, field, fields, gist, json_text},
 };
 use crate::{
     config::Config,

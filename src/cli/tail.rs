@@ -1,34 +1,32 @@
 //! `midex tail`: what happens, as it happens.
 
+mod line;
 mod window;
 
 use std::{
-    fmt::Write as _,
     io::{self, Write},
     path::Path,
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::{Value, json};
-use unicode_width::UnicodeWidthStr;
 
-use self::window::Window;
+use self::{line::line, window::Window};
 use super::{
     EXIT_OK,
-    link::Link,
-    screen::{Screen, Style, cut, field, json_text, one_line},
+    link::{Link, is_final},
+    screen::Screen,
     serve::{signalled, signals},
     unwritable,
+    value::json_text,
+    warn,
 };
 use crate::{
     config::Config,
-    domain::{State, telemetry::EventType},
+    domain::telemetry::EventType,
     error::{Error, Result},
     limits, uri,
 };
-
-/// The longest text of one value of an event's metadata that is shown, in columns.
-const VALUE_COLUMNS_MAX: usize = 160;
 
 /// Which events.
 #[derive(Clone, Debug, clap::Args)]
@@ -210,8 +208,8 @@ impl Tail<'_> {
             found.append(&mut events);
         }
         if lost {
-            tracing::warn!(
-                "more happened between two looks than telemetry shows: some events are missing here"
+            warn(
+                "more happened between two looks than telemetry shows: some events are missing here",
             );
         }
         Ok(window::in_order(found))
@@ -233,11 +231,6 @@ impl Tail<'_> {
     }
 }
 
-fn is_final(state: &Value) -> bool {
-    let state = State::ALL.iter().find(|known| *state == known.as_str());
-    state.is_some_and(|state| state.is_final())
-}
-
 struct Printer {
     screen: Screen,
     json: bool,
@@ -251,7 +244,7 @@ impl Printer {
             text += &if self.json {
                 json_text(event, false)
             } else {
-                self.line(event, everywhere)
+                line(event, everywhere, &self.screen)
             };
             text.push('\n');
         }
@@ -261,123 +254,5 @@ impl Printer {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Halt::ReaderGone),
             written => Ok(written.map_err(unwritable)?),
         }
-    }
-
-    fn line(&self, event: &Value, everywhere: bool) -> String {
-        let narrow = self.screen.columns() < COLUMNS_WIDE;
-        let kind = field(event, "event_type");
-        let time = time(&field(event, "created_at"), narrow);
-        let mut place = String::new();
-        if everywhere {
-            let columns = if narrow {
-                ID_COLUMNS_NARROW
-            } else {
-                ID_COLUMNS
-            };
-            let id = cut_front(&field(event, "execution_id"), columns);
-            let _ = write!(place, "{id:<columns$}  ");
-        }
-        let _ = write!(place, "{:<12}", field(event, "step_name"));
-        let taken = time.len() + kind.len().max(KIND_COLUMNS) + place.width() + 6;
-        let room = self.screen.columns().saturating_sub(taken);
-        // What went wrong is worth a second line.
-        let room = if is_bad(&kind) {
-            room.max(VALUE_COLUMNS_MAX)
-        } else {
-            room
-        };
-        let line = format!(
-            "{}  {}  {place}  {}",
-            self.screen.paint(Style::Dim, &time),
-            self.kind(&kind),
-            cut(&metadata(&event["metadata"]), room),
-        );
-        line.trim_end().to_owned()
-    }
-
-    fn kind(&self, kind: &str) -> String {
-        let padded = format!("{kind:<KIND_COLUMNS$}");
-        match kind {
-            kind if is_bad(kind) => self.screen.paint(Style::Bad, &padded),
-            kind if kind.ends_with("_completed") => self.screen.paint(Style::Good, &padded),
-            _ => padded,
-        }
-    }
-}
-
-/// Columns of a terminal that has room for dates and whole ids.
-const COLUMNS_WIDE: usize = 110;
-/// Columns of the ids that midex makes.
-const ID_COLUMNS: usize = 31;
-/// Columns of an id where there is little room. The end of one tells it from others of the same day.
-const ID_COLUMNS_NARROW: usize = 12;
-/// The columns of the longest name of an event's type.
-const KIND_COLUMNS: usize = 25;
-
-fn is_bad(kind: &str) -> bool {
-    kind == "error" || kind == "token_expired" || kind.ends_with("_failed")
-}
-
-/// `2025-01-15T10:00:00.000Z`, or without the date where there is little room.
-fn time(time: &str, narrow: bool) -> String {
-    let short = time.split_once('T').filter(|_| narrow);
-    short.map_or(time, |(_, short)| short).to_owned()
-}
-
-/// The end of a text that is longer than so many columns.
-fn cut_front(text: &str, columns: usize) -> String {
-    if text.width() <= columns {
-        return text.to_owned();
-    }
-    let reversed: String = text.chars().rev().collect();
-    cut(&reversed, columns).chars().rev().collect()
-}
-
-/// `name=value` for all that the other columns do not show.
-fn metadata(metadata: &Value) -> String {
-    let pairs = metadata.as_object().into_iter().flatten();
-    let pairs = pairs.filter(|(name, value)| *name != "step_name" && !value.is_null());
-    let shown: Vec<_> = pairs.map(|(name, value)| pair(name, value)).collect();
-    shown.join(" ")
-}
-
-fn pair(name: &str, value: &Value) -> String {
-    let text = match value {
-        Value::String(text) if !text.is_empty() && !text.contains([' ', '"', '\n']) => {
-            one_line(text)
-        }
-        value => one_line(&json_text(value, false)),
-    };
-    format!("{}={}", one_line(name), cut(&text, VALUE_COLUMNS_MAX))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_narrow_terminal_shows_what_tells_lines_apart() {
-        let full = "2025-01-15T10:00:00.000Z";
-        assert_eq!(time(full, false), full);
-        assert_eq!(time(full, true), "10:00:00.000Z");
-        assert_eq!(cut_front("exec_01jhk2w3x4", 6), "…2w3x4");
-        assert_eq!(cut_front("short", 6), "short");
-    }
-
-    #[test]
-    fn metadata_is_shown_in_short() {
-        let value = json!({
-            "step_name": "s", "duration_ms": 12, "error": "no room\nleft", "code": null, "name": "a.md"
-        });
-        assert_eq!(
-            metadata(&value),
-            r#"duration_ms=12 error="no room\nleft" name=a.md"#
-        );
-        assert_eq!(metadata(&Value::Null), "");
-        assert!(
-            EventType::ALL
-                .iter()
-                .all(|kind| kind.as_str().len() <= KIND_COLUMNS)
-        );
     }
 }

@@ -118,6 +118,14 @@ impl Place {
         Server::start(&self.data)
     }
 
+    /// Holds the store as a process does that opens no door.
+    fn lock(&self) -> std::fs::File {
+        let path = self.data.join("executions.lock");
+        let lock = std::fs::File::options().write(true).open(path).unwrap();
+        lock.lock().unwrap();
+        lock
+    }
+
     fn socket(&self) -> PathBuf {
         self.data.join("control.sock")
     }

@@ -16,7 +16,7 @@ use super::{
     source::written,
 };
 use crate::{
-    cli::{described, screen::field},
+    cli::{value::field, wrong},
     error::{Code, Error, Result},
     limits,
 };
@@ -64,7 +64,7 @@ impl Editor {
         }
         loop {
             let begun = self.refused.clone().unwrap_or_default();
-            let why = complaint.as_ref().map(described).unwrap_or_default();
+            let why = complaint.as_ref().map(wrong).unwrap_or_default();
             let text = self.edit(&begun, &template(open, &why)).await?;
             if text.is_empty() || (complaint.is_some() && text == begun) {
                 return match complaint {

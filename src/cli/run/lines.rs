@@ -100,10 +100,24 @@ impl Lines {
                     let place = format!("standard input:{}", input.number());
                     let handed = parse(&text, place)?;
                     self.keep(handed);
+                    self.check_waiting()?;
                 }
                 None => self.input = None,
             }
         }
+    }
+
+    /// Whoever writes the lines may never name a step that opens.
+    fn check_waiting(&self) -> Result<()> {
+        if self.named.len() <= limits::OUTPUTS_WAITING_MAX {
+            return Ok(());
+        }
+        let limit = format!(
+            "at most {} outputs ahead of their step",
+            limits::OUTPUTS_WAITING_MAX
+        );
+        let message = format!("too many outputs wait for a step that is not open: {limit}");
+        Err(Error::new(Code::LimitExceeded, message).with("limit", limit))
     }
 
     fn take(&mut self, open: &[Value]) -> Option<(usize, Handed)> {

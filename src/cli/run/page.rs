@@ -7,8 +7,10 @@ use serde_json::Value;
 use super::lines::{Handed, Report};
 use crate::{
     cli::{
-        screen::{Screen, Style, cut, duration, field, fields, gist, json_text, one_line},
-        unwritable, visible,
+        screen::{Screen, Style, cut, one_line},
+        unwritable,
+        value::{duration, field, fields, gist, json_text},
+        visible,
     },
     error::Result,
 };

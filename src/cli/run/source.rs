@@ -14,8 +14,9 @@ use super::{
     page::Page,
 };
 use crate::{
-    cli::{link::Link, visible},
+    cli::{link::Link, value::field, visible, wrong},
     error::{Code, Error, Result},
+    limits,
 };
 
 /// Where outputs come from.
@@ -79,22 +80,30 @@ impl Source {
             return Ok(None);
         };
         page.step(&open[0])?;
-        // People take their time: others may have the store meanwhile.
-        link.release().await?;
         match person {
             Person::Prompt(input) => prompt(input, open, complaint, link).await,
-            Person::Editor(editor) => editor.ask(open, complaint).await,
+            Person::Editor(editor) => {
+                // People take their time: others may have the store meanwhile.
+                link.release().await?;
+                editor.ask(open, complaint).await
+            }
         }
     }
 
     /// What was handed in with a token that had expired, where its step is still open.
     fn back(&mut self, open: &[Value]) -> Option<(usize, Handed)> {
-        let handed = self.back.take()?;
-        let at = handed
-            .step
-            .as_deref()
-            .and_then(|step| place_of(open, step))?;
-        Some((at, handed))
+        let step = self.back.as_ref()?.step.as_deref()?;
+        let at = place_of(open, step);
+        let handed = self.take_back()?;
+        if at.is_none() {
+            Page::not_recorded(&handed);
+        }
+        at.map(|at| (at, handed))
+    }
+
+    /// What was to be handed in once more, and was not.
+    pub(super) fn take_back(&mut self) -> Option<Handed> {
+        self.back.take()
     }
 
     /// Keeps what must be handed in once more.
@@ -138,10 +147,16 @@ async fn prompt(
     link: &mut Link<'_>,
 ) -> Result<Option<(usize, Handed)>> {
     if let Some(error) = complaint {
-        say(&super::super::described(&error));
+        say(&wrong(&error));
     }
+    // What to do may have left the screen.
+    let step = format!(
+        "[{}] {}",
+        field(&open[0], "progress"),
+        field(&open[0], "step_name")
+    );
     loop {
-        ask("summary or {JSON}, empty to stop> ");
+        ask(&format!("{step}: summary or {{JSON}}, empty to stop> "));
         let Some(mut text) = answer(input, link).await? else {
             return Ok(None);
         };
@@ -155,7 +170,7 @@ async fn prompt(
         }
         match written(&text, open) {
             Ok(found) => return Ok(Some(found)),
-            Err(error) => say(&super::super::described(&error)),
+            Err(error) => say(&wrong(&error)),
         }
     }
 }
@@ -167,7 +182,9 @@ async fn answer(input: &mut Input, link: &mut Link<'_>) -> Result<Option<String>
 }
 
 fn is_begun(text: &str) -> bool {
-    text.starts_with('{') && serde_json::from_str::<Value>(text).is_err_and(|error| error.is_eof())
+    text.starts_with('{')
+        && text.len() < limits::FRAME_BYTES_MAX
+        && serde_json::from_str::<Value>(text).is_err_and(|error| error.is_eof())
 }
 
 /// What a person wrote: JSON where it begins with a brace, else a summary.

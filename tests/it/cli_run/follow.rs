@@ -151,6 +151,27 @@ fn tail_goes_on_with_the_next_server() {
 }
 
 #[test]
+fn tail_gives_up_where_the_store_stays_shut() {
+    let place = Place::new();
+    let mut server = place.listening();
+    server.done(
+        "workflow.start",
+        json!({ "workflow_name": "bug-fix", "execution_id": "t" }),
+    );
+    let (running, stdout) = tail(&place, &["t"]);
+    let mut reader = BufReader::new(stdout);
+    read_to(&mut reader, "token_generated");
+    running.signal(Signal::STOP);
+    server.kill();
+    let lock = place.lock();
+    running.signal(Signal::CONT);
+    let ran = rest(running, reader, String::new());
+    assert_eq!(ran.code, Some(75));
+    super::assert_has(&ran.err, &["STORE_BUSY"]);
+    drop(lock);
+}
+
+#[test]
 fn tail_of_all_executions_sees_commands_that_come_after_it_and_leaves_them_the_store() {
     let place = Place::new();
     place.begun("before");

@@ -292,6 +292,25 @@ fn what_is_wrong_with_the_arguments_is_found_before_anything_is_started() {
     assert_eq!(place.json(&["list", "executions"]), json!([]));
 }
 
+#[test]
+fn standard_input_has_its_limits() {
+    let place = Place::new();
+    let long = "x".repeat(midex::limits::FRAME_BYTES_MAX + 1);
+    let ran = place.with_stdin(&["run", "bug-fix", "--id", "x"], &long);
+    assert_eq!(ran.code, Some(1));
+    assert_has(
+        &ran.err,
+        &["LIMIT_EXCEEDED", "standard input:1 is too long"],
+    );
+    let early = "{\"step_name\":\"verify\",\"output\":1}\n";
+    let most = early.repeat(midex::limits::OUTPUTS_WAITING_MAX);
+    let ran = place.with_stdin(&["run", "bug-fix", "--id", "x"], &most);
+    assert_has(&ran.out, &["standard input has ended"]);
+    let ran = place.with_stdin(&["run", "bug-fix", "--id", "x"], &(most + early));
+    assert_eq!(ran.code, Some(1));
+    assert_has(&ran.err, &["LIMIT_EXCEEDED", "not open"]);
+}
+
 /// Runs with a shell script as the editor.
 fn edited(place: &Place, script: &str, args: &[&str]) -> super::Ran {
     let mut command = place.command(&[&["run"], args, &["--editor"]].concat());
@@ -307,6 +326,8 @@ fn outputs_are_written_in_an_editor() {
     // Text above what is there, JSON in its place, text at its end.
     let script = r##"
         test "$1" = --flag || exit 9
+        # While somebody writes, others can have the store.
+        flock -n ../data/executions.lock true || exit 8
         cp "$2" "seen-$(wc -l < count 2>/dev/null || echo 0)"; echo >> count
         case "$(wc -l < count)" in
             *1) { echo "# Title"; echo "the cause"; cat "$2"; } > new; cat new > "$2";;

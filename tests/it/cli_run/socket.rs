@@ -1,8 +1,19 @@
 //! The commands and the control socket: who owns the store, and what happens when they go.
 
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    os::unix::{
+        fs::PermissionsExt,
+        net::{UnixListener, UnixStream},
+    },
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{OUTPUTS, Place, Running, assert_has, is_open};
 use crate::support::{Server, address};
@@ -173,11 +184,7 @@ fn executions_are_changed_through_a_server() {
 fn a_store_that_somebody_holds_without_a_door_is_worth_another_try() {
     let place = Place::new();
     place.begun("x");
-    let lock = fs::File::options()
-        .write(true)
-        .open(place.data.join("executions.lock"))
-        .unwrap();
-    lock.lock().unwrap();
+    let lock = place.lock();
     for args in [
         &["list", "executions"][..],
         &["pause", "x"],
@@ -190,4 +197,48 @@ fn a_store_that_somebody_holds_without_a_door_is_worth_another_try() {
     }
     drop(lock);
     assert_has(&place.done(&["show", "x"]), &["running"]);
+}
+
+/// Greets a command, shakes hands with it, and goes away at its first request.
+fn go_away(stream: UnixStream) -> std::io::Result<()> {
+    let mut output = stream.try_clone()?;
+    let mut input = BufReader::new(stream).lines();
+    let mut next = || input.next().unwrap_or(Ok(String::new()));
+    next()?;
+    writeln!(output, "{}", json!({ "midex": "0" }))?;
+    let call: Value = serde_json::from_str(&next()?)?;
+    let result = json!({
+        "protocolVersion": call["params"]["protocolVersion"], "capabilities": {},
+        "serverInfo": { "name": "midex", "version": "0" }
+    });
+    writeln!(
+        output,
+        "{}",
+        json!({ "jsonrpc": "2.0", "id": call["id"], "result": result })
+    )?;
+    next()?;
+    next()?;
+    Ok(())
+}
+
+#[test]
+fn a_command_does_not_ask_server_after_server_for_ever() {
+    let place = Place::new();
+    fs::create_dir_all(&place.data).unwrap();
+    let listener = UnixListener::bind(place.socket()).unwrap();
+    let asked = Arc::new(AtomicU32::new(0));
+    let count = asked.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            count.fetch_add(1, Ordering::SeqCst);
+            let _ = go_away(stream.unwrap());
+        }
+    });
+    let ran = place.midex(&["show", "x"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(75), ""));
+    assert_has(&ran.err, &["SERVER_STOPPING"]);
+    assert_eq!(
+        asked.load(Ordering::SeqCst),
+        midex::limits::LINK_ATTEMPTS_MAX
+    );
 }

@@ -81,10 +81,8 @@ impl Terminal {
 
     fn end(mut self) -> (Option<i32>, String) {
         let code = wait(&mut self.child).code();
-        while let Ok(more) = self
-            .shown
-            .recv_timeout(std::time::Duration::from_millis(200))
-        {
+        // It ends when nobody holds the other end any more.
+        while let Ok(more) = self.shown.recv_timeout(PATIENCE) {
             self.seen += &more;
         }
         (code, self.seen)
@@ -125,8 +123,9 @@ fn a_person_is_asked_for_each_output_and_again_where_it_is_refused() {
     );
     terminal.type_line("the cause");
     terminal.expect("[2/3] fix");
-    // While a person thinks, others have the store.
     terminal.expect(PROMPT);
+    // While a person thinks a server finds the store free; the run goes on as its client.
+    let server = place.listening();
     assert_eq!(
         place.json(&["show", "p"])["history"][0]["output"]["summary"],
         "the cause"
@@ -141,6 +140,7 @@ fn a_person_is_asked_for_each_output_and_again_where_it_is_refused() {
     terminal.type_line("\"the remedy\"}");
     terminal.expect("[3/3] verify");
     terminal.expect(PROMPT);
+    drop(server);
     terminal.type_line("it is gone");
     let (code, shown) = terminal.end();
     assert_eq!(code, Some(0), "{shown}");
@@ -199,12 +199,14 @@ fn lines_fit_the_terminal_and_no_color_is_no_color() {
     let mut terminal = Terminal::open(command);
     let shown = terminal.expect(PROMPT);
     assert!(!shown.contains('\u{1b}'), "{shown:?}");
-    let persona = shown.lines().filter(|line| line.starts_with("  │"));
-    let long = persona
-        .clone()
-        .find(|line| line.trim_end().chars().count() > 60 && line.contains("  │ -"));
-    assert!(persona.count() > 20, "{shown}");
-    assert_eq!(long, None);
+    let persona: Vec<_> = shown
+        .lines()
+        .filter_map(|line| line.strip_prefix("  │"))
+        .collect();
+    assert!(persona.len() > 20, "{shown}");
+    // Only a word that is longer than the line may pass its end.
+    let fits = |line: &&str| line.trim_end().chars().count() <= 57 || !line.trim().contains(' ');
+    assert!(persona.iter().all(fits), "{shown}");
     terminal.type_line("");
     terminal.end();
     for args in [
@@ -218,6 +220,33 @@ fn lines_fit_the_terminal_and_no_color_is_no_color() {
         assert_eq!(code, Some(0), "{shown}");
         assert!(!shown.contains('\u{1b}'), "{shown:?}");
     }
+    place.begun("q");
+    let (_, shown) = Terminal::open(place.command(&["show", "q"])).end();
+    assert!(
+        shown
+            .lines()
+            .filter(|line| !line.contains("project"))
+            .all(|line| line.chars().filter(|c| !c.is_control()).count() <= 66),
+        "{shown}"
+    );
+    assert!(shown.contains("  └ the cause"), "{shown}");
     let (_, shown) = Terminal::open(place.command(&["show", "p"])).end();
     assert!(shown.contains("\u{1b}[1mp\u{1b}[0m  bug-fix"), "{shown:?}");
+}
+
+#[test]
+fn whoever_is_overtaken_is_told_and_loses_no_words() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(place.command(&["run", "bug-fix", "--id", "p"]));
+    terminal.expect(PROMPT);
+    place.begun("p");
+    terminal.type_line("my own words");
+    terminal.expect("not recorded: {\"summary\":\"my own words\"}");
+    terminal.expect("[2/3] fix");
+    terminal.expect(PROMPT);
+    place.done(&["pause", "p"]);
+    terminal.type_line("the remedy");
+    terminal.expect("not recorded: {\"summary\":\"the remedy\"}");
+    terminal.expect("midex resume p");
+    assert_eq!(terminal.end().0, Some(1));
 }

@@ -1,0 +1,102 @@
+//! What JSON values say, as text that steers no terminal.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::screen::one_line;
+
+/// What a value says in one line: its summary where it has one.
+pub(super) fn gist(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => one_line(text),
+        value => match value.get("summary").and_then(Value::as_str) {
+            Some(summary) => one_line(summary),
+            None => one_line(&value.to_string()),
+        },
+    }
+}
+
+/// The fields of a value, each in one line; a value without fields is one line.
+pub(super) fn fields(value: &Value) -> Vec<String> {
+    match value {
+        Value::Object(map) => map
+            .iter()
+            .filter(|(_, value)| !value.is_null() && **value != Value::Array(Vec::new()))
+            .map(|(name, value)| format!("{}: {}", one_line(name), gist(value)))
+            .collect(),
+        value => vec![gist(value)],
+    }
+}
+
+/// A text field of a JSON object, harmless; empty where there is none.
+pub(super) fn field(value: &Value, name: &str) -> String {
+    one_line(value[name].as_str().unwrap_or_default())
+}
+
+/// How long something took, for people.
+pub(super) fn duration(milliseconds: u64) -> String {
+    let (seconds, rest) = (milliseconds / 1000, milliseconds % 1000);
+    match seconds {
+        0 => format!("{milliseconds} ms"),
+        1..60 => format!("{seconds}.{} s", rest / 100),
+        60..3600 => format!("{} m {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} m", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+/// JSON text that does not steer a terminal: the control characters that JSON lets pass are escaped too.
+pub(super) fn json_text(value: &Value, pretty: bool) -> String {
+    let text = if pretty {
+        format!("{value:#}")
+    } else {
+        value.to_string()
+    };
+    let escaped = |c: char| match c {
+        '\n' => Cow::Borrowed("\n"),
+        c if c.is_control() => format!("\\u{:04x}", u32::from(c)).into(),
+        c => c.to_string().into(),
+    };
+    if text.chars().any(|c| c.is_control() && c != '\n') {
+        text.chars().map(escaped).collect()
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_do_not_steer_the_terminal() {
+        let evil = "a\u{1b}[2J\r\n\u{9b}31m\tb";
+        for shown in [
+            gist(&json!(evil)),
+            gist(&json!({ "summary": evil })),
+            json_text(&json!({ evil: [evil, "\u{7f}"] }), false),
+        ] {
+            assert!(!shown.contains(char::is_control), "{shown:?}");
+        }
+        let value = json!({ "a": ["\u{9b}\u{7f}"] });
+        let again: Value = serde_json::from_str(&json_text(&value, true)).expect("JSON");
+        assert_eq!(again, value);
+    }
+
+    #[test]
+    fn durations_are_short() {
+        for (milliseconds, text) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (1250, "1.2 s"),
+            (61_000, "1 m 01 s"),
+            (3_660_000, "1 h 01 m"),
+            (90_000_000, "25 h 00 m"),
+        ] {
+            assert_eq!(duration(milliseconds), text);
+        }
+    }
+}
