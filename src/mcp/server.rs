@@ -32,6 +32,7 @@ const INSTRUCTIONS: &str = "midex leads you through workflows step by step and k
     midex://workflow/current_step/{execution_id} has the persona of the current step.\n\
     If a reply was lost, send the same call again: it is answered as the first time (a start: only with an \
     execution_id of your own).\n\
+    A persona you still have need not be sent again: name its agent in known_agents.\n\
     Every error names the one right next call in suggested_action.";
 
 /// Methods that this server knows: a request for one of them that rmcp cannot decode has bad parameters.

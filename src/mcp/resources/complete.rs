@@ -1,11 +1,11 @@
 //! Completion of the variables of resource templates.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::{ROOT, TEMPLATES, unknown};
 use crate::{
     app::{App, ListRequest},
-    domain::{ExecutionId, State, telemetry::EventType},
+    domain::{ExecutionId, State, telemetry::EventType, view::Listing},
     error::Result,
     limits,
 };
@@ -61,23 +61,36 @@ async fn values(app: &App, name: &str, given: &HashMap<String, String>) -> Resul
         "execution_id" => executions(app).await?,
         "step_name" => steps(app, given).await?,
         "artifact" => artifacts(app, given).await?,
+        "project" => projects(app).await?,
+        "cursor" => recent(app).await?.next_cursor.into_iter().collect(),
+        // Numbers: where to begin, and what is usual.
+        "offset" => vec!["0".to_owned()],
+        "limit" => [10, 100].map(|limit: usize| limit.to_string()).into(),
         _ => Vec::new(),
     })
 }
 
-/// Those that moved last, in whatever project.
-async fn executions(app: &App) -> Result<Vec<String>> {
+/// The executions that moved last, in whatever project.
+async fn recent(app: &App) -> Result<Listing> {
     let request = ListRequest {
         project: Some("*".into()),
         limit: Some(limits::LIST_LIMIT_MAX),
         ..ListRequest::default()
     };
-    let listing = app.list(request).await?;
-    Ok(listing
-        .executions
-        .into_iter()
-        .map(|execution| execution.execution_id)
-        .collect())
+    app.list(request).await
+}
+
+async fn executions(app: &App) -> Result<Vec<String>> {
+    let executions = recent(app).await?.executions.into_iter();
+    Ok(executions.map(|execution| execution.execution_id).collect())
+}
+
+async fn projects(app: &App) -> Result<Vec<String>> {
+    let executions = recent(app).await?.executions.into_iter();
+    let known: BTreeSet<_> = executions
+        .filter_map(|execution| execution.project)
+        .collect();
+    Ok(known.into_iter().chain(["*".to_owned()]).collect())
 }
 
 fn execution(given: &HashMap<String, String>) -> Option<ExecutionId> {
@@ -104,8 +117,10 @@ async fn artifacts(app: &App, given: &HashMap<String, String>) -> Result<Vec<Str
         return Ok(Vec::new());
     };
     let artifacts = app.engine().await?.artifacts(&id, None).await?;
-    Ok(artifacts
-        .into_iter()
-        .map(|artifact| artifact.id.to_string())
-        .collect())
+    let ids = artifacts.iter().map(|artifact| artifact.id.to_string());
+    let names: BTreeSet<_> = artifacts
+        .iter()
+        .map(|artifact| artifact.name.clone())
+        .collect();
+    Ok(ids.chain(names).collect())
 }

@@ -125,3 +125,61 @@ fn ids_with_spaces_slashes_and_unicode_work_everywhere() {
         );
     }
 }
+
+/// The variables of a template: `{name}` and `{?name,name}`.
+fn variables(template: &str) -> Vec<String> {
+    let inside = template
+        .split('{')
+        .skip(1)
+        .filter_map(|part| part.split('}').next());
+    inside
+        .flat_map(|names| names.trim_start_matches('?').split(','))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn every_variable_of_every_template_is_completed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Server::start(dir.path());
+    let first = start(&mut server, "e");
+    let artifact = json!({ "type": "report", "name": "design.md", "content": "# Design" });
+    let output = json!({ "summary": "s", "artifacts": [artifact] });
+    server.done(
+        "workflow.next_step",
+        json!({ "token": first["new_token"], "output": output }),
+    );
+    let templates = server.request("resources/templates/list", json!({}));
+    let templates = templates["result"]["resourceTemplates"]
+        .as_array()
+        .unwrap()
+        .clone();
+    for template in templates {
+        let uri = template["uriTemplate"].as_str().unwrap();
+        for name in variables(uri) {
+            let params = json!({
+                "ref": { "type": "ref/resource", "uri": uri },
+                "argument": { "name": name, "value": "" },
+                "context": { "arguments": { "execution_id": "e" } }
+            });
+            let answer = server.request("completion/complete", params);
+            let values = answer["result"]["completion"]["values"].as_array().unwrap();
+            // There is one page of executions only: no cursor leads to another.
+            assert_eq!(
+                values.is_empty(),
+                name == "cursor",
+                "{uri} {name}: {answer}"
+            );
+        }
+    }
+    let begun = json!({
+        "ref": { "type": "ref/resource", "uri": "midex://workflow/artifact/{execution_id}/{artifact}{?offset,limit}" },
+        "argument": { "name": "artifact", "value": "des" },
+        "context": { "arguments": { "execution_id": "e" } }
+    });
+    let answer = server.request("completion/complete", begun);
+    assert_eq!(
+        answer["result"]["completion"]["values"],
+        json!(["design.md"])
+    );
+}
