@@ -4,6 +4,7 @@ use std::{fmt, path::Path, sync::Arc};
 
 use serde_json::Value;
 use tokio::sync::{Mutex, watch};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     clock::{Clock, IdSource, Timestamp},
@@ -36,6 +37,7 @@ struct Host {
     ids: Arc<dyn IdSource>,
     engine: Mutex<Slot>,
     opened: watch::Sender<bool>,
+    stopping: CancellationToken,
 }
 
 /// The engine, or when it was last tried to open its store.
@@ -101,6 +103,7 @@ impl App {
                 ids,
                 engine,
                 opened,
+                stopping: CancellationToken::new(),
             }),
             definitions,
             project_dir,
@@ -287,8 +290,14 @@ impl App {
         self.project_dir.display().to_string()
     }
 
+    /// Cancelled as soon as the process begins to end.
+    pub fn stopping(&self) -> &CancellationToken {
+        &self.host.stopping
+    }
+
     /// Refuses new calls and ends every wait, so that whoever waits is answered before its connection ends.
     pub fn begin_stop(&self) {
+        self.host.stopping.cancel();
         // While the store is just being opened nobody waits for anything yet.
         if let Ok(slot) = self.host.engine.try_lock()
             && let Slot::Open(engine) = &*slot

@@ -25,7 +25,7 @@ pub(super) async fn serve(config: Config) -> Result<u8> {
     let opening = tokio::spawn(open_store(app.clone()));
     let shut = stop.child_token();
     let door = tokio::spawn(mcp::control::listen((*app).clone(), shut.clone()));
-    let served = mcp::serve_stdio(app.clone(), stop.child_token()).await;
+    let served = mcp::serve_stdio(mcp::Server::new(app.clone()), stop.child_token()).await;
     signals.abort();
     opening.abort();
     shut.cancel();

@@ -20,7 +20,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{LineTransport, client::Client, serve};
+use super::{LineTransport, Server, client::Client, serve};
 use crate::{
     app::App,
     config::Config,
@@ -174,7 +174,7 @@ async fn attend(app: App, stream: UnixStream, stop: CancellationToken) -> Result
     let app =
         app.map_err(|error| Error::internal("loading the definitions panicked").because(error))?;
     let app = Arc::new(app);
-    serve(app, LineTransport::new(input, output), stop).await
+    serve(Server::new(app), LineTransport::new(input, output), stop).await
 }
 
 impl Preamble {

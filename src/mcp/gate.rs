@@ -31,20 +31,23 @@ struct Inner {
 #[derive(Debug)]
 struct Call {
     bytes: usize,
-    /// Whether a handler of ours is to do it, and so will say when it is done with it.
-    handled: bool,
     cancelled: bool,
     finished: bool,
 }
 
-/// Held by a handler while it works on a call.
-#[derive(Debug)]
+/// Travels with a call into its handler: when the last copy is gone, nobody works on the call any more.
+#[derive(Clone, Debug)]
 pub(super) struct Working {
+    _last: Arc<Finish>,
+}
+
+#[derive(Debug)]
+struct Finish {
     gate: Arc<Gate>,
     id: RequestId,
 }
 
-impl Drop for Working {
+impl Drop for Finish {
     fn drop(&mut self) {
         self.gate.finish(&self.id);
     }
@@ -69,32 +72,24 @@ impl Gate {
         changed
     }
 
-    /// A call of so many bytes was read; false where one with this id is still outstanding. `handled`
-    /// says that a handler will take a [`Working`] for it.
-    pub(super) fn admit(&self, id: RequestId, bytes: usize, handled: bool) -> bool {
+    /// A call of so many bytes was read. `None` where one with this id is still outstanding; else what
+    /// goes with the call for as long as somebody works on it.
+    pub(super) fn admit(self: &Arc<Self>, id: RequestId, bytes: usize) -> Option<Working> {
         let mut inner = self.inner();
         if inner.calls.contains_key(&id) {
-            return false;
+            return None;
         }
         inner.bytes += bytes;
-        inner.calls.insert(
-            id,
-            Call {
-                bytes,
-                handled,
-                cancelled: false,
-                finished: false,
-            },
-        );
-        true
-    }
-
-    /// A handler works on the call.
-    pub(super) fn working(self: &Arc<Self>, id: RequestId) -> Working {
-        Working {
-            gate: self.clone(),
-            id,
-        }
+        let call = Call {
+            bytes,
+            cancelled: false,
+            finished: false,
+        };
+        inner.calls.insert(id.clone(), call);
+        let gate = self.clone();
+        Some(Working {
+            _last: Arc::new(Finish { gate, id }),
+        })
     }
 
     fn finish(&self, id: &RequestId) {
@@ -108,7 +103,7 @@ impl Gate {
     /// The client cancelled the call: there will be no answer. It counts as long as somebody works on it.
     pub(super) fn cancel(&self, id: &RequestId) {
         self.change(|inner| match inner.calls.get_mut(id) {
-            Some(call) if call.handled && !call.finished => call.cancelled = true,
+            Some(call) if !call.finished => call.cancelled = true,
             Some(_) => inner.forget(id),
             None => {}
         });
@@ -184,31 +179,29 @@ mod tests {
     #[test]
     fn a_cancelled_call_counts_until_its_handler_is_done() {
         let gate = Arc::new(Gate::default());
-        assert!(gate.admit(id(1), 10, true));
-        assert!(!gate.admit(id(1), 10, true), "an id that is in use");
+        let working = gate.admit(id(1), 10).expect("a new id");
+        assert!(gate.admit(id(1), 10).is_none(), "an id that is in use");
         gate.cancel(&id(1));
-        let working = gate.working(id(1));
-        assert_eq!(outstanding(&gate), (1, 10));
+        let copy = working.clone();
         drop(working);
+        assert_eq!(outstanding(&gate), (1, 10));
+        drop(copy);
         assert_eq!(outstanding(&gate), (0, 0));
     }
 
     #[test]
-    fn a_call_cancelled_after_its_end_or_without_a_handler_counts_no_more() {
+    fn a_call_cancelled_after_its_end_counts_no_more() {
         let gate = Arc::new(Gate::default());
-        gate.admit(id(1), 10, true);
-        drop(gate.working(id(1)));
+        drop(gate.admit(id(1), 10));
         assert_eq!(outstanding(&gate), (1, 10), "its answer is not taken yet");
         gate.cancel(&id(1));
-        gate.admit(id(2), 5, false);
-        gate.cancel(&id(2));
         assert_eq!(outstanding(&gate), (0, 0));
     }
 
     #[tokio::test(start_paused = true)]
     async fn reading_stops_at_the_limits_and_goes_on_once_something_is_taken() {
         let gate = Arc::new(Gate::default());
-        gate.admit(id(1), limits::CLIENT_UNSENT_BYTES_MAX - 1, true);
+        drop(gate.admit(id(1), limits::CLIENT_UNSENT_BYTES_MAX - 1));
         assert!(gate.open().await);
         gate.queue(1);
         assert!(
@@ -218,7 +211,7 @@ mod tests {
         gate.sent(1, [id(1)].iter());
         assert!(gate.open().await);
         for call in (0..).take(limits::CLIENT_CALLS_MAX) {
-            assert!(gate.admit(id(call), 0, true));
+            assert!(gate.admit(id(call), 0).is_some());
         }
         let waiting = tokio::spawn({
             let gate = gate.clone();

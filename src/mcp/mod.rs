@@ -9,13 +9,14 @@ pub mod control;
 mod frame;
 mod gate;
 mod guard;
+mod reach;
 mod resources;
 mod server;
 mod tools;
 mod transport;
 
 pub use self::{
-    server::{serve_stdio, start_up_lines},
+    server::{Server, serve_stdio, start_up_lines},
     transport::LineTransport,
 };
 

@@ -15,7 +15,7 @@ use rmcp::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{answer, gate::Gate, guard::guarded, resources, tools, transport::LineTransport};
+use super::{answer, guard::guarded, resources, tools, transport::LineTransport};
 use crate::{
     app::App,
     error::{Error, Result},
@@ -50,24 +50,33 @@ const KNOWN_METHODS: &[&str] = &[
 /// After the client has gone, how long rmcp may take to notice.
 const LAST_FLUSH: Duration = Duration::from_millis(50);
 
-/// One client's server. All of them share the app.
+/// What answers one client. All of them share the app.
 #[derive(Clone, Debug)]
-struct Server {
+pub struct Server {
     app: Arc<App>,
-    gate: Arc<Gate>,
+}
+
+impl Server {
+    /// Answers one client.
+    pub fn new(app: Arc<App>) -> Self {
+        Self { app }
+    }
 }
 
 /// Serves the process's own standard streams until the client goes or `stop` is cancelled.
-pub async fn serve_stdio(app: Arc<App>, stop: CancellationToken) -> Result<()> {
+pub async fn serve_stdio(handler: impl ServerHandler, stop: CancellationToken) -> Result<()> {
     let (input, output) = rmcp::transport::stdio_pipes();
-    serve(app, LineTransport::new(input, output), stop).await
+    serve(handler, LineTransport::new(input, output), stop).await
 }
 
 /// Serves one client until it goes or `stop` is cancelled. Pending replies leave first.
-pub async fn serve(app: Arc<App>, transport: LineTransport, stop: CancellationToken) -> Result<()> {
+pub async fn serve(
+    handler: impl ServerHandler,
+    transport: LineTransport,
+    stop: CancellationToken,
+) -> Result<()> {
     let gone = transport.gone();
-    let gate = transport.gate();
-    match serve_server_with_ct(Server { app, gate }, transport, stop).await {
+    match serve_server_with_ct(handler, transport, stop).await {
         Ok(running) => tokio::select! {
             quit = running.waiting() => match quit {
                 Ok(QuitReason::JoinError(error)) | Err(error) => {
@@ -134,9 +143,8 @@ impl ServerHandler for Server {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
+        _: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let _working = self.gate.working(context.id);
         let ids = self.app.ids();
         let tool =
             tools::find(&request.name).map_err(|error| answer::fault(&error, "tools/call", ids))?;
@@ -169,9 +177,8 @@ impl ServerHandler for Server {
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        context: RequestContext<RoleServer>,
+        _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let _working = self.gate.working(context.id);
         let text = guarded(resources::read(&self.app, &request.uri)).await;
         let text = text.map_err(|error| answer::fault(&error, "resources/read", self.app.ids()))?;
         let contents = ResourceContents::text(text, request.uri).with_mime_type("application/json");
@@ -181,9 +188,8 @@ impl ServerHandler for Server {
     async fn complete(
         &self,
         request: CompleteRequestParams,
-        context: RequestContext<RoleServer>,
+        _: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let _working = self.gate.working(context.id);
         let ids = self.app.ids();
         let reference = match &request.r#ref {
             Reference::Resource(template) => template.uri.as_str(),

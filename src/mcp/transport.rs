@@ -5,7 +5,7 @@ use std::{borrow::Cow, io, sync::Arc};
 
 use rmcp::{
     RoleServer,
-    model::{ClientNotification, ClientRequest, ErrorData, JsonRpcMessage, RequestId},
+    model::{ClientNotification, ErrorData, GetExtensions, JsonRpcMessage, RequestId},
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
@@ -76,11 +76,6 @@ impl LineTransport {
             reader,
             writer: Some(writer),
         }
-    }
-
-    /// What the client has outstanding.
-    pub(super) fn gate(&self) -> Arc<Gate> {
-        self.gate.clone()
     }
 
     /// Cancelled once the input has ended and pending replies have left, or had their time.
@@ -184,24 +179,22 @@ impl Reader {
         if line.trim_ascii().is_empty() {
             return true;
         }
-        let message = match frame::parse(line) {
+        let mut message = match frame::parse(line) {
             Ok(message) => message,
             Err(answer) => {
                 self.refuse(&answer);
                 return true;
             }
         };
-        match &message {
+        match &mut message {
             JsonRpcMessage::Request(request) => {
                 *greeted = true;
-                let handled = matches!(
-                    request.request,
-                    ClientRequest::CallToolRequest(_) | ClientRequest::ReadResourceRequest(_)
-                );
-                if !self.gate.admit(request.id.clone(), line.len(), handled) {
+                let Some(working) = self.gate.admit(request.id.clone(), line.len()) else {
                     self.refuse_duplicate(&request.id);
                     return true;
-                }
+                };
+                // It is dropped with the context of the call, when its handler is done.
+                request.request.extensions_mut().insert(working);
             }
             // rmcp ends a session that begins with anything but a request.
             _ if !*greeted => return true,

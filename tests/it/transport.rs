@@ -13,7 +13,7 @@ use midex::{
     clock::{SeededIds, SystemClock},
     config::Config,
     limits,
-    mcp::{self, LineTransport},
+    mcp::{self, LineTransport, Server},
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
@@ -38,7 +38,7 @@ async fn converse(input: &[u8]) -> Vec<Value> {
     let (read, write) = tokio::io::split(server);
     let app = app(&dir);
     let serving = tokio::spawn(mcp::serve(
-        app.clone(),
+        Server::new(app.clone()),
         LineTransport::new(read, write),
         CancellationToken::new(),
     ));
@@ -88,7 +88,7 @@ async fn bytes_that_trickle_in_are_answered_like_any_others() {
     }
     let (far, near) = tokio::io::duplex(1 << 16);
     let transport = LineTransport::new(read.build(), near);
-    mcp::serve(app(&dir), transport, CancellationToken::new())
+    mcp::serve(Server::new(app(&dir)), transport, CancellationToken::new())
         .await
         .expect("an orderly end");
     let mut lines = BufReader::new(far).lines();
@@ -158,7 +158,7 @@ async fn a_client_that_takes_nothing_is_read_no_further() {
     let (client, server) = tokio::io::duplex(4096);
     let (read, write) = tokio::io::split(server);
     let serving = tokio::spawn(mcp::serve(
-        app(&dir),
+        Server::new(app(&dir)),
         LineTransport::new(read, write),
         CancellationToken::new(),
     ));
