@@ -112,6 +112,21 @@ codes! {
     /// No resource has this address.
     ResourceNotFound = "RESOURCE_NOT_FOUND", NotFound, false,
         "Call resources/list and resources/templates/list and use one of their addresses";
+    /// What came over HTTP is no request that the endpoint takes.
+    RequestInvalid = "REQUEST_INVALID", Validation, false,
+        "Correct the request: POST one JSON-RPC message as application/json, with `Accept: application/json, text/event-stream`";
+    /// The request carries no bearer token, or a wrong one.
+    Unauthorized = "UNAUTHORIZED", Validation, false,
+        "Send the header `Authorization: Bearer` with the token of the file that the server was started with";
+    /// The request calls the server by a name, or comes from a page, that is not let in.
+    Forbidden = "FORBIDDEN", Validation, false,
+        "Call the server by the address it listens on, or start it with `--http-host` for the name you call it by";
+    /// The session has ended, or never was.
+    SessionNotFound = "SESSION_NOT_FOUND", NotFound, false,
+        "Send initialize without a session id and go on in the new session: executions do not depend on sessions";
+    /// As much is in work as may be.
+    ServerBusy = "SERVER_BUSY", Execution, true,
+        "Send the same call again in a second";
     /// Something exceeds its limit.
     LimitExceeded = "LIMIT_EXCEEDED", Validation, false,
         "Send less: {limit}";
@@ -139,6 +154,9 @@ codes! {
     /// A file could not be read or written.
     FileUnusable = "FILE_UNUSABLE", Internal, false,
         "Make {path} readable and writable for this user, or choose another directory";
+    /// An address cannot be listened on.
+    AddressUnusable = "ADDRESS_UNUSABLE", Internal, false,
+        "End the process that listens on {address}, or choose another address with --http";
     /// A file that was to be written exists.
     FileExists = "FILE_EXISTS", Conflict, false,
         "Add --force to replace {path}, or choose another name";

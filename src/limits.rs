@@ -234,3 +234,40 @@ pub const OUTPUTS_FILE_BYTES_MAX: usize = 64 << 20;
 pub const OUTPUTS_WAITING_MAX: usize = 2 * STEPS_MAX;
 /// How long a command that reads outputs keeps a store of its own open before it lets others have it meanwhile.
 pub const OUTPUT_LINE_GRACE: Duration = Duration::from_millis(200);
+
+/// Connections of HTTP clients at once. Past it, one that keeps the server waiting goes; where none does, the new
+/// one is refused.
+pub const HTTP_CONNECTIONS_MAX: usize = 2048;
+/// Calls of all HTTP clients in work at once, those included whose client has gone; past it, refused as busy.
+pub const HTTP_CALLS_MAX: usize = 4096;
+/// Streams of HTTP clients that are open for what they did not ask for.
+pub const HTTP_STREAMS_MAX: usize = 512;
+/// Bytes of calls in work and of replies not taken, of all HTTP clients together. Past it, whoever keeps the server
+/// waiting is cut off; where nobody does, refused as busy.
+pub const HTTP_BYTES_MAX: usize = 256 << 20;
+/// Sessions of the initialize era. Past it, the one used least lately that waits for nothing ends.
+pub const HTTP_SESSIONS_MAX: usize = 1000;
+/// A session that nobody uses for this long ends.
+pub const HTTP_SESSION_IDLE_MAX: Duration = Duration::from_secs(60 * 60);
+/// How long the events of an answered call of a session are kept.
+pub const HTTP_EVENTS_KEPT_MAX: Duration = Duration::from_secs(5);
+/// Largest head of an HTTP request.
+pub const HTTP_HEAD_BYTES_MAX: usize = 64 << 10;
+/// How long an HTTP client may take over the head of its next request.
+pub const HTTP_HEAD_MAX: Duration = Duration::from_secs(60);
+/// How long an HTTP client may take over the body of a request.
+pub const HTTP_BODY_MAX: Duration = Duration::from_secs(30);
+/// Bytes of an oversized body that are read and dropped, so that its sender hears that it is too large.
+pub const HTTP_DROPPED_BYTES_MAX: usize = 128 << 20;
+/// An HTTP client that takes nothing of a reply for this long is cut off.
+pub const HTTP_STALL_MAX: Duration = Duration::from_secs(30);
+/// How often such clients, and unused sessions, are looked for.
+pub const HTTP_SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// How long a request waits for room that somebody else has to give back.
+pub const HTTP_ROOM_MAX: Duration = Duration::from_secs(1);
+/// When the server ends: how long calls may take to be answered, and connections to close after that.
+pub const HTTP_GRACE: Duration = Duration::from_millis(500);
+/// Shortest bearer token.
+pub const BEARER_TOKEN_BYTES_MIN: usize = 16;
+/// Longest bearer token.
+pub const BEARER_TOKEN_BYTES_MAX: usize = 4096;

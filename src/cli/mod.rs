@@ -76,7 +76,7 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve agents over MCP on standard input and output
+    /// Serve agents over MCP on standard input and output, or over HTTP
     Serve(ServeArgs),
     /// Take a shipped workflow from start to end through a real server, killed once on the way
     Demo,
@@ -113,6 +113,8 @@ struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::SNAPSHOT_EVERY_MAX)))]
     snapshot_every: u32,
+    #[command(flatten)]
+    edge: serve::Edge,
 }
 
 /// Runs the command line of this process.
@@ -140,10 +142,16 @@ fn run(cli: Cli) -> Result<u8> {
     let json = cli.global.json;
     let mut out = Out(io::stdout());
     match cli.command {
-        Command::Serve(args) => run_to_end(serve::serve(Config {
-            snapshot_every: args.snapshot_every,
-            ..config
-        })),
+        Command::Serve(ServeArgs {
+            snapshot_every,
+            edge,
+        }) => run_to_end(serve::serve(
+            Config {
+                snapshot_every,
+                ..config
+            },
+            edge,
+        )),
         Command::Demo => run_to_end(demo::demo(&config, cli.global.data_dir, json, &mut out)),
         Command::Run(args) => run_to_end(run::run(args, &config, json, &mut out)),
         Command::Show(args) => run_to_end(show::show(args, &config, json, &mut out)),

@@ -1,7 +1,9 @@
 //! `midex serve`.
 
-use std::{io::Write, sync::Arc};
+use std::{io::Write, net::SocketAddr, path::PathBuf, sync::Arc};
 
+use clap::Args;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::EXIT_OK;
@@ -9,23 +11,81 @@ use crate::{
     app::App,
     clock::{SystemClock, SystemIds},
     config::Config,
-    error::{Error, Result},
-    limits, mcp,
+    error::{Code, Error, Result},
+    limits,
+    mcp::{
+        self, Server,
+        http::{BearerToken, Options},
+    },
 };
 
-/// Serves standard input and output until the client goes or a signal comes.
-pub(super) async fn serve(config: Config) -> Result<u8> {
+/// How agents reach the server.
+#[derive(Debug, Args)]
+pub(super) struct Edge {
+    /// Serve streamable HTTP at /mcp of this address, instead of standard input and output; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    http: Option<SocketAddr>,
+    /// Serve standard input and output too
+    #[arg(long, requires = "http")]
+    stdio: bool,
+    /// Let in only whoever sends the bearer token in this file, which nobody else may read. Needed where the address
+    /// is not a loopback one
+    #[arg(long, value_name = "FILE", requires = "http")]
+    http_token_file: Option<PathBuf>,
+    /// Another name by which HTTP clients call this server; may be given several times
+    #[arg(long, value_name = "NAME", requires = "http")]
+    http_host: Vec<String>,
+}
+
+impl Edge {
+    fn serves_stdio(&self) -> bool {
+        self.http.is_none() || self.stdio
+    }
+
+    async fn listen(&self) -> Result<Option<(TcpListener, Options)>> {
+        let Some(address) = self.http else {
+            return Ok(None);
+        };
+        let token = self.http_token_file.as_deref().map(BearerToken::read);
+        let token = token.transpose()?;
+        if token.is_none() && !address.ip().is_loopback() {
+            let message = format!(
+                "{address} can be reached from outside, and nothing would keep anybody out"
+            );
+            return Err(Error::new(Code::UsageInvalid, message).with_action(
+                "Add --http-token-file FILE, or listen on a loopback address such as 127.0.0.1",
+            ));
+        }
+        let listener = TcpListener::bind(address).await.map_err(|error| {
+            Error::new(
+                Code::AddressUnusable,
+                format!("{address} cannot be listened on: {error}"),
+            )
+            .with("address", address.to_string())
+        })?;
+        let options = Options {
+            token,
+            hosts: self.http_host.clone(),
+            ..Options::default()
+        };
+        Ok(Some((listener, options)))
+    }
+}
+
+/// Serves until a signal comes; standard input and output alone, until the client goes.
+pub(super) async fn serve(config: Config, edge: Edge) -> Result<u8> {
+    let listening = edge.listen().await?;
     let app = Arc::new(App::new(config, Arc::new(SystemClock), Arc::new(SystemIds)));
     app.definitions().watch();
     let stop = CancellationToken::new();
     let signals = tokio::spawn(cancel_on_signal(signals()?, app.clone(), stop.clone()));
-    greet();
+    greet(&places(&edge, listening.as_ref()));
     // Opened now rather than by the first call, so that what is wrong with the store is in the log early;
     // the handshake does not wait for it, and where it is busy every call tries again.
     let opening = tokio::spawn(open_store(app.clone()));
     let shut = stop.child_token();
     let door = tokio::spawn(mcp::control::listen((*app).clone(), shut.clone()));
-    let served = mcp::serve_stdio(mcp::Server::new(app.clone()), stop.child_token()).await;
+    let served = serve_all(&app, &edge, listening, &stop).await;
     signals.abort();
     opening.abort();
     shut.cancel();
@@ -45,6 +105,43 @@ pub(super) async fn serve(config: Config) -> Result<u8> {
     served.and(stopped).map(|()| EXIT_OK)
 }
 
+/// Where standard input and output are not all there is, their end is not the end of the server.
+async fn serve_all(
+    app: &Arc<App>,
+    edge: &Edge,
+    listening: Option<(TcpListener, Options)>,
+    stop: &CancellationToken,
+) -> Result<()> {
+    let stdio = async {
+        if edge.serves_stdio() {
+            mcp::serve_stdio(Server::new(app.clone()), stop.child_token()).await
+        } else {
+            Ok(())
+        }
+    };
+    let Some((listener, options)) = listening else {
+        return stdio.await;
+    };
+    let handler = {
+        let app = app.clone();
+        move || Server::new(app.clone())
+    };
+    let http = mcp::http::serve(listener, handler, options, stop.clone());
+    let (stdio, http) = tokio::join!(stdio, http);
+    if let Err(error) = stdio {
+        tracing::warn!(%error, "standard input and output are served no more");
+    }
+    http
+}
+
+/// Where the server runs, in words.
+fn places(edge: &Edge, listening: Option<&(TcpListener, Options)>) -> Vec<String> {
+    let address = listening.and_then(|(listener, _)| listener.local_addr().ok());
+    let http = address.map(|address| format!("http://{address}{}", mcp::http::PATH));
+    let stdio = edge.serves_stdio().then(|| "stdio".to_owned());
+    stdio.into_iter().chain(http).collect()
+}
+
 async fn open_store(app: Arc<App>) {
     if let Err(error) = app.engine().await {
         tracing::warn!(
@@ -55,9 +152,9 @@ async fn open_store(app: Arc<App>) {
     }
 }
 
-fn greet() {
+fn greet(places: &[String]) {
     let mut stderr = anstream::stderr().lock();
-    for line in mcp::start_up_lines() {
+    for line in mcp::start_up_lines(places) {
         // A host that closed stderr still wants its server.
         let _ = writeln!(stderr, "{line}");
     }

@@ -50,6 +50,9 @@ pub(super) fn fault(error: &Error, what: &str, ids: &dyn IdSource) -> ErrorData 
         Code::ArgumentsInvalid | Code::ToolNotFound | Code::LimitExceeded => {
             ErrorData::invalid_params(message, data)
         }
+        Code::RequestInvalid | Code::Unauthorized | Code::Forbidden | Code::SessionNotFound => {
+            ErrorData::invalid_request(message, data)
+        }
         _ => ErrorData::new(ErrorCode::INTERNAL_ERROR, message, data),
     }
 }

@@ -112,7 +112,7 @@ fn id(value: &Value) -> Option<RequestId> {
 
 /// The id of a frame that cannot be parsed, where its top level names one early enough. Walks over
 /// strings and nesting, so that an `id` inside the arguments is not mistaken for it.
-fn early_id(beginning: &[u8]) -> Option<RequestId> {
+pub(super) fn early_id(beginning: &[u8]) -> Option<RequestId> {
     let beginning = &beginning[..beginning.len().min(limits::FRAME_ID_WITHIN_BYTES)];
     let (mut depth, mut at) = (0usize, 0);
     while at < beginning.len() {

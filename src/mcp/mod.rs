@@ -9,6 +9,7 @@ pub mod control;
 mod frame;
 mod gate;
 mod guard;
+pub mod http;
 mod reach;
 mod resources;
 mod server;

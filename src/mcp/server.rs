@@ -98,8 +98,8 @@ pub async fn serve(
     }
 }
 
-/// What is listed at start-up (S0).
-pub fn start_up_lines() -> [String; 3] {
+/// What is listed at start-up (S0), with where the server runs.
+pub fn start_up_lines(places: &[String]) -> [String; 3] {
     let templates = resources::templates();
     let names = resources::list().into_iter().map(|resource| resource.name);
     let names: BTreeSet<_> = names
@@ -108,7 +108,11 @@ pub fn start_up_lines() -> [String; 3] {
     let shown: Vec<_> = names.iter().map(String::as_str).collect();
     let tools = tools::names();
     [
-        format!("midex v{} running on stdio", env!("CARGO_PKG_VERSION")),
+        format!(
+            "midex v{} running on {}",
+            env!("CARGO_PKG_VERSION"),
+            places.join(" and ")
+        ),
         format!("Resources: {} ({})", shown.len(), shown.join(", ")),
         format!("Tools: {} ({})", tools.len(), tools.join(", ")),
     ]

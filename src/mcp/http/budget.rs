@@ -1,0 +1,176 @@
+//! What all HTTP clients together may have in work: calls, streams, and bytes of what they send and have not
+//! taken.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use tokio::sync::Notify;
+
+use crate::{
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// What is taken of each limit.
+#[derive(Debug, Default)]
+pub(super) struct Budget {
+    calls: AtomicUsize,
+    streams: AtomicUsize,
+    bytes: AtomicUsize,
+    freed: Notify,
+}
+
+/// Which limit a share is taken of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Calls,
+    Streams,
+    Bytes,
+}
+
+impl Kind {
+    fn max(self) -> usize {
+        match self {
+            Self::Calls => limits::HTTP_CALLS_MAX,
+            Self::Streams => limits::HTTP_STREAMS_MAX,
+            Self::Bytes => limits::HTTP_BYTES_MAX,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Calls => "calls are in work",
+            Self::Streams => "streams are open",
+            Self::Bytes => "bytes of calls and replies are under way",
+        }
+    }
+}
+
+/// A share of a limit, given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Share {
+    budget: Arc<Budget>,
+    kind: Kind,
+    amount: usize,
+}
+
+impl Budget {
+    fn of(&self, kind: Kind) -> &AtomicUsize {
+        match kind {
+            Kind::Calls => &self.calls,
+            Kind::Streams => &self.streams,
+            Kind::Bytes => &self.bytes,
+        }
+    }
+
+    /// Takes a share.
+    ///
+    /// # Errors
+    /// `SERVER_BUSY` where less than that is left.
+    pub(super) fn take(self: &Arc<Self>, kind: Kind, amount: usize) -> Result<Share> {
+        let max = kind.max();
+        let fits = |taken: usize| taken.checked_add(amount).filter(|sum| *sum <= max);
+        let taken = self
+            .of(kind)
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fits);
+        if taken.is_err() {
+            let message = format!("{max} {} already, which is the limit", kind.words());
+            return Err(Error::new(Code::ServerBusy, message));
+        }
+        Ok(Share {
+            budget: self.clone(),
+            kind,
+            amount,
+        })
+    }
+
+    /// Counts what is there already, limit or not.
+    pub(super) fn count(self: &Arc<Self>, kind: Kind, amount: usize) -> Share {
+        self.of(kind).fetch_add(amount, Ordering::AcqRel);
+        Share {
+            budget: self.clone(),
+            kind,
+            amount,
+        }
+    }
+
+    /// Waits until no call is in work.
+    pub(super) async fn idle(&self) {
+        loop {
+            let freed = self.freed.notified();
+            tokio::pin!(freed);
+            freed.as_mut().enable();
+            if self.calls.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            freed.await;
+        }
+    }
+
+    /// Waits until something is given back, for so long at most.
+    pub(super) async fn freed(&self) {
+        let _ = tokio::time::timeout(limits::HTTP_ROOM_MAX, self.freed.notified()).await;
+    }
+}
+
+impl Share {
+    /// Takes more of the same.
+    ///
+    /// # Errors
+    /// As [`Budget::take`].
+    pub(super) fn grow(&mut self, amount: usize) -> Result<()> {
+        let mut more = self.budget.take(self.kind, amount)?;
+        self.amount += std::mem::take(&mut more.amount);
+        Ok(())
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.budget
+            .of(self.kind)
+            .fetch_sub(self.amount, Ordering::AcqRel);
+        self.budget.freed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_past_the_limit_is_refused_and_given_back_once() {
+        let budget = Arc::new(Budget::default());
+        let mut most = budget
+            .take(Kind::Bytes, limits::HTTP_BYTES_MAX - 1)
+            .expect("room");
+        most.grow(1).expect("the last byte");
+        assert_eq!(
+            most.grow(1).expect_err("the limit").code(),
+            Code::ServerBusy
+        );
+        assert!(budget.take(Kind::Calls, 1).is_ok(), "another limit");
+        drop(most);
+        assert_eq!(budget.bytes.load(Ordering::Acquire), 0);
+        let counted = budget.count(Kind::Bytes, limits::HTTP_BYTES_MAX + 1);
+        assert!(budget.take(Kind::Bytes, 1).is_err());
+        drop(counted);
+        assert!(budget.take(Kind::Bytes, 1).is_ok());
+    }
+
+    #[tokio::test]
+    async fn it_is_idle_once_the_last_call_is_over() {
+        let budget = Arc::new(Budget::default());
+        let call = budget.take(Kind::Calls, 1).expect("room");
+        let waiting = tokio::spawn({
+            let budget = budget.clone();
+            async move { budget.idle().await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        drop(call);
+        waiting.await.expect("no panic");
+    }
+}

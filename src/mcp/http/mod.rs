@@ -1,0 +1,173 @@
+//! Streamable HTTP at `/mcp`, for both eras of the protocol. rmcp speaks it; here stands what rmcp leaves open:
+//! who is let in, how much of everything there may be at once, and answers that are errors of ours throughout.
+//! `http` and `hyper` are named in `mcp` alone.
+
+mod body;
+mod budget;
+mod connections;
+mod endpoint;
+mod refusal;
+mod room;
+mod sessions;
+mod token;
+
+use std::{net::SocketAddr, sync::Arc};
+
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rmcp::ServerHandler;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub use self::token::BearerToken;
+use self::{
+    connections::{Connection, Connections, Watched},
+    endpoint::Endpoint,
+};
+use crate::{
+    clock::{IdSource, SystemIds},
+    error::{Error, Result},
+    limits,
+};
+
+/// The one path that is served.
+pub const PATH: &str = "/mcp";
+
+/// Who is let in.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What every request must carry; `None` lets everybody in who can connect.
+    pub token: Option<BearerToken>,
+    /// Names by which requests may call this server, besides those of the loopback and the address it listens on.
+    pub hosts: Vec<String>,
+    /// Randomness, for correlation ids.
+    pub ids: Arc<dyn IdSource>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            token: None,
+            hosts: Vec::new(),
+            ids: Arc::new(SystemIds),
+        }
+    }
+}
+
+/// Serves whoever connects until `stop` is cancelled. Each session, and each request of the stateless era, has a
+/// handler of its own. Calls in work are answered first, then streams end, each within its time.
+///
+/// # Errors
+/// `INTERNAL` where the listener has no address.
+pub async fn serve<H: ServerHandler>(
+    listener: TcpListener,
+    handler: impl Fn() -> H + Send + Sync + 'static,
+    options: Options,
+    stop: CancellationToken,
+) -> Result<()> {
+    let address = listener
+        .local_addr()
+        .map_err(|error| Error::internal("the listener has no address").because(error))?;
+    let server = Arc::new(Server {
+        endpoint: Endpoint::new(address, handler, options),
+        closing: CancellationToken::new(),
+        clients: TaskTracker::new(),
+    });
+    let sweeping = tokio::spawn(sweep(server.clone()));
+    stop.run_until_cancelled(accept(&server, &listener)).await;
+    drop(listener);
+    server.close().await;
+    sweeping.abort();
+    Ok(())
+}
+
+struct Server<H> {
+    endpoint: Endpoint<H>,
+    /// No connection takes another request.
+    closing: CancellationToken,
+    clients: TaskTracker,
+}
+
+impl<H: ServerHandler> Server<H> {
+    fn connections(&self) -> &Connections {
+        &self.endpoint.room().connections
+    }
+
+    async fn close(&self) {
+        self.closing.cancel();
+        let _ = tokio::time::timeout(limits::HTTP_GRACE, self.endpoint.room().budget.idle()).await;
+        self.endpoint.end_streams();
+        let _ = tokio::time::timeout(limits::HTTP_GRACE, self.connections().empty()).await;
+        self.connections().cut_all();
+        self.clients.close();
+        self.clients.wait().await;
+    }
+}
+
+async fn accept<H: ServerHandler>(server: &Arc<Server<H>>, listener: &TcpListener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => let_in(server, stream, peer),
+            // Out of file descriptors, say.
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be taken");
+                server.connections().make_room();
+                tokio::time::sleep(limits::STORE_RETRY_EVERY).await;
+            }
+        }
+    }
+}
+
+fn let_in<H: ServerHandler>(server: &Arc<Server<H>>, stream: TcpStream, peer: SocketAddr) {
+    let Some(connection) = server.connections().enter() else {
+        tracing::warn!(%peer, "a connection was refused: there are too many in use");
+        return;
+    };
+    // Without it every answer in several pieces waits for the other side's acknowledgement, some 40 ms.
+    let _ = stream.set_nodelay(true);
+    let server = server.clone();
+    server.clone().clients.spawn(async move {
+        attend(&server, stream, &connection).await;
+        server.connections().leave(&connection);
+    });
+}
+
+async fn attend<H: ServerHandler>(
+    server: &Arc<Server<H>>,
+    stream: TcpStream,
+    connection: &Arc<Connection>,
+) {
+    let service = service_fn(|request| {
+        let (server, connection) = (server.clone(), connection.clone());
+        async move {
+            Ok::<_, std::convert::Infallible>(server.endpoint.respond(request, &connection).await)
+        }
+    });
+    let stream = Watched {
+        stream,
+        connection: connection.clone(),
+    };
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits::HTTP_HEAD_MAX)
+        .max_buf_size(limits::HTTP_HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut served = std::pin::pin!(served);
+    let cut = connection.cut();
+    tokio::select! {
+        _ = served.as_mut() => return,
+        () = cut.cancelled() => return,
+        () = server.closing.cancelled() => {}
+    }
+    served.as_mut().graceful_shutdown();
+    let _ = cut.run_until_cancelled(served).await;
+}
+
+async fn sweep<H: ServerHandler>(server: Arc<Server<H>>) {
+    let mut every = tokio::time::interval(limits::HTTP_SWEEP_EVERY);
+    loop {
+        every.tick().await;
+        server.connections().sweep();
+        server.endpoint.sessions().sweep().await;
+    }
+}

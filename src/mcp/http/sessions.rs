@@ -1,0 +1,346 @@
+//! The sessions of the initialize era. rmcp holds them; here stands what it does not: how many there may be,
+//! which ids each has in work, whether a stream is open for it, and when it was used last.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use rmcp::{
+    model::RequestId,
+    transport::streamable_http_server::session::{
+        SessionManager as _,
+        local::{LocalSessionManager, SessionConfig},
+    },
+};
+use tokio::sync::watch;
+
+use crate::{
+    error::{Code, Error, Result},
+    limits,
+    mcp::reach::Reach,
+};
+
+/// Every session, by id.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    manager: Arc<LocalSessionManager>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    open: HashMap<String, Arc<Session>>,
+    /// Sessions that are just being made.
+    coming: usize,
+    /// Orders the uses.
+    uses: u64,
+    sweeps: u64,
+}
+
+/// One session.
+#[derive(Debug)]
+pub(super) struct Session {
+    calls: Mutex<HashSet<RequestId>>,
+    /// Streams that are open for what the client did not ask for.
+    streams: watch::Sender<usize>,
+    /// When it was used last: in the order of uses, and in sweeps.
+    used: Mutex<(u64, u64)>,
+}
+
+impl Sessions {
+    pub(super) fn new() -> Self {
+        let mut manager = LocalSessionManager::default();
+        let mut config = SessionConfig::default();
+        // Its timer ends sessions whose calls still run; ours looks at that.
+        config.keep_alive = None;
+        // What was answered is not answered again: a lost reply is asked for by the same call.
+        config.completed_cache_ttl = limits::HTTP_EVENTS_KEPT_MAX;
+        manager.session_config = config;
+        Self {
+            manager: Arc::new(manager),
+            inner: Mutex::default(),
+        }
+    }
+
+    /// What rmcp keeps them in.
+    pub(super) fn manager(&self) -> Arc<LocalSessionManager> {
+        self.manager.clone()
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session with this id, used now.
+    pub(super) fn find(&self, id: &str) -> Option<Arc<Session>> {
+        let mut inner = self.inner();
+        inner.uses += 1;
+        let now = (inner.uses, inner.sweeps);
+        let session = inner.open.get(id)?.clone();
+        session.touch(now);
+        Some(session)
+    }
+
+    /// A place for another session. Where there is none, the session that was used least lately and waits for
+    /// nothing ends: its client begins another one, and executions do not depend on sessions.
+    ///
+    /// # Errors
+    /// `SERVER_BUSY` where all of them wait for something.
+    pub(super) async fn place(self: &Arc<Self>) -> Result<Place> {
+        let mut given_up = None;
+        {
+            let mut inner = self.inner();
+            if inner.open.len() + inner.coming >= limits::HTTP_SESSIONS_MAX {
+                let id = inner.least_used().ok_or_else(busy)?;
+                inner.open.remove(&id);
+                given_up = Some(id);
+            }
+            inner.coming += 1;
+        }
+        // The place is held from here on, whatever becomes of this call.
+        let place = Place {
+            sessions: self.clone(),
+            session: Arc::new(Session::new()),
+        };
+        if let Some(id) = given_up {
+            self.close(&id).await;
+        }
+        Ok(place)
+    }
+
+    /// The session has ended.
+    pub(super) fn forget(&self, id: &str) {
+        self.inner().open.remove(id);
+    }
+
+    async fn close(&self, id: &str) {
+        let id = id.into();
+        let closing = self.manager.close_session(&id);
+        // A session whose client takes nothing cannot hold up another one.
+        let _ = tokio::time::timeout(limits::HTTP_ROOM_MAX, closing).await;
+    }
+
+    /// Ends those that nobody uses, and forgets those that ended by themselves. To be called once a second.
+    pub(super) async fn sweep(&self) {
+        let known: HashSet<_> = {
+            let sessions = self.manager.sessions.read().await;
+            sessions.keys().map(|id| id.to_string()).collect()
+        };
+        let unused = {
+            let mut inner = self.inner();
+            inner.sweeps += 1;
+            inner.open.retain(|id, _| known.contains(id));
+            inner.unused()
+        };
+        for id in unused {
+            self.forget(&id);
+            self.close(&id).await;
+        }
+    }
+}
+
+fn busy() -> Error {
+    let message = format!(
+        "{} sessions are in use already, which is the limit",
+        limits::HTTP_SESSIONS_MAX
+    );
+    Error::new(Code::ServerBusy, message)
+}
+
+impl Inner {
+    fn least_used(&self) -> Option<String> {
+        let waiting = self.open.iter().filter(|(_, session)| !session.is_busy());
+        let least = waiting.min_by_key(|(_, session)| session.used().0)?;
+        Some(least.0.clone())
+    }
+
+    fn unused(&self) -> Vec<String> {
+        let unused = |session: &Session| {
+            self.sweeps - session.used().1 > limits::HTTP_SESSION_IDLE_MAX.as_secs()
+        };
+        self.open
+            .iter()
+            .filter(|(_, session)| !session.is_busy() && unused(session))
+            .map(|(id, _)| id.clone())
+            .collect()
+    }
+}
+
+/// A place for a session that is being made.
+#[derive(Debug)]
+pub(super) struct Place {
+    sessions: Arc<Sessions>,
+    session: Arc<Session>,
+}
+
+impl Place {
+    pub(super) fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// The session has been made, and has this id.
+    pub(super) fn fill(self, id: &str) {
+        let mut inner = self.sessions.inner();
+        inner.uses += 1;
+        self.session.touch((inner.uses, inner.sweeps));
+        inner.open.insert(id.to_owned(), self.session.clone());
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.sessions.inner().coming -= 1;
+    }
+}
+
+impl Session {
+    fn new() -> Self {
+        Self {
+            calls: Mutex::default(),
+            streams: watch::Sender::new(0),
+            used: Mutex::default(),
+        }
+    }
+
+    fn calls(&self) -> MutexGuard<'_, HashSet<RequestId>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn used(&self) -> (u64, u64) {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn touch(&self, now: (u64, u64)) {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+
+    fn is_busy(&self) -> bool {
+        !self.calls().is_empty() || *self.streams.borrow() > 0
+    }
+
+    /// Whether a notification reaches its client.
+    pub(super) fn reach(&self) -> Reach {
+        Reach::through(self.streams.subscribe())
+    }
+
+    /// A call with this id begins; `None` where one with it is still in work.
+    pub(super) fn begin(self: &Arc<Self>, id: RequestId) -> Option<CallId> {
+        let is_new = self.calls().insert(id.clone());
+        is_new.then(|| CallId {
+            session: self.clone(),
+            id,
+        })
+    }
+
+    /// A stream opens.
+    pub(super) fn stream(self: &Arc<Self>) -> OpenStream {
+        self.streams.send_modify(|open| *open += 1);
+        OpenStream(self.clone())
+    }
+}
+
+/// An id in work.
+#[derive(Debug)]
+pub(super) struct CallId {
+    session: Arc<Session>,
+    id: RequestId,
+}
+
+impl Drop for CallId {
+    fn drop(&mut self) {
+        self.session.calls().remove(&self.id);
+    }
+}
+
+/// A stream that is open for a session.
+#[derive(Debug)]
+pub(super) struct OpenStream(Arc<Session>);
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.streams.send_modify(|open| *open -= 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn full() -> Arc<Sessions> {
+        let sessions = Arc::new(Sessions::new());
+        for number in 0..limits::HTTP_SESSIONS_MAX {
+            let place = sessions.place().await.expect("room");
+            place.fill(&number.to_string());
+        }
+        sessions
+    }
+
+    #[tokio::test]
+    async fn past_the_limit_the_least_used_idle_session_goes() {
+        let sessions = full().await;
+        let call = sessions
+            .find("0")
+            .expect("it is open")
+            .begin(RequestId::Number(1));
+        let stream = sessions.find("1").expect("it is open").stream();
+        sessions.find("2").expect("it is open");
+        sessions.place().await.expect("room").fill("new");
+        assert!(
+            sessions.find("3").is_none(),
+            "the first that is neither busy nor used since"
+        );
+        for id in ["0", "1", "2", "new"] {
+            assert!(sessions.find(id).is_some(), "{id}");
+        }
+        drop((call, stream));
+    }
+
+    #[tokio::test]
+    async fn where_all_are_busy_no_other_begins() {
+        let sessions = full().await;
+        let calls: Vec<_> = (0..limits::HTTP_SESSIONS_MAX)
+            .map(|number| {
+                sessions
+                    .find(&number.to_string())
+                    .expect("open")
+                    .begin(RequestId::Number(1))
+            })
+            .collect();
+        let refused = sessions.place().await.expect_err("no room");
+        assert_eq!(refused.code(), Code::ServerBusy);
+        drop(calls);
+        drop(sessions.place().await.expect("room again"));
+        let coming = sessions.inner().coming;
+        assert_eq!(coming, 0, "a place that was not filled is free again");
+    }
+
+    #[test]
+    fn an_id_is_in_work_once() {
+        let session = Arc::new(Session::new());
+        let call = session.begin(RequestId::Number(1)).expect("new");
+        assert!(session.begin(RequestId::Number(1)).is_none());
+        assert!(session.begin(RequestId::String("1".into())).is_some());
+        drop(call);
+        assert!(session.begin(RequestId::Number(1)).is_some());
+    }
+
+    #[tokio::test]
+    async fn those_that_rmcp_has_ended_and_those_that_nobody_uses_are_forgotten() {
+        let sessions = Arc::new(Sessions::new());
+        let (id, _transport) = sessions.manager.create_session().await.expect("a session");
+        sessions.place().await.expect("room").fill(&id);
+        sessions.place().await.expect("room").fill("ended");
+        sessions.sweep().await;
+        assert!(sessions.find("ended").is_none());
+        let stream = sessions.find(&id).expect("it is open").stream();
+        for _ in 0..=limits::HTTP_SESSION_IDLE_MAX.as_secs() + 1 {
+            sessions.sweep().await;
+        }
+        assert_eq!(sessions.inner().open.len(), 1, "a stream is open");
+        drop(stream);
+        sessions.sweep().await;
+        assert_eq!(sessions.inner().open.len(), 0);
+        assert!(sessions.manager.sessions.read().await.is_empty());
+    }
+}

@@ -1,0 +1,135 @@
+//! The bearer token that lets clients in.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::{
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// A bearer token. Only its digest is kept.
+#[derive(Clone)]
+pub struct BearerToken([u8; 32]);
+
+impl std::fmt::Debug for BearerToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("BearerToken")
+    }
+}
+
+impl BearerToken {
+    /// Takes a token: visible ASCII, [`limits::BEARER_TOKEN_BYTES_MIN`] to [`limits::BEARER_TOKEN_BYTES_MAX`] bytes.
+    ///
+    /// # Errors
+    /// `USAGE_INVALID` where it is not that.
+    pub fn new(text: &str) -> Result<Self> {
+        let sizes = limits::BEARER_TOKEN_BYTES_MIN..=limits::BEARER_TOKEN_BYTES_MAX;
+        if !sizes.contains(&text.len()) || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let message = format!(
+                "a bearer token is {} to {} visible ASCII characters",
+                sizes.start(),
+                sizes.end()
+            );
+            return Err(Error::new(Code::UsageInvalid, message));
+        }
+        Ok(Self(Sha256::digest(text).into()))
+    }
+
+    /// Reads the token from a file that nobody else may read; white space around it does not count.
+    ///
+    /// # Errors
+    /// `FILE_UNUSABLE` where it cannot be read or others may read it; `USAGE_INVALID` as [`BearerToken::new`].
+    pub fn read(path: &Path) -> Result<Self> {
+        let shown = path.display().to_string();
+        let unusable = |what: &str| {
+            Error::new(Code::FileUnusable, format!("{shown} {what}")).with("path", shown.clone())
+        };
+        let metadata =
+            fs::metadata(path).map_err(|error| unusable("cannot be read").because(error))?;
+        if metadata.permissions().mode() & 0o077 != 0 {
+            return Err(unusable("can be read by others, so its token is no secret")
+                .with_action("Run `chmod 600 {path}`"));
+        }
+        if metadata.len() > 2 * limits::BEARER_TOKEN_BYTES_MAX as u64 {
+            return Err(unusable("is too large for a token"));
+        }
+        let text =
+            fs::read_to_string(path).map_err(|error| unusable("cannot be read").because(error))?;
+        Self::new(text.trim()).map_err(|error| {
+            Error::new(
+                error.code(),
+                format!("{shown} holds no token: {}", error.message()),
+            )
+            .with_action("Write one into it, for example with `openssl rand -hex 32`")
+        })
+    }
+
+    /// Whether a header says `Bearer` and this token. Takes the same time whatever the token is.
+    pub(super) fn admits(&self, authorization: Option<&str>) -> bool {
+        let given = authorization.and_then(|value| value.split_once(' '));
+        let Some((_, token)) = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        else {
+            return false;
+        };
+        let digest: [u8; 32] = Sha256::digest(token.trim()).into();
+        digest.ct_eq(&self.0).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+    #[test]
+    fn only_the_token_itself_is_let_in() {
+        let token = BearerToken::new(TOKEN).expect("a token");
+        for good in [format!("Bearer {TOKEN}"), format!("bearer  {TOKEN} ")] {
+            assert!(token.admits(Some(&good)), "{good}");
+        }
+        let shorter = &TOKEN[..TOKEN.len() - 1];
+        for bad in [
+            TOKEN.to_owned(),
+            format!("Basic {TOKEN}"),
+            format!("Bearer {shorter}"),
+            format!("Bearer {TOKEN}0"),
+            "Bearer ".into(),
+            String::new(),
+        ] {
+            assert!(!token.admits(Some(&bad)), "{bad}");
+        }
+        assert!(!token.admits(None));
+        assert!(!format!("{token:?}").contains(TOKEN));
+    }
+
+    #[test]
+    fn a_token_has_its_limits() {
+        let sized = |size| BearerToken::new(&"a".repeat(size)).is_ok();
+        assert!(sized(limits::BEARER_TOKEN_BYTES_MIN) && sized(limits::BEARER_TOKEN_BYTES_MAX));
+        assert!(!sized(limits::BEARER_TOKEN_BYTES_MIN - 1));
+        assert!(!sized(limits::BEARER_TOKEN_BYTES_MAX + 1));
+        assert!(BearerToken::new(&format!("{TOKEN} x")).is_err());
+    }
+
+    #[test]
+    fn a_file_that_others_may_read_holds_no_secret() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(file.path(), format!("{TOKEN}\n")).expect("written");
+        let mode = |mode| fs::set_permissions(file.path(), fs::Permissions::from_mode(mode));
+        mode(0o600).expect("set");
+        let token = BearerToken::read(file.path()).expect("a token");
+        assert!(token.admits(Some(&format!("Bearer {TOKEN}"))));
+        mode(0o640).expect("set");
+        let refused = BearerToken::read(file.path()).expect_err("others may read it");
+        assert_eq!(refused.code(), Code::FileUnusable);
+        assert!(refused.suggested_action().starts_with("Run `chmod 600 /"));
+        mode(0o600).expect("set");
+        fs::write(file.path(), "short").expect("written");
+        let refused = BearerToken::read(file.path()).expect_err("no token");
+        assert_eq!(refused.code(), Code::UsageInvalid);
+    }
+}
