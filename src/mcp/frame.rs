@@ -69,7 +69,7 @@ pub(super) fn parse(
             ),
             Some(Value::Array(_)) => (
                 ErrorData::invalid_request(
-                    "batches are not supported: send one message per line",
+                    "batches are not supported: send one message at a time",
                     None,
                 ),
                 None,

@@ -42,7 +42,7 @@ pub(super) struct Endpoint<H> {
 }
 
 /// What is known of a message before rmcp reads it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 struct Envelope {
     id: Option<RequestId>,
     method: Option<String>,
@@ -186,13 +186,8 @@ impl<H: ServerHandler> Endpoint<H> {
             Sent::Whole(body, bytes) => (body, bytes),
             Sent::Oversized(beginning) => return Err(oversized(&beginning)),
         };
-        let Ok(envelope) = serde_json::from_slice::<Envelope>(&body) else {
-            return Err(Refusal::from(Error::new(
-                Code::RequestInvalid,
-                "the body is not one JSON-RPC message",
-            ))
-            .of(frame::early_id(&body)));
-        };
+        // What has none is refused by rmcp, and its refusal worded anew.
+        let envelope: Envelope = serde_json::from_slice(&body).unwrap_or_default();
         let id = envelope.id.clone();
         let refused = |error: Error| Refusal::from(error).of(id.clone());
         let session = match text(&parts.headers, SESSION_ID) {
@@ -310,10 +305,15 @@ async fn mended(response: Response<Reply>) -> Result<Response<Reply>, Refusal> {
     let code = match status {
         StatusCode::NOT_FOUND => Code::SessionNotFound,
         StatusCode::FORBIDDEN => Code::Forbidden,
+        _ if said.ends_with("Session ID is required") => Code::SessionNotFound,
         status if status.is_server_error() => Code::Internal,
         _ => Code::RequestInvalid,
     };
-    Err(Refusal::new(status, Error::new(code, said)))
+    // It begins with the name of the status.
+    let words = said
+        .split_once(": ")
+        .map_or(said.as_str(), |(_, words)| words);
+    Err(Refusal::new(status, Error::new(code, words)))
 }
 
 /// The pages that may call: this server's own, by each of its names.
