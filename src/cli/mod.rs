@@ -9,6 +9,7 @@ mod link;
 pub mod list;
 mod log;
 pub mod new;
+mod offer;
 mod run;
 pub mod schema;
 mod screen;
@@ -113,6 +114,8 @@ struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::SNAPSHOT_EVERY_MAX)))]
     snapshot_every: u32,
+    #[command(flatten)]
+    offer: offer::OfferArgs,
 }
 
 /// Runs the command line of this process.
@@ -140,10 +143,14 @@ fn run(cli: Cli) -> Result<u8> {
     let json = cli.global.json;
     let mut out = Out(io::stdout());
     match cli.command {
-        Command::Serve(args) => run_to_end(serve::serve(Config {
-            snapshot_every: args.snapshot_every,
-            ..config
-        })),
+        Command::Serve(args) => {
+            let snapshot_every = args.snapshot_every;
+            let config = Config {
+                snapshot_every,
+                ..config
+            };
+            run_to_end(serve::serve(config, args.offer.into()))
+        }
         Command::Demo => run_to_end(demo::demo(&config, cli.global.data_dir, json, &mut out)),
         Command::Run(args) => run_to_end(run::run(args, &config, json, &mut out)),
         Command::Show(args) => run_to_end(show::show(args, &config, json, &mut out)),

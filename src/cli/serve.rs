@@ -14,18 +14,19 @@ use crate::{
 };
 
 /// Serves standard input and output until the client goes or a signal comes.
-pub(super) async fn serve(config: Config) -> Result<u8> {
+pub(super) async fn serve(config: Config, offer: mcp::Offer) -> Result<u8> {
     let app = Arc::new(App::new(config, Arc::new(SystemClock), Arc::new(SystemIds)));
     app.definitions().watch();
     let stop = CancellationToken::new();
     let signals = tokio::spawn(cancel_on_signal(signals()?, app.clone(), stop.clone()));
-    greet();
+    greet(offer);
     // Opened now rather than by the first call, so that what is wrong with the store is in the log early;
     // the handshake does not wait for it, and where it is busy every call tries again.
     let opening = tokio::spawn(open_store(app.clone()));
     let shut = stop.child_token();
     let door = tokio::spawn(mcp::control::listen((*app).clone(), shut.clone()));
-    let served = mcp::serve_stdio(mcp::Server::new(app.clone()), stop.child_token()).await;
+    let server = mcp::Server::new(app.clone()).offering(offer);
+    let served = mcp::serve_stdio(server, stop.child_token()).await;
     signals.abort();
     opening.abort();
     shut.cancel();
@@ -55,9 +56,9 @@ async fn open_store(app: Arc<App>) {
     }
 }
 
-fn greet() {
+fn greet(offer: mcp::Offer) {
     let mut stderr = anstream::stderr().lock();
-    for line in mcp::start_up_lines() {
+    for line in mcp::start_up_lines(offer) {
         // A host that closed stderr still wants its server.
         let _ = writeln!(stderr, "{line}");
     }

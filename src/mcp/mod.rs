@@ -9,14 +9,19 @@ pub mod control;
 mod frame;
 mod gate;
 mod guard;
+mod offer;
+mod page;
 mod reach;
 mod resources;
 mod server;
+mod stamp;
 mod tools;
 mod transport;
 
 pub use self::{
+    offer::Offer,
     server::{Server, serve_stdio, start_up_lines},
+    tools::{ToolNames, Toolset, Toolsets, toolsets_help},
     transport::LineTransport,
 };
 
