@@ -21,11 +21,11 @@ pub(super) struct OfferArgs {
 /// How names are written.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Spelling {
-    /// workflow.start, but workflow_start for clients that are known to refuse dots
+    #[value(help = "workflow.start, but workflow_start for clients that are known to refuse dots")]
     Auto,
-    /// workflow.start
+    #[value(help = "workflow.start")]
     Dotted,
-    /// workflow_start
+    #[value(help = "workflow_start")]
     Underscored,
 }
 

@@ -25,8 +25,8 @@ pub(super) async fn serve(config: Config, offer: mcp::Offer) -> Result<u8> {
     let opening = tokio::spawn(open_store(app.clone()));
     let shut = stop.child_token();
     let door = tokio::spawn(mcp::control::listen((*app).clone(), shut.clone()));
-    let server = mcp::Server::new(app.clone()).offering(offer);
-    let served = mcp::serve_stdio(server, stop.child_token()).await;
+    let handler = mcp::Server::new(app.clone()).offering(offer);
+    let served = mcp::serve_stdio(handler, stop.child_token()).await;
     signals.abort();
     opening.abort();
     shut.cancel();

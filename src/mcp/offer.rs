@@ -74,7 +74,9 @@ impl Offer {
         let text = format!("{first}{ALL}");
         match self.spelling(client) {
             Spelling::Dotted => text,
-            spelling => spelling.text(&text, &tools::names(Toolsets::ALL)) + BOTH,
+            spelling @ Spelling::Underscored => {
+                spelling.text(&text, &tools::names(Toolsets::ALL)) + BOTH
+            }
         }
     }
 

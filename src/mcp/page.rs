@@ -17,12 +17,12 @@ pub(super) struct Page<T> {
     pub(super) next: Option<String>,
 }
 
-/// The page of `items` that was asked of `list`; `key` is what tells one from all others.
+/// The page of `items` that was asked of the list that `method` gives; `key` is what tells one from all others.
 ///
 /// # Errors
 /// `ARGUMENTS_INVALID` where the cursor names none of them.
 pub(super) fn page<T>(
-    list: &'static str,
+    method: &'static str,
     items: Vec<T>,
     key: impl Fn(&T) -> &str,
     asked: Option<PaginatedRequestParams>,
@@ -34,7 +34,7 @@ pub(super) fn page<T>(
             let at = items
                 .iter()
                 .position(|item| last.as_deref() == Some(key(item)));
-            at.ok_or_else(|| unknown(list, &cursor))? + 1
+            at.ok_or_else(|| unknown(method, &cursor))? + 1
         }
     };
     let more = items.len() > from + limits::LIST_PAGE_MAX;
@@ -53,9 +53,9 @@ fn read(cursor: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-fn unknown(list: &str, cursor: &str) -> Error {
+fn unknown(method: &str, cursor: &str) -> Error {
     let shown: String = cursor.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
-    let message = format!("`{shown}` is no cursor of {list}, or what it names is gone");
+    let message = format!("`{shown}` is no cursor of {method}, or what it names is gone");
     let violation = Violation {
         path: "/cursor".into(),
         rule: "cursor".into(),
@@ -64,7 +64,7 @@ fn unknown(list: &str, cursor: &str) -> Error {
         actual: None,
     };
     Error::new(Code::ArgumentsInvalid, message)
-        .with("tool", list)
+        .with("tool", method)
         .with_violations(vec![violation])
         .with_action("Call {tool} again without cursor")
 }
@@ -73,8 +73,8 @@ fn unknown(list: &str, cursor: &str) -> Error {
 mod tests {
     use super::*;
 
-    fn asked(cursor: Option<String>) -> Option<PaginatedRequestParams> {
-        Some(PaginatedRequestParams::default().with_cursor(cursor))
+    fn asked(cursor: Option<String>) -> PaginatedRequestParams {
+        PaginatedRequestParams::default().with_cursor(cursor)
     }
 
     /// The sizes of all pages of a list of so many.
@@ -82,7 +82,8 @@ mod tests {
         let names: Vec<_> = (0..count).map(|number| format!("item {number}")).collect();
         let (mut seen, mut sizes, mut cursor) = (Vec::new(), Vec::new(), None);
         loop {
-            let page = page("list", names.clone(), String::as_str, asked(cursor)).expect("a page");
+            let page =
+                page("list", names.clone(), String::as_str, Some(asked(cursor))).expect("a page");
             sizes.push(page.items.len());
             seen.extend(page.items);
             cursor = page.next;
@@ -116,7 +117,7 @@ mod tests {
                 "tools/list",
                 names.clone(),
                 String::as_str,
-                asked(Some(cursor.to_owned())),
+                Some(asked(Some(cursor.to_owned()))),
             );
             let error = error.expect_err(cursor);
             assert_eq!(error.code(), Code::ArgumentsInvalid);
@@ -126,7 +127,7 @@ mod tests {
             );
         }
         let last = BASE64_URL_SAFE_NO_PAD.encode("a");
-        let after = page("list", names, String::as_str, asked(Some(last))).expect("the end");
+        let after = page("list", names, String::as_str, Some(asked(Some(last)))).expect("the end");
         assert!(after.items.is_empty() && after.next.is_none());
     }
 }

@@ -22,7 +22,7 @@ fn shown(limit: &Limit) -> Value {
 /// A whole number, save for what is shorter than a millisecond.
 fn milliseconds(time: Duration) -> Value {
     match u64::try_from(time.as_millis()) {
-        Ok(whole) if time.subsec_nanos() % 1_000_000 == 0 => json!(whole),
+        Ok(whole) if time.subsec_nanos().is_multiple_of(1_000_000) => json!(whole),
         _ => json!(time.as_secs_f64() * 1000.0),
     }
 }

@@ -55,13 +55,15 @@ const BRIDGE: &str = " (via mcp-remote";
 impl Spelling {
     /// How the client of this name sees them.
     pub(in crate::mcp) fn of(names: ToolNames, client: Option<&Implementation>) -> Self {
-        match names {
-            ToolNames::Dotted => Self::Dotted,
-            ToolNames::Underscored => Self::Underscored,
-            ToolNames::Auto if client.is_some_and(|client| refuses_dots(&client.name)) => {
-                Self::Underscored
-            }
-            ToolNames::Auto => Self::Dotted,
+        let underscored = match names {
+            ToolNames::Auto => client.is_some_and(|client| refuses_dots(&client.name)),
+            ToolNames::Dotted => false,
+            ToolNames::Underscored => true,
+        };
+        if underscored {
+            Self::Underscored
+        } else {
+            Self::Dotted
         }
     }
 
