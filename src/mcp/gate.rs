@@ -31,6 +31,8 @@ struct Inner {
 #[derive(Debug)]
 struct Call {
     bytes: usize,
+    /// It is answered only when the client or the process has enough of it.
+    is_endless: bool,
     cancelled: bool,
     finished: bool,
 }
@@ -72,9 +74,14 @@ impl Gate {
         changed
     }
 
-    /// A call of so many bytes was read. `None` where one with this id is still outstanding; else what
+    /// A call of so many bytes was read; at the end of input nobody waits for one that `is_endless`. `None` where one with this id is still outstanding; else what
     /// goes with the call for as long as somebody works on it.
-    pub(super) fn admit(self: &Arc<Self>, id: RequestId, bytes: usize) -> Option<Working> {
+    pub(super) fn admit(
+        self: &Arc<Self>,
+        id: RequestId,
+        bytes: usize,
+        is_endless: bool,
+    ) -> Option<Working> {
         let mut inner = self.inner();
         if inner.calls.contains_key(&id) {
             return None;
@@ -82,6 +89,7 @@ impl Gate {
         inner.bytes += bytes;
         let call = Call {
             bytes,
+            is_endless,
             cancelled: false,
             finished: false,
         };
@@ -143,10 +151,17 @@ impl Gate {
         }
     }
 
-    /// Waits until everything is answered and taken.
+    /// Waits until everything that will be answered is answered and taken.
     pub(super) async fn idle(&self) {
-        self.wait(|inner| inner.calls.is_empty() && inner.bytes == 0)
-            .await;
+        self.wait(|inner| {
+            let mut endless = 0;
+            let is_done = inner.calls.values().all(|call| {
+                endless += call.bytes;
+                call.is_endless && !call.finished
+            });
+            is_done && inner.bytes == endless
+        })
+        .await;
     }
 
     async fn wait(&self, done: impl Fn(&Inner) -> bool) {
@@ -179,8 +194,11 @@ mod tests {
     #[test]
     fn a_cancelled_call_counts_until_its_handler_is_done() {
         let gate = Arc::new(Gate::default());
-        let working = gate.admit(id(1), 10).expect("a new id");
-        assert!(gate.admit(id(1), 10).is_none(), "an id that is in use");
+        let working = gate.admit(id(1), 10, false).expect("a new id");
+        assert!(
+            gate.admit(id(1), 10, false).is_none(),
+            "an id that is in use"
+        );
         gate.cancel(&id(1));
         let copy = working.clone();
         drop(working);
@@ -192,16 +210,33 @@ mod tests {
     #[test]
     fn a_call_cancelled_after_its_end_counts_no_more() {
         let gate = Arc::new(Gate::default());
-        drop(gate.admit(id(1), 10));
+        drop(gate.admit(id(1), 10, false));
         assert_eq!(outstanding(&gate), (1, 10), "its answer is not taken yet");
         gate.cancel(&id(1));
         assert_eq!(outstanding(&gate), (0, 0));
     }
 
     #[tokio::test(start_paused = true)]
+    async fn nobody_waits_for_a_call_without_an_end() {
+        let gate = Arc::new(Gate::default());
+        let idle = || tokio::time::timeout(limits::EOF_GRACE, gate.idle());
+        let endless = gate.admit(id(1), 10, true).expect("a new id");
+        assert!(idle().await.is_ok());
+        let _other = gate.admit(id(2), 10, false).expect("a new id");
+        assert!(idle().await.is_err());
+        gate.sent(0, [id(2)].iter());
+        assert!(idle().await.is_ok());
+        gate.queue(1);
+        assert!(idle().await.is_err(), "something is not taken yet");
+        gate.sent(1, [].iter());
+        drop(endless);
+        assert!(idle().await.is_err(), "its last answer is on the way");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn reading_stops_at_the_limits_and_goes_on_once_something_is_taken() {
         let gate = Arc::new(Gate::default());
-        drop(gate.admit(id(1), limits::CLIENT_UNSENT_BYTES_MAX - 1));
+        drop(gate.admit(id(1), limits::CLIENT_UNSENT_BYTES_MAX - 1, false));
         assert!(gate.open().await);
         gate.queue(1);
         assert!(
@@ -211,7 +246,7 @@ mod tests {
         gate.sent(1, [id(1)].iter());
         assert!(gate.open().await);
         for call in (0..).take(limits::CLIENT_CALLS_MAX) {
-            assert!(gate.admit(id(call), 0).is_some());
+            assert!(gate.admit(id(call), 0, false).is_some());
         }
         let waiting = tokio::spawn({
             let gate = gate.clone();

@@ -9,14 +9,17 @@ pub mod control;
 mod frame;
 mod gate;
 mod guard;
+mod progress;
 mod reach;
 mod resources;
 mod server;
+mod subscriptions;
 mod tools;
 mod transport;
 
 pub use self::{
     server::{Server, serve_stdio, start_up_lines},
+    subscriptions::Listens,
     transport::LineTransport,
 };
 

@@ -9,13 +9,24 @@ use rmcp::{
         CompleteResult, CompletionInfo, CustomRequest, CustomResult, ErrorCode, Implementation,
         ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
         ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference,
-        ResourceContents, ServerCapabilities, ServerConfig, Tool,
+        ResourceContents, ServerCapabilities, ServerConfig, SubscribeRequestParams,
+        SubscriptionFilter, Tool, UnsubscribeRequestParams,
     },
-    service::{QuitReason, RequestContext, ServerInitializeError, serve_server_with_ct},
+    service::{
+        NotificationContext, QuitReason, RequestContext, ServerInitializeError,
+        SubscriptionContext, serve_server_with_ct,
+    },
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{answer, guard::guarded, resources, tools, transport::LineTransport};
+use super::{
+    answer,
+    guard::guarded,
+    progress, resources,
+    subscriptions::{Listens, Subscriptions},
+    tools,
+    transport::LineTransport,
+};
 use crate::{
     app::App,
     error::{Error, Result},
@@ -44,6 +55,9 @@ const KNOWN_METHODS: &[&str] = &[
     "resources/read",
     "resources/list",
     "resources/templates/list",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "subscriptions/listen",
     "completion/complete",
 ];
 
@@ -54,12 +68,30 @@ const LAST_FLUSH: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 pub struct Server {
     app: Arc<App>,
+    subscriptions: Arc<Subscriptions>,
 }
 
 impl Server {
     /// Answers one client.
     pub fn new(app: Arc<App>) -> Self {
-        Self { app }
+        Self::sharing(app, Listens::of_one_client())
+    }
+
+    /// Answers one client, or one request, whose listens count together with those of others.
+    pub fn sharing(app: Arc<App>, listens: Listens) -> Self {
+        Self {
+            subscriptions: Arc::new(Subscriptions::new(app.clone(), listens)),
+            app,
+        }
+    }
+
+    /// Answers once the caller has withdrawn the request. At the end of the process nobody has: what was asked is
+    /// finished.
+    async fn withdrawn(&self, context: &RequestContext<RoleServer>) {
+        context.ct.cancelled().await;
+        if self.app.stopping().is_cancelled() {
+            std::future::pending().await
+        }
     }
 }
 
@@ -119,6 +151,8 @@ impl ServerHandler for Server {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_resources()
+            .enable_resources_subscribe()
+            .enable_resources_list_changed()
             .enable_completions()
             .build();
         let implementation =
@@ -143,13 +177,23 @@ impl ServerHandler for Server {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let ids = self.app.ids();
         let tool =
             tools::find(&request.name).map_err(|error| answer::fault(&error, "tools/call", ids))?;
         let arguments = request.arguments.unwrap_or_default();
-        let answer = match guarded(tool.call(&self.app, arguments)).await {
+        let longest = tool.longest(&arguments);
+        let work = guarded(tool.call(&self.app, arguments));
+        let done = tokio::select! {
+            biased;
+            done = progress::told(&context, tool.name(), longest, work) => done,
+            // What changes nothing is not finished for nobody.
+            () = self.withdrawn(&context), if tool.is_read_only() => {
+                return Err(ErrorData::invalid_request("the request was cancelled", None));
+            }
+        };
+        let answer = match done {
             Ok(value) => answer::success(value),
             Err(error) => answer::refusal(&error, tool.name(), ids),
         };
@@ -183,6 +227,45 @@ impl ServerHandler for Server {
         let text = text.map_err(|error| answer::fault(&error, "resources/read", self.app.ids()))?;
         let contents = ResourceContents::text(text, request.uri).with_mime_type("application/json");
         Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.subscriptions.begin(&context.peer, &context.extensions);
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let subscribed =
+            self.subscriptions
+                .subscribe(&request.uri, &context.peer, &context.extensions);
+        subscribed.map_err(|error| {
+            let error = error.with("tool", "resources/subscribe");
+            answer::fault(&error, "resources/subscribe", self.app.ids())
+        })
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.subscriptions.unsubscribe(&request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        Some(self.subscriptions.accept(requested))
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let listened = self.subscriptions.listen(&context).await;
+        listened.map_err(|error| answer::fault(&error, "subscriptions/listen", self.app.ids()))
     }
 
     async fn complete(

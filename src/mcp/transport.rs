@@ -5,13 +5,15 @@ use std::{borrow::Cow, io, sync::Arc};
 
 use rmcp::{
     RoleServer,
-    model::{ClientNotification, ErrorData, GetExtensions, JsonRpcMessage, RequestId},
+    model::{
+        ClientNotification, ClientRequest, ErrorData, GetExtensions, JsonRpcMessage, RequestId,
+    },
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
-    sync::mpsc,
+    sync::{mpsc, oneshot},
     task::JoinHandle,
 };
 use tokio_util::sync::CancellationToken;
@@ -46,6 +48,8 @@ pub struct LineTransport {
 struct Line {
     bytes: Vec<u8>,
     answers: Option<RequestId>,
+    /// Told once the client has taken it.
+    written: Option<oneshot::Sender<()>>,
 }
 
 impl LineTransport {
@@ -92,11 +96,26 @@ impl Transport<RoleServer> for LineTransport {
     }
 
     fn send(&mut self, message: Outgoing) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let sent = match &self.outgoing {
-            Some(outgoing) => enqueue(outgoing, &self.gate, &message),
+        // Queued before this returns: lines leave in the order in which they are sent. Answers are bounded by the
+        // calls. Notifications are not: whoever sends one learns when it has left, and waits with the next.
+        let (told, written) = match &message {
+            JsonRpcMessage::Notification(_) => {
+                let (told, written) = oneshot::channel();
+                (Some(told), Some(written))
+            }
+            _ => (None, None),
+        };
+        let queued = match &self.outgoing {
+            Some(outgoing) => enqueue(outgoing, &self.gate, &message, told),
             None => Err(io::ErrorKind::NotConnected.into()),
         };
-        std::future::ready(sent)
+        async move {
+            queued?;
+            match written {
+                Some(written) => written.await.map_err(|_| io::ErrorKind::BrokenPipe.into()),
+                None => Ok(()),
+            }
+        }
     }
 
     async fn receive(&mut self) -> Option<Incoming> {
@@ -124,6 +143,7 @@ fn enqueue(
     outgoing: &mpsc::UnboundedSender<Line>,
     gate: &Gate,
     message: &Outgoing,
+    written: Option<oneshot::Sender<()>>,
 ) -> io::Result<()> {
     let mut bytes = serde_json::to_vec(message).map_err(io::Error::other)?;
     bytes.push(b'\n');
@@ -134,7 +154,11 @@ fn enqueue(
     };
     gate.queue(bytes.len());
     outgoing
-        .send(Line { bytes, answers })
+        .send(Line {
+            bytes,
+            answers,
+            written,
+        })
         .map_err(|_| io::ErrorKind::BrokenPipe.into())
 }
 
@@ -189,7 +213,12 @@ impl Reader {
         match &mut message {
             JsonRpcMessage::Request(request) => {
                 *greeted = true;
-                let Some(working) = self.gate.admit(request.id.clone(), line.len()) else {
+                let is_endless = matches!(
+                    request.request,
+                    ClientRequest::SubscriptionsListenRequest(_)
+                );
+                let admitted = self.gate.admit(request.id.clone(), line.len(), is_endless);
+                let Some(working) = admitted else {
                     self.refuse_duplicate(&request.id);
                     return true;
                 };
@@ -221,7 +250,7 @@ impl Reader {
     }
 
     fn refuse(&self, answer: &Outgoing) {
-        let _ = enqueue(&self.answers, &self.gate, answer);
+        let _ = enqueue(&self.answers, &self.gate, answer, None);
     }
 }
 
@@ -235,11 +264,13 @@ async fn write_lines(
     let mut broken = false;
     while let Some(first) = lines.recv().await {
         let (mut bytes, mut answered) = (first.bytes, vec![first.answers]);
+        let mut written = vec![first.written];
         while bytes.len() < WRITE_BYTES_MAX
             && let Ok(line) = lines.try_recv()
         {
             bytes.extend_from_slice(&line.bytes);
             answered.push(line.answers);
+            written.push(line.written);
         }
         if !broken && let Err(error) = write(&mut output, &bytes).await {
             // The calls are settled all the same: the input may still end in order.
@@ -247,6 +278,12 @@ async fn write_lines(
             broken = true;
         }
         gate.sent(bytes.len(), answered.iter().flatten());
+        if !broken {
+            for told in written.into_iter().flatten() {
+                // Nobody may be waiting any more.
+                let _ = told.send(());
+            }
+        }
     }
 }
 

@@ -4,12 +4,16 @@
 mod address;
 mod complete;
 mod definitions;
+mod watched;
 
 use rmcp::model::{Resource, ResourceTemplate};
 use serde_json::Value;
 
 use self::address::Address;
-pub(super) use self::complete::complete;
+pub(super) use self::{
+    complete::complete,
+    watched::{Shown, Watched},
+};
 use crate::{
     app::App,
     error::{Code, Error, Result},

@@ -11,6 +11,7 @@ mod workflow_start;
 use std::{
     pin::Pin,
     sync::{Arc, LazyLock},
+    time::Duration,
 };
 
 use rmcp::model::{Tool, ToolAnnotations};
@@ -37,6 +38,8 @@ pub(super) struct ToolSpec {
     output: Value,
     run: for<'a> fn(&'a App, Map<String, Value>) -> Running<'a>,
     checked: Schema,
+    /// How long a call with such arguments takes at most, where that is known.
+    longest: Option<fn(&Map<String, Value>) -> Duration>,
 }
 
 /// Every tool, in the one order in which they are listed.
@@ -97,7 +100,26 @@ impl ToolSpec {
             output: with_error_shape(output),
             run,
             checked,
+            longest: None,
         }
+    }
+
+    /// The same, of which it is known how long it takes at most.
+    fn lasting(self, longest: fn(&Map<String, Value>) -> Duration) -> Self {
+        Self {
+            longest: Some(longest),
+            ..self
+        }
+    }
+
+    /// How long a call with these arguments takes at most, where that is known.
+    pub(super) fn longest(&self, arguments: &Map<String, Value>) -> Option<Duration> {
+        self.longest.map(|longest| longest(arguments))
+    }
+
+    /// Whether it changes nothing.
+    pub(super) fn is_read_only(&self) -> bool {
+        (self.annotations)().read_only_hint == Some(true)
     }
 
     /// Its name.
