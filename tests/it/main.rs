@@ -24,5 +24,6 @@ mod registry;
 mod shipped;
 mod store;
 mod study;
+mod subscriptions;
 mod support;
 mod transport;
