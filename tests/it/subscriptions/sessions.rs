@@ -28,7 +28,7 @@ async fn a_subscriber_is_told_of_every_move_and_of_nothing_else() {
         )
         .await;
     assert_told_once(&mut client, &mine).await;
-    let token = started["continuation_token"].take();
+    let token = started["new_token"].take();
     let output = json!({ "token": token, "output": { "summary": "s" } });
     client.call("workflow.next_step", output).await;
     assert_told_once(&mut client, &mine).await;
@@ -188,7 +188,7 @@ async fn who_reads_slowly_is_told_less_often_and_of_the_last_state() {
     // Now it reads what it is told of, while everything moves on.
     let before = house.revision("x").await;
     let moving = async {
-        house.move_often("x", MOVES).await;
+        house.move_often("x", MOVES / 5).await;
         house.change("last", Lifecycle::Resume).await;
     };
     let reading = async {
@@ -215,8 +215,8 @@ async fn who_reads_slowly_is_told_less_often_and_of_the_last_state() {
         house.revision("x").await,
         "the last state was told of"
     );
-    assert_eq!(seen, before + MOVES as u64);
-    assert!(count <= MOVES, "{count} notifications");
+    assert_eq!(seen, before + MOVES as u64 / 5);
+    assert!(count <= MOVES / 5, "{count} notifications");
 }
 
 /// A client that takes nothing costs another one's calls nothing: they are all answered.
@@ -234,32 +234,14 @@ async fn who_takes_nothing_holds_up_nobody() {
     }
     let mut other = house.greeted().await;
     for number in 0..100 {
-        let id = format!("x{number}");
-        let started = other
-            .call(
-                "workflow.start",
-                json!({ "workflow_name": "mine", "execution_id": id }),
-            )
-            .await;
-        for summary in ["a", "b"] {
-            let token = if summary == "a" {
-                started["continuation_token"].clone()
-            } else {
-                let read = other
-                    .request(
-                        "resources/read",
-                        json!({ "uri": uri(&format!("current_step/{id}")) }),
-                    )
-                    .await;
-                let text = read["result"]["contents"][0]["text"]
-                    .as_str()
-                    .expect("text");
-                let step: serde_json::Value = serde_json::from_str(text).expect("JSON");
-                step["continuation_token"].clone()
-            };
-            let output = json!({ "token": token, "output": { "summary": summary } });
-            other.call("workflow.next_step", output).await;
+        let arguments = json!({ "workflow_name": "mine", "execution_id": format!("x{number}") });
+        let mut answer = other.call("workflow.start", arguments).await;
+        for _ in ["a", "b"] {
+            let token = answer["new_token"].take();
+            let output = json!({ "token": token, "output": { "summary": "s" } });
+            answer = other.call("workflow.next_step", output).await;
         }
+        assert_eq!(answer["workflow_state"], "completed");
     }
     stuck.subscribe(&uri("workflow_status/last")).await;
     house.start("last").await;
