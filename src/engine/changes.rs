@@ -267,8 +267,8 @@ mod tests {
         ExecutionId::parse(text).expect("an id")
     }
 
-    fn one(text: &str) -> Option<Topic> {
-        Some(Topic::Execution(id(text)))
+    fn one(text: &str) -> Topic {
+        Topic::Execution(id(text))
     }
 
     fn taken(listener: &Listener) -> Vec<String> {
@@ -282,9 +282,9 @@ mod tests {
         let changes = Changes::default();
         changes.tell(&id("one"));
         let (first, second) = (changes.listener(), changes.listener());
-        assert!(first.add(&"a".into(), one("one")));
-        assert!(!first.add(&"a".into(), one("two")), "it has the name");
-        assert!(second.add(&"b".into(), one("one")));
+        assert!(first.add(&"a".into(), Some(one("one"))));
+        assert!(!first.add(&"a".into(), Some(one("two"))), "it has the name");
+        assert!(second.add(&"b".into(), Some(one("one"))));
         assert!(first.take().is_none(), "what was before is not heard of");
         changes.tell(&id("one"));
         changes.tell(&id("two"));
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(changes.len(), 1);
         assert!(first.remove("a") && !first.remove("a"));
         assert_eq!((changes.len(), first.len()), (0, 0));
-        assert!(first.add(&"a".into(), one("one")));
+        assert!(first.add(&"a".into(), Some(one("one"))));
         drop(first);
         assert_eq!(changes.len(), 0);
     }
@@ -304,8 +304,8 @@ mod tests {
     fn a_move_is_heard_by_those_it_concerns_alone() {
         let changes = Changes::default();
         let (mine, yours, all) = (changes.listener(), changes.listener(), changes.listener());
-        mine.add(&"mine".into(), one("mine"));
-        yours.add(&"yours".into(), one("yours"));
+        mine.add(&"mine".into(), Some(one("mine")));
+        yours.add(&"yours".into(), Some(one("yours")));
         all.add(&"list".into(), Some(Topic::Executions));
         all.add(&"files".into(), None);
         changes.tell(&id("mine"));
@@ -321,7 +321,7 @@ mod tests {
         let changes = Changes::default();
         let listener = changes.listener();
         for name in ["a", "b", "c"] {
-            listener.add(&name.into(), one(name));
+            listener.add(&name.into(), Some(one(name)));
         }
         for _ in 0..1000 {
             changes.tell(&id("b"));
@@ -341,11 +341,11 @@ mod tests {
     fn what_is_no_longer_listened_to_is_forgotten() {
         let changes = Changes::default();
         let listener = changes.listener();
-        listener.add(&"a".into(), one("a"));
-        listener.add(&"b".into(), one("a"));
+        listener.add(&"a".into(), Some(one("a")));
+        listener.add(&"b".into(), Some(one("a")));
         changes.tell(&id("a"));
         assert!(listener.remove("a"));
-        assert!(listener.add(&"a".into(), one("a")));
+        assert!(listener.add(&"a".into(), Some(one("a"))));
         assert_eq!(taken(&listener), ["b"]);
         changes.tell(&id("a"));
         let mut heard = taken(&listener);
@@ -357,7 +357,7 @@ mod tests {
     async fn what_is_told_before_the_wait_is_not_missed() {
         let changes = Changes::default();
         let listener = changes.listener();
-        listener.add(&"a".into(), one("a"));
+        listener.add(&"a".into(), Some(one("a")));
         for _ in 0..1000 {
             let telling = tokio::spawn({
                 let changes = changes.clone();

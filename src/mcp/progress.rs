@@ -7,7 +7,7 @@ use rmcp::{
     model::{ProgressNotificationParam, ProgressToken},
     service::RequestContext,
 };
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::limits;
 
@@ -24,17 +24,18 @@ pub(super) async fn told<T>(
     let Some(token) = context.meta.get_progress_token() else {
         return work.await;
     };
-    let begun = Instant::now();
-    let mut ticks = interval_at(begun + limits::PROGRESS_EVERY, limits::PROGRESS_EVERY);
+    let mut ticks = interval(limits::PROGRESS_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The first is at once.
+    let begun = ticks.tick().await;
     let mut work = pin!(work);
     loop {
-        tokio::select! {
+        let now = tokio::select! {
             biased;
             done = &mut work => return done,
-            _ = ticks.tick() => {}
-        }
-        let notice = notice(token.clone(), tool, begun.elapsed(), longest);
+            now = ticks.tick() => now,
+        };
+        let notice = notice(token.clone(), tool, now - begun, longest);
         let mut sending = pin!(context.peer.notify_progress(notice));
         tokio::select! {
             biased;

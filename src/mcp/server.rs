@@ -90,7 +90,7 @@ impl Server {
     async fn withdrawn(&self, context: &RequestContext<RoleServer>) {
         context.ct.cancelled().await;
         if self.app.stopping().is_cancelled() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

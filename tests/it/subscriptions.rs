@@ -32,7 +32,7 @@ const LIST_CHANGED: &str = "notifications/resources/list_changed";
 /// A midex with a project and a store of its own.
 struct House {
     app: Arc<App>,
-    _home: tempfile::TempDir,
+    home: tempfile::TempDir,
 }
 
 impl House {
@@ -40,16 +40,16 @@ impl House {
         let home = tempfile::tempdir().expect("a directory");
         write_workflow(home.path(), "mine", "one");
         let mut config = Config::new(Some(home.path().join("data"))).expect("a configuration");
-        config.project_dir = home.path().to_owned();
+        home.path().clone_into(&mut config.project_dir);
         let app = App::new(config, Arc::new(SystemClock), Arc::new(SeededIds::new(1)));
         Self {
             app: Arc::new(app),
-            _home: home,
+            home,
         }
     }
 
     fn home(&self) -> &Path {
-        self._home.path()
+        self.home.path()
     }
 
     /// Moves executions beside whoever is connected.

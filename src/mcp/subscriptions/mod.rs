@@ -176,26 +176,31 @@ impl Subscriptions {
             let refused = self.prepare(context.requested()).err();
             return Err(refused.unwrap_or_else(|| too_many_listens(self.listens.max)));
         };
-        loop {
-            tokio::select! {
-                biased;
-                () = context.cancelled() => return Ok(()),
-                () = self.app.stopping().cancelled() => return Ok(()),
-                () = listen.taker.ready() => {}
-            }
+        while self.has_heard(&mut listen, context).await {
             let Some(notice) = listen.taker.take() else {
                 continue;
             };
             // The end of the process waits for it: nothing may follow the listen's result.
             let sent = tokio::select! {
                 sent = send(context, notice) => sent,
-                () = context.cancelled() => return Ok(()),
+                () = context.cancelled() => break,
             };
             match sent {
                 Ok(()) => {}
-                Err(SubscriptionSendError::SubscriptionClosed) => return Ok(()),
+                Err(SubscriptionSendError::SubscriptionClosed) => break,
                 Err(error) => tracing::debug!(%error, "a listener could not be told of a change"),
             }
+        }
+        Ok(())
+    }
+
+    /// Waits until there is something to tell; false where the client has enough, or the process ends.
+    async fn has_heard(&self, listen: &mut Listen, context: &SubscriptionContext) -> bool {
+        tokio::select! {
+            biased;
+            () = context.cancelled() => false,
+            () = self.app.stopping().cancelled() => false,
+            () = listen.taker.ready() => true,
         }
     }
 

@@ -25,6 +25,8 @@ use crate::{
     limits,
 };
 
+/// How long a call with these arguments takes at most.
+type Longest = fn(&Map<String, Value>) -> Duration;
 type Running<'a> = Pin<Box<dyn Future<Output = Result<Value>> + Send + 'a>>;
 
 /// A tool: what it says of itself, and what it does.
@@ -39,7 +41,7 @@ pub(super) struct ToolSpec {
     run: for<'a> fn(&'a App, Map<String, Value>) -> Running<'a>,
     checked: Schema,
     /// How long a call with such arguments takes at most, where that is known.
-    longest: Option<fn(&Map<String, Value>) -> Duration>,
+    longest: Option<Longest>,
 }
 
 /// Every tool, in the one order in which they are listed.
@@ -105,7 +107,7 @@ impl ToolSpec {
     }
 
     /// The same, of which it is known how long it takes at most.
-    fn lasting(self, longest: fn(&Map<String, Value>) -> Duration) -> Self {
+    fn lasting(self, longest: Longest) -> Self {
         Self {
             longest: Some(longest),
             ..self

@@ -78,7 +78,10 @@ async fn what_one_client_does_the_other_is_told() {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     };
     for round in 0..50 {
-        server.post("subscriptions/listen", listen(&[address.clone()]));
+        server.post(
+            "subscriptions/listen",
+            listen(std::slice::from_ref(&address)),
+        );
         told(
             &mut server,
             "notifications/subscriptions/acknowledged",
