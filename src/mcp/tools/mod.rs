@@ -13,6 +13,7 @@ mod workflow_start;
 use std::{
     pin::Pin,
     sync::{Arc, LazyLock},
+    time::Duration,
 };
 
 use rmcp::model::{Tool, ToolAnnotations};
@@ -31,6 +32,8 @@ use crate::{
     limits,
 };
 
+/// How long a call with these arguments takes at most.
+type Longest = fn(&Map<String, Value>) -> Duration;
 type Running<'a> = Pin<Box<dyn Future<Output = Result<Value>> + Send + 'a>>;
 
 /// A tool: what it says of itself, and what it does.
@@ -44,6 +47,8 @@ pub(super) struct ToolSpec {
     output: Value,
     run: for<'a> fn(&'a App, Map<String, Value>) -> Running<'a>,
     checked: Schema,
+    /// How long a call with such arguments takes at most, where that is known.
+    longest: Option<Longest>,
 }
 
 /// Every tool with the toolset it is in, in the one order in which they are listed. Apart from what the tools say of
@@ -173,7 +178,26 @@ impl ToolSpec {
             output: with_error_shape(output),
             run,
             checked,
+            longest: None,
         }
+    }
+
+    /// The same, of which it is known how long it takes at most.
+    fn lasting(self, longest: Longest) -> Self {
+        Self {
+            longest: Some(longest),
+            ..self
+        }
+    }
+
+    /// How long a call with these arguments takes at most, where that is known.
+    pub(super) fn longest(&self, arguments: &Map<String, Value>) -> Option<Duration> {
+        self.longest.map(|longest| longest(arguments))
+    }
+
+    /// Whether it changes nothing.
+    pub(super) fn is_read_only(&self) -> bool {
+        (self.annotations)().read_only_hint == Some(true)
     }
 
     /// Its name.
