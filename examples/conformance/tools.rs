@@ -129,6 +129,11 @@ const TOOLS: &[Spec] = &[
         |this, call| Box::pin(telling::logging(this, call)),
     ),
     spec(
+        "test_reconnection",
+        "Answers on the stream of its call, which stays open until then",
+        |_, call| plain(content::text, &call),
+    ),
+    spec(
         "test_trigger_tool_change",
         "Announces that the list of tools has changed",
         |this, _| announce(this, Change::Tools),
