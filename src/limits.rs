@@ -3,6 +3,91 @@
 
 use std::time::Duration;
 
+/// The figure of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// So many of what the limit counts.
+    Number(u64),
+    /// So long.
+    Time(Duration),
+}
+
+impl From<u32> for Figure {
+    fn from(number: u32) -> Self {
+        Self::Number(number.into())
+    }
+}
+
+impl From<u64> for Figure {
+    fn from(number: u64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<usize> for Figure {
+    fn from(number: usize) -> Self {
+        Self::Number(u64::try_from(number).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Duration> for Figure {
+    fn from(time: Duration) -> Self {
+        Self::Time(time)
+    }
+}
+
+/// A limit as it is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    /// The name of its constant in this module.
+    pub name: &'static str,
+    /// Its figure.
+    pub figure: Figure,
+    documentation: &'static str,
+}
+
+impl Limit {
+    /// What its figure counts. The constant's name says it; for a time its type does.
+    pub fn unit(&self) -> &'static str {
+        if matches!(self.figure, Figure::Time(_)) {
+            return "milliseconds";
+        }
+        let units = [
+            ("BYTES", "bytes"),
+            ("CHARS", "characters"),
+            ("DEPTH", "levels"),
+            ("S", "seconds"),
+        ];
+        let said = |word: &str| self.name.split('_').any(|part| part == word);
+        let unit = units.iter().find(|(word, _)| said(word));
+        unit.map_or("count", |(_, unit)| unit)
+    }
+
+    /// What it bounds: the constant's documentation, without the marks of its links and code.
+    pub fn description(&self) -> String {
+        let plain = self.documentation.replace("[`", "").replace("`]", "");
+        plain.replace('`', "").trim().to_owned()
+    }
+}
+
+/// Makes of each limit a constant, and of all of them [`all`].
+macro_rules! limits {
+    ($($(#[doc = $line:literal])+ pub const $name:ident: $kind:ty = $value:expr;)+) => {
+        $($(#[doc = $line])+ pub const $name: $kind = $value;)+
+
+        /// Every limit there is, in the order of this module.
+        pub fn all() -> Vec<Limit> {
+            vec![$(Limit {
+                name: stringify!($name),
+                figure: Figure::from($name),
+                documentation: concat!($($line),+),
+            }),+]
+        }
+    };
+}
+
+// Not indented, for it is the whole of the rest.
+limits! {
 /// Longest execution id.
 pub const EXECUTION_ID_BYTES_MAX: usize = 200;
 /// Longest workflow name.
@@ -16,9 +101,9 @@ pub const STEP_ID_BYTES_MAX: usize = 100;
 pub const TOKEN_BYTES_MAX: usize = 2048;
 /// How long a continuation token lives unless `--token-ttl` says otherwise (S0: 24 hours).
 pub const TOKEN_TTL: Duration = Duration::from_secs(24 * 60 * 60);
-/// The shortest and longest `--token-ttl` accepted.
+/// The shortest `--token-ttl` accepted.
 pub const TOKEN_TTL_MIN: Duration = Duration::from_secs(1);
-/// See [`TOKEN_TTL_MIN`].
+/// The longest `--token-ttl` accepted.
 pub const TOKEN_TTL_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// Renewed tokens of one visit that are still told apart from forgeries.
 pub const SUPERSEDED_TOKENS_MAX: usize = 16;
@@ -62,16 +147,22 @@ pub const REASON_CHARS_MAX: usize = 2000;
 pub const LIST_LIMIT_DEFAULT: usize = 50;
 /// Executions listed at once, at most.
 pub const LIST_LIMIT_MAX: usize = 200;
+/// Tools, resources or templates in one page of a list. Every tool fits on one page: some clients read no other.
+pub const LIST_PAGE_MAX: usize = 200;
+/// How long a client may keep what cannot change while the server lives: tools, templates, limits.
+pub const KEPT_WITH_SERVER: Duration = Duration::from_secs(5 * 60);
+/// How long a client may keep what never changes: the content of an artifact that is named by its id.
+pub const KEPT_FOR_GOOD: Duration = Duration::from_secs(24 * 60 * 60);
 /// What `execution.resume` without arguments tells, as JSON text. Tokens of ours are dense text: this is at
 /// most some 2,500 tokens of a model's.
 pub const RESUME_BYTES_MAX: usize = 5000;
-/// Open executions it looks at, the ones that moved last.
+/// Open executions that `execution.resume` without arguments looks at, the ones that moved last.
 pub const RESUME_EXECUTIONS_MAX: usize = 20;
-/// Steps whose decisions it tells of one execution, the latest ones.
+/// Steps whose decisions `execution.resume` without arguments tells of one execution, the latest ones.
 pub const RESUME_DECIDED_MAX: usize = 4;
-/// What an execution was started with, as it tells it.
+/// What an execution was started with, as `execution.resume` without arguments tells it.
 pub const RESUME_INPUTS_BYTES_MAX: usize = 400;
-/// What the steps before decided, as it tells it of one execution.
+/// What the steps before decided, as `execution.resume` without arguments tells it of one execution.
 pub const RESUME_PREVIOUS_BYTES_MAX: usize = 600;
 /// Outputs larger than this are read aside from the workers.
 pub const OUTPUT_INLINE_READ_BYTES_MAX: usize = 64 << 10;
@@ -79,7 +170,7 @@ pub const OUTPUT_INLINE_READ_BYTES_MAX: usize = 64 << 10;
 pub const ADDRESS_SHOWN_CHARS: usize = 200;
 /// Longest name of a project that a caller may give.
 pub const PROJECT_CHARS_MAX: usize = 4096;
-/// Longest wait for a change.
+/// Longest wait of one `execution.wait`.
 pub const WAIT_MAX: Duration = Duration::from_secs(25);
 /// Violations named in one refusal; more are counted, not listed.
 pub const VIOLATIONS_MAX: usize = 50;
@@ -88,7 +179,7 @@ pub const VIOLATIONS_MAX: usize = 50;
 pub const STEPS_MAX: usize = 500;
 /// Dependencies of one step.
 pub const DEPENDENCIES_MAX: usize = STEPS_MAX;
-/// Tags of a definition, and the longest of them.
+/// Tags of a definition.
 pub const TAGS_MAX: usize = 20;
 /// Longest tag.
 pub const TAG_BYTES_MAX: usize = 50;
@@ -107,7 +198,7 @@ pub const DEFINITION_ENTRIES_MAX: usize = 20_000;
 /// After the last change to a definition file, how long it must be quiet before all are read anew: who
 /// writes several, or one in several pieces, is waited for.
 pub const RELOAD_QUIET: Duration = Duration::from_millis(100);
-/// Where it does not become quiet, they are read anew after this long.
+/// Definition files that do not become quiet are read anew after this long.
 pub const RELOAD_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Where changes to definition files cannot be noticed, how often they are read anew.
 pub const RELOAD_UNWATCHED_EVERY: Duration = Duration::from_secs(10);
@@ -123,7 +214,7 @@ pub const YAML_EVENTS_MAX: usize = 50_000;
 /// Deepest nesting of one definition file. Each level costs the reader stack, some 40 KiB of it in a
 /// build without optimisation, and a worker has 2 MiB.
 pub const YAML_DEPTH_MAX: usize = 32;
-/// Those of them that aliases may repeat.
+/// YAML events of one definition file that aliases may repeat.
 pub const YAML_ALIAS_EVENTS_MAX: usize = 20_000;
 /// Aliases of one definition file.
 pub const YAML_ALIASES_MAX: usize = 1000;
@@ -140,7 +231,7 @@ pub const ROOM_AHEAD_BYTES_MAX: u64 = 64 << 20;
 pub const WRITER_QUEUE_MAX: usize = 8192;
 /// A commit slower than this makes the writer wait for callers it knows to be on their way.
 pub const ADAPTIVE_WAIT_COMMIT_MIN: Duration = Duration::from_micros(200);
-/// The longest such wait.
+/// The longest that the store's writer waits for callers it knows to be on their way.
 pub const ADAPTIVE_WAIT_MAX: Duration = Duration::from_millis(1);
 /// A snapshot up to this size is written as often as `snapshot_every` asks; a larger one only when
 /// the journal rows since the last one outweigh it.
@@ -188,15 +279,15 @@ pub const HISTORY_OUTPUT_BYTES_MAX: usize = 8 << 20;
 
 /// Clients of the control socket at once; further ones wait to be let in.
 pub const CONTROL_CLIENTS_MAX: usize = 64;
-/// How long those that are inside may finish when the server ends.
+/// How long clients of the control socket may finish when the server ends.
 pub const CONTROL_GRACE: Duration = Duration::from_millis(300);
-/// The same at the end of input, where the whole end may take a second.
+/// How long clients of the control socket may finish at the end of input, where the whole end may take a second.
 pub const EOF_DOOR_MAX: Duration = Duration::from_millis(100);
 /// After a signal, how long the replies to those who waited may take to leave.
 pub const SIGNAL_GRACE: Duration = Duration::from_millis(100);
-/// Longest first line of such a client.
+/// Longest first line of a client of the control socket.
 pub const CONTROL_PREAMBLE_BYTES_MAX: u64 = 64 << 10;
-/// How long it may take over it.
+/// How long a client of the control socket may take over its first line.
 pub const CONTROL_PREAMBLE_MAX: Duration = Duration::from_secs(5);
 /// How often a command looks for a server, or for a free store, before it says that the store is busy.
 pub const CONTROL_ATTEMPTS_MAX: u32 = 40;
@@ -210,8 +301,8 @@ pub const FRAME_BYTES_MAX: usize = 16 << 20;
 pub const FRAME_ID_WITHIN_BYTES: usize = 4 << 10;
 /// After end of input, how long pending replies may take.
 pub const EOF_GRACE: Duration = Duration::from_millis(500);
-/// After that, how long an orderly close may take. The journal has everything: a close that is cut
-/// short costs the next start a look at it, nothing else.
+/// After the end of input and its pending replies, how long an orderly close may take. The journal has everything: a
+/// close that is cut short costs the next start a look at it, nothing else.
 pub const EOF_CLOSE_MAX: Duration = Duration::from_millis(300);
 /// A client that takes nothing for this long while it is owed more than it may be is given up.
 pub const CLIENT_STALL_MAX: Duration = Duration::from_secs(15 * 60);
@@ -223,10 +314,11 @@ pub const STORE_RETRY_EVERY: Duration = Duration::from_millis(250);
 pub const LINK_ATTEMPTS_MAX: u32 = CONTROL_ATTEMPTS_MAX;
 /// How often a command that follows executions looks at all of them, or at a store that no server owns.
 pub const TAIL_EVERY: Duration = Duration::from_secs(1);
-/// How long one that follows a single execution waits for it to move before it looks at what else was told of it,
-/// in seconds: refused calls move nothing.
+/// How long a command that follows a single execution waits for it to move before it looks at what else was told
+/// of it: refused calls move nothing.
 pub const TAIL_WAIT_S: u32 = 5;
-/// Looks that may fail for a passing reason, one after another, before it gives up. Each is patient itself.
+/// Looks that may fail for a passing reason, one after another, before a command that follows executions gives up.
+/// Each is patient itself.
 pub const TAIL_FAILURES_MAX: u32 = 5;
 /// Largest file of outputs that a command takes.
 pub const OUTPUTS_FILE_BYTES_MAX: usize = 64 << 20;
@@ -271,3 +363,4 @@ pub const HTTP_GRACE: Duration = Duration::from_millis(500);
 pub const BEARER_TOKEN_BYTES_MIN: usize = 16;
 /// Longest bearer token.
 pub const BEARER_TOKEN_BYTES_MAX: usize = 4096;
+}

@@ -9,6 +9,7 @@ mod link;
 pub mod list;
 mod log;
 pub mod new;
+mod offer;
 mod run;
 pub mod schema;
 mod screen;
@@ -115,6 +116,8 @@ struct ServeArgs {
     snapshot_every: u32,
     #[command(flatten)]
     edge: serve::Edge,
+    #[command(flatten)]
+    offer: offer::OfferArgs,
 }
 
 /// Runs the command line of this process.
@@ -142,16 +145,14 @@ fn run(cli: Cli) -> Result<u8> {
     let json = cli.global.json;
     let mut out = Out(io::stdout());
     match cli.command {
-        Command::Serve(ServeArgs {
-            snapshot_every,
-            edge,
-        }) => run_to_end(serve::serve(
-            Config {
+        Command::Serve(args) => {
+            let snapshot_every = args.snapshot_every;
+            let config = Config {
                 snapshot_every,
                 ..config
-            },
-            edge,
-        )),
+            };
+            run_to_end(serve::serve(config, args.edge, args.offer.into()))
+        }
         Command::Demo => run_to_end(demo::demo(&config, cli.global.data_dir, json, &mut out)),
         Command::Run(args) => run_to_end(run::run(args, &config, json, &mut out)),
         Command::Show(args) => run_to_end(show::show(args, &config, json, &mut out)),

@@ -14,7 +14,7 @@ use crate::{
     error::{Code, Error, Result},
     limits,
     mcp::{
-        self, Server,
+        self, Offer, Server,
         http::{BearerToken, Options},
     },
 };
@@ -73,19 +73,20 @@ impl Edge {
 }
 
 /// Serves until a signal comes; standard input and output alone, until the client goes.
-pub(super) async fn serve(config: Config, edge: Edge) -> Result<u8> {
+pub(super) async fn serve(config: Config, edge: Edge, offer: Offer) -> Result<u8> {
     let listening = edge.listen().await?;
     let app = Arc::new(App::new(config, Arc::new(SystemClock), Arc::new(SystemIds)));
     app.definitions().watch();
     let stop = CancellationToken::new();
     let signals = tokio::spawn(cancel_on_signal(signals()?, app.clone(), stop.clone()));
-    greet(&places(&edge, listening.as_ref()));
+    greet(&places(&edge, listening.as_ref()), offer);
     // Opened now rather than by the first call, so that what is wrong with the store is in the log early;
     // the handshake does not wait for it, and where it is busy every call tries again.
     let opening = tokio::spawn(open_store(app.clone()));
     let shut = stop.child_token();
     let door = tokio::spawn(mcp::control::listen((*app).clone(), shut.clone()));
-    let served = serve_all(&app, &edge, listening, &stop).await;
+    let server = Server::new(app.clone()).offering(offer);
+    let served = serve_all(server, &edge, listening, &stop).await;
     signals.abort();
     opening.abort();
     shut.cancel();
@@ -107,14 +108,14 @@ pub(super) async fn serve(config: Config, edge: Edge) -> Result<u8> {
 
 /// Where standard input and output are not all there is, their end is not the end of the server.
 async fn serve_all(
-    app: &Arc<App>,
+    server: Server,
     edge: &Edge,
     listening: Option<(TcpListener, Options)>,
     stop: &CancellationToken,
 ) -> Result<()> {
     let stdio = async {
         if edge.serves_stdio() {
-            mcp::serve_stdio(Server::new(app.clone()), stop.child_token()).await
+            mcp::serve_stdio(server.clone(), stop.child_token()).await
         } else {
             Ok(())
         }
@@ -123,8 +124,8 @@ async fn serve_all(
         return stdio.await;
     };
     let handler = {
-        let app = app.clone();
-        move || Server::new(app.clone())
+        let server = server.clone();
+        move || server.clone()
     };
     let http = mcp::http::serve(listener, handler, options, stop.clone());
     let (stdio, http) = tokio::join!(stdio, http);
@@ -152,9 +153,9 @@ async fn open_store(app: Arc<App>) {
     }
 }
 
-fn greet(places: &[String]) {
+fn greet(places: &[String], offer: Offer) {
     let mut stderr = anstream::stderr().lock();
-    for line in mcp::start_up_lines(places) {
+    for line in mcp::start_up_lines(places, offer) {
         // A host that closed stderr still wants its server.
         let _ = writeln!(stderr, "{line}");
     }

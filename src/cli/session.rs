@@ -69,7 +69,7 @@ impl Session {
         let stop = CancellationToken::new();
         let (input, output) = tokio::io::split(theirs);
         let served = mcp::serve(
-            mcp::Server::new(Arc::new(app.clone())),
+            mcp::Server::for_commands(Arc::new(app.clone())),
             LineTransport::new(input, output),
             stop.child_token(),
         );

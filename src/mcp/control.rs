@@ -174,7 +174,8 @@ async fn attend(app: App, stream: UnixStream, stop: CancellationToken) -> Result
     let app =
         app.map_err(|error| Error::internal("loading the definitions panicked").because(error))?;
     let app = Arc::new(app);
-    serve(Server::new(app), LineTransport::new(input, output), stop).await
+    let server = Server::for_commands(app);
+    serve(server, LineTransport::new(input, output), stop).await
 }
 
 impl Preamble {

@@ -21,16 +21,21 @@ pub(super) struct Gate {
 
 #[derive(Debug, Default)]
 struct Inner {
+    /// Calls without an answer: their ids are in use.
     calls: HashMap<RequestId, Call>,
+    /// Answers, and what else was queued, that were not taken.
+    untaken: usize,
     bytes: usize,
     /// Replies taken so far: whether a client that owes much still takes any.
     taken: u64,
 }
 
-/// A call that has not been answered, or whose answer has not been taken.
+/// A call that has not been answered.
 #[derive(Debug)]
 struct Call {
     bytes: usize,
+    /// It has no end of its own.
+    lasting: bool,
     cancelled: bool,
     finished: bool,
 }
@@ -73,8 +78,13 @@ impl Gate {
     }
 
     /// A call of so many bytes was read. `None` where one with this id is still outstanding; else what
-    /// goes with the call for as long as somebody works on it.
-    pub(super) fn admit(self: &Arc<Self>, id: RequestId, bytes: usize) -> Option<Working> {
+    /// goes with the call for as long as somebody works on it. One that is `lasting` has no end of its own.
+    pub(super) fn admit(
+        self: &Arc<Self>,
+        id: RequestId,
+        bytes: usize,
+        lasting: bool,
+    ) -> Option<Working> {
         let mut inner = self.inner();
         if inner.calls.contains_key(&id) {
             return None;
@@ -82,6 +92,7 @@ impl Gate {
         inner.bytes += bytes;
         let call = Call {
             bytes,
+            lasting,
             cancelled: false,
             finished: false,
         };
@@ -109,16 +120,22 @@ impl Gate {
         });
     }
 
-    /// A reply waits to be taken.
-    pub(super) fn queue(&self, bytes: usize) {
-        self.inner().bytes += bytes;
+    /// A line of so many bytes waits to be taken. The id of the call that it answers is free from here on: a client
+    /// may use it again as soon as it has the answer.
+    pub(super) fn queue(&self, bytes: usize, answers: Option<&RequestId>) {
+        let mut inner = self.inner();
+        inner.bytes += bytes;
+        inner.untaken += 1;
+        if let Some(id) = answers {
+            inner.forget(id);
+        }
     }
 
-    /// Replies were taken: so many bytes, to these calls.
-    pub(super) fn sent<'a>(&self, bytes: usize, answered: impl Iterator<Item = &'a RequestId>) {
+    /// So many lines were taken, with so many bytes.
+    pub(super) fn sent(&self, bytes: usize, lines: usize) {
         self.change(|inner| {
-            answered.for_each(|id| inner.forget(id));
             inner.bytes -= bytes;
+            inner.untaken -= lines;
             inner.taken += 1;
         });
     }
@@ -126,7 +143,7 @@ impl Gate {
     /// Waits until the next call may be read; false where the client has taken nothing for too long.
     pub(super) async fn open(&self) -> bool {
         let may_read = |inner: &Inner| {
-            inner.calls.len() < limits::CLIENT_CALLS_MAX
+            inner.calls.len() + inner.untaken < limits::CLIENT_CALLS_MAX
                 && inner.bytes < limits::CLIENT_UNSENT_BYTES_MAX
         };
         loop {
@@ -143,9 +160,9 @@ impl Gate {
         }
     }
 
-    /// Waits until everything is answered and taken.
+    /// Waits until everything that comes to an end is answered and taken.
     pub(super) async fn idle(&self) {
-        self.wait(|inner| inner.calls.is_empty() && inner.bytes == 0)
+        self.wait(|inner| inner.untaken == 0 && inner.calls.values().all(|call| call.lasting))
             .await;
     }
 
@@ -173,14 +190,17 @@ mod tests {
 
     fn outstanding(gate: &Gate) -> (usize, usize) {
         let inner = gate.inner();
-        (inner.calls.len(), inner.bytes)
+        (inner.calls.len() + inner.untaken, inner.bytes)
     }
 
     #[test]
     fn a_cancelled_call_counts_until_its_handler_is_done() {
         let gate = Arc::new(Gate::default());
-        let working = gate.admit(id(1), 10).expect("a new id");
-        assert!(gate.admit(id(1), 10).is_none(), "an id that is in use");
+        let working = gate.admit(id(1), 10, false).expect("a new id");
+        assert!(
+            gate.admit(id(1), 10, false).is_none(),
+            "an id that is in use"
+        );
         gate.cancel(&id(1));
         let copy = working.clone();
         drop(working);
@@ -192,26 +212,61 @@ mod tests {
     #[test]
     fn a_call_cancelled_after_its_end_counts_no_more() {
         let gate = Arc::new(Gate::default());
-        drop(gate.admit(id(1), 10));
-        assert_eq!(outstanding(&gate), (1, 10), "its answer is not taken yet");
+        drop(gate.admit(id(1), 10, false));
+        assert_eq!(outstanding(&gate), (1, 10), "its answer is not there yet");
         gate.cancel(&id(1));
         assert_eq!(outstanding(&gate), (0, 0));
+    }
+
+    #[test]
+    fn an_id_is_free_once_its_answer_is_on_its_way() {
+        let gate = Arc::new(Gate::default());
+        drop(gate.admit(id(1), 10, false));
+        gate.queue(30, Some(&id(1)));
+        assert_eq!(
+            outstanding(&gate),
+            (1, 30),
+            "the answer counts until it is taken"
+        );
+        let again = gate.admit(id(1), 5, false).expect("the id is free");
+        gate.sent(30, 1);
+        assert_eq!(outstanding(&gate), (1, 5));
+        drop(again);
+    }
+
+    #[tokio::test]
+    async fn a_call_without_an_end_is_not_waited_for() {
+        let gate = Arc::new(Gate::default());
+        let listening = gate.admit(id(1), 10, true);
+        gate.idle().await;
+        gate.queue(5, None);
+        let waiting = tokio::spawn({
+            let gate = gate.clone();
+            async move { gate.idle().await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished(), "a notification is not taken yet");
+        gate.sent(5, 1);
+        waiting.await.expect("no panic");
+        drop(listening);
     }
 
     #[tokio::test(start_paused = true)]
     async fn reading_stops_at_the_limits_and_goes_on_once_something_is_taken() {
         let gate = Arc::new(Gate::default());
-        drop(gate.admit(id(1), limits::CLIENT_UNSENT_BYTES_MAX - 1));
+        drop(gate.admit(id(1), limits::CLIENT_UNSENT_BYTES_MAX - 1, false));
         assert!(gate.open().await);
-        gate.queue(1);
+        gate.queue(1, None);
         assert!(
             !gate.open().await,
             "a client that takes nothing is given up in the end"
         );
-        gate.sent(1, [id(1)].iter());
+        gate.sent(1, 1);
+        gate.queue(0, Some(&id(1)));
+        gate.sent(0, 1);
         assert!(gate.open().await);
         for call in (0..).take(limits::CLIENT_CALLS_MAX) {
-            assert!(gate.admit(id(call), 0).is_some());
+            assert!(gate.admit(id(call), 0, false).is_some());
         }
         let waiting = tokio::spawn({
             let gate = gate.clone();
@@ -219,7 +274,8 @@ mod tests {
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
-        gate.sent(0, [id(7)].iter());
+        gate.queue(0, Some(&id(7)));
+        gate.sent(0, 1);
         assert!(waiting.await.expect("no panic"));
     }
 }

@@ -10,14 +10,19 @@ mod frame;
 mod gate;
 mod guard;
 pub mod http;
+mod offer;
+mod page;
 mod reach;
 mod resources;
 mod server;
+mod stamp;
 mod tools;
 mod transport;
 
 pub use self::{
+    offer::Offer,
     server::{Server, serve_stdio, start_up_lines},
+    tools::{ToolNames, Toolset, Toolsets, toolsets_help},
     transport::LineTransport,
 };
 

@@ -6,34 +6,30 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
         ArgumentInfo, CallToolRequestParams, CallToolResponse, CompleteRequestParams,
-        CompleteResult, CompletionInfo, CustomRequest, CustomResult, ErrorCode, Implementation,
-        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference,
-        ResourceContents, ServerCapabilities, ServerConfig, Tool,
+        CompleteResult, CompletionInfo, CustomRequest, CustomResult, DiscoverResult, ErrorCode,
+        InitializeRequestParams, InitializeResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+        ReadResourceResponse, ReadResourceResult, Reference, ResourceContents, ServerCapabilities,
+        ServerConfig, Tool,
     },
     service::{QuitReason, RequestContext, ServerInitializeError, serve_server_with_ct},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{answer, guard::guarded, resources, tools, transport::LineTransport};
+use super::{
+    answer,
+    guard::guarded,
+    offer::Offer,
+    page::page,
+    resources,
+    stamp::{Fresh, implementation, kept, signed},
+    tools::ToolSpec,
+    transport::LineTransport,
+};
 use crate::{
     app::App,
     error::{Error, Result},
 };
-
-/// What a client is told at the handshake.
-const INSTRUCTIONS: &str = "midex leads you through workflows step by step and keeps your place through restarts.\n\
-    1. Read midex://workflow/available_workflows and choose a workflow.\n\
-    2. Call workflow.start {workflow_name}. Take the persona in agent_content and do the step.\n\
-    3. Call workflow.next_step {token, output} with the token you were given, and go on with the step it returns, \
-    until workflow_state is completed.\n\
-    Where new_tokens lists several steps, they are independent: finish each with its own token, in any order.\n\
-    If you lost your place, call execution.resume without arguments: it tells what was going on, with live tokens;\n\
-    midex://workflow/current_step/{execution_id} has the persona of the current step.\n\
-    If a reply was lost, send the same call again: it is answered as the first time (a start: only with an \
-    execution_id of your own).\n\
-    A persona you still have need not be sent again: name its agent in known_agents.\n\
-    Every error names the one right next call in suggested_action.";
 
 /// Methods that this server knows: a request for one of them that rmcp cannot decode has bad parameters.
 const KNOWN_METHODS: &[&str] = &[
@@ -54,12 +50,25 @@ const LAST_FLUSH: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 pub struct Server {
     app: Arc<App>,
+    offer: Offer,
 }
 
 impl Server {
-    /// Answers one client.
+    /// Answers one client, with every tool under the name that it can take.
     pub fn new(app: Arc<App>) -> Self {
-        Self { app }
+        let offer = Offer::default();
+        Self { app, offer }
+    }
+
+    /// Answers a command of midex itself, with every tool under its own name.
+    pub fn for_commands(app: Arc<App>) -> Self {
+        Self::new(app).offering(Offer::COMMANDS)
+    }
+
+    /// The same, offering this.
+    #[must_use]
+    pub fn offering(self, offer: Offer) -> Self {
+        Self { offer, ..self }
     }
 }
 
@@ -99,14 +108,14 @@ pub async fn serve(
 }
 
 /// What is listed at start-up (S0), with where the server runs.
-pub fn start_up_lines(places: &[String]) -> [String; 3] {
+pub fn start_up_lines(places: &[String], offer: Offer) -> [String; 3] {
     let templates = resources::templates();
-    let names = resources::list().into_iter().map(|resource| resource.name);
+    let names = resources::fixed().into_iter().map(|resource| resource.name);
     let names: BTreeSet<_> = names
         .chain(templates.into_iter().map(|template| template.name))
         .collect();
     let shown: Vec<_> = names.iter().map(String::as_str).collect();
-    let tools = tools::names();
+    let tools = offer.names();
     [
         format!(
             "midex v{} running on {}",
@@ -125,74 +134,117 @@ impl ServerHandler for Server {
             .enable_resources()
             .enable_completions()
             .build();
-        let implementation =
-            Implementation::new("midex", env!("CARGO_PKG_VERSION")).with_title("midex");
         ServerConfig::new(capabilities)
-            .with_server_info(implementation)
-            .with_instructions(INSTRUCTIONS)
+            .with_server_info(implementation())
+            .with_instructions(self.offer.instructions(None))
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        let mut answer = self.negotiate_initialize(&request)?;
+        answer.instructions = Some(self.offer.instructions(Some(&request.client_info)));
+        Ok(answer)
+    }
+
+    async fn discover(
+        &self,
+        context: RequestContext<RoleServer>,
+    ) -> Result<DiscoverResult, ErrorData> {
+        let client = context.client_info();
+        let instructions = self.offer.instructions(client.as_ref());
+        let versions = self.supported_protocol_versions().into_owned();
+        let info = self.get_info().with_instructions(instructions);
+        let answer = DiscoverResult::from_server_info(versions, info);
+        Ok(answer.with_ttl_ms(Fresh::WithServer.ttl_ms()))
     }
 
     async fn list_tools(
         &self,
-        _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::list()))
+        const METHOD: &str = "tools/list";
+        let tools = self.offer.tools(context.client_info().as_ref());
+        let page = page(METHOD, tools, |tool| &tool.name, request);
+        let page = page.map_err(|error| answer::fault(&error, METHOD, self.app.ids()))?;
+        let mut answer = ListToolsResult::with_all_items(page.items);
+        answer.next_cursor = page.next;
+        Ok(kept(answer, Fresh::WithServer, &context))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::find(name).ok().map(tools::ToolSpec::tool)
+        self.offer.tool(name).ok().map(ToolSpec::documented)
     }
 
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let ids = self.app.ids();
-        let tool =
-            tools::find(&request.name).map_err(|error| answer::fault(&error, "tools/call", ids))?;
+        let tool = self.offer.tool(&request.name);
+        let tool = tool.map_err(|error| answer::fault(&error, "tools/call", ids))?;
         let arguments = request.arguments.unwrap_or_default();
         let answer = match guarded(tool.call(&self.app, arguments)).await {
             Ok(value) => answer::success(value),
             Err(error) => answer::refusal(&error, tool.name(), ids),
         };
-        Ok(answer.into())
+        Ok(signed(answer, &context).into())
     }
 
     async fn list_resources(
         &self,
-        _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        Ok(ListResourcesResult::with_all_items(resources::list()))
+        const METHOD: &str = "resources/list";
+        let registry = guarded(self.app.registry()).await;
+        let page = registry.and_then(|registry| {
+            let all = resources::list(&registry);
+            page(METHOD, all, |resource| &resource.uri, request)
+        });
+        let page = page.map_err(|error| answer::fault(&error, METHOD, self.app.ids()))?;
+        let mut answer = ListResourcesResult::with_all_items(page.items);
+        answer.next_cursor = page.next;
+        Ok(kept(answer, Fresh::Moment, &context))
     }
 
     async fn list_resource_templates(
         &self,
-        _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(ListResourceTemplatesResult::with_all_items(
-            resources::templates(),
-        ))
+        const METHOD: &str = "resources/templates/list";
+        let all = resources::templates();
+        let page = page(METHOD, all, |template| &template.uri_template, request);
+        let page = page.map_err(|error| answer::fault(&error, METHOD, self.app.ids()))?;
+        let mut answer = ListResourceTemplatesResult::with_all_items(page.items);
+        answer.next_cursor = page.next;
+        Ok(kept(answer, Fresh::WithServer, &context))
     }
 
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let text = guarded(resources::read(&self.app, &request.uri)).await;
-        let text = text.map_err(|error| answer::fault(&error, "resources/read", self.app.ids()))?;
-        let contents = ResourceContents::text(text, request.uri).with_mime_type("application/json");
-        Ok(ReadResourceResult::new(vec![contents]).into())
+        let read = guarded(resources::read(&self.app, &request.uri)).await;
+        let shown =
+            read.map_err(|error| answer::fault(&error, "resources/read", self.app.ids()))?;
+        let contents = ResourceContents::text(shown.text, request.uri);
+        let contents = contents.with_mime_type("application/json");
+        let answer = ReadResourceResult::new(vec![contents]);
+        Ok(kept(answer, shown.fresh, &context).into())
     }
 
     async fn complete(
         &self,
         request: CompleteRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         let ids = self.app.ids();
         let reference = match &request.r#ref {
@@ -216,7 +268,7 @@ impl ServerHandler for Server {
         let mut info = CompletionInfo::default();
         (info.total, info.has_more) = (u32::try_from(total).ok(), Some(total > values.len()));
         info.values = values;
-        Ok(CompleteResult::new(info))
+        Ok(signed(CompleteResult::new(info), &context))
     }
 
     /// rmcp takes a request of a known method with parameters it cannot decode for an unknown one.

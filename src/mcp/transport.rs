@@ -5,7 +5,9 @@ use std::{borrow::Cow, io, sync::Arc};
 
 use rmcp::{
     RoleServer,
-    model::{ClientNotification, ErrorData, GetExtensions, JsonRpcMessage, RequestId},
+    model::{
+        ClientNotification, ClientRequest, ErrorData, GetExtensions, JsonRpcMessage, RequestId,
+    },
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
@@ -41,12 +43,8 @@ pub struct LineTransport {
     writer: Option<JoinHandle<()>>,
 }
 
-/// A line to be written, and the call it answers.
-#[derive(Debug)]
-struct Line {
-    bytes: Vec<u8>,
-    answers: Option<RequestId>,
-}
+/// A line to be written.
+type Line = Vec<u8>;
 
 impl LineTransport {
     /// Serves the client at the other end of the two streams. Must be made inside a tokio runtime.
@@ -128,13 +126,13 @@ fn enqueue(
     let mut bytes = serde_json::to_vec(message).map_err(io::Error::other)?;
     bytes.push(b'\n');
     let answers = match message {
-        JsonRpcMessage::Response(response) => Some(response.id.clone()),
-        JsonRpcMessage::Error(error) => error.id.clone(),
+        JsonRpcMessage::Response(response) => Some(&response.id),
+        JsonRpcMessage::Error(error) => error.id.as_ref(),
         _ => None,
     };
-    gate.queue(bytes.len());
+    gate.queue(bytes.len(), answers);
     outgoing
-        .send(Line { bytes, answers })
+        .send(bytes)
         .map_err(|_| io::ErrorKind::BrokenPipe.into())
 }
 
@@ -189,7 +187,12 @@ impl Reader {
         match &mut message {
             JsonRpcMessage::Request(request) => {
                 *greeted = true;
-                let Some(working) = self.gate.admit(request.id.clone(), line.len()) else {
+                let id = request.id.clone();
+                let lasting = matches!(
+                    request.request,
+                    ClientRequest::SubscriptionsListenRequest(_)
+                );
+                let Some(working) = self.gate.admit(id, line.len(), lasting) else {
                     self.refuse_duplicate(&request.id);
                     return true;
                 };
@@ -234,19 +237,19 @@ async fn write_lines(
 ) {
     let mut broken = false;
     while let Some(first) = lines.recv().await {
-        let (mut bytes, mut answered) = (first.bytes, vec![first.answers]);
+        let (mut bytes, mut taken) = (first, 1);
         while bytes.len() < WRITE_BYTES_MAX
             && let Ok(line) = lines.try_recv()
         {
-            bytes.extend_from_slice(&line.bytes);
-            answered.push(line.answers);
+            bytes.extend_from_slice(&line);
+            taken += 1;
         }
         if !broken && let Err(error) = write(&mut output, &bytes).await {
             // The calls are settled all the same: the input may still end in order.
             tracing::debug!(%error, "the client takes no more replies");
             broken = true;
         }
-        gate.sent(bytes.len(), answered.iter().flatten());
+        gate.sent(bytes.len(), taken);
     }
 }
 

@@ -15,6 +15,7 @@ mod door;
 mod engine;
 mod faults;
 mod ids;
+mod lists;
 mod mcp;
 mod model;
 mod parallel;

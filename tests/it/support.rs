@@ -161,12 +161,16 @@ impl Server {
         id
     }
 
+    /// The next line that the server writes, as it stands.
+    pub(crate) fn next_text(&mut self) -> String {
+        self.lines()
+            .recv_timeout(PATIENCE)
+            .expect("the server answers")
+    }
+
     /// The next line that the server writes; it must be JSON.
     pub(crate) fn next_line(&mut self) -> Value {
-        let line = self
-            .lines()
-            .recv_timeout(PATIENCE)
-            .expect("the server answers");
+        let line = self.next_text();
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("stdout is not clean: {line}"))
     }
 

@@ -53,7 +53,7 @@ pub(super) async fn read(
 
 async fn gather(body: impl Body<Data: Buf, Error: Display>, room: &Room) -> Result<Sent, Error> {
     let mut body = std::pin::pin!(body);
-    let mut share = room.take(Kind::Bytes, 0).await?;
+    let mut share = room.budget.take(Kind::Bytes, 0)?;
     let mut gathered = Vec::new();
     let mut dropped = 0;
     while let Some(frame) = body.frame().await {

@@ -46,10 +46,21 @@ pub(super) struct Connection {
 struct State {
     /// Requests that were read to the end and whose replies were not written to the end.
     working: usize,
+    /// Requests whose bodies are being read.
+    sending: usize,
     /// Since when it has had none of those.
     idle_since: u64,
     /// Since when it takes nothing of what is to be written, and the sweeps until then.
     stalled: Option<(u64, u64)>,
+}
+
+/// What room is to be made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    /// Any connection makes room for another one.
+    Connections,
+    /// Only one that sends or is sent something.
+    Bytes,
 }
 
 impl Connections {
@@ -59,7 +70,7 @@ impl Connections {
 
     /// Lets another connection in; `None` where there is no room and none that could be made.
     pub(super) fn enter(&self) -> Option<Arc<Connection>> {
-        if self.open().len() >= limits::HTTP_CONNECTIONS_MAX && !self.make_room() {
+        if self.open().len() >= limits::HTTP_CONNECTIONS_MAX && !self.make_room(Of::Connections) {
             return None;
         }
         let number = self.moments.fetch_add(1, Ordering::Relaxed);
@@ -68,6 +79,7 @@ impl Connections {
             cut: CancellationToken::new(),
             state: Mutex::new(State {
                 working: 0,
+                sending: 0,
                 idle_since: number,
                 stalled: None,
             }),
@@ -85,11 +97,11 @@ impl Connections {
     }
 
     /// Cuts the connection that has kept the server waiting longest; false where none does.
-    pub(super) fn make_room(&self) -> bool {
+    pub(super) fn make_room(&self, of: Of) -> bool {
         let mut open = self.open();
         let waiting = open
             .values()
-            .filter_map(|connection| Some((connection.waits_since()?, connection.number)));
+            .filter_map(|connection| Some((connection.waits_since(of)?, connection.number)));
         let Some(longest) = waiting.min() else {
             return false;
         };
@@ -140,10 +152,11 @@ impl Connection {
     }
 
     /// Since when the server waits for the client; `None` where the client waits for the server.
-    fn waits_since(&self) -> Option<u64> {
+    fn waits_since(&self, of: Of) -> Option<u64> {
         let state = self.state();
         match state.stalled {
             Some((since, _)) => Some(since),
+            None if of == Of::Bytes && state.sending == 0 => None,
             None => (state.working == 0).then_some(state.idle_since),
         }
     }
@@ -156,6 +169,12 @@ impl Connection {
     /// Cancelled once it must end.
     pub(super) fn cut(&self) -> &CancellationToken {
         &self.cut
+    }
+
+    /// The body of a request is being read, until the guard is dropped.
+    pub(super) fn sending(self: &Arc<Self>) -> Sending {
+        self.state().sending += 1;
+        Sending(self.clone())
     }
 
     /// A request has been read to its end. Until the guard is dropped, the client waits for the server.
@@ -172,6 +191,16 @@ impl Connection {
             let now = self.moments.fetch_add(1, Ordering::Relaxed);
             state.stalled = Some((now, self.sweeps.load(Ordering::Relaxed)));
         }
+    }
+}
+
+/// A request that is being read.
+#[derive(Debug)]
+pub(super) struct Sending(Arc<Connection>);
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.0.state().sending -= 1;
     }
 }
 
@@ -255,14 +284,33 @@ mod tests {
         // The first has worked since, so it has been idle for a shorter time.
         drop(first.work());
         let busy = third.work();
-        assert!(connections.make_room());
+        assert!(connections.make_room(Of::Connections));
         assert!(second.cut().is_cancelled() && !first.cut().is_cancelled());
-        assert!(connections.make_room());
+        assert!(connections.make_room(Of::Connections));
         assert!(first.cut().is_cancelled());
-        assert!(!connections.make_room(), "a client that waits is not cut");
+        assert!(
+            !connections.make_room(Of::Connections),
+            "a client that waits is not cut"
+        );
         drop(busy);
-        assert!(connections.make_room());
+        assert!(connections.make_room(Of::Connections));
         assert!(third.cut().is_cancelled());
+    }
+
+    #[test]
+    fn only_who_sends_or_is_sent_something_can_give_bytes_back() {
+        let connections = Connections::default();
+        let idle = connections.enter().expect("room");
+        let sending = connections.enter().expect("room");
+        let stalled = connections.enter().expect("room");
+        let (_working, body) = (stalled.work(), sending.sending());
+        stalled.wrote(true);
+        assert!(connections.make_room(Of::Bytes));
+        assert!(sending.cut().is_cancelled() && !stalled.cut().is_cancelled());
+        assert!(connections.make_room(Of::Bytes));
+        assert!(stalled.cut().is_cancelled());
+        assert!(!connections.make_room(Of::Bytes) && !idle.cut().is_cancelled());
+        drop(body);
     }
 
     #[test]
@@ -291,7 +339,7 @@ mod tests {
             connection: connection.clone(),
         };
         let writing = tokio::spawn(async move { watched.write_all(&[0; 20]).await });
-        while connection.waits_since().is_none() {
+        while connection.waits_since(Of::Bytes).is_none() {
             tokio::task::yield_now().await;
         }
         for _ in 0..limits::HTTP_STALL_MAX.as_secs() {
@@ -301,7 +349,11 @@ mod tests {
         let mut taken = [0; 20];
         far.read_exact(&mut taken).await.expect("all of it");
         writing.await.expect("no panic").expect("written");
-        assert_eq!(connection.waits_since(), None, "it has taken everything");
+        assert_eq!(
+            connection.waits_since(Of::Bytes),
+            None,
+            "it has taken everything"
+        );
         connection.wrote(true);
         for _ in 0..=limits::HTTP_STALL_MAX.as_secs() {
             assert!(!connection.cut().is_cancelled());

@@ -20,6 +20,7 @@ use super::{
     body::{self, Reply, Sent},
     budget::{Budget, Kind, Share},
     connections::{Connection, Connections},
+    origin::Names,
     refusal::{self, Refusal},
     room::Room,
     sessions::{CallId, Place, Session, Sessions},
@@ -37,6 +38,7 @@ pub(super) struct Endpoint<H> {
     service: StreamableHttpService<H, LocalSessionManager>,
     sessions: Arc<Sessions>,
     room: Room,
+    names: Names,
     options: Options,
     streams: CancellationToken,
 }
@@ -73,14 +75,12 @@ impl<H: ServerHandler> Endpoint<H> {
     ) -> Self {
         let sessions = Arc::new(Sessions::new());
         let streams = CancellationToken::new();
-        let mut hosts = vec!["localhost".into(), "127.0.0.1".into(), "::1".into()];
-        hosts.push(address.ip().to_string());
-        hosts.extend_from_slice(&options.hosts);
+        let others = [address.ip().to_string()].into_iter();
+        let names = Names::new(others.chain(options.hosts.iter().cloned()), address.port());
         let config = StreamableHttpServerConfig::default()
             .with_json_response(true)
-            .with_origins_of(&hosts, address.port())
-            .with_allowed_hosts(hosts)
-            // The endpoint has read the body by then.
+            // The endpoint has looked at both before it reads a body, and has read the body by then.
+            .disable_allowed_hosts()
             .with_max_request_body_bytes(usize::MAX)
             .with_cancellation_token(streams.clone());
         let service = StreamableHttpService::new(move || Ok(handler()), sessions.manager(), config);
@@ -92,6 +92,7 @@ impl<H: ServerHandler> Endpoint<H> {
             service,
             sessions,
             room,
+            names,
             options,
             streams,
         }
@@ -135,6 +136,7 @@ impl<H: ServerHandler> Endpoint<H> {
     }
 
     fn check(&self, request: &Request<Incoming>) -> Result<(), Error> {
+        self.names.check(request.headers())?;
         if let Some(token) = &self.options.token {
             let given = text(request.headers(), header::AUTHORIZATION.as_str());
             if !token.admits(given) {
@@ -161,7 +163,7 @@ impl<H: ServerHandler> Endpoint<H> {
             body,
             place,
             admission,
-        } = self.admit(request).await?;
+        } = self.admit(request, connection).await?;
         let work = connection.work();
         let is_json = is_json(request.headers());
         let response = Box::pin(self.service.handle(request)).await;
@@ -180,12 +182,18 @@ impl<H: ServerHandler> Endpoint<H> {
         Ok(response.map(|reply| body::holding(reply, (work, admission, bytes))))
     }
 
-    async fn admit(&self, request: Request<Incoming>) -> Result<Admitted, Refusal> {
+    async fn admit(
+        &self,
+        request: Request<Incoming>,
+        connection: &Arc<Connection>,
+    ) -> Result<Admitted, Refusal> {
         let (mut parts, body) = request.into_parts();
+        let sending = connection.sending();
         let (body, bytes) = match body::read(body, &self.room).await.map_err(late)? {
             Sent::Whole(body, bytes) => (body, bytes),
             Sent::Oversized(beginning) => return Err(oversized(&beginning)),
         };
+        drop(sending);
         // What has none is refused by rmcp, and its refusal worded anew.
         let envelope: Envelope = serde_json::from_slice(&body).unwrap_or_default();
         let id = envelope.id.clone();
@@ -200,7 +208,7 @@ impl<H: ServerHandler> Endpoint<H> {
             false => None,
         };
         let admission = Arc::new(Admission {
-            _call: self.room.take(Kind::Calls, 1).await.map_err(refused)?,
+            _call: self.room.budget.take(Kind::Calls, 1).map_err(refused)?,
             _bytes: bytes,
             _id: begin(session.as_ref(), &envelope).map_err(refused)?,
         });
@@ -223,7 +231,7 @@ impl<H: ServerHandler> Endpoint<H> {
         connection: &Arc<Connection>,
     ) -> Result<Response<Reply>, Refusal> {
         let session = text(request.headers(), SESSION_ID).and_then(|id| self.sessions.find(id));
-        let share = self.room.take(Kind::Streams, 1).await?;
+        let share = self.room.budget.take(Kind::Streams, 1)?;
         let response = self.service.handle(request).await;
         if !response.status().is_success() {
             return mended(response).await;
@@ -314,20 +322,4 @@ async fn mended(response: Response<Reply>) -> Result<Response<Reply>, Refusal> {
         .split_once(": ")
         .map_or(said.as_str(), |(_, words)| words);
     Err(Refusal::new(status, Error::new(code, words)))
-}
-
-/// The pages that may call: this server's own, by each of its names.
-trait OwnOrigins {
-    fn with_origins_of(self, hosts: &[String], port: u16) -> Self;
-}
-
-impl OwnOrigins for StreamableHttpServerConfig {
-    fn with_origins_of(self, hosts: &[String], port: u16) -> Self {
-        let origin = |host: &String| match host.parse::<std::net::Ipv6Addr>() {
-            Ok(address) => format!("http://[{address}]:{port}"),
-            Err(_) => format!("http://{host}:{port}"),
-        };
-        self.with_allowed_origins(hosts.iter().map(origin))
-            .enforce_origin_validation()
-    }
 }

@@ -6,6 +6,7 @@ mod body;
 mod budget;
 mod connections;
 mod endpoint;
+mod origin;
 mod refusal;
 mod room;
 mod sessions;
@@ -21,7 +22,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::token::BearerToken;
 use self::{
-    connections::{Connection, Connections, Watched},
+    connections::{Connection, Connections, Of, Watched},
     endpoint::Endpoint,
 };
 use crate::{
@@ -111,7 +112,7 @@ async fn accept<H: ServerHandler>(server: &Arc<Server<H>>, listener: &TcpListene
             // Out of file descriptors, say.
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be taken");
-                server.connections().make_room();
+                server.connections().make_room(Of::Connections);
                 tokio::time::sleep(limits::STORE_RETRY_EVERY).await;
             }
         }

@@ -1,10 +1,11 @@
-//! Room for what clients send: where there is none, whoever keeps the server waiting longest makes some.
+//! Room for what clients send: where there is none, whoever keeps the server waiting with what it has sent or not
+//! taken makes some.
 
 use std::sync::Arc;
 
 use super::{
-    budget::{Budget, Kind, Share},
-    connections::Connections,
+    budget::{Budget, Share},
+    connections::{Connections, Of},
 };
 use crate::error::Result;
 
@@ -16,27 +17,14 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Takes a share.
+    /// Takes more of what a share is of.
     ///
     /// # Errors
-    /// `SERVER_BUSY` where there is none and nobody who could give some back in time.
-    pub(super) async fn take(&self, kind: Kind, amount: usize) -> Result<Share> {
-        let mut share = self.budget.take(kind, 0)?;
-        self.grow_by(&mut share, amount).await.map(|()| share)
-    }
-
-    /// Takes more of the same.
-    ///
-    /// # Errors
-    /// As [`Room::take`].
-    pub(super) async fn grow(&self, share: &mut Share, amount: usize) -> Result<()> {
-        self.grow_by(share, amount).await
-    }
-
-    async fn grow_by(&self, share: &mut Share, amount: usize) -> Result<()> {
+    /// `SERVER_BUSY` where there is no more and nobody who could give some back.
+    pub(super) async fn grow(&self, share: &mut Share, bytes: usize) -> Result<()> {
         loop {
-            match share.grow(amount) {
-                Err(error) if !self.connections.make_room() => return Err(error),
+            match share.grow(bytes) {
+                Err(error) if !self.connections.make_room(Of::Bytes) => return Err(error),
                 // What was cut gives back what it had.
                 Err(_) => self.budget.freed().await,
                 Ok(()) => return Ok(()),

@@ -14,6 +14,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) enum Address {
     AvailableWorkflows,
+    Limits,
     WorkflowDetails(String),
     Agent(String),
     Executions(ListRequest),
@@ -65,6 +66,7 @@ impl Address {
         };
         Some(match (kind, arguments) {
             ("available_workflows", None) => Ok(Self::AvailableWorkflows),
+            ("limits", None) => Ok(Self::Limits),
             ("executions", None) => query.list().map(Self::Executions),
             ("telemetry", None) => query.telemetry(None),
             ("workflow_details", Some(_)) => Ok(Self::WorkflowDetails(one()?)),
@@ -213,6 +215,7 @@ mod tests {
     fn every_address_of_the_documents_is_one() {
         for address in [
             "available_workflows",
+            "limits",
             "workflow_details/feature-development",
             "agent/reviewer",
             "current_step/exec_001",

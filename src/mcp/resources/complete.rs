@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::{ROOT, TEMPLATES, unknown};
+use super::{ROOT, listed::is_template, unknown};
 use crate::{
     app::{App, ListRequest},
     domain::{ExecutionId, State, telemetry::EventType, view::Listing},
@@ -25,7 +25,7 @@ pub(in crate::mcp) async fn complete(
     let path = reference
         .strip_prefix(ROOT)
         .ok_or_else(|| unknown(reference))?;
-    if !TEMPLATES.iter().any(|(_, template, ..)| *template == path) {
+    if !is_template(path) {
         return Err(unknown(reference));
     }
     let mut values = values(app, name, given).await?;

@@ -5,6 +5,8 @@ mod execution_resume;
 mod execution_wait;
 mod lifecycle;
 mod personas;
+mod spelling;
+mod toolset;
 mod workflow_next_step;
 mod workflow_start;
 
@@ -17,6 +19,11 @@ use rmcp::model::{Tool, ToolAnnotations};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
+pub(super) use self::spelling::Spelling;
+pub use self::{
+    spelling::ToolNames,
+    toolset::{Toolset, Toolsets},
+};
 use crate::{
     app::App,
     domain::{ExecutionId, schema::Schema},
@@ -39,42 +46,89 @@ pub(super) struct ToolSpec {
     checked: Schema,
 }
 
-/// Every tool, in the one order in which they are listed.
-static TOOLS: LazyLock<Vec<ToolSpec>> = LazyLock::new(|| {
-    let mut tools = vec![
+/// Every tool with the toolset it is in, in the one order in which they are listed.
+static TOOLS: LazyLock<Vec<(Toolset, ToolSpec)>> = LazyLock::new(|| {
+    let run = [
         workflow_start::spec(),
         workflow_next_step::spec(),
         execution_list::spec(),
         execution_resume::spec(),
+        execution_wait::spec(),
     ];
-    tools.extend(lifecycle::specs());
-    tools.push(execution_wait::spec());
-    tools
+    let run = run.into_iter().map(|tool| (Toolset::Run, tool));
+    let operate = lifecycle::specs().into_iter();
+    let operate = operate.map(|tool| (Toolset::Operate, tool));
+    run.chain(operate).collect()
 });
 
-/// The tools as they are listed. Their schemas are shared, not copied.
-pub(super) fn list() -> Vec<Tool> {
-    static LISTED: LazyLock<Vec<Tool>> =
-        LazyLock::new(|| TOOLS.iter().map(ToolSpec::tool).collect());
-    LISTED.clone()
+/// The tools of these sets as they are listed.
+pub(super) fn list(sets: Toolsets, spelling: Spelling) -> Vec<Tool> {
+    static DOTTED: LazyLock<Vec<(Toolset, Tool)>> = LazyLock::new(|| listed(Spelling::Dotted));
+    static UNDERSCORED: LazyLock<Vec<(Toolset, Tool)>> =
+        LazyLock::new(|| listed(Spelling::Underscored));
+    let listed = match spelling {
+        Spelling::Dotted => &*DOTTED,
+        Spelling::Underscored => &*UNDERSCORED,
+    };
+    // Their schemas are shared, not copied.
+    let offered = listed.iter().filter(|(set, _)| sets.contains(*set));
+    offered.map(|(_, tool)| tool.clone()).collect()
 }
 
-/// The names of all tools.
-pub(super) fn names() -> Vec<&'static str> {
-    TOOLS.iter().map(|tool| tool.name).collect()
+fn listed(spelling: Spelling) -> Vec<(Toolset, Tool)> {
+    let names = names(Toolsets::ALL);
+    let tools = TOOLS.iter();
+    tools
+        .map(|(set, tool)| (*set, tool.tool(spelling, &names)))
+        .collect()
 }
 
-/// The tool with this name, in either spelling: `workflow.start` or `workflow_start`.
-pub(super) fn find(name: &str) -> Result<&'static ToolSpec> {
-    TOOLS
-        .iter()
-        .find(|tool| tool.name == name || tool.underscored() == name)
-        .ok_or_else(|| {
-            Error::new(
-                Code::ToolNotFound,
-                format!("Unknown tool: {}", shorten(name)),
-            )
-        })
+/// The names of the tools of these sets.
+pub(super) fn names(sets: Toolsets) -> Vec<&'static str> {
+    let offered = TOOLS.iter().filter(|(set, _)| sets.contains(*set));
+    offered.map(|(_, tool)| tool.name).collect()
+}
+
+/// The tool of these sets with this name, in either spelling: `workflow.start` or `workflow_start`.
+pub(super) fn find(sets: Toolsets, name: &str) -> Result<&'static ToolSpec> {
+    let named =
+        |tool: &ToolSpec| tool.name == name || Spelling::Underscored.name(tool.name) == name;
+    match TOOLS.iter().find(|(_, tool)| named(tool)) {
+        Some((set, tool)) if sets.contains(*set) => Ok(tool),
+        Some((set, tool)) => Err(left_out(tool.name, *set, sets)),
+        None => {
+            let message = format!("Unknown tool: {}", shorten(name));
+            Err(Error::new(Code::ToolNotFound, message))
+        }
+    }
+}
+
+fn left_out(tool: &str, set: Toolset, sets: Toolsets) -> Error {
+    let message = format!(
+        "{tool} is a tool of the toolset `{}`, which this server does not offer",
+        set.as_str()
+    );
+    Error::new(Code::ToolNotFound, message)
+        .with("tool", tool)
+        .with("toolsets", sets.to_string())
+        .with_action(
+            "Call tools/list and use one of its names: this server was started with --toolsets {toolsets}",
+        )
+}
+
+/// What `--toolsets` takes, each set with its tools.
+pub fn toolsets_help() -> String {
+    let line = |set: Toolset| {
+        let tools = TOOLS.iter().filter(|(of, _)| *of == set);
+        let tools: Vec<_> = tools.map(|(_, tool)| tool.name).collect();
+        let tools = if tools.is_empty() {
+            "no tools yet".to_owned()
+        } else {
+            tools.join(", ")
+        };
+        format!("- {}: {tools}", set.as_str())
+    };
+    Toolset::ALL.map(line).join("\n")
 }
 
 impl ToolSpec {
@@ -105,16 +159,23 @@ impl ToolSpec {
         self.name
     }
 
-    fn underscored(&self) -> String {
-        self.name.replace('.', "_")
+    /// The tool as it is listed. Its texts may name any of `tools`.
+    fn tool(&self, spelling: Spelling, tools: &[&str]) -> Tool {
+        let schema = |schema: &Value| {
+            let mut schema = schema.clone();
+            spelling.schema(&mut schema, tools);
+            object(&schema)
+        };
+        let description = spelling.text(self.description, tools);
+        Tool::new(spelling.name(self.name), description, schema(&self.input))
+            .with_title(self.title)
+            .with_raw_output_schema(schema(&self.output))
+            .with_annotations((self.annotations)())
     }
 
-    /// The tool as it is listed.
-    pub(super) fn tool(&self) -> Tool {
-        Tool::new(self.name, self.description, object(&self.input))
-            .with_title(self.title)
-            .with_raw_output_schema(object(&self.output))
-            .with_annotations((self.annotations)())
+    /// The tool as the documents have it.
+    pub(super) fn documented(&self) -> Tool {
+        self.tool(Spelling::Dotted, &[])
     }
 
     /// Checks the arguments and does the work.
@@ -298,7 +359,7 @@ mod tests {
 
     #[test]
     fn every_tool_is_complete_and_found_in_both_spellings() {
-        for tool in TOOLS.iter() {
+        for (_, tool) in TOOLS.iter() {
             assert!(
                 !tool.title.is_empty() && !tool.description.is_empty(),
                 "{}",
@@ -306,14 +367,34 @@ mod tests {
             );
             assert_eq!(tool.input["additionalProperties"], false, "{}", tool.name);
             Schema::compile(&tool.output).expect("the output schema compiles");
+            let underscored = Spelling::Underscored.name(tool.name);
             assert_eq!(
-                find(&tool.underscored()).expect("underscored").name,
+                find(Toolsets::ALL, &underscored).expect("underscored").name,
                 tool.name
             );
-            let listed = tool.tool().annotations.expect("annotations");
+            let listed = tool.documented().annotations.expect("annotations");
             assert!(listed.read_only_hint.is_some() && listed.destructive_hint.is_some());
             assert!(listed.idempotent_hint.is_some() && listed.open_world_hint.is_some());
         }
-        assert!(find("workflow.begin").is_err());
+        assert!(find(Toolsets::ALL, "workflow.begin").is_err());
+    }
+
+    #[test]
+    fn every_name_is_one_that_every_host_takes_and_no_two_are_the_same() {
+        let names = names(Toolsets::ALL).into_iter();
+        let mut names: Vec<_> = names.map(|name| Spelling::Underscored.name(name)).collect();
+        for name in &names {
+            // Hosts put the server's name before it, and have 64 characters in all.
+            assert!((1..=40).contains(&name.len()), "{name}");
+            assert!(
+                name.bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            );
+        }
+        names.sort();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert!(count <= limits::LIST_PAGE_MAX, "some clients read one page");
     }
 }

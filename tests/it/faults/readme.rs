@@ -100,6 +100,9 @@ fn the_readme_names_every_resource_and_no_other() {
         &list(&templates["result"]["resourceTemplates"]),
         "uriTemplate",
     ));
+    // Each definition that is found is listed too; the templates stand for them.
+    let found = |uri: &String| uri.contains("/workflow_details/") || uri.contains("/agent/");
+    offered.retain(|uri| uri.contains('{') || !found(uri));
     let offered: BTreeSet<_> = offered.iter().flat_map(|uri| variants(uri)).collect();
     let cells = first_cells("resource");
     let named: BTreeSet<_> = cells

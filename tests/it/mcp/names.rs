@@ -23,11 +23,11 @@ fn both_spellings_of_a_tool_are_accepted_and_unknown_things_refused() {
             "workflow.next_step",
             "execution.list",
             "execution.resume",
+            "execution.wait",
             "execution.pause",
             "execution.abandon",
             "execution.diverge",
             "execution.fail",
-            "execution.wait",
         ]
     );
     server.done("workflow_start", json!({ "workflow_name": "bug-fix" }));

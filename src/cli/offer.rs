@@ -1,0 +1,43 @@
+//! The flags of `midex serve` that say what it offers its clients.
+
+use clap::{Args, ValueEnum};
+
+use crate::mcp::{Offer, ToolNames, Toolsets, toolsets_help};
+
+/// What a server offers.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct OfferArgs {
+    /// Toolsets to offer, with commas between them
+    #[arg(
+        long, value_name = "SETS", default_value_t = Toolsets::ALL, value_parser = Toolsets::parse,
+        long_help = format!("Toolsets to offer, with commas between them:\n{}", toolsets_help())
+    )]
+    toolsets: Toolsets,
+    /// How the names of tools are listed; both spellings are accepted in calls
+    #[arg(long, value_name = "SPELLING", value_enum, default_value_t = Spelling::Auto)]
+    tool_names: Spelling,
+}
+
+/// How names are written.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Spelling {
+    #[value(help = "workflow.start, but workflow_start for clients that are known to refuse dots")]
+    Auto,
+    #[value(help = "workflow.start")]
+    Dotted,
+    #[value(help = "workflow_start")]
+    Underscored,
+}
+
+impl From<OfferArgs> for Offer {
+    fn from(args: OfferArgs) -> Self {
+        Self {
+            toolsets: args.toolsets,
+            tool_names: match args.tool_names {
+                Spelling::Auto => ToolNames::Auto,
+                Spelling::Dotted => ToolNames::Dotted,
+                Spelling::Underscored => ToolNames::Underscored,
+            },
+        }
+    }
+}

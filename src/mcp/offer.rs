@@ -1,0 +1,86 @@
+//! What a server offers its clients.
+
+use rmcp::model::{Implementation, Tool};
+
+use super::tools::{self, Spelling, ToolNames, ToolSpec, Toolset, Toolsets};
+use crate::error::Result;
+
+/// Which tools a server offers, and how it writes their names. As it comes: all of them, as each client can take them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offer {
+    /// Whose tools are offered; any other can be neither seen nor called.
+    pub toolsets: Toolsets,
+    /// How the names of tools are written.
+    pub tool_names: ToolNames,
+}
+
+/// What every client of a server that can be worked through is told.
+const RUN: &str = "midex leads you through workflows step by step and keeps your place through restarts.\n\
+    1. Read midex://workflow/available_workflows and choose a workflow.\n\
+    2. Call workflow.start {workflow_name}. Take the persona in agent_content and do the step.\n\
+    3. Call workflow.next_step {token, output} with the token you were given, and go on with the step it returns, \
+    until workflow_state is completed.\n\
+    Where new_tokens lists several steps, they are independent: finish each with its own token, in any order.\n\
+    If you lost your place, call execution.resume without arguments: it tells what was going on, with live tokens;\n\
+    midex://workflow/current_step/{execution_id} has the persona of the current step.\n\
+    If a reply was lost, send the same call again: it is answered as the first time (a start: only with an \
+    execution_id of your own).\n\
+    A persona you still have need not be sent again: name its agent in known_agents.\n";
+
+/// What the clients of any other server are told instead.
+const LOOK: &str = "midex keeps executions of workflows, which other clients work through: this server does not \
+    offer the tools for it.\n\
+    midex://workflow/executions lists them, midex://workflow/workflow_status/{execution_id} says where one stands.\n";
+
+/// What every client is told.
+const ALL: &str = "Subscribe to midex://workflow/workflow_status/{execution_id} to be told when an execution moves.\n\
+    midex://workflow/limits names every limit.\n\
+    Every error names the one right next call in suggested_action.";
+
+/// What is added for clients that see underscores: texts of errors have the dots.
+const BOTH: &str = "\nWhere a text writes a tool's name with a dot, call the one with an underscore: it is the same tool.";
+
+impl Offer {
+    /// Every tool under its own name: for midex's own commands.
+    pub(super) const COMMANDS: Self = Self {
+        toolsets: Toolsets::ALL,
+        tool_names: ToolNames::Dotted,
+    };
+
+    /// The tools as this client sees them.
+    pub(super) fn tools(self, client: Option<&Implementation>) -> Vec<Tool> {
+        tools::list(self.toolsets, self.spelling(client))
+    }
+
+    /// The tool of this name, in either spelling.
+    pub(super) fn tool(self, name: &str) -> Result<&'static ToolSpec> {
+        tools::find(self.toolsets, name)
+    }
+
+    /// The names of the tools, as a client that nothing is known of sees them.
+    pub(super) fn names(self) -> Vec<String> {
+        let spelling = self.spelling(None);
+        let names = tools::names(self.toolsets).into_iter();
+        names.map(|name| spelling.name(name)).collect()
+    }
+
+    /// What this client is told at the beginning.
+    pub(super) fn instructions(self, client: Option<&Implementation>) -> String {
+        let first = if self.toolsets.contains(Toolset::Run) {
+            RUN
+        } else {
+            LOOK
+        };
+        let text = format!("{first}{ALL}");
+        match self.spelling(client) {
+            Spelling::Dotted => text,
+            spelling @ Spelling::Underscored => {
+                spelling.text(&text, &tools::names(Toolsets::ALL)) + BOTH
+            }
+        }
+    }
+
+    fn spelling(self, client: Option<&Implementation>) -> Spelling {
+        Spelling::of(self.tool_names, client)
+    }
+}

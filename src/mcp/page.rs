@@ -1,0 +1,133 @@
+//! Pages of lists. A cursor names the last thing of the page before, so what is added or goes meanwhile moves nothing
+//! else: whatever was there all the time is shown once.
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use rmcp::model::PaginatedRequestParams;
+
+use crate::{
+    error::{Code, Error, Result, Violation},
+    limits,
+};
+
+/// A page of a list.
+#[derive(Debug)]
+pub(super) struct Page<T> {
+    pub(super) items: Vec<T>,
+    /// Where the next one begins, where there is one.
+    pub(super) next: Option<String>,
+}
+
+/// The page of `items` that was asked of the list that `method` gives; `key` is what tells one from all others.
+///
+/// # Errors
+/// `ARGUMENTS_INVALID` where the cursor names none of them.
+pub(super) fn page<T>(
+    method: &'static str,
+    items: Vec<T>,
+    key: impl Fn(&T) -> &str,
+    asked: Option<PaginatedRequestParams>,
+) -> Result<Page<T>> {
+    let from = match asked.and_then(|asked| asked.cursor) {
+        None => 0,
+        Some(cursor) => {
+            let last = read(&cursor);
+            let at = items
+                .iter()
+                .position(|item| last.as_deref() == Some(key(item)));
+            at.ok_or_else(|| unknown(method, &cursor))? + 1
+        }
+    };
+    let more = items.len() > from + limits::LIST_PAGE_MAX;
+    let items: Vec<_> = items
+        .into_iter()
+        .skip(from)
+        .take(limits::LIST_PAGE_MAX)
+        .collect();
+    let last = items.last().filter(|_| more);
+    let next = last.map(|item| BASE64_URL_SAFE_NO_PAD.encode(key(item)));
+    Ok(Page { items, next })
+}
+
+fn read(cursor: &str) -> Option<String> {
+    let bytes = BASE64_URL_SAFE_NO_PAD.decode(cursor).ok()?;
+    String::from_utf8(bytes).ok()
+}
+
+fn unknown(method: &str, cursor: &str) -> Error {
+    let shown: String = cursor.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
+    let message = format!("`{shown}` is no cursor of {method}, or what it names is gone");
+    let violation = Violation {
+        path: "/cursor".into(),
+        rule: "cursor".into(),
+        message: message.clone(),
+        expected: Some("the nextCursor of the page before".into()),
+        actual: None,
+    };
+    Error::new(Code::ArgumentsInvalid, message)
+        .with("tool", method)
+        .with_violations(vec![violation])
+        .with_action("Call {tool} again without cursor")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(cursor: Option<String>) -> PaginatedRequestParams {
+        PaginatedRequestParams::default().with_cursor(cursor)
+    }
+
+    /// The sizes of all pages of a list of so many.
+    fn pages(count: usize) -> Vec<usize> {
+        let names: Vec<_> = (0..count).map(|number| format!("item {number}")).collect();
+        let (mut seen, mut sizes, mut cursor) = (Vec::new(), Vec::new(), None);
+        loop {
+            let page =
+                page("list", names.clone(), String::as_str, Some(asked(cursor))).expect("a page");
+            sizes.push(page.items.len());
+            seen.extend(page.items);
+            cursor = page.next;
+            if cursor.is_none() {
+                assert_eq!(seen, names);
+                return sizes;
+            }
+        }
+    }
+
+    #[test]
+    fn every_item_is_on_one_page() {
+        let max = limits::LIST_PAGE_MAX;
+        assert_eq!(pages(0), [0]);
+        assert_eq!(pages(max), [max]);
+        assert_eq!(pages(max + 1), [max, 1]);
+        assert_eq!(pages(2 * max), [max, max]);
+    }
+
+    #[test]
+    fn a_cursor_that_names_nothing_is_refused() {
+        let names = vec!["a".to_owned()];
+        for cursor in [
+            "",
+            "*",
+            "YQ==",
+            &BASE64_URL_SAFE_NO_PAD.encode("b"),
+            &BASE64_URL_SAFE_NO_PAD.encode([255]),
+        ] {
+            let error = page(
+                "tools/list",
+                names.clone(),
+                String::as_str,
+                Some(asked(Some(cursor.to_owned()))),
+            );
+            let error = error.expect_err(cursor);
+            assert_eq!(error.code(), Code::ArgumentsInvalid);
+            assert_eq!(
+                error.suggested_action(),
+                "Call tools/list again without cursor"
+            );
+        }
+        let last = BASE64_URL_SAFE_NO_PAD.encode("a");
+        let after = page("list", names, String::as_str, Some(asked(Some(last)))).expect("the end");
+        assert!(after.items.is_empty() && after.next.is_none());
+    }
+}

@@ -1,0 +1,40 @@
+//! The limits as a resource.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::limits::{self, Figure, Limit};
+
+/// Every limit with its figure.
+pub(super) fn limits() -> Value {
+    limits::all().iter().map(shown).collect()
+}
+
+fn shown(limit: &Limit) -> Value {
+    let value = match limit.figure {
+        Figure::Number(number) => json!(number),
+        Figure::Time(time) => milliseconds(time),
+    };
+    json!({ "name": limit.name, "value": value, "unit": limit.unit(), "description": limit.description() })
+}
+
+/// A whole number, save for what is shorter than a millisecond.
+fn milliseconds(time: Duration) -> Value {
+    match u64::try_from(time.as_millis()) {
+        Ok(whole) if time.subsec_nanos().is_multiple_of(1_000_000) => json!(whole),
+        _ => json!(time.as_secs_f64() * 1000.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_in_milliseconds() {
+        assert_eq!(milliseconds(Duration::from_secs(60)), json!(60_000));
+        assert_eq!(milliseconds(Duration::from_micros(200)), json!(0.2));
+        assert_eq!(milliseconds(Duration::from_micros(1500)), json!(1.5));
+    }
+}

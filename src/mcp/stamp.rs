@@ -1,0 +1,113 @@
+//! What results carry since 2026-07-28: whose they are, and how long they may be kept. A client of an earlier era was
+//! told the one at its handshake and knows nothing of the other, so its results carry neither.
+
+use std::{sync::LazyLock, time::Duration};
+
+use rmcp::{
+    RoleServer,
+    model::{
+        CacheScope, CallToolResult, CompleteResult, DiscoverResult, Implementation,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject,
+        ProtocolVersion, ReadResourceResult, ServerCapabilities,
+    },
+    service::RequestContext,
+};
+
+use crate::limits;
+
+/// How long a result stays true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fresh {
+    /// It follows files or executions: the next one may be another.
+    Moment,
+    /// It cannot change while the server lives.
+    WithServer,
+    /// It cannot change.
+    ForGood,
+}
+
+impl Fresh {
+    /// In milliseconds.
+    pub(super) fn ttl_ms(self) -> u64 {
+        let time = match self {
+            Self::Moment => Duration::ZERO,
+            Self::WithServer => limits::KEPT_WITH_SERVER,
+            Self::ForGood => limits::KEPT_FOR_GOOD,
+        };
+        u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// A result that can say whose it is.
+pub(super) trait Signed {
+    fn meta(&mut self) -> &mut Option<MetaObject>;
+}
+
+/// A result that can say how long it may be kept.
+pub(super) trait Kept: Signed + Sized {
+    #[must_use]
+    fn keep(self, ttl_ms: u64, scope: CacheScope) -> Self;
+}
+
+macro_rules! signed {
+    ($($result:ty),+) => {
+        $(impl Signed for $result {
+            fn meta(&mut self) -> &mut Option<MetaObject> { &mut self.meta }
+        })+
+    };
+}
+
+macro_rules! kept {
+    ($($result:ty),+) => {
+        signed!($($result),+);
+        $(impl Kept for $result {
+            fn keep(self, ttl_ms: u64, scope: CacheScope) -> Self {
+                self.with_ttl_ms(ttl_ms).with_cache_scope(scope)
+            }
+        })+
+    };
+}
+
+signed!(CallToolResult, CompleteResult);
+kept!(
+    ListToolsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ReadResourceResult
+);
+
+/// Who answers.
+pub(super) fn implementation() -> Implementation {
+    Implementation::new("midex", env!("CARGO_PKG_VERSION")).with_title("midex")
+}
+
+/// The result of a request, with whose it is.
+pub(super) fn signed<R: Signed>(mut result: R, context: &RequestContext<RoleServer>) -> R {
+    // rmcp knows how it is written, for the one result that it signs itself.
+    static SIGNATURE: LazyLock<MetaObject> = LazyLock::new(|| {
+        let signed = DiscoverResult::new(Vec::new(), ServerCapabilities::default());
+        let signed = signed.with_server_info(implementation());
+        signed.meta.unwrap_or_default()
+    });
+    if is_modern(context) {
+        let meta = result.meta().get_or_insert_default();
+        meta.0.extend(SIGNATURE.0.clone());
+    }
+    result
+}
+
+/// The result of a request, with whose it is and how long it may be kept. Everything is for this user alone.
+pub(super) fn kept<R: Kept>(result: R, fresh: Fresh, context: &RequestContext<RoleServer>) -> R {
+    let result = signed(result, context);
+    if is_modern(context) {
+        result.keep(fresh.ttl_ms(), CacheScope::Private)
+    } else {
+        result
+    }
+}
+
+/// Whether it is a request of the era whose results carry this.
+fn is_modern(context: &RequestContext<RoleServer>) -> bool {
+    let version = context.protocol_version();
+    version.is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
+}

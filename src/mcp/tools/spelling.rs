@@ -1,0 +1,157 @@
+//! How the names of tools are written. The documents have `workflow.start`, which the protocol allows; some hosts
+//! refuse a list with a dot in it, and see `workflow_start`. Both are accepted in calls, whoever calls.
+
+use rmcp::model::Implementation;
+use serde_json::Value;
+
+/// How a server is told to write the names of its tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolNames {
+    /// Dotted, save for the clients that are known to refuse that.
+    #[default]
+    Auto,
+    /// Dotted for every client.
+    Dotted,
+    /// With underscores for every client.
+    Underscored,
+}
+
+/// How one client sees the names of tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::mcp) enum Spelling {
+    Dotted,
+    Underscored,
+}
+
+/// Clients that refuse a dot: the name that each gives of itself, in lower case. A host that writes another name for
+/// the model by itself and finds its way back (Claude Code, VS Code, Gemini CLI, opencode) is not one of them.
+const REFUSE_DOTS: &[&str] = &[
+    // Claude Desktop and claude.ai withhold every tool: `^[a-zA-Z0-9_-]{1,64}$`.
+    // github.com/l22-io/orchard-mcp/issues/14, github.com/hostinger/api-mcp-server/issues/49;
+    // the name: a handshake's log in github.com/0x4m4/hexstrike-ai/issues/11.
+    "claude-ai",
+    // Codex sent the names to its API as they were, which refused all: github.com/openai/codex/issues/8174;
+    // the names: github.com/apify/mcp-client-capabilities, mcp-clients.json.
+    "codex-mcp-client",
+    "codex",
+    // Copilot CLI does so still: github.com/github/copilot-cli/issues/2581 and 1879;
+    // the name: github.com/github/copilot-cli/issues/432.
+    "github-copilot-developer",
+    // Later versions of it: howashoji/Looptrack met it in 1.0.86.
+    "copilot-cli",
+    // Cursor leaves such tools out, or calls them with an underscore:
+    // github.com/webstudio-is/webstudio/issues/5960, github.com/gemini-cli-extensions/workspace/issues/168;
+    // the names: github.com/TianqiZhang/mcp-client-registry, clients.json.
+    "cursor-vscode",
+    "cursor",
+    // mcporter takes `midex.workflow.start` apart at the wrong dot (tried with 0.12.3);
+    // the name: github.com/steipete/mcporter, src/runtime.ts.
+    "mcporter",
+];
+
+/// What the bridge `mcp-remote` adds to the name of the client behind it (github.com/geelen/mcp-remote, src/lib/utils.ts).
+const BRIDGE: &str = " (via mcp-remote";
+
+impl Spelling {
+    /// How the client of this name sees them.
+    pub(in crate::mcp) fn of(names: ToolNames, client: Option<&Implementation>) -> Self {
+        let underscored = match names {
+            ToolNames::Auto => client.is_some_and(|client| refuses_dots(&client.name)),
+            ToolNames::Dotted => false,
+            ToolNames::Underscored => true,
+        };
+        if underscored {
+            Self::Underscored
+        } else {
+            Self::Dotted
+        }
+    }
+
+    /// The name of a tool.
+    pub(in crate::mcp) fn name(self, dotted: &str) -> String {
+        match self {
+            Self::Dotted => dotted.to_owned(),
+            Self::Underscored => dotted.replace('.', "_"),
+        }
+    }
+
+    /// A text that may name `tools`.
+    pub(in crate::mcp) fn text(self, text: &str, tools: &[&str]) -> String {
+        let write = |text: String, tool: &&str| text.replace(tool, &self.name(tool));
+        tools.iter().fold(text.to_owned(), write)
+    }
+
+    /// A schema whose descriptions may name `tools`.
+    pub(super) fn schema(self, schema: &mut Value, tools: &[&str]) {
+        match schema {
+            Value::Array(items) => items.iter_mut().for_each(|item| self.schema(item, tools)),
+            Value::Object(fields) => {
+                for (key, field) in fields {
+                    match field {
+                        // A property may be called `description`: that one is a schema.
+                        Value::String(text) if key == "description" => {
+                            *text = self.text(text, tools);
+                        }
+                        field => self.schema(field, tools),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn refuses_dots(client: &str) -> bool {
+    let name = client.to_lowercase();
+    let name = name.split(BRIDGE).next().unwrap_or_default().trim();
+    REFUSE_DOTS.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_known_by_its_whole_name_in_any_case_and_behind_the_bridge() {
+        for name in [
+            "claude-ai",
+            "Claude-AI",
+            "claude-ai (via mcp-remote 0.1.37)",
+            "cursor-vscode",
+            "Cursor",
+            "mcporter",
+        ] {
+            assert!(refuses_dots(name), "{name}");
+        }
+        for name in [
+            "",
+            "claude-code",
+            "claude-ai-2",
+            "not claude-ai",
+            "rmcp",
+            "mcp-remote",
+        ] {
+            assert!(!refuses_dots(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_told_goes_before_what_is_known() {
+        let desktop = Implementation::new("claude-ai", "1");
+        let other = Implementation::new("other", "1");
+        for (names, client, spelling) in [
+            (ToolNames::Auto, None, Spelling::Dotted),
+            (ToolNames::Auto, Some(&other), Spelling::Dotted),
+            (ToolNames::Auto, Some(&desktop), Spelling::Underscored),
+            (ToolNames::Dotted, Some(&desktop), Spelling::Dotted),
+            (ToolNames::Underscored, Some(&other), Spelling::Underscored),
+            (ToolNames::Underscored, None, Spelling::Underscored),
+        ] {
+            assert_eq!(
+                Spelling::of(names, client),
+                spelling,
+                "{names:?} {client:?}"
+            );
+        }
+    }
+}
