@@ -254,9 +254,12 @@ fn with_error_shape(mut output: Value) -> Value {
             .get_mut("properties")
             .and_then(Value::as_object_mut)
             .and_then(|properties| properties.remove("error"));
-        let error = error.unwrap_or(Value::Bool(true));
+        let mut properties = json!({ "success": { "const": true } });
+        if let Some(error) = error {
+            properties["error"] = error;
+        }
         let success = json!({
-            "properties": { "success": { "const": true }, "error": error },
+            "properties": properties,
             "required": schema.remove("required").unwrap_or(json!(["success"]))
         });
         let failure = json!({

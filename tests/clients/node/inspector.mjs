@@ -1,0 +1,70 @@
+// The Inspector's command line: one connection for each call, so that nothing can hang on a session. It cannot subscribe.
+
+import { spawn } from 'node:child_process';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+
+import { Checks, ENDPOINT, MIDEX, PATIENCE_MS, inTime, serveArguments, walk } from './scene.mjs';
+
+const checks = new Checks();
+
+/** The program that the package declares. */
+function program() {
+  const manifest = createRequire(import.meta.url).resolve('@modelcontextprotocol/inspector/package.json');
+  const { bin } = createRequire(import.meta.url)(manifest);
+  return path.join(path.dirname(manifest), typeof bin === 'string' ? bin : bin['mcp-inspector']);
+}
+
+const INSPECTOR = program();
+
+async function run(target, era, options) {
+  const args = [INSPECTOR, '--cli', ...target, '--protocol-era', era, ...options, '--format', 'json', '-q'];
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const ended = new Promise((resolve, reject) => {
+    const output = { stdout: '', stderr: '' };
+    child.stdout.on('data', (data) => (output.stdout += data));
+    child.stderr.on('data', (data) => (output.stderr += data));
+    child.on('error', reject);
+    child.on('close', (code) => resolve({ code, ...output }));
+  });
+  try {
+    return await inTime(ended, PATIENCE_MS, `the Inspector's answer to ${options.join(' ')}`);
+  } finally {
+    child.kill();
+  }
+}
+
+/** The answer to a method; a tool that fails is an answer too, with an exit code of its own. */
+async function ask(target, era, options) {
+  const { code, stdout, stderr } = await run(target, era, options);
+  if (code !== 0 && code !== 5) throw new Error(`exit ${code} of ${options.join(' ')}: ${stdout}${stderr}`);
+  const answer = JSON.parse(stdout);
+  return answer.result ?? answer;
+}
+
+function client(target, era) {
+  const method = (name, ...options) => ask(target, era, ['--method', name, ...options]);
+  return {
+    tools: async () => (await method('tools/list')).tools.map((tool) => tool.name),
+    templates: async () => (await method('resources/templates/list')).resourceTemplates.map((template) => template.uriTemplate),
+    call: async (tool, args) => {
+      const result = await method('tools/call', '--tool-name', tool, '--tool-args-json', JSON.stringify(args));
+      return { failed: result.isError === true, value: result.structuredContent };
+    },
+    read: async (uri) => JSON.parse((await method('resources/read', '--uri', uri)).contents[0].text),
+  };
+}
+
+async function session(name, target, era) {
+  const strict = await run(target, era, ['--method', 'tools/list', '--strict']);
+  checks.that(strict.code === 0, `${name}: every schema is portable`, strict);
+  await walk(checks, name, client(target, era));
+}
+
+for (const era of ['legacy', 'modern']) {
+  const stdio = `inspector ${era} stdio`;
+  await checks.session(stdio, () => session(stdio, [MIDEX, ...serveArguments(stdio.replaceAll(' ', '-'))], era));
+  const http = `inspector ${era} http`;
+  await checks.session(http, () => session(http, [ENDPOINT], era));
+}
+checks.end();
