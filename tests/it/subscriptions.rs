@@ -130,8 +130,14 @@ async fn patiently<T>(what: &str, work: impl Future<Output = T>) -> T {
 
 /// Waits until nobody listens to a single execution.
 async fn nobody_listens(app: &App) {
-    patiently("nobody listens", async {
-        while format!("{:?}", app.changes()) != "Changes(0 executions)" {
+    listened_to(app, 0).await;
+}
+
+/// Waits until so many executions are listened to.
+async fn listened_to(app: &App, executions: usize) {
+    let expected = format!("Changes({executions} executions)");
+    patiently(&expected, async {
+        while format!("{:?}", app.changes()) != expected {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     })

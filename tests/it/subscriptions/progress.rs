@@ -3,7 +3,7 @@
 use midex::limits;
 use serde_json::{Value, json};
 
-use super::{Client, House, nobody_listens};
+use super::{Client, House, listened_to, nobody_listens};
 
 const PROGRESS: &str = "notifications/progress";
 
@@ -27,8 +27,7 @@ async fn who_asks_for_it_is_told_every_second_and_nobody_else() {
         // What would come after the answer would come before this one.
         client.call("execution.list", json!({})).await;
         let notices: Vec<_> = client.told.drain(..).collect();
-        // A busy machine may be late, never early.
-        assert!((1..=2).contains(&notices.len()), "{notices:?}");
+        assert!(!notices.is_empty());
         let mut last = 0.0;
         for notice in &notices {
             assert_eq!(notice["method"], PROGRESS, "{notice}");
@@ -41,6 +40,7 @@ async fn who_asks_for_it_is_told_every_second_and_nobody_else() {
                     .contains("execution.wait")
             );
             let progress = params["progress"].as_f64().expect("a number");
+            // A busy machine may be late, never early.
             assert!(
                 progress >= last + limits::PROGRESS_EVERY.as_secs_f64() * 0.9,
                 "{params}"
@@ -87,9 +87,7 @@ async fn a_cancelled_wait_ends_at_once() {
     house.start("x").await;
     for mut client in [house.greeted().await, house.stateless()] {
         let id = wait(&mut client, 25.0, json!({ "progressToken": "mine" })).await;
-        while format!("{:?}", house.app.changes()) != "Changes(1 executions)" {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
+        listened_to(&house.app, 1).await;
         client.cancel(id).await;
         // Long before the wait would have ended by itself.
         let ended = tokio::time::timeout(limits::WAIT_MAX / 2, nobody_listens(&house.app));
@@ -106,9 +104,7 @@ async fn a_wait_at_the_end_of_the_process_is_answered() {
     house.start("x").await;
     let mut client = house.greeted().await;
     let id = wait(&mut client, 25.0, json!({})).await;
-    while format!("{:?}", house.app.changes()) != "Changes(1 executions)" {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    listened_to(&house.app, 1).await;
     house.app.begin_stop();
     let answer = client.answer(id).await;
     assert_eq!(
