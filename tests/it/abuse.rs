@@ -1,0 +1,5 @@
+//! What somebody may try who means harm: tokens made up, names that climb out of their directory, and a look into the
+//! log for what others said.
+
+mod tokens;
+mod traversal;
