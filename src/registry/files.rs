@@ -299,7 +299,7 @@ fn text(path: PathBuf, bytes: Vec<u8>) -> File {
     }
 }
 
-fn unreadable(error: &std::io::Error) -> Finding {
+fn unreadable(error: &io::Error) -> Finding {
     let message = format!("it cannot be read: {}", error.kind());
     Finding::of_file(Rule::Unreadable, message)
 }

@@ -301,6 +301,14 @@ fn mistakes(life: &mut Life<'_>, token: &Value, id: &str) {
     ] {
         life.call(tool, arguments);
     }
+    mistaken_requests(life, real, &secret);
+    mistaken_frames(life, real);
+}
+
+/// The same where no tool is called.
+fn mistaken_requests(life: &mut Life<'_>, real: &str, secret: &str) {
+    let token = json!(real);
+    let output = json!({ "summary": secret });
     for path in [
         "current_step",
         "artifact/x",
@@ -341,7 +349,11 @@ fn mistakes(life: &mut Life<'_>, token: &Value, id: &str) {
         life.client
             .tell(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
     }
-    let frame = self::secret("frame");
+}
+
+/// Lines that are no requests, or nothing at all.
+fn mistaken_frames(life: &mut Life<'_>, real: &str) {
+    let frame = secret("frame");
     for line in [
         format!("{frame} {real}"),
         format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"{frame}\":\"{real}"),
