@@ -4,8 +4,12 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
-use super::{EXIT_OK, session::Session, unwritable, visible};
-use crate::{config::Config, error::Result};
+use super::{EXIT_OK, link::Link, unwritable, visible};
+use crate::{
+    config::Config,
+    domain::{Lifecycle, State},
+    error::{Code, Error, Result},
+};
 
 /// Which execution, and why.
 #[derive(Clone, Debug, clap::Args)]
@@ -65,18 +69,49 @@ async fn call(
     config: &Config,
 ) -> Result<Value> {
     let mut arguments = json!({});
-    for (name, value) in [("execution_id", id), ("reason", reason)] {
+    for (name, value) in [("execution_id", id.clone()), ("reason", reason)] {
         if let Some(value) = value {
             arguments[name] = value.into();
         }
     }
-    let session = Session::open(config).await?;
-    let answer = session.client.call(tool, arguments).await;
+    let mut link = Link::new(config);
+    let mut answer = link.call(tool, arguments).await;
+    if let (Err(refusal), Some(id), true) = (&answer, &id, link.has_asked_again())
+        && refusal.code() == Code::StateTransitionRefused
+    {
+        answer = settled(&mut link, tool, id, refusal).await;
+    }
     // What was done is done, however the session ends.
-    if let Err(error) = session.close().await {
+    if let Err(error) = link.close().await {
         tracing::warn!(%error, "the session did not end in order");
     }
     answer
+}
+
+/// A change whose answer went away with its server is refused when it is asked for again. Where the execution stands
+/// as it was to stand, it is done.
+async fn settled(link: &mut Link<'_>, tool: &str, id: &str, refusal: &Error) -> Result<Value> {
+    let mut status = link.read_of("workflow_status", id).await?;
+    let state = status["state"].take();
+    if wanted(tool).is_none_or(|wanted| state != wanted.as_str()) {
+        return Err(refusal.clone());
+    }
+    let message = format!("Execution '{id}' is {}", state.as_str().unwrap_or_default());
+    status["success"] = json!(true);
+    status["workflow_state"] = state.clone();
+    status["message"] = json!(message);
+    status["state"] = state;
+    Ok(status)
+}
+
+/// The state that a tool leads to.
+fn wanted(tool: &str) -> Option<State> {
+    match tool {
+        "execution.pause" => Some(Lifecycle::Pause.state()),
+        "execution.resume" => Some(Lifecycle::Resume.state()),
+        "execution.abandon" => Some(Lifecycle::Abandon.state()),
+        _ => None,
+    }
 }
 
 fn write(answer: &Value, json: bool, out: &mut dyn Write) -> Result<u8> {

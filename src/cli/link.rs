@@ -17,6 +17,7 @@ use crate::{
 pub(super) struct Link<'a> {
     config: &'a Config,
     session: Option<Session>,
+    asked_again: bool,
 }
 
 impl<'a> Link<'a> {
@@ -24,16 +25,23 @@ impl<'a> Link<'a> {
         Self {
             config,
             session: None,
+            asked_again: false,
         }
     }
 
-    /// Calls a tool that answers a repeated call as it did the first.
+    /// Calls a tool. Where a server goes away it is called again, although the call may have been done: one that does
+    /// not answer its repeat as the first time is for who looks at [`Link::has_asked_again`].
     ///
     /// # Errors
     /// What the tool refuses with; `SERVER_STOPPING` where server after server goes away.
     pub(super) async fn call(&mut self, tool: &'static str, arguments: Value) -> Result<Value> {
         self.ask(async |client: &Client| client.call(tool, arguments.clone()).await)
             .await
+    }
+
+    /// Whether something was asked more than once.
+    pub(super) fn has_asked_again(&self) -> bool {
+        self.asked_again
     }
 
     /// Reads a resource of an execution.
@@ -61,6 +69,7 @@ impl<'a> Link<'a> {
                         && attempts < limits::LINK_ATTEMPTS_MAX =>
                 {
                     attempts += 1;
+                    self.asked_again = true;
                     self.forget().await;
                     tokio::time::sleep(limits::STORE_RETRY_EVERY / 4).await;
                 }

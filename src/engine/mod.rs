@@ -390,8 +390,16 @@ impl Engine {
                 .map(|token| token.execution_id.clone()),
             step: token.filter(|_| known).map(|token| token.step_name.clone()),
             code: error.code().as_str().into(),
-            message: error.message().into(),
+            message: told(error).into(),
         });
+    }
+}
+
+/// A refusal in telemetry's words: why somebody paused an execution is shown in its status alone.
+fn told(error: &Error) -> &str {
+    match error.code() {
+        Code::ExecutionPaused => "the execution is paused",
+        _ => error.message(),
     }
 }
 

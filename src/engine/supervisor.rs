@@ -92,12 +92,11 @@ impl Actor for Supervisor {
     ) -> Result<(), ActorProcessingErr> {
         match event {
             SupervisionEvent::ActorTerminated(who, ..) => {
-                state.ended(&myself, who.get_id(), None).await;
+                state.ended(&myself, who.get_id(), false).await;
             }
-            SupervisionEvent::ActorFailed(who, error) => {
-                state
-                    .ended(&myself, who.get_id(), Some(error.to_string()))
-                    .await;
+            // A panic's words may hold what was sent; its place is in the log already.
+            SupervisionEvent::ActorFailed(who, _) => {
+                state.ended(&myself, who.get_id(), true).await;
             }
             _ => {}
         }
@@ -214,12 +213,7 @@ impl SupervisorState {
         }
     }
 
-    async fn ended(
-        &mut self,
-        myself: &ActorRef<SupervisorMessage>,
-        actor: ActorId,
-        failure: Option<String>,
-    ) {
+    async fn ended(&mut self, myself: &ActorRef<SupervisorMessage>, actor: ActorId, failed: bool) {
         let Some(entry) = self.actors.remove(&actor) else {
             return;
         };
@@ -227,8 +221,8 @@ impl SupervisorState {
         // One that came as far as a state was woken: what ended it later is that call's fault.
         self.shared.directory.remove(&id, actor);
         let woken = entry.is_woken();
-        if let Some(failure) = failure {
-            tracing::error!(execution = %id, failure, "an execution's actor died");
+        if failed {
+            tracing::error!(execution = %id, "an execution's actor died");
             if !woken {
                 self.shared.faults.add(&id);
             }

@@ -61,7 +61,7 @@ pub(super) fn fault(error: &Error, what: &str, ids: &dyn IdSource) -> ErrorData 
 fn logged(error: &Error, what: &str, ids: &dyn IdSource) -> Map<String, Value> {
     let correlation_id = format!("{:016x}", ids.random() >> 64);
     let code = error.code().as_str();
-    let cause = std::error::Error::source(error).map(ToString::to_string);
+    let cause = cause(error);
     if error.code().category() == crate::error::Category::Internal {
         tracing::error!(
             correlation_id,
@@ -75,4 +75,44 @@ fn logged(error: &Error, what: &str, ids: &dyn IdSource) -> Map<String, Value> {
         tracing::info!(correlation_id, code, what, cause, "a call was refused");
     }
     error.payload(&correlation_id)
+}
+
+/// Why, for the log. What a task says when it panics may hold what was sent, and what a parser says does hold what it
+/// did not understand.
+fn cause(error: &Error) -> Option<String> {
+    let cause = std::error::Error::source(error)?;
+    if cause.is::<tokio::task::JoinError>() {
+        return Some("a task did not come to its end".into());
+    }
+    Some(match cause.downcast_ref::<serde_json::Error>() {
+        Some(fault) => format!("{:?} error in JSON", fault.classify()),
+        None => cause.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_cause_names_no_values() {
+        let parsed = serde_json::from_str::<u32>("\"canary\"").expect_err("no number");
+        assert!(parsed.to_string().contains("canary"));
+        let panicked = tokio::spawn(async { panic!("{}", "canary".to_owned()) }).await;
+        let panicked = panicked.expect_err("a panic");
+        assert!(panicked.to_string().contains("canary"));
+        let said = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let causes = [
+            Error::internal("x").because(parsed),
+            Error::internal("x").because(panicked),
+            Error::internal("x").because(said),
+        ]
+        .map(|error| cause(&error).expect("a cause"));
+        assert!(
+            causes.iter().all(|cause| !cause.contains("canary")),
+            "{causes:?}"
+        );
+        assert_eq!(causes[2], "no storage space");
+        assert_eq!(cause(&Error::internal("x")), None);
+    }
 }

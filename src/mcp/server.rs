@@ -8,9 +8,10 @@ use rmcp::{
         ArgumentInfo, CallToolRequestParams, CallToolResponse, CompleteRequestParams,
         CompleteResult, CompletionInfo, CustomRequest, CustomResult, DiscoverResult, ErrorCode,
         InitializeRequestParams, InitializeResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-        ReadResourceResponse, ReadResourceResult, Reference, ResourceContents, ServerCapabilities,
-        ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
+        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference,
+        ResourceContents, ServerCapabilities, ServerConfig, SubscribeRequestParams,
+        SubscriptionFilter, Tool, UnsubscribeRequestParams,
     },
     service::{
         NotificationContext, QuitReason, RequestContext, ServerInitializeError,
@@ -37,18 +38,17 @@ use crate::{
 
 /// Methods that this server knows: a request for one of them that rmcp cannot decode has bad parameters.
 const KNOWN_METHODS: &[&str] = &[
-    "initialize",
-    "server/discover",
     "tools/call",
     "tools/list",
     "resources/read",
     "resources/list",
     "resources/templates/list",
-    "resources/subscribe",
-    "resources/unsubscribe",
-    "subscriptions/listen",
     "completion/complete",
 ];
+/// Those that only clients know which shook hands.
+const SESSION_METHODS: &[&str] = &["initialize", "resources/subscribe", "resources/unsubscribe"];
+/// Those that only clients know which did not.
+const STATELESS_METHODS: &[&str] = &["server/discover", "subscriptions/listen"];
 
 /// After the client has gone, how long rmcp may take to notice.
 const LAST_FLUSH: Duration = Duration::from_millis(50);
@@ -351,10 +351,15 @@ impl ServerHandler for Server {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let method = &request.method;
-        if KNOWN_METHODS.contains(&method.as_str()) {
+        let version = context.protocol_version();
+        let others = match version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28) {
+            true => STATELESS_METHODS,
+            false => SESSION_METHODS,
+        };
+        if [KNOWN_METHODS, others].concat().contains(&method.as_str()) {
             return Err(ErrorData::invalid_params(
                 format!("malformed params for {method}"),
                 None,

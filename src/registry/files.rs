@@ -1,12 +1,19 @@
 //! Definition files off the disk: bounded in number, depth and size, and never from outside the
 //! directory that was named. What cannot be read is a file with a finding, not a failure.
+//!
+//! Where a path leads may change between a look at it and its opening. So a directory of definitions is held open
+//! while it is read, and everything in it is opened from there, name by name, with no link followed.
 
 use std::{
     collections::HashSet,
-    fs::{self, Metadata},
+    ffi::{OsStr, OsString},
+    fs, io,
     io::Read,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
 };
+
+use rustix::fs::{Dir, Mode, OFlags, openat};
 
 use crate::{
     domain::finding::{Finding, Place, Rule},
@@ -77,21 +84,22 @@ pub(super) type Visit<'a> = &'a mut dyn FnMut(&Path);
 
 /// Every definition file below `root` with one of `extensions`, sorted by path.
 pub(super) fn read_directory(root: &Path, extensions: &[&str], visit: Visit<'_>) -> Vec<File> {
-    let real_root = match fs::canonicalize(root) {
-        Ok(real) => real,
+    let opened = Root::open(root);
+    let opened = match opened {
+        Ok(opened) => opened,
         Err(error) => return vec![File::trouble(root.to_owned(), unreadable(&error))],
     };
+    let real_root = opened.real.clone();
     let mut walk = Walk {
         extensions,
         visit,
         // A link back to the root leads nowhere new.
         seen: HashSet::from([real_root.clone()]),
-        real_root,
+        root: opened,
         entries: 0,
         files: Vec::new(),
         full: false,
     };
-    let real_root = walk.real_root.clone();
     walk.directory(root, &real_root, 0);
     if walk.full {
         let message = format!(
@@ -105,10 +113,41 @@ pub(super) fn read_directory(root: &Path, extensions: &[&str], visit: Visit<'_>)
     walk.files
 }
 
+/// A directory of definitions, held open.
+struct Root {
+    real: PathBuf,
+    directory: OwnedFd,
+}
+
+impl Root {
+    fn open(path: &Path) -> io::Result<Self> {
+        let real = fs::canonicalize(path)?;
+        let directory = fs::File::open(&real)?.into();
+        Ok(Self { real, directory })
+    }
+
+    /// Opens what lies at `real`, a path without links, below this directory. Where a link has taken the place of a
+    /// part of it since, it is not followed. Nor is a pipe waited for.
+    fn below(&self, real: &Path) -> io::Result<fs::File> {
+        let outside = |_| io::Error::from(io::ErrorKind::NotFound);
+        let below = real.strip_prefix(&self.real).map_err(outside)?;
+        let mut opened = self.directory.try_clone()?;
+        let names: Vec<_> = below.iter().collect();
+        let (last, on_the_way) = names
+            .split_last()
+            .map_or((OsStr::new("."), &[][..]), |(last, way)| (*last, way));
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        for name in on_the_way {
+            opened = openat(&opened, *name, flags | OFlags::DIRECTORY, Mode::empty())?;
+        }
+        Ok(openat(&opened, last, flags, Mode::empty())?.into())
+    }
+}
+
 struct Walk<'a> {
     extensions: &'a [&'a str],
     visit: Visit<'a>,
-    real_root: PathBuf,
+    root: Root,
     /// Real paths that were met: links may lead to one file or directory twice.
     seen: HashSet<PathBuf>,
     entries: usize,
@@ -119,39 +158,42 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn directory(&mut self, path: &Path, real: &Path, depth: usize) {
         (self.visit)(real);
-        let mut paths = match self.entries_of(path) {
-            Ok(paths) => paths,
+        let mut names = match self.names_in(real) {
+            Ok(names) => names,
             Err(error) => {
                 self.files
                     .push(File::trouble(path.to_owned(), unreadable(&error)));
                 return;
             }
         };
-        paths.sort();
-        for path in paths {
+        names.sort();
+        for name in names {
             if self.full {
                 return;
             }
-            self.entry(path, depth);
+            self.entry(path.join(name), depth);
         }
     }
 
-    fn entries_of(&mut self, path: &Path) -> std::io::Result<Vec<PathBuf>> {
-        let mut paths = Vec::new();
-        for entry in fs::read_dir(path)? {
+    /// The names of a directory's entries; those of hidden ones are left out.
+    fn names_in(&mut self, real: &Path) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in Dir::new(self.root.below(real)?)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if matches!(name, b"." | b"..") {
+                continue;
+            }
             self.entries += 1;
             if self.entries > limits::DEFINITION_ENTRIES_MAX {
                 self.full = true;
                 break;
             }
-            let entry = entry?;
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            if !name.starts_with(['_', '.']) {
-                paths.push(entry.path());
+            if !name.starts_with(b"_") && !name.starts_with(b".") {
+                names.push(OsStr::from_bytes(name).to_owned());
             }
         }
-        Ok(paths)
+        Ok(names)
     }
 
     fn entry(&mut self, path: PathBuf, depth: usize) {
@@ -168,7 +210,7 @@ impl Walk<'_> {
             return;
         }
         match fs::canonicalize(&path) {
-            Ok(real) if !real.starts_with(&self.real_root) => {
+            Ok(real) if !real.starts_with(&self.root.real) => {
                 let message = "the symbolic link leaves the directory of definitions";
                 let finding = Finding::of_file(Rule::OutsideDirectory, message)
                     .suggest("copy the file here, or name its directory".to_owned());
@@ -186,7 +228,8 @@ impl Walk<'_> {
             Ok(_) if self.files.len() >= limits::DEFINITION_FILES_MAX => self.full = true,
             Ok(real) => {
                 self.visit_target(&real);
-                self.files.push(read_known(path, &metadata));
+                let opened = self.root.below(&real);
+                self.files.push(read_opened(path, opened));
             }
             Err(error) => self.files.push(File::trouble(path, unreadable(&error))),
         }
@@ -203,32 +246,36 @@ impl Walk<'_> {
 /// Reads one file.
 pub(super) fn read(path: &Path) -> File {
     match fs::metadata(path) {
-        Ok(metadata) if metadata.is_file() => read_known(path.to_owned(), &metadata),
-        Ok(_) => {
-            let finding = Finding::of_file(Rule::Unreadable, "this is not a file");
-            File::trouble(path.to_owned(), finding)
-        }
+        Ok(metadata) if metadata.is_file() => read_opened(path.to_owned(), fs::File::open(path)),
+        Ok(_) => File::trouble(path.to_owned(), not_a_file()),
         Err(error) => File::trouble(path.to_owned(), unreadable(&error)),
     }
 }
 
-fn read_known(path: PathBuf, metadata: &Metadata) -> File {
+fn read_opened(path: PathBuf, opened: io::Result<fs::File>) -> File {
     let max = limits::DEFINITION_BYTES_MAX;
     let mut bytes = Vec::new();
-    let read = if metadata.len() > max {
-        Ok(0)
-    } else {
-        // The file may have grown since: the limit holds for what is read.
-        fs::File::open(&path).and_then(|file| file.take(max + 1).read_to_end(&mut bytes))
-    };
+    let read = opened.and_then(|file| {
+        let metadata = file.metadata()?;
+        if metadata.is_file() && metadata.len() <= max {
+            // The file may grow meanwhile: the limit holds for what is read.
+            file.take(max + 1).read_to_end(&mut bytes)?;
+        }
+        Ok(metadata)
+    });
     match read {
         Err(error) => File::trouble(path, unreadable(&error)),
-        Ok(_) if metadata.len().max(bytes.len() as u64) > max => {
+        Ok(metadata) if !metadata.is_file() => File::trouble(path, not_a_file()),
+        Ok(metadata) if metadata.len().max(bytes.len() as u64) > max => {
             let message = format!("the file is larger than {max} bytes");
             File::trouble(path, Finding::of_file(Rule::FileTooLarge, message))
         }
         Ok(_) => text(path, bytes),
     }
+}
+
+fn not_a_file() -> Finding {
+    Finding::of_file(Rule::Unreadable, "this is not a file")
 }
 
 fn text(path: PathBuf, bytes: Vec<u8>) -> File {
@@ -252,7 +299,7 @@ fn text(path: PathBuf, bytes: Vec<u8>) -> File {
     }
 }
 
-fn unreadable(error: &std::io::Error) -> Finding {
+fn unreadable(error: &io::Error) -> Finding {
     let message = format!("it cannot be read: {}", error.kind());
     Finding::of_file(Rule::Unreadable, message)
 }

@@ -98,6 +98,19 @@ impl Door {
         }
     }
 
+    /// Sends the same request many times before it reads any answer; all the answers.
+    pub(crate) fn flood(&mut self, method: &str, params: &Value, count: usize) -> Vec<Value> {
+        for _ in 0..count {
+            self.next_id += 1;
+            let id = self.next_id;
+            self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
+                .expect("the server reads");
+        }
+        (0..count)
+            .map(|_| self.line().expect("an answer"))
+            .collect()
+    }
+
     /// Calls a tool; its structured content, refused or not.
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let answer = self.request(

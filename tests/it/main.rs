@@ -5,6 +5,7 @@
     reason = "`json!` makes values that nobody else wants"
 )]
 
+mod abuse;
 mod architecture;
 mod bad_input;
 mod cli;

@@ -94,11 +94,16 @@ impl Server {
 
     /// Starts a command that serves, and says nothing.
     pub(crate) fn run(mut command: Command) -> Self {
+        command.env_remove("RUST_LOG");
+        Self::logging(command, Stdio::null())
+    }
+
+    /// The same, and its log goes to `log`, as its environment chooses.
+    pub(crate) fn logging(mut command: Command, log: impl Into<Stdio>) -> Self {
         let mut child = command
-            .env_remove("RUST_LOG")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(log)
             .spawn()
             .expect("the binary starts");
         let stdin = child.stdin.take();

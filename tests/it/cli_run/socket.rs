@@ -201,6 +201,18 @@ fn a_store_that_somebody_holds_without_a_door_is_worth_another_try() {
 
 /// Greets a command, shakes hands with it, and goes away at its first request.
 fn go_away(stream: UnixStream) -> std::io::Result<()> {
+    let mut caller = greet(stream)?;
+    caller.input.next().unwrap_or(Ok(String::new()))?;
+    Ok(())
+}
+
+/// A command that was greeted.
+struct Caller {
+    input: std::io::Lines<BufReader<UnixStream>>,
+    output: UnixStream,
+}
+
+fn greet(stream: UnixStream) -> std::io::Result<Caller> {
     let mut output = stream.try_clone()?;
     let mut input = BufReader::new(stream).lines();
     let mut next = || input.next().unwrap_or(Ok(String::new()));
@@ -217,8 +229,61 @@ fn go_away(stream: UnixStream) -> std::io::Result<()> {
         json!({ "jsonrpc": "2.0", "id": call["id"], "result": result })
     )?;
     next()?;
-    next()?;
-    Ok(())
+    Ok(Caller { input, output })
+}
+
+/// A server that is just ending while `x` is to be paused: it takes its door away, does `last`, and goes. What the
+/// command that asked it came to.
+fn pause_at_the_last_moment(
+    place: &Place,
+    last: impl FnOnce(&mut Caller, Value) + Send,
+) -> super::Ran {
+    let listener = UnixListener::bind(place.socket()).unwrap();
+    std::thread::scope(|scope| {
+        let server = scope.spawn(|| {
+            let mut caller = greet(listener.accept().unwrap().0).unwrap();
+            let call = caller.input.next().unwrap().unwrap();
+            fs::remove_file(place.socket()).unwrap();
+            last(&mut caller, serde_json::from_str(&call).unwrap());
+            drop((caller, listener));
+        });
+        let ran = place.midex(&["pause", "x", "--json"]);
+        server.join().unwrap();
+        ran
+    })
+}
+
+#[test]
+fn a_server_that_is_just_ending_does_not_refuse_a_change() {
+    let place = Place::new();
+    place.begun("x");
+    let ran = pause_at_the_last_moment(&place, |caller, call| {
+        let refusal = json!({ "error_code": "SERVER_STOPPING", "message": "shutting down" });
+        let result = json!({ "content": [], "structuredContent": refusal, "isError": true });
+        let answer = json!({ "jsonrpc": "2.0", "id": call["id"], "result": result });
+        writeln!(caller.output, "{answer}").unwrap();
+    });
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let paused: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(paused["workflow_state"], "paused");
+    assert_eq!(place.json(&["show", "x"])["status"]["state"], "paused");
+}
+
+#[test]
+fn a_change_whose_answer_went_away_with_its_server_is_done() {
+    let place = Place::new();
+    place.begun("x");
+    let mut first = Value::Null;
+    let ran = pause_at_the_last_moment(&place, |_, _| first = place.json(&["pause", "x"]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let again: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(again, first, "it is told as if the answer had come");
+    // What stands otherwise than it was to stand was refused all the same.
+    let ran = pause_at_the_last_moment(&place, |_, _| {
+        place.done(&["abandon", "x"]);
+    });
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert_has(&ran.err, &["STATE_TRANSITION_REFUSED"]);
 }
 
 #[test]

@@ -85,7 +85,15 @@ impl Terminal {
         while let Ok(more) = self.shown.recv_timeout(PATIENCE) {
             self.seen += &more;
         }
-        (code, self.seen)
+        (code, std::mem::take(&mut self.seen))
+    }
+}
+
+/// Where a test fails its command ends with it.
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
