@@ -77,9 +77,9 @@ fn ratios() {
 }
 
 fn table(runtime: &Runtime, in_flight: usize, persona_bytes: usize) {
-    const TURNS: usize = 9;
+    const TURNS: usize = 7;
     let mut rig = runtime.block_on(Rig::new(in_flight, persona_bytes));
-    let count = (STEPS * in_flight.max(10)) as u64;
+    let count = (STEPS * in_flight.max(5)) as u64;
     let mut rates = vec![Vec::new(); 2 * Way::ALL.len()];
     let (mut engine, mut sync) = (Vec::new(), Vec::new());
     for _ in 0..TURNS {

@@ -141,7 +141,7 @@ impl ServerHandler for Server {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::find(name).ok().map(tools::ToolSpec::tool)
+        tools::listed(name)
     }
 
     async fn call_tool(

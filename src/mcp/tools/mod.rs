@@ -52,11 +52,19 @@ static TOOLS: LazyLock<Vec<ToolSpec>> = LazyLock::new(|| {
     tools
 });
 
+/// The tools as they are listed, in the same order.
+static LISTED: LazyLock<Vec<Tool>> = LazyLock::new(|| TOOLS.iter().map(ToolSpec::tool).collect());
+
 /// The tools as they are listed. Their schemas are shared, not copied.
 pub(super) fn list() -> Vec<Tool> {
-    static LISTED: LazyLock<Vec<Tool>> =
-        LazyLock::new(|| TOOLS.iter().map(ToolSpec::tool).collect());
     LISTED.clone()
+}
+
+/// The tool with this name, in either spelling, as it is listed. rmcp asks for it on every call of the stateless
+/// era.
+pub(super) fn listed(name: &str) -> Option<Tool> {
+    let name = find(name).ok()?.name;
+    LISTED.iter().find(|tool| tool.name == name).cloned()
 }
 
 /// The names of all tools.
@@ -110,7 +118,7 @@ impl ToolSpec {
     }
 
     /// The tool as it is listed.
-    pub(super) fn tool(&self) -> Tool {
+    fn tool(&self) -> Tool {
         Tool::new(self.name, self.description, object(&self.input))
             .with_title(self.title)
             .with_raw_output_schema(object(&self.output))
@@ -311,6 +319,17 @@ mod tests {
             assert!(listed.read_only_hint.is_some() && listed.destructive_hint.is_some());
             assert!(listed.idempotent_hint.is_some() && listed.open_world_hint.is_some());
         }
-        assert!(find("workflow.begin").is_err());
+        assert!(find("workflow.begin").is_err() && listed("workflow.begin").is_none());
+    }
+
+    #[test]
+    fn asking_for_a_tool_copies_no_schema() {
+        for tool in list() {
+            let asked = listed(&tool.name.replace('.', "_")).expect("a tool");
+            assert_eq!(asked.name, tool.name);
+            assert!(Arc::ptr_eq(&asked.input_schema, &tool.input_schema));
+            let schemas = (asked.output_schema, tool.output_schema);
+            assert!(matches!(schemas, (Some(one), Some(other)) if Arc::ptr_eq(&one, &other)));
+        }
     }
 }
