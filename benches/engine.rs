@@ -13,10 +13,9 @@
 #![allow(clippy::disallowed_methods, reason = "a bench measures real time")]
 #![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
 
+mod support;
+
 use std::{
-    fs::File,
-    os::unix::fs::FileExt,
-    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -31,28 +30,9 @@ use midex::{
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-const IN_FLIGHT: [usize; 4] = [1, 16, 256, 4096];
-/// Steps of the measured workflow: long enough that starts are few.
-const STEPS: usize = 20;
+use self::support::{definition, fdatasync, median, rate};
 
-fn definition() -> Arc<Definition> {
-    let step = |at: usize| {
-        let before: Vec<_> = at
-            .checked_sub(1)
-            .map(|before| format!("step-{before}"))
-            .into_iter()
-            .collect();
-        json!({
-            "id": format!("step-{at}"), "description": "One of many", "depends_on": before,
-            "kind": { "agent": { "agent": "worker" } }
-        })
-    };
-    let text = json!({
-        "workflow": { "name": "bench", "description": "Measured", "steps": (0..STEPS).map(step).collect::<Vec<_>>() },
-        "personas": { "worker": { "name": "worker", "content": "# Worker" } }
-    });
-    Arc::new(Definition::decode(text.to_string().as_bytes()).expect("a definition"))
-}
+const IN_FLIGHT: [usize; 4] = [1, 16, 256, 4096];
 
 /// An engine on a real file, and the tokens of the executions that are in flight.
 struct Rig {
@@ -70,7 +50,7 @@ impl Rig {
         let engine = Engine::new(options).await.expect("an engine");
         Self {
             engine,
-            definition: definition(),
+            definition: definition("# Worker"),
             tokens: vec![None; in_flight],
             _dir: dir,
         }
@@ -143,25 +123,6 @@ fn sparse() -> store::Options {
     }
 }
 
-fn fdatasync(dir: &Path, count: u64) -> Duration {
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(dir.join("probe"))
-        .expect("a file");
-    file.write_all_at(&[1; 4096], 0)
-        .and_then(|()| file.sync_all())
-        .expect("a write");
-    let start = Instant::now();
-    for _ in 0..count {
-        file.write_all_at(&[2; 4096], 0)
-            .and_then(|()| file.sync_data())
-            .expect("a write");
-    }
-    start.elapsed()
-}
-
 fn transitions(criterion: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
     let mut group = criterion.benchmark_group("transition");
@@ -219,16 +180,6 @@ fn ratios() {
             runtime.block_on(rig.engine.stop()).expect("a stop");
         }
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
-fn rate(count: u64, took: Duration) -> f64 {
-    count as f64 / took.as_secs_f64()
-}
-
-fn median(mut rates: Vec<f64>) -> f64 {
-    rates.sort_by(f64::total_cmp);
-    rates[rates.len() / 2]
 }
 
 criterion_group!(benches, transitions);

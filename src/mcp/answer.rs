@@ -41,7 +41,12 @@ pub(super) fn refusal(error: &Error, tool: &str, ids: &dyn IdSource) -> CallTool
 
 /// A fault of a request that is no tool call: a JSON-RPC error with the payload as its data.
 pub(super) fn fault(error: &Error, what: &str, ids: &dyn IdSource) -> ErrorData {
-    let data = Some(Value::Object(logged(error, what, ids)));
+    let mut payload = logged(error, what, ids);
+    if let Some(uri) = error.context("uri") {
+        // Where the protocol has the address of a resource that there is not.
+        payload.insert("uri".into(), uri.clone());
+    }
+    let data = Some(Value::Object(payload));
     let message = error.message().to_owned();
     match error.code() {
         Code::ResourceNotFound | Code::ExecutionNotFound | Code::WorkflowNotFound => {

@@ -8,10 +8,9 @@ use rmcp::{
         ArgumentInfo, CallToolRequestParams, CallToolResponse, CompleteRequestParams,
         CompleteResult, CompletionInfo, CustomRequest, CustomResult, DiscoverResult, ErrorCode,
         InitializeRequestParams, InitializeResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
-        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference,
-        ResourceContents, ServerCapabilities, ServerConfig, SubscribeRequestParams,
-        SubscriptionFilter, Tool, UnsubscribeRequestParams,
+        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+        ReadResourceResponse, ReadResourceResult, Reference, ResourceContents, ServerCapabilities,
+        ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
     },
     service::{
         NotificationContext, QuitReason, RequestContext, ServerInitializeError,
@@ -26,7 +25,7 @@ use super::{
     offer::Offer,
     page::page,
     progress, resources,
-    stamp::{Fresh, implementation, kept, signed},
+    stamp::{Fresh, implementation, is_modern, kept, signed},
     subscriptions::{Listens, Subscriptions},
     tools::ToolSpec,
     transport::LineTransport,
@@ -204,7 +203,7 @@ impl ServerHandler for Server {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.offer.tool(name).ok().map(ToolSpec::documented)
+        self.offer.tool(name).ok().and_then(ToolSpec::documented)
     }
 
     async fn call_tool(
@@ -354,10 +353,10 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let method = &request.method;
-        let version = context.protocol_version();
-        let others = match version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28) {
-            true => STATELESS_METHODS,
-            false => SESSION_METHODS,
+        let others = if is_modern(&context) {
+            STATELESS_METHODS
+        } else {
+            SESSION_METHODS
         };
         if [KNOWN_METHODS, others].concat().contains(&method.as_str()) {
             return Err(ErrorData::invalid_params(

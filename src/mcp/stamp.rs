@@ -107,7 +107,7 @@ pub(super) fn kept<R: Kept>(result: R, fresh: Fresh, context: &RequestContext<Ro
 }
 
 /// Whether it is a request of the era whose results carry this.
-fn is_modern(context: &RequestContext<RoleServer>) -> bool {
+pub(super) fn is_modern(context: &RequestContext<RoleServer>) -> bool {
     let version = context.protocol_version();
     version.is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
 }

@@ -88,9 +88,11 @@ fn specs() -> Vec<ToolSpec> {
     specs
 }
 
+/// The tools as they are listed to most clients, and as the documents have them.
+static DOTTED: LazyLock<Vec<(Toolset, Tool)>> = LazyLock::new(|| listed(Spelling::Dotted));
+
 /// The tools of these sets as they are listed.
 pub(super) fn list(sets: Toolsets, spelling: Spelling) -> Vec<Tool> {
-    static DOTTED: LazyLock<Vec<(Toolset, Tool)>> = LazyLock::new(|| listed(Spelling::Dotted));
     static UNDERSCORED: LazyLock<Vec<(Toolset, Tool)>> =
         LazyLock::new(|| listed(Spelling::Underscored));
     let listed = match spelling {
@@ -219,9 +221,13 @@ impl ToolSpec {
             .with_annotations((self.annotations)())
     }
 
-    /// The tool as the documents have it.
-    pub(super) fn documented(&self) -> Tool {
-        self.tool(Spelling::Dotted, &[])
+    /// The tool as the documents have it. rmcp asks for it on every call of the stateless era.
+    pub(super) fn documented(&self) -> Option<Tool> {
+        let tools = DOTTED.iter().map(|(_, tool)| tool);
+        tools
+            .into_iter()
+            .find(|tool| tool.name == self.name)
+            .cloned()
     }
 
     /// Checks the arguments and does the work.
@@ -425,11 +431,24 @@ mod tests {
                 find(Toolsets::ALL, &underscored).expect("underscored").name,
                 tool.name
             );
-            let listed = tool.documented().annotations.expect("annotations");
+            let listed = tool.documented().expect("a listed tool");
+            let listed = listed.annotations.expect("annotations");
             assert!(listed.read_only_hint.is_some() && listed.destructive_hint.is_some());
             assert!(listed.idempotent_hint.is_some() && listed.open_world_hint.is_some());
         }
         assert!(find(Toolsets::ALL, "workflow.begin").is_err());
+    }
+
+    #[test]
+    fn asking_for_a_tool_copies_no_schema() {
+        for tool in list(Toolsets::ALL, Spelling::Dotted) {
+            let asked = find(Toolsets::ALL, &tool.name).ok();
+            let asked = asked.and_then(ToolSpec::documented).expect("a tool");
+            assert_eq!(asked.name, tool.name);
+            assert!(Arc::ptr_eq(&asked.input_schema, &tool.input_schema));
+            let schemas = (asked.output_schema, tool.output_schema);
+            assert!(matches!(schemas, (Some(one), Some(other)) if Arc::ptr_eq(&one, &other)));
+        }
     }
 
     #[test]
