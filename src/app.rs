@@ -14,7 +14,7 @@ use crate::{
         execution::Report,
         view::{Advanced, Listing, Resumed, StatusView},
     },
-    engine::{Engine, Options, StartRequest},
+    engine::{Changes, Engine, Options, StartRequest},
     error::{Code, Error, Result, Violation},
     limits,
     registry::{Definitions, Registry},
@@ -38,6 +38,7 @@ struct Host {
     engine: Mutex<Slot>,
     opened: watch::Sender<bool>,
     stopping: CancellationToken,
+    changes: Changes,
 }
 
 /// The engine, or when it was last tried to open its store.
@@ -104,6 +105,7 @@ impl App {
                 engine,
                 opened,
                 stopping: CancellationToken::new(),
+                changes: Changes::default(),
             }),
             definitions,
             project_dir,
@@ -138,6 +140,11 @@ impl App {
     /// The definitions, live.
     pub fn definitions(&self) -> &Definitions {
         &self.definitions
+    }
+
+    /// Whoever listens to executions. Listening opens no store.
+    pub fn changes(&self) -> &Changes {
+        &self.host.changes
     }
 
     /// Randomness, for correlation ids.
@@ -210,6 +217,7 @@ impl App {
         );
         let options = Options {
             token_ttl: self.host.config.token_ttl,
+            changes: self.host.changes.clone(),
             ..Options::new(store, self.host.clock.clone(), self.host.ids.clone())
         };
         Engine::new(options).await

@@ -295,6 +295,16 @@ pub const CONTROL_ATTEMPTS_MAX: u32 = 40;
 pub const CLIENT_CALLS_MAX: usize = 4096;
 /// Bytes of calls of one stdio client in work and of replies it has not taken; past this, reading stops.
 pub const CLIENT_UNSENT_BYTES_MAX: usize = 128 << 20;
+/// Addresses that one client, or one of its listens, is told about.
+pub const SUBSCRIPTION_ADDRESSES_MAX: usize = 1000;
+/// Bytes of those addresses together.
+pub const SUBSCRIPTION_BYTES_MAX: usize = 256 << 10;
+/// Listens (`subscriptions/listen`) of one client over a pair of streams at once.
+pub const LISTENS_MAX: usize = 64;
+/// Listens of all stateless clients over HTTP together.
+pub const HTTP_LISTENS_MAX: usize = 512;
+/// How often a caller who asks for it is told that its call is still being worked on.
+pub const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// Longest frame (one line) of a stdio client; a longer one gets an error answer.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 /// Where the id of an oversized frame is looked for.

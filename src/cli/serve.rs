@@ -14,7 +14,7 @@ use crate::{
     error::{Code, Error, Result},
     limits,
     mcp::{
-        self, Offer, Server,
+        self, Listens, Offer, Server,
         http::{BearerToken, Options},
     },
 };
@@ -85,8 +85,7 @@ pub(super) async fn serve(config: Config, edge: Edge, offer: Offer) -> Result<u8
     let opening = tokio::spawn(open_store(app.clone()));
     let shut = stop.child_token();
     let door = tokio::spawn(mcp::control::listen((*app).clone(), shut.clone()));
-    let server = Server::new(app.clone()).offering(offer);
-    let served = serve_all(server, &edge, listening, &stop).await;
+    let served = serve_all(&app, offer, &edge, listening, &stop).await;
     signals.abort();
     opening.abort();
     shut.cancel();
@@ -108,14 +107,15 @@ pub(super) async fn serve(config: Config, edge: Edge, offer: Offer) -> Result<u8
 
 /// Where standard input and output are not all there is, their end is not the end of the server.
 async fn serve_all(
-    server: Server,
+    app: &Arc<App>,
+    offer: Offer,
     edge: &Edge,
     listening: Option<(TcpListener, Options)>,
     stop: &CancellationToken,
 ) -> Result<()> {
     let stdio = async {
         if edge.serves_stdio() {
-            mcp::serve_stdio(server.clone(), stop.child_token()).await
+            mcp::serve_stdio(Server::new(app.clone()).offering(offer), stop.child_token()).await
         } else {
             Ok(())
         }
@@ -123,10 +123,8 @@ async fn serve_all(
     let Some((listener, options)) = listening else {
         return stdio.await;
     };
-    let handler = {
-        let server = server.clone();
-        move || server.clone()
-    };
+    let (app, listens) = (app.clone(), Listens::over_http());
+    let handler = move || Server::sharing(app.clone(), listens.clone()).offering(offer);
     let http = mcp::http::serve(listener, handler, options, stop.clone());
     let (stdio, http) = tokio::join!(stdio, http);
     if let Err(error) = stdio {

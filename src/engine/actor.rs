@@ -314,9 +314,7 @@ impl ActorState {
 
     fn become_live(&mut self, live: Live) {
         self.seen.send_replace(Some(live.seen.clone()));
-        self.shared
-            .changes
-            .tell(&self.id, live.seen.execution.revision());
+        self.shared.changes.tell(&self.id);
         self.live = Some(live);
     }
 

@@ -1,79 +1,260 @@
-//! Who waits for an execution to move, whether it is awake or not.
+//! Who listens to executions, whether they are awake or not: to one of them, or to all.
+//!
+//! A move costs those who listen to it, and nobody else. What a listener hears of is noted under the names it gave,
+//! each once however often it moved, until the listener takes it: whoever is slow holds up nobody and holds no more
+//! than its own names.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet, VecDeque},
+    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use crate::domain::ExecutionId;
 
-type Listeners = HashMap<ExecutionId, watch::Sender<u64>>;
+/// What a listener calls the thing it listens to.
+pub type Name = Arc<str>;
 
-/// Revisions as they become durable, to whoever listens. Holds nothing of executions nobody listens to.
+/// What may move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// One execution.
+    Execution(ExecutionId),
+    /// Any execution.
+    Executions,
+}
+
+/// Moves as they become durable, to whoever listens. Holds nothing of executions nobody listens to. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct Changes(Arc<Mutex<Listeners>>);
+pub struct Changes(Arc<Mutex<Book>>);
+
+#[derive(Default)]
+struct Book {
+    one: HashMap<ExecutionId, Audience>,
+    all: Audience,
+    last: u64,
+}
+
+/// Listeners by their number.
+type Audience = HashMap<u64, Seat>;
+
+/// A listener, and what it calls what it listens to here.
+struct Seat {
+    inbox: Arc<Inbox>,
+    names: HashSet<Name>,
+}
+
+impl fmt::Debug for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Changes({} executions)", self.lock().one.len())
+    }
+}
 
 impl Changes {
-    fn lock(&self) -> MutexGuard<'_, Listeners> {
+    fn lock(&self) -> MutexGuard<'_, Book> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to listen.
-    pub(super) fn listen(&self, id: &ExecutionId) -> Listening {
-        let mut listeners = self.lock();
-        let sender = listeners
-            .entry(id.clone())
-            .or_insert_with(|| watch::channel(0).0);
-        Listening {
-            id: id.clone(),
+    /// Somebody who listens to nothing yet.
+    pub fn listener(&self) -> Listener {
+        let mut book = self.lock();
+        book.last += 1;
+        Listener {
+            number: book.last,
             changes: self.clone(),
-            revisions: Some(sender.subscribe()),
+            inbox: Arc::default(),
         }
     }
 
-    /// The execution stands at `revision`, and the disk knows.
-    pub(super) fn tell(&self, id: &ExecutionId, revision: u64) {
-        if let Some(sender) = self.lock().get(id) {
-            sender.send_replace(revision);
+    /// The execution has moved, and the disk knows.
+    pub(super) fn tell(&self, id: &ExecutionId) {
+        let book = self.lock();
+        let seats = book.one.get(id).into_iter().chain([&book.all]);
+        for seat in seats.flat_map(HashMap::values) {
+            seat.inbox.mark(&seat.names);
         }
     }
 
+    /// How many executions somebody listens to.
     #[cfg(test)]
     fn len(&self) -> usize {
-        self.lock().len()
+        self.lock().one.len()
     }
 }
 
-/// Somebody who listens to one execution.
-pub(super) struct Listening {
-    id: ExecutionId,
-    changes: Changes,
-    /// Gone only while this is being dropped.
-    revisions: Option<watch::Receiver<u64>>,
-}
+impl Book {
+    fn audience(&mut self, topic: &Topic) -> &mut Audience {
+        match topic {
+            Topic::Execution(id) => self.one.entry(id.clone()).or_default(),
+            Topic::Executions => &mut self.all,
+        }
+    }
 
-impl Listening {
-    /// Waits until the execution stands past `revision`.
-    pub(super) async fn past(&mut self, revision: u64) {
-        if let Some(revisions) = &mut self.revisions {
-            // The sender lives as long as somebody listens.
-            let _ = revisions.wait_for(|now| *now > revision).await;
+    fn leave(&mut self, number: u64, topic: &Topic, name: &Name) {
+        let audience = self.audience(topic);
+        if let Some(seat) = audience.get_mut(&number) {
+            seat.names.remove(name);
+            if seat.names.is_empty() {
+                audience.remove(&number);
+            }
+        }
+        if let Topic::Execution(id) = topic
+            && self.one.get(id).is_some_and(HashMap::is_empty)
+        {
+            self.one.remove(id);
         }
     }
 }
 
-impl Drop for Listening {
+/// What one listener has not taken yet.
+#[derive(Default)]
+struct Inbox {
+    state: Mutex<State>,
+    wake: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    names: HashMap<Name, Heard>,
+    /// The names that were heard of, the one that waits longest first; each is there once.
+    queue: VecDeque<Name>,
+}
+
+struct Heard {
+    topic: Option<Topic>,
+    is_waiting: bool,
+}
+
+impl Inbox {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn mark<'a>(&self, names: impl IntoIterator<Item = &'a Name>) {
+        let mut state = self.lock();
+        for name in names {
+            if let Some(heard) = state.names.get_mut(name)
+                && !heard.is_waiting
+            {
+                heard.is_waiting = true;
+                state.queue.push_back(name.clone());
+            }
+        }
+        if !state.queue.is_empty() {
+            self.wake.notify_one();
+        }
+    }
+}
+
+/// Somebody who listens, under names of its own. It hears of nothing once it is dropped.
+pub struct Listener {
+    number: u64,
+    changes: Changes,
+    inbox: Arc<Inbox>,
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Listener({} names)", self.len())
+    }
+}
+
+impl Listener {
+    /// Listens to `topic` from now on, or to what [`Listener::mark`] tells where it is `None`, under this name.
+    /// False where it has the name already: then nothing changes.
+    pub fn add(&self, name: &Name, topic: Option<Topic>) -> bool {
+        let mut book = self.changes.lock();
+        let mut state = self.inbox.lock();
+        if state.names.contains_key(name) {
+            return false;
+        }
+        if let Some(topic) = &topic {
+            let seat = book.audience(topic).entry(self.number);
+            let seat = seat.or_insert_with(|| Seat {
+                inbox: self.inbox.clone(),
+                names: HashSet::new(),
+            });
+            seat.names.insert(name.clone());
+        }
+        let heard = Heard {
+            topic,
+            is_waiting: false,
+        };
+        state.names.insert(name.clone(), heard);
+        true
+    }
+
+    /// Listens no more to what it gave this name; what it has not taken of it is forgotten. False where it has no
+    /// such name.
+    pub fn remove(&self, name: &str) -> bool {
+        let mut book = self.changes.lock();
+        let mut state = self.inbox.lock();
+        let Some((name, heard)) = state.names.remove_entry(name) else {
+            return false;
+        };
+        if heard.is_waiting {
+            state.queue.retain(|waiting| *waiting != name);
+        }
+        if let Some(topic) = &heard.topic {
+            book.leave(self.number, topic, &name);
+        }
+        true
+    }
+
+    /// Hears of these names, as if what they stand for had moved.
+    pub fn mark<'a>(&self, names: impl IntoIterator<Item = &'a Name>) {
+        self.inbox.mark(names);
+    }
+
+    /// Whether it has this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.inbox.lock().names.contains_key(name)
+    }
+
+    /// How many names it has.
+    pub fn len(&self) -> usize {
+        self.inbox.lock().names.len()
+    }
+
+    /// Whether it listens to nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether [`Listener::take`] has something.
+    pub fn has_heard(&self) -> bool {
+        !self.inbox.lock().queue.is_empty()
+    }
+
+    /// The name that it heard of and that has waited longest. From now on it hears of it anew.
+    pub fn take(&self) -> Option<Name> {
+        let mut state = self.inbox.lock();
+        let name = state.queue.pop_front()?;
+        if let Some(heard) = state.names.get_mut(&name) {
+            heard.is_waiting = false;
+        }
+        Some(name)
+    }
+
+    /// Waits until there is something to take. Only one may wait at a time.
+    pub async fn heard(&self) {
+        while !self.has_heard() {
+            // What is told between the look and the wait is kept by the notifier.
+            self.inbox.wake.notified().await;
+        }
+    }
+}
+
+impl Drop for Listener {
     fn drop(&mut self) {
-        let mut listeners = self.changes.lock();
-        // Under the lock, so that of two who leave at once the second finds nobody.
-        drop(self.revisions.take());
-        if listeners
-            .get(&self.id)
-            .is_some_and(|sender| sender.receiver_count() == 0)
-        {
-            listeners.remove(&self.id);
+        let mut book = self.changes.lock();
+        let names = std::mem::take(&mut self.inbox.lock().names);
+        for (name, heard) in &names {
+            if let Some(topic) = &heard.topic {
+                book.leave(self.number, topic, name);
+            }
         }
     }
 }
@@ -82,18 +263,110 @@ impl Drop for Listening {
 mod tests {
     use super::*;
 
+    fn id(text: &str) -> ExecutionId {
+        ExecutionId::parse(text).expect("an id")
+    }
+
+    fn one(text: &str) -> Topic {
+        Topic::Execution(id(text))
+    }
+
+    fn taken(listener: &Listener) -> Vec<String> {
+        std::iter::from_fn(|| listener.take())
+            .map(|name| name.to_string())
+            .collect()
+    }
+
     #[tokio::test]
     async fn whoever_listens_is_told_and_nothing_is_left_behind() {
         let changes = Changes::default();
-        let id = ExecutionId::parse("one").expect("an id");
-        changes.tell(&id, 1);
-        let (mut one, two) = (changes.listen(&id), changes.listen(&id));
-        changes.tell(&id, 2);
-        one.past(1).await;
+        changes.tell(&id("one"));
+        let (first, second) = (changes.listener(), changes.listener());
+        assert!(first.add(&"a".into(), Some(one("one"))));
+        assert!(!first.add(&"a".into(), Some(one("two"))), "it has the name");
+        assert!(second.add(&"b".into(), Some(one("one"))));
+        assert!(first.take().is_none(), "what was before is not heard of");
+        changes.tell(&id("one"));
+        changes.tell(&id("two"));
+        first.heard().await;
+        assert_eq!(taken(&first), ["a"]);
         assert_eq!(changes.len(), 1);
-        drop(two);
+        drop(second);
         assert_eq!(changes.len(), 1);
-        drop(one);
+        assert!(first.remove("a") && !first.remove("a"));
+        assert_eq!((changes.len(), first.len()), (0, 0));
+        assert!(first.add(&"a".into(), Some(one("one"))));
+        drop(first);
         assert_eq!(changes.len(), 0);
+    }
+
+    #[test]
+    fn a_move_is_heard_by_those_it_concerns_alone() {
+        let changes = Changes::default();
+        let (mine, yours, all) = (changes.listener(), changes.listener(), changes.listener());
+        mine.add(&"mine".into(), Some(one("mine")));
+        yours.add(&"yours".into(), Some(one("yours")));
+        all.add(&"list".into(), Some(Topic::Executions));
+        all.add(&"files".into(), None);
+        changes.tell(&id("mine"));
+        assert_eq!(taken(&mine), ["mine"]);
+        assert!(taken(&yours).is_empty());
+        assert_eq!(taken(&all), ["list"]);
+        all.mark([&"files".into(), &"unknown".into()]);
+        assert_eq!(taken(&all), ["files"], "what it has no name for is nothing");
+    }
+
+    #[test]
+    fn however_often_it_moves_it_is_noted_once_and_in_turn() {
+        let changes = Changes::default();
+        let listener = changes.listener();
+        for name in ["a", "b", "c"] {
+            listener.add(&name.into(), Some(one(name)));
+        }
+        for _ in 0..1000 {
+            changes.tell(&id("b"));
+            changes.tell(&id("a"));
+        }
+        assert_eq!(listener.take().as_deref(), Some("b"));
+        changes.tell(&id("b"));
+        changes.tell(&id("c"));
+        assert_eq!(
+            taken(&listener),
+            ["a", "b", "c"],
+            "who moves most is not first"
+        );
+    }
+
+    #[test]
+    fn what_is_no_longer_listened_to_is_forgotten() {
+        let changes = Changes::default();
+        let listener = changes.listener();
+        listener.add(&"a".into(), Some(one("a")));
+        listener.add(&"b".into(), Some(one("a")));
+        changes.tell(&id("a"));
+        assert!(listener.remove("a"));
+        assert!(listener.add(&"a".into(), Some(one("a"))));
+        assert_eq!(taken(&listener), ["b"]);
+        changes.tell(&id("a"));
+        let mut heard = taken(&listener);
+        heard.sort();
+        assert_eq!(heard, ["a", "b"]);
+    }
+
+    #[tokio::test]
+    async fn what_is_told_before_the_wait_is_not_missed() {
+        let changes = Changes::default();
+        let listener = changes.listener();
+        listener.add(&"a".into(), Some(one("a")));
+        for _ in 0..1000 {
+            let telling = tokio::spawn({
+                let changes = changes.clone();
+                async move { changes.tell(&id("a")) }
+            });
+            let heard = tokio::time::timeout(std::time::Duration::from_secs(60), listener.heard());
+            heard.await.expect("it is heard");
+            assert_eq!(taken(&listener), ["a"]);
+            telling.await.expect("no panic");
+        }
     }
 }

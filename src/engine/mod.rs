@@ -25,9 +25,9 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+pub use self::changes::{Changes, Listener, Name, Topic};
 use self::{
     actor::{Answer, Message, Reply},
-    changes::Changes,
     definitions::Definitions,
     directory::Directory,
     faults::Faults,
@@ -58,6 +58,8 @@ pub struct Options {
     pub token_ttl: Duration,
     /// How long an actor that nobody asks for stays awake.
     pub idle_max: Duration,
+    /// Who listens to executions: they may have begun before there was an engine.
+    pub changes: Changes,
 }
 
 impl Options {
@@ -69,6 +71,7 @@ impl Options {
             ids,
             token_ttl: limits::TOKEN_TTL,
             idle_max: limits::IDLE_MAX,
+            changes: Changes::default(),
         }
     }
 }
@@ -139,7 +142,7 @@ impl Engine {
             idle_max: options.idle_max,
             directory: Directory::default(),
             faults: Faults::default(),
-            changes: Changes::default(),
+            changes: options.changes,
             stopping: CancellationToken::new(),
             stopped: AtomicBool::new(false),
         });

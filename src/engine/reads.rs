@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Engine, Seen, actor::Message, not_found, stopping};
+use super::{Engine, Listener, Seen, Topic, actor::Message, not_found, stopping};
 use crate::{
     domain::{
         Command, Digest, Event, Execution, ExecutionId, JournalKey, Outcome, PauseReason, Payload,
@@ -97,18 +97,26 @@ impl Engine {
         timeout: Duration,
     ) -> Result<StatusView> {
         // Listening begins before the first look, so that no change falls between them.
-        let mut changes = self.shared.changes.listen(id);
+        let listener = self.shared.changes.listener();
+        listener.add(&id.as_str().into(), Some(Topic::Execution(id.clone())));
         let seen = self.see(id).await?;
         let since = since_revision.unwrap_or(seen.execution.revision());
-        if seen.execution.revision() <= since && !seen.execution.state().is_final() {
-            let moved = changes.past(since);
-            tokio::select! {
-                () = moved => {}
-                () = tokio::time::sleep(timeout.min(limits::WAIT_MAX)) => {}
-                () = self.shared.stopping.cancelled() => return Err(stopping()),
-            }
+        tokio::select! {
+            moved = self.past(seen, since, &listener) => moved?,
+            () = tokio::time::sleep(timeout.min(limits::WAIT_MAX)) => {}
+            () = self.shared.stopping.cancelled() => return Err(stopping()),
         }
         self.status(id).await
+    }
+
+    /// Answers once the execution that `listener` listens to stands past `since`, or has ended.
+    async fn past(&self, mut seen: Seen, since: u64, listener: &Listener) -> Result<()> {
+        while seen.execution.revision() <= since && !seen.execution.state().is_final() {
+            listener.heard().await;
+            listener.take();
+            seen = self.see(seen.execution.id()).await?;
+        }
+        Ok(())
     }
 
     /// A page of executions, the one that moved last first. At most [`limits::LIST_LIMIT_MAX`]; a page may hold fewer

@@ -34,8 +34,8 @@ struct Inner {
 #[derive(Debug)]
 struct Call {
     bytes: usize,
-    /// It has no end of its own.
-    lasting: bool,
+    /// It is answered only when the client or the process has enough of it.
+    is_endless: bool,
     cancelled: bool,
     finished: bool,
 }
@@ -78,12 +78,13 @@ impl Gate {
     }
 
     /// A call of so many bytes was read. `None` where one with this id is still outstanding; else what
-    /// goes with the call for as long as somebody works on it. One that is `lasting` has no end of its own.
+    /// goes with the call for as long as somebody works on it. At the end of input nobody waits for one that
+    /// `is_endless`.
     pub(super) fn admit(
         self: &Arc<Self>,
         id: RequestId,
         bytes: usize,
-        lasting: bool,
+        is_endless: bool,
     ) -> Option<Working> {
         let mut inner = self.inner();
         if inner.calls.contains_key(&id) {
@@ -92,7 +93,7 @@ impl Gate {
         inner.bytes += bytes;
         let call = Call {
             bytes,
-            lasting,
+            is_endless,
             cancelled: false,
             finished: false,
         };
@@ -160,9 +161,10 @@ impl Gate {
         }
     }
 
-    /// Waits until everything that comes to an end is answered and taken.
+    /// Waits until everything that will be answered is answered and taken.
     pub(super) async fn idle(&self) {
-        self.wait(|inner| inner.untaken == 0 && inner.calls.values().all(|call| call.lasting))
+        let will_be = |call: &Call| call.finished || !call.is_endless;
+        self.wait(|inner| inner.untaken == 0 && !inner.calls.values().any(will_be))
             .await;
     }
 
@@ -234,21 +236,22 @@ mod tests {
         drop(again);
     }
 
-    #[tokio::test]
-    async fn a_call_without_an_end_is_not_waited_for() {
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_for_a_call_without_an_end() {
         let gate = Arc::new(Gate::default());
-        let listening = gate.admit(id(1), 10, true);
-        gate.idle().await;
-        gate.queue(5, None);
-        let waiting = tokio::spawn({
-            let gate = gate.clone();
-            async move { gate.idle().await }
-        });
-        tokio::task::yield_now().await;
-        assert!(!waiting.is_finished(), "a notification is not taken yet");
-        gate.sent(5, 1);
-        waiting.await.expect("no panic");
-        drop(listening);
+        let idle = || tokio::time::timeout(limits::EOF_GRACE, gate.idle());
+        let endless = gate.admit(id(1), 10, true).expect("a new id");
+        assert!(idle().await.is_ok());
+        let _other = gate.admit(id(2), 10, false).expect("a new id");
+        assert!(idle().await.is_err());
+        gate.queue(0, Some(&id(2)));
+        gate.sent(0, 1);
+        assert!(idle().await.is_ok());
+        gate.queue(1, None);
+        assert!(idle().await.is_err(), "something is not taken yet");
+        gate.sent(1, 1);
+        drop(endless);
+        assert!(idle().await.is_err(), "its last answer is on the way");
     }
 
     #[tokio::test(start_paused = true)]

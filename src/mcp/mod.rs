@@ -12,16 +12,19 @@ mod guard;
 pub mod http;
 mod offer;
 mod page;
+mod progress;
 mod reach;
 mod resources;
 mod server;
 mod stamp;
+mod subscriptions;
 mod tools;
 mod transport;
 
 pub use self::{
     offer::Offer,
     server::{Server, serve_stdio, start_up_lines},
+    subscriptions::Listens,
     tools::{ToolNames, Toolset, Toolsets, toolsets_help},
     transport::LineTransport,
 };

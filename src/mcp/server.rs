@@ -10,9 +10,12 @@ use rmcp::{
         InitializeRequestParams, InitializeResult, ListResourceTemplatesResult,
         ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
         ReadResourceResponse, ReadResourceResult, Reference, ResourceContents, ServerCapabilities,
-        ServerConfig, Tool,
+        ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
     },
-    service::{QuitReason, RequestContext, ServerInitializeError, serve_server_with_ct},
+    service::{
+        NotificationContext, QuitReason, RequestContext, ServerInitializeError,
+        SubscriptionContext, serve_server_with_ct,
+    },
 };
 use tokio_util::sync::CancellationToken;
 
@@ -21,8 +24,9 @@ use super::{
     guard::guarded,
     offer::Offer,
     page::page,
-    resources,
+    progress, resources,
     stamp::{Fresh, implementation, kept, signed},
+    subscriptions::{Listens, Subscriptions},
     tools::ToolSpec,
     transport::LineTransport,
 };
@@ -40,6 +44,9 @@ const KNOWN_METHODS: &[&str] = &[
     "resources/read",
     "resources/list",
     "resources/templates/list",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "subscriptions/listen",
     "completion/complete",
 ];
 
@@ -51,13 +58,22 @@ const LAST_FLUSH: Duration = Duration::from_millis(50);
 pub struct Server {
     app: Arc<App>,
     offer: Offer,
+    subscriptions: Arc<Subscriptions>,
 }
 
 impl Server {
     /// Answers one client, with every tool under the name that it can take.
     pub fn new(app: Arc<App>) -> Self {
-        let offer = Offer::default();
-        Self { app, offer }
+        Self::sharing(app, Listens::of_one_client())
+    }
+
+    /// Answers one client, or one request, whose listens count together with those of others.
+    pub fn sharing(app: Arc<App>, listens: Listens) -> Self {
+        Self {
+            subscriptions: Arc::new(Subscriptions::new(app.clone(), listens)),
+            offer: Offer::default(),
+            app,
+        }
     }
 
     /// Answers a command of midex itself, with every tool under its own name.
@@ -69,6 +85,15 @@ impl Server {
     #[must_use]
     pub fn offering(self, offer: Offer) -> Self {
         Self { offer, ..self }
+    }
+
+    /// Answers once the caller has withdrawn the request. At the end of the process nobody has: what was asked is
+    /// finished.
+    async fn withdrawn(&self, context: &RequestContext<RoleServer>) {
+        context.ct.cancelled().await;
+        if self.app.stopping().is_cancelled() {
+            std::future::pending::<()>().await;
+        }
     }
 }
 
@@ -132,6 +157,8 @@ impl ServerHandler for Server {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_resources()
+            .enable_resources_subscribe()
+            .enable_resources_list_changed()
             .enable_completions()
             .build();
         ServerConfig::new(capabilities)
@@ -189,7 +216,17 @@ impl ServerHandler for Server {
         let tool = self.offer.tool(&request.name);
         let tool = tool.map_err(|error| answer::fault(&error, "tools/call", ids))?;
         let arguments = request.arguments.unwrap_or_default();
-        let answer = match guarded(tool.call(&self.app, arguments)).await {
+        let longest = tool.longest(&arguments);
+        let work = guarded(tool.call(&self.app, arguments));
+        let done = tokio::select! {
+            biased;
+            done = progress::told(&context, tool.name(), longest, work) => done,
+            // What changes nothing is not finished for nobody.
+            () = self.withdrawn(&context), if tool.is_read_only() => {
+                return Err(ErrorData::invalid_request("the request was cancelled", None));
+            }
+        };
+        let answer = match done {
             Ok(value) => answer::success(value),
             Err(error) => answer::refusal(&error, tool.name(), ids),
         };
@@ -239,6 +276,45 @@ impl ServerHandler for Server {
         let contents = contents.with_mime_type("application/json");
         let answer = ReadResourceResult::new(vec![contents]);
         Ok(kept(answer, shown.fresh, &context).into())
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.subscriptions.begin(&context.peer, &context.extensions);
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let subscribed =
+            self.subscriptions
+                .subscribe(&request.uri, &context.peer, &context.extensions);
+        subscribed.map_err(|error| {
+            let error = error.with("tool", "resources/subscribe");
+            answer::fault(&error, "resources/subscribe", self.app.ids())
+        })
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.subscriptions.unsubscribe(&request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        Some(self.subscriptions.accept(requested))
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let listened = self.subscriptions.listen(&context).await;
+        listened.map_err(|error| answer::fault(&error, "subscriptions/listen", self.app.ids()))
     }
 
     async fn complete(

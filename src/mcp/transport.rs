@@ -13,7 +13,7 @@ use rmcp::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
-    sync::mpsc,
+    sync::{mpsc, oneshot},
     task::JoinHandle,
 };
 use tokio_util::sync::CancellationToken;
@@ -44,7 +44,12 @@ pub struct LineTransport {
 }
 
 /// A line to be written.
-type Line = Vec<u8>;
+#[derive(Debug)]
+struct Line {
+    bytes: Vec<u8>,
+    /// Told once the client has taken it.
+    written: Option<oneshot::Sender<()>>,
+}
 
 impl LineTransport {
     /// Serves the client at the other end of the two streams. Must be made inside a tokio runtime.
@@ -90,11 +95,26 @@ impl Transport<RoleServer> for LineTransport {
     }
 
     fn send(&mut self, message: Outgoing) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let sent = match &self.outgoing {
-            Some(outgoing) => enqueue(outgoing, &self.gate, &message),
+        // Queued before this returns: lines leave in the order in which they are sent. Answers are bounded by the
+        // calls. Notifications are not: whoever sends one learns when it has left, and waits with the next.
+        let (told, written) = match &message {
+            JsonRpcMessage::Notification(_) => {
+                let (told, written) = oneshot::channel();
+                (Some(told), Some(written))
+            }
+            _ => (None, None),
+        };
+        let queued = match &self.outgoing {
+            Some(outgoing) => enqueue(outgoing, &self.gate, &message, told),
             None => Err(io::ErrorKind::NotConnected.into()),
         };
-        std::future::ready(sent)
+        async move {
+            queued?;
+            match written {
+                Some(written) => written.await.map_err(|_| io::ErrorKind::BrokenPipe.into()),
+                None => Ok(()),
+            }
+        }
     }
 
     async fn receive(&mut self) -> Option<Incoming> {
@@ -122,6 +142,7 @@ fn enqueue(
     outgoing: &mpsc::UnboundedSender<Line>,
     gate: &Gate,
     message: &Outgoing,
+    written: Option<oneshot::Sender<()>>,
 ) -> io::Result<()> {
     let mut bytes = serde_json::to_vec(message).map_err(io::Error::other)?;
     bytes.push(b'\n');
@@ -132,7 +153,7 @@ fn enqueue(
     };
     gate.queue(bytes.len(), answers);
     outgoing
-        .send(bytes)
+        .send(Line { bytes, written })
         .map_err(|_| io::ErrorKind::BrokenPipe.into())
 }
 
@@ -187,12 +208,12 @@ impl Reader {
         match &mut message {
             JsonRpcMessage::Request(request) => {
                 *greeted = true;
-                let id = request.id.clone();
-                let lasting = matches!(
+                let is_endless = matches!(
                     request.request,
                     ClientRequest::SubscriptionsListenRequest(_)
                 );
-                let Some(working) = self.gate.admit(id, line.len(), lasting) else {
+                let admitted = self.gate.admit(request.id.clone(), line.len(), is_endless);
+                let Some(working) = admitted else {
                     self.refuse_duplicate(&request.id);
                     return true;
                 };
@@ -224,7 +245,7 @@ impl Reader {
     }
 
     fn refuse(&self, answer: &Outgoing) {
-        let _ = enqueue(&self.answers, &self.gate, answer);
+        let _ = enqueue(&self.answers, &self.gate, answer, None);
     }
 }
 
@@ -237,19 +258,25 @@ async fn write_lines(
 ) {
     let mut broken = false;
     while let Some(first) = lines.recv().await {
-        let (mut bytes, mut taken) = (first, 1);
+        let (mut bytes, mut taken) = (first.bytes, vec![first.written]);
         while bytes.len() < WRITE_BYTES_MAX
             && let Ok(line) = lines.try_recv()
         {
-            bytes.extend_from_slice(&line);
-            taken += 1;
+            bytes.extend_from_slice(&line.bytes);
+            taken.push(line.written);
         }
         if !broken && let Err(error) = write(&mut output, &bytes).await {
             // The calls are settled all the same: the input may still end in order.
             tracing::debug!(%error, "the client takes no more replies");
             broken = true;
         }
-        gate.sent(bytes.len(), taken);
+        gate.sent(bytes.len(), taken.len());
+        if !broken {
+            for told in taken.into_iter().flatten() {
+                // Nobody may be waiting any more.
+                let _ = told.send(());
+            }
+        }
     }
 }
 

@@ -25,5 +25,6 @@ mod registry;
 mod shipped;
 mod store;
 mod study;
+mod subscriptions;
 mod support;
 mod transport;

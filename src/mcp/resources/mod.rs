@@ -6,6 +6,7 @@ mod complete;
 mod definitions;
 mod figures;
 mod listed;
+mod watched;
 
 use serde_json::Value;
 
@@ -13,6 +14,7 @@ use self::address::Address;
 pub(super) use self::{
     complete::complete,
     listed::{fixed, list, templates},
+    watched::{Look, Watched},
 };
 use super::stamp::Fresh;
 use crate::{

@@ -53,13 +53,20 @@ pub(super) fn spec() -> ToolSpec {
         (input, shape_of::<Waited>()),
         |app, arguments| Box::pin(run(app, arguments)),
     )
+    .lasting(longest_wait)
+}
+
+/// The arguments may not be checked yet.
+fn longest_wait(arguments: &Map<String, Value>) -> Duration {
+    let seconds = arguments.get("timeout_s").and_then(Value::as_f64);
+    let asked = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    asked.map_or(limits::WAIT_MAX, |asked| asked.min(limits::WAIT_MAX))
 }
 
 async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     let id = execution(&arguments, NAME)?;
     let since = whole(&arguments, "since_revision");
-    let seconds = arguments.get("timeout_s").and_then(Value::as_f64);
-    let timeout = seconds.map_or(limits::WAIT_MAX, Duration::from_secs_f64);
+    let timeout = longest_wait(&arguments);
     let engine = app.engine().await?;
     let since = match since {
         Some(since) => since,

@@ -13,6 +13,7 @@ mod workflow_start;
 use std::{
     pin::Pin,
     sync::{Arc, LazyLock},
+    time::Duration,
 };
 
 use rmcp::model::{Tool, ToolAnnotations};
@@ -31,6 +32,8 @@ use crate::{
     limits,
 };
 
+/// How long a call with these arguments takes at most.
+type Longest = fn(&Map<String, Value>) -> Duration;
 type Running<'a> = Pin<Box<dyn Future<Output = Result<Value>> + Send + 'a>>;
 
 /// A tool: what it says of itself, and what it does.
@@ -44,22 +47,46 @@ pub(super) struct ToolSpec {
     output: Value,
     run: for<'a> fn(&'a App, Map<String, Value>) -> Running<'a>,
     checked: Schema,
+    /// How long a call with such arguments takes at most, where that is known.
+    longest: Option<Longest>,
 }
 
-/// Every tool with the toolset it is in, in the one order in which they are listed.
+/// Every tool with the toolset it is in, in the one order in which they are listed. Apart from what the tools say of
+/// themselves, for the command line reads it whenever it begins, and their schemas take time.
+const TABLE: &[(Toolset, &str)] = &[
+    (Toolset::Run, "workflow.start"),
+    (Toolset::Run, "workflow.next_step"),
+    (Toolset::Run, "execution.list"),
+    (Toolset::Run, "execution.resume"),
+    (Toolset::Run, "execution.wait"),
+    (Toolset::Operate, "execution.pause"),
+    (Toolset::Operate, "execution.abandon"),
+    (Toolset::Operate, "execution.diverge"),
+    (Toolset::Operate, "execution.fail"),
+];
+
+/// The tools of the table.
 static TOOLS: LazyLock<Vec<(Toolset, ToolSpec)>> = LazyLock::new(|| {
-    let run = [
+    let mut specs = specs();
+    let taken = TABLE.iter().filter_map(|(set, name)| {
+        let at = specs.iter().position(|spec| spec.name == *name)?;
+        Some((*set, specs.swap_remove(at)))
+    });
+    taken.collect()
+});
+
+/// What every tool says of itself, in no order.
+fn specs() -> Vec<ToolSpec> {
+    let mut specs = vec![
         workflow_start::spec(),
         workflow_next_step::spec(),
         execution_list::spec(),
         execution_resume::spec(),
         execution_wait::spec(),
     ];
-    let run = run.into_iter().map(|tool| (Toolset::Run, tool));
-    let operate = lifecycle::specs().into_iter();
-    let operate = operate.map(|tool| (Toolset::Operate, tool));
-    run.chain(operate).collect()
-});
+    specs.extend(lifecycle::specs());
+    specs
+}
 
 /// The tools of these sets as they are listed.
 pub(super) fn list(sets: Toolsets, spelling: Spelling) -> Vec<Tool> {
@@ -85,8 +112,8 @@ fn listed(spelling: Spelling) -> Vec<(Toolset, Tool)> {
 
 /// The names of the tools of these sets.
 pub(super) fn names(sets: Toolsets) -> Vec<&'static str> {
-    let offered = TOOLS.iter().filter(|(set, _)| sets.contains(*set));
-    offered.map(|(_, tool)| tool.name).collect()
+    let offered = TABLE.iter().filter(|(set, _)| sets.contains(*set));
+    offered.map(|(_, name)| *name).collect()
 }
 
 /// The tool of these sets with this name, in either spelling: `workflow.start` or `workflow_start`.
@@ -119,8 +146,8 @@ fn left_out(tool: &str, set: Toolset, sets: Toolsets) -> Error {
 /// What `--toolsets` takes, each set with its tools.
 pub fn toolsets_help() -> String {
     let line = |set: Toolset| {
-        let tools = TOOLS.iter().filter(|(of, _)| *of == set);
-        let tools: Vec<_> = tools.map(|(_, tool)| tool.name).collect();
+        let tools = TABLE.iter().filter(|(of, _)| *of == set);
+        let tools: Vec<_> = tools.map(|(_, name)| *name).collect();
         let tools = if tools.is_empty() {
             "no tools yet".to_owned()
         } else {
@@ -151,7 +178,26 @@ impl ToolSpec {
             output: with_error_shape(output),
             run,
             checked,
+            longest: None,
         }
+    }
+
+    /// The same, of which it is known how long it takes at most.
+    fn lasting(self, longest: Longest) -> Self {
+        Self {
+            longest: Some(longest),
+            ..self
+        }
+    }
+
+    /// How long a call with these arguments takes at most, where that is known.
+    pub(super) fn longest(&self, arguments: &Map<String, Value>) -> Option<Duration> {
+        self.longest.map(|longest| longest(arguments))
+    }
+
+    /// Whether it changes nothing.
+    pub(super) fn is_read_only(&self) -> bool {
+        (self.annotations)().read_only_hint == Some(true)
     }
 
     /// Its name.
@@ -356,6 +402,13 @@ fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_tool_is_in_the_table_once() {
+        assert_eq!(TABLE.len(), specs().len());
+        let found: Vec<_> = TOOLS.iter().map(|(set, tool)| (*set, tool.name)).collect();
+        assert_eq!(found, TABLE);
+    }
 
     #[test]
     fn every_tool_is_complete_and_found_in_both_spellings() {

@@ -37,7 +37,7 @@ const REFUSE_DOTS: &[&str] = &[
     // Copilot CLI does so still: github.com/github/copilot-cli/issues/2581 and 1879;
     // the name: github.com/github/copilot-cli/issues/432.
     "github-copilot-developer",
-    // Later versions of it: howashoji/Looptrack met it in 1.0.86.
+    // Later versions of it: github.com/howashoji/Looptrack, internal/server/setup.go, met it in 1.0.86.
     "copilot-cli",
     // Cursor leaves such tools out, or calls them with an underscore:
     // github.com/webstudio-is/webstudio/issues/5960, github.com/gemini-cli-extensions/workspace/issues/168;

@@ -23,10 +23,12 @@ fn constants() -> Vec<(&'static str, &'static str, &'static str)> {
         .collect()
 }
 
+type Operator = fn(f64, f64) -> f64;
+
 /// What a constant's expression comes to, as a reader of the source would work it out; `None` where it is set to one
 /// that is not `known` yet.
 fn worth(text: &str, known: &BTreeMap<&str, f64>) -> Option<f64> {
-    let operators: [(&str, fn(f64, f64) -> f64); 3] = [
+    let operators: [(&str, Operator); 3] = [
         (" << ", |a, b| a * b.exp2()),
         (" + ", |a, b| a + b),
         (" * ", |a, b| a * b),

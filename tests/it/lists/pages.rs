@@ -6,7 +6,7 @@ use midex::limits::LIST_PAGE_MAX;
 use serde_json::{Value, json};
 
 use super::{Client, ERAS, Era};
-use crate::project::{Project, agent, each, list, workflow};
+use crate::project::{Project, agent, each, eventually, list, workflow};
 
 const AGENTS: usize = LIST_PAGE_MAX + 30;
 const WORKFLOWS: usize = LIST_PAGE_MAX + 10;
@@ -93,6 +93,11 @@ fn what_comes_and_goes_between_two_pages_moves_nothing_else() {
         "workflows/work-000a.md",
         &workflow("work-000a", &[("a", "agent-000", &[])]),
     );
+    eventually("the change is seen", || {
+        let now = addresses(&page(&mut client, &Value::Null));
+        let has = |name: &str| now.iter().any(|uri| uri.ends_with(name));
+        (!has("/work-000") && !has("/work-001") && has("/work-000a")).then_some(())
+    });
     let mut seen = addresses(&first);
     let mut cursor = first["nextCursor"].clone();
     while !cursor.is_null() {
@@ -109,9 +114,11 @@ fn what_comes_and_goes_between_two_pages_moves_nothing_else() {
     let last = addresses(&first).pop().unwrap();
     let name = last.rsplit('/').next().unwrap();
     project.remove(&format!("workflows/{name}.md"));
+    eventually("it is gone", || {
+        (!walk(&mut client).concat().contains(&last)).then_some(())
+    });
     let error = client.error("resources/list", json!({ "cursor": first["nextCursor"] }));
     refused(&error, "resources/list");
-    assert!(!walk(&mut client).concat().contains(&last));
 }
 
 fn refused(error: &Value, method: &str) {

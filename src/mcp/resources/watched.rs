@@ -1,0 +1,113 @@
+//! What makes a resource show something else.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use serde_json::Value;
+
+use super::{address::Address, definitions, shorten};
+use crate::{
+    engine::Topic,
+    error::{Error, Result},
+    registry::Registry,
+};
+
+/// An address that may be listened to.
+#[derive(Debug)]
+pub(in crate::mcp) enum Watched {
+    /// It shows executions.
+    Executions(Topic),
+    /// It shows definitions.
+    Definitions(Look),
+    /// What it shows never changes.
+    Nothing,
+}
+
+/// What an address shows of the definitions.
+#[derive(Debug)]
+pub(in crate::mcp) enum Look {
+    Workflows,
+    Workflow(String),
+    Agent(String),
+}
+
+impl Watched {
+    /// Parses an address. Whether there is such an execution or such a definition is not asked: there may be later.
+    ///
+    /// # Errors
+    /// As [`Address::parse`].
+    pub(in crate::mcp) fn parse(uri: &str) -> Result<Self> {
+        let named = |error: Error| error.with("uri", shorten(uri));
+        Ok(match Address::parse(uri).map_err(named)? {
+            Address::AvailableWorkflows => Self::Definitions(Look::Workflows),
+            Address::WorkflowDetails(name) => Self::Definitions(Look::Workflow(name)),
+            Address::Agent(name) => Self::Definitions(Look::Agent(name)),
+            Address::CurrentStep(id)
+            | Address::WorkflowStatus(id)
+            | Address::StepHistory(id)
+            | Address::WorkflowArtifacts(id, _)
+            | Address::Telemetry { id: Some(id), .. } => Self::Executions(Topic::Execution(id)),
+            Address::Executions(_) | Address::Telemetry { id: None, .. } => {
+                Self::Executions(Topic::Executions)
+            }
+            Address::Artifact { .. } | Address::Limits => Self::Nothing,
+        })
+    }
+}
+
+impl Look {
+    /// A number that differs where something else is shown.
+    pub(in crate::mcp) fn digest(&self, registry: &Registry) -> u64 {
+        let value = match self {
+            Self::Workflows => definitions::available_workflows(registry),
+            // What there is not shows as nothing.
+            Self::Workflow(name) => {
+                definitions::workflow_details(registry, name).unwrap_or_default()
+            }
+            Self::Agent(name) => definitions::agent(registry, name).unwrap_or_default(),
+        };
+        let mut hasher = DefaultHasher::new();
+        Value::to_string(&value).hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{domain::ExecutionId, error::Code};
+
+    fn topic(address: &str) -> Option<Topic> {
+        match Watched::parse(&format!("{}{address}", super::super::ROOT)).expect("an address") {
+            Watched::Executions(topic) => Some(topic),
+            Watched::Definitions(_) | Watched::Nothing => None,
+        }
+    }
+
+    #[test]
+    fn every_address_has_what_changes_it() {
+        let id = ExecutionId::parse("a b").expect("an id");
+        for address in [
+            "current_step/a%20b",
+            "workflow_status/a%20b",
+            "step_history/a%20b",
+            "workflow_artifacts/a%20b",
+            "workflow_artifacts/a%20b/design",
+            "telemetry/a%20b?limit=5",
+        ] {
+            assert_eq!(
+                topic(address),
+                Some(Topic::Execution(id.clone())),
+                "{address}"
+            );
+        }
+        for address in ["executions", "executions?state=open", "telemetry?limit=1"] {
+            assert_eq!(topic(address), Some(Topic::Executions), "{address}");
+        }
+        for address in ["available_workflows", "agent/x", "artifact/a/1"] {
+            assert_eq!(topic(address), None, "{address}");
+        }
+        let error = Watched::parse("midex://workflow/nothing").expect_err("no address");
+        assert_eq!(error.code(), Code::ResourceNotFound);
+        assert!(error.context("uri").is_some());
+    }
+}

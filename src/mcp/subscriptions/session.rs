@@ -1,0 +1,68 @@
+//! The initialize era: a client subscribes to one address after another, and is told without having asked that there
+//! are other resources.
+
+use std::sync::Arc;
+
+use rmcp::{
+    Peer, RoleServer,
+    model::{Extensions, ResourceUpdatedNotificationParam},
+    service::ServiceError,
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    super::reach::Reach,
+    feed::{Feed, Notice, Taker},
+};
+use crate::app::App;
+
+/// What a client that shook hands is told, for as long as this lives.
+#[derive(Debug)]
+pub(super) struct Session {
+    feed: Arc<Feed>,
+    _end: DropGuard,
+}
+
+impl Session {
+    /// Begins to tell the client what changes from now on.
+    pub(super) fn begin(app: Arc<App>, peer: Peer<RoleServer>, extensions: &Extensions) -> Self {
+        let feed = Arc::new(Feed::new(app));
+        let taker = Taker::new(feed.clone(), true);
+        let reach = Reach::of(extensions);
+        let end = CancellationToken::new();
+        let ended = end.clone();
+        // It holds nothing of the session but the feed: whoever drops the session ends it.
+        tokio::spawn(async move { ended.run_until_cancelled(tell(taker, peer, reach)).await });
+        Self {
+            feed,
+            _end: end.drop_guard(),
+        }
+    }
+
+    pub(super) fn feed(&self) -> &Arc<Feed> {
+        &self.feed
+    }
+}
+
+/// Tells one thing after another. What changes while the client is not reached, or takes its time, is told once.
+async fn tell(mut taker: Taker, peer: Peer<RoleServer>, mut reach: Reach) {
+    loop {
+        taker.ready().await;
+        if !reach.open().await {
+            return;
+        }
+        let sent = match taker.take() {
+            Some(Notice::Updated(uri)) => {
+                let update = ResourceUpdatedNotificationParam::new(&*uri);
+                peer.notify_resource_updated(update).await
+            }
+            Some(Notice::ListChanged) => peer.notify_resource_list_changed().await,
+            None => Ok(()),
+        };
+        match sent {
+            Ok(()) => {}
+            Err(ServiceError::TransportClosed) => return,
+            Err(error) => tracing::debug!(%error, "a client could not be told of a change"),
+        }
+    }
+}
