@@ -8,9 +8,10 @@ use rmcp::{
         ArgumentInfo, CallToolRequestParams, CallToolResponse, CompleteRequestParams,
         CompleteResult, CompletionInfo, CustomRequest, CustomResult, DiscoverResult, ErrorCode,
         InitializeRequestParams, InitializeResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-        ReadResourceResponse, ReadResourceResult, Reference, ResourceContents, ServerCapabilities,
-        ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
+        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference,
+        ResourceContents, ServerCapabilities, ServerConfig, SubscribeRequestParams,
+        SubscriptionFilter, Tool, UnsubscribeRequestParams,
     },
     service::{
         NotificationContext, QuitReason, RequestContext, ServerInitializeError,
@@ -49,6 +50,10 @@ const KNOWN_METHODS: &[&str] = &[
     "subscriptions/listen",
     "completion/complete",
 ];
+
+/// Those of them that the revision without sessions has no more.
+const METHODS_OF_SESSIONS: &[&str] =
+    &["initialize", "resources/subscribe", "resources/unsubscribe"];
 
 /// After the client has gone, how long rmcp may take to notice.
 const LAST_FLUSH: Duration = Duration::from_millis(50);
@@ -351,10 +356,12 @@ impl ServerHandler for Server {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleServer>,
+        cx: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let method = &request.method;
-        if KNOWN_METHODS.contains(&method.as_str()) {
+        let is_gone = cx.protocol_version() >= Some(ProtocolVersion::V_2026_07_28)
+            && METHODS_OF_SESSIONS.contains(&method.as_str());
+        if !is_gone && KNOWN_METHODS.contains(&method.as_str()) {
             return Err(ErrorData::invalid_params(
                 format!("malformed params for {method}"),
                 None,
