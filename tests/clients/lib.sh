@@ -47,12 +47,14 @@ pip_install() {
   "$clients_dir/$1/bin/pip" install --quiet --disable-pip-version-check "mcp==$2" >&2
 }
 
-# The directory that everything of this run is in, and the processes it started, both gone when it ends.
+# The directory that everything of this run is in, and whatever was started in the background, both gone when it ends.
 scratch=$(mktemp -d)
-started=()
 clean_up() {
-  for pid in "${started[@]}"; do kill "$pid" 2> /dev/null || true; done
-  for pid in "${started[@]}"; do wait "$pid" 2> /dev/null || true; done
+  local running
+  running=$(jobs -pr)
+  # Each is a word: a process of this run that has not ended.
+  [[ -z $running ]] || kill $running 2> /dev/null || true
+  wait
   rm -rf "$scratch"
 }
 trap clean_up EXIT
@@ -64,7 +66,6 @@ serve() {
   shift
   "$@" > "$log" 2>&1 < /dev/null &
   local pid=$!
-  started+=("$pid")
   for _ in {1..400}; do
     if endpoint=$(grep -om1 'http://127\.0\.0\.1:[0-9]*/mcp' "$log"); then return; fi
     kill -0 "$pid" 2> /dev/null || break

@@ -61,10 +61,13 @@ async function session(name, target, era) {
   await walk(checks, name, client(target, era));
 }
 
-for (const era of ['legacy', 'modern']) {
+// All at once: a connection is a process, and most of its time is its start.
+await Promise.all(['legacy', 'modern'].flatMap((era) => {
   const stdio = `inspector ${era} stdio`;
-  await checks.session(stdio, () => session(stdio, [MIDEX, ...serveArguments(stdio.replaceAll(' ', '-'))], era));
   const http = `inspector ${era} http`;
-  await checks.session(http, () => session(http, [ENDPOINT], era));
-}
+  return [
+    checks.session(stdio, () => session(stdio, [MIDEX, ...serveArguments(stdio.replaceAll(' ', '-'))], era)),
+    checks.session(http, () => session(http, [ENDPOINT], era)),
+  ];
+}));
 checks.end();
