@@ -271,3 +271,8 @@ pub const HTTP_GRACE: Duration = Duration::from_millis(500);
 pub const BEARER_TOKEN_BYTES_MIN: usize = 16;
 /// Longest bearer token.
 pub const BEARER_TOKEN_BYTES_MAX: usize = 4096;
+/// Files that a server may have open besides the connections of its HTTP clients: its store, the control socket's
+/// callers, what it watches.
+pub const HTTP_FILES_BESIDES: usize = 256;
+/// Connections of HTTP clients that there are room for, however few files the process may have open.
+pub const HTTP_CONNECTIONS_MIN: usize = 16;

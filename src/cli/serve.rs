@@ -66,10 +66,30 @@ impl Edge {
         let options = Options {
             token,
             hosts: self.http_host.clone(),
+            connections_max: connections_max(),
             ..Options::default()
         };
         Ok(Some((listener, options)))
     }
+}
+
+/// Each connection is a file. The process takes all the files it may have; many systems let it start with few.
+fn connections_max() -> usize {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut files = getrlimit(Resource::Nofile);
+    let most = rustix::process::Rlimit {
+        current: files.maximum,
+        maximum: files.maximum,
+    };
+    if setrlimit(Resource::Nofile, most).is_ok() {
+        files = most;
+    }
+    let files = files.current.map_or(usize::MAX, |files| {
+        usize::try_from(files).unwrap_or(usize::MAX)
+    });
+    files
+        .saturating_sub(limits::HTTP_FILES_BESIDES)
+        .clamp(limits::HTTP_CONNECTIONS_MIN, limits::HTTP_CONNECTIONS_MAX)
 }
 
 /// Serves until a signal comes; standard input and output alone, until the client goes.

@@ -14,6 +14,7 @@ mod crash;
 mod door;
 mod engine;
 mod faults;
+mod http;
 mod ids;
 mod mcp;
 mod model;

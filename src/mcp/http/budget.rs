@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, futures::Notified};
 
 use crate::{
     error::{Code, Error, Result},
@@ -109,9 +109,19 @@ impl Budget {
         }
     }
 
-    /// Waits until something is given back, for so long at most.
-    pub(super) async fn freed(&self) {
-        let _ = tokio::time::timeout(limits::HTTP_ROOM_MAX, self.freed.notified()).await;
+    /// Done once something is given back, from when it is enabled on.
+    pub(super) fn freed(&self) -> Notified<'_> {
+        self.freed.notified()
+    }
+
+    /// What is taken of a limit.
+    pub(super) fn taken(&self, kind: Kind) -> usize {
+        self.of(kind).load(Ordering::Acquire)
+    }
+
+    /// Whether more is counted than there may be.
+    pub(super) fn is_over(&self, kind: Kind) -> bool {
+        self.taken(kind) > kind.max()
     }
 }
 
@@ -125,14 +135,20 @@ impl Share {
         self.amount += std::mem::take(&mut more.amount);
         Ok(())
     }
+
+    /// Gives all of it back.
+    pub(super) fn release(&mut self) {
+        let amount = std::mem::take(&mut self.amount);
+        self.budget
+            .of(self.kind)
+            .fetch_sub(amount, Ordering::AcqRel);
+        self.budget.freed.notify_waiters();
+    }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.budget
-            .of(self.kind)
-            .fetch_sub(self.amount, Ordering::AcqRel);
-        self.budget.freed.notify_waiters();
+        self.release();
     }
 }
 
@@ -153,10 +169,13 @@ mod tests {
         );
         assert!(budget.take(Kind::Calls, 1).is_ok(), "another limit");
         drop(most);
-        assert_eq!(budget.bytes.load(Ordering::Acquire), 0);
-        let counted = budget.count(Kind::Bytes, limits::HTTP_BYTES_MAX + 1);
+        assert_eq!(budget.taken(Kind::Bytes), 0);
+        let mut counted = budget.count(Kind::Bytes, limits::HTTP_BYTES_MAX + 1);
+        assert!(budget.is_over(Kind::Bytes));
         assert!(budget.take(Kind::Bytes, 1).is_err());
+        counted.release();
         drop(counted);
+        assert_eq!(budget.taken(Kind::Bytes), 0, "given back once");
         assert!(budget.take(Kind::Bytes, 1).is_ok());
     }
 

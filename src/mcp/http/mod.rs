@@ -11,7 +11,7 @@ mod room;
 mod sessions;
 mod token;
 
-use std::{net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -21,7 +21,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::token::BearerToken;
 use self::{
-    connections::{Connection, Connections, Watched},
+    connections::{Among, Connection, Connections, Watched},
     endpoint::Endpoint,
 };
 use crate::{
@@ -40,6 +40,8 @@ pub struct Options {
     pub token: Option<BearerToken>,
     /// Names by which requests may call this server, besides those of the loopback and the address it listens on.
     pub hosts: Vec<String>,
+    /// Connections at once; [`limits::HTTP_CONNECTIONS_MAX`], or fewer where the process may not open so many files.
+    pub connections_max: usize,
     /// Randomness, for correlation ids.
     pub ids: Arc<dyn IdSource>,
 }
@@ -49,6 +51,7 @@ impl Default for Options {
         Self {
             token: None,
             hosts: Vec::new(),
+            connections_max: limits::HTTP_CONNECTIONS_MAX,
             ids: Arc::new(SystemIds),
         }
     }
@@ -107,29 +110,36 @@ impl<H: ServerHandler> Server<H> {
 async fn accept<H: ServerHandler>(server: &Arc<Server<H>>, listener: &TcpListener) {
     loop {
         match listener.accept().await {
-            Ok((stream, peer)) => let_in(server, stream, peer),
+            Ok((stream, _)) => let_in(server, stream),
             // Out of file descriptors, say.
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be taken");
-                server.connections().make_room();
+                server.connections().make_room(Among::AllThatWait);
                 tokio::time::sleep(limits::STORE_RETRY_EVERY).await;
             }
         }
     }
 }
 
-fn let_in<H: ServerHandler>(server: &Arc<Server<H>>, stream: TcpStream, peer: SocketAddr) {
+/// Leaves when it is dropped, so after a panic too.
+struct Guest<H: ServerHandler>(Arc<Server<H>>, Arc<Connection>);
+
+impl<H: ServerHandler> Drop for Guest<H> {
+    fn drop(&mut self) {
+        self.0.connections().leave(&self.1);
+    }
+}
+
+fn let_in<H: ServerHandler>(server: &Arc<Server<H>>, stream: TcpStream) {
     let Some(connection) = server.connections().enter() else {
-        tracing::warn!(%peer, "a connection was refused: there are too many in use");
         return;
     };
     // Without it every answer in several pieces waits for the other side's acknowledgement, some 40 ms.
     let _ = stream.set_nodelay(true);
-    let server = server.clone();
-    server.clone().clients.spawn(async move {
-        attend(&server, stream, &connection).await;
-        server.connections().leave(&connection);
-    });
+    let guest = Guest(server.clone(), connection);
+    server
+        .clients
+        .spawn(async move { attend(&guest.0, stream, &guest.1).await });
 }
 
 async fn attend<H: ServerHandler>(

@@ -104,7 +104,9 @@ impl Sessions {
             session: Arc::new(Session::new()),
         };
         if let Some(id) = given_up {
-            self.close(&id).await;
+            // On its own: it is forgotten here already, so it must end although the client of this call may go.
+            let sessions = self.clone();
+            let _ = tokio::spawn(async move { sessions.close(&id).await }).await;
         }
         Ok(place)
     }
@@ -123,14 +125,19 @@ impl Sessions {
 
     /// Ends those that nobody uses, and forgets those that ended by themselves. To be called once a second.
     pub(super) async fn sweep(&self) {
-        let known: HashSet<_> = {
+        // First ours, then rmcp's: one that begins meanwhile is in neither, or in both.
+        let before: Vec<_> = self.inner().open.keys().cloned().collect();
+        let ended: Vec<_> = {
             let sessions = self.manager.sessions.read().await;
-            sessions.keys().map(|id| id.to_string()).collect()
+            let has_ended = |id: &String| !sessions.contains_key(id.as_str());
+            before.into_iter().filter(has_ended).collect()
         };
         let unused = {
             let mut inner = self.inner();
             inner.sweeps += 1;
-            inner.open.retain(|id, _| known.contains(id));
+            for id in &ended {
+                inner.open.remove(id);
+            }
             inner.unused()
         };
         for id in unused {

@@ -1,0 +1,140 @@
+//! What there may be at once: sessions, streams, calls. At the limit it goes on, past it somebody is told.
+
+use midex::limits;
+use serde_json::{Value, json};
+use tempfile::tempdir;
+
+use crate::{
+    door::until,
+    support::http::{ACCEPT, Answer, Client, HttpServer, JSON, Session, Stateless, initialize},
+};
+
+/// The arguments of a call that is in work until the execution moves.
+fn waiting(session: &mut Session) -> (Value, Value) {
+    let started = session.done("workflow.start", json!({ "workflow_name": "bug-fix" }));
+    let arguments = json!({ "execution_id": started["execution_id"], "timeout_s": 25 });
+    let wait = json!({ "name": "execution.wait", "arguments": arguments });
+    (wait, started["new_token"].clone())
+}
+
+fn call(id: usize, params: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
+}
+
+fn is_busy(answer: &Answer) {
+    let payload = answer.refuses(503, "SERVER_BUSY");
+    assert_eq!(payload["retryable"], true);
+    assert_eq!(answer.header("retry-after"), Some("1"));
+}
+
+#[test]
+fn past_the_limit_of_sessions_the_idle_go_and_the_busy_stay() {
+    let home = tempdir().unwrap();
+    let server = HttpServer::start(home.path());
+    let mut busy = server.session();
+    let streams = server.session();
+    let idle = server.session();
+    let (wait, token) = waiting(&mut busy);
+    let mut waits = busy.begin(&call(7, &wait));
+    let mut stream = streams.stream().unwrap();
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    let mut flood = server.connect();
+    let body = initialize("2025-06-18");
+    let mut initialize = || {
+        let answer = flood.ask("POST", &[ACCEPT, JSON], &body);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.header("mcp-session-id").unwrap().to_owned()
+    };
+    for _ in 3..limits::HTTP_SESSIONS_MAX {
+        initialize();
+    }
+    assert_eq!(
+        idle.post(&ping).status,
+        200,
+        "there is room for all of them"
+    );
+    let mut last = String::new();
+    for _ in 1..limits::HTTP_SESSIONS_MAX {
+        last = initialize();
+    }
+    idle.post(&ping).refuses(404, "SESSION_NOT_FOUND");
+    assert_eq!(streams.post(&ping).status, 200);
+    assert!(stream.is_quiet(), "its stream is open");
+    let mut newest = server.session();
+    let arguments = json!({ "token": token, "output": { "summary": "x" } });
+    newest.done("workflow.next_step", arguments);
+    let answer = waits.answer().unwrap().json();
+    assert_eq!(answer["result"]["structuredContent"]["changed"], true);
+    newest.id = last;
+    assert_eq!(newest.tell("notifications/initialized").status, 202);
+    newest.whole_execution();
+    println!("{} MiB", server.memory() >> 20);
+}
+
+#[test]
+fn past_the_limit_of_streams_no_other_opens() {
+    let home = tempdir().unwrap();
+    let server = HttpServer::start(home.path());
+    let mut sessions: Vec<_> = (0..=limits::HTTP_STREAMS_MAX / 32)
+        .map(|_| server.session())
+        .collect();
+    let mut last = sessions.pop().unwrap();
+    let mut streams: Vec<_> = sessions
+        .iter()
+        .flat_map(|session| (0..32).map(|_| session.stream().unwrap()))
+        .collect();
+    assert_eq!(streams.len(), limits::HTTP_STREAMS_MAX);
+    is_busy(&last.stream().err().expect("no room"));
+    last.whole_execution();
+    drop(streams.pop());
+    let stream = until("a place", || last.stream().ok());
+    is_busy(&last.stream().err().expect("no room again"));
+    drop(stream);
+}
+
+#[test]
+fn past_the_limit_of_calls_no_other_is_taken_and_the_idle_are_left_alone() {
+    let home = tempdir().unwrap();
+    let server = HttpServer::start(home.path());
+    let mut session = server.session();
+    let (wait, _) = waiting(&mut session);
+    // Their clients go; the calls of a session go on.
+    for id in 0..limits::HTTP_CALLS_MAX {
+        drop(session.begin(&call(1000 + id, &wait)));
+    }
+    let mut stateless = server.stateless();
+    let (headers, message) = Stateless::message(5, "tools/call", wait);
+    let body = message.to_string();
+    for _ in 0..3 {
+        let http = &mut stateless.http;
+        let refused = http.ask("POST", &headers.all(), body.as_bytes());
+        is_busy(&refused);
+        assert_eq!(refused.json()["id"], 5);
+    }
+    assert!(session.http.is_quiet(), "an idle connection holds no call");
+    assert_eq!(session.plain("DELETE").status, 204);
+    until("room again", || {
+        let http = &mut stateless.http;
+        let (headers, message) = Stateless::message(6, "tools/list", json!({}));
+        let answer = http.ask("POST", &headers.all(), message.to_string().as_bytes());
+        (answer.status == 200).then_some(())
+    });
+    stateless.whole_execution();
+}
+
+#[test]
+fn a_client_that_goes_gives_back_the_place_of_its_call() {
+    let home = tempdir().unwrap();
+    let server = HttpServer::start(home.path());
+    let (wait, _) = waiting(&mut server.session());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..limits::HTTP_CALLS_MAX / 4 + 50 {
+                    drop(Stateless::begin(server.address, "tools/call", wait.clone()));
+                }
+            });
+        }
+    });
+    server.stateless().whole_execution();
+}
