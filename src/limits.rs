@@ -276,3 +276,5 @@ pub const BEARER_TOKEN_BYTES_MAX: usize = 4096;
 pub const HTTP_FILES_BESIDES: usize = 256;
 /// Connections of HTTP clients that there are room for, however few files the process may have open.
 pub const HTTP_CONNECTIONS_MIN: usize = 16;
+/// Connections that wait to be let in. Past it the system drops them, and their clients try again after a second.
+pub const HTTP_BACKLOG: u32 = 1024;

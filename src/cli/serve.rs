@@ -3,7 +3,7 @@
 use std::{io::Write, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use clap::Args;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
 use super::EXIT_OK;
@@ -56,7 +56,7 @@ impl Edge {
                 "Add --http-token-file FILE, or listen on a loopback address such as 127.0.0.1",
             ));
         }
-        let listener = TcpListener::bind(address).await.map_err(|error| {
+        let listener = bound(address).map_err(|error| {
             Error::new(
                 Code::AddressUnusable,
                 format!("{address} cannot be listened on: {error}"),
@@ -71,6 +71,17 @@ impl Edge {
         };
         Ok(Some((listener, options)))
     }
+}
+
+fn bound(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // The next server may have the address at once, while connections of the last one are still fading away.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(limits::HTTP_BACKLOG)
 }
 
 /// Each connection is a file. The process takes all the files it may have; many systems let it start with few.

@@ -14,8 +14,9 @@ use crate::{
 };
 
 /// What is taken of each limit.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Budget {
+    bytes_max: usize,
     calls: AtomicUsize,
     streams: AtomicUsize,
     bytes: AtomicUsize,
@@ -31,14 +32,6 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    fn max(self) -> usize {
-        match self {
-            Self::Calls => limits::HTTP_CALLS_MAX,
-            Self::Streams => limits::HTTP_STREAMS_MAX,
-            Self::Bytes => limits::HTTP_BYTES_MAX,
-        }
-    }
-
     fn words(self) -> &'static str {
         match self {
             Self::Calls => "calls are in work",
@@ -56,7 +49,32 @@ pub(super) struct Share {
     amount: usize,
 }
 
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new(limits::HTTP_BYTES_MAX)
+    }
+}
+
 impl Budget {
+    /// With room for so many bytes.
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self {
+            bytes_max,
+            calls: AtomicUsize::default(),
+            streams: AtomicUsize::default(),
+            bytes: AtomicUsize::default(),
+            freed: Notify::default(),
+        }
+    }
+
+    fn max(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Calls => limits::HTTP_CALLS_MAX,
+            Kind::Streams => limits::HTTP_STREAMS_MAX,
+            Kind::Bytes => self.bytes_max,
+        }
+    }
+
     fn of(&self, kind: Kind) -> &AtomicUsize {
         match kind {
             Kind::Calls => &self.calls,
@@ -70,7 +88,7 @@ impl Budget {
     /// # Errors
     /// `SERVER_BUSY` where less than that is left.
     pub(super) fn take(self: &Arc<Self>, kind: Kind, amount: usize) -> Result<Share> {
-        let max = kind.max();
+        let max = self.max(kind);
         let fits = |taken: usize| taken.checked_add(amount).filter(|sum| *sum <= max);
         let taken = self
             .of(kind)
@@ -121,7 +139,7 @@ impl Budget {
 
     /// Whether more is counted than there may be.
     pub(super) fn is_over(&self, kind: Kind) -> bool {
-        self.taken(kind) > kind.max()
+        self.taken(kind) > self.max(kind)
     }
 }
 

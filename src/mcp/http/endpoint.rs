@@ -89,7 +89,7 @@ impl<H: ServerHandler> Endpoint<H> {
             .with_cancellation_token(streams.clone());
         let service = StreamableHttpService::new(move || Ok(handler()), sessions.manager(), config);
         let room = Room {
-            budget: Arc::new(Budget::default()),
+            budget: Arc::new(Budget::new(options.bytes_max)),
             connections: Arc::new(Connections::new(options.connections_max)),
         };
         Self {

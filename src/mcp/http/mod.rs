@@ -42,6 +42,8 @@ pub struct Options {
     pub hosts: Vec<String>,
     /// Connections at once; [`limits::HTTP_CONNECTIONS_MAX`], or fewer where the process may not open so many files.
     pub connections_max: usize,
+    /// Bytes of calls in work and of replies not taken; [`limits::HTTP_BYTES_MAX`].
+    pub bytes_max: usize,
     /// Randomness, for correlation ids.
     pub ids: Arc<dyn IdSource>,
 }
@@ -52,6 +54,7 @@ impl Default for Options {
             token: None,
             hosts: Vec::new(),
             connections_max: limits::HTTP_CONNECTIONS_MAX,
+            bytes_max: limits::HTTP_BYTES_MAX,
             ids: Arc::new(SystemIds),
         }
     }
