@@ -278,3 +278,5 @@ pub const HTTP_FILES_BESIDES: usize = 256;
 pub const HTTP_CONNECTIONS_MIN: usize = 16;
 /// Connections that wait to be let in. Past it the system drops them, and their clients try again after a second.
 pub const HTTP_BACKLOG: u32 = 1024;
+/// How often a request that waits for room looks for somebody who could make some.
+pub const HTTP_ROOM_LOOK_EVERY: Duration = Duration::from_millis(20);

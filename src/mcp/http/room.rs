@@ -17,27 +17,36 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Takes so many bytes more for what this connection sends.
+    /// Takes so many bytes more for what this connection sends, and waits for room where there is none.
     ///
     /// # Errors
-    /// `SERVER_BUSY` where there is no room and nobody who could give some back.
+    /// `SERVER_BUSY` where there is none in time.
     pub(super) async fn grow(
         &self,
         share: &mut Share,
         amount: usize,
         connection: &Connection,
     ) -> Result<()> {
+        let waited = self.wait_to_grow(share, amount, connection);
+        match tokio::time::timeout(limits::HTTP_ROOM_MAX, waited).await {
+            Ok(()) => Ok(()),
+            Err(_) => share.grow(amount),
+        }
+    }
+
+    async fn wait_to_grow(&self, share: &mut Share, amount: usize, connection: &Connection) {
         loop {
             let freed = self.budget.freed();
             tokio::pin!(freed);
             // Enabled before the look, so that what is given back in between is not missed.
             freed.as_mut().enable();
-            match share.grow(amount) {
-                Err(error) if !self.make(connection) => return Err(error),
-                // What was cut gives back what it had, in a moment.
-                Err(_) => drop(tokio::time::timeout(limits::HTTP_ROOM_MAX, freed).await),
-                Ok(()) => return Ok(()),
+            if share.grow(amount).is_ok() {
+                return;
             }
+            // What is cut gives back what it had in a moment; who has only just been given a reply may turn out to
+            // take none of it.
+            self.make(connection);
+            let _ = tokio::time::timeout(limits::HTTP_ROOM_LOOK_EVERY, freed).await;
         }
     }
 

@@ -232,10 +232,8 @@ impl Http {
 
     /// Says that nothing more will be written.
     pub(crate) fn half_close(&self) {
-        self.stream
-            .get_ref()
-            .shutdown(Shutdown::Write)
-            .expect("it is open");
+        // Where the server has ended the connection there is nothing left to say it to.
+        let _ = self.stream.get_ref().shutdown(Shutdown::Write);
     }
 
     /// Sends a request, with a `Host` that is right unless `headers` name another, and reads the answer.
