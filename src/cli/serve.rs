@@ -42,7 +42,8 @@ impl Edge {
         self.http.is_none() || self.stdio
     }
 
-    async fn listen(&self) -> Result<Option<(TcpListener, Options)>> {
+    /// Needs a runtime.
+    fn listen(&self) -> Result<Option<(TcpListener, Options)>> {
         let Some(address) = self.http else {
             return Ok(None);
         };
@@ -105,7 +106,7 @@ fn connections_max() -> usize {
 
 /// Serves until a signal comes; standard input and output alone, until the client goes.
 pub(super) async fn serve(config: Config, edge: Edge) -> Result<u8> {
-    let listening = edge.listen().await?;
+    let listening = edge.listen()?;
     let app = Arc::new(App::new(config, Arc::new(SystemClock), Arc::new(SystemIds)));
     app.definitions().watch();
     let stop = CancellationToken::new();

@@ -227,9 +227,10 @@ impl<H: ServerHandler> Endpoint<H> {
             None => None,
         };
         let is_new = session.is_none() && envelope.method.as_deref() == Some("initialize");
-        let place = match is_new {
-            true => Some(self.sessions.place().await.map_err(refused)?),
-            false => None,
+        let place = if is_new {
+            Some(self.sessions.place().await.map_err(refused)?)
+        } else {
+            None
         };
         let admission = Arc::new(Admission {
             _call: self.room.budget.take(Kind::Calls, 1).map_err(refused)?,

@@ -160,20 +160,20 @@ async fn attend<H: ServerHandler>(
         stream,
         connection: connection.clone(),
     };
-    let served = http1::Builder::new()
+    let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits::HTTP_HEAD_MAX)
         .max_buf_size(limits::HTTP_HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
-    let mut served = std::pin::pin!(served);
+    let mut serving = std::pin::pin!(serving);
     let cut = connection.cut();
     tokio::select! {
-        _ = served.as_mut() => return,
+        _ = serving.as_mut() => return,
         () = cut.cancelled() => return,
         () = server.closing.cancelled() => {}
     }
-    served.as_mut().graceful_shutdown();
-    let _ = cut.run_until_cancelled(served).await;
+    serving.as_mut().graceful_shutdown();
+    let _ = cut.run_until_cancelled(serving).await;
 }
 
 async fn sweep<H: ServerHandler>(server: Arc<Server<H>>) {

@@ -37,6 +37,11 @@ const MEMORY_BESIDES: usize = 400 << 20;
 /// What a server may take at most whatever its clients do.
 const MEMORY_MAX: usize = limits::HTTP_BYTES_MAX + MEMORY_BESIDES;
 
+#[expect(clippy::print_stdout, reason = "measured, never judged")]
+fn tell(words: &str) {
+    println!("{words}");
+}
+
 /// A client that behaves, of either era, does its work; and the server has not grown too large.
 fn goes_on(server: &HttpServer) {
     #[expect(clippy::disallowed_methods, reason = "told, never judged")]
@@ -44,11 +49,10 @@ fn goes_on(server: &HttpServer) {
     server.session().whole_execution();
     server.stateless().whole_execution();
     let memory = server.memory();
-    println!(
-        "two executions beside it: {:?}, {} MiB",
-        start.elapsed(),
-        memory >> 20
-    );
+    let (took, mebibytes) = (start.elapsed(), memory >> 20);
+    tell(&format!(
+        "two executions beside it: {took:?}, {mebibytes} MiB"
+    ));
     assert!(memory < MEMORY_MAX, "{} MiB", memory >> 20);
 }
 
@@ -141,7 +145,7 @@ async fn replies_that_nobody_takes() {
         whole(&mut session);
         let cut = never_read.iter_mut().filter_map(|http| http.answer().err());
         let cut = cut.count();
-        println!("{cut} of {CLIENTS} were cut off");
+        tell(&format!("{cut} of {CLIENTS} were cut off"));
         let fit = BYTES_MAX / limits::OUTPUT_BYTES_MAX;
         assert!(cut >= CLIENTS - fit - 1, "{cut}");
     })
@@ -165,7 +169,7 @@ fn thousands_of_calls_on_one_connection_and_no_answer_taken() {
     while sent < 20_000 && stream.write_all(&call).is_ok() {
         sent += 1;
     }
-    println!("{sent} calls were taken by the socket");
+    tell(&format!("{sent} calls were taken by the socket"));
     assert!(sent < 20_000, "nobody stopped it");
     goes_on(&server);
 }
@@ -238,8 +242,8 @@ fn bodies_at_the_limit_past_it_and_far_past_it() {
     let at = post(&sized(limits::FRAME_BYTES_MAX));
     assert_eq!((at.status, &at.json()["id"]), (200, &json!("big")));
     for size in [limits::FRAME_BYTES_MAX + 1, 64 << 20] {
-        let past = post(&sized(size));
-        let payload = past.refuses(413, "LIMIT_EXCEEDED");
+        let answer = post(&sized(size));
+        let payload = answer.refuses(413, "LIMIT_EXCEEDED");
         let limit = limits::FRAME_BYTES_MAX.to_string();
         assert!(
             payload["suggested_action"]
@@ -247,16 +251,20 @@ fn bodies_at_the_limit_past_it_and_far_past_it() {
                 .unwrap()
                 .contains(&limit)
         );
-        assert_eq!(past.json()["id"], "big");
+        assert_eq!(answer.json()["id"], "big");
         assert!(server.memory() < MEMORY_MAX);
     }
     let late = format!(
         r#"{{"jsonrpc":"2.0","x":"{}","id":"late","method":"ping"}}"#,
         "x".repeat(limits::FRAME_BYTES_MAX)
     );
-    let past = post(late.as_bytes());
-    past.refuses(413, "LIMIT_EXCEEDED");
-    assert_eq!(past.json()["id"], Value::Null, "its id lies too far in it");
+    let answer = post(late.as_bytes());
+    answer.refuses(413, "LIMIT_EXCEEDED");
+    assert_eq!(
+        answer.json()["id"],
+        Value::Null,
+        "its id lies too far in it"
+    );
     let mut huge = server.connect();
     let length = (limits::HTTP_DROPPED_BYTES_MAX + limits::FRAME_BYTES_MAX + (1 << 20)).to_string();
     let headers = [ACCEPT, JSON, ("Content-Length", &length)];

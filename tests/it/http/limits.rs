@@ -70,7 +70,6 @@ fn past_the_limit_of_sessions_the_idle_go_and_the_busy_stay() {
     newest.id = last;
     assert_eq!(newest.tell("notifications/initialized").status, 202);
     newest.whole_execution();
-    println!("{} MiB", server.memory() >> 20);
 }
 
 #[test]

@@ -175,8 +175,8 @@ impl Answer {
     pub(crate) fn json(&self) -> Value {
         let text = String::from_utf8_lossy(&self.body);
         if self.header("content-type") == Some("text/event-stream") {
-            let data = text.lines().filter_map(|line| line.strip_prefix("data:"));
-            let last = data.filter(|data| !data.trim().is_empty()).next_back();
+            let mut data = text.lines().filter_map(|line| line.strip_prefix("data:"));
+            let last = data.rfind(|data| !data.trim().is_empty());
             return serde_json::from_str(last.expect("an event")).expect("JSON");
         }
         serde_json::from_str(&text).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
