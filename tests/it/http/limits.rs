@@ -1,6 +1,6 @@
 //! What there may be at once: sessions, streams, calls. At the limit it goes on, past it somebody is told.
 
-use std::io::Write;
+use std::{io::Write, process::Command};
 
 use midex::limits;
 use serde_json::{Value, json};
@@ -8,7 +8,10 @@ use tempfile::tempdir;
 
 use crate::{
     door::until,
-    support::http::{ACCEPT, Answer, Client, HttpServer, JSON, Session, Stateless, initialize},
+    support::{
+        http::{ACCEPT, Answer, Client, Http, HttpServer, JSON, Session, Stateless, initialize},
+        serve_alone,
+    },
 };
 
 /// The arguments of a call that is in work until the execution moves.
@@ -131,4 +134,43 @@ fn past_the_limit_of_calls_no_other_is_taken_and_the_idle_are_left_alone() {
         (answer.status == 200).then_some(())
     });
     stateless.whole_execution();
+}
+
+/// A server that may have so few files open, as the shell's `ulimit` says it.
+fn with_files(home: &std::path::Path, ulimit: &str) -> HttpServer {
+    let serve = serve_alone(home, &["--http", "127.0.0.1:0"]);
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", &format!("ulimit {ulimit}; exec \"$@\""), "sh"])
+        .arg(serve.get_program())
+        .args(serve.get_args())
+        .current_dir(home);
+    for (name, value) in serve.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    HttpServer::run(shell)
+}
+
+#[test]
+fn a_process_that_may_have_few_files_open_takes_fewer_connections_and_one_that_may_ask_for_more_does()
+ {
+    const FILES: usize = 400;
+    let home = tempdir().unwrap();
+    let server = with_files(home.path(), &format!("-n {FILES}"));
+    let mut held: Vec<_> = (0..FILES).map(|_| server.connect()).collect();
+    server.session().whole_execution();
+    server.stateless().whole_execution();
+    assert!(held[0].is_closed(), "the idle go");
+    assert!(
+        !server.stderr().contains("could not be taken"),
+        "before the files run out"
+    );
+    drop(server);
+    let server = with_files(home.path(), &format!("-Sn {FILES}"));
+    let mut held: Vec<_> = (0..FILES).map(|_| server.connect()).collect();
+    server.session().whole_execution();
+    assert!(held.iter_mut().all(Http::is_quiet), "there is room for all");
 }
