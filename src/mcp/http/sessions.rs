@@ -322,6 +322,33 @@ mod tests {
         assert_eq!(coming, 0, "a place that was not filled is free again");
     }
 
+    #[tokio::test]
+    async fn a_session_that_was_given_up_ends_although_who_asked_for_its_place_has_gone() {
+        let sessions = full().await;
+        let (id, _transport) = sessions.manager.create_session().await.expect("one");
+        sessions.place().await.expect("room").fill(&id);
+        for number in 1..limits::HTTP_SESSIONS_MAX {
+            sessions.find(&number.to_string()).expect("it is open");
+        }
+        let held_up = sessions.manager.sessions.read().await;
+        let mut asking = Box::pin(sessions.place());
+        tokio::select! {
+            biased;
+            _ = &mut asking => panic!("it is held up"),
+            () = tokio::task::yield_now() => {}
+        }
+        drop((asking, held_up));
+        assert!(sessions.find(&id).is_none());
+        let ended = async {
+            while !sessions.manager.sessions.read().await.is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        let patience = std::time::Duration::from_secs(60);
+        let ended = tokio::time::timeout(patience, ended).await;
+        ended.expect("rmcp has ended it too");
+    }
+
     #[test]
     fn an_id_is_in_work_once() {
         let session = Arc::new(Session::new());
