@@ -14,8 +14,10 @@ use crate::{
     error::{Code, Error, Result},
     limits,
     mcp::{
-        self, Server,
-        http::{BearerToken, Options},
+        self,
+        Server,
+        // Not the crate of that name, which only `mcp` may name.
+        http as streamable,
     },
 };
 
@@ -43,11 +45,14 @@ impl Edge {
     }
 
     /// Needs a runtime.
-    fn listen(&self) -> Result<Option<(TcpListener, Options)>> {
+    fn listen(&self) -> Result<Option<(TcpListener, streamable::Options)>> {
         let Some(address) = self.http else {
             return Ok(None);
         };
-        let token = self.http_token_file.as_deref().map(BearerToken::read);
+        let token = self
+            .http_token_file
+            .as_deref()
+            .map(streamable::BearerToken::read);
         let token = token.transpose()?;
         if token.is_none() && !address.ip().is_loopback() {
             let message = format!(
@@ -64,11 +69,11 @@ impl Edge {
             )
             .with("address", address.to_string())
         })?;
-        let options = Options {
+        let options = streamable::Options {
             token,
             hosts: self.http_host.clone(),
             connections_max: connections_max(),
-            ..Options::default()
+            ..streamable::Options::default()
         };
         Ok(Some((listener, options)))
     }
@@ -141,7 +146,7 @@ pub(super) async fn serve(config: Config, edge: Edge) -> Result<u8> {
 async fn serve_all(
     app: &Arc<App>,
     edge: &Edge,
-    listening: Option<(TcpListener, Options)>,
+    listening: Option<(TcpListener, streamable::Options)>,
     stop: &CancellationToken,
 ) -> Result<()> {
     let stdio = async {
@@ -158,7 +163,7 @@ async fn serve_all(
         let app = app.clone();
         move || Server::new(app.clone())
     };
-    let http = mcp::http::serve(listener, handler, options, stop.clone());
+    let http = streamable::serve(listener, handler, options, stop.clone());
     let (stdio, http) = tokio::join!(stdio, http);
     if let Err(error) = stdio {
         tracing::warn!(%error, "standard input and output are served no more");
@@ -167,9 +172,9 @@ async fn serve_all(
 }
 
 /// Where the server runs, in words.
-fn places(edge: &Edge, listening: Option<&(TcpListener, Options)>) -> Vec<String> {
+fn places(edge: &Edge, listening: Option<&(TcpListener, streamable::Options)>) -> Vec<String> {
     let address = listening.and_then(|(listener, _)| listener.local_addr().ok());
-    let http = address.map(|address| format!("http://{address}{}", mcp::http::PATH));
+    let http = address.map(|address| format!("http://{address}{}", streamable::PATH));
     let stdio = edge.serves_stdio().then(|| "stdio".to_owned());
     stdio.into_iter().chain(http).collect()
 }
