@@ -363,7 +363,7 @@ pub const HTTP_BODY_MAX: Duration = Duration::from_secs(30);
 pub const HTTP_DROPPED_BYTES_MAX: usize = 128 << 20;
 /// An HTTP client that takes nothing of a reply for this long is cut off.
 pub const HTTP_STALL_MAX: Duration = Duration::from_secs(30);
-/// How often such clients, and unused sessions, are looked for.
+/// How often HTTP clients that take nothing, and sessions that nobody uses, are looked for.
 pub const HTTP_SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// How long a request waits for room that somebody else has to give back.
 pub const HTTP_ROOM_MAX: Duration = Duration::from_secs(1);
@@ -373,4 +373,13 @@ pub const HTTP_GRACE: Duration = Duration::from_millis(500);
 pub const BEARER_TOKEN_BYTES_MIN: usize = 16;
 /// Longest bearer token.
 pub const BEARER_TOKEN_BYTES_MAX: usize = 4096;
+/// Files that a server may have open besides the connections of its HTTP clients: its store, the control socket's
+/// callers, what it watches.
+pub const HTTP_FILES_BESIDES: usize = 256;
+/// Connections of HTTP clients that there are room for, however few files the process may have open.
+pub const HTTP_CONNECTIONS_MIN: usize = 16;
+/// Connections of HTTP clients that wait to be let in. Past it the system drops them, and their clients try again after a second.
+pub const HTTP_BACKLOG: u32 = 1024;
+/// How often a request that waits for room looks for somebody who could make some.
+pub const HTTP_ROOM_LOOK_EVERY: Duration = Duration::from_millis(20);
 }

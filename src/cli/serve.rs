@@ -3,7 +3,7 @@
 use std::{io::Write, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use clap::Args;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
 use super::EXIT_OK;
@@ -14,8 +14,12 @@ use crate::{
     error::{Code, Error, Result},
     limits,
     mcp::{
-        self, Listens, Offer, Server,
-        http::{BearerToken, Options},
+        self,
+        Listens,
+        Offer,
+        Server,
+        // Not the crate of that name, which only `mcp` may name.
+        http as streamable,
     },
 };
 
@@ -42,11 +46,15 @@ impl Edge {
         self.http.is_none() || self.stdio
     }
 
-    async fn listen(&self) -> Result<Option<(TcpListener, Options)>> {
+    /// Needs a runtime.
+    fn listen(&self) -> Result<Option<(TcpListener, streamable::Options)>> {
         let Some(address) = self.http else {
             return Ok(None);
         };
-        let token = self.http_token_file.as_deref().map(BearerToken::read);
+        let token = self
+            .http_token_file
+            .as_deref()
+            .map(streamable::BearerToken::read);
         let token = token.transpose()?;
         if token.is_none() && !address.ip().is_loopback() {
             let message = format!(
@@ -56,25 +64,56 @@ impl Edge {
                 "Add --http-token-file FILE, or listen on a loopback address such as 127.0.0.1",
             ));
         }
-        let listener = TcpListener::bind(address).await.map_err(|error| {
+        let listener = bound(address).map_err(|error| {
             Error::new(
                 Code::AddressUnusable,
                 format!("{address} cannot be listened on: {error}"),
             )
             .with("address", address.to_string())
         })?;
-        let options = Options {
+        let options = streamable::Options {
             token,
             hosts: self.http_host.clone(),
-            ..Options::default()
+            connections_max: connections_max(),
+            ..streamable::Options::default()
         };
         Ok(Some((listener, options)))
     }
 }
 
+fn bound(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // The next server may have the address at once, while connections of the last one are still fading away.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(limits::HTTP_BACKLOG)
+}
+
+/// Each connection is a file. The process takes all the files it may have; many systems let it start with few.
+fn connections_max() -> usize {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut files = getrlimit(Resource::Nofile);
+    let most = rustix::process::Rlimit {
+        current: files.maximum,
+        maximum: files.maximum,
+    };
+    if setrlimit(Resource::Nofile, most).is_ok() {
+        files = most;
+    }
+    let files = files.current.map_or(usize::MAX, |files| {
+        usize::try_from(files).unwrap_or(usize::MAX)
+    });
+    files
+        .saturating_sub(limits::HTTP_FILES_BESIDES)
+        .clamp(limits::HTTP_CONNECTIONS_MIN, limits::HTTP_CONNECTIONS_MAX)
+}
+
 /// Serves until a signal comes; standard input and output alone, until the client goes.
 pub(super) async fn serve(config: Config, edge: Edge, offer: Offer) -> Result<u8> {
-    let listening = edge.listen().await?;
+    let listening = edge.listen()?;
     let app = Arc::new(App::new(config, Arc::new(SystemClock), Arc::new(SystemIds)));
     app.definitions().watch();
     let stop = CancellationToken::new();
@@ -110,7 +149,7 @@ async fn serve_all(
     app: &Arc<App>,
     offer: Offer,
     edge: &Edge,
-    listening: Option<(TcpListener, Options)>,
+    listening: Option<(TcpListener, streamable::Options)>,
     stop: &CancellationToken,
 ) -> Result<()> {
     let stdio = async {
@@ -125,7 +164,7 @@ async fn serve_all(
     };
     let (app, listens) = (app.clone(), Listens::over_http());
     let handler = move || Server::sharing(app.clone(), listens.clone()).offering(offer);
-    let http = mcp::http::serve(listener, handler, options, stop.clone());
+    let http = streamable::serve(listener, handler, options, stop.clone());
     let (stdio, http) = tokio::join!(stdio, http);
     if let Err(error) = stdio {
         tracing::warn!(%error, "standard input and output are served no more");
@@ -134,9 +173,9 @@ async fn serve_all(
 }
 
 /// Where the server runs, in words.
-fn places(edge: &Edge, listening: Option<&(TcpListener, Options)>) -> Vec<String> {
+fn places(edge: &Edge, listening: Option<&(TcpListener, streamable::Options)>) -> Vec<String> {
     let address = listening.and_then(|(listener, _)| listener.local_addr().ok());
-    let http = address.map(|address| format!("http://{address}{}", mcp::http::PATH));
+    let http = address.map(|address| format!("http://{address}{}", streamable::PATH));
     let stdio = edge.serves_stdio().then(|| "stdio".to_owned());
     stdio.into_iter().chain(http).collect()
 }

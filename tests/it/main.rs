@@ -15,6 +15,7 @@ mod crash;
 mod door;
 mod engine;
 mod faults;
+mod http;
 mod ids;
 mod lists;
 mod mcp;

@@ -1,5 +1,7 @@
 //! What several tests share: definitions, an engine under test, and a raw client of the real binary.
 
+pub(crate) mod http;
+
 use std::{
     io::{BufRead, BufReader, Write},
     path::Path,

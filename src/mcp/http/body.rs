@@ -5,14 +5,18 @@ use std::{
     convert::Infallible,
     fmt::Display,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
+use http::StatusCode;
 use http_body_util::{BodyExt, combinators::BoxBody};
 use hyper::body::{Body, Buf, Bytes, Frame, SizeHint};
 
 use super::{
     budget::{Kind, Share},
+    connections::{Connection, Leaving, Work},
+    refusal::Refusal,
     room::Room,
 };
 use crate::{
@@ -39,21 +43,30 @@ pub(super) enum Sent {
 pub(super) async fn read(
     body: impl Body<Data: Buf, Error: Display>,
     room: &Room,
-) -> Result<Sent, Error> {
-    tokio::time::timeout(limits::HTTP_BODY_MAX, gather(body, room))
+    connection: &Arc<Connection>,
+) -> Result<Sent, Refusal> {
+    let _receiving = connection.receive();
+    tokio::time::timeout(limits::HTTP_BODY_MAX, gather(body, room, connection))
         .await
-        .unwrap_or_else(|_| {
-            let message = format!(
-                "the body took longer than {:?} to arrive",
-                limits::HTTP_BODY_MAX
-            );
-            Err(Error::new(Code::RequestInvalid, message))
-        })
+        .map_err(|_| late())?
+        .map_err(Refusal::from)
 }
 
-async fn gather(body: impl Body<Data: Buf, Error: Display>, room: &Room) -> Result<Sent, Error> {
+fn late() -> Refusal {
+    let longest = limits::HTTP_BODY_MAX;
+    let message = format!("the body took longer than {longest:?} to arrive");
+    let error = Error::new(Code::RequestInvalid, message)
+        .with_action("Send the same call again, all of it at once");
+    Refusal::new(StatusCode::REQUEST_TIMEOUT, error)
+}
+
+async fn gather(
+    body: impl Body<Data: Buf, Error: Display>,
+    room: &Room,
+    connection: &Connection,
+) -> Result<Sent, Error> {
     let mut body = std::pin::pin!(body);
-    let mut share = room.budget.take(Kind::Bytes, 0)?;
+    let mut share = room.budget.count(Kind::Bytes, 0);
     let mut gathered = Vec::new();
     let mut dropped = 0;
     while let Some(frame) = body.frame().await {
@@ -70,11 +83,12 @@ async fn gather(body: impl Body<Data: Buf, Error: Display>, room: &Room) -> Resu
             gathered.extend_from_slice(&data.copy_to_bytes(beginning.min(size)));
             gathered.truncate(limits::FRAME_ID_WITHIN_BYTES);
             gathered.shrink_to_fit();
+            share.release();
             if dropped > limits::HTTP_DROPPED_BYTES_MAX {
                 break;
             }
         } else {
-            room.grow(&mut share, size).await?;
+            room.grow(&mut share, size, connection).await?;
             gathered.extend_from_slice(&data.copy_to_bytes(size));
         }
     }
@@ -85,11 +99,24 @@ async fn gather(body: impl Body<Data: Buf, Error: Display>, room: &Room) -> Resu
     })
 }
 
-/// A body that holds on to something until it has been taken or given up.
-pub(super) fn holding<T: Send + Sync + Unpin + 'static>(body: Reply, held: T) -> Reply {
+/// The body of a reply to a request in `work`, which counts until its client has taken it. What is `held` is let go
+/// before that, once the reply is told to the end.
+pub(super) fn holding<T: Send + Sync + Unpin + 'static>(
+    body: Reply,
+    held: T,
+    work: Work,
+    room: &Room,
+) -> Reply {
+    let exact = body.size_hint().exact();
+    let whole = usize::try_from(exact.unwrap_or_default()).unwrap_or(usize::MAX);
+    let connection = work.connection().clone();
     Holding {
         body,
         held: Some(held),
+        leaving: Some((Some(work), room.count(whole, &connection))),
+        connection,
+        // The size of a stream is not known before it is told: it is counted piece by piece.
+        pieces: exact.is_none().then(|| room.clone()),
     }
     .boxed()
 }
@@ -97,6 +124,24 @@ pub(super) fn holding<T: Send + Sync + Unpin + 'static>(body: Reply, held: T) ->
 struct Holding<T> {
     body: Reply,
     held: Option<T>,
+    leaving: Option<Leaving>,
+    connection: Arc<Connection>,
+    pieces: Option<Room>,
+}
+
+impl<T> Holding<T> {
+    fn told(&mut self) {
+        self.held = None;
+        if let Some(leaving) = self.leaving.take() {
+            self.connection.hold(leaving);
+        }
+    }
+}
+
+impl<T> Drop for Holding<T> {
+    fn drop(&mut self) {
+        self.told();
+    }
 }
 
 impl<T: Unpin> Body for Holding<T> {
@@ -108,8 +153,16 @@ impl<T: Unpin> Body for Holding<T> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
-        if let Poll::Ready(None) = polled {
-            self.held = None;
+        match &polled {
+            Poll::Ready(None) => self.told(),
+            Poll::Ready(Some(Ok(frame))) => {
+                if let (Some(room), Some(data)) = (&self.pieces, frame.data_ref()) {
+                    let piece = room.count(data.len(), &self.connection);
+                    self.connection.hold((None, piece));
+                }
+            }
+            Poll::Ready(Some(Err(never))) => match *never {},
+            Poll::Pending => {}
         }
         polled
     }
@@ -120,5 +173,122 @@ impl<T: Unpin> Body for Holding<T> {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http_body_util::Full;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::{clock::SystemIds, mcp::http::connections::Connections};
+
+    fn room() -> Room {
+        Room {
+            budget: Arc::default(),
+            connections: Arc::new(Connections::new(limits::HTTP_CONNECTIONS_MAX)),
+        }
+    }
+
+    /// A body of what comes through a channel.
+    struct Pieces(mpsc::Receiver<Result<Bytes, &'static str>>);
+
+    impl Body for Pieces {
+        type Data = Bytes;
+        type Error = &'static str;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, &'static str>>> {
+            let polled = self.0.poll_recv(context);
+            polled.map(|piece| piece.map(|piece| piece.map(Frame::data)))
+        }
+    }
+
+    fn status(refusal: Refusal) -> StatusCode {
+        refusal.answer(&SystemIds).status()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_has_its_time() {
+        let room = room();
+        let connection = room.connections.enter().expect("room");
+        for (seconds, in_time) in [
+            (limits::HTTP_BODY_MAX.as_secs() - 1, true),
+            (limits::HTTP_BODY_MAX.as_secs() + 1, false),
+        ] {
+            let (send, pieces) = mpsc::channel(1);
+            let dripping = tokio::spawn(async move {
+                for _ in 0..seconds {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    let _ = send.send(Ok(Bytes::from_static(b"x"))).await;
+                }
+            });
+            match read(Pieces(pieces), &room, &connection).await {
+                Ok(Sent::Whole(body, _)) => assert!(in_time && body.len() as u64 == seconds),
+                Ok(oversized) => panic!("{oversized:?}"),
+                Err(refusal) => {
+                    assert!(!in_time);
+                    assert_eq!(status(refusal), StatusCode::REQUEST_TIMEOUT);
+                }
+            }
+            dripping.await.expect("no panic");
+        }
+        assert_eq!(room.budget.taken(Kind::Bytes), 0, "all is given back");
+    }
+
+    #[tokio::test]
+    async fn a_body_that_breaks_off_is_refused_as_such() {
+        let room = room();
+        let connection = room.connections.enter().expect("room");
+        let (send, pieces) = mpsc::channel(2);
+        send.send(Ok(Bytes::from_static(b"{"))).await.expect("room");
+        send.send(Err("gone")).await.expect("room");
+        let refusal = read(Pieces(pieces), &room, &connection)
+            .await
+            .expect_err("it breaks off");
+        assert_eq!(status(refusal), StatusCode::BAD_REQUEST);
+    }
+
+    #[tokio::test]
+    async fn past_the_limit_a_body_holds_nothing_but_its_beginning() {
+        let room = room();
+        let connection = room.connections.enter().expect("room");
+        let (send, pieces) = mpsc::channel(1);
+        let reading = tokio::spawn({
+            let room = room.clone();
+            async move { read(Pieces(pieces), &room, &connection).await }
+        });
+        let piece = || Ok(Bytes::from(vec![b'x'; limits::FRAME_BYTES_MAX]));
+        send.send(piece()).await.expect("it reads");
+        send.send(piece()).await.expect("it reads");
+        send.send(piece()).await.expect("it reads");
+        // The third can be sent only once the second has been looked at.
+        assert_eq!(room.budget.taken(Kind::Bytes), 0);
+        drop(send);
+        match reading.await.expect("no panic") {
+            Ok(Sent::Oversized(beginning)) => {
+                assert_eq!(beginning.len(), limits::FRAME_ID_WITHIN_BYTES);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reply_counts_when_it_is_there_and_not_once_more_when_it_is_told() {
+        let room = room();
+        let connection = room.connections.enter().expect("room");
+        let reply = Full::new(Bytes::from_static(b"reply")).boxed();
+        let mut reply = holding(reply, (), connection.work(), &room);
+        assert_eq!(room.budget.taken(Kind::Bytes), 5);
+        drop(reply.frame().await);
+        drop(reply);
+        assert_eq!(room.budget.taken(Kind::Bytes), 5, "it is not written yet");
+        room.connections.leave(&connection);
+        assert_eq!(room.budget.taken(Kind::Bytes), 0);
     }
 }

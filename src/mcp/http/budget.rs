@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, futures::Notified};
 
 use crate::{
     error::{Code, Error, Result},
@@ -14,8 +14,9 @@ use crate::{
 };
 
 /// What is taken of each limit.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Budget {
+    bytes_max: usize,
     calls: AtomicUsize,
     streams: AtomicUsize,
     bytes: AtomicUsize,
@@ -31,14 +32,6 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    fn max(self) -> usize {
-        match self {
-            Self::Calls => limits::HTTP_CALLS_MAX,
-            Self::Streams => limits::HTTP_STREAMS_MAX,
-            Self::Bytes => limits::HTTP_BYTES_MAX,
-        }
-    }
-
     fn words(self) -> &'static str {
         match self {
             Self::Calls => "calls are in work",
@@ -56,7 +49,32 @@ pub(super) struct Share {
     amount: usize,
 }
 
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new(limits::HTTP_BYTES_MAX)
+    }
+}
+
 impl Budget {
+    /// With room for so many bytes.
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self {
+            bytes_max,
+            calls: AtomicUsize::default(),
+            streams: AtomicUsize::default(),
+            bytes: AtomicUsize::default(),
+            freed: Notify::default(),
+        }
+    }
+
+    fn max(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Calls => limits::HTTP_CALLS_MAX,
+            Kind::Streams => limits::HTTP_STREAMS_MAX,
+            Kind::Bytes => self.bytes_max,
+        }
+    }
+
     fn of(&self, kind: Kind) -> &AtomicUsize {
         match kind {
             Kind::Calls => &self.calls,
@@ -70,7 +88,7 @@ impl Budget {
     /// # Errors
     /// `SERVER_BUSY` where less than that is left.
     pub(super) fn take(self: &Arc<Self>, kind: Kind, amount: usize) -> Result<Share> {
-        let max = kind.max();
+        let max = self.max(kind);
         let fits = |taken: usize| taken.checked_add(amount).filter(|sum| *sum <= max);
         let taken = self
             .of(kind)
@@ -109,9 +127,19 @@ impl Budget {
         }
     }
 
-    /// Waits until something is given back, for so long at most.
-    pub(super) async fn freed(&self) {
-        let _ = tokio::time::timeout(limits::HTTP_ROOM_MAX, self.freed.notified()).await;
+    /// Done once something is given back, from when it is enabled on.
+    pub(super) fn freed(&self) -> Notified<'_> {
+        self.freed.notified()
+    }
+
+    /// What is taken of a limit.
+    pub(super) fn taken(&self, kind: Kind) -> usize {
+        self.of(kind).load(Ordering::Acquire)
+    }
+
+    /// Whether more is counted than there may be.
+    pub(super) fn is_over(&self, kind: Kind) -> bool {
+        self.taken(kind) > self.max(kind)
     }
 }
 
@@ -125,14 +153,20 @@ impl Share {
         self.amount += std::mem::take(&mut more.amount);
         Ok(())
     }
+
+    /// Gives all of it back.
+    pub(super) fn release(&mut self) {
+        let amount = std::mem::take(&mut self.amount);
+        self.budget
+            .of(self.kind)
+            .fetch_sub(amount, Ordering::AcqRel);
+        self.budget.freed.notify_waiters();
+    }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.budget
-            .of(self.kind)
-            .fetch_sub(self.amount, Ordering::AcqRel);
-        self.budget.freed.notify_waiters();
+        self.release();
     }
 }
 
@@ -153,10 +187,13 @@ mod tests {
         );
         assert!(budget.take(Kind::Calls, 1).is_ok(), "another limit");
         drop(most);
-        assert_eq!(budget.bytes.load(Ordering::Acquire), 0);
-        let counted = budget.count(Kind::Bytes, limits::HTTP_BYTES_MAX + 1);
+        assert_eq!(budget.taken(Kind::Bytes), 0);
+        let mut counted = budget.count(Kind::Bytes, limits::HTTP_BYTES_MAX + 1);
+        assert!(budget.is_over(Kind::Bytes));
         assert!(budget.take(Kind::Bytes, 1).is_err());
+        counted.release();
         drop(counted);
+        assert_eq!(budget.taken(Kind::Bytes), 0, "given back once");
         assert!(budget.take(Kind::Bytes, 1).is_ok());
     }
 

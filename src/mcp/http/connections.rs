@@ -18,12 +18,17 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use super::budget::Share;
 use crate::limits;
 
 /// Every connection, by number.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Connections {
     open: Mutex<HashMap<u64, Arc<Connection>>>,
+    /// How many there may be.
+    max: usize,
+    /// Connections that were refused since the last look.
+    refused: AtomicU64,
     /// Orders what happens; also the next number.
     moments: Arc<AtomicU64>,
     /// How often [`Connections::sweep`] has looked.
@@ -46,31 +51,51 @@ pub(super) struct Connection {
 struct State {
     /// Requests that were read to the end and whose replies were not written to the end.
     working: usize,
-    /// Requests whose bodies are being read.
-    sending: usize,
     /// Since when it has had none of those.
     idle_since: u64,
+    /// Since when the body of a request has been coming.
+    receiving: Option<u64>,
     /// Since when it takes nothing of what is to be written, and the sweeps until then.
     stalled: Option<(u64, u64)>,
+    /// Replies, and pieces of them, that are on their way to the client.
+    leaving: Vec<Leaving>,
 }
 
-/// What room is to be made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
-    /// Any connection makes room for another one.
-    Connections,
-    /// Only one that sends or is sent something.
-    Bytes,
+/// What a reply or a piece of one holds until it is written: hyper has all of it long before.
+pub(super) type Leaving = (Option<Work>, Share);
+
+/// Who may have to make room.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Among {
+    /// Every client that keeps the server waiting, be it that it says nothing.
+    AllThatWait,
+    /// Those that hold bytes meanwhile: of a body that comes slowly, or of a reply that they do not take. The one
+    /// with this number is spared: it asks for the room.
+    ThoseWithBytes(u64),
 }
 
 impl Connections {
+    /// With room for so many.
+    pub(super) fn new(max: usize) -> Self {
+        Self {
+            open: Mutex::default(),
+            max,
+            refused: AtomicU64::default(),
+            moments: Arc::default(),
+            sweeps: Arc::default(),
+            left: Notify::default(),
+        }
+    }
+
     fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<Connection>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets another connection in; `None` where there is no room and none that could be made.
     pub(super) fn enter(&self) -> Option<Arc<Connection>> {
-        if self.open().len() >= limits::HTTP_CONNECTIONS_MAX && !self.make_room(Of::Connections) {
+        let full = self.open().len() >= self.max;
+        if full && !self.make_room(Among::AllThatWait) {
+            self.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         }
         let number = self.moments.fetch_add(1, Ordering::Relaxed);
@@ -79,9 +104,10 @@ impl Connections {
             cut: CancellationToken::new(),
             state: Mutex::new(State {
                 working: 0,
-                sending: 0,
                 idle_since: number,
+                receiving: None,
                 stalled: None,
+                leaving: Vec::new(),
             }),
             moments: self.moments.clone(),
             sweeps: self.sweeps.clone(),
@@ -93,15 +119,16 @@ impl Connections {
     /// The connection has ended.
     pub(super) fn leave(&self, connection: &Connection) {
         self.open().remove(&connection.number);
+        connection.written();
         self.left.notify_waiters();
     }
 
     /// Cuts the connection that has kept the server waiting longest; false where none does.
-    pub(super) fn make_room(&self, of: Of) -> bool {
+    pub(super) fn make_room(&self, among: Among) -> bool {
         let mut open = self.open();
         let waiting = open
             .values()
-            .filter_map(|connection| Some((connection.waits_since(of)?, connection.number)));
+            .filter_map(|connection| Some((connection.waits_since(among)?, connection.number)));
         let Some(longest) = waiting.min() else {
             return false;
         };
@@ -113,6 +140,11 @@ impl Connections {
 
     /// Cuts whoever takes nothing for too long. To be called once a second.
     pub(super) fn sweep(&self) {
+        // One line for all of them: whoever knocks ten thousand times does not fill the log.
+        let refused = self.refused.swap(0, Ordering::Relaxed);
+        if refused > 0 {
+            tracing::warn!(refused, "connections were refused: too many are in use");
+        }
         let now = self.sweeps.fetch_add(1, Ordering::Relaxed);
         self.open().retain(|_, connection| {
             let keep = connection
@@ -152,13 +184,20 @@ impl Connection {
     }
 
     /// Since when the server waits for the client; `None` where the client waits for the server.
-    fn waits_since(&self, of: Of) -> Option<u64> {
+    fn waits_since(&self, among: Among) -> Option<u64> {
         let state = self.state();
-        match state.stalled {
-            Some((since, _)) => Some(since),
-            None if of == Of::Bytes && state.sending == 0 => None,
-            None => (state.working == 0).then_some(state.idle_since),
+        let with_bytes = state.stalled.map(|(since, _)| since).or(state.receiving);
+        match among {
+            Among::ThoseWithBytes(spared) => with_bytes.filter(|_| self.number != spared),
+            Among::AllThatWait => {
+                with_bytes.or_else(|| (state.working == 0).then_some(state.idle_since))
+            }
         }
+    }
+
+    /// Its number.
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
     fn stalled_sweeps(&self, now: u64) -> Option<u64> {
@@ -171,16 +210,29 @@ impl Connection {
         &self.cut
     }
 
-    /// The body of a request is being read, until the guard is dropped.
-    pub(super) fn sending(self: &Arc<Self>) -> Sending {
-        self.state().sending += 1;
-        Sending(self.clone())
-    }
-
     /// A request has been read to its end. Until the guard is dropped, the client waits for the server.
     pub(super) fn work(self: &Arc<Self>) -> Work {
         self.state().working += 1;
         Work(self.clone())
+    }
+
+    /// The body of a request comes. Until the guard is dropped, the server waits for it.
+    pub(super) fn receive(self: &Arc<Self>) -> Receiving {
+        let now = self.moments.fetch_add(1, Ordering::Relaxed);
+        self.state().receiving = Some(now);
+        Receiving(self.clone())
+    }
+
+    /// Keeps what a reply holds until everything that was given to the connection so far is written.
+    pub(super) fn hold(&self, leaving: Leaving) {
+        self.state().leaving.push(leaving);
+    }
+
+    /// Everything that was given to the connection is written.
+    fn written(&self) {
+        // Dropped without the lock: the end of work takes it.
+        let written = std::mem::take(&mut self.state().leaving);
+        drop(written);
     }
 
     fn wrote(&self, stalls: bool) {
@@ -194,19 +246,16 @@ impl Connection {
     }
 }
 
-/// A request that is being read.
-#[derive(Debug)]
-pub(super) struct Sending(Arc<Connection>);
-
-impl Drop for Sending {
-    fn drop(&mut self) {
-        self.0.state().sending -= 1;
-    }
-}
-
 /// A request in work.
 #[derive(Debug)]
 pub(super) struct Work(Arc<Connection>);
+
+impl Work {
+    /// The connection it came by.
+    pub(super) fn connection(&self) -> &Arc<Connection> {
+        &self.0
+    }
+}
 
 impl Drop for Work {
     fn drop(&mut self) {
@@ -215,6 +264,16 @@ impl Drop for Work {
         if state.working == 0 {
             state.idle_since = self.0.moments.fetch_add(1, Ordering::Relaxed);
         }
+    }
+}
+
+/// A body that comes.
+#[derive(Debug)]
+pub(super) struct Receiving(Arc<Connection>);
+
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        self.0.state().receiving = None;
     }
 }
 
@@ -260,8 +319,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         self.stream.is_write_vectored()
     }
 
+    /// hyper flushes once it has written all it had, and not before.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        if flushed.is_ready() {
+            self.connection.written();
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -277,45 +341,71 @@ mod tests {
 
     #[test]
     fn the_one_that_keeps_the_server_waiting_longest_makes_room() {
-        let connections = Connections::default();
+        let connections = Connections::new(limits::HTTP_CONNECTIONS_MAX);
+        let make_room = || connections.make_room(Among::AllThatWait);
         let first = connections.enter().expect("room");
         let second = connections.enter().expect("room");
         let third = connections.enter().expect("room");
         // The first has worked since, so it has been idle for a shorter time.
         drop(first.work());
         let busy = third.work();
-        assert!(connections.make_room(Of::Connections));
+        assert!(make_room());
         assert!(second.cut().is_cancelled() && !first.cut().is_cancelled());
-        assert!(connections.make_room(Of::Connections));
+        assert!(make_room());
         assert!(first.cut().is_cancelled());
-        assert!(
-            !connections.make_room(Of::Connections),
-            "a client that waits is not cut"
-        );
+        assert!(!make_room(), "a client that waits is not cut");
         drop(busy);
-        assert!(connections.make_room(Of::Connections));
+        assert!(make_room());
         assert!(third.cut().is_cancelled());
     }
 
     #[test]
-    fn only_who_sends_or_is_sent_something_can_give_bytes_back() {
-        let connections = Connections::default();
+    fn room_for_bytes_is_made_by_those_that_hold_some_and_not_by_who_asks() {
+        let connections = Connections::new(limits::HTTP_CONNECTIONS_MAX);
         let idle = connections.enter().expect("room");
-        let sending = connections.enter().expect("room");
-        let stalled = connections.enter().expect("room");
-        let (_working, body) = (stalled.work(), sending.sending());
-        stalled.wrote(true);
-        assert!(connections.make_room(Of::Bytes));
-        assert!(sending.cut().is_cancelled() && !stalled.cut().is_cancelled());
-        assert!(connections.make_room(Of::Bytes));
-        assert!(stalled.cut().is_cancelled());
-        assert!(!connections.make_room(Of::Bytes) && !idle.cut().is_cancelled());
-        drop(body);
+        let sends = connections.enter().expect("room");
+        let stalls = connections.enter().expect("room");
+        let asks = connections.enter().expect("room");
+        let _asking = asks.receive();
+        stalls.wrote(true);
+        let sending = sends.receive();
+        let make_room = || connections.make_room(Among::ThoseWithBytes(asks.number()));
+        assert!(make_room());
+        assert!(stalls.cut().is_cancelled() && !sends.cut().is_cancelled());
+        assert!(make_room());
+        assert!(sends.cut().is_cancelled());
+        drop(sending);
+        assert!(!make_room());
+        assert!(!idle.cut().is_cancelled() && !asks.cut().is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn a_reply_counts_until_it_is_written() {
+        let connections = Connections::new(limits::HTTP_CONNECTIONS_MAX);
+        let budget = Arc::new(crate::mcp::http::budget::Budget::default());
+        let connection = connections.enter().expect("room");
+        let bytes = crate::mcp::http::budget::Kind::Bytes;
+        let idle = |connection: &Connection| connection.waits_since(Among::AllThatWait).is_some();
+        let reply = || (Some(connection.work()), budget.count(bytes, 10));
+        connection.hold(reply());
+        assert!(!idle(&connection), "its client takes it");
+        let (near, _far) = tokio::io::duplex(8);
+        let mut watched = Watched {
+            stream: near,
+            connection: connection.clone(),
+        };
+        watched.flush().await.expect("flushed");
+        assert!(idle(&connection));
+        assert_eq!(budget.taken(bytes), 0);
+        connection.hold(reply());
+        assert_eq!(budget.taken(bytes), 10);
+        connections.leave(&connection);
+        assert_eq!(budget.taken(bytes), 0, "nobody will take it any more");
     }
 
     #[test]
     fn past_the_limit_the_idle_go_and_the_busy_stay() {
-        let connections = Connections::default();
+        let connections = Connections::new(limits::HTTP_CONNECTIONS_MAX);
         let busy: Vec<_> = (0..limits::HTTP_CONNECTIONS_MAX - 1)
             .map(|_| connections.enter().expect("room").work())
             .collect();
@@ -330,7 +420,7 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_takes_nothing_is_cut_after_a_while() {
-        let connections = Connections::default();
+        let connections = Connections::new(limits::HTTP_CONNECTIONS_MAX);
         let connection = connections.enter().expect("room");
         let working = connection.work();
         let (near, mut far) = tokio::io::duplex(8);
@@ -339,7 +429,7 @@ mod tests {
             connection: connection.clone(),
         };
         let writing = tokio::spawn(async move { watched.write_all(&[0; 20]).await });
-        while connection.waits_since(Of::Bytes).is_none() {
+        while connection.waits_since(Among::AllThatWait).is_none() {
             tokio::task::yield_now().await;
         }
         for _ in 0..limits::HTTP_STALL_MAX.as_secs() {
@@ -350,7 +440,7 @@ mod tests {
         far.read_exact(&mut taken).await.expect("all of it");
         writing.await.expect("no panic").expect("written");
         assert_eq!(
-            connection.waits_since(Of::Bytes),
+            connection.waits_since(Among::AllThatWait),
             None,
             "it has taken everything"
         );

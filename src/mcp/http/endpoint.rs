@@ -4,10 +4,11 @@ use std::{net::SocketAddr, sync::Arc};
 
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
-use hyper::body::{Body, Bytes, Incoming};
+use hyper::body::{Bytes, Incoming};
 use rmcp::{
-    ServerHandler,
-    model::RequestId,
+    RoleServer, ServerHandler,
+    model::{ErrorData, JsonRpcMessage, RequestId},
+    service::TxJsonRpcMessage,
     transport::streamable_http_server::{
         StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
     },
@@ -19,7 +20,7 @@ use super::{
     Options, PATH,
     body::{self, Reply, Sent},
     budget::{Budget, Kind, Share},
-    connections::{Connection, Connections},
+    connections::{Connection, Connections, Work},
     origin::Names,
     refusal::{self, Refusal},
     room::Room,
@@ -32,6 +33,7 @@ use crate::{
 };
 
 const SESSION_ID: &str = "mcp-session-id";
+const LAST_EVENT_ID: &str = "last-event-id";
 
 /// What answers every request.
 pub(super) struct Endpoint<H> {
@@ -62,9 +64,11 @@ struct Admission {
 struct Admitted {
     request: Request<Full<Bytes>>,
     body: Bytes,
+    id: Option<RequestId>,
     /// The session that it may begin.
     place: Option<Place>,
     admission: Arc<Admission>,
+    work: Work,
 }
 
 impl<H: ServerHandler> Endpoint<H> {
@@ -85,8 +89,8 @@ impl<H: ServerHandler> Endpoint<H> {
             .with_cancellation_token(streams.clone());
         let service = StreamableHttpService::new(move || Ok(handler()), sessions.manager(), config);
         let room = Room {
-            budget: Arc::new(Budget::default()),
-            connections: Arc::new(Connections::default()),
+            budget: Arc::new(Budget::new(options.bytes_max)),
+            connections: Arc::new(Connections::new(options.connections_max)),
         };
         Self {
             service,
@@ -135,8 +139,8 @@ impl<H: ServerHandler> Endpoint<H> {
         answered.unwrap_or_else(|refusal| refusal.answer(&*self.options.ids))
     }
 
+    /// What is looked at before anything is read, whatever is asked for.
     fn check(&self, request: &Request<Incoming>) -> Result<(), Error> {
-        self.names.check(request.headers())?;
         if let Some(token) = &self.options.token {
             let given = text(request.headers(), header::AUTHORIZATION.as_str());
             if !token.admits(given) {
@@ -145,6 +149,7 @@ impl<H: ServerHandler> Endpoint<H> {
                 return Err(Error::new(Code::Unauthorized, message));
             }
         }
+        self.names.check(request.headers())?;
         if request.uri().path() != PATH {
             let message = format!("there is nothing here but {PATH}");
             return Err(Error::new(Code::ResourceNotFound, message)
@@ -161,10 +166,11 @@ impl<H: ServerHandler> Endpoint<H> {
         let Admitted {
             request,
             body,
+            id,
             place,
             admission,
+            work,
         } = self.admit(request, connection).await?;
-        let work = connection.work();
         let is_json = is_json(request.headers());
         let response = Box::pin(self.service.handle(request)).await;
         if let (Some(place), Some(id)) = (place, text(response.headers(), SESSION_ID)) {
@@ -173,13 +179,13 @@ impl<H: ServerHandler> Endpoint<H> {
         let response = match response.status() {
             // rmcp's word for a body it cannot read.
             StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => unreadable(&body),
-            _ => mended(response).await?,
+            _ => response,
         };
-        // Over a stream the size of a reply is not known before it is written, piece by piece.
-        let bytes = response.body().size_hint().exact().unwrap_or_default();
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        let bytes = self.room.budget.count(Kind::Bytes, bytes);
-        Ok(response.map(|reply| body::holding(reply, (work, admission, bytes))))
+        let response = self
+            .mended(response)
+            .await
+            .map_err(|refusal| refusal.of(id))?;
+        Ok(response.map(|reply| body::holding(reply, admission, work, &self.room)))
     }
 
     async fn admit(
@@ -188,12 +194,12 @@ impl<H: ServerHandler> Endpoint<H> {
         connection: &Arc<Connection>,
     ) -> Result<Admitted, Refusal> {
         let (mut parts, body) = request.into_parts();
-        let sending = connection.sending();
-        let (body, bytes) = match body::read(body, &self.room).await.map_err(late)? {
+        let (body, bytes) = match body::read(body, &self.room, connection).await? {
             Sent::Whole(body, bytes) => (body, bytes),
             Sent::Oversized(beginning) => return Err(oversized(&beginning)),
         };
-        drop(sending);
+        // From here on the client waits for the server.
+        let work = connection.work();
         // What has none is refused by rmcp, and its refusal worded anew.
         let envelope: Envelope = serde_json::from_slice(&body).unwrap_or_default();
         let id = envelope.id.clone();
@@ -203,9 +209,10 @@ impl<H: ServerHandler> Endpoint<H> {
             None => None,
         };
         let is_new = session.is_none() && envelope.method.as_deref() == Some("initialize");
-        let place = match is_new {
-            true => Some(self.sessions.place().await.map_err(refused)?),
-            false => None,
+        let place = if is_new {
+            Some(self.sessions.place().await.map_err(refused)?)
+        } else {
+            None
         };
         let admission = Arc::new(Admission {
             _call: self.room.budget.take(Kind::Calls, 1).map_err(refused)?,
@@ -220,8 +227,10 @@ impl<H: ServerHandler> Endpoint<H> {
         Ok(Admitted {
             request: Request::from_parts(parts, Full::new(body.clone())),
             body,
+            id,
             place,
             admission,
+            work,
         })
     }
 
@@ -231,26 +240,51 @@ impl<H: ServerHandler> Endpoint<H> {
         connection: &Arc<Connection>,
     ) -> Result<Response<Reply>, Refusal> {
         let session = text(request.headers(), SESSION_ID).and_then(|id| self.sessions.find(id));
+        // One that is taken up again after the answer to a call was lost brings that answer and nothing else.
+        let is_of_call = text(request.headers(), LAST_EVENT_ID).is_some_and(|id| id.contains('/'));
         let share = self.room.budget.take(Kind::Streams, 1)?;
-        let response = self.service.handle(request).await;
+        let response = Box::pin(self.service.handle(request)).await;
         if !response.status().is_success() {
-            return mended(response).await;
+            return self.mended(response).await;
         }
         // From here on what the client did not ask for reaches it.
-        let open = session.map(|session| session.stream());
-        let held = (share, open, connection.work());
-        Ok(response.map(|reply| body::holding(reply, held)))
+        let open = session
+            .filter(|_| !is_of_call)
+            .map(|session| session.stream());
+        let work = connection.work();
+        Ok(response.map(|reply| body::holding(reply, (share, open), work, &self.room)))
     }
 
     async fn end(&self, request: Request<Incoming>) -> Result<Response<Reply>, Refusal> {
         let id = text(request.headers(), SESSION_ID).map(str::to_owned);
-        let mut response = mended(self.service.handle(request).await).await?;
+        let is_known = id
+            .as_ref()
+            .is_none_or(|id| self.sessions.find(id).is_some());
+        let mut response = self
+            .mended(Box::pin(self.service.handle(request)).await)
+            .await?;
+        if !is_known {
+            return Err(Error::new(Code::SessionNotFound, "Session not found").into());
+        }
         if let Some(id) = id {
             self.sessions.forget(&id);
         }
         // Some clients take the 202 of a request that was merely taken for a failure.
         *response.status_mut() = StatusCode::NO_CONTENT;
         Ok(response)
+    }
+
+    /// rmcp refuses in plain text, or without the payload that every error of midex has.
+    async fn mended(&self, response: Response<Reply>) -> Result<Response<Reply>, Refusal> {
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        if !is_json(response.headers()) {
+            return Err(refused(response).await);
+        }
+        let status = response.status();
+        let said = collected(response).await;
+        Ok(refusal::completed(status, &said, &*self.options.ids))
     }
 }
 
@@ -277,14 +311,6 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.trim().eq_ignore_ascii_case("application/json")
 }
 
-/// A body that did not come in time.
-fn late(error: Error) -> Refusal {
-    match error.code() {
-        Code::RequestInvalid => Refusal::new(StatusCode::REQUEST_TIMEOUT, error),
-        _ => error.into(),
-    }
-}
-
 fn oversized(beginning: &[u8]) -> Refusal {
     let limit = format!("{} bytes in one message", limits::FRAME_BYTES_MAX);
     let message = format!("the body exceeds the limit of {limit}");
@@ -296,20 +322,27 @@ fn oversized(beginning: &[u8]) -> Refusal {
 fn unreadable(body: &[u8]) -> Response<Reply> {
     match frame::parse(body) {
         Err(answer) => refusal::message(StatusCode::BAD_REQUEST, &answer),
-        Ok(_) => Response::default(),
+        // rmcp read the same bytes in the same way, so this does not happen.
+        Ok(_) => refusal::message(StatusCode::BAD_REQUEST, &unknown()),
     }
 }
 
-/// rmcp refuses in plain text; what speaks JSON-RPC is told in JSON-RPC.
-async fn mended(response: Response<Reply>) -> Result<Response<Reply>, Refusal> {
-    let status = response.status();
-    if status.is_success() || is_json(response.headers()) {
-        return Ok(response);
-    }
-    let said = match response.into_body().collect().await {
-        Ok(said) => String::from_utf8_lossy(&said.to_bytes()).into_owned(),
+async fn collected(response: Response<Reply>) -> Bytes {
+    match response.into_body().collect().await {
+        Ok(said) => said.to_bytes(),
         Err(never) => match never {},
-    };
+    }
+}
+
+/// rmcp's refusal in plain text.
+async fn refused(response: Response<Reply>) -> Refusal {
+    let mut status = response.status();
+    let said = collected(response).await;
+    let said = String::from_utf8_lossy(&said);
+    // A session that ends while a call of it is on its way.
+    if said.ends_with("Session service terminated") || said.contains("Session not found") {
+        status = StatusCode::NOT_FOUND;
+    }
     let code = match status {
         StatusCode::NOT_FOUND => Code::SessionNotFound,
         StatusCode::FORBIDDEN => Code::Forbidden,
@@ -318,8 +351,19 @@ async fn mended(response: Response<Reply>) -> Result<Response<Reply>, Refusal> {
         _ => Code::RequestInvalid,
     };
     // It begins with the name of the status.
-    let words = said
-        .split_once(": ")
-        .map_or(said.as_str(), |(_, words)| words);
-    Err(Refusal::new(status, Error::new(code, words)))
+    let words = said.split_once(": ").map_or(&*said, |(_, words)| words);
+    let error = match status {
+        StatusCode::METHOD_NOT_ALLOWED => {
+            let message =
+                "this version of the protocol has no sessions, and so no GET and no DELETE";
+            Error::new(code, message).with_action("Send every message in a POST of its own")
+        }
+        _ => Error::new(code, words.to_owned()),
+    };
+    Refusal::new(status, error)
+}
+
+fn unknown() -> TxJsonRpcMessage<RoleServer> {
+    let error = ErrorData::invalid_request("the body is not a message that can be answered", None);
+    JsonRpcMessage::error(error, None)
 }

@@ -12,7 +12,7 @@ mod room;
 mod sessions;
 mod token;
 
-use std::{net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -22,7 +22,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::token::BearerToken;
 use self::{
-    connections::{Connection, Connections, Of, Watched},
+    connections::{Among, Connection, Connections, Watched},
     endpoint::Endpoint,
 };
 use crate::{
@@ -41,6 +41,10 @@ pub struct Options {
     pub token: Option<BearerToken>,
     /// Names by which requests may call this server, besides those of the loopback and the address it listens on.
     pub hosts: Vec<String>,
+    /// Connections at once; [`limits::HTTP_CONNECTIONS_MAX`], or fewer where the process may not open so many files.
+    pub connections_max: usize,
+    /// Bytes of calls in work and of replies not taken; [`limits::HTTP_BYTES_MAX`].
+    pub bytes_max: usize,
     /// Randomness, for correlation ids.
     pub ids: Arc<dyn IdSource>,
 }
@@ -50,6 +54,8 @@ impl Default for Options {
         Self {
             token: None,
             hosts: Vec::new(),
+            connections_max: limits::HTTP_CONNECTIONS_MAX,
+            bytes_max: limits::HTTP_BYTES_MAX,
             ids: Arc::new(SystemIds),
         }
     }
@@ -108,29 +114,36 @@ impl<H: ServerHandler> Server<H> {
 async fn accept<H: ServerHandler>(server: &Arc<Server<H>>, listener: &TcpListener) {
     loop {
         match listener.accept().await {
-            Ok((stream, peer)) => let_in(server, stream, peer),
+            Ok((stream, _)) => let_in(server, stream),
             // Out of file descriptors, say.
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be taken");
-                server.connections().make_room(Of::Connections);
+                server.connections().make_room(Among::AllThatWait);
                 tokio::time::sleep(limits::STORE_RETRY_EVERY).await;
             }
         }
     }
 }
 
-fn let_in<H: ServerHandler>(server: &Arc<Server<H>>, stream: TcpStream, peer: SocketAddr) {
+/// Leaves when it is dropped, so after a panic too.
+struct Guest<H: ServerHandler>(Arc<Server<H>>, Arc<Connection>);
+
+impl<H: ServerHandler> Drop for Guest<H> {
+    fn drop(&mut self) {
+        self.0.connections().leave(&self.1);
+    }
+}
+
+fn let_in<H: ServerHandler>(server: &Arc<Server<H>>, stream: TcpStream) {
     let Some(connection) = server.connections().enter() else {
-        tracing::warn!(%peer, "a connection was refused: there are too many in use");
         return;
     };
     // Without it every answer in several pieces waits for the other side's acknowledgement, some 40 ms.
     let _ = stream.set_nodelay(true);
-    let server = server.clone();
-    server.clone().clients.spawn(async move {
-        attend(&server, stream, &connection).await;
-        server.connections().leave(&connection);
-    });
+    let guest = Guest(server.clone(), connection);
+    server
+        .clients
+        .spawn(async move { attend(&guest.0, stream, &guest.1).await });
 }
 
 async fn attend<H: ServerHandler>(
@@ -148,20 +161,20 @@ async fn attend<H: ServerHandler>(
         stream,
         connection: connection.clone(),
     };
-    let served = http1::Builder::new()
+    let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits::HTTP_HEAD_MAX)
         .max_buf_size(limits::HTTP_HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
-    let mut served = std::pin::pin!(served);
+    let mut serving = std::pin::pin!(serving);
     let cut = connection.cut();
     tokio::select! {
-        _ = served.as_mut() => return,
+        _ = serving.as_mut() => return,
         () = cut.cancelled() => return,
         () = server.closing.cancelled() => {}
     }
-    served.as_mut().graceful_shutdown();
-    let _ = cut.run_until_cancelled(served).await;
+    serving.as_mut().graceful_shutdown();
+    let _ = cut.run_until_cancelled(serving).await;
 }
 
 async fn sweep<H: ServerHandler>(server: Arc<Server<H>>) {

@@ -8,6 +8,8 @@ use rmcp::{
     service::TxJsonRpcMessage,
 };
 
+use serde_json::Value;
+
 use super::body::Reply;
 use crate::{
     clock::IdSource,
@@ -74,13 +76,40 @@ impl Refusal {
     }
 }
 
+/// An error in JSON-RPC that came without the payload that every error of midex has.
+pub(super) fn completed(status: StatusCode, said: &[u8], ids: &dyn IdSource) -> Response<Reply> {
+    let mut said: Value = serde_json::from_slice(said).unwrap_or_default();
+    if let Some(error) = said
+        .get_mut("error")
+        .filter(|error| error["data"].is_null())
+    {
+        let message = error["message"].as_str().unwrap_or_default().to_owned();
+        let ours = Error::new(Code::RequestInvalid, message);
+        let ours = match error["code"].as_i64() {
+            Some(-32700 | -32600) => ours,
+            Some(-32601) => ours.with_action(
+                "Send a method of what the answer to initialize or server/discover offers",
+            ),
+            _ => ours.with_action(
+                "Correct the request: its headers and its `_meta` name one protocol version, \
+                 and Mcp-Method and Mcp-Name say what the body says",
+            ),
+        };
+        error["data"] = answer::fault(&ours, "http", ids).data.unwrap_or_default();
+    }
+    json(status, serde_json::to_vec(&said).unwrap_or_default())
+}
+
 /// A message as the whole of a response.
 pub(super) fn message(
     status: StatusCode,
     message: &TxJsonRpcMessage<RoleServer>,
 ) -> Response<Reply> {
     // A message of ours has no keys that are no text: it can always be written.
-    let body = serde_json::to_vec(message).unwrap_or_default();
+    json(status, serde_json::to_vec(message).unwrap_or_default())
+}
+
+fn json(status: StatusCode, body: Vec<u8>) -> Response<Reply> {
     let mut response = Response::new(Full::from(body).boxed());
     *response.status_mut() = status;
     let json = HeaderValue::from_static("application/json");

@@ -1,13 +1,13 @@
-//! Room for what clients send: where there is none, whoever keeps the server waiting with what it has sent or not
-//! taken makes some.
+//! Room for what clients send and are sent: where there is none, whoever holds some of it and keeps the server
+//! waiting longest makes some.
 
 use std::sync::Arc;
 
 use super::{
-    budget::{Budget, Share},
-    connections::{Connections, Of},
+    budget::{Budget, Kind, Share},
+    connections::{Among, Connection, Connections},
 };
-use crate::error::Result;
+use crate::{error::Result, limits};
 
 /// The budget, and those who may have to give some of it back.
 #[derive(Clone, Debug)]
@@ -17,18 +17,95 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Takes more of what a share is of.
+    /// Takes so many bytes more for what this connection sends, and waits for room where there is none.
     ///
     /// # Errors
-    /// `SERVER_BUSY` where there is no more and nobody who could give some back.
-    pub(super) async fn grow(&self, share: &mut Share, bytes: usize) -> Result<()> {
-        loop {
-            match share.grow(bytes) {
-                Err(error) if !self.connections.make_room(Of::Bytes) => return Err(error),
-                // What was cut gives back what it had.
-                Err(_) => self.budget.freed().await,
-                Ok(()) => return Ok(()),
-            }
+    /// `SERVER_BUSY` where there is none in time.
+    pub(super) async fn grow(
+        &self,
+        share: &mut Share,
+        amount: usize,
+        connection: &Connection,
+    ) -> Result<()> {
+        let waited = self.wait_to_grow(share, amount, connection);
+        match tokio::time::timeout(limits::HTTP_ROOM_MAX, waited).await {
+            Ok(()) => Ok(()),
+            Err(_) => share.grow(amount),
         }
+    }
+
+    async fn wait_to_grow(&self, share: &mut Share, amount: usize, connection: &Connection) {
+        loop {
+            let freed = self.budget.freed();
+            tokio::pin!(freed);
+            // Enabled before the look, so that what is given back in between is not missed.
+            freed.as_mut().enable();
+            if share.grow(amount).is_ok() {
+                return;
+            }
+            // What is cut gives back what it had in a moment; who has only just been given a reply may turn out to
+            // take none of it.
+            self.make(connection);
+            let _ = tokio::time::timeout(limits::HTTP_ROOM_LOOK_EVERY, freed).await;
+        }
+    }
+
+    /// Counts so many bytes that this connection is to be sent. They are there already; past the limit somebody else
+    /// goes for them.
+    pub(super) fn count(&self, amount: usize, connection: &Connection) -> Share {
+        let share = self.budget.count(Kind::Bytes, amount);
+        if self.budget.is_over(Kind::Bytes) {
+            self.make(connection);
+        }
+        share
+    }
+
+    fn make(&self, connection: &Connection) -> bool {
+        self.connections
+            .make_room(Among::ThoseWithBytes(connection.number()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room() -> Room {
+        Room {
+            budget: Arc::default(),
+            connections: Arc::new(Connections::new(limits::HTTP_CONNECTIONS_MAX)),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_sends_slowly_goes_for_who_needs_the_room_and_the_idle_stay() {
+        let room = room();
+        let [slow, idle, new] = [(); 3].map(|()| room.connections.enter().expect("room"));
+        let _coming = slow.receive();
+        let mut held = room.budget.count(Kind::Bytes, limits::HTTP_BYTES_MAX);
+        let mut share = room.budget.count(Kind::Bytes, 0);
+        let leaving = tokio::spawn({
+            let slow = slow.clone();
+            async move {
+                slow.cut().cancelled().await;
+                held.release();
+            }
+        });
+        room.grow(&mut share, 1, &new).await.expect("room was made");
+        leaving.await.expect("no panic");
+        assert!(!idle.cut().is_cancelled() && !new.cut().is_cancelled());
+        let refused = room.grow(&mut share, limits::HTTP_BYTES_MAX, &new).await;
+        assert!(refused.is_err(), "nobody else holds any");
+    }
+
+    #[test]
+    fn a_reply_past_the_limit_is_at_the_cost_of_one_that_is_not_taken() {
+        let room = room();
+        let [stalls, asks] = [(); 2].map(|()| room.connections.enter().expect("room"));
+        let _coming = stalls.receive();
+        drop(room.count(limits::HTTP_BYTES_MAX, &asks));
+        assert!(!stalls.cut().is_cancelled());
+        drop(room.count(limits::HTTP_BYTES_MAX + 1, &asks));
+        assert!(stalls.cut().is_cancelled());
     }
 }

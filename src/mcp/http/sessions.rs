@@ -104,7 +104,9 @@ impl Sessions {
             session: Arc::new(Session::new()),
         };
         if let Some(id) = given_up {
-            self.close(&id).await;
+            // On its own: it is forgotten here already, so it must end although the client of this call may go.
+            let sessions = self.clone();
+            let _ = tokio::spawn(async move { sessions.close(&id).await }).await;
         }
         Ok(place)
     }
@@ -123,14 +125,19 @@ impl Sessions {
 
     /// Ends those that nobody uses, and forgets those that ended by themselves. To be called once a second.
     pub(super) async fn sweep(&self) {
-        let known: HashSet<_> = {
+        // First ours, then rmcp's: one that begins meanwhile is in neither, or in both.
+        let before: Vec<_> = self.inner().open.keys().cloned().collect();
+        let ended: Vec<_> = {
             let sessions = self.manager.sessions.read().await;
-            sessions.keys().map(|id| id.to_string()).collect()
+            let has_ended = |id: &String| !sessions.contains_key(id.as_str());
+            before.into_iter().filter(has_ended).collect()
         };
         let unused = {
             let mut inner = self.inner();
             inner.sweeps += 1;
-            inner.open.retain(|id, _| known.contains(id));
+            for id in &ended {
+                inner.open.remove(id);
+            }
             inner.unused()
         };
         for id in unused {
@@ -313,6 +320,33 @@ mod tests {
         drop(sessions.place().await.expect("room again"));
         let coming = sessions.inner().coming;
         assert_eq!(coming, 0, "a place that was not filled is free again");
+    }
+
+    #[tokio::test]
+    async fn a_session_that_was_given_up_ends_although_who_asked_for_its_place_has_gone() {
+        let sessions = full().await;
+        let (id, _transport) = sessions.manager.create_session().await.expect("one");
+        sessions.place().await.expect("room").fill(&id);
+        for number in 1..limits::HTTP_SESSIONS_MAX {
+            sessions.find(&number.to_string()).expect("it is open");
+        }
+        let held_up = sessions.manager.sessions.read().await;
+        let mut asking = Box::pin(sessions.place());
+        tokio::select! {
+            biased;
+            _ = &mut asking => panic!("it is held up"),
+            () = tokio::task::yield_now() => {}
+        }
+        drop((asking, held_up));
+        assert!(sessions.find(&id).is_none());
+        let ended = async {
+            while !sessions.manager.sessions.read().await.is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        let patience = std::time::Duration::from_secs(60);
+        let ended = tokio::time::timeout(patience, ended).await;
+        ended.expect("rmcp has ended it too");
     }
 
     #[test]

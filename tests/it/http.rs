@@ -1,0 +1,9 @@
+//! Streamable HTTP: the real binary, and clients that behave and clients that do not.
+
+mod auth;
+mod basics;
+mod hostile;
+mod limits;
+mod refusals;
+mod sessions;
+mod shutdown;
