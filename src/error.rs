@@ -124,6 +124,9 @@ codes! {
     /// The session has ended, or never was.
     SessionNotFound = "SESSION_NOT_FOUND", NotFound, false,
         "Send initialize without a session id and go on in the new session: executions do not depend on sessions";
+    /// The caller has withdrawn the call, or has gone.
+    Cancelled = "CANCELLED", Execution, true,
+        "Send the same call again if its answer is wanted after all";
     /// As much is in work as may be.
     ServerBusy = "SERVER_BUSY", Execution, true,
         "Send the same call again in a second";

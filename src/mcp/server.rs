@@ -32,11 +32,12 @@ use super::{
 };
 use crate::{
     app::App,
-    error::{Error, Result},
+    error::{Code, Error, Result},
 };
 
 /// Methods that this server knows: a request for one of them that rmcp cannot decode has bad parameters.
 const KNOWN_METHODS: &[&str] = &[
+    "server/discover",
     "tools/call",
     "tools/list",
     "resources/read",
@@ -47,7 +48,7 @@ const KNOWN_METHODS: &[&str] = &[
 /// Those that only clients know which shook hands.
 const SESSION_METHODS: &[&str] = &["initialize", "resources/subscribe", "resources/unsubscribe"];
 /// Those that only clients know which did not.
-const STATELESS_METHODS: &[&str] = &["server/discover", "subscriptions/listen"];
+const STATELESS_METHODS: &[&str] = &["subscriptions/listen"];
 
 /// After the client has gone, how long rmcp may take to notice.
 const LAST_FLUSH: Duration = Duration::from_millis(50);
@@ -222,7 +223,7 @@ impl ServerHandler for Server {
             done = progress::told(&context, tool.name(), longest, work) => done,
             // What changes nothing is not finished for nobody.
             () = self.withdrawn(&context), if tool.is_read_only() => {
-                return Err(ErrorData::invalid_request("the request was cancelled", None));
+                Err(Error::new(Code::Cancelled, "the call was withdrawn before it was done"))
             }
         };
         let answer = match done {
