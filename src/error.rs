@@ -78,7 +78,7 @@ codes! {
         "Read midex://workflow/current_step/{execution_id} and go on from the step it shows";
     /// No execution has this id.
     ExecutionNotFound = "EXECUTION_NOT_FOUND", NotFound, false,
-        "Call workflow.start to start a new execution, or correct the execution id";
+        "Call execution.list and use the id of one of the executions it shows; it has others with project *";
     /// Another execution has this id.
     ExecutionIdTaken = "EXECUTION_ID_TAKEN", Conflict, false,
         "Read midex://workflow/current_step/{execution_id} to go on with that execution, or call workflow.start without execution_id";
@@ -112,9 +112,15 @@ codes! {
     /// No resource has this address.
     ResourceNotFound = "RESOURCE_NOT_FOUND", NotFound, false,
         "Call resources/list and resources/templates/list and use one of their addresses";
-    /// What came over HTTP is no request that the endpoint takes.
+    /// What came is no message that the server takes.
     RequestInvalid = "REQUEST_INVALID", Validation, false,
-        "Correct the request: POST one JSON-RPC message as application/json, with `Accept: application/json, text/event-stream`";
+        "Send one JSON-RPC 2.0 message: over lines as one line, over HTTP as the body of a POST with `Content-Type: application/json` and `Accept: application/json, text/event-stream`";
+    /// The parameters of a method are not those that the protocol has.
+    ParamsInvalid = "PARAMS_INVALID", Validation, false,
+        "Correct the params of the request: the protocol says what its method takes";
+    /// The protocol has no such method here.
+    MethodNotFound = "METHOD_NOT_FOUND", NotFound, false,
+        "Send a method of what the answer to initialize or server/discover offers";
     /// The request carries no bearer token, or a wrong one.
     Unauthorized = "UNAUTHORIZED", Validation, false,
         "Send the header `Authorization: Bearer` with the token of the file that the server was started with";

@@ -351,7 +351,8 @@ pub const HTTP_BYTES_MAX: usize = 256 << 20;
 pub const HTTP_SESSIONS_MAX: usize = 1000;
 /// A session that nobody uses for this long ends.
 pub const HTTP_SESSION_IDLE_MAX: Duration = Duration::from_secs(60 * 60);
-/// How long the events of an answered call of a session are kept.
+/// How long the events of a cancelled call of a session are kept. An answer that was lost on its way is had by sending
+/// the same call again.
 pub const HTTP_EVENTS_KEPT_MAX: Duration = Duration::from_secs(5);
 /// Largest head of an HTTP request.
 pub const HTTP_HEAD_BYTES_MAX: usize = 64 << 10;

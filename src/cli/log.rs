@@ -24,7 +24,8 @@ const WITHHELD: &str = "its words are withheld: they may hold what was sent";
 /// that a server went away; a server tells its log.
 pub(super) fn init(serves: bool) {
     let usual = if serves {
-        "warn,midex=info"
+        // rmcp tells of every refused call once more, and may say nothing of it.
+        "warn,rmcp=off,midex=info"
     } else {
         "warn,rmcp=off"
     };

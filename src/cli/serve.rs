@@ -27,7 +27,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub(super) struct Edge {
     /// Serve streamable HTTP at /mcp of this address, instead of standard input and output; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     http: Option<SocketAddr>,
     /// Serve standard input and output too
     #[arg(long, requires = "http")]
@@ -38,7 +38,7 @@ pub(super) struct Edge {
     http_token_file: Option<PathBuf>,
     /// Another name by which HTTP clients call this server; may be given several times
     #[arg(long, value_name = "NAME", requires = "http")]
-    http_host: Vec<String>,
+    http_host: Vec<streamable::Host>,
 }
 
 impl Edge {
@@ -81,6 +81,17 @@ impl Edge {
     }
 }
 
+/// Reads where to listen. A name is looked up by nobody: `localhost` is the one that needs no asking.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let text = text
+        .strip_prefix("localhost:")
+        .map(|port| format!("127.0.0.1:{port}"))
+        .unwrap_or_else(|| text.to_owned());
+    text.parse().map_err(|_| {
+        "expected an address and a port, such as 127.0.0.1:8123 or [::1]:8123".to_owned()
+    })
+}
+
 fn bound(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
@@ -116,6 +127,17 @@ pub(super) async fn serve(config: Config, edge: Edge, offer: Offer) -> Result<u8
     let listening = edge.listen()?;
     let app = Arc::new(App::new(config, Arc::new(SystemClock), Arc::new(SystemIds)));
     app.definitions().watch();
+    for named in [&app.config().workflows_dir, &app.config().agents_dir]
+        .into_iter()
+        .flatten()
+    {
+        if !named.is_dir() {
+            tracing::warn!(
+                "{} is no directory: no definitions are read from it yet",
+                named.display()
+            );
+        }
+    }
     let stop = CancellationToken::new();
     let signals = tokio::spawn(cancel_on_signal(signals()?, app.clone(), stop.clone()));
     greet(&places(&edge, listening.as_ref()), offer);

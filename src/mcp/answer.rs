@@ -52,15 +52,40 @@ pub(super) fn fault(error: &Error, what: &str, ids: &dyn IdSource) -> ErrorData 
         Code::ResourceNotFound | Code::ExecutionNotFound | Code::WorkflowNotFound => {
             ErrorData::resource_not_found(message, data)
         }
-        Code::ArgumentsInvalid | Code::ToolNotFound | Code::LimitExceeded => {
+        Code::ArgumentsInvalid | Code::ParamsInvalid | Code::ToolNotFound | Code::LimitExceeded => {
             ErrorData::invalid_params(message, data)
         }
+        Code::MethodNotFound => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, data),
         Code::RequestInvalid | Code::Unauthorized | Code::Forbidden | Code::SessionNotFound => {
             ErrorData::invalid_request(message, data)
         }
         _ => ErrorData::new(ErrorCode::INTERNAL_ERROR, message, data),
     }
 }
+
+/// An error of the protocol with the payload that every error of midex has, where it came without.
+pub(super) fn completed(mut error: ErrorData, ids: &dyn IdSource) -> ErrorData {
+    if error.data.is_none() {
+        let code = match error.code {
+            ErrorCode::METHOD_NOT_FOUND => Code::MethodNotFound,
+            // rmcp has the same number for what a request says of itself.
+            ErrorCode::INVALID_PARAMS if !error.message.contains("_meta") => Code::ParamsInvalid,
+            _ => Code::RequestInvalid,
+        };
+        let ours = Error::new(code, error.message.clone());
+        let ours = match error.code {
+            ErrorCode::PARSE_ERROR | ErrorCode::INVALID_REQUEST => ours,
+            _ if code == Code::RequestInvalid => ours.with_action(AT_ODDS),
+            _ => ours,
+        };
+        error.data = Some(Value::Object(logged(&ours, "protocol", ids)));
+    }
+    error
+}
+
+/// What to do where a request does not say which protocol it speaks, or says two things.
+const AT_ODDS: &str = "Correct the request: its headers and its `_meta` name one protocol version, and Mcp-Method and \
+                       Mcp-Name say what the body says";
 
 /// The payload, logged under its correlation id. The log names codes and causes, never what was sent.
 fn logged(error: &Error, what: &str, ids: &dyn IdSource) -> Map<String, Value> {

@@ -3,7 +3,7 @@
 
 use rmcp::{
     RoleServer,
-    model::{ErrorData, JsonRpcMessage, RequestId},
+    model::{ClientRequest, ErrorData, JsonRpcMessage, RequestId},
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
 };
 use serde_json::Value;
@@ -56,11 +56,24 @@ pub(super) async fn read(
     }
 }
 
+/// What is said of an `initialize` that cannot be read.
+pub(super) const MALFORMED_INITIALIZE: &str = "malformed params for initialize: protocolVersion, capabilities and clientInfo {name, version} are required";
+
 /// The message in a line, or the answer to a line that holds none.
 pub(super) fn parse(
     line: &[u8],
 ) -> Result<RxJsonRpcMessage<RoleServer>, Box<TxJsonRpcMessage<RoleServer>>> {
-    serde_json::from_slice(line).map_err(|error| {
+    let message = serde_json::from_slice(line);
+    if let Ok(JsonRpcMessage::Request(request)) = &message
+        && let ClientRequest::CustomRequest(unknown) = &request.request
+        && unknown.method == "initialize"
+    {
+        // rmcp takes it for a request of the era without handshakes.
+        let refusal = ErrorData::invalid_params(MALFORMED_INITIALIZE, None);
+        let id = Some(request.id.clone());
+        return Err(Box::new(JsonRpcMessage::error(refusal, id)));
+    }
+    message.map_err(|error| {
         let value: Option<Value> = serde_json::from_slice(line).ok();
         let (refusal, id) = match value {
             None => (

@@ -6,7 +6,7 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
         ArgumentInfo, CallToolRequestParams, CallToolResponse, CompleteRequestParams,
-        CompleteResult, CompletionInfo, CustomRequest, CustomResult, DiscoverResult, ErrorCode,
+        CompleteResult, CompletionInfo, CustomRequest, CustomResult, DiscoverResult,
         InitializeRequestParams, InitializeResult, ListResourceTemplatesResult,
         ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
         ReadResourceResponse, ReadResourceResult, Reference, ResourceContents, ServerCapabilities,
@@ -359,17 +359,13 @@ impl ServerHandler for Server {
         } else {
             SESSION_METHODS
         };
-        if [KNOWN_METHODS, others].concat().contains(&method.as_str()) {
-            return Err(ErrorData::invalid_params(
-                format!("malformed params for {method}"),
-                None,
-            ));
-        }
         let shown: String = method.chars().take(80).collect();
-        Err(ErrorData::new(
-            ErrorCode::METHOD_NOT_FOUND,
-            format!("Method not found: {shown}"),
-            None,
-        ))
+        let error = if [KNOWN_METHODS, others].concat().contains(&method.as_str()) {
+            let message = format!("malformed params for {shown}");
+            Error::new(Code::ParamsInvalid, message)
+        } else {
+            Error::new(Code::MethodNotFound, format!("Method not found: {shown}"))
+        };
+        Err(answer::fault(&error, "protocol", self.app.ids()))
     }
 }

@@ -19,10 +19,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    answer,
     frame::{self, Frame},
     gate::Gate,
 };
-use crate::limits;
+use crate::{
+    clock::{IdSource, SystemIds},
+    limits,
+};
 
 type Incoming = RxJsonRpcMessage<RoleServer>;
 type Outgoing = TxJsonRpcMessage<RoleServer>;
@@ -38,6 +42,7 @@ pub struct LineTransport {
     incoming: mpsc::Receiver<Incoming>,
     outgoing: Option<mpsc::UnboundedSender<Line>>,
     gate: Arc<Gate>,
+    ids: Arc<dyn IdSource>,
     gone: CancellationToken,
     reader: JoinHandle<()>,
     writer: Option<JoinHandle<()>>,
@@ -58,6 +63,8 @@ impl LineTransport {
         output: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Self {
         let gate = Arc::new(Gate::default());
+        // For correlation ids alone.
+        let ids: Arc<dyn IdSource> = Arc::new(SystemIds);
         let (deliver, incoming) = mpsc::channel(READ_AHEAD_FRAMES);
         // Bounded by the gate: what answers a call is bounded by the calls, and no call is read while
         // too many bytes are untaken.
@@ -68,6 +75,7 @@ impl LineTransport {
             gate: gate.clone(),
             deliver,
             answers: outgoing.clone(),
+            ids: ids.clone(),
             gone: gone.clone(),
         };
         let reader = tokio::spawn(reader.run(BufReader::new(input)));
@@ -75,6 +83,7 @@ impl LineTransport {
             incoming,
             outgoing: Some(outgoing),
             gate,
+            ids,
             gone,
             reader,
             writer: Some(writer),
@@ -105,7 +114,7 @@ impl Transport<RoleServer> for LineTransport {
             _ => (None, None),
         };
         let queued = match &self.outgoing {
-            Some(outgoing) => enqueue(outgoing, &self.gate, &message, told),
+            Some(outgoing) => enqueue(outgoing, &self.gate, &completed(message, &*self.ids), told),
             None => Err(io::ErrorKind::NotConnected.into()),
         };
         async move {
@@ -138,6 +147,16 @@ impl Drop for LineTransport {
     }
 }
 
+/// rmcp's own errors have no payload, nor have those of frames.
+fn completed(message: Outgoing, ids: &dyn IdSource) -> Outgoing {
+    match message {
+        JsonRpcMessage::Error(refused) => {
+            JsonRpcMessage::error(answer::completed(refused.error, ids), refused.id)
+        }
+        other => other,
+    }
+}
+
 fn enqueue(
     outgoing: &mpsc::UnboundedSender<Line>,
     gate: &Gate,
@@ -161,6 +180,7 @@ struct Reader {
     gate: Arc<Gate>,
     deliver: mpsc::Sender<Incoming>,
     answers: mpsc::UnboundedSender<Line>,
+    ids: Arc<dyn IdSource>,
     gone: CancellationToken,
 }
 
@@ -179,7 +199,7 @@ impl Reader {
                     }
                 }
                 Ok(Frame::Oversized(beginning)) => {
-                    self.refuse(&frame::refuse_oversized(&beginning));
+                    self.refuse(frame::refuse_oversized(&beginning));
                 }
                 Ok(Frame::End) => break,
                 Err(error) => {
@@ -201,7 +221,7 @@ impl Reader {
         let mut message = match frame::parse(line) {
             Ok(message) => message,
             Err(answer) => {
-                self.refuse(&answer);
+                self.refuse(*answer);
                 return true;
             }
         };
@@ -238,14 +258,15 @@ impl Reader {
     /// Says that an id is in use. The answer carries no id: it would settle the call that has it.
     fn refuse_duplicate(&self, id: &RequestId) {
         let message = format!("a call with id {id} is still being answered");
-        self.refuse(&JsonRpcMessage::error(
+        self.refuse(JsonRpcMessage::error(
             ErrorData::invalid_request(message, None),
             None,
         ));
     }
 
-    fn refuse(&self, answer: &Outgoing) {
-        let _ = enqueue(&self.answers, &self.gate, answer, None);
+    fn refuse(&self, answer: Outgoing) {
+        let answer = completed(answer, &*self.ids);
+        let _ = enqueue(&self.answers, &self.gate, &answer, None);
     }
 }
 

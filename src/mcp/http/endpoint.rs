@@ -7,7 +7,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use rmcp::{
     RoleServer, ServerHandler,
-    model::{ErrorData, JsonRpcMessage, RequestId},
+    model::{ErrorData, JsonRpcError, JsonRpcMessage, RequestId},
     service::TxJsonRpcMessage,
     transport::streamable_http_server::{
         StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
@@ -27,9 +27,10 @@ use super::{
     sessions::{CallId, Place, Session, Sessions},
 };
 use crate::{
+    clock::IdSource,
     error::{Code, Error},
     limits,
-    mcp::frame,
+    mcp::{answer, frame},
 };
 
 const SESSION_ID: &str = "mcp-session-id";
@@ -79,8 +80,7 @@ impl<H: ServerHandler> Endpoint<H> {
     ) -> Self {
         let sessions = Arc::new(Sessions::new());
         let streams = CancellationToken::new();
-        let others = [address.ip().to_string()].into_iter();
-        let names = Names::new(others.chain(options.hosts.iter().cloned()), address.port());
+        let names = Names::new(address, options.hosts.clone());
         let config = StreamableHttpServerConfig::default()
             .with_json_response(true)
             // The endpoint has looked at both before it reads a body, and has read the body by then.
@@ -141,6 +141,11 @@ impl<H: ServerHandler> Endpoint<H> {
 
     /// What is looked at before anything is read, whatever is asked for.
     fn check(&self, request: &Request<Incoming>) -> Result<(), Error> {
+        if request.uri().path().trim_end_matches('/') != PATH {
+            let message = format!("there is nothing here but {PATH}");
+            return Err(Error::new(Code::ResourceNotFound, message)
+                .with_action("Send MCP messages to /mcp of this server"));
+        }
         if let Some(token) = &self.options.token {
             let given = text(request.headers(), header::AUTHORIZATION.as_str());
             if !token.admits(given) {
@@ -149,13 +154,7 @@ impl<H: ServerHandler> Endpoint<H> {
                 return Err(Error::new(Code::Unauthorized, message));
             }
         }
-        self.names.check(request.headers())?;
-        if request.uri().path() != PATH {
-            let message = format!("there is nothing here but {PATH}");
-            return Err(Error::new(Code::ResourceNotFound, message)
-                .with_action("Send MCP messages to /mcp of this server"));
-        }
-        Ok(())
+        self.names.check(request.headers())
     }
 
     async fn post(
@@ -178,7 +177,7 @@ impl<H: ServerHandler> Endpoint<H> {
         }
         let response = match response.status() {
             // rmcp's word for a body it cannot read.
-            StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => unreadable(&body),
+            StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => unreadable(&body, &*self.options.ids),
             _ => response,
         };
         let response = self
@@ -209,6 +208,10 @@ impl<H: ServerHandler> Endpoint<H> {
             None => None,
         };
         let is_new = session.is_none() && envelope.method.as_deref() == Some("initialize");
+        if is_new && frame::parse(&body).is_err() {
+            let error = Error::new(Code::ParamsInvalid, frame::MALFORMED_INITIALIZE);
+            return Err(refused(error));
+        }
         let place = if is_new {
             Some(self.sessions.place().await.map_err(refused)?)
         } else {
@@ -319,11 +322,18 @@ fn oversized(beginning: &[u8]) -> Refusal {
 }
 
 /// The answer to a body that is no message: the same as over any other transport.
-fn unreadable(body: &[u8]) -> Response<Reply> {
-    match frame::parse(body) {
-        Err(answer) => refusal::message(StatusCode::BAD_REQUEST, &answer),
+fn unreadable(body: &[u8], ids: &dyn IdSource) -> Response<Reply> {
+    let refused = match frame::parse(body) {
+        Err(answer) => *answer,
         // rmcp read the same bytes in the same way, so this does not happen.
-        Ok(_) => refusal::message(StatusCode::BAD_REQUEST, &unknown()),
+        Ok(_) => unknown(),
+    };
+    match refused {
+        JsonRpcMessage::Error(JsonRpcError { error, id, .. }) => {
+            let error = JsonRpcMessage::error(answer::completed(error, ids), id);
+            refusal::message(StatusCode::BAD_REQUEST, &error)
+        }
+        other => refusal::message(StatusCode::BAD_REQUEST, &other),
     }
 }
 
@@ -352,15 +362,26 @@ async fn refused(response: Response<Reply>) -> Refusal {
     };
     // It begins with the name of the status.
     let words = said.split_once(": ").map_or(&*said, |(_, words)| words);
-    let error = match status {
+    let error = Error::new(code, words.to_owned());
+    let both = "Send the header `Accept: application/json, text/event-stream`; a GET, `Accept: text/event-stream`";
+    match status {
         StatusCode::METHOD_NOT_ALLOWED => {
             let message =
                 "this version of the protocol has no sessions, and so no GET and no DELETE";
-            Error::new(code, message).with_action("Send every message in a POST of its own")
+            let error = Error::new(code, message);
+            Refusal::new(
+                status,
+                error.with_action("Send every message in a POST of its own"),
+            )
+            .allowing("POST")
         }
-        _ => Error::new(code, words.to_owned()),
-    };
-    Refusal::new(status, error)
+        StatusCode::NOT_ACCEPTABLE => Refusal::new(status, error.with_action(both)),
+        _ if said.contains("Protocol-Version") => Refusal::new(
+            status,
+            error.with_action("Send a version that the answer to server/discover lists"),
+        ),
+        _ => Refusal::new(status, error),
+    }
 }
 
 fn unknown() -> TxJsonRpcMessage<RoleServer> {

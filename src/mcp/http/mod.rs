@@ -20,11 +20,11 @@ use rmcp::ServerHandler;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::token::BearerToken;
 use self::{
     connections::{Among, Connection, Connections, Watched},
     endpoint::Endpoint,
 };
+pub use self::{origin::Host, token::BearerToken};
 use crate::{
     clock::{IdSource, SystemIds},
     error::{Error, Result},
@@ -40,7 +40,7 @@ pub struct Options {
     /// What every request must carry; `None` lets everybody in who can connect.
     pub token: Option<BearerToken>,
     /// Names by which requests may call this server, besides those of the loopback and the address it listens on.
-    pub hosts: Vec<String>,
+    pub hosts: Vec<Host>,
     /// Connections at once; [`limits::HTTP_CONNECTIONS_MAX`], or fewer where the process may not open so many files.
     pub connections_max: usize,
     /// Bytes of calls in work and of replies not taken; [`limits::HTTP_BYTES_MAX`].

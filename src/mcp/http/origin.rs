@@ -1,26 +1,49 @@
 //! By which name a request calls the server, and from which page it comes. A page elsewhere whose name is made to
 //! lead to this machine is told apart by the one, a page in the user's own browser by the other.
 
+use std::net::{Ipv6Addr, SocketAddr};
+
 use http::{HeaderMap, header, uri::Authority};
 
 use crate::error::{Code, Error, Result};
 
+/// A name by which requests may call the server: in small letters, an address of version 6 without brackets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host(String);
+
+impl std::str::FromStr for Host {
+    type Err = String;
+
+    /// Takes a name without scheme and port.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let host = bare(text);
+        let is_name = || Authority::try_from(host.as_str()).is_ok_and(|name| name.host() == host);
+        if host.parse::<Ipv6Addr>().is_ok() || is_name() {
+            return Ok(Self(host));
+        }
+        Err("expected a host name without scheme and port, such as build.example".into())
+    }
+}
+
 /// The names that are let in.
 #[derive(Debug)]
 pub(super) struct Names {
-    /// In small letters, addresses of version 6 without brackets.
-    hosts: Vec<String>,
+    own: Vec<Host>,
+    /// Those that the server was told of: there may be another server before it.
+    others: Vec<Host>,
     port: u16,
 }
 
 impl Names {
-    /// Those of the loopback, and `others`. A page may call from the same names at `port`.
-    pub(super) fn new(others: impl IntoIterator<Item = String>, port: u16) -> Self {
-        let loopback = ["localhost", "127.0.0.1", "::1"].map(String::from);
-        let hosts = loopback.into_iter().chain(others);
+    /// Those of the loopback and `address`, with whose pages at `port` may call; and `others`, all of whose pages may.
+    pub(super) fn new(address: SocketAddr, others: Vec<Host>) -> Self {
+        let own = ["localhost", "127.0.0.1", "::1"]
+            .map(str::to_owned)
+            .into_iter();
         Self {
-            hosts: hosts.map(|host| bare(&host)).collect(),
-            port,
+            own: own.chain([address.ip().to_string()]).map(Host).collect(),
+            others,
+            port: address.port(),
         }
     }
 
@@ -30,27 +53,34 @@ impl Names {
     /// `FORBIDDEN` where it calls the server by another name, or comes from a page of another one.
     pub(super) fn check(&self, headers: &HeaderMap) -> Result<()> {
         let host = authority(headers.get(header::HOST).map(http::HeaderValue::as_bytes));
-        if !host.is_some_and(|host| self.has(&host)) {
+        let is_ours = |host: Authority| is_among(&self.own, &host) || is_among(&self.others, &host);
+        if !host.is_some_and(is_ours) {
             let message = "the Host header names another server than this one";
             return Err(Error::new(Code::Forbidden, message));
         }
         let Some(origin) = headers.get(header::ORIGIN) else {
             return Ok(());
         };
-        let page = origin.as_bytes().strip_prefix(b"http://");
-        let is_own =
-            |page: Authority| self.has(&page) && page.port_u16().unwrap_or(80) == self.port;
-        if authority(page).is_some_and(is_own) {
+        let text = origin.as_bytes();
+        let plain = text.strip_prefix(b"http://");
+        let is_own = |page: &Authority| {
+            is_among(&self.own, page) && page.port_u16().unwrap_or(80) == self.port
+        };
+        let page = authority(plain.or_else(|| text.strip_prefix(b"https://")));
+        let is_let_in =
+            |page: Authority| plain.is_some() && is_own(&page) || is_among(&self.others, &page);
+        if page.is_some_and(is_let_in) {
             return Ok(());
         }
         let message = "the Origin header names a page that is not this server's own";
         Err(Error::new(Code::Forbidden, message)
             .with_action("Call the server from a program instead of a web page"))
     }
+}
 
-    fn has(&self, authority: &Authority) -> bool {
-        self.hosts.contains(&bare(authority.host()))
-    }
+fn is_among(hosts: &[Host], authority: &Authority) -> bool {
+    let named = bare(authority.host());
+    hosts.iter().any(|host| host.0 == named)
 }
 
 fn authority(text: Option<&[u8]>) -> Option<Authority> {
@@ -71,7 +101,9 @@ mod tests {
     use super::*;
 
     fn check(host: &str, origin: Option<&str>) -> bool {
-        let names = Names::new(["Build.Example".to_owned(), "10.1.2.3".to_owned()], 8123);
+        let others = ["Build.Example".parse().expect("a name")];
+        let address = "10.1.2.3:8123".parse().expect("an address");
+        let names = Names::new(address, others.to_vec());
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, host.parse().expect("a header"));
         if let Some(origin) = origin {
@@ -105,7 +137,7 @@ mod tests {
         ] {
             assert!(!check(host, None), "{host}");
         }
-        let names = Names::new([], 1);
+        let names = Names::new("127.0.0.1:1".parse().expect("an address"), Vec::new());
         assert!(names.check(&HeaderMap::new()).is_err(), "no name at all");
     }
 
@@ -115,7 +147,9 @@ mod tests {
             "http://localhost:8123",
             "http://127.0.0.1:8123",
             "http://[::1]:8123",
+            "http://10.1.2.3:8123",
             "http://BUILD.example:8123",
+            "https://build.example",
         ] {
             assert!(check("localhost", Some(origin)), "{origin}");
         }
@@ -130,6 +164,16 @@ mod tests {
             "localhost:8123",
         ] {
             assert!(!check("localhost", Some(origin)), "{origin}");
+        }
+    }
+
+    #[test]
+    fn a_name_has_neither_scheme_nor_port() {
+        for good in ["build.example", "BUILD.example", "10.0.0.1", "::1", "[::1]"] {
+            assert!(good.parse::<Host>().is_ok(), "{good}");
+        }
+        for bad in ["", "http://a", "a:1", "a/b", "a@b", "a b", "[::1]:80"] {
+            assert!(bad.parse::<Host>().is_err(), "{bad}");
         }
     }
 }

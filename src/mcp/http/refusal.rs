@@ -4,11 +4,9 @@ use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use rmcp::{
     RoleServer,
-    model::{JsonRpcMessage, RequestId},
+    model::{JsonRpcError, JsonRpcMessage, RequestId},
     service::TxJsonRpcMessage,
 };
-
-use serde_json::Value;
 
 use super::body::Reply;
 use crate::{
@@ -23,6 +21,8 @@ pub(super) struct Refusal {
     status: StatusCode,
     error: Error,
     id: Option<RequestId>,
+    /// The methods that are, where this one is not.
+    allowed: &'static str,
 }
 
 impl From<Error> for Refusal {
@@ -40,6 +40,7 @@ impl From<Error> for Refusal {
             status,
             error,
             id: None,
+            allowed: "GET, POST, DELETE",
         }
     }
 }
@@ -60,6 +61,13 @@ impl Refusal {
         self
     }
 
+    /// Where only these methods are.
+    #[must_use]
+    pub(super) fn allowing(mut self, allowed: &'static str) -> Self {
+        self.allowed = allowed;
+        self
+    }
+
     /// What the client is answered.
     pub(super) fn answer(self, ids: &dyn IdSource) -> Response<Reply> {
         let fault = answer::fault(&self.error, "http", ids);
@@ -67,7 +75,7 @@ impl Refusal {
         let (name, value) = match self.status {
             StatusCode::UNAUTHORIZED => (header::WWW_AUTHENTICATE, "Bearer"),
             StatusCode::SERVICE_UNAVAILABLE => (header::RETRY_AFTER, "1"),
-            StatusCode::METHOD_NOT_ALLOWED => (header::ALLOW, "GET, POST, DELETE"),
+            StatusCode::METHOD_NOT_ALLOWED => (header::ALLOW, self.allowed),
             _ => return response,
         };
         let headers = response.headers_mut();
@@ -78,26 +86,13 @@ impl Refusal {
 
 /// An error in JSON-RPC that came without the payload that every error of midex has.
 pub(super) fn completed(status: StatusCode, said: &[u8], ids: &dyn IdSource) -> Response<Reply> {
-    let mut said: Value = serde_json::from_slice(said).unwrap_or_default();
-    if let Some(error) = said
-        .get_mut("error")
-        .filter(|error| error["data"].is_null())
-    {
-        let message = error["message"].as_str().unwrap_or_default().to_owned();
-        let ours = Error::new(Code::RequestInvalid, message);
-        let ours = match error["code"].as_i64() {
-            Some(-32700 | -32600) => ours,
-            Some(-32601) => ours.with_action(
-                "Send a method of what the answer to initialize or server/discover offers",
-            ),
-            _ => ours.with_action(
-                "Correct the request: its headers and its `_meta` name one protocol version, \
-                 and Mcp-Method and Mcp-Name say what the body says",
-            ),
-        };
-        error["data"] = answer::fault(&ours, "http", ids).data.unwrap_or_default();
+    match serde_json::from_slice(said) {
+        Ok(TxJsonRpcMessage::<RoleServer>::Error(JsonRpcError { error, id, .. })) => {
+            let error = answer::completed(error, ids);
+            message(status, &JsonRpcMessage::error(error, id))
+        }
+        _ => json(status, said.to_owned()),
     }
-    json(status, serde_json::to_vec(&said).unwrap_or_default())
 }
 
 /// A message as the whole of a response.

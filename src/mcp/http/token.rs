@@ -47,8 +47,11 @@ impl BearerToken {
         let unusable = |what: &str| {
             Error::new(Code::FileUnusable, format!("{shown} {what}")).with("path", shown.clone())
         };
-        let metadata =
-            fs::metadata(path).map_err(|error| unusable("cannot be read").because(error))?;
+        let metadata = fs::metadata(path).map_err(|error| {
+            unusable("cannot be read")
+                .with_action("Write a token into it: `(umask 077; openssl rand -hex 32 > {path})`")
+                .because(error)
+        })?;
         if metadata.permissions().mode() & 0o077 != 0 {
             return Err(unusable("can be read by others, so its token is no secret")
                 .with_action("Run `chmod 600 {path}`"));

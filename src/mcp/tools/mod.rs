@@ -51,22 +51,24 @@ pub(super) struct ToolSpec {
     longest: Option<Longest>,
 }
 
-/// Every tool with the toolset it is in, in the one order in which they are listed. Apart from what the tools say of
+/// Every tool with the toolsets it is in, in the one order in which they are listed. Apart from what the tools say of
 /// themselves, for the command line reads it whenever it begins, and their schemas take time.
-const TABLE: &[(Toolset, &str)] = &[
-    (Toolset::Run, "workflow.start"),
-    (Toolset::Run, "workflow.next_step"),
-    (Toolset::Run, "execution.list"),
-    (Toolset::Run, "execution.resume"),
-    (Toolset::Run, "execution.wait"),
-    (Toolset::Operate, "execution.pause"),
-    (Toolset::Operate, "execution.abandon"),
-    (Toolset::Operate, "execution.diverge"),
-    (Toolset::Operate, "execution.fail"),
+const TABLE: &[(Toolsets, &str)] = &[
+    (RUN, "workflow.start"),
+    (RUN, "workflow.next_step"),
+    (RUN.and(OPERATE), "execution.list"),
+    (RUN.and(OPERATE), "execution.resume"),
+    (RUN.and(OPERATE), "execution.wait"),
+    (OPERATE, "execution.pause"),
+    (OPERATE, "execution.abandon"),
+    (OPERATE, "execution.diverge"),
+    (OPERATE, "execution.fail"),
 ];
+const RUN: Toolsets = Toolsets::of(Toolset::Run);
+const OPERATE: Toolsets = Toolsets::of(Toolset::Operate);
 
 /// The tools of the table.
-static TOOLS: LazyLock<Vec<(Toolset, ToolSpec)>> = LazyLock::new(|| {
+static TOOLS: LazyLock<Vec<(Toolsets, ToolSpec)>> = LazyLock::new(|| {
     let mut specs = specs();
     let taken = TABLE.iter().filter_map(|(set, name)| {
         let at = specs.iter().position(|spec| spec.name == *name)?;
@@ -89,22 +91,22 @@ fn specs() -> Vec<ToolSpec> {
 }
 
 /// The tools as they are listed to most clients, and as the documents have them.
-static DOTTED: LazyLock<Vec<(Toolset, Tool)>> = LazyLock::new(|| listed(Spelling::Dotted));
+static DOTTED: LazyLock<Vec<(Toolsets, Tool)>> = LazyLock::new(|| listed(Spelling::Dotted));
 
 /// The tools of these sets as they are listed.
 pub(super) fn list(sets: Toolsets, spelling: Spelling) -> Vec<Tool> {
-    static UNDERSCORED: LazyLock<Vec<(Toolset, Tool)>> =
+    static UNDERSCORED: LazyLock<Vec<(Toolsets, Tool)>> =
         LazyLock::new(|| listed(Spelling::Underscored));
     let listed = match spelling {
         Spelling::Dotted => &*DOTTED,
         Spelling::Underscored => &*UNDERSCORED,
     };
     // Their schemas are shared, not copied.
-    let offered = listed.iter().filter(|(set, _)| sets.contains(*set));
+    let offered = listed.iter().filter(|(set, _)| sets.meet(*set));
     offered.map(|(_, tool)| tool.clone()).collect()
 }
 
-fn listed(spelling: Spelling) -> Vec<(Toolset, Tool)> {
+fn listed(spelling: Spelling) -> Vec<(Toolsets, Tool)> {
     let names = names(Toolsets::ALL);
     let tools = TOOLS.iter();
     tools
@@ -114,7 +116,7 @@ fn listed(spelling: Spelling) -> Vec<(Toolset, Tool)> {
 
 /// The names of the tools of these sets.
 pub(super) fn names(sets: Toolsets) -> Vec<&'static str> {
-    let offered = TABLE.iter().filter(|(set, _)| sets.contains(*set));
+    let offered = TABLE.iter().filter(|(set, _)| sets.meet(*set));
     offered.map(|(_, name)| *name).collect()
 }
 
@@ -123,7 +125,7 @@ pub(super) fn find(sets: Toolsets, name: &str) -> Result<&'static ToolSpec> {
     let named =
         |tool: &ToolSpec| tool.name == name || Spelling::Underscored.name(tool.name) == name;
     match TOOLS.iter().find(|(_, tool)| named(tool)) {
-        Some((set, tool)) if sets.contains(*set) => Ok(tool),
+        Some((set, tool)) if sets.meet(*set) => Ok(tool),
         Some((set, tool)) => Err(left_out(tool.name, *set, sets)),
         None => {
             let message = format!("Unknown tool: {}", shorten(name));
@@ -132,11 +134,9 @@ pub(super) fn find(sets: Toolsets, name: &str) -> Result<&'static ToolSpec> {
     }
 }
 
-fn left_out(tool: &str, set: Toolset, sets: Toolsets) -> Error {
-    let message = format!(
-        "{tool} is a tool of the toolset `{}`, which this server does not offer",
-        set.as_str()
-    );
+fn left_out(tool: &str, of: Toolsets, sets: Toolsets) -> Error {
+    let message =
+        format!("{tool} is a tool of the toolset `{of}`, which this server does not offer");
     Error::new(Code::ToolNotFound, message)
         .with("tool", tool)
         .with("toolsets", sets.to_string())
@@ -148,7 +148,7 @@ fn left_out(tool: &str, set: Toolset, sets: Toolsets) -> Error {
 /// What `--toolsets` takes, each set with its tools.
 pub fn toolsets_help() -> String {
     let line = |set: Toolset| {
-        let tools = TABLE.iter().filter(|(of, _)| *of == set);
+        let tools = TABLE.iter().filter(|(of, _)| of.contains(set));
         let tools: Vec<_> = tools.map(|(_, name)| *name).collect();
         let tools = if tools.is_empty() {
             "no tools yet".to_owned()

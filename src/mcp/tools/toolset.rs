@@ -53,6 +53,22 @@ impl Toolsets {
             | Toolset::Catalog.bit(),
     );
 
+    /// That one alone.
+    pub const fn of(set: Toolset) -> Self {
+        Self(set.bit())
+    }
+
+    /// These and those.
+    #[must_use]
+    pub const fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
+    /// Whether one of them is one of those.
+    pub fn meet(self, others: Self) -> bool {
+        self.0 & others.0 != 0
+    }
+
     /// Reads names with commas between them.
     ///
     /// # Errors

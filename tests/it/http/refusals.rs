@@ -19,7 +19,7 @@ fn posted(server: &HttpServer, body: &str) -> Answer {
 fn what_is_no_request_of_ours() {
     let home = tempdir().unwrap();
     let server = HttpServer::start(home.path());
-    for path in ["/", "/mcp/", "/mcp/x", "/MCP", "/mcp%2f", "/favicon.ico"] {
+    for path in ["/", "/mcp/x", "/MCP", "/mcp%2f", "/favicon.ico"] {
         let mut http = server.connect();
         http.send("POST", path, &[ACCEPT, JSON], &initialize("2025-06-18"))
             .unwrap();
@@ -97,7 +97,7 @@ fn methods_that_nobody_knows_and_parameters_that_nobody_can_read() {
         (200, &json!(-32601))
     );
     let unknown = stateless.exchange("no/such", json!({}));
-    unknown.refuses(404, "REQUEST_INVALID");
+    unknown.refuses(404, "METHOD_NOT_FOUND");
     assert_eq!(unknown.json()["error"]["code"], -32601);
     let bad = json!({ "name": "workflow.start", "arguments": [1] });
     for answer in [

@@ -119,7 +119,8 @@ fn what_is_said_at_the_start_is_what_is_offered() {
     let said = String::from_utf8(said.stderr).unwrap();
     assert!(
         said.contains(
-            "Tools: 4 (execution_pause, execution_abandon, execution_diverge, execution_fail)"
+            "Tools: 7 (execution_list, execution_resume, execution_wait, execution_pause, execution_abandon, \
+             execution_diverge, execution_fail)"
         ),
         "{said}"
     );
@@ -130,5 +131,5 @@ fn what_is_said_at_the_start_is_what_is_offered() {
     let mut server = Server::run(project.command(&["serve", "--toolsets", "operate"]));
     server.shake_hands();
     let tools = server.request("tools/list", json!({}))["result"]["tools"].clone();
-    assert_eq!(list(&tools).len(), 4);
+    assert_eq!(list(&tools).len(), 7);
 }
