@@ -3,7 +3,7 @@
 use std::{fmt, path::Path, sync::Arc};
 
 use serde_json::Value;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -39,6 +39,7 @@ struct Host {
     opened: watch::Sender<bool>,
     stopping: CancellationToken,
     changes: Changes,
+    large_reads: Semaphore,
 }
 
 /// The engine, or when it was last tried to open its store.
@@ -106,6 +107,7 @@ impl App {
                 opened,
                 stopping: CancellationToken::new(),
                 changes: Changes::default(),
+                large_reads: Semaphore::new(limits::LARGE_READS_MAX),
             }),
             definitions,
             project_dir,
@@ -145,6 +147,12 @@ impl App {
     /// Whoever listens to executions. Listening opens no store.
     pub fn changes(&self) -> &Changes {
         &self.host.changes
+    }
+
+    /// Waits for a turn to read much: [`limits::LARGE_READS_MAX`]. It lasts until the guard is dropped.
+    pub async fn large_read(&self) -> Option<SemaphorePermit<'_>> {
+        // Nobody closes it.
+        self.host.large_reads.acquire().await.ok()
     }
 
     /// Randomness, for correlation ids.
@@ -218,6 +226,7 @@ impl App {
         let options = Options {
             token_ttl: self.host.config.token_ttl,
             changes: self.host.changes.clone(),
+            stopping: self.host.stopping.clone(),
             ..Options::new(store, self.host.clock.clone(), self.host.ids.clone())
         };
         Engine::new(options).await
@@ -305,13 +314,8 @@ impl App {
 
     /// Refuses new calls and ends every wait, so that whoever waits is answered before its connection ends.
     pub fn begin_stop(&self) {
+        // The engine's own, whether its store is open yet or not.
         self.host.stopping.cancel();
-        // While the store is just being opened nobody waits for anything yet.
-        if let Ok(slot) = self.host.engine.try_lock()
-            && let Slot::Open(engine) = &*slot
-        {
-            engine.begin_stop();
-        }
     }
 
     /// Ends everything in order: what was asked is finished, the store is closed.

@@ -342,6 +342,8 @@ pub const OUTPUT_LINE_GRACE: Duration = Duration::from_millis(200);
 pub const HTTP_CONNECTIONS_MAX: usize = 2048;
 /// Calls of all HTTP clients in work at once, those included whose client has gone; past it, refused as busy.
 pub const HTTP_CALLS_MAX: usize = 4096;
+/// Calls of one session over HTTP in work at once.
+pub const HTTP_SESSION_CALLS_MAX: usize = 256;
 /// Streams of HTTP clients that are open for what they did not ask for.
 pub const HTTP_STREAMS_MAX: usize = 512;
 /// Bytes of calls in work and of replies not taken, of all HTTP clients together. Past it, whoever keeps the server
@@ -383,4 +385,7 @@ pub const HTTP_CONNECTIONS_MIN: usize = 16;
 pub const HTTP_BACKLOG: u32 = 1024;
 /// How often a request that waits for room looks for somebody who could make some.
 pub const HTTP_ROOM_LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Histories and telemetry being read at once: each may take many milliseconds of a processor, and short calls
+/// shall find one free.
+pub const LARGE_READS_MAX: usize = 1;
 }

@@ -83,11 +83,9 @@ impl Edge {
 
 /// Reads where to listen. A name is looked up by nobody: `localhost` is the one that needs no asking.
 fn address(text: &str) -> Result<SocketAddr, String> {
-    let text = text
-        .strip_prefix("localhost:")
-        .map(|port| format!("127.0.0.1:{port}"))
-        .unwrap_or_else(|| text.to_owned());
-    text.parse().map_err(|_| {
+    let port = text.strip_prefix("localhost:");
+    let here = port.map(|port| format!("127.0.0.1:{port}"));
+    here.as_deref().unwrap_or(text).parse().map_err(|_| {
         "expected an address and a port, such as 127.0.0.1:8123 or [::1]:8123".to_owned()
     })
 }

@@ -60,6 +60,8 @@ pub struct Options {
     pub idle_max: Duration,
     /// Who listens to executions: they may have begun before there was an engine.
     pub changes: Changes,
+    /// Cancelled to refuse new calls and to end every wait, be it before there was an engine.
+    pub stopping: CancellationToken,
 }
 
 impl Options {
@@ -72,6 +74,7 @@ impl Options {
             token_ttl: limits::TOKEN_TTL,
             idle_max: limits::IDLE_MAX,
             changes: Changes::default(),
+            stopping: CancellationToken::new(),
         }
     }
 }
@@ -143,7 +146,7 @@ impl Engine {
             directory: Directory::default(),
             faults: Faults::default(),
             changes: options.changes,
-            stopping: CancellationToken::new(),
+            stopping: options.stopping,
             stopped: AtomicBool::new(false),
         });
         // Unnamed: names are global to the process, and a process may hold several engines.

@@ -101,10 +101,26 @@ fn logged(error: &Error, what: &str, ids: &dyn IdSource) -> Map<String, Value> {
             "a call failed: {}",
             error.message()
         );
+    } else if is_of_strangers(error.code()) {
+        // Whoever can connect can have these by the thousand.
+        tracing::debug!(correlation_id, code, what, cause, "a request was refused");
     } else {
         tracing::info!(correlation_id, code, what, cause, "a call was refused");
     }
     error.payload(&correlation_id)
+}
+
+/// Whether it refuses what has not come so far as to be a call.
+fn is_of_strangers(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Unauthorized
+            | Code::Forbidden
+            | Code::SessionNotFound
+            | Code::RequestInvalid
+            | Code::ParamsInvalid
+            | Code::MethodNotFound
+    )
 }
 
 /// Why, for the log. What a task says when it panics may hold what was sent, and what a parser says does hold what it

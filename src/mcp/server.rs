@@ -87,6 +87,16 @@ impl Server {
         Self { offer, ..self }
     }
 
+    /// What came of a request of this method; a panic in it is an answer too.
+    async fn answered<T>(
+        &self,
+        method: &'static str,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T, ErrorData> {
+        let outcome = guarded(work).await;
+        outcome.map_err(|error| answer::fault(&error, method, self.app.ids()))
+    }
+
     /// Answers once the caller has withdrawn the request. At the end of the process nobody has: what was asked is
     /// finished.
     async fn withdrawn(&self, context: &RequestContext<RoleServer>) {
@@ -195,9 +205,11 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         const METHOD: &str = "tools/list";
-        let tools = self.offer.tools(context.client_info().as_ref());
-        let page = page(METHOD, tools, |tool| &tool.name, request);
-        let page = page.map_err(|error| answer::fault(&error, METHOD, self.app.ids()))?;
+        let listing = async {
+            let tools = self.offer.tools(context.client_info().as_ref());
+            page(METHOD, tools, |tool| &tool.name, request)
+        };
+        let page = self.answered(METHOD, listing).await?;
         let mut answer = ListToolsResult::with_all_items(page.items);
         answer.next_cursor = page.next;
         Ok(kept(answer, Fresh::WithServer, &context))
@@ -239,12 +251,11 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         const METHOD: &str = "resources/list";
-        let registry = guarded(self.app.registry()).await;
-        let page = registry.and_then(|registry| {
-            let all = resources::list(&registry);
+        let listing = async {
+            let all = resources::list(&*self.app.registry().await?);
             page(METHOD, all, |resource| &resource.uri, request)
-        });
-        let page = page.map_err(|error| answer::fault(&error, METHOD, self.app.ids()))?;
+        };
+        let page = self.answered(METHOD, listing).await?;
         let mut answer = ListResourcesResult::with_all_items(page.items);
         answer.next_cursor = page.next;
         Ok(kept(answer, Fresh::Moment, &context))
@@ -256,9 +267,11 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         const METHOD: &str = "resources/templates/list";
-        let all = resources::templates();
-        let page = page(METHOD, all, |template| &template.uri_template, request);
-        let page = page.map_err(|error| answer::fault(&error, METHOD, self.app.ids()))?;
+        let listing = async {
+            let all = resources::templates();
+            page(METHOD, all, |template| &template.uri_template, request)
+        };
+        let page = self.answered(METHOD, listing).await?;
         let mut answer = ListResourceTemplatesResult::with_all_items(page.items);
         answer.next_cursor = page.next;
         Ok(kept(answer, Fresh::WithServer, &context))
@@ -269,9 +282,8 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let read = guarded(resources::read(&self.app, &request.uri)).await;
-        let shown =
-            read.map_err(|error| answer::fault(&error, "resources/read", self.app.ids()))?;
+        let reading = resources::read(&self.app, &request.uri);
+        let shown = self.answered("resources/read", reading).await?;
         let contents = ResourceContents::text(shown.text, request.uri);
         let contents = contents.with_mime_type("application/json");
         let answer = ReadResourceResult::new(vec![contents]);
@@ -287,13 +299,15 @@ impl ServerHandler for Server {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let subscribed =
-            self.subscriptions
-                .subscribe(&request.uri, &context.peer, &context.extensions);
-        subscribed.map_err(|error| {
-            let error = error.with("tool", "resources/subscribe");
-            answer::fault(&error, "resources/subscribe", self.app.ids())
-        })
+        const METHOD: &str = "resources/subscribe";
+        let subscribing = async {
+            let RequestContext {
+                peer, extensions, ..
+            } = &context;
+            let subscribed = self.subscriptions.subscribe(&request.uri, peer, extensions);
+            subscribed.map_err(|error| error.with("tool", METHOD))
+        };
+        self.answered(METHOD, subscribing).await
     }
 
     async fn unsubscribe(
@@ -313,8 +327,8 @@ impl ServerHandler for Server {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let listened = self.subscriptions.listen(&context).await;
-        listened.map_err(|error| answer::fault(&error, "subscriptions/listen", self.app.ids()))
+        let listening = self.subscriptions.listen(&context);
+        self.answered("subscriptions/listen", listening).await
     }
 
     async fn complete(
@@ -322,7 +336,6 @@ impl ServerHandler for Server {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let ids = self.app.ids();
         let reference = match &request.r#ref {
             Reference::Resource(template) => template.uri.as_str(),
             // A prompt, of which there are none yet, or what a later protocol refers to.
@@ -333,12 +346,8 @@ impl ServerHandler for Server {
             .and_then(|context| context.arguments)
             .unwrap_or_default();
         let ArgumentInfo { name, value, .. } = &request.argument;
-        let values = guarded(resources::complete(
-            &self.app, reference, name, value, &given,
-        ))
-        .await;
-        let mut values =
-            values.map_err(|error| answer::fault(&error, "completion/complete", ids))?;
+        let completing = resources::complete(&self.app, reference, name, value, &given);
+        let mut values = self.answered("completion/complete", completing).await?;
         let total = values.len();
         values.truncate(CompletionInfo::MAX_VALUES);
         let mut info = CompletionInfo::default();

@@ -12,6 +12,7 @@ use std::{
 use http::StatusCode;
 use http_body_util::{BodyExt, combinators::BoxBody};
 use hyper::body::{Body, Buf, Bytes, Frame, SizeHint};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::{
     budget::{Kind, Share},
@@ -97,6 +98,38 @@ async fn gather(
     } else {
         Sent::Whole(gathered.into(), share)
     })
+}
+
+/// A body that ends early once `end` is cancelled.
+pub(super) fn until(body: Reply, end: CancellationToken) -> Reply {
+    Until {
+        body: Some(body),
+        end: Box::pin(end.cancelled_owned()),
+    }
+    .boxed()
+}
+
+struct Until {
+    body: Option<Reply>,
+    end: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+impl Body for Until {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.end.as_mut().poll(context).is_ready() {
+            self.body = None;
+        }
+        match &mut self.body {
+            Some(body) => Pin::new(body).poll_frame(context),
+            None => Poll::Ready(None),
+        }
+    }
 }
 
 /// The body of a reply to a request in `work`, which counts until its client has taken it. What is `held` is let go

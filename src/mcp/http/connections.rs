@@ -53,12 +53,22 @@ struct State {
     working: usize,
     /// Since when it has had none of those.
     idle_since: u64,
-    /// Since when the body of a request has been coming.
-    receiving: Option<u64>,
+    /// The body of a request that is coming.
+    receiving: Option<Coming>,
     /// Since when it takes nothing of what is to be written, and the sweeps until then.
     stalled: Option<(u64, u64)>,
     /// Replies, and pieces of them, that are on their way to the client.
     leaving: Vec<Leaving>,
+}
+
+/// A body that is coming.
+#[derive(Clone, Copy, Debug)]
+struct Coming {
+    since: u64,
+    /// What has come of it.
+    bytes: usize,
+    /// Whether it waits for room, and so for the server.
+    is_held_up: bool,
 }
 
 /// What a reply or a piece of one holds until it is written: hyper has all of it long before.
@@ -157,6 +167,13 @@ impl Connections {
         });
     }
 
+    /// Ends those whose requests have not come to their end: they will not be answered any more.
+    pub(super) fn cut_receiving(&self) {
+        let open = self.open();
+        let coming = open.values().filter(|connection| connection.is_receiving());
+        coming.for_each(|connection| connection.cut.cancel());
+    }
+
     /// Ends all of them at once.
     pub(super) fn cut_all(&self) {
         self.open()
@@ -186,12 +203,39 @@ impl Connection {
     /// Since when the server waits for the client; `None` where the client waits for the server.
     fn waits_since(&self, among: Among) -> Option<u64> {
         let state = self.state();
-        let with_bytes = state.stalled.map(|(since, _)| since).or(state.receiving);
+        let stalled = state.stalled.map(|(since, _)| since);
+        let coming = state.receiving.filter(|coming| !coming.is_held_up);
         match among {
-            Among::ThoseWithBytes(spared) => with_bytes.filter(|_| self.number != spared),
-            Among::AllThatWait => {
-                with_bytes.or_else(|| (state.working == 0).then_some(state.idle_since))
+            Among::ThoseWithBytes(spared) => {
+                let with_bytes = coming.filter(|coming| coming.bytes > 0);
+                let since = stalled.or(with_bytes.map(|coming| coming.since));
+                since.filter(|_| self.number != spared)
             }
+            Among::AllThatWait => {
+                let is_idle = state.working == 0 && state.receiving.is_none();
+                let since = stalled.or(coming.map(|coming| coming.since));
+                since.or_else(|| is_idle.then_some(state.idle_since))
+            }
+        }
+    }
+
+    /// Whether the body of a request is coming.
+    fn is_receiving(&self) -> bool {
+        self.state().receiving.is_some()
+    }
+
+    /// So many bytes of the body have come.
+    pub(super) fn received(&self, bytes: usize) {
+        if let Some(coming) = &mut self.state().receiving {
+            coming.bytes += bytes;
+        }
+    }
+
+    /// Whether the body waits for room.
+    pub(super) fn hold_up(&self, is_held_up: bool) {
+        let now = self.moments.fetch_add(1, Ordering::Relaxed);
+        if let Some(coming) = &mut self.state().receiving {
+            (coming.since, coming.is_held_up) = (now, is_held_up);
         }
     }
 
@@ -219,7 +263,11 @@ impl Connection {
     /// The body of a request comes. Until the guard is dropped, the server waits for it.
     pub(super) fn receive(self: &Arc<Self>) -> Receiving {
         let now = self.moments.fetch_add(1, Ordering::Relaxed);
-        self.state().receiving = Some(now);
+        self.state().receiving = Some(Coming {
+            since: now,
+            bytes: 0,
+            is_held_up: false,
+        });
         Receiving(self.clone())
     }
 
@@ -369,6 +417,8 @@ mod tests {
         let _asking = asks.receive();
         stalls.wrote(true);
         let sending = sends.receive();
+        asks.received(1);
+        sends.received(1);
         let make_room = || connections.make_room(Among::ThoseWithBytes(asks.number()));
         assert!(make_room());
         assert!(stalls.cut().is_cancelled() && !sends.cut().is_cancelled());

@@ -24,7 +24,7 @@ use super::{
     origin::Names,
     refusal::{self, Refusal},
     room::Room,
-    sessions::{CallId, Place, Session, Sessions},
+    sessions::{CallId, OpenStream, Place, Session, Sessions},
 };
 use crate::{
     clock::IdSource,
@@ -53,7 +53,7 @@ struct Envelope {
     method: Option<String>,
 }
 
-/// What a call holds until its handler is done with it and its client has taken the reply.
+/// What a call holds until its handler is done with it and its reply is told to the end.
 #[derive(Debug)]
 struct Admission {
     _call: Share,
@@ -125,7 +125,7 @@ impl<H: ServerHandler> Endpoint<H> {
             Ok(()) => match *request.method() {
                 Method::POST => self.post(request, connection).await,
                 Method::GET => self.stream(request, connection).await,
-                Method::DELETE => self.end(request).await,
+                Method::DELETE => self.end(request, connection).await,
                 _ => Err(Refusal::new(
                     StatusCode::METHOD_NOT_ALLOWED,
                     Error::new(
@@ -171,10 +171,10 @@ impl<H: ServerHandler> Endpoint<H> {
             work,
         } = self.admit(request, connection).await?;
         let is_json = is_json(request.headers());
-        let response = Box::pin(self.service.handle(request)).await;
-        if let (Some(place), Some(id)) = (place, text(response.headers(), SESSION_ID)) {
-            place.fill(id);
-        }
+        let response = match place {
+            Some(place) => self.begin_session(request, place).await?,
+            None => Box::pin(self.service.handle(request)).await,
+        };
         let response = match response.status() {
             // rmcp's word for a body it cannot read.
             StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => unreadable(&body, &*self.options.ids),
@@ -185,6 +185,28 @@ impl<H: ServerHandler> Endpoint<H> {
             .await
             .map_err(|refusal| refusal.of(id))?;
         Ok(response.map(|reply| body::holding(reply, admission, work, &self.room)))
+    }
+
+    /// On its own: a session that rmcp has begun is counted although its client may have gone meanwhile.
+    async fn begin_session(
+        &self,
+        request: Request<Full<Bytes>>,
+        place: Place,
+    ) -> Result<Response<Reply>, Refusal> {
+        let service = self.service.clone();
+        let beginning = tokio::spawn(async move {
+            let response = service.handle(request).await;
+            if let Some(id) = text(response.headers(), SESSION_ID) {
+                place.fill(id);
+            }
+            response
+        });
+        let begun = beginning.await;
+        begun.map_err(|error| {
+            Error::internal("the session could not begin")
+                .because(error)
+                .into()
+        })
     }
 
     async fn admit(
@@ -242,23 +264,29 @@ impl<H: ServerHandler> Endpoint<H> {
         request: Request<Incoming>,
         connection: &Arc<Connection>,
     ) -> Result<Response<Reply>, Refusal> {
+        let work = connection.work();
         let session = text(request.headers(), SESSION_ID).and_then(|id| self.sessions.find(id));
-        // One that is taken up again after the answer to a call was lost brings that answer and nothing else.
+        // One that is taken up again while its call is in work brings the answer of that call and nothing else.
         let is_of_call = text(request.headers(), LAST_EVENT_ID).is_some_and(|id| id.contains('/'));
         let share = self.room.budget.take(Kind::Streams, 1)?;
+        let open = session
+            .filter(|_| !is_of_call)
+            .map(|session| session.stream());
         let response = Box::pin(self.service.handle(request)).await;
         if !response.status().is_success() {
             return self.mended(response).await;
         }
-        // From here on what the client did not ask for reaches it.
-        let open = session
-            .filter(|_| !is_of_call)
-            .map(|session| session.stream());
-        let work = connection.work();
-        Ok(response.map(|reply| body::holding(reply, (share, open), work, &self.room)))
+        let turn = open.as_ref().map(OpenStream::turn).unwrap_or_default();
+        let held = (share, open);
+        Ok(response.map(|reply| body::holding(body::until(reply, turn), held, work, &self.room)))
     }
 
-    async fn end(&self, request: Request<Incoming>) -> Result<Response<Reply>, Refusal> {
+    async fn end(
+        &self,
+        request: Request<Incoming>,
+        connection: &Arc<Connection>,
+    ) -> Result<Response<Reply>, Refusal> {
+        let _work = connection.work();
         let id = text(request.headers(), SESSION_ID).map(str::to_owned);
         let is_known = id
             .as_ref()
@@ -296,12 +324,7 @@ fn begin(session: Option<&Arc<Session>>, envelope: &Envelope) -> Result<Option<C
     let (Some(session), Some(id), Some(_)) = (session, &envelope.id, &envelope.method) else {
         return Ok(None);
     };
-    let call = session.begin(id.clone()).ok_or_else(|| {
-        let message = format!("a call with id {id} is still being answered");
-        Error::new(Code::RequestInvalid, message)
-            .with_action("Send the call again with another id, or wait for the first answer")
-    });
-    call.map(Some)
+    session.begin(id.clone()).map(Some)
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

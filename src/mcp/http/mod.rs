@@ -17,7 +17,10 @@ use std::sync::Arc;
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::ServerHandler;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    time::MissedTickBehavior,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
@@ -80,12 +83,17 @@ pub async fn serve<H: ServerHandler>(
         closing: CancellationToken::new(),
         clients: TaskTracker::new(),
     });
-    let sweeping = tokio::spawn(sweep(server.clone()));
-    stop.run_until_cancelled(accept(&server, &listener)).await;
+    let mut caretaker = tokio::spawn(sweep(server.clone()));
+    let outcome = tokio::select! {
+        () = stop.cancelled() => Ok(()),
+        () = accept(&server, &listener) => Ok(()),
+        // It ends for nothing but a panic; without it nobody would be cut any more.
+        _ = &mut caretaker => Err(Error::internal("HTTP is served no more: looking after its clients panicked")),
+    };
     drop(listener);
     server.close().await;
-    sweeping.abort();
-    Ok(())
+    caretaker.abort();
+    outcome
 }
 
 struct Server<H> {
@@ -102,6 +110,7 @@ impl<H: ServerHandler> Server<H> {
 
     async fn close(&self) {
         self.closing.cancel();
+        self.connections().cut_receiving();
         let _ = tokio::time::timeout(limits::HTTP_GRACE, self.endpoint.room().budget.idle()).await;
         self.endpoint.end_streams();
         let _ = tokio::time::timeout(limits::HTTP_GRACE, self.connections().empty()).await;
@@ -179,6 +188,8 @@ async fn attend<H: ServerHandler>(
 
 async fn sweep<H: ServerHandler>(server: Arc<Server<H>>) {
     let mut every = tokio::time::interval(limits::HTTP_SWEEP_EVERY);
+    // A process that was halted looks once when it goes on: its clients have not had the time that has passed.
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         every.tick().await;
         server.connections().sweep();

@@ -27,11 +27,18 @@ impl Room {
         amount: usize,
         connection: &Connection,
     ) -> Result<()> {
-        let waited = self.wait_to_grow(share, amount, connection);
-        match tokio::time::timeout(limits::HTTP_ROOM_MAX, waited).await {
-            Ok(()) => Ok(()),
-            Err(_) => share.grow(amount),
+        if share.grow(amount).is_err() {
+            // It waits for the server meanwhile, as others do: none of them goes for another.
+            connection.hold_up(true);
+            let waited = self.wait_to_grow(share, amount, connection);
+            let waited = tokio::time::timeout(limits::HTTP_ROOM_MAX, waited).await;
+            if waited.is_err() {
+                share.grow(amount)?;
+            }
+            connection.hold_up(false);
         }
+        connection.received(amount);
+        Ok(())
     }
 
     async fn wait_to_grow(&self, share: &mut Share, amount: usize, connection: &Connection) {
@@ -82,6 +89,7 @@ mod tests {
         let room = room();
         let [slow, idle, new] = [(); 3].map(|()| room.connections.enter().expect("room"));
         let _coming = slow.receive();
+        slow.received(1);
         let mut held = room.budget.count(Kind::Bytes, limits::HTTP_BYTES_MAX);
         let mut share = room.budget.count(Kind::Bytes, 0);
         let leaving = tokio::spawn({
@@ -98,11 +106,30 @@ mod tests {
         assert!(refused.is_err(), "nobody else holds any");
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn those_who_wait_for_room_do_not_cut_each_other_nor_who_has_sent_nothing() {
+        let room = room();
+        let [one, other, silent] = [(); 3].map(|()| room.connections.enter().expect("room"));
+        let _coming = [&one, &other, &silent].map(Connection::receive);
+        let _all = room.budget.count(Kind::Bytes, limits::HTTP_BYTES_MAX);
+        let asks = async |connection: &Connection| {
+            connection.received(1);
+            let mut share = room.budget.count(Kind::Bytes, 0);
+            room.grow(&mut share, 1, connection).await
+        };
+        let (first, second) = tokio::join!(asks(&one), asks(&other));
+        assert!(first.is_err() && second.is_err(), "there is no room");
+        for connection in [one, other, silent] {
+            assert!(!connection.cut().is_cancelled());
+        }
+    }
+
     #[test]
     fn a_reply_past_the_limit_is_at_the_cost_of_one_that_is_not_taken() {
         let room = room();
         let [stalls, asks] = [(); 2].map(|()| room.connections.enter().expect("room"));
         let _coming = stalls.receive();
+        stalls.received(1);
         drop(room.count(limits::HTTP_BYTES_MAX, &asks));
         assert!(!stalls.cut().is_cancelled());
         drop(room.count(limits::HTTP_BYTES_MAX + 1, &asks));

@@ -14,6 +14,7 @@ use rmcp::{
     },
 };
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     error::{Code, Error, Result},
@@ -42,8 +43,10 @@ struct Inner {
 #[derive(Debug)]
 pub(super) struct Session {
     calls: Mutex<HashSet<RequestId>>,
-    /// Streams that are open for what the client did not ask for.
+    /// Streams that bring what the client did not ask for: there is one at most.
     streams: watch::Sender<usize>,
+    /// Streams that are open, whether they bring it or not, and when those end that do not.
+    open: Mutex<(usize, CancellationToken)>,
     /// When it was used last: in the order of uses, and in sweeps.
     used: Mutex<(u64, u64)>,
 }
@@ -124,7 +127,7 @@ impl Sessions {
     }
 
     /// Ends those that nobody uses, and forgets those that ended by themselves. To be called once a second.
-    pub(super) async fn sweep(&self) {
+    pub(super) async fn sweep(self: &Arc<Self>) {
         // First ours, then rmcp's: one that begins meanwhile is in neither, or in both.
         let before: Vec<_> = self.inner().open.keys().cloned().collect();
         let ended: Vec<_> = {
@@ -140,9 +143,13 @@ impl Sessions {
             }
             inner.unused()
         };
-        for id in unused {
+        let closing = unused.into_iter().map(|id| {
             self.forget(&id);
-            self.close(&id).await;
+            let sessions = self.clone();
+            tokio::spawn(async move { sessions.close(&id).await })
+        });
+        for closed in closing.collect::<Vec<_>>() {
+            let _ = closed.await;
         }
     }
 }
@@ -206,6 +213,7 @@ impl Session {
         Self {
             calls: Mutex::default(),
             streams: watch::Sender::new(0),
+            open: Mutex::default(),
             used: Mutex::default(),
         }
     }
@@ -223,7 +231,11 @@ impl Session {
     }
 
     fn is_busy(&self) -> bool {
-        !self.calls().is_empty() || *self.streams.borrow() > 0
+        !self.calls().is_empty() || self.open().0 > 0
+    }
+
+    fn open(&self) -> MutexGuard<'_, (usize, CancellationToken)> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a notification reaches its client.
@@ -231,19 +243,47 @@ impl Session {
         Reach::through(self.streams.subscribe())
     }
 
-    /// A call with this id begins; `None` where one with it is still in work.
-    pub(super) fn begin(self: &Arc<Self>, id: RequestId) -> Option<CallId> {
-        let is_new = self.calls().insert(id.clone());
-        is_new.then(|| CallId {
+    /// A call with this id begins.
+    ///
+    /// # Errors
+    /// `REQUEST_INVALID` where one with it is still in work; `SERVER_BUSY` where as many are as one session may have.
+    pub(super) fn begin(self: &Arc<Self>, id: RequestId) -> Result<CallId> {
+        let mut calls = self.calls();
+        if calls.contains(&id) {
+            let message = format!("a call with id {id} is still being answered");
+            return Err(Error::new(Code::RequestInvalid, message)
+                .with_action("Send the call again with another id, or wait for the first answer"));
+        }
+        if calls.len() >= limits::HTTP_SESSION_CALLS_MAX {
+            let max = limits::HTTP_SESSION_CALLS_MAX;
+            let message =
+                format!("{max} calls of this session are in work already, which is the limit");
+            return Err(Error::new(Code::ServerBusy, message));
+        }
+        calls.insert(id.clone());
+        Ok(CallId {
             session: self.clone(),
             id,
         })
     }
 
-    /// A stream opens.
+    /// A stream opens. While another is open it brings nothing: rmcp keeps it for later, but never turns to it.
     pub(super) fn stream(self: &Arc<Self>) -> OpenStream {
-        self.streams.send_modify(|open| *open += 1);
-        OpenStream(self.clone())
+        let mut open = self.open();
+        open.0 += 1;
+        let is_first = *self.streams.borrow() == 0;
+        if is_first {
+            self.streams.send_replace(1);
+        }
+        OpenStream {
+            session: self.clone(),
+            turn: if is_first {
+                CancellationToken::new()
+            } else {
+                open.1.clone()
+            },
+            is_first,
+        }
     }
 }
 
@@ -262,11 +302,27 @@ impl Drop for CallId {
 
 /// A stream that is open for a session.
 #[derive(Debug)]
-pub(super) struct OpenStream(Arc<Session>);
+pub(super) struct OpenStream {
+    session: Arc<Session>,
+    turn: CancellationToken,
+    is_first: bool,
+}
+
+impl OpenStream {
+    /// Cancelled once the stream is to end: the one that brought something has, and the client shall open another.
+    pub(super) fn turn(&self) -> CancellationToken {
+        self.turn.clone()
+    }
+}
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        self.0.streams.send_modify(|open| *open -= 1);
+        let mut open = self.session.open();
+        open.0 -= 1;
+        if self.is_first {
+            self.session.streams.send_replace(0);
+            std::mem::take(&mut open.1).cancel();
+        }
     }
 }
 
@@ -353,10 +409,42 @@ mod tests {
     fn an_id_is_in_work_once() {
         let session = Arc::new(Session::new());
         let call = session.begin(RequestId::Number(1)).expect("new");
-        assert!(session.begin(RequestId::Number(1)).is_none());
-        assert!(session.begin(RequestId::String("1".into())).is_some());
+        let again = session.begin(RequestId::Number(1)).expect_err("in work");
+        assert_eq!(again.code(), Code::RequestInvalid);
+        assert!(session.begin(RequestId::String("1".into())).is_ok());
         drop(call);
-        assert!(session.begin(RequestId::Number(1)).is_some());
+        assert!(session.begin(RequestId::Number(1)).is_ok());
+    }
+
+    #[test]
+    fn a_session_has_so_many_calls_in_work() {
+        let session = Arc::new(Session::new());
+        let mut calls: Vec<_> = (0..)
+            .take(limits::HTTP_SESSION_CALLS_MAX)
+            .map(|id| session.begin(RequestId::Number(id)).expect("room"))
+            .collect();
+        let refused = session.begin(RequestId::Number(-1)).expect_err("full");
+        assert_eq!(refused.code(), Code::ServerBusy);
+        calls.pop();
+        assert!(session.begin(RequestId::Number(-1)).is_ok());
+    }
+
+    #[test]
+    fn streams_that_bring_nothing_end_with_the_one_that_did() {
+        let session = Arc::new(Session::new());
+        let [first, second, third] = [(); 3].map(|()| session.stream());
+        assert_eq!(*session.streams.borrow(), 1);
+        drop(second);
+        assert!(!third.turn().is_cancelled() && session.is_busy());
+        drop(first);
+        assert!(third.turn().is_cancelled(), "its client shall open another");
+        assert_eq!(*session.streams.borrow(), 0);
+        let fourth = session.stream();
+        assert_eq!(*session.streams.borrow(), 1);
+        drop(third);
+        assert!(!fourth.turn().is_cancelled());
+        drop(fourth);
+        assert!(!session.is_busy());
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! The bearer token that lets clients in.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{fs, io::Read, os::unix::fs::PermissionsExt, path::Path};
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -47,20 +47,29 @@ impl BearerToken {
         let unusable = |what: &str| {
             Error::new(Code::FileUnusable, format!("{shown} {what}")).with("path", shown.clone())
         };
-        let metadata = fs::metadata(path).map_err(|error| {
+        let file = fs::File::open(path).map_err(|error| {
             unusable("cannot be read")
                 .with_action("Write a token into it: `(umask 077; openssl rand -hex 32 > {path})`")
                 .because(error)
         })?;
+        let unreadable = |error| unusable("cannot be read").because(error);
+        // Of the file that was opened, whatever the path leads to by now.
+        let metadata = file.metadata().map_err(unreadable)?;
+        if !metadata.is_file() {
+            return Err(unusable("is no file"));
+        }
         if metadata.permissions().mode() & 0o077 != 0 {
             return Err(unusable("can be read by others, so its token is no secret")
                 .with_action("Run `chmod 600 {path}`"));
         }
-        if metadata.len() > 2 * limits::BEARER_TOKEN_BYTES_MAX as u64 {
+        let most = 2 * limits::BEARER_TOKEN_BYTES_MAX as u64;
+        if metadata.len() > most {
             return Err(unusable("is too large for a token"));
         }
-        let text =
-            fs::read_to_string(path).map_err(|error| unusable("cannot be read").because(error))?;
+        let mut text = String::new();
+        file.take(most)
+            .read_to_string(&mut text)
+            .map_err(unreadable)?;
         Self::new(text.trim()).map_err(|error| {
             Error::new(
                 error.code(),

@@ -37,7 +37,12 @@ pub(super) struct Shown {
 
 /// What is behind an address.
 pub(super) async fn read(app: &App, address: &str) -> Result<Shown> {
-    let read = match Address::parse(address) {
+    let parsed = Address::parse(address);
+    let _turn = match &parsed {
+        Ok(Address::StepHistory(_) | Address::Telemetry { .. }) => app.large_read().await,
+        _ => None,
+    };
+    let read = match parsed {
         Ok(parsed) => value(app, parsed).await,
         Err(error) => Err(error),
     };

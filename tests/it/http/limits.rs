@@ -103,9 +103,14 @@ fn past_the_limit_of_calls_no_other_is_taken_and_the_idle_are_left_alone() {
     let mut session = server.session();
     let (wait, token) = waiting(&mut session);
     // Their clients go; the calls of a session go on.
-    for id in 0..limits::HTTP_CALLS_MAX {
-        drop(session.begin(&call(1000 + id, &wait)));
+    let crowd = limits::HTTP_CALLS_MAX / limits::HTTP_SESSION_CALLS_MAX;
+    let mut crowd: Vec<_> = (0..crowd).map(|_| server.session()).collect();
+    for one in &mut crowd {
+        for id in 0..limits::HTTP_SESSION_CALLS_MAX {
+            drop(one.begin(&call(1000 + id, &wait)));
+        }
     }
+    is_busy(&crowd[0].post(&call(1, &wait)));
     let mut stateless = server.stateless();
     let (headers, message) = Stateless::message(5, "tools/call", wait);
     let body = message.to_string();

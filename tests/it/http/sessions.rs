@@ -41,6 +41,30 @@ fn moved(session: &mut Session, token: &Value) -> Value {
     session.done("workflow.next_step", arguments)["new_token"].clone()
 }
 
+/// rmcp brings what happens to one stream of a session, and never turns to another one by itself.
+#[test]
+fn where_the_stream_that_brings_something_ends_the_others_end_too_and_the_next_one_brings_it() {
+    let home = tempdir().unwrap();
+    let server = HttpServer::start(home.path());
+    let mut session = server.session();
+    let (id, token) = started(&mut session);
+    let uri = format!("midex://workflow/workflow_status/{id}");
+    let answer = session.request("resources/subscribe", json!({ "uri": uri }));
+    assert_eq!(answer["error"], Value::Null, "{answer}");
+    let [first, mut second] = [(); 2].map(|()| session.stream().unwrap());
+    drop(first);
+    // Its client is told by the end that it shall open another.
+    while second.chunk().unwrap().is_some() {}
+    let mut third = until("another stream", || session.stream().ok());
+    moved(&mut session, &token);
+    let mut heard = String::new();
+    while !heard.contains("notifications/resources/updated") {
+        let chunk = third.chunk().unwrap().expect("it stays open");
+        heard += &String::from_utf8(chunk).unwrap();
+    }
+    assert!(heard.contains(&uri), "{heard}");
+}
+
 #[test]
 fn a_session_ends_when_its_client_says_so() {
     let home = tempdir().unwrap();
