@@ -388,4 +388,8 @@ pub const HTTP_ROOM_LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Histories and telemetry being read at once: each may take many milliseconds of a processor, and short calls
 /// shall find one free.
 pub const LARGE_READS_MAX: usize = 1;
+/// The longest duration a definition may name.
+pub const SPAN_MAX: Duration = Duration::from_secs(366 * 86_400);
+/// Characters of a text that is no duration that its refusal repeats.
+pub const SPAN_SHOWN_CHARS: usize = 40;
 }

@@ -6,6 +6,8 @@ mod step;
 
 use std::collections::BTreeMap;
 
+use serde_json::Map;
+
 use super::{
     definition::{Complexity, Persona, Step, Workflow},
     draft::{Field, PersonaDraft, WorkflowDraft},
@@ -61,6 +63,11 @@ pub fn workflow(draft: &WorkflowDraft, agents: &Agents) -> (Option<Workflow>, Ve
             complexity,
             content: draft.content.clone(),
             steps,
+            memory: Map::new(),
+            final_output: None,
+            timeout: None,
+            max_visits: None,
+            max_steps: None,
         });
     (workflow, findings)
 }

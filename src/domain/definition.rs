@@ -1,6 +1,8 @@
 //! What an execution follows: a workflow and the personas of its agents. Valid by construction: only
 //! [`super::check`] makes one from a file, and the store gives back what was checked before.
 
+mod step;
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, OnceLock},
@@ -9,11 +11,13 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+pub use self::step::{Arm, Next, OnError, Repeat, Retry, RunWhen, Step, StepKind, Via, Wait};
 use super::{
     document::Digest,
     graph::Graph,
     id::{AgentName, StepId, WorkflowName},
     schema::Schema,
+    span::Span,
 };
 use crate::{
     error::{Error, Result},
@@ -58,54 +62,21 @@ pub struct Workflow {
     pub content: String,
     /// The steps, in authoring order.
     pub steps: Vec<Step>,
-}
-
-/// One step of a workflow.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Step {
-    /// Its id, distinct within the workflow.
-    pub id: StepId,
-    /// What it does, in a sentence.
-    #[serde(default)]
-    pub description: String,
-    /// The steps that must be done before it, in authoring order.
-    #[serde(default)]
-    pub depends_on: Vec<StepId>,
-    /// Who acts and how.
-    pub kind: StepKind,
-    /// JSON Schema of the output; S0's object where none is declared.
+    /// What memory holds at the start (S3); may hold expressions over inputs.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub memory: Map<String, Value>,
+    /// What a completed execution comes to; may hold expressions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub result: Option<Value>,
-}
-
-/// Who acts in a step, and what on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StepKind {
-    /// The model takes a persona and works (S0).
-    Agent {
-        /// Whose persona.
-        agent: AgentName,
-        /// What this step asks of it, beyond the persona.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        instructions: Option<String>,
-    },
-}
-
-impl Step {
-    /// The agent that acts, where one does.
-    pub fn agent(&self) -> Option<&AgentName> {
-        match &self.kind {
-            StepKind::Agent { agent, .. } => Some(agent),
-        }
-    }
-
-    /// What the step asks for beyond the persona.
-    pub fn instructions(&self) -> Option<&str> {
-        match &self.kind {
-            StepKind::Agent { instructions, .. } => instructions.as_deref(),
-        }
-    }
+    pub final_output: Option<Value>,
+    /// How long an execution may run, pauses not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Span>,
+    /// How often a step may be entered where it says nothing itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_visits: Option<u32>,
+    /// How many visits all steps may have together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<u32>,
 }
 
 /// A persona: who the model is while it does a step.
@@ -212,8 +183,17 @@ impl Definition {
 
     /// The definition that [`Definition::encode`] stored.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        serde_json::from_slice(bytes)
-            .map_err(|error| Error::internal("a stored definition cannot be read").because(error))
+        let mut definition: Self = serde_json::from_slice(bytes).map_err(|error| {
+            Error::internal("a stored definition cannot be read").because(error)
+        })?;
+        for step in &mut definition.workflow.steps {
+            if let StepKind::Agent { instructions, .. } = &mut step.kind
+                && let Some(early) = instructions.take()
+            {
+                step.instructions.get_or_insert(early);
+            }
+        }
+        Ok(definition)
     }
 
     /// The step with this id.

@@ -14,6 +14,7 @@ pub mod id;
 pub mod nearest;
 pub mod node;
 pub mod schema;
+pub mod span;
 pub mod telemetry;
 pub mod token;
 pub mod view;

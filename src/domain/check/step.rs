@@ -61,15 +61,16 @@ pub(super) fn step(
         .then(|| agent(found, draft, agents))
         .flatten();
     let result = result(found, draft);
+    let kind = StepKind::Agent {
+        agent: acting?,
+        instructions: None,
+    };
     Some(Step {
-        id: id?,
         description: text(&draft.description).unwrap_or_default(),
         depends_on,
-        kind: StepKind::Agent {
-            agent: acting?,
-            instructions: text(&draft.instructions),
-        },
+        instructions: text(&draft.instructions),
         result,
+        ..Step::new(id?, kind)
     })
 }
 

@@ -1,0 +1,168 @@
+//! Durations as definitions write them: `250ms`, `10s`, `5m`, `24h`.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::limits;
+
+/// A duration in whole milliseconds, at most [`limits::SPAN_MAX`]. Written as a number and a unit, or several from the
+/// largest to the smallest: `1h30m`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span(Duration);
+
+/// Units with their milliseconds, the largest first.
+const UNITS: [(&str, u64); 5] = [
+    ("d", 86_400_000),
+    ("h", 3_600_000),
+    ("m", 60_000),
+    ("s", 1000),
+    ("ms", 1),
+];
+
+impl Span {
+    /// The duration, cut to milliseconds and to [`limits::SPAN_MAX`].
+    pub fn of(duration: Duration) -> Self {
+        let milliseconds = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        Self(Duration::from_millis(milliseconds).min(limits::SPAN_MAX))
+    }
+
+    /// As the standard library counts it.
+    pub const fn duration(self) -> Duration {
+        self.0
+    }
+}
+
+/// Why a text is no duration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpanFault(String);
+
+impl fmt::Display for SpanFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Span {
+    type Err = SpanFault;
+
+    fn from_str(text: &str) -> Result<Self, SpanFault> {
+        let fault = || {
+            SpanFault(format!(
+                "`{}` is not a duration: write a number and a unit, such as 250ms, 10s, 5m, 24h or 7d",
+                text.chars()
+                    .take(limits::SPAN_SHOWN_CHARS)
+                    .collect::<String>()
+            ))
+        };
+        let mut rest = text.trim();
+        let (mut total, mut units) = (0_u64, UNITS.iter());
+        if rest.is_empty() {
+            return Err(fault());
+        }
+        while !rest.is_empty() {
+            let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+            let letters = rest[digits..].trim_start_matches(|c: char| c.is_ascii_alphabetic());
+            let unit = &rest[digits..rest.len() - letters.len()];
+            // Each unit stands once, and after every larger one.
+            let (_, milliseconds) = units.find(|(name, _)| *name == unit).ok_or_else(fault)?;
+            let count: u64 = rest[..digits].parse().map_err(|_| fault())?;
+            let part = count.checked_mul(*milliseconds).ok_or_else(fault)?;
+            total = total.checked_add(part).ok_or_else(fault)?;
+            rest = letters;
+        }
+        let duration = Duration::from_millis(total);
+        if duration > limits::SPAN_MAX {
+            let most = Self(limits::SPAN_MAX);
+            return Err(SpanFault(format!(
+                "`{text}` is longer than the limit of {most}"
+            )));
+        }
+        Ok(Self(duration))
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut left = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
+        if left == 0 {
+            return f.write_str("0s");
+        }
+        for (unit, milliseconds) in UNITS {
+            if left >= milliseconds {
+                write!(f, "{}{unit}", left / milliseconds)?;
+                left %= milliseconds;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_and_written() {
+        for (text, milliseconds, again) in [
+            ("250ms", 250, "250ms"),
+            ("10s", 10_000, "10s"),
+            ("5m", 300_000, "5m"),
+            ("24h", 86_400_000, "1d"),
+            ("1h30m", 5_400_000, "1h30m"),
+            (" 90s ", 90_000, "1m30s"),
+            ("0s", 0, "0s"),
+        ] {
+            let span: Span = text.parse().expect(text);
+            assert_eq!(
+                span.duration(),
+                Duration::from_millis(milliseconds),
+                "{text}"
+            );
+            assert_eq!(span.to_string(), again);
+            assert_eq!(again.parse(), Ok(span));
+        }
+    }
+
+    #[test]
+    fn what_is_no_duration_is_refused_with_an_example() {
+        for text in [
+            "",
+            "5",
+            "s",
+            "5 m",
+            "-5s",
+            "1.5h",
+            "5M",
+            "1m1h",
+            "1s1s",
+            "10y",
+            "99999999999999999999s",
+        ] {
+            let fault = text.parse::<Span>().expect_err(text).to_string();
+            assert!(fault.contains("10s"), "{fault}");
+        }
+    }
+
+    #[test]
+    fn the_longest_is_allowed_and_no_longer() {
+        let most = Span::of(limits::SPAN_MAX);
+        assert_eq!(most.to_string().parse(), Ok(most));
+        let past = format!("{}ms", limits::SPAN_MAX.as_millis() + 1);
+        assert!(past.parse::<Span>().is_err());
+        assert_eq!(Span::of(Duration::MAX), most);
+    }
+}
