@@ -7,7 +7,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use rmcp::{
     RoleServer, ServerHandler,
-    model::{ErrorData, JsonRpcError, JsonRpcMessage, RequestId},
+    model::{ErrorData, JsonRpcError, JsonRpcMessage, ProtocolVersion, RequestId},
     service::TxJsonRpcMessage,
     transport::streamable_http_server::{
         StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
@@ -35,6 +35,7 @@ use crate::{
 
 const SESSION_ID: &str = "mcp-session-id";
 const LAST_EVENT_ID: &str = "last-event-id";
+const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 
 /// What answers every request.
 pub(super) struct Endpoint<H> {
@@ -229,7 +230,9 @@ impl<H: ServerHandler> Endpoint<H> {
             Some(id) => self.sessions.find(id),
             None => None,
         };
-        let is_new = session.is_none() && envelope.method.as_deref() == Some("initialize");
+        let is_new = session.is_none()
+            && envelope.method.as_deref() == Some("initialize")
+            && !is_stateless(&parts.headers);
         if is_new && frame::parse(&body).is_err() {
             let error = Error::new(Code::ParamsInvalid, frame::MALFORMED_INITIALIZE);
             return Err(refused(error));
@@ -317,6 +320,12 @@ impl<H: ServerHandler> Endpoint<H> {
         let said = collected(response).await;
         Ok(refusal::completed(status, &said, &*self.options.ids))
     }
+}
+
+/// Whether the request is of the era without handshakes: it has no method `initialize`.
+fn is_stateless(headers: &HeaderMap) -> bool {
+    let version = text(headers, PROTOCOL_VERSION);
+    version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
 /// The id of a request of a session begins its work.

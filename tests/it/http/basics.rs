@@ -6,7 +6,8 @@ use tempfile::tempdir;
 use crate::support::{
     address,
     http::{
-        ACCEPT, Client, HttpServer, JSON, SESSION_VERSIONS, STATELESS_VERSION, Session, initialize,
+        ACCEPT, Client, HttpServer, JSON, SESSION_VERSIONS, STATELESS_VERSION, Session, Stateless,
+        initialize,
     },
 };
 
@@ -76,6 +77,20 @@ fn a_handshake_that_asks_for_a_version_nobody_knows_gets_one_that_is_known() {
             "{version}: {given}"
         );
     }
+}
+
+#[test]
+fn a_handshake_that_cannot_be_read_is_refused_and_the_stateless_era_has_none() {
+    let home = tempdir().unwrap();
+    let server = HttpServer::start(home.path());
+    let malformed = br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#;
+    let mut stateless = server.stateless();
+    let http = &mut stateless.http;
+    let refused = http.ask("POST", &[ACCEPT, JSON], malformed);
+    refused.refuses(400, "PARAMS_INVALID");
+    let (headers, message) = Stateless::message(2, "initialize", json!({}));
+    let refused = http.ask("POST", &headers.all(), message.to_string().as_bytes());
+    refused.refuses(404, "METHOD_NOT_FOUND");
 }
 
 #[test]
