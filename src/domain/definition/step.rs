@@ -54,10 +54,10 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
     /// What follows its failure.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub on_error: OnError,
     /// Which ends of the steps before let it run.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub run_when: RunWhen,
     /// What follows it instead of what depends on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -270,6 +270,11 @@ pub struct Repeat {
     pub timeout: Option<Span>,
     /// How many attempts there are at most.
     pub max_attempts: u32,
+}
+
+/// What is as it would be without a word is not stored.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Step {
