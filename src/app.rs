@@ -225,6 +225,7 @@ impl App {
         );
         let options = Options {
             token_ttl: self.host.config.token_ttl,
+            env: Arc::new(self.host.config.environment()),
             changes: self.host.changes.clone(),
             stopping: self.host.stopping.clone(),
             ..Options::new(store, self.host.clock.clone(), self.host.ids.clone())
@@ -259,6 +260,16 @@ impl App {
     /// Changes the state of an execution.
     pub async fn change(&self, id: &ExecutionId, change: Change) -> Result<StatusView> {
         self.engine().await?.change(id, change).await
+    }
+
+    /// Takes in that something happened elsewhere.
+    pub async fn signal(
+        &self,
+        id: &ExecutionId,
+        name: String,
+        payload: Value,
+    ) -> Result<StatusView> {
+        self.engine().await?.signal(id, name, payload).await
     }
 
     /// A page of executions, the one that moved last first.
@@ -356,6 +367,7 @@ fn bad(name: &str, found: &str, expected: &str) -> Error {
         message: format!("`{shown}` is no {name}"),
         expected: Some(expected.into()),
         actual: None,
+        suggestion: None,
     };
     Error::new(
         Code::ArgumentsInvalid,

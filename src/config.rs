@@ -1,6 +1,7 @@
 //! What a process is told: flags, then environment, then defaults.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -15,6 +16,9 @@ use crate::{
 
 /// The environment variable that names the data directory.
 pub const DATA_DIR_ENV: &str = "MIDEX_DATA_DIR";
+
+/// The environment variable that names those that defaults of inputs may be taken from, with commas between them.
+pub const ALLOW_ENV_ENV: &str = "MIDEX_ALLOW_ENV";
 
 /// What a process is told.
 #[derive(Clone, Debug)]
@@ -31,6 +35,8 @@ pub struct Config {
     pub token_ttl: Duration,
     /// A snapshot on every so-manieth transition.
     pub snapshot_every: u32,
+    /// The environment variables that defaults of inputs may be taken from. None but these are looked at.
+    pub allow_env: Vec<String>,
 }
 
 impl Config {
@@ -49,7 +55,18 @@ impl Config {
             project_dir: project_dir(),
             token_ttl: limits::TOKEN_TTL,
             snapshot_every: 1,
+            allow_env: std::env::var(ALLOW_ENV_ENV)
+                .map(|names| split_names(&names))
+                .unwrap_or_default(),
         })
+    }
+
+    /// The environment variables that are let in, as they stand now: those that are set, and are Unicode.
+    pub fn environment(&self) -> BTreeMap<String, String> {
+        let names = self.allow_env.iter().take(limits::ENV_NAMES_MAX);
+        names
+            .filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)))
+            .collect()
     }
 
     /// The definitions that are found from here, live.
@@ -90,6 +107,13 @@ fn project_dir() -> PathBuf {
         .find(|dir| dir.join(".git").exists())
         .map(Path::to_path_buf);
     root.unwrap_or(here)
+}
+
+/// Names with commas between them.
+pub fn split_names(text: &str) -> Vec<String> {
+    let names = text.split(',').map(str::trim);
+    let names = names.filter(|name| !name.is_empty());
+    names.map(str::to_owned).collect()
 }
 
 /// Reads a duration: `250ms`, `10s`, `5m`, `24h`, or several of them after one another.

@@ -97,6 +97,9 @@ codes! {
     /// The arguments break the tool's schema.
     ArgumentsInvalid = "ARGUMENTS_INVALID", Validation, false,
         "Correct every violation and call {tool} again";
+    /// What a workflow was to be started with breaks the rules of its inputs.
+    InputsInvalid = "INPUTS_INVALID", Validation, false,
+        "Correct every violation and call workflow.start again; midex://workflow/workflow_details/{workflow} shows the inputs that the workflow takes";
     /// No workflow has this name.
     WorkflowNotFound = "WORKFLOW_NOT_FOUND", NotFound, false,
         "Read midex://workflow/available_workflows and use one of its names";
@@ -186,7 +189,8 @@ impl fmt::Display for Code {
 /// One way in which a value breaks a rule (S2, section 10.2).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
-    /// JSON pointer to the value, from the arguments or the output; empty for the whole.
+    /// JSON pointer to the value, from the arguments or the output; empty for the whole. Of an input of a
+    /// workflow `inputs.` and its name.
     pub path: String,
     /// The rule, as JSON Schema names it: `required`, `type`, `maxLength`…
     pub rule: String,
@@ -198,6 +202,38 @@ pub struct Violation {
     /// What was found, shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actual: Option<String>,
+    /// What to write instead, where that can be said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suggestion: Option<Suggestion>,
+}
+
+/// What to write instead.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suggestion {
+    /// In words.
+    pub text: String,
+    /// As changes of the text that a program can make, all at once; none where it is left to a person.
+    pub edits: Vec<Edit>,
+}
+
+/// The replacement of a part of a text. Lines and columns count from 1, columns in characters; `start` and `end` are
+/// offsets in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edit {
+    /// The line where the part begins.
+    pub line: usize,
+    /// The column where it begins.
+    pub column: usize,
+    /// The line where it ends.
+    pub end_line: usize,
+    /// The column after its last character.
+    pub end_column: usize,
+    /// Its first byte.
+    pub start: usize,
+    /// The byte after its last one.
+    pub end: usize,
+    /// What stands there instead.
+    pub new_text: String,
 }
 
 /// An error of midex: a code with words. One word wide.
@@ -297,8 +333,8 @@ impl Error {
             let text = value
                 .as_str()
                 .map_or_else(|| value.to_string(), str::to_owned);
-            // In a resource address an id must be one path segment.
-            if name == "execution_id" {
+            // In a resource address an id or a name must be one path segment.
+            if ["execution_id", "workflow"].contains(&name.as_str()) {
                 action =
                     action.replace(&format!("/{{{name}}}"), &format!("/{}", uri::encode(&text)));
             }
@@ -430,6 +466,7 @@ mod tests {
             message: "m".into(),
             expected: None,
             actual: Some("b".into()),
+            suggestion: None,
         };
         let error = Error::new(Code::StepOutputInvalid, "words")
             .with("execution_id", "a b")

@@ -7,11 +7,11 @@
 //! ## The house
 //!
 //! ```text
-//! error, clock, limits, uri -> domain -> { store | registry } -> engine -> config, app -> mcp -> cli
+//! error, clock, limits, uri -> domain -> { store | registry | catalog | activity } -> engine -> config, app -> mcp -> cli
 //! ```
 //!
-//! A layer may use what stands to its left; `store` and `registry` do not know each other.
-//! [`domain`] is pure; `redb` is named only in [`store`], `ractor` only in [`engine`], `rmcp` only in
+//! A layer may use what stands to its left; the four in the middle do not know each other.
+//! [`domain`] is pure; `minijinja` is named only in [`domain::expression`], `redb` is named only in [`store`], `ractor` only in [`engine`], `rmcp` only in
 //! [`mcp`]. `tests/it/architecture.rs` enforces both.
 //!
 //! ## Invariants
@@ -31,7 +31,9 @@
 //! 10. *A panic anywhere becomes an answer, not silence.* An execution that cannot be woken counts as paused,
 //!     with `engine_fault`, until a resume forgives it.
 
+pub mod activity;
 pub mod app;
+pub mod catalog;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -175,6 +175,21 @@ pub const WAIT_MAX: Duration = Duration::from_secs(25);
 /// Violations named in one refusal; more are counted, not listed.
 pub const VIOLATIONS_MAX: usize = 50;
 
+/// Inputs that one workflow declares.
+pub const INPUTS_DECLARED_MAX: usize = 100;
+/// Longest name of an input.
+pub const INPUT_NAME_BYTES_MAX: usize = 100;
+/// Values that one input may be limited to.
+pub const INPUT_ENUM_MAX: usize = 1000;
+/// Longest pattern of an input.
+pub const INPUT_PATTERN_BYTES_MAX: usize = 1000;
+/// Arguments of the provider of one input.
+pub const INPUT_ARGUMENTS_MAX: usize = 100;
+/// What a refusal repeats of an input's declaration, in characters; the rest is cut.
+pub const INPUT_WORDS_CHARS_MAX: usize = 500;
+/// Environment variables that defaults of inputs may be taken from.
+pub const ENV_NAMES_MAX: usize = 1000;
+
 /// Steps in one workflow.
 pub const STEPS_MAX: usize = 500;
 /// Dependencies of one step.
@@ -220,6 +235,22 @@ pub const YAML_ALIAS_EVENTS_MAX: usize = 20_000;
 pub const YAML_ALIASES_MAX: usize = 1000;
 /// Findings reported for one file; more are counted, not listed.
 pub const FINDINGS_MAX: usize = 100;
+
+/// Longest text of one expression.
+pub const EXPRESSION_BYTES_MAX: usize = 8 << 10;
+/// Words, values and signs of one expression.
+pub const EXPRESSION_PARTS_MAX: usize = 1000;
+/// Deepest nesting of one expression.
+pub const EXPRESSION_DEPTH_MAX: usize = 32;
+/// Operations of one evaluation of an expression. There are no loops: this is more than the parts of any come to.
+pub const EXPRESSION_FUEL_MAX: u64 = 20_000;
+/// Work of one evaluation of an expression: bytes of text, and 24 for each value, every time one is taken in, gone
+/// through or made.
+pub const EXPRESSION_WORK_MAX: usize = 64 << 20;
+/// Expressions in one value that holds them: the arguments of a step, or what it sets.
+pub const TEMPLATE_EXPRESSIONS_MAX: usize = 1000;
+/// What the expressions of one value may come to together, as JSON text.
+pub const TEMPLATE_RESULT_BYTES_MAX: usize = 8 << 20;
 
 /// Transitions committed together.
 pub const BATCH_TRANSITIONS_MAX: usize = 1024;
@@ -388,8 +419,90 @@ pub const HTTP_ROOM_LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Histories and telemetry being read at once: each may take many milliseconds of a processor, and short calls
 /// shall find one free.
 pub const LARGE_READS_MAX: usize = 1;
+/// Longest text of guidance, question or message that a step of a manifest has.
+pub const STEP_TEXT_BYTES_MAX: usize = 64 << 10;
+/// Longest name of a tool, activity, signal, approver, property or failure class in a definition.
+pub const WORD_BYTES_MAX: usize = 200;
+/// Names that one key of a step may list: properties, approvers, failure classes.
+pub const WORDS_MAX: usize = 100;
+/// Entries of memory that a workflow begins with, or that one step sets.
+pub const MEMORY_ENTRIES_MAX: usize = 100;
+/// Longest name of an entry of memory.
+pub const MEMORY_NAME_BYTES_MAX: usize = 100;
+/// Arms of one branch.
+pub const BRANCH_ARMS_MAX: usize = 50;
+/// Items of a `foreach` that are open at once.
+pub const FOREACH_PARALLEL_MAX: u32 = 100;
+/// Items of a `foreach` that are open at once where the definition does not say.
+pub const FOREACH_PARALLEL_DEFAULT: u32 = 4;
+/// Attempts that a definition may ask for with `retry`.
+pub const RETRY_ATTEMPTS_MAX: u32 = 100;
+/// Attempts of a step whose `retry` does not say how many.
+pub const RETRY_ATTEMPTS_DEFAULT: u32 = 3;
+/// The pause before the second attempt where `retry` does not say.
+pub const RETRY_BACKOFF_DEFAULT: Duration = Duration::from_secs(1);
+/// The longest pause between attempts where `retry` does not say.
+pub const RETRY_BACKOFF_MAX_DEFAULT: Duration = Duration::from_secs(60);
+/// Attempts that a definition may ask for with `repeat`.
+pub const REPEAT_ATTEMPTS_MAX: u32 = 10_000;
+/// Attempts of a step whose `repeat` does not say how many.
+pub const REPEAT_ATTEMPTS_DEFAULT: u32 = 100;
+/// The pause between attempts where `repeat` does not say.
+pub const REPEAT_EVERY_DEFAULT: Duration = Duration::from_secs(1);
+/// Visits of one step that a definition may allow.
+pub const VISITS_MAX: u32 = 10_000;
+/// Visits of one step where neither the step nor the workflow says how many.
+pub const VISITS_DEFAULT: u32 = 100;
+/// Visits of all steps of one execution together that a definition may allow.
+pub const EXECUTION_VISITS_MAX: u32 = 1_000_000;
+/// Fields that an `output_contract` names.
+pub const CONTRACT_FIELDS_MAX: usize = 200;
 /// The longest duration a definition may name.
 pub const SPAN_MAX: Duration = Duration::from_secs(366 * 86_400);
 /// Characters of a text that is no duration that its refusal repeats.
 pub const SPAN_SHOWN_CHARS: usize = 40;
+/// How often the steps of one execution may be entered together where the workflow does not say.
+pub const EXECUTION_VISITS_DEFAULT: u32 = 100_000;
+/// Steps that need nobody and follow each other in one transition.
+pub const STEPS_AT_ONCE_MAX: usize = 2_000;
+/// Items of one `foreach`.
+pub const FOREACH_ITEMS_MAX: usize = 10_000;
+/// Bytes of JSON of one value in memory.
+pub const MEMORY_VALUE_BYTES_MAX: usize = 1 << 20;
+/// Bytes of JSON that come with a signal.
+pub const SIGNAL_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a signal's name.
+pub const SIGNAL_NAME_BYTES_MAX: usize = 128;
+/// Signals that an execution keeps while nothing waits for them.
+pub const SIGNALS_KEPT_MAX: usize = 100;
+/// How often one decision may ask for values from the store.
+pub const LOOKUPS_MAX: usize = 1000;
+/// Small values that an execution that is awake keeps at hand.
+pub const VALUES_KEPT_MAX: usize = 2048;
+/// Attempts of steps that the server does itself that are in work at once; those past it wait in order.
+pub const ATTEMPTS_AT_ONCE_MAX: usize = 256;
+/// How long a shutdown lets attempts in work come to their end before it breaks them off.
+pub const ATTEMPTS_GRACE: Duration = Duration::from_secs(2);
+/// The first pause before what came of an attempt is told again to an execution that could not take it in; it doubles
+/// from there on.
+pub const OUTCOME_RETRY_MIN: Duration = Duration::from_millis(50);
+/// The longest pause before what came of an attempt is told again.
+pub const OUTCOME_RETRY_MAX: Duration = Duration::from_secs(5);
+/// Where an execution cannot take in what an attempt brought, for a fault of the server's own, and has tried this often,
+/// the attempt counts as failed.
+pub const OUTCOME_FAULTS_MAX: u32 = 5;
+/// Executions that are moved at once because something is due; those past it wait in order.
+pub const TICKS_AT_ONCE_MAX: usize = 512;
+/// The first pause before an execution that could not be moved when something was due is tried again; it doubles from
+/// there on.
+pub const TICK_RETRY_MIN: Duration = Duration::from_secs(1);
+/// The longest pause before an execution that could not be moved when something was due is tried again.
+pub const TICK_RETRY_MAX: Duration = Duration::from_secs(60);
+/// How often the clock is looked at while something will be due: it may be set, and the machine may sleep.
+pub const CLOCK_LOOK_EVERY: Duration = Duration::from_secs(10);
+/// A secret of at least this length is covered where what it was given to repeats it; a shorter one could be a part of
+/// any text.
+pub const SECRET_COVERED_BYTES_MIN: usize = 8;
+/// Calls that ended items of earlier visits of one step and whose repeat is still answered.
+pub const PAST_CALLS_MAX: usize = 256;
 }

@@ -114,7 +114,7 @@ fn wanted(tool: &str) -> Option<State> {
     }
 }
 
-fn write(answer: &Value, json: bool, out: &mut dyn Write) -> Result<u8> {
+pub(super) fn write(answer: &Value, json: bool, out: &mut dyn Write) -> Result<u8> {
     let text = if json {
         format!("{answer:#}\n")
     } else {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{EXIT_OK, link::Link, unwritable, visible};
 use crate::{
     config::Config,
-    domain::{Step, Workflow, finding::Finding},
+    domain::{Step, Workflow, finding::Finding, view},
     error::Result,
     limits,
     registry::{AgentEntry, Registry, Source, WorkflowEntry},
@@ -138,6 +138,7 @@ fn workflow_json(entry: &WorkflowEntry) -> Value {
         .as_ref()
         .map(|definition| &definition.workflow);
     let steps = workflow.map_or(&[][..], |workflow| &workflow.steps);
+    let inputs = workflow.and_then(|workflow| workflow.inputs.as_ref());
     json!({
         "name": entry.name,
         "description": workflow.map(|workflow| &workflow.description),
@@ -145,6 +146,7 @@ fn workflow_json(entry: &WorkflowEntry) -> Value {
         "path": entry.path.as_deref().map(shown),
         "complexity": workflow.and_then(|workflow| workflow.complexity),
         "tags": workflow.map_or(&[][..], |workflow| &workflow.tags),
+        "inputs": inputs.map(view::inputs),
         "phases": steps.iter().map(phase_json).collect::<Vec<_>>(),
         "valid": entry.findings.is_empty(),
         "findings": entry.findings,

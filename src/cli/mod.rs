@@ -16,6 +16,7 @@ mod screen;
 mod serve;
 mod session;
 mod show;
+mod signal;
 mod tail;
 pub mod validate;
 mod value;
@@ -30,7 +31,7 @@ use std::{
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    config::{Config, parse_token_ttl},
+    config::{Config, parse_token_ttl, split_names},
     error::{Code, Error, Result},
     limits,
 };
@@ -70,6 +71,14 @@ struct Global {
     /// How long a continuation token lives
     #[arg(long, global = true, value_name = "DURATION", default_value = "24h", value_parser = parse_token_ttl)]
     token_ttl: Duration,
+    /// An environment variable that defaults of inputs may be taken from; may be given several times
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        help = "An environment variable that defaults of inputs may be taken from; may be given several times [default: those that MIDEX_ALLOW_ENV names, with commas between them]"
+    )]
+    allow_env: Vec<String>,
     /// Print JSON instead of text
     #[arg(long, global = true)]
     json: bool,
@@ -97,6 +106,8 @@ enum Command {
     Resume(lifecycle::ResumeArgs),
     /// Give up an execution for good
     Abandon(lifecycle::ChangeArgs),
+    /// Say that something happened that a step waits for
+    Signal(signal::SignalArgs),
     /// Write a starting file for a workflow or an agent
     #[command(subcommand)]
     New(new::NewArgs),
@@ -179,6 +190,7 @@ fn run(cli: Cli) -> Result<u8> {
             json,
             &mut out,
         )),
+        Command::Signal(args) => run_to_end(signal::signal(args, &config, json, &mut out)),
         Command::New(args) => new::new(&args, &config, json, &mut out),
         Command::Graph(args) => {
             let mut err = anstream::stderr();
@@ -195,11 +207,16 @@ fn color() -> bool {
 }
 
 fn config(global: &Global) -> Result<Config> {
+    let usual = Config::new(global.data_dir.clone())?;
     Ok(Config {
         workflows_dir: global.workflows.clone(),
         agents_dir: global.agents.clone(),
         token_ttl: global.token_ttl,
-        ..Config::new(global.data_dir.clone())?
+        allow_env: match global.allow_env.as_slice() {
+            [] => usual.allow_env,
+            named => named.iter().flat_map(|names| split_names(names)).collect(),
+        },
+        ..usual
     })
 }
 

@@ -2,6 +2,7 @@
 
 mod editor;
 mod input;
+pub(super) mod inputs;
 mod lines;
 mod page;
 mod source;
@@ -42,6 +43,10 @@ pub(super) struct RunArgs {
     /// What the workflow is to work on: a JSON object, or a file that holds one
     #[arg(long, value_name = "JSON|@FILE")]
     inputs: Option<String>,
+    /// One input of the workflow, over what `--inputs` says; may be given several times. Its value is read as the
+    /// type that the workflow declares: JSON unless that is a text
+    #[arg(long, value_name = "NAME=VALUE")]
+    input: Vec<String>,
     /// Outputs, one JSON value a line: of the next step, or `{"step_name", "output" or "error"}` of a certain one
     #[arg(long, value_name = "FILE")]
     outputs: Option<PathBuf>,
@@ -58,7 +63,9 @@ pub(super) async fn run(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<u8> {
-    let inputs = args.inputs.as_deref().map(input::inputs).transpose()?;
+    let inputs = args.inputs.as_deref().map(inputs::whole).transpose()?;
+    let single = args.input.iter().map(|flag| inputs::single(flag));
+    let single = single.collect::<Result<Vec<_>>>()?;
     let source = Source::of(args.outputs.as_deref(), args.editor)?;
     let signals = signals()?;
     let id = args.id.clone().unwrap_or_else(new_id);
@@ -71,6 +78,8 @@ pub(super) async fn run(
         named: args.id.is_some(),
         id,
         inputs,
+        single,
+        declared: None,
         begun: false,
     };
     let end = tokio::select! {
@@ -107,12 +116,17 @@ struct Runner<'a> {
     /// Whether the id was given.
     named: bool,
     inputs: Option<Value>,
+    /// Inputs that were given one by one, as they were written.
+    single: Vec<(String, String)>,
+    /// The inputs that the workflow declares, where it is known that it declares any.
+    declared: Option<Vec<Value>>,
     /// Whether the execution is known to exist.
     begun: bool,
 }
 
 impl Runner<'_> {
     async fn go(&mut self) -> Result<End> {
+        self.read_inputs().await?;
         let existing = if self.named {
             self.existing().await?
         } else {
@@ -182,8 +196,35 @@ impl Runner<'_> {
         if let Some(inputs) = &self.inputs {
             arguments["inputs"] = inputs.clone();
         }
-        let reply = self.link.call("workflow.start", arguments).await?;
+        let reply = self.link.call("workflow.start", arguments).await;
+        let reply = reply.map_err(inputs::in_flags)?;
         self.page.started(&reply, self.inputs.as_ref())
+    }
+
+    /// Reads what was given one by one as the types that the workflow declares, into the whole.
+    async fn read_inputs(&mut self) -> Result<()> {
+        if self.inputs.is_none() && self.single.is_empty() {
+            return Ok(());
+        }
+        self.declared = match self.details().await {
+            Ok(mut details) => match details["inputs"].take() {
+                Value::Array(declared) => Some(declared),
+                _ => None,
+            },
+            // The start, or the execution, says what is wrong.
+            Err(error) if error.code() == Code::WorkflowNotFound => None,
+            Err(error) => return Err(error),
+        };
+        let single = std::mem::take(&mut self.single);
+        let declared = self.declared.as_deref().unwrap_or_default();
+        self.inputs = inputs::together(self.inputs.take(), single, declared);
+        Ok(())
+    }
+
+    async fn details(&mut self) -> Result<Value> {
+        let name = uri::encode(&self.workflow);
+        let address = format!("midex://workflow/workflow_details/{name}");
+        self.link.read(&address).await
     }
 
     /// A slip in the name of a step would be found only when everything else is done.
@@ -191,11 +232,7 @@ impl Runner<'_> {
         if self.source.unknown_name(&[]).is_none() {
             return Ok(());
         }
-        let address = format!(
-            "midex://workflow/workflow_details/{}",
-            uri::encode(&self.workflow)
-        );
-        let details = self.link.read(&address).await?;
+        let details = self.details().await?;
         let Some(phases) = details["phases"].as_array() else {
             return Ok(());
         };
@@ -229,7 +266,12 @@ impl Runner<'_> {
             return Err(taken(what));
         }
         let current = self.link.read_of("current_step", &self.id).await?;
-        if self.inputs.is_some() && self.inputs.as_ref() != current.get("inputs") {
+        let same = inputs::same(
+            self.inputs.as_ref(),
+            &current["inputs"],
+            self.declared.is_some(),
+        );
+        if !same {
             let what = format!("execution '{}' was started with other inputs", self.id);
             return Err(taken(what));
         }

@@ -1,20 +1,26 @@
 //! From what a file says to what may be run. Every finding is reported, not the first one; a
 //! workflow or persona comes out only where there is none.
 
+mod expression;
+mod flow;
+mod input;
+mod kind;
 mod order;
+mod section;
+mod shape;
 mod step;
+mod unbuilt;
 
 use std::collections::BTreeMap;
 
-use serde_json::Map;
-
+pub use self::{shape::wrong_type, unbuilt::Built};
 use super::{
     definition::{Complexity, Persona, Step, Workflow},
-    draft::{Field, PersonaDraft, WorkflowDraft},
+    draft::{Field, PersonaDraft, StepDraft, WorkflowDraft},
     finding::{Finding, Place, Rule, arrange},
-    id::{AgentName, WorkflowName},
-    nearest::did_you_mean,
-    node::At,
+    grammar,
+    id::{AgentName, StepId, WorkflowName},
+    node::{At, Node},
 };
 use crate::{error::Result, limits};
 
@@ -30,8 +36,12 @@ pub enum Agent {
 /// The agents that steps may name.
 pub type Agents = BTreeMap<String, Agent>;
 
-/// Checks a workflow against the agents that are known.
-pub fn workflow(draft: &WorkflowDraft, agents: &Agents) -> (Option<Workflow>, Vec<Finding>) {
+/// Checks a workflow against the agents that are known. It may use so much of the grammar.
+pub fn workflow(
+    draft: &WorkflowDraft,
+    agents: &Agents,
+    built: Built,
+) -> (Option<Workflow>, Vec<Finding>) {
     let mut findings = Vec::new();
     let found = &mut findings;
     let form = draft.form;
@@ -47,6 +57,13 @@ pub fn workflow(draft: &WorkflowDraft, agents: &Agents) -> (Option<Workflow>, Ve
     length(found, &draft.version, "version", limits::VERSION_BYTES_MAX);
     let tags = tags(found, &draft.tags);
     let complexity = complexity(found, &draft.complexity);
+    let inputs = input::inputs(found, draft);
+    unbuilt::unbuilt(found, draft, built);
+    for said in &draft.said {
+        if let Some(key) = grammar::WORKFLOW.iter().find(|key| key.name == said.key) {
+            shape::conform(found, &said.value, &said.path, &key.shape);
+        }
+    }
     let steps = steps(found, draft, agents);
     if !findings.is_empty() {
         return (None, arrange(findings));
@@ -62,14 +79,26 @@ pub fn workflow(draft: &WorkflowDraft, agents: &Agents) -> (Option<Workflow>, Ve
             tags,
             complexity,
             content: draft.content.clone(),
+            inputs,
             steps,
-            memory: Map::new(),
-            final_output: None,
-            timeout: None,
-            max_visits: None,
-            max_steps: None,
+            memory: said(draft, "memory")
+                .and_then(kind::map)
+                .unwrap_or_default(),
+            final_output: said(draft, "final_output").map(Node::to_json),
+            timeout: said(draft, "timeout").and_then(kind::parsed),
+            max_visits: limit(draft, "max_visits"),
+            max_steps: limit(draft, "max_steps"),
         });
     (workflow, findings)
+}
+
+fn said<'a>(draft: &'a WorkflowDraft, key: &str) -> Option<&'a Node> {
+    let said = draft.said.iter().find(|said| said.key == key);
+    said.map(|said| &said.value)
+}
+
+fn limit(draft: &WorkflowDraft, key: &str) -> Option<u32> {
+    kind::count(said(draft, "limits")?.get(key))
 }
 
 /// Checks an agent.
@@ -219,7 +248,7 @@ fn complexity(found: &mut Vec<Finding>, field: &Field<String>) -> Option<Complex
             found.push(
                 Finding::new(Rule::UnknownValue, &at.path, at.place, message)
                     .expected("simple, moderate or high", other)
-                    .suggest(did_you_mean(other, ["simple", "moderate", "high"])),
+                    .did_you_mean(at.place, other, ["simple", "moderate", "high"]),
             );
             None
         }
@@ -246,13 +275,25 @@ fn steps(found: &mut Vec<Finding>, draft: &WorkflowDraft, agents: &Agents) -> Op
         found.push(finding);
         return None;
     }
-    step::duplicate_ids(found, &list.value, draft.form);
-    let dependencies = order::dependencies(found, &list.value, draft.form);
+    let list = section::with_instructions(found, &list.value, &draft.sections);
+    step::duplicate_ids(found, &list, draft.form);
+    let order = order::dependencies(found, &list, draft.form);
+    let mut flow = flow::Flow::of(found, &list, order);
+    flow.check(found);
+    expression::check(found, draft, &list, &mut flow);
     let steps: Vec<_> = list
-        .value
         .iter()
-        .zip(dependencies)
-        .map(|(step, depends_on)| step::step(found, step, draft.form, depends_on, agents))
+        .zip(flow.before())
+        .map(|(step, before)| {
+            let before = before
+                .iter()
+                .filter_map(|before| id(&list, before.position));
+            step::step(found, step, draft.form, before.collect(), agents)
+        })
         .collect();
     steps.into_iter().collect()
+}
+
+fn id(steps: &[StepDraft], position: usize) -> Option<StepId> {
+    StepId::parse(&steps[position].id.given()?.value).ok()
 }

@@ -14,8 +14,10 @@ use serde_json::{Map, Value, json};
 pub use self::step::{Arm, Next, OnError, Repeat, Retry, RunWhen, Step, StepKind, Via, Wait};
 use super::{
     document::Digest,
+    execution::{Plan, Whole},
     graph::Graph,
     id::{AgentName, StepId, WorkflowName},
+    input::Inputs,
     schema::Schema,
     span::Span,
 };
@@ -60,6 +62,9 @@ pub struct Workflow {
     /// The Markdown body, or the manifest's text.
     #[serde(default)]
     pub content: String,
+    /// What it is to be told at its start; where it does not say, any object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Inputs>,
     /// The steps, in authoring order.
     pub steps: Vec<Step>,
     /// What memory holds at the start (S3); may hold expressions over inputs.
@@ -120,6 +125,8 @@ struct Compiled {
     bytes: Arc<[u8]>,
     graph: Graph,
     schemas: Vec<Option<Schema>>,
+    plans: Vec<Plan>,
+    whole: Whole,
 }
 
 /// Equal are two that say the same; what follows from that is not worked out for it.
@@ -142,9 +149,13 @@ impl Definition {
     fn compiled(&self) -> &Compiled {
         self.compiled.get_or_init(|| {
             let schema = |step: &Step| {
-                step.result
-                    .as_ref()
-                    .and_then(|result| Schema::compile(result).ok())
+                let acting = step.acting();
+                match (&acting.result, &acting.kind) {
+                    (Some(result), _) => Schema::compile(result).ok(),
+                    // What a tool of the client's answers is what it is.
+                    (None, StepKind::Tool { .. }) => Schema::compile(&json!({})).ok(),
+                    (None, _) => None,
+                }
             };
             // Serialising plain structs with string keys into memory has no way to fail.
             let bytes: Arc<[u8]> = serde_json::to_vec(self).unwrap_or_default().into();
@@ -153,6 +164,8 @@ impl Definition {
                 bytes,
                 graph: Graph::of(&self.workflow.steps),
                 schemas: self.workflow.steps.iter().map(schema).collect(),
+                plans: self.workflow.steps.iter().map(Plan::of).collect(),
+                whole: Whole::of(&self.workflow),
             }
         })
     }
@@ -174,6 +187,19 @@ impl Definition {
             .get(position)
             .and_then(Option::as_ref)
             .unwrap_or_else(|| output_schema_default())
+    }
+
+    /// What the step at `position` evaluates.
+    ///
+    /// # Panics
+    /// Where there is no such step.
+    pub(crate) fn plan(&self, position: usize) -> &Plan {
+        &self.compiled().plans[position]
+    }
+
+    /// What the workflow evaluates as a whole.
+    pub(crate) fn whole(&self) -> &Whole {
+        &self.compiled().whole
     }
 
     /// The bytes it is stored as, once, under [`Definition::digest`].

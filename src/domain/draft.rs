@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{
     finding::Place,
+    input::draft::InputDraft,
     node::{At, Node},
 };
 
@@ -38,6 +39,13 @@ pub enum Form {
     Phases,
     /// A YAML or JSON manifest: `workflow`, `steps`, `id`, `depends_on`.
     Manifest,
+}
+
+impl StepDraft {
+    /// What is said under this key.
+    pub fn said(&self, key: &str) -> Option<&Said> {
+        self.said.iter().find(|said| said.key == key)
+    }
 }
 
 impl Form {
@@ -101,8 +109,14 @@ pub struct WorkflowDraft {
     pub tags: Field<Vec<At<String>>>,
     /// How much care it asks for.
     pub complexity: Field<String>,
+    /// What it is to be told at its start.
+    pub inputs: Field<Vec<InputDraft>>,
     /// The steps.
     pub steps: Field<Vec<StepDraft>>,
+    /// What else a manifest says: the keys of [`super::grammar::WORKFLOW`].
+    pub said: Vec<Said>,
+    /// The instructions that the sections of a Markdown body give to steps.
+    pub sections: Vec<Section>,
     /// The Markdown body, or the manifest's text.
     pub content: String,
 }
@@ -122,14 +136,36 @@ pub struct StepDraft {
     pub agent: Field<String>,
     /// What it does.
     pub description: Field<String>,
-    /// What it asks for beyond the persona.
-    pub instructions: Field<String>,
     /// What it waits for.
     pub depends_on: Field<Vec<At<String>>>,
     /// Whether others may run beside it.
     pub allow_parallel: Field<bool>,
-    /// The schema of its output.
-    pub result: Field<Node>,
+    /// What else a step of a manifest says: the keys of [`super::grammar`], kinds other than `agent` and fields.
+    pub said: Vec<Said>,
+    /// What is done with each item, where it is a `foreach`.
+    pub each: Option<Box<Self>>,
+}
+
+/// One key of a manifest with its value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Said {
+    /// The key.
+    pub key: &'static str,
+    /// The path of the value.
+    pub path: String,
+    /// Where the key stands.
+    pub place: Place,
+    /// The value.
+    pub value: Node,
+}
+
+/// A section `## step: ID` of a Markdown file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Section {
+    /// The id in its heading.
+    pub step: At<String>,
+    /// What stands below the heading.
+    pub text: At<String>,
 }
 
 /// What a file says about an agent.

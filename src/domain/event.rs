@@ -47,7 +47,7 @@ pub struct Payload {
 /// Why a step or an execution failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// A stable name: an error code of midex, or the one that the agent reported.
+    /// A stable name: an error code of midex, or the one that was reported.
     pub code: String,
     /// What happened, for a reader.
     pub message: String,
@@ -64,11 +64,66 @@ pub struct Spent {
     pub call: Digest,
 }
 
+/// Which visit something is about: one entry into a step, or one item of a `foreach`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Site {
+    /// The step.
+    pub step: StepId,
+    /// Counts the visits of the step, from 1.
+    pub visit: u32,
+    /// Which item of a `foreach`, from 0.
+    pub item: Option<u32>,
+}
+
 /// What a step visit waits for. One enum, so that waiting is data.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Awaiting {
     /// A model that holds this token.
     Model(Grant),
+    /// The server, which is working on it.
+    Operation,
+    /// An instant.
+    Timer {
+        /// Which.
+        due: Timestamp,
+    },
+    /// The instant at which the next attempt begins.
+    Retry {
+        /// Which.
+        due: Timestamp,
+    },
+    /// A signal.
+    Signal {
+        /// Its name.
+        name: String,
+    },
+    /// A person's answer.
+    Gate {
+        /// The digest of what is asked: an answer names it.
+        shown: Digest,
+        /// When no answer counts any more.
+        due: Option<Timestamp>,
+    },
+    /// Its items.
+    Items {
+        /// The list.
+        list: Digest,
+        /// How many there are.
+        total: u32,
+    },
+    /// A person who finds out whether what the server did took effect: it was cut off in the middle.
+    Unknown,
+    /// The end of a pause: this is what came meanwhile.
+    Held(Box<Reported>),
+}
+
+/// What a server's step came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Reported {
+    /// An output; its content is stored by digest.
+    Output(Payload),
+    /// A failure.
+    Failure(Failure),
 }
 
 /// How a visit ended.
@@ -80,6 +135,20 @@ pub enum Outcome {
     Failed(Failure),
     /// The execution ended or went elsewhere while the visit was open.
     Voided,
+}
+
+/// Why a step was passed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Skipped {
+    /// Its `if` does not hold.
+    Condition,
+    /// The steps before it did not end as its `run_when` asks.
+    RunWhen,
+    /// Control went past it.
+    Bypassed,
+    /// The execution is failing.
+    Failing,
 }
 
 /// Something that happened to an execution.
@@ -98,49 +167,21 @@ pub enum Event {
         /// How many steps the workflow has.
         steps_total: u32,
     },
-    /// A step was entered.
-    VisitOpened {
-        /// The step.
-        step: StepId,
-        /// Counts the visits of this step, from 1.
-        visit: u32,
-        /// Counts the attempts of this visit, from 1.
-        attempt: u32,
-        /// Who acts.
-        agent: Option<AgentName>,
-        /// What it waits for.
-        awaiting: Awaiting,
-    },
-    /// A step visit ended.
-    VisitClosed {
-        /// The step.
-        step: StepId,
-        /// The visit.
-        visit: u32,
-        /// Who acted.
-        agent: Option<AgentName>,
-        /// How it ended.
-        outcome: Outcome,
-        /// The call that ended it, where one did.
-        spent: Option<Spent>,
-        /// How long it was open, in milliseconds.
-        duration_ms: u64,
-    },
+    /// A step, or one of its items, was entered.
+    VisitOpened(Box<VisitOpened>),
+    /// A visit ended.
+    VisitClosed(Box<VisitClosed>),
     /// An output was refused by the step's schema; the token stays valid.
     OutputRefused {
-        /// The step.
-        step: StepId,
         /// The visit.
-        visit: u32,
+        site: Site,
         /// The meaning of the output: an identical one counts once.
         output: Digest,
     },
     /// An expired token was replaced.
     TokenRenewed {
-        /// The step.
-        step: StepId,
         /// The visit.
-        visit: u32,
+        site: Site,
         /// The new token.
         grant: Grant,
     },
@@ -161,15 +202,161 @@ pub enum Event {
     },
     /// An artifact came with the output of a step.
     ArtifactStored {
-        /// The step.
-        step: StepId,
         /// The visit.
-        visit: u32,
+        site: Site,
         /// Who made it.
         agent: Option<AgentName>,
         /// The artifact.
         artifact: Box<Artifact>,
     },
+    /// A step came to its end in the moment it was entered: nobody had to be waited for.
+    StepDone {
+        /// The visit.
+        site: Site,
+        /// How it ended.
+        outcome: Outcome,
+    },
+    /// A step was passed by.
+    StepSkipped {
+        /// The step.
+        step: StepId,
+        /// Why.
+        why: Skipped,
+    },
+    /// Control went back: these steps may be entered again.
+    StepsReset {
+        /// The steps, in authoring order.
+        steps: Vec<StepId>,
+    },
+    /// An attempt ended, and the visit goes on.
+    AttemptEnded(Box<AttemptEnded>),
+    /// What a visit waits for changed.
+    WaitingChanged {
+        /// The visit.
+        site: Site,
+        /// The attempt that it is for.
+        attempt: u32,
+        /// What it waits for now.
+        awaiting: Awaiting,
+    },
+    /// Memory was written (S3).
+    MemoryWritten {
+        /// The name.
+        name: String,
+        /// The value; stored by digest, whatever its size.
+        value: Payload,
+    },
+    /// Inputs were given or corrected after the start.
+    InputsChanged {
+        /// All of them; stored by digest, whatever their size.
+        inputs: Payload,
+    },
+    /// A signal came that nothing waits for yet.
+    SignalKept {
+        /// Its name.
+        name: String,
+        /// What came with it; stored by digest, whatever its size.
+        payload: Payload,
+    },
+    /// The oldest kept signal of this name found its wait.
+    SignalTaken {
+        /// Its name.
+        name: String,
+    },
+    /// A required step failed. What runs nevertheless is let run first.
+    FailureBegan {
+        /// The failure that the execution will end with.
+        failure: Failure,
+    },
+    /// What the execution came to, as its workflow declares it.
+    FinalOutput {
+        /// The value; stored by digest, whatever its size.
+        value: Payload,
+    },
+    /// Somebody answered a gate.
+    GateAnswered {
+        /// The visit.
+        site: Site,
+        /// Whether they approve.
+        approved: bool,
+        /// Who, as far as it is known.
+        by: String,
+    },
+}
+
+impl Event {
+    /// How a visit ended, where this is the end of one.
+    pub fn ending(&self) -> Option<(&Site, &Outcome)> {
+        match self {
+            Self::VisitClosed(closed) => Some((&closed.site, &closed.outcome)),
+            Self::StepDone { site, outcome } => Some((site, outcome)),
+            _ => None,
+        }
+    }
+
+    /// The output that a visit ended with, where this is the end of one that has an output.
+    pub fn output(&self) -> Option<(&Site, &Payload)> {
+        match self.ending()? {
+            (site, Outcome::Completed(payload)) => Some((site, payload)),
+            _ => None,
+        }
+    }
+
+    /// The token that a model is given for a visit, where this is what gives it one to go on with.
+    pub const fn offered(&self) -> Option<(&Site, Grant)> {
+        let (site, awaiting) = match self {
+            Self::VisitOpened(opened) => (&opened.site, &opened.awaiting),
+            Self::WaitingChanged { site, awaiting, .. } => (site, awaiting),
+            _ => return None,
+        };
+        match awaiting {
+            Awaiting::Model(grant) => Some((site, *grant)),
+            _ => None,
+        }
+    }
+}
+
+/// A visit that was opened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VisitOpened {
+    /// Which.
+    pub site: Site,
+    /// Who acts.
+    pub agent: Option<AgentName>,
+    /// What it waits for.
+    pub awaiting: Awaiting,
+    /// What it works on, rendered; stored by digest, whatever its size.
+    pub input: Option<Payload>,
+}
+
+/// A visit that was closed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VisitClosed {
+    /// Which.
+    pub site: Site,
+    /// Who acted.
+    pub agent: Option<AgentName>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The call that ended it, where one did.
+    pub spent: Option<Spent>,
+    /// How long it was open, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// An attempt that ended while its visit goes on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AttemptEnded {
+    /// The visit.
+    pub site: Site,
+    /// Which attempt, from 1.
+    pub attempt: u32,
+    /// Why it failed; `None` where it is repeated until something holds.
+    pub failure: Option<Failure>,
+    /// The call that ended it, where one did.
+    pub spent: Option<Spent>,
+    /// What the visit waits for until the next attempt.
+    pub awaiting: Awaiting,
 }
 
 /// What keeps an execution from going on. They form a set; each is lifted by its own means.
@@ -182,6 +369,11 @@ pub enum PauseReason {
     Person,
     /// It could not be woken; a resume tries again.
     EngineFault,
+    /// Nothing is open but gates; an answer lifts it.
+    Gate,
+    /// The server was cut off in the middle of something that may not be done twice; a person's word on what came of it
+    /// lifts it.
+    OutcomeUnknown,
 }
 
 impl PauseReason {
@@ -190,6 +382,8 @@ impl PauseReason {
         match self {
             Self::Person => "person",
             Self::EngineFault => "engine_fault",
+            Self::Gate => "gate",
+            Self::OutcomeUnknown => "outcome_unknown",
         }
     }
 }

@@ -1,11 +1,18 @@
 //! What is wrong with a definition, and where. A finding is for the author of a file: it names the
 //! thing, says where it stands, and, where it can, what to write instead.
 
+mod edit;
+
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::{error::Violation, limits};
+use self::edit::Change;
+use super::nearest::nearest;
+use crate::{
+    error::{Edit, Suggestion, Violation},
+    limits,
+};
 
 macro_rules! rules {
     ($($(#[doc = $doc:literal])* $name:ident = $text:literal;)*) => {
@@ -72,6 +79,46 @@ rules! {
     EmptyPersona = "empty_persona";
     /// `result` is not a JSON Schema.
     InvalidSchema = "invalid_schema";
+    /// `pattern` is not a regular expression.
+    InvalidPattern = "invalid_pattern";
+    /// A value of `enum` breaks the other rules of its input.
+    InvalidEnum = "invalid_enum";
+    /// A default breaks the rules of its input.
+    InvalidDefault = "invalid_default";
+    /// Two things that are said cannot both hold.
+    Contradiction = "contradiction";
+    /// No input has the name that is referred to.
+    UnknownInput = "unknown_input";
+    /// An argument of a provider refers to something that `depends_on` does not name.
+    MissingDependency = "missing_dependency";
+    /// `example` is not what `result` asks for.
+    ExampleMismatch = "example_mismatch";
+    /// A list names one thing twice.
+    DuplicateValue = "duplicate_value";
+    /// Two keys that exclude each other.
+    ConflictingKeys = "conflicting_keys";
+    /// A key that nothing would act on where it stands.
+    NoEffect = "no_effect";
+    /// The number is too small or too large.
+    OutOfRange = "out_of_range";
+    /// The text is not a duration.
+    IllFormedDuration = "ill_formed_duration";
+    /// The text is not an instant.
+    IllFormedInstant = "ill_formed_instant";
+    /// No step has the id that control would go to.
+    UnknownStep = "unknown_step";
+    /// One arm of a branch runs on into another one.
+    ArmsRunTogether = "arms_run_together";
+    /// Nothing leads to the step, or the arm can never be taken.
+    Unreachable = "unreachable";
+    /// The expression cannot be read.
+    IllFormedExpression = "ill_formed_expression";
+    /// The expression names something that is not there.
+    UnknownReference = "unknown_reference";
+    /// The expression names a step that cannot come before.
+    ReferenceTooEarly = "reference_too_early";
+    /// A section of the Markdown body belongs to no step.
+    UnknownSection = "unknown_section";
     /// Two files of one directory define the same name.
     DuplicateName = "duplicate_name";
     /// The file or directory cannot be read.
@@ -148,6 +195,7 @@ pub(crate) fn first_line_end(text: &str, start: usize, end: usize) -> usize {
 
 /// One thing that is wrong with a definition file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "Shown")]
 pub struct Finding {
     /// The place inside the document: `steps[2].agent`; empty for the file as a whole.
     pub path: String,
@@ -160,20 +208,52 @@ pub struct Finding {
     /// The column in characters, from 1.
     pub column: usize,
     /// What the rule asks for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
     /// What was found.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub actual: Option<String>,
     /// What to write instead.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<String>,
+    /// How a program may write that, once [`Finding::settle`] has seen the text.
+    pub edits: Vec<Edit>,
     /// First byte, for drawing.
-    #[serde(skip)]
     pub start: usize,
     /// The byte after the last, for drawing.
-    #[serde(skip)]
     pub end: usize,
+    /// The part of a value that it is about.
+    part: Option<Change>,
+    /// What the edits are made of.
+    changes: Vec<Change>,
+}
+
+/// A finding as programs see it.
+#[derive(Serialize)]
+struct Shown {
+    path: String,
+    rule: Rule,
+    message: String,
+    line: usize,
+    column: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    actual: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suggestion: Option<Suggestion>,
+}
+
+impl From<Finding> for Shown {
+    fn from(finding: Finding) -> Self {
+        Self {
+            suggestion: finding.suggested(),
+            path: finding.path,
+            rule: finding.rule,
+            message: finding.message,
+            line: finding.line,
+            column: finding.column,
+            expected: finding.expected,
+            actual: finding.actual,
+        }
+    }
 }
 
 impl Finding {
@@ -193,8 +273,11 @@ impl Finding {
             expected: None,
             actual: None,
             suggestion: None,
+            edits: Vec::new(),
             start: place.start,
             end: place.end,
+            part: None,
+            changes: Vec::new(),
         }
     }
 
@@ -218,6 +301,84 @@ impl Finding {
         self
     }
 
+    /// Suggests the one of `known` that is nearest to `wrong`, which stands at `place`, where one is near.
+    #[must_use]
+    pub fn did_you_mean<'a>(
+        self,
+        place: Place,
+        wrong: &str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        match nearest(wrong, known) {
+            Some(near) => {
+                self.suggest(format!("did you mean `{near}`?"))
+                    .replace(place, wrong, Some(near))
+            }
+            None => self,
+        }
+    }
+
+    /// Suggests `new` for the value or key `old` that stands at `place`, where there is one.
+    #[must_use]
+    pub fn replace(self, place: Place, old: &str, new: Option<&str>) -> Self {
+        match new {
+            Some(new) => self.change(Change::value(place, old, new)),
+            None => self,
+        }
+    }
+
+    /// Says that what stands at `place` may be written as `written`, quotes and all.
+    #[must_use]
+    pub fn rewrite(self, place: Place, old: &str, written: &str) -> Self {
+        self.change(Change::written(place, old, written))
+    }
+
+    /// Says that it is about so many bytes of the text `value`, which stands at `place`.
+    #[must_use]
+    pub fn within(mut self, place: Place, value: &str, offset: usize, length: usize) -> Self {
+        self.part = Some(Change::part(place, value, (offset, length), ""));
+        self
+    }
+
+    /// Says that so many bytes of the text `value`, which stands at `place`, may be replaced.
+    #[must_use]
+    pub fn replace_within(
+        self,
+        place: Place,
+        value: &str,
+        (offset, length): (usize, usize),
+        new: &str,
+    ) -> Self {
+        self.change(Change::part(place, value, (offset, length), new))
+    }
+
+    fn change(mut self, change: Change) -> Self {
+        self.changes.push(change);
+        self
+    }
+
+    /// Works out in the text of the file where exactly it stands and what edits follow its suggestion. There is
+    /// none where the text is not written as was thought: an edit never guesses.
+    pub fn settle(&mut self, text: &str) {
+        if let Some(part) = self.part.take()
+            && let Some((start, end)) = part.span(text)
+        {
+            let place = Place::of(text, start, end);
+            (self.line, self.column) = (place.line, place.column);
+            (self.start, self.end) = (place.start, place.end);
+        }
+        let changes = std::mem::take(&mut self.changes);
+        let edits: Option<Vec<_>> = changes.iter().map(|change| change.edit(text)).collect();
+        self.edits.extend(edits.unwrap_or_default());
+    }
+
+    fn suggested(&self) -> Option<Suggestion> {
+        self.suggestion.as_ref().map(|text| Suggestion {
+            text: text.clone(),
+            edits: self.edits.clone(),
+        })
+    }
+
     /// The finding as a violation of an error's wire form.
     pub fn violation(&self) -> Violation {
         let hint = self
@@ -233,6 +394,7 @@ impl Finding {
             ),
             expected: self.expected.clone(),
             actual: self.actual.clone(),
+            suggestion: self.suggested(),
         }
     }
 }

@@ -1,9 +1,12 @@
 //! The order of steps as a graph of positions, so that finding what became ready costs only what
 //! depends on the step that was done.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use super::{definition::Step, id::StepId};
+use super::{
+    definition::{RunWhen, Step},
+    id::StepId,
+};
 
 /// Positions of steps, and who waits for whom.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +14,7 @@ pub struct Graph {
     position: HashMap<StepId, usize>,
     dependencies: Vec<Vec<usize>>,
     dependents: Vec<Vec<usize>>,
+    has_aftermath: bool,
 }
 
 impl Graph {
@@ -37,7 +41,48 @@ impl Graph {
             position,
             dependencies,
             dependents,
+            has_aftermath: steps.iter().any(|step| step.run_when != RunWhen::Succeeded),
         }
+    }
+
+    /// Whether a step runs although one before it failed.
+    pub const fn has_aftermath(&self) -> bool {
+        self.has_aftermath
+    }
+
+    /// The step at `position` and all that wait for it, directly or not.
+    pub fn downstream(&self, position: usize) -> BTreeSet<usize> {
+        reach(&self.dependents, position)
+    }
+
+    /// The step at `position` and all that it waits for, directly or not.
+    pub fn ancestors(&self, position: usize) -> BTreeSet<usize> {
+        reach(&self.dependencies, position)
+    }
+
+    /// All that wait for the step at `position`, each after what it waits for among them.
+    pub fn in_order_after(&self, position: usize) -> Vec<usize> {
+        let among = self.downstream(position);
+        let waits = |at: &usize| {
+            self.dependencies(*at)
+                .iter()
+                .filter(|before| among.contains(before))
+                .count()
+        };
+        let mut waiting: HashMap<usize, usize> = among.iter().map(|at| (*at, waits(at))).collect();
+        let (mut ready, mut order) = (BTreeSet::from([position]), Vec::new());
+        while let Some(at) = ready.pop_first() {
+            order.push(at);
+            for next in self.dependents(at) {
+                if let Some(count) = waiting.get_mut(next) {
+                    *count -= 1;
+                    if *count == 0 {
+                        ready.insert(*next);
+                    }
+                }
+            }
+        }
+        order.split_off(1)
     }
 
     /// Where the step stands in authoring order.
@@ -97,4 +142,15 @@ impl Graph {
             path.push(before);
         }
     }
+}
+
+/// Everything that can be got to from `start`, itself included.
+fn reach(next: &[Vec<usize>], start: usize) -> BTreeSet<usize> {
+    let mut reached = BTreeSet::from([start]);
+    let mut open = vec![start];
+    while let Some(at) = open.pop() {
+        let further = next.get(at).into_iter().flatten();
+        open.extend(further.filter(|at| reached.insert(**at)));
+    }
+    reached
 }

@@ -80,6 +80,8 @@ names! {
     AgentName, "agent name", limits::AGENT_NAME_BYTES_MAX, printable;
     /// The id of a step: letters, digits, `_` and `-`, up to [`limits::STEP_ID_BYTES_MAX`].
     StepId, "step id", limits::STEP_ID_BYTES_MAX, identifier;
+    /// The name of an input: letters, digits, `_` and `-`, up to [`limits::INPUT_NAME_BYTES_MAX`].
+    InputName, "input name", limits::INPUT_NAME_BYTES_MAX, identifier;
 }
 
 type Rule = fn(&str) -> Option<&'static str>;

@@ -8,9 +8,12 @@ pub mod document;
 pub mod draft;
 pub mod event;
 pub mod execution;
+pub mod expression;
 pub mod finding;
+pub mod grammar;
 pub mod graph;
 pub mod id;
+pub mod input;
 pub mod nearest;
 pub mod node;
 pub mod schema;
@@ -27,6 +30,8 @@ pub use self::{
     execution::{
         Change, Command, Decision, Execution, Facts, Lifecycle, State, StepStatus, Transition,
     },
-    id::{AgentName, ExecutionId, StepId, WorkflowName},
+    expression::{Expression, Template},
+    id::{AgentName, ExecutionId, InputName, StepId, WorkflowName},
+    input::{DefaultSources, Input, Inputs},
     token::{Grant, Nonce, Token},
 };

@@ -66,6 +66,51 @@ impl Node {
         }
     }
 
+    /// The text, where it is one.
+    pub fn text(&self) -> Option<&str> {
+        match &self.content {
+            Content::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The number, where it is a whole one that is not negative.
+    pub fn count(&self) -> Option<u64> {
+        let Content::Number(number, _) = &self.content else {
+            return None;
+        };
+        // `3.0` is a whole number too.
+        let whole = |number: f64| {
+            let text = (number >= 0.0 && number.fract() == 0.0).then(|| format!("{number:.0}"));
+            text.and_then(|text| text.parse().ok())
+        };
+        number.as_u64().or_else(|| number.as_f64().and_then(whole))
+    }
+
+    /// The items, where it is a list.
+    pub fn items(&self) -> Option<&[Self]> {
+        match &self.content {
+            Content::List(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The entries, where it is a mapping; of a key that stands twice the first counts.
+    pub fn entries(&self) -> Option<&[Entry]> {
+        match &self.content {
+            Content::Map(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    /// The value under a key of a mapping.
+    pub fn get(&self, key: &str) -> Option<&Self> {
+        let mut entries = self.entries()?.iter();
+        entries
+            .find(|entry| entry.key == key)
+            .map(|entry| &entry.value)
+    }
+
     /// The node as JSON; of a key that stands twice the last value stays.
     pub fn to_json(&self) -> Value {
         match &self.content {

@@ -38,15 +38,20 @@ impl Schema {
 
     /// Every way in which `value` breaks the schema, at most [`limits::VIOLATIONS_MAX`] of them.
     pub fn violations(&self, value: &Value) -> Vec<Violation> {
+        self.violations_named(value, "the value")
+    }
+
+    /// The same, in words about something that has a `name`.
+    pub fn violations_named(&self, value: &Value, name: &str) -> Vec<Violation> {
         self.0
             .iter_errors(value)
             .take(limits::VIOLATIONS_MAX)
-            .map(|error| violation(&error))
+            .map(|error| violation(&error, name))
             .collect()
     }
 }
 
-fn violation(error: &jsonschema::ValidationError<'_>) -> Violation {
+fn violation(error: &jsonschema::ValidationError<'_>, whole: &str) -> Violation {
     let path = error.instance_path().to_string();
     let expected = match error.kind() {
         ValidationErrorKind::Required { property } => {
@@ -61,7 +66,7 @@ fn violation(error: &jsonschema::ValidationError<'_>) -> Violation {
         // The value itself may be large, and may be secret: the message speaks of it by its place.
         message: error
             .masked_with(if path.is_empty() {
-                "the value".into()
+                whole.to_owned()
             } else {
                 format!("`{path}`")
             })
@@ -69,6 +74,7 @@ fn violation(error: &jsonschema::ValidationError<'_>) -> Violation {
         path,
         expected,
         actual: Some(describe(error.instance())),
+        suggestion: None,
     }
 }
 

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    event::{Event, Failure, Outcome, Row},
+    artifact::Artifact,
+    event::{Event, Failure, Outcome, Row, Site},
     execution::State,
     id::{AgentName, StepId},
 };
@@ -100,66 +101,94 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
                 workflow,
             ));
         }
-        Event::VisitOpened { step, agent, .. } => {
+        Event::VisitOpened(opened) => {
+            let (step, agent) = (&opened.site.step, opened.agent.as_ref());
+            told.push(of_step(EventType::StepStarted, step, agent, Value::Null));
+            told.extend(
+                event
+                    .offered()
+                    .map(|_| token(EventType::TokenGenerated, step)),
+            );
+        }
+        Event::WaitingChanged { site, .. } => {
+            told.extend(
+                event
+                    .offered()
+                    .map(|_| token(EventType::TokenGenerated, &site.step)),
+            );
+        }
+        Event::VisitClosed(closed) => {
+            let step = &closed.site.step;
+            let spent = closed.spent.map(|_| token(EventType::TokenValidated, step));
+            told.extend(spent);
+            let agent = closed.agent.as_ref();
+            told.extend(tell_outcome(
+                step,
+                agent,
+                &closed.outcome,
+                closed.duration_ms,
+            ));
+        }
+        Event::StepDone { site, outcome } => {
             told.push(of_step(
                 EventType::StepStarted,
-                step,
-                agent.as_ref(),
+                &site.step,
+                None,
                 Value::Null,
             ));
-            told.push(of_step(
-                EventType::TokenGenerated,
-                step,
-                None,
-                json!({ "step_name": step }),
-            ));
+            told.extend(tell_outcome(&site.step, None, outcome, 0));
         }
-        Event::VisitClosed {
-            step,
-            agent,
-            outcome,
-            spent,
-            duration_ms,
+        Event::AttemptEnded(ended) => {
+            let spent = ended
+                .spent
+                .map(|_| token(EventType::TokenValidated, &ended.site.step));
+            told.extend(spent);
+        }
+        Event::OutputRefused {
+            site: Site { step, .. },
             ..
         } => {
-            if spent.is_some() {
-                told.push(of_step(
-                    EventType::TokenValidated,
-                    step,
-                    None,
-                    json!({ "step_name": step }),
-                ));
-            }
-            told.extend(tell_outcome(step, agent.as_ref(), outcome, *duration_ms));
-        }
-        Event::OutputRefused { step, .. } => {
             let metadata = json!({ "type": "step_output_invalid", "step_name": step });
             told.push(of_step(EventType::Error, step, None, metadata));
         }
         Event::ArtifactStored {
-            step,
+            site,
             agent,
             artifact,
+        } => told.push(tell_artifact(&site.step, agent.as_ref(), artifact)),
+        // The words of people are shown in the status; telemetry tells that the state changed.
+        Event::PauseAdded { .. }
+        | Event::PauseLifted { .. }
+        | Event::ReasonGiven { .. }
+        | Event::StepSkipped { .. }
+        | Event::StepsReset { .. }
+        | Event::MemoryWritten { .. }
+        | Event::InputsChanged { .. }
+        | Event::SignalKept { .. }
+        | Event::SignalTaken { .. }
+        | Event::FailureBegan { .. }
+        | Event::FinalOutput { .. }
+        | Event::GateAnswered { .. } => {}
+        Event::TokenRenewed {
+            site: Site { step, .. },
             ..
         } => {
-            let metadata = json!({
-                "artifact_id": artifact.id, "artifact_type": artifact.kind, "name": artifact.name,
-                "size_bytes": artifact.bytes
-            });
-            told.push(of_step(
-                EventType::ArtifactStored,
-                step,
-                agent.as_ref(),
-                metadata,
-            ));
-        }
-        // The words of people are shown in the status; telemetry tells that the state changed.
-        Event::PauseAdded { .. } | Event::PauseLifted { .. } | Event::ReasonGiven { .. } => {}
-        Event::TokenRenewed { step, .. } => {
             let metadata = json!({ "step_name": step, "renewed": true });
             told.push(of_step(EventType::TokenGenerated, step, None, metadata));
         }
     }
+}
+
+fn tell_artifact(step: &StepId, agent: Option<&AgentName>, artifact: &Artifact) -> Telemetry {
+    let metadata = json!({
+        "artifact_id": artifact.id, "artifact_type": artifact.kind, "name": artifact.name,
+        "size_bytes": artifact.bytes
+    });
+    of_step(EventType::ArtifactStored, step, agent, metadata)
+}
+
+fn token(event_type: EventType, step: &StepId) -> Telemetry {
+    of_step(event_type, step, None, json!({ "step_name": step }))
 }
 
 /// What a state is told by besides the transition itself.

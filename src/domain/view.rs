@@ -4,29 +4,31 @@
 mod artifacts;
 mod graph;
 mod history;
+mod inputs;
 mod listing;
 mod previous;
 mod reply;
 mod status;
+mod task;
 
 pub use self::{
     artifacts::{ArtifactContent, ArtifactView, artifacts, content},
-    graph::{GraphEdge, GraphNode, GraphView},
+    graph::{EdgeKind, GraphEdge, GraphNode, GraphView},
     history::{HistoryRow, TelemetryEvent, history, told},
+    inputs::{DefaultView, InputView, inputs},
     listing::{ExecutionRow, Listing, OpenExecution, Resumed, row},
     previous::{Outputs, Previous, Shortened, decided, done_lately, needed_at_end, needed_before},
     reply::{Advanced, FailureView, Offer, advanced, needed_for_reply},
     status::{CurrentStep, ReadyStep, StatusView, StepCounts, current_step, status},
+    task::needed_values,
 };
 use std::time::Duration;
 
 use super::{
     definition::{Definition, Step},
-    event::Awaiting,
-    execution::{Execution, Visit},
+    execution::{Execution, Values},
     token::{Grant, Token},
 };
-use crate::uri;
 
 /// What a view is made of.
 #[derive(Clone, Copy, Debug)]
@@ -37,59 +39,10 @@ pub struct Subject<'a> {
     pub execution: &'a Execution,
     /// The outputs that the view shows.
     pub outputs: &'a Outputs,
+    /// What else lies elsewhere: [`needed_values`].
+    pub values: &'a Values,
     /// How long a token lives.
     pub ttl: Duration,
-}
-
-/// What a model is told to do with a step.
-fn instructions(subject: &Subject<'_>, step: &Step) -> String {
-    let Subject {
-        definition,
-        execution,
-        ..
-    } = *subject;
-    let workflow = &definition.workflow;
-    let mut text = format!(
-        "1. Read agent_content carefully: it is who you are for this step.\n2. Do step '{}' of workflow '{}'",
-        step.id, workflow.name
-    );
-    // A step without words of its own is part of what the workflow is for.
-    let what = match (step.description.as_str(), step.instructions()) {
-        ("", None) => format!(" ({})", workflow.description),
-        ("", Some(_)) => String::new(),
-        (description, _) => format!(": {description}"),
-    };
-    text.push_str(&what);
-    text.push('\n');
-    if let Some(own) = step.instructions() {
-        text.push_str(own.trim_end());
-        text.push('\n');
-    }
-    if !definition.workflow.content.is_empty() {
-        text.push_str("   The workflow's own text on it: midex://workflow/workflow_details/");
-        text.push_str(&uri::encode(execution.workflow().as_str()));
-        text.push('\n');
-    }
-    if !step.depends_on.is_empty() {
-        let id = uri::encode(execution.id().as_str());
-        text.push_str("   What the steps before decided stands in previous, in short; whole in midex://workflow/step_history/");
-        text.push_str(&id);
-        text.push_str(", artifacts in midex://workflow/artifact/");
-        text.push_str(&id);
-        text.push_str("/{id of the artifact}\n");
-    }
-    text.push_str(
-        "3. When the work is done, call workflow.next_step with\n   - token: this step's token\n",
-    );
-    text.push_str(match step.result {
-        None => "   - output: { summary, artifacts?, findings?, next_step_recommendation? }; an artifact is an id or path as text, or \
-          { type: file|data|report|finding, name, content, content_type?, metadata? }\n",
-        Some(_) => {
-            "   - output: a value that satisfies output_schema, which replaces any other output contract\n"
-        }
-    });
-    text.push_str("   If it cannot be done, send error: { message } instead of output.");
-    text
 }
 
 /// A step's place among all: `1/3` for the first of three.
@@ -99,12 +52,6 @@ fn progress(position: usize, execution: &Execution) -> String {
 
 fn token(execution: &Execution, step: &Step, grant: Grant) -> String {
     Token::new(execution.id().clone(), step.id.clone(), grant).encode()
-}
-
-fn grant(visit: &Visit) -> Option<Grant> {
-    match visit.awaiting.as_ref()? {
-        Awaiting::Model(grant) => Some(*grant),
-    }
 }
 
 fn definition_step(definition: &Definition, position: usize) -> Option<&Step> {

@@ -2,20 +2,24 @@
 //! then replies.
 
 use std::{
+    mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use serde_json::Value;
 use tokio::sync::watch;
 
-use super::{Seen, Shared, not_found};
+use super::{Seen, Shared, not_found, runner::Runner};
 use crate::{
     domain::{
-        Command, Decision, Definition, Execution, ExecutionId, Facts, JournalKey, Row, Transition,
-        execution::Start,
+        Command, Decision, Definition, Event, Execution, ExecutionId, JournalKey, Row, State,
+        Transition,
+        execution::{Need, Start, Values},
     },
-    error::{Error, Result},
+    error::{Code, Error, Result},
+    limits,
     store::{Commit, Position},
 };
 
@@ -32,6 +36,18 @@ pub(super) enum Message {
     },
     /// Move it.
     Command { command: Command, reply: Reply },
+}
+
+impl Message {
+    const fn is_tick(&self) -> bool {
+        matches!(
+            self,
+            Self::Command {
+                command: Command::Tick,
+                ..
+            }
+        )
+    }
 }
 
 /// What it answers.
@@ -58,6 +74,10 @@ pub(super) struct ActorState {
     shared: Arc<Shared>,
     seen: watch::Sender<Option<Seen>>,
     live: Option<Live>,
+    /// Whether somebody works on every attempt that the execution waits for.
+    is_recovered: bool,
+    /// Small values that decisions may ask for again.
+    values: Values,
 }
 
 /// The execution as last made durable.
@@ -92,6 +112,8 @@ impl Actor for ExecutionActor {
             shared,
             seen,
             live: None,
+            is_recovered: false,
+            values: Values::new(),
         })
     }
 
@@ -101,6 +123,7 @@ impl Actor for ExecutionActor {
         message: Message,
         state: &mut ActorState,
     ) -> Result<(), ActorProcessingErr> {
+        let is_tick = message.is_tick();
         let (reply, (answer, after)) = match message {
             Message::Start {
                 start,
@@ -109,9 +132,16 @@ impl Actor for ExecutionActor {
             } => (reply, state.start(start, definition).await),
             Message::Command { command, reply } => (reply, state.command(&command).await),
         };
+        let has_moved = matches!(&answer, Ok(Answer { row: Some(_), .. }));
         // Nobody may be waiting any more; the transition stands, and a repeat of the call gets its answer.
         let _ = reply.send(answer);
-        if matches!(after, After::Stop) {
+        let after = match after {
+            After::GoOn => state.recover().await,
+            After::Stop => After::Stop,
+        };
+        if matches!(after, After::GoOn) {
+            state.plan(is_tick && !has_moved);
+        } else {
             // What waits in the mailbox is answered from the store; then this actor ends, and nobody new
             // reaches it. Fails only where it is ending already.
             state.live = None;
@@ -150,10 +180,7 @@ impl ActorState {
             Ok(false) => {
                 let definition = self.shared.definitions.share(definition);
                 let transition = contained(|| {
-                    let facts = Facts {
-                        definition: &definition,
-                        token_ttl: self.shared.token_ttl,
-                    };
+                    let facts = self.shared.facts(&definition, &self.values);
                     Execution::start(facts, start, self.shared.clock.now(), &*self.shared.ids)
                 });
                 match transition {
@@ -170,6 +197,47 @@ impl ActorState {
         }
     }
 
+    /// Goes on with what nobody works on any more: the process that did has ended, or the execution was paused
+    /// meanwhile. Whoever was answered just now has had their way first.
+    async fn recover(&mut self) -> After {
+        let Some(live) = &self.live else {
+            return After::GoOn;
+        };
+        let execution = &live.seen.execution;
+        if execution.state() != State::Running {
+            self.is_recovered = false;
+            return After::GoOn;
+        }
+        // What is begun from here on is worked on.
+        if mem::replace(&mut self.is_recovered, true) {
+            return After::GoOn;
+        }
+        let alive = self.shared.runner.alive(&self.id);
+        if execution.operations().all(|fence| alive.contains(&fence)) {
+            return After::GoOn;
+        }
+        let alive = Arc::new(alive);
+        let (answer, after) = self.command(&Command::Recover { alive }).await;
+        if let Err(error) = answer {
+            tracing::warn!(execution = %self.id, code = error.code().as_str(), "what was in work cannot be taken up again now");
+        }
+        after
+    }
+
+    /// Says when time will move the execution next. What is due and could not be done is left alone for a while.
+    fn plan(&self, is_stuck: bool) {
+        let Some(live) = &self.live else {
+            return;
+        };
+        let (deadlines, now) = (&self.shared.deadlines, self.shared.clock.now());
+        let due = live.seen.execution.deadline(&live.seen.definition);
+        if is_stuck && due.is_some_and(|due| due <= now) {
+            deadlines.doubt(&self.id, now);
+        } else {
+            deadlines.set(&self.id, due);
+        }
+    }
+
     async fn restart(&self, definition: &Definition, start: &Start) -> Result<Answer> {
         let live = self.live()?;
         let row = live.seen.execution.restart(definition, start)?;
@@ -182,7 +250,7 @@ impl ActorState {
             Ok(false) => return (Err(not_found(&self.id)), After::Stop),
             Ok(true) => {}
         }
-        match self.decide(command) {
+        match self.decide(command).await {
             Err(error) => (Err(error), After::GoOn),
             Ok((Decision::Replay(row), _)) => (self.replay(row).await, After::GoOn),
             Ok((Decision::Stay, live)) => (
@@ -197,22 +265,59 @@ impl ActorState {
                 self.persist(*transition, live.seen.definition, live.position)
                     .await
             }
+            Ok((Decision::Need(_), _)) => {
+                let error = Error::internal("a decision asks for more and more");
+                (Err(self.placed(error)), After::GoOn)
+            }
         }
     }
 
-    fn decide(&self, command: &Command) -> Result<(Decision, Live)> {
-        let live = self.live()?;
-        let facts = Facts {
-            definition: &live.seen.definition,
-            token_ttl: self.shared.token_ttl,
-        };
-        let now = self.shared.clock.now();
-        let decision = contained(|| {
-            live.seen
-                .execution
-                .decide(facts, command, now, &*self.shared.ids)
-        })?;
-        Ok((decision, live.clone()))
+    /// Decides, and looks up what the decision cannot be made without.
+    async fn decide(&mut self, command: &Command) -> Result<(Decision, Live)> {
+        let live = self.live()?.clone();
+        let mut values = mem::take(&mut self.values);
+        let kept = values.len();
+        for _ in 0..limits::LOOKUPS_MAX {
+            let decision = contained(|| {
+                let facts = self.shared.facts(&live.seen.definition, &values);
+                let now = self.shared.clock.now();
+                live.seen
+                    .execution
+                    .decide(facts, command, now, &*self.shared.ids)
+            })?;
+            let Decision::Need(needs) = decision else {
+                // What was looked up may be large.
+                if values.len() == kept {
+                    self.values = values;
+                }
+                return Ok((decision, live));
+            };
+            for need in needs {
+                values.insert(need.digest, self.look_up(need).await?);
+            }
+        }
+        Ok((Decision::Need(Vec::new()), live))
+    }
+
+    async fn look_up(&self, need: Need) -> Result<Arc<Value>> {
+        let gone = || Error::internal("a value that the execution names is gone");
+        if let Some(key) = need.row
+            && let Some(row) = self.row(key).await?
+        {
+            let mut payloads = row.events.iter().filter_map(Event::output);
+            let payload = payloads.find(|(_, payload)| payload.digest == need.digest);
+            if let Some(document) = payload.and_then(|(_, payload)| payload.inline.as_ref()) {
+                return Ok(Arc::new(document.value()));
+            }
+        }
+        let bytes = self
+            .shared
+            .store
+            .content(need.digest)
+            .await?
+            .ok_or_else(gone)?;
+        let value = serde_json::from_slice(&bytes).map_err(|error| gone().because(error))?;
+        Ok(Arc::new(value))
     }
 
     /// Makes the transition durable, then takes its state, then answers.
@@ -227,6 +332,8 @@ impl ActorState {
             row,
             contents,
             refusal,
+            effects,
+            made,
         } = transition;
         let mut next = Arc::new(next);
         let commit = Commit {
@@ -237,7 +344,15 @@ impl ActorState {
         };
         let committed = match self.shared.store.commit(commit).await {
             Ok(committed) => committed,
-            Err(error) => return (Err(self.placed(error)), After::Stop),
+            Err(error) => {
+                // After a conflict nothing of it was stored; else it may have been.
+                if error.code() != Code::RevisionConflict {
+                    self.shared.runner.doubt(&self.id, effects);
+                    let now = self.shared.clock.now();
+                    self.shared.deadlines.doubt(&self.id, now);
+                }
+                return (Err(self.placed(error)), After::Stop);
+            }
         };
         Arc::make_mut(&mut next).settle(committed.row);
         let seen = Seen {
@@ -245,11 +360,18 @@ impl ActorState {
             definition,
         };
         let row = Arc::new(row);
+        if self.values.len() >= limits::VALUES_KEPT_MAX {
+            self.values = Values::new();
+        }
+        self.values.extend(made);
         self.become_live(Live {
             seen: seen.clone(),
             position: committed.position,
             last: Some((committed.row, row.clone())),
         });
+        for effect in effects {
+            Runner::take(&self.shared, &self.id, effect);
+        }
         let answer = match refusal {
             Some(refusal) => Err(refusal.with("workflow_state", seen.execution.state().as_str())),
             None => Ok(Answer {
@@ -262,21 +384,21 @@ impl ActorState {
     }
 
     async fn replay(&self, key: JournalKey) -> Result<Answer> {
-        let live = self.live()?;
-        let row = match &live.last {
-            Some((last, row)) if *last == key => row.clone(),
-            _ => {
-                let row = self.shared.store.row(key).await?;
-                Arc::new(row.ok_or_else(|| {
-                    Error::internal("a journal row that the execution names is gone")
-                })?)
-            }
-        };
+        let row = self.row(key).await?;
+        let row =
+            row.ok_or_else(|| Error::internal("a journal row that the execution names is gone"))?;
         Ok(Answer {
-            seen: live.seen.clone(),
+            seen: self.live()?.seen.clone(),
             row: Some(row),
             replayed: true,
         })
+    }
+
+    async fn row(&self, key: JournalKey) -> Result<Option<Arc<Row>>> {
+        match &self.live()?.last {
+            Some((last, row)) if *last == key => Ok(Some(row.clone())),
+            _ => Ok(self.shared.store.row(key).await?.map(Arc::new)),
+        }
     }
 
     /// Wakes the execution from the store where it is not live yet; false where there is none.
@@ -296,6 +418,9 @@ impl ActorState {
             execution: Arc::new(stored.execution),
             definition,
         };
+        let awaited = seen.execution.operations().collect();
+        self.is_recovered = false;
+        Runner::settle(&self.shared, &self.id, &awaited);
         self.become_live(Live {
             seen,
             position: stored.position,

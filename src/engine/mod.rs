@@ -4,17 +4,23 @@
 //! and awaits replies. Actors that nobody asks for leave their snapshot and go.
 
 mod actor;
+mod attempt;
 mod changes;
+mod deadlines;
 mod definitions;
 mod directory;
 mod faults;
+mod reach;
 mod reads;
+mod runner;
+mod secrets;
 mod supervisor;
 
 use std::{
+    collections::BTreeMap,
     fmt,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -25,19 +31,28 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-pub use self::changes::{Changes, Listener, Name, Topic};
 use self::{
     actor::{Answer, Message, Reply},
+    attempt::Hands,
+    deadlines::Deadlines,
     definitions::Definitions,
     directory::Directory,
     faults::Faults,
+    reach::Caller,
+    runner::Runner,
     supervisor::{Supervisor, SupervisorMessage},
 };
+pub use self::{
+    changes::{Changes, Listener, Name, Topic},
+    secrets::Secrets,
+};
 use crate::{
+    activity::Activities,
+    catalog::{NoOperations, Operations},
     clock::{Clock, IdSource},
     domain::{
-        Change, Command, Definition, Execution, ExecutionId, Lifecycle, Token,
-        execution::{Report, Start},
+        Change, Command, Definition, Execution, ExecutionId, Facts, Lifecycle, Token,
+        execution::{Report, SignalRequest, Start, Values},
         view::{self, Advanced, StatusView},
     },
     error::{Code, Error, Result},
@@ -58,10 +73,18 @@ pub struct Options {
     pub token_ttl: Duration,
     /// How long an actor that nobody asks for stays awake.
     pub idle_max: Duration,
+    /// The environment variables that defaults of inputs and expressions may see.
+    pub env: Arc<BTreeMap<String, String>>,
     /// Who listens to executions: they may have begun before there was an engine.
     pub changes: Changes,
     /// Cancelled to refuse new calls and to end every wait, be it before there was an engine.
     pub stopping: CancellationToken,
+    /// The work of this process that steps may ask for.
+    pub activities: Activities,
+    /// The operations of others that steps may ask for.
+    pub operations: Arc<dyn Operations>,
+    /// What steps of the server may be given and nobody may see.
+    pub secrets: Secrets,
 }
 
 impl Options {
@@ -73,8 +96,12 @@ impl Options {
             ids,
             token_ttl: limits::TOKEN_TTL,
             idle_max: limits::IDLE_MAX,
+            env: Arc::default(),
             changes: Changes::default(),
             stopping: CancellationToken::new(),
+            activities: Activities::default(),
+            operations: Arc::new(NoOperations),
+            secrets: Secrets::default(),
         }
     }
 }
@@ -99,7 +126,6 @@ const SEE_WHAT_IS_OPEN: &str = "Call execution.resume without arguments: it show
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
-    supervisor: ActorRef<SupervisorMessage>,
     admission: Arc<Semaphore>,
 }
 
@@ -110,12 +136,30 @@ pub(crate) struct Shared {
     ids: Arc<dyn IdSource>,
     token_ttl: Duration,
     idle_max: Duration,
+    env: Arc<BTreeMap<String, String>>,
     definitions: Definitions,
     directory: Directory,
     faults: Faults,
     changes: Changes,
     stopping: CancellationToken,
     stopped: AtomicBool,
+    runner: Runner,
+    deadlines: Deadlines,
+    /// Set as soon as it is there: it shares this too.
+    supervisor: OnceLock<ActorRef<SupervisorMessage>>,
+}
+
+impl Shared {
+    /// What decisions may look at besides the execution.
+    fn facts<'a>(&'a self, definition: &'a Definition, values: &'a Values) -> Facts<'a> {
+        Facts {
+            values,
+            env: &self.env,
+            secrets: self.runner.hands.secrets.names(),
+            safety: &self.runner.hands,
+            ..Facts::new(definition, self.token_ttl)
+        }
+    }
 }
 
 /// An execution as last made durable, with the definition it keeps.
@@ -143,11 +187,19 @@ impl Engine {
             ids: options.ids,
             token_ttl: options.token_ttl,
             idle_max: options.idle_max,
+            env: options.env,
             directory: Directory::default(),
             faults: Faults::default(),
             changes: options.changes,
             stopping: options.stopping,
             stopped: AtomicBool::new(false),
+            runner: Runner::new(Hands {
+                activities: options.activities,
+                operations: options.operations,
+                secrets: options.secrets,
+            }),
+            deadlines: Deadlines::default(),
+            supervisor: OnceLock::new(),
         });
         // Unnamed: names are global to the process, and a process may hold several engines.
         let (supervisor, _) = Actor::spawn(None, Supervisor, shared.clone())
@@ -155,18 +207,18 @@ impl Engine {
             .map_err(|error| {
                 Error::internal(format!("the supervisor could not be started: {error}"))
             })?;
+        // Set here alone, and nobody had it before.
+        let _ = shared.supervisor.set(supervisor);
+        tokio::spawn(deadlines::serve(shared.clone()));
+        tokio::spawn(deadlines::find(shared.clone()));
         let admission = Arc::new(Semaphore::new(limits::CALLS_IN_FLIGHT_MAX));
-        Ok(Self {
-            shared,
-            supervisor,
-            admission,
-        })
+        Ok(Self { shared, admission })
     }
 
     /// Starts an execution and answers with its first step.
     ///
     /// # Errors
-    /// `EXECUTION_ID_TAKEN`, `LIMIT_EXCEEDED`, `STORE_UNAVAILABLE`, `SERVER_STOPPING`.
+    /// `INPUTS_INVALID`, `EXECUTION_ID_TAKEN`, `LIMIT_EXCEEDED`, `STORE_UNAVAILABLE`, `SERVER_STOPPING`.
     pub async fn start(&self, request: StartRequest) -> Result<Advanced> {
         let StartRequest {
             definition,
@@ -179,10 +231,14 @@ impl Engine {
             .clone()
             .unwrap_or_else(|| ExecutionId::generate(now, &*self.shared.ids));
         let given = execution_id.is_some();
+        let defaults = self
+            .defaults(&definition.workflow, inputs.as_ref(), project.as_deref())
+            .await?;
         let start = Start {
             id: id.clone(),
             project,
             inputs,
+            defaults,
         };
         let message = |reply| Message::Start {
             start: start.clone(),
@@ -263,6 +319,30 @@ impl Engine {
         self.status_of(&seen).await
     }
 
+    /// Takes in that something happened elsewhere, and answers with where the execution stands then. A signal that
+    /// nothing waits for is kept until something does.
+    ///
+    /// # Errors
+    /// `EXECUTION_NOT_FOUND`, `EXECUTION_FINISHED`; `LIMIT_EXCEEDED` for a name or payload that is too large, and where
+    /// [`limits::SIGNALS_KEPT_MAX`] are kept already.
+    pub async fn signal(
+        &self,
+        id: &ExecutionId,
+        name: String,
+        payload: Value,
+    ) -> Result<StatusView> {
+        let payload = Arc::new(payload);
+        let command = |reply| Message::Command {
+            command: Command::Signal(SignalRequest {
+                name: name.clone(),
+                payload: payload.clone(),
+            }),
+            reply,
+        };
+        let seen = self.call(id, command).await?.seen;
+        self.status_of(&seen).await
+    }
+
     /// Tries once more to wake what could not be woken; its status where that was all that kept it from going on.
     async fn wake(&self, id: &ExecutionId) -> Result<Option<StatusView>> {
         let command = |reply| Message::Command {
@@ -286,71 +366,35 @@ impl Engine {
         self.shared.stopping.cancel();
     }
 
-    /// Refuses new calls, lets every actor finish what it was asked, and closes the store. A second stop
-    /// does nothing more.
+    /// Refuses new calls, lets what the server does itself come to its end for a while and every actor finish what it was
+    /// asked, and closes the store. A second stop does nothing more.
     pub async fn stop(&self) -> Result<()> {
         self.begin_stop();
         if !self.shared.stopped.swap(true, Ordering::AcqRel) {
-            let drained = self
-                .supervisor
-                .call(SupervisorMessage::Drain, Some(limits::DRAIN_MAX))
-                .await;
-            if !matches!(drained, Ok(CallResult::Success(()))) {
-                tracing::warn!(
-                    "some executions were still busy at the end; nothing acknowledged is lost"
-                );
-            }
-            self.supervisor.stop(None);
+            self.shared.runner.stop().await;
+            self.send_away().await;
         }
         self.shared.store.close().await
     }
 
-    async fn call(&self, id: &ExecutionId, message: impl Fn(Reply) -> Message) -> Result<Answer> {
-        let _permit = self.admission.acquire().await.map_err(|_| stopping())?;
-        let mut stale = None;
-        let mut last = None;
-        for _ in 0..limits::CALL_ATTEMPTS_MAX {
-            if self.shared.stopping.is_cancelled() {
-                return Err(stopping());
-            }
-            let actor = self.actor(id, stale).await?;
-            match actor.call(&message, None).await {
-                Ok(CallResult::Success(Err(error))) if error.code() == Code::RevisionConflict => {
-                    last = Some(error);
-                }
-                Ok(CallResult::Success(answer)) => return answer,
-                // Not delivered, or the actor died with the outcome unknown. Every message may be sent
-                // again: a start and a token answer their repeat as the first time.
-                Ok(CallResult::SenderError | CallResult::Timeout) | Err(_) => {}
-            }
-            stale = Some(actor.get_id());
+    async fn send_away(&self) {
+        let Some(supervisor) = self.shared.supervisor.get() else {
+            return;
+        };
+        let drained = supervisor
+            .call(SupervisorMessage::Drain, Some(limits::DRAIN_MAX))
+            .await;
+        if !matches!(drained, Ok(CallResult::Success(()))) {
+            tracing::warn!(
+                "some executions were still busy at the end; nothing acknowledged is lost"
+            );
         }
-        Err(last.unwrap_or_else(|| {
-            let message =
-                format!("execution '{id}' could not be reached; what the call did is not known");
-            Error::new(Code::StoreUnavailable, message).with("execution_id", id.as_str())
-        }))
+        supervisor.stop(None);
     }
 
-    async fn actor(
-        &self,
-        id: &ExecutionId,
-        stale: Option<ractor::ActorId>,
-    ) -> Result<ActorRef<Message>> {
-        if stale.is_none()
-            && let Some(actor) = self.shared.directory.actor(id, self.shared.clock.now())
-        {
-            return Ok(actor);
-        }
-        let wake = |reply| SupervisorMessage::Wake {
-            id: id.clone(),
-            stale,
-            reply,
-        };
-        match self.supervisor.call(wake, None).await {
-            Ok(CallResult::Success(actor)) => actor,
-            _ => Err(stopping()),
-        }
+    async fn call(&self, id: &ExecutionId, message: impl Fn(Reply) -> Message) -> Result<Answer> {
+        let _permit = self.admission.acquire().await.map_err(|_| stopping())?;
+        self.shared.reach(id, Caller::Outside, message).await
     }
 
     async fn advanced(&self, answer: Answer) -> Result<Advanced> {
@@ -372,11 +416,9 @@ impl Engine {
                 limits::FINAL_OUTPUT_BYTES_MAX,
             )
             .await?;
-        Ok(view::advanced(
-            &self.subject(&seen, &outputs),
-            &row,
-            replayed,
-        ))
+        let values = self.values(&seen, Some(&row)).await?;
+        let subject = self.subject(&seen, &outputs, &values);
+        Ok(view::advanced(&subject, &row, replayed))
     }
 
     /// Counts a refused call in telemetry. An output that its schema refuses is counted by its execution.

@@ -7,14 +7,14 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Engine, Listener, Seen, Topic, actor::Message, not_found, stopping};
 use crate::{
     domain::{
-        Command, Digest, Event, Execution, ExecutionId, JournalKey, Outcome, PauseReason, Payload,
-        Row, State, StepId,
-        execution::Closed,
+        Command, DefaultSources, Digest, Event, Execution, ExecutionId, JournalKey, PauseReason,
+        Payload, Row, State, StepId, Workflow,
+        execution::{Closed, Values},
         telemetry::{self, EventType},
         view::{
             self, ArtifactContent, ArtifactView, CurrentStep, HistoryRow, Listing, Outputs,
@@ -25,6 +25,9 @@ use crate::{
     limits,
     store::{ListQuery, TelemetryQuery, Told},
 };
+
+/// A summary shows none of them.
+static NO_VALUES: Values = Values::new();
 
 impl Engine {
     /// What to do now. Renews tokens that have expired; else it wakes nobody.
@@ -44,7 +47,9 @@ impl Engine {
                 limits::PREVIOUS_BYTES_MAX,
             )
             .await?;
-        Ok(view::current_step(&self.subject(&seen, &outputs), inputs))
+        let values = self.values(&seen, None).await?;
+        let subject = self.subject(&seen, &outputs, &values);
+        Ok(view::current_step(&subject, inputs))
     }
 
     /// The execution, after its expired tokens were replaced.
@@ -79,7 +84,8 @@ impl Engine {
                 limits::FINAL_OUTPUT_BYTES_MAX,
             )
             .await?;
-        let mut status = view::status(&self.subject(seen, &outputs));
+        let values = self.values(seen, None).await?;
+        let mut status = view::status(&self.subject(seen, &outputs, &values));
         if self.shared.faults.is_faulted(seen.execution.id()) && !state.is_final() {
             // What cannot be woken cannot be moved either: this pause is known to this process alone.
             status.state = State::Paused.as_str().into();
@@ -155,7 +161,9 @@ impl Engine {
         told.reverse();
         let subjects: Vec<_> = told
             .iter()
-            .map(|(seen, outputs, inputs)| (self.subject(seen, outputs), inputs.clone()))
+            .map(|(seen, outputs, inputs)| {
+                (self.subject(seen, outputs, &NO_VALUES), inputs.clone())
+            })
             .collect();
         Ok(Resumed::of(&subjects, open.len()))
     }
@@ -168,6 +176,50 @@ impl Engine {
         let outputs = self.outputs(&seen, needed, revision, None, most).await?;
         let inputs = self.inputs(&seen).await?;
         Ok((seen, outputs, inputs))
+    }
+
+    /// Where defaults of the inputs of a new execution come from. What ran before is looked for only where a default
+    /// needs it.
+    pub(super) async fn defaults(
+        &self,
+        workflow: &Workflow,
+        given: Option<&Value>,
+        project: Option<&str>,
+    ) -> Result<DefaultSources> {
+        let inputs = workflow.inputs.as_ref();
+        let history = if inputs.is_some_and(|inputs| inputs.need_history(given)) {
+            self.inputs_before(workflow, project).await?
+        } else {
+            Map::new()
+        };
+        Ok(DefaultSources {
+            env: self.shared.env.clone(),
+            history,
+        })
+    }
+
+    /// The inputs of the project's execution of this workflow that moved last.
+    async fn inputs_before(
+        &self,
+        workflow: &Workflow,
+        project: Option<&str>,
+    ) -> Result<Map<String, Value>> {
+        let query = ListQuery {
+            workflow: Some(workflow.name.clone()),
+            project: project.map(str::to_owned),
+            limit: 1,
+            ..ListQuery::default()
+        };
+        let page = self.shared.store.list(query).await?;
+        let last = page.executions.first();
+        let Some(digest) = last.and_then(Execution::inputs) else {
+            return Ok(Map::new());
+        };
+        let bytes = self.shared.store.content(digest).await?;
+        match bytes.and_then(|bytes| value(&bytes)) {
+            Some(Value::Object(inputs)) => Ok(inputs),
+            _ => Ok(Map::new()),
+        }
     }
 
     /// What the execution was started with.
@@ -313,13 +365,31 @@ impl Engine {
     }
 
     /// What views are made of.
-    pub(super) fn subject<'a>(&self, seen: &'a Seen, outputs: &'a Outputs) -> Subject<'a> {
+    pub(super) fn subject<'a>(
+        &self,
+        seen: &'a Seen,
+        outputs: &'a Outputs,
+        values: &'a Values,
+    ) -> Subject<'a> {
         Subject {
             definition: &seen.definition,
             execution: &seen.execution,
             outputs,
+            values,
             ttl: self.shared.token_ttl,
         }
+    }
+
+    /// What else the views of an execution show, with those of the reply to `row`.
+    pub(super) async fn values(&self, seen: &Seen, row: Option<&Row>) -> Result<Values> {
+        let mut values = Values::new();
+        for digest in view::needed_values(&seen.execution, row) {
+            let bytes = self.shared.store.content(digest).await?;
+            if let Some(value) = bytes.and_then(|bytes| value(&bytes)) {
+                values.insert(digest, Arc::new(value));
+            }
+        }
+        Ok(values)
     }
 
     /// The outputs that the steps at `positions` had after `revision`. `last` is a row that need not be read again.
@@ -416,25 +486,14 @@ impl Engine {
 
 /// The output with which `event` completes a visit of `step`.
 fn output_in<'a>(event: &'a Event, step: &StepId) -> Option<&'a Payload> {
-    match event {
-        Event::VisitClosed {
-            step: closed,
-            outcome: Outcome::Completed(payload),
-            ..
-        } if closed == step => Some(payload),
-        _ => None,
-    }
+    let (site, payload) = event.output()?;
+    (site.step == *step && site.item.is_none()).then_some(payload)
 }
 
 /// The output of a completed visit that is not in its row.
 fn outside(event: &Event) -> Option<&Payload> {
-    match event {
-        Event::VisitClosed {
-            outcome: Outcome::Completed(payload),
-            ..
-        } if payload.inline.is_none() => Some(payload),
-        _ => None,
-    }
+    let (_, payload) = event.output()?;
+    payload.inline.is_none().then_some(payload)
 }
 
 fn tell(told: &Told) -> Vec<TelemetryEvent> {

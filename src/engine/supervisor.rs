@@ -10,6 +10,7 @@ use super::{
     Shared,
     actor::{Arguments, ExecutionActor, Message},
     directory::Entry,
+    reach::Caller,
     stopping,
 };
 use crate::{
@@ -25,6 +26,7 @@ pub(super) enum SupervisorMessage {
     /// The actor of an execution, spawned if need be. `stale` is one that did not answer.
     Wake {
         id: ExecutionId,
+        caller: Caller,
         stale: Option<ActorId>,
         reply: Waiter,
     },
@@ -44,6 +46,8 @@ pub(super) struct SupervisorState {
     /// Who is on the way out, and who waits for a successor.
     leaving: HashMap<ExecutionId, Vec<Waiter>>,
     drained: Vec<RpcReplyPort<()>>,
+    /// Whether everybody is being sent away.
+    draining: bool,
     /// Whether a sweep is on its way. None is while nobody is awake.
     sweeping: bool,
 }
@@ -63,6 +67,7 @@ impl Actor for Supervisor {
             actors: HashMap::new(),
             leaving: HashMap::new(),
             drained: Vec::new(),
+            draining: false,
             sweeping: false,
         })
     }
@@ -74,8 +79,17 @@ impl Actor for Supervisor {
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            SupervisorMessage::Wake { id, stale, reply } => {
-                state.wake(&myself, id, stale, reply).await;
+            SupervisorMessage::Wake {
+                id,
+                caller,
+                stale,
+                reply,
+            } => {
+                if state.is_heard(caller) {
+                    state.wake(&myself, id, stale, reply).await;
+                } else {
+                    answer(reply, Err(stopping()));
+                }
             }
             SupervisorMessage::Sweep => state.sweep(&myself),
             SupervisorMessage::Drain(reply) => state.drain(reply),
@@ -105,6 +119,15 @@ impl Actor for Supervisor {
 }
 
 impl SupervisorState {
+    /// Whether anybody is woken for this caller: until the server stops, and for what came of the work of executions
+    /// until everybody is sent away.
+    fn is_heard(&self, caller: Caller) -> bool {
+        match caller {
+            Caller::Outside => !self.shared.stopping.is_cancelled(),
+            Caller::Runner => !self.draining,
+        }
+    }
+
     async fn wake(
         &mut self,
         myself: &ActorRef<SupervisorMessage>,
@@ -112,10 +135,6 @@ impl SupervisorState {
         stale: Option<ActorId>,
         reply: Waiter,
     ) {
-        if self.shared.stopping.is_cancelled() {
-            answer(reply, Err(stopping()));
-            return;
-        }
         // Whoever did not answer is ending, or made to: its successor waits until it is gone.
         if let Some(stale) = stale
             && self.actors.contains_key(&stale)
@@ -198,6 +217,7 @@ impl SupervisorState {
     }
 
     fn drain(&mut self, reply: RpcReplyPort<()>) {
+        self.draining = true;
         self.drained.push(reply);
         for entry in self.shared.directory.entries() {
             self.send_away(&entry.id, entry.actor.get_id());
@@ -235,7 +255,7 @@ impl SupervisorState {
             .remove(&id)
             .filter(|waiters| !waiters.is_empty())
         {
-            let successor = if self.shared.stopping.is_cancelled() {
+            let successor = if self.draining {
                 Err(stopping())
             } else {
                 self.spawn(myself, &id).await

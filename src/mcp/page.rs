@@ -62,6 +62,7 @@ fn unknown(method: &str, cursor: &str) -> Error {
         message: message.clone(),
         expected: Some("the nextCursor of the page before".into()),
         actual: None,
+        suggestion: None,
     };
     Error::new(Code::ArgumentsInvalid, message)
         .with("tool", method)

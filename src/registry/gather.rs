@@ -15,7 +15,7 @@ use super::{
     shipped,
 };
 use crate::domain::{
-    check::{Agent, Agents},
+    check::{Agent, Agents, Built},
     definition::{Definition, Persona, Workflow},
 };
 
@@ -44,7 +44,7 @@ pub(super) fn workflows(
 ) -> Vec<WorkflowEntry> {
     let known = known(agents);
     let define = |workflow| Arc::new(define(workflow, agents));
-    let load = |file| load::workflow(file, &known).map(define);
+    let load = |file| load::workflow(file, &known, Built::Now).map(define);
     let levels = levels(directories, files::EXTENSIONS, shipped::WORKFLOWS, visit)
         .map(|(source, files)| (source, files.into_iter().map(load).collect()))
         .collect();

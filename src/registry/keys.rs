@@ -1,9 +1,9 @@
 //! The keys that definition files may have: those that are read, and those that are planned. A planned
 //! key is refused until something acts on it, so that no file means more than it does.
 
-use crate::domain::nearest::did_you_mean;
+use crate::domain::nearest::{did_you_mean, nearest};
 
-/// The kind keys of a step, first the one that midex acts on.
+/// The kind keys of a step, those that are planned among them.
 pub(super) const KINDS: &[&str] = &[
     "agent", "guidance", "tool", "input", "extract", "run", "activity", "workflow", "branch",
     "foreach", "gate", "wait", "set", "fail",
@@ -49,19 +49,14 @@ pub(super) const MANIFEST: Keys = Keys {
         "version",
         "tags",
         "complexity",
-        "steps",
-    ],
-    planned: &[
         "inputs",
+        "steps",
         "memory",
         "final_output",
-        "on_failure",
-        "requires",
         "timeout",
         "limits",
-        "expose",
-        "extends",
     ],
+    planned: &["on_failure", "requires", "expose", "extends"],
 };
 
 /// Of one of its steps.
@@ -69,34 +64,31 @@ pub(super) const STEP: Keys = Keys {
     what: "a step",
     read: &[
         "id",
-        "agent",
         "description",
-        "instructions",
         "depends_on",
         "dependsOn",
-        "result",
-    ],
-    planned: &[
+        "agent",
         "guidance",
         "tool",
         "input",
         "extract",
         "run",
         "activity",
-        "workflow",
         "branch",
         "foreach",
         "gate",
         "wait",
         "set",
         "fail",
+        "instructions",
+        "result",
         "example",
+        "output_contract",
+        "with",
         "body",
         "idempotent",
         "if",
         "when",
-        "with",
-        "output_contract",
         "retry",
         "timeout",
         "repeat",
@@ -105,6 +97,9 @@ pub(super) const STEP: Keys = Keys {
         "run_when",
         "next",
         "max_visits",
+    ],
+    planned: &[
+        "workflow",
         "hooks",
         "join",
         "stall_after",
@@ -127,12 +122,47 @@ impl Keys {
         self.read.contains(&key) || self.planned.contains(&key)
     }
 
-    /// What an unknown key may have been meant to be.
+    /// The key that an unknown one may have been meant to be.
+    pub(super) fn meant(&self, key: &str) -> Option<&'static str> {
+        nearest(key, self.read.iter().chain(self.planned).copied())
+    }
+
+    /// What to write instead of an unknown key.
     pub(super) fn hint(&self, key: &str) -> Option<String> {
         let known = self.read.iter().chain(self.planned).copied();
         did_you_mean(key, known).or_else(|| {
-            (MANIFEST.knows(key) || STEP.knows(key))
+            let beside = [FRONT_MATTER.what, PHASE.what].contains(&self.what);
+            (beside && (MANIFEST.knows(key) || STEP.knows(key)))
                 .then(|| "only manifests (`.yaml`, `.json`) have it".to_owned())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::grammar;
+
+    #[test]
+    fn every_key_of_the_grammar_is_read_and_no_other() {
+        let of = |keys: &[&'static str], first: &[&'static str], grammar: Vec<&'static str>| {
+            let expected: Vec<_> = first.iter().copied().chain(grammar).collect();
+            assert_eq!(keys, expected);
+        };
+        let kinds = grammar::KINDS.iter().map(|kind| kind.key.name);
+        let fields = grammar::FIELDS.iter().map(|field| field.key.name);
+        of(
+            STEP.read,
+            &["id", "description", "depends_on", "dependsOn"],
+            kinds.clone().chain(fields).collect(),
+        );
+        let workflow = grammar::WORKFLOW.iter().map(|key| key.name).collect();
+        of(MANIFEST.read, &MANIFEST.read[..8], workflow);
+        for kind in KINDS {
+            assert!(
+                STEP.planned.contains(kind) != kinds.clone().any(|known| known == *kind),
+                "{kind}"
+            );
+        }
     }
 }

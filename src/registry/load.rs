@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::{files::File, markdown, read, yaml};
 use crate::domain::{
-    check::{self, Agents},
+    check::{self, Agents, Built},
     definition::{Persona, Workflow},
     draft::Field,
     finding::{Finding, Place, Rule, arrange},
@@ -40,17 +40,16 @@ impl<T> Loaded<T> {
     }
 }
 
-/// Loads a workflow.
-pub(super) fn workflow(file: File, agents: &Agents) -> Loaded<Workflow> {
+/// Loads a workflow, which may use so much of the grammar.
+pub(super) fn workflow(file: File, agents: &Agents, built: Built) -> Loaded<Workflow> {
     let draft = match super::files::extension(&file.path).as_str() {
-        "md" => markdown::parse(&file.text)
-            .map(|markdown| read::front_matter(&markdown.front, &markdown.body.value)),
+        "md" => markdown::parse(&file.text).map(|markdown| read::markdown(&markdown)),
         "json" => yaml::parse_json(&file.text).map(|node| read::manifest(&node, &file.text)),
         _ => yaml::parse(&file.text).map(|node| read::manifest(&node, &file.text)),
     };
     loaded(file, draft, |draft| {
         let name = named(&draft.name, |name| WorkflowName::parse(name).is_ok());
-        (name, check::workflow(draft, agents))
+        (name, check::workflow(draft, agents, built))
     })
 }
 
@@ -81,6 +80,9 @@ fn loaded<D, T>(
             (named, value, findings)
         }
     };
+    for finding in &mut findings {
+        finding.settle(&file.text);
+    }
     findings = arrange(findings);
     Loaded {
         name: named

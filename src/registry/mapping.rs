@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::keys::{KINDS, Keys};
 use crate::domain::{
-    draft::Field,
+    check::wrong_type,
+    draft::{Field, Said},
     finding::{Finding, Rule},
     node::{At, Content, Entry, Node},
 };
@@ -46,6 +47,16 @@ impl<'a> Mapping<'a> {
         }
     }
 
+    /// The same, and nothing where the node is no mapping.
+    pub(super) fn of_mapping(
+        found: &mut Vec<Finding>,
+        node: &'a Node,
+        path: &'a str,
+        keys: &'static Keys,
+    ) -> Option<Self> {
+        Some(Self::new(found, node, path, keys)).filter(|mapping| !mapping.broken)
+    }
+
     /// Takes the value of `key`, if it is one of the mapping's keys and there.
     pub(super) fn take<T>(
         &mut self,
@@ -70,6 +81,24 @@ impl<'a> Mapping<'a> {
                 place: node.place,
             }),
         }
+    }
+
+    /// Takes what is said under these keys as it is.
+    pub(super) fn said(&mut self, keys: impl Iterator<Item = &'static str>) -> Vec<Said> {
+        let mut said = Vec::new();
+        for key in keys.filter(|key| self.keys.read.contains(key)) {
+            let Some(at) = self.entries.iter().position(|entry| entry.key == key) else {
+                continue;
+            };
+            let entry = self.entries.remove(at);
+            said.push(Said {
+                key,
+                path: join(self.path, key),
+                place: entry.place,
+                value: entry.value.clone(),
+            });
+        }
+        said
     }
 
     /// The kind keys that are there, in the order of the file.
@@ -100,13 +129,15 @@ impl<'a> Mapping<'a> {
                 let message = format!("{} has no key `{key}`", self.keys.what);
                 Finding::new(Rule::UnknownKey, path, entry.place, message)
                     .suggest(self.keys.hint(key))
+                    .replace(entry.place, key, self.keys.meant(key))
             };
             found.push(finding);
         }
     }
 }
 
-fn join(path: &str, key: &str) -> String {
+/// The path of what stands under `key`.
+pub(super) fn join(path: &str, key: &str) -> String {
     if path.is_empty() {
         key.to_owned()
     } else {
@@ -144,26 +175,6 @@ fn twice(entry: &Entry, path: &str, first_line: usize) -> Finding {
         entry.place,
         message,
     )
-}
-
-/// The finding for a value of another type than `expected`.
-pub(super) fn wrong_type(node: &Node, path: &str, expected: &str) -> Finding {
-    let what = path.rsplit('.').next().unwrap_or(path);
-    let what = if what.is_empty() {
-        "the document".to_owned()
-    } else {
-        format!("`{what}`")
-    };
-    let message = format!("{what} must be {expected}, this is {}", node.kind());
-    let hint = match &node.content {
-        Content::Number(_, written) if expected == "a text" => Some(format!("write \"{written}\"")),
-        Content::Bool(value) if expected == "a text" => Some(format!("write \"{value}\"")),
-        Content::Text(text) if expected.starts_with("a list") => Some(format!("write [{text}]")),
-        _ => None,
-    };
-    Finding::new(Rule::WrongType, path, node.place, message)
-        .expected(expected, node.kind())
-        .suggest(hint)
 }
 
 /// A text.

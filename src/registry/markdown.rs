@@ -1,11 +1,12 @@
 //! Markdown with front matter: YAML between two lines of `---`, then the body.
 
 use crate::domain::{
+    draft::Section,
     finding::{Finding, Place, Rule, first_line_end},
     node::{At, Node},
 };
 
-use super::yaml;
+use super::{sections, yaml};
 
 /// The two parts of a file.
 #[derive(Debug)]
@@ -14,6 +15,8 @@ pub(super) struct Markdown {
     pub(super) front: Node,
     /// What follows it, with `\n` line ends, without the empty lines around it.
     pub(super) body: At<String>,
+    /// The sections of it that belong to steps.
+    pub(super) sections: Vec<Section>,
 }
 
 /// Whether the text begins with front matter.
@@ -55,6 +58,7 @@ pub(super) fn parse(text: &str) -> Result<Markdown, Box<Finding>> {
             path: String::new(),
             place: Place::of(text, body_start, body_start),
         },
+        sections: sections::sections(text, body_start),
     })
 }
 

@@ -8,6 +8,8 @@ mod difference;
 mod entry;
 mod files;
 mod gather;
+mod inputs;
+mod inputs_schema;
 mod keys;
 mod live;
 mod load;
@@ -18,6 +20,7 @@ mod past;
 mod points;
 mod read;
 mod schema;
+mod sections;
 mod shipped;
 mod source;
 mod template;
@@ -34,7 +37,7 @@ pub use self::{
     schema::{SchemaDraft, SchemaOf, schema},
     source::{Directory, Places, Source, Sources},
     template::{Format, Template},
-    validate::{FileReport, Kind, is_definition_file, validate, workflow_file},
+    validate::{FileReport, Kind, check_text, is_definition_file, validate, workflow_file},
 };
 use self::{
     files::Visit,

@@ -2,18 +2,30 @@
 //! [`crate::domain::check`] to say.
 
 use super::{
+    inputs::inputs,
     keys::{FRONT_MATTER, Keys, MANIFEST, PERSONA, PHASE, STEP},
-    mapping::{Mapping, boolean, repeated_keys, scalar, text, text_or_texts, texts, wrong_type},
+    mapping::{Mapping, boolean, repeated_keys, scalar, text, text_or_texts, texts},
+    markdown::Markdown,
 };
 use crate::domain::{
-    draft::{Field, Form, PersonaDraft, StepDraft, WorkflowDraft},
+    check::wrong_type,
+    draft::{Field, Form, PersonaDraft, Said, StepDraft, WorkflowDraft},
     finding::Finding,
+    grammar,
     node::{At, Content, Node},
 };
 
-/// What the front matter and the body of a Markdown file say about a workflow.
-pub(super) fn front_matter(front: &Node, body: &str) -> (WorkflowDraft, Vec<Finding>) {
-    workflow(Form::Phases, &FRONT_MATTER, front, body)
+/// What a Markdown file says about a workflow: its front matter has phases, or is a manifest whose steps find their
+/// instructions in sections of the body.
+pub(super) fn markdown(file: &Markdown) -> (WorkflowDraft, Vec<Finding>) {
+    let (front, body) = (&file.front, &file.body.value);
+    let has = |key| front.get(key).is_some();
+    if has(Form::Phases.steps_key()) || !(has("workflow") || has("steps")) {
+        return workflow(Form::Phases, &FRONT_MATTER, front, body);
+    }
+    let (mut draft, findings) = manifest(front, body);
+    draft.sections.clone_from(&file.sections);
+    (draft, findings)
 }
 
 /// What a manifest says about a workflow.
@@ -62,9 +74,12 @@ fn workflow(
         version: map.take(found, "version", scalar),
         tags: map.take(found, "tags", texts),
         complexity: map.take(found, "complexity", text),
+        inputs: map.take(found, "inputs", inputs),
         steps: map.take(found, form.steps_key(), |found, node, path| {
             steps(found, node, path, form)
         }),
+        said: map.said(grammar::WORKFLOW.iter().map(|key| key.name)),
+        sections: Vec::new(),
         content: content.to_owned(),
     };
     map.refuse_rest(found);
@@ -91,22 +106,37 @@ fn step(found: &mut Vec<Finding>, node: &Node, path: &str, form: Form) -> StepDr
     let mut map = Mapping::new(found, node, path, keys);
     let kinds = map.kinds();
     let depends_on = map.take(found, form.depends_on_key(), text_or_texts);
-    let draft = StepDraft {
+    let mut draft = StepDraft {
         place: node.place,
         id: map.take(found, form.id_key(), text),
         kinds,
         agent: map.take(found, "agent", text),
         description: map.take(found, "description", text),
-        instructions: map.take(found, "instructions", text),
         depends_on: match depends_on {
             // A manifest may also use the other form's spelling; with both, that one is a duplicate.
             Field::Absent => map.take(found, "dependsOn", text_or_texts),
             said => said,
         },
         allow_parallel: map.take(found, "allowParallel", boolean),
-        result: map.take(found, "result", |_, node, _| Some(node.clone())),
+        said: map.said(said_keys()),
+        each: None,
         path: path.to_owned(),
     };
     map.refuse_rest(found);
+    draft.each = draft.said("foreach").and_then(|said| each(found, said));
     draft
+}
+
+/// The keys of a step whose values are held against their shapes by the check.
+fn said_keys() -> impl Iterator<Item = &'static str> {
+    let kinds = grammar::KINDS.iter().map(|kind| kind.key.name);
+    let fields = grammar::FIELDS.iter().map(|field| field.key.name);
+    kinds.chain(fields).filter(|key| *key != "agent")
+}
+
+/// What a `foreach` does with each item.
+fn each(found: &mut Vec<Finding>, foreach: &Said) -> Option<Box<StepDraft>> {
+    let node = foreach.value.get("do")?;
+    let path = format!("{}.do", foreach.path);
+    Some(Box::new(step(found, node, &path, Form::Manifest)))
 }

@@ -2,14 +2,21 @@
 //!
 //! Those of definition files list exactly the keys of [`super::keys`] that are read: a planned key is
 //! refused by the reader, so the schema does not offer it. What a schema cannot say stays with
-//! `midex validate`: that a dependency names another step, that steps do not wait for each other, that
-//! step ids are distinct, that an agent exists and has a persona, that `allowParallel: false` can be
-//! kept, that `result` is a schema itself, that no key stands twice and no two files give one name.
+//! `midex validate`: that a dependency or a jump names another step, that steps do not wait for each other, that
+//! arms of a branch stay apart and every step can be come to, that step ids are distinct, that an agent exists and has a
+//! persona, that `allowParallel: false` can be kept, that `result` is a schema itself and `example` satisfies it, that
+//! expressions can be read, that a duration or an instant is one that exists, that no key stands twice and no two files
+//! give one name.
 //! Where a limit counts bytes, the schema counts characters: beyond ASCII it is the more generous one.
+
+mod manifest;
 
 use serde_json::{Map, Value, json};
 
-use super::keys::{FRONT_MATTER, Keys, MANIFEST, PERSONA, PHASE, STEP};
+use super::{
+    inputs_schema,
+    keys::{FRONT_MATTER, Keys, MANIFEST, PERSONA, PHASE},
+};
 use crate::{
     domain::{Complexity, definition::output_schema_json, draft::Form},
     error::{Category, Code},
@@ -92,7 +99,7 @@ fn renamed(schema: Value, definitions: &str) -> Value {
 }
 
 /// The schema of one kind of mapping: the keys that are read, each with its own schema.
-fn mapping(
+pub(super) fn mapping(
     keys: &Keys,
     required: &[&str],
     others_allowed: bool,
@@ -118,10 +125,15 @@ fn workflow(form: Form) -> Value {
     };
     let required = [form.name_key(), "description", form.steps_key()];
     let mut schema = mapping(keys, &required, false, |key| workflow_property(form, key));
-    schema.insert(
-        "$defs".into(),
-        json!({ "step": step(form), "stepId": step_id() }),
-    );
+    let mut definitions = Map::from_iter([
+        ("step".to_owned(), step(form)),
+        ("stepId".to_owned(), step_id()),
+    ]);
+    if form == Form::Manifest {
+        definitions.insert("each".into(), manifest::each());
+        definitions.extend(inputs_schema::definitions());
+    }
+    schema.insert("$defs".into(), Value::Object(definitions));
     titled(title, Value::Object(schema))
 }
 
@@ -138,7 +150,9 @@ fn workflow_property(form: Form, key: &str) -> Value {
             "minItems": 1,
             "maxItems": limits::STEPS_MAX,
         }),
+        "memory" | "final_output" | "timeout" | "limits" => manifest::of_workflow(key),
         "title" => text(limits::DESCRIPTION_BYTES_MAX, "A title for people"),
+        "inputs" => inputs_schema::inputs(),
         "complexity" => json!({
             "description": "How much care the workflow asks for",
             "enum": [Complexity::Simple, Complexity::Moderate, Complexity::High],
@@ -173,21 +187,12 @@ fn common_property(key: &str) -> Value {
 }
 
 fn step(form: Form) -> Value {
-    let keys = match form {
-        Form::Phases => &PHASE,
-        Form::Manifest => &STEP,
-    };
-    let mut schema = mapping(keys, &[form.id_key(), "agent"], false, |key| {
-        step_property(form, key)
-    });
     if form == Form::Manifest {
-        // Two spellings of one key.
-        schema.insert(
-            "not".into(),
-            json!({ "required": ["depends_on", "dependsOn"] }),
-        );
+        return manifest::step();
     }
-    Value::Object(schema)
+    Value::Object(mapping(&PHASE, &[form.id_key(), "agent"], false, |key| {
+        step_property(form, key)
+    }))
 }
 
 fn step_property(form: Form, key: &str) -> Value {
@@ -201,10 +206,6 @@ fn step_property(form: Form, key: &str) -> Value {
             limits::DESCRIPTION_BYTES_MAX,
             "What the step does, in a sentence",
         ),
-        "instructions" => json!({
-            "description": "What the step asks for beyond the agent's persona",
-            "type": "string",
-        }),
         "depends_on" | "dependsOn" => json!({
             "description": depends_on(form),
             "anyOf": [
@@ -220,10 +221,6 @@ fn step_property(form: Form, key: &str) -> Value {
         "allowParallel" => json!({
             "description": "Whether others may be open beside it; false is accepted where the order sees to that",
             "type": "boolean",
-        }),
-        "result" => json!({
-            "description": "JSON Schema of the output; without it the output is an object with a summary",
-            "type": ["object", "boolean"],
         }),
         // A test sees to it that no key comes this far.
         _ => json!({}),
@@ -252,15 +249,20 @@ fn persona() -> Value {
     titled("Front matter of a midex agent", Value::Object(schema))
 }
 
-fn text(bytes_max: usize, description: &str) -> Value {
+pub(super) fn text(bytes_max: usize, description: &str) -> Value {
     json!({ "description": description, "type": "string", "maxLength": bytes_max })
 }
 
 fn step_id() -> Value {
+    identifier(limits::STEP_ID_BYTES_MAX, "The id of a step")
+}
+
+/// A word that expressions can hold.
+pub(super) fn identifier(bytes_max: usize, what: &str) -> Value {
     json!({
-        "description": "The id of a step: letters, digits, `_` and `-`, beginning with none of the latter",
+        "description": format!("{what}: letters, digits, `_` and `-`, beginning with none of the latter"),
         "type": "string",
-        "maxLength": limits::STEP_ID_BYTES_MAX,
+        "maxLength": bytes_max,
         "pattern": "^[A-Za-z0-9_][A-Za-z0-9_-]*$",
     })
 }
@@ -272,7 +274,7 @@ const WHITE_SPACE: &str =
 /// Control characters, inside a character class.
 const CONTROL: &str = r"\u0000-\u001f\u007f-\u009f";
 
-fn not_blank() -> String {
+pub(super) fn not_blank() -> String {
     format!("[^{WHITE_SPACE}]")
 }
 
@@ -337,15 +339,53 @@ fn violation() -> Value {
             "message": { "description": "What is wrong, for a reader", "type": "string" },
             "expected": { "description": "What the rule asks for", "type": "string" },
             "actual": { "description": "What was found", "type": "string" },
+            "suggestion": suggestion(),
         },
         "required": ["path", "rule", "message"],
         "additionalProperties": false,
     })
 }
 
+fn suggestion() -> Value {
+    let position = |what: &str| json!({ "description": what, "type": "integer", "minimum": 0 });
+    json!({
+        "type": "object",
+        "description": "What to write instead",
+        "properties": {
+            "text": { "description": "In words", "type": "string" },
+            "edits": {
+                "description": "As changes of the text that a program can make, all at once",
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "line": position("The line where the part begins, from 1"),
+                        "column": position("The column where it begins, in characters from 1"),
+                        "end_line": position("The line where it ends"),
+                        "end_column": position("The column after its last character"),
+                        "start": position("Its first byte, from 0"),
+                        "end": position("The byte after its last one"),
+                        "new_text": { "description": "What stands there instead", "type": "string" },
+                    },
+                    "required": ["line", "column", "end_line", "end_column", "start", "end", "new_text"],
+                    "additionalProperties": false,
+                },
+            },
+        },
+        "required": ["text", "edits"],
+        "additionalProperties": false,
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::{
+            inputs::{BINDING, INPUT},
+            keys::STEP,
+        },
+        *,
+    };
     use crate::{
         domain::schema::Schema,
         error::{Error, Violation},
@@ -365,6 +405,8 @@ mod tests {
         for (of, pointer, keys) in [
             (SchemaOf::Manifest, "/properties", &MANIFEST),
             (SchemaOf::Manifest, "/$defs/step/properties", &STEP),
+            (SchemaOf::Manifest, "/$defs/input/properties", &INPUT),
+            (SchemaOf::Manifest, "/$defs/binding/properties", &BINDING),
             (SchemaOf::FrontMatter, "/properties", &FRONT_MATTER),
             (SchemaOf::FrontMatter, "/$defs/step/properties", &PHASE),
             (SchemaOf::Agent, "/properties", &PERSONA),
@@ -424,6 +466,7 @@ mod tests {
             message: "m".into(),
             expected: expected.map(str::to_owned),
             actual: None,
+            suggestion: None,
         };
         for code in Code::ALL {
             let error = Error::new(*code, "words").with("step_id", "a");

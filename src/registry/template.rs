@@ -194,7 +194,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::domain::node::Content;
+    use crate::{
+        domain::{check::Built, node::Content},
+        registry::{Registry, Sources, check_text},
+    };
 
     #[test]
     fn a_value_is_quoted_only_where_it_must_be() {
@@ -210,6 +213,30 @@ mod tests {
         ] {
             assert_eq!(scalar(text), quoted);
         }
+    }
+
+    #[test]
+    fn what_a_manifest_shows_in_comments_is_sound_too() {
+        let name = WorkflowName::parse("w").unwrap();
+        let text = Template::workflow(&name, Format::Yaml).text();
+        let shown = |line: &str| {
+            line.strip_prefix("#  ")
+                .map_or_else(|| line.to_owned(), |rest| format!("  {rest}"))
+        };
+        let shown: Vec<_> = text.lines().map(shown).collect();
+        let registry = Registry::load(&Sources::default());
+        let (workflow, findings) = check_text("w.yaml", &shown.join("\n"), &registry, Built::All);
+        assert_eq!(findings, []);
+        let kinds: Vec<_> = workflow
+            .unwrap()
+            .steps
+            .iter()
+            .map(|step| step.kind.as_str())
+            .collect();
+        assert_eq!(
+            kinds,
+            ["agent", "agent", "agent", "branch", "gate", "wait", "agent"]
+        );
     }
 
     proptest! {

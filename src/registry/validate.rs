@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     domain::{
-        check::{Agent, Agents},
+        check::{Agent, Agents, Built},
         definition::{Persona, Workflow},
         finding::{Finding, Rule},
     },
@@ -82,9 +82,26 @@ pub fn workflow_file(path: &Path, registry: &Registry) -> Result<(FileReport, Op
     if let Some(directory) = agents_beside(&real) {
         add_agents(&mut agents, &directory);
     }
-    let mut loaded = load::workflow(read_named(path), &agents);
+    let mut loaded = load::workflow(read_named(path), &agents, Built::Now);
     let workflow = loaded.value.take();
     Ok((report(Kind::Workflow, loaded), workflow))
+}
+
+/// Checks a text as it would be checked in a file of this name, against the agents of `registry`. It may use so much of the
+/// grammar.
+pub fn check_text(
+    name: &str,
+    text: &str,
+    registry: &Registry,
+    built: Built,
+) -> (Option<Workflow>, Vec<Finding>) {
+    let file = File {
+        path: PathBuf::from(name),
+        text: text.to_owned(),
+        trouble: None,
+    };
+    let loaded = load::workflow(file, &known(&registry.agents), built);
+    (loaded.value, loaded.findings)
 }
 
 fn add_agents(agents: &mut Agents, directory: &Path) {
@@ -184,7 +201,15 @@ fn kind(path: &Path, text: &str) -> Kind {
                 "workflows" => Some(Kind::Workflow),
                 _ => None,
             });
-    let has_phases = || text.lines().any(|line| line.starts_with("phases:"));
+    let is_key = |line: &str| {
+        let mut keys = ["phases:", "steps:", "workflow:"].iter();
+        keys.any(|key| line.starts_with(key))
+    };
+    let mut front = text
+        .lines()
+        .skip(1)
+        .take_while(|line| line.trim_end() != "---");
+    let mut has_phases = || front.any(is_key);
     named.unwrap_or_else(|| {
         if files::extension(path) != "md" || has_phases() {
             Kind::Workflow
@@ -223,7 +248,7 @@ fn reports(files: Vec<(Kind, File)>, agents: &Agents) -> Vec<FileReport> {
         .partition(|(kind, _)| *kind == Kind::Workflow);
     let mut workflows: Vec<_> = workflows
         .into_iter()
-        .map(|(_, file)| load::workflow(file, agents))
+        .map(|(_, file)| load::workflow(file, agents, Built::Now))
         .collect();
     load::refuse_duplicates(&mut workflows);
     let personas = personas(others.into_iter().map(|(_, file)| file).collect());

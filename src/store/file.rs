@@ -41,7 +41,7 @@ const COPY: &str = ".copy-";
 /// The entry of `meta.v1` that holds the format's version.
 pub(super) const FORMAT_KEY: &str = "format";
 /// The format of the file as a whole. Format 1 had no index of open executions.
-pub(super) const FORMAT: u8 = 2;
+pub(super) const FORMAT: u8 = 3;
 /// Our tables, without the version that their names end with, each with the format it came with.
 const TABLES: [(&str, u8); 6] = [
     ("executions", 1),

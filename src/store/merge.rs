@@ -79,26 +79,43 @@ fn tells(event: &Event, wanted: EventType) -> bool {
             };
             [Some(EventType::WorkflowStateTransition), arrival]
         }
-        Event::VisitOpened { .. } => [
-            Some(EventType::StepStarted),
-            Some(EventType::TokenGenerated),
-        ],
-        Event::VisitClosed { outcome, spent, .. } => {
-            let outcome = match outcome {
-                Outcome::Completed(_) => Some(EventType::StepCompleted),
-                Outcome::Failed(_) => Some(EventType::StepFailed),
-                Outcome::Voided => None,
-            };
-            [spent.map(|_| EventType::TokenValidated), outcome]
+        Event::VisitOpened(_) => [Some(EventType::StepStarted), offered(event)],
+        Event::WaitingChanged { .. } => [offered(event), None],
+        Event::VisitClosed(closed) => {
+            let spent = closed.spent.map(|_| EventType::TokenValidated);
+            [spent, ended(&closed.outcome)]
         }
+        Event::StepDone { outcome, .. } => [Some(EventType::StepStarted), ended(outcome)],
+        Event::AttemptEnded(ended) => [ended.spent.map(|_| EventType::TokenValidated), None],
         Event::OutputRefused { .. } => [Some(EventType::Error), None],
         Event::TokenRenewed { .. } => [Some(EventType::TokenGenerated), None],
         Event::ArtifactStored { .. } => [Some(EventType::ArtifactStored), None],
-        Event::PauseAdded { .. } | Event::PauseLifted { .. } | Event::ReasonGiven { .. } => {
-            [None, None]
-        }
+        Event::PauseAdded { .. }
+        | Event::PauseLifted { .. }
+        | Event::ReasonGiven { .. }
+        | Event::StepSkipped { .. }
+        | Event::StepsReset { .. }
+        | Event::MemoryWritten { .. }
+        | Event::InputsChanged { .. }
+        | Event::SignalKept { .. }
+        | Event::SignalTaken { .. }
+        | Event::FailureBegan { .. }
+        | Event::FinalOutput { .. }
+        | Event::GateAnswered { .. } => [None, None],
     };
     types.contains(&Some(wanted))
+}
+
+fn offered(event: &Event) -> Option<EventType> {
+    event.offered().map(|_| EventType::TokenGenerated)
+}
+
+const fn ended(outcome: &Outcome) -> Option<EventType> {
+    match outcome {
+        Outcome::Completed(_) => Some(EventType::StepCompleted),
+        Outcome::Failed(_) => Some(EventType::StepFailed),
+        Outcome::Voided => None,
+    }
 }
 
 fn is(refusal: &Refusal, event_type: Option<EventType>) -> bool {
@@ -116,7 +133,9 @@ mod tests {
         domain::{
             Artifact, ArtifactKind, Awaiting, Digest, ExecutionId, Grant, PauseReason, Payload,
             StepId, WorkflowName,
-            event::{Created, Failure, Spent},
+            event::{
+                AttemptEnded, Created, Failure, Site, Skipped, Spent, VisitClosed, VisitOpened,
+            },
         },
     };
 
@@ -130,6 +149,73 @@ mod tests {
         }
     }
 
+    fn site(step: &StepId) -> Site {
+        Site {
+            step: step.clone(),
+            visit: 1,
+            item: None,
+        }
+    }
+
+    fn opened(step: &StepId, awaiting: Awaiting) -> Event {
+        Event::VisitOpened(Box::new(VisitOpened {
+            site: site(step),
+            agent: None,
+            awaiting,
+            input: None,
+        }))
+    }
+
+    /// Those that tell of nothing, or of little.
+    fn quiet_events(step: &StepId, digest: Digest, grant: Grant) -> Vec<Event> {
+        let value = Payload {
+            digest,
+            bytes: 2,
+            inline: None,
+        };
+        let name = String::from("name");
+        let failure = Failure {
+            code: "CODE".into(),
+            message: "words".into(),
+            step: None,
+        };
+        let waiting = |awaiting| Event::WaitingChanged {
+            site: site(step),
+            attempt: 2,
+            awaiting,
+        };
+        vec![
+            waiting(Awaiting::Model(grant)),
+            waiting(Awaiting::Operation),
+            Event::StepSkipped {
+                step: step.clone(),
+                why: Skipped::Condition,
+            },
+            Event::StepsReset {
+                steps: vec![step.clone()],
+            },
+            Event::MemoryWritten {
+                name: name.clone(),
+                value: value.clone(),
+            },
+            Event::InputsChanged {
+                inputs: value.clone(),
+            },
+            Event::SignalKept {
+                name: name.clone(),
+                payload: value.clone(),
+            },
+            Event::SignalTaken { name: name.clone() },
+            Event::FailureBegan { failure },
+            Event::FinalOutput { value },
+            Event::GateAnswered {
+                site: site(step),
+                approved: true,
+                by: name,
+            },
+        ]
+    }
+
     /// Those that came later.
     fn later_events(step: &StepId, digest: Digest) -> [Event; 4] {
         let reason = PauseReason::Person;
@@ -140,8 +226,7 @@ mod tests {
                 text: "words".into(),
             },
             Event::ArtifactStored {
-                step: step.clone(),
-                visit: 1,
+                site: site(step),
                 agent: None,
                 artifact: Box::new(Artifact {
                     id: 1,
@@ -176,21 +261,14 @@ mod tests {
                 call: digest,
                 steps: Vec::new(),
             })),
-            Event::VisitOpened {
-                step: step.clone(),
-                visit: 1,
-                attempt: 1,
-                agent: None,
-                awaiting: Awaiting::Model(grant),
-            },
+            opened(&step, Awaiting::Model(grant)),
+            opened(&step, Awaiting::Operation),
             Event::OutputRefused {
-                step: step.clone(),
-                visit: 1,
+                site: site(&step),
                 output: digest,
             },
             Event::TokenRenewed {
-                step: step.clone(),
-                visit: 1,
+                site: site(&step),
                 grant,
             },
         ];
@@ -211,14 +289,25 @@ mod tests {
             }),
         ];
         events.extend(later_events(&step, digest));
+        events.extend(quiet_events(&step, digest, grant));
         for (outcome, spent) in outcomes.iter().flat_map(|one| spents.map(|two| (one, two))) {
-            events.push(Event::VisitClosed {
-                step: step.clone(),
-                visit: 1,
+            events.push(Event::VisitClosed(Box::new(VisitClosed {
+                site: site(&step),
                 agent: None,
                 outcome: outcome.clone(),
                 spent,
                 duration_ms: 1,
+            })));
+            events.push(Event::AttemptEnded(Box::new(AttemptEnded {
+                site: site(&step),
+                attempt: 1,
+                failure: None,
+                spent,
+                awaiting: Awaiting::Operation,
+            })));
+            events.push(Event::StepDone {
+                site: site(&step),
+                outcome: outcome.clone(),
             });
         }
         let states = [

@@ -8,14 +8,19 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::Refusal;
 use crate::{
-    domain::{Execution, ExecutionId, JournalKey, Row},
+    domain::{
+        Execution, ExecutionId, JournalKey, Row,
+        execution::{EarlierExecution, EarlierRow},
+    },
     error::{Code, Error, Result},
 };
 
 /// The version of every record written; it stands in its first byte.
-const VERSION: u8 = 2;
-/// Records of the first version are read too: their snapshots lack the last fields of an execution, and an
-/// empty field is one zero byte in postcard.
+const VERSION: u8 = 3;
+/// Records of the second version are read too: what they hold had another form.
+const VERSION_SECOND: u8 = 2;
+/// Those of the first as well: their snapshots lack the last fields of an execution of the second, and an empty
+/// field is one zero byte in postcard.
 const VERSION_FIRST: u8 = 1;
 /// How many fields those are.
 const FIELDS_ADDED: usize = 3;
@@ -67,7 +72,8 @@ pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotHeader, Execution
         body,
     } = split(bytes)?;
     let mut execution: Execution = match version {
-        VERSION_FIRST => decode(&[body, &[0; FIELDS_ADDED]].concat())?,
+        VERSION_FIRST => decode::<EarlierExecution>(&[body, &[0; FIELDS_ADDED]].concat())?.into(),
+        VERSION_SECOND => decode::<EarlierExecution>(body)?.into(),
         _ => decode(body)?,
     };
     if execution.revision() != revision {
@@ -93,15 +99,19 @@ pub(super) fn seal_row(bytes: &mut [u8], header: RowHeader) {
 /// A stored journal row.
 pub(super) fn decode_row(bytes: &[u8]) -> Result<(RowHeader, Row)> {
     let Record {
+        version,
         numbers: (low_water, first_id),
         body,
-        ..
     } = split(bytes)?;
     let header = RowHeader {
         low_water,
         first_id,
     };
-    Ok((header, decode(body)?))
+    let row = match version {
+        VERSION_FIRST | VERSION_SECOND => decode::<EarlierRow>(body)?.into(),
+        _ => decode(body)?,
+    };
+    Ok((header, row))
 }
 
 /// The execution of a stored journal row, without a look at what happened to it: the row begins with its id.
@@ -170,7 +180,7 @@ fn split(bytes: &[u8]) -> Result<Record<'_>> {
 
 fn check_version(version: u8) -> Result<()> {
     match version {
-        VERSION_FIRST | VERSION => Ok(()),
+        VERSION_FIRST | VERSION_SECOND | VERSION => Ok(()),
         0 => Err(damaged("a stored record has no version")),
         later => Err(Error::new(
             Code::StoreTooNew,
@@ -204,11 +214,19 @@ mod tests {
     /// The first version's bytes of an execution of one step, as they were written to disk.
     const FIRST: &str = "0102000000000000000200000000000000036f6e650474616c65ddc90ade507854328620c1e1976a51589ce941365c94c4b00b0f9310b20832ac00000780e69ad6a1828ed88a8ba0cb7615d41dfe8fe50d16cfa221cc0a5ddb82bdd40102d0afabfef962a0bfabfef962000001010202733002010101d0afabfef962010001a0bfabfef962020001814dd7b9784d57c15b9c2972e9b4fd6cd0afabfef9625b186d2a8da3b9cb705fdb8ed977d76592461c5713b81d6a22de4e6eb7796689012a70c38c66df66dda77ac0e3bee08ed75285929899c04c70e706f31d78b7719f000002733101010101a0bfabfef9620201000c730b69905c5ef7a4ca5269f7236540a0bfabfef962000000";
 
+    /// The second version's, one step on.
+    const SECOND: &str = "0202000000000000000200000000000000036f6e650474616c65ddc90ade507854328620c1e1976a51589ce941365c94c4b00b0f9310b20832ac00000780e69ad6a1828ed88a8ba0cb7615d41dfe8fe50d16cfa221cc0a5ddb82bdd40102d0afabfef962a0bfabfef962000001010202733002010101d0afabfef962010001a0bfabfef962020001814dd7b9784d57c15b9c2972e9b4fd6cd0afabfef9625b186d2a8da3b9cb705fdb8ed977d76592461c5713b81d6a22de4e6eb7796689012a70c38c66df66dda77ac0e3bee08ed75285929899c04c70e706f31d78b7719f000002733101010101a0bfabfef9620201000c730b69905c5ef7a4ca5269f7236540a0bfabfef962000000000000";
+    const SECOND_ROW: &str = "0203000000000000000600000000000000036f6e6502a0bfabfef96201010203027330010106777269746572002a70c38c66df66dda77ac0e3bee08ed75285929899c04c70e706f31d78b7719f1201127b2273756d6d617279223a22646f6e65227d01814dd7b9784d57c15b9c2972e9b4fd6cd0afabfef9625b186d2a8da3b9cb705fdb8ed977d76592461c5713b81d6a22de4e6eb7796689e8070202733101010106777269746572000c730b69905c5ef7a4ca5269f7236540a0bfabfef962";
+
+    fn bytes(text: &str) -> Vec<u8> {
+        (0..text.len() / 2)
+            .map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).expect("hexadecimal"))
+            .collect()
+    }
+
     #[test]
     fn a_snapshot_of_the_first_version_is_read() {
-        let bytes: Vec<u8> = (0..FIRST.len() / 2)
-            .map(|at| u8::from_str_radix(&FIRST[2 * at..2 * at + 2], 16).expect("hexadecimal"))
-            .collect();
+        let bytes = bytes(FIRST);
         let (header, execution) = decode_snapshot(&bytes).expect("it is read");
         assert_eq!(
             (
@@ -233,6 +251,20 @@ mod tests {
         for cut in 1..4 {
             assert!(decode_snapshot(&bytes[..bytes.len() - cut]).is_err());
         }
+    }
+
+    #[test]
+    fn records_of_the_second_version_are_read() {
+        let (header, execution) = decode_snapshot(&bytes(SECOND)).expect("it is read");
+        assert_eq!((header.revision, execution.steps().len()), (2, 2));
+        let (_, row) = decode_row(&bytes(SECOND_ROW)).expect("it is read");
+        assert_eq!((row.revision, row.events.len()), (2, 2));
+        let (site, payload) = row.events[0].output().expect("an output");
+        assert_eq!((site.step.as_str(), site.visit, site.item), ("s0", 1, None));
+        assert_eq!(payload.bytes, 18);
+        let again = encode_row(&row).expect("it is written");
+        assert_eq!(again[0], VERSION);
+        assert_eq!(decode_row(&again).expect("and read again").1, row);
     }
 
     #[test]

@@ -8,7 +8,7 @@ const LAYERS: &[&[&str]] = &[
     &["error"],
     &["clock"],
     &["domain"],
-    &["store", "registry"],
+    &["store", "registry", "catalog", "activity"],
     &["engine"],
     &["config"],
     &["app"],
@@ -16,11 +16,12 @@ const LAYERS: &[&[&str]] = &[
     &["cli"],
 ];
 
-/// Crates that may be named in one module alone.
+/// Crates that may be named in one module alone, given by its path under `src`.
 const NAMED_ONLY_IN: &[(&str, &str)] = &[
     ("redb", "store"),
     ("postcard", "store"),
     ("serde_saphyr", "registry"),
+    ("minijinja", "domain/expression"),
     ("ractor", "engine"),
     ("rmcp", "mcp"),
     ("http", "mcp"),
@@ -169,15 +170,27 @@ fn grouped_imports_are_seen_through() {
 
 #[test]
 fn outside_crates_are_named_in_one_place() {
-    for (module, path) in modules() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for (_, path) in modules() {
+        let inside = path.strip_prefix(&root).unwrap().with_extension("");
         for line in code(&path) {
             for (name, place) in NAMED_ONLY_IN {
                 let named =
                     line.contains(&format!("{name}::")) || line.contains(&format!("use {name}"));
-                assert!(!named || module == *place, "{}: {line}", path.display());
+                assert!(
+                    !named || inside.starts_with(place),
+                    "{}: {line}",
+                    path.display()
+                );
             }
         }
     }
+}
+
+/// Whether the line has these words, and not only the end of a longer one.
+fn mentions(line: &str, words: &str) -> bool {
+    let mut places = line.match_indices(words);
+    places.any(|(at, _)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
 }
 
 #[test]
@@ -185,7 +198,7 @@ fn the_domain_is_pure() {
     for (module, path) in modules() {
         if module == "domain" {
             for line in code(&path) {
-                let impure = IMPURE.iter().find(|word| line.contains(**word));
+                let impure = IMPURE.iter().find(|word| mentions(&line, word));
                 assert!(impure.is_none(), "{}: {line}", path.display());
             }
         }

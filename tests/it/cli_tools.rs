@@ -347,10 +347,10 @@ fn a_workflow_is_drawn_by_name_and_by_file() {
                 { "id": "last", "agent": "reviewer", "description": "" },
             ],
             "edges": [
-                { "from": "end", "to": "o-one" },
-                { "from": "end", "to": "graph" },
-                { "from": "o-one", "to": "last" },
-                { "from": "graph", "to": "last" },
+                { "from": "end", "to": "o-one", "kind": "depends_on" },
+                { "from": "end", "to": "graph", "kind": "depends_on" },
+                { "from": "o-one", "to": "last", "kind": "depends_on" },
+                { "from": "graph", "to": "last", "kind": "depends_on" },
             ],
         })
     );

@@ -15,12 +15,13 @@ use crate::{
 };
 
 /// Every tool by the name that the documents have.
-const TOOLS: [&str; 9] = [
+const TOOLS: [&str; 10] = [
     "workflow.start",
     "workflow.next_step",
     "execution.list",
     "execution.resume",
     "execution.wait",
+    "execution.signal",
     "execution.pause",
     "execution.abandon",
     "execution.diverge",

@@ -7,17 +7,21 @@
 mod commands;
 mod findings;
 mod loading;
+mod manifests;
 mod reload;
 mod schema;
 mod watching;
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, sync::LazyLock};
 
 use midex::{
     domain::finding::Finding,
     registry::{Directory, Registry, Source, Sources},
 };
 use tempfile::TempDir;
+
+/// What is part of midex, loaded once.
+static SHIPPED: LazyLock<Registry> = LazyLock::new(|| Registry::load(&Sources::default()));
 
 /// A project with `workflows/` and `agents/` of its own.
 struct Project(TempDir);

@@ -1,4 +1,4 @@
-//! What is read before and while a workflow runs: the inputs, files, lines of standard input.
+//! What is read before and while a workflow runs: files, lines of standard input.
 
 use std::{
     fs::File,
@@ -6,7 +6,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Stdin};
 
 use crate::{
@@ -14,29 +13,6 @@ use crate::{
     error::{Code, Error, Result},
     limits,
 };
-
-/// The inputs that the flag names: a JSON object, or `@` and a file that holds one.
-///
-/// # Errors
-/// `USAGE_INVALID` where it is none; `FILE_UNUSABLE`, `LIMIT_EXCEEDED`.
-pub(super) fn inputs(flag: &str) -> Result<Value> {
-    let (place, text) = match flag.strip_prefix('@') {
-        Some(path) => {
-            let text = read_file(Path::new(path), limits::INPUTS_BYTES_MAX)?;
-            (format!("--inputs: {path}"), text)
-        }
-        None => ("--inputs".to_owned(), flag.to_owned()),
-    };
-    let wrong = |what: String| {
-        Error::new(Code::UsageInvalid, format!("{place}: {what}"))
-            .with_action("Give a JSON object, or @FILE with one in it; nothing was started")
-    };
-    match serde_json::from_str(&text) {
-        Ok(inputs @ Value::Object(_)) => Ok(inputs),
-        Ok(_) => Err(wrong("not a JSON object".into())),
-        Err(error) => Err(wrong(format!("not JSON: {error}"))),
-    }
-}
 
 /// The text of a file of at most so many bytes.
 ///
@@ -121,18 +97,6 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn inputs_are_an_object() {
-        assert_eq!(inputs(r#"{"a":1}"#).expect("inputs")["a"], 1);
-        for flag in ["", "x", "[1]", "3", "{"] {
-            let error = inputs(flag).expect_err("no inputs");
-            assert_eq!(error.code(), Code::UsageInvalid, "{flag}");
-        }
-        let error = inputs("@/no/such/file").expect_err("no file");
-        assert_eq!(error.code(), Code::FileUnusable);
-        assert!(error.message().contains("/no/such/file"));
-    }
 
     #[test]
     fn files_have_a_limit() {

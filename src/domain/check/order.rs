@@ -5,8 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::{
     draft::{Field, Form, StepDraft},
     finding::{Finding, Place, Rule},
-    id::StepId,
-    nearest::did_you_mean,
     node::At,
 };
 use super::too_many;
@@ -21,19 +19,31 @@ struct Edge<'a> {
     said: Option<&'a At<String>>,
 }
 
+/// A step that another waits for.
+#[derive(Clone, Copy)]
+pub(super) struct Before {
+    /// Its position.
+    pub(super) position: usize,
+    /// It is waited for only because it stands above.
+    pub(super) implied: bool,
+}
+
 /// What each step waits for, with a finding for each wish that cannot be met.
 pub(super) fn dependencies(
     found: &mut Vec<Finding>,
     steps: &[StepDraft],
     form: Form,
-) -> Vec<Vec<StepId>> {
+) -> Vec<Vec<Before>> {
     let edges = edges(found, steps, form);
     cycles(found, steps, form, &edges);
     apart(found, steps, form, &edges);
-    let id = |edge: &Edge<'_>| StepId::parse(id(&steps[edge.before])?).ok();
+    let before = |edge: &Edge<'_>| Before {
+        position: edge.before,
+        implied: edge.said.is_none(),
+    };
     edges
         .iter()
-        .map(|edges| edges.iter().filter_map(id).collect())
+        .map(|edges| edges.iter().map(before).collect())
         .collect()
 }
 
@@ -114,7 +124,7 @@ fn unknown(at: &At<String>, position: usize, positions: &BTreeMap<&str, usize>) 
         at.place,
         format!("no step has the id `{}`", at.value),
     )
-    .suggest(did_you_mean(&at.value, others))
+    .did_you_mean(at.place, &at.value, others)
 }
 
 /// One finding for each way back that closes a cycle.

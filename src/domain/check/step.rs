@@ -1,17 +1,22 @@
-//! One step: its id, who acts in it, and the schema of what comes out.
+//! One step: its id, who acts in it, and whether something acts on all that it says.
 
 use std::collections::BTreeMap;
 
 use super::{
     super::{
         definition::{Step, StepKind},
-        draft::{Field, Form, StepDraft},
+        draft::{Field, Form, Said, StepDraft},
         finding::{Finding, Rule},
+        grammar,
         id::{AgentName, StepId},
         nearest::did_you_mean,
+        node::At,
         schema::Schema,
+        span::Span,
     },
-    Agent, Agents, length, name, text,
+    Agent, Agents, kind, length, name,
+    shape::conform,
+    text,
 };
 use crate::limits;
 
@@ -43,39 +48,186 @@ pub(super) fn step(
     depends_on: Vec<StepId>,
     agents: &Agents,
 ) -> Option<Step> {
-    let path = |key: &str| format!("{}.{key}", draft.path);
-    let id = name(
-        found,
-        &draft.id,
-        draft.place,
-        &path(form.id_key()),
-        StepId::parse,
-    );
+    let path = format!("{}.{}", draft.path, form.id_key());
+    let id = name(found, &draft.id, draft.place, &path, StepId::parse);
+    // What a `foreach` does is checked also where the step has no id to give it.
+    let borrowed = id.clone().or_else(|| StepId::parse("step").ok());
+    let each = match (&draft.each, borrowed) {
+        (Some(each), Some(id)) => each_step(found, each, id, agents),
+        _ => None,
+    };
+    let kind = whole(found, draft, form, agents, each);
+    Some(Step {
+        depends_on,
+        ..kind::fields(Step::new(id?, kind?), draft)
+    })
+    .map(|step| described(step, draft))
+}
+
+fn described(step: Step, draft: &StepDraft) -> Step {
+    Step {
+        description: text(&draft.description).unwrap_or_default(),
+        ..step
+    }
+}
+
+/// Checks what a `foreach` does.
+fn each_step(
+    found: &mut Vec<Finding>,
+    draft: &StepDraft,
+    id: StepId,
+    agents: &Agents,
+) -> Option<Step> {
+    let kind = whole(found, draft, Form::Manifest, agents, None);
+    apart(found, draft);
+    let step = kind::fields(Step::new(id, kind?), draft);
+    Some(described(step, draft))
+}
+
+/// A finding for each thing that only a step of its own can say.
+fn apart(found: &mut Vec<Finding>, draft: &StepDraft) {
+    let mut no = |path: &str, place, key: &str, why: &str| {
+        let message = format!("`{key}` has no effect in what a `foreach` does");
+        found.push(Finding::new(Rule::NoEffect, path, place, message).suggest(why.to_owned()));
+    };
+    let foreach = "say it of the `foreach` itself";
+    if let Some(at) = draft.id.given() {
+        no(
+            &at.path,
+            at.place,
+            "id",
+            "it is known by the id of the `foreach`",
+        );
+    }
+    if let Some(at) = draft.depends_on.given() {
+        no(&at.path, at.place, "depends_on", foreach);
+    }
+    for said in &draft.said {
+        if grammar::field_of(said.key).is_some_and(|field| !field.each) {
+            no(&said.path, said.place, said.key, foreach);
+        } else if grammar::kind_of(said.key).is_some_and(|kind| !kind.each) {
+            let kinds = grammar::KINDS.iter().filter(|kind| kind.each);
+            let kinds: Vec<_> = kinds.map(|kind| kind.key.name).collect();
+            let why = format!("it can do {}", kinds.join(", "));
+            no(&said.path, said.place, said.key, &why);
+        }
+    }
+    let leads = draft
+        .said("on_error")
+        .and_then(|said| Some((said, said.value.text()?)));
+    if let Some((said, text)) = leads.filter(|(_, text)| !grammar::ON_ERROR.contains(text)) {
+        let message = format!("`on_error` cannot lead to `{text}` from inside a `foreach`");
+        let finding = Finding::new(Rule::NoEffect, &said.path, said.value.place, message);
+        found.push(
+            finding
+                .suggest("write fail or continue here, and the step at the `foreach`".to_owned()),
+        );
+    }
+}
+
+/// Checks all that a step says, and makes its kind of it.
+fn whole(
+    found: &mut Vec<Finding>,
+    draft: &StepDraft,
+    form: Form,
+    agents: &Agents,
+    each: Option<Step>,
+) -> Option<StepKind> {
     length(
         found,
         &draft.description,
         "description",
         limits::DESCRIPTION_BYTES_MAX,
     );
-    let acting = kind(found, draft, form)
-        .then(|| agent(found, draft, agents))
-        .flatten();
-    let result = result(found, draft);
-    let kind = StepKind::Agent {
-        agent: acting?,
-        instructions: None,
-    };
-    Some(Step {
-        description: text(&draft.description).unwrap_or_default(),
-        depends_on,
-        instructions: text(&draft.instructions),
-        result,
-        ..Step::new(id?, kind)
-    })
+    let acting = acting(found, draft, form);
+    for said in &draft.said {
+        if let Some(kind) = grammar::kind_of(said.key) {
+            conform(found, &said.value, &said.path, &kind.key.shape);
+        } else if let Some(field) = grammar::field_of(said.key) {
+            conform(found, &said.value, &said.path, &field.key.shape);
+            found.extend(acting.and_then(|acting| idle(said, field, &acting.value)));
+        }
+    }
+    between(found, draft);
+    match acting?.value.as_str() {
+        "agent" => agent(found, draft, agents).map(|agent| StepKind::Agent {
+            agent,
+            instructions: None,
+        }),
+        key => kind::kind(draft, key, each),
+    }
 }
 
-/// Whether the step has its one kind key, and it is `agent`.
-fn kind(found: &mut Vec<Finding>, draft: &StepDraft, form: Form) -> bool {
+/// The finding for a field that nothing would act on in a step of this kind.
+fn idle(said: &Said, field: &grammar::Field, kind: &str) -> Option<Finding> {
+    // A kind that is planned says so itself.
+    if field.kinds.contains(&kind) || grammar::kind_of(kind).is_none() {
+        return None;
+    }
+    let message = format!("`{}` has no effect on a step with `{kind}`", said.key);
+    let hint = field.instead.map_or_else(
+        || format!("it belongs to steps with {}", field.kinds.join(", ")),
+        str::to_owned,
+    );
+    Some(Finding::new(Rule::NoEffect, &said.path, said.place, message).suggest(hint))
+}
+
+/// What fields say of each other.
+fn between(found: &mut Vec<Finding>, draft: &StepDraft) {
+    for (one, other) in grammar::EXCLUSIVE {
+        if draft.said(one).is_some()
+            && let Some(other) = draft.said(other)
+        {
+            let message = format!("`{}` and `{one}` cannot both be given", other.key);
+            let finding = Finding::new(Rule::ConflictingKeys, &other.path, other.place, message);
+            found.push(finding.suggest("keep one of them".to_owned()));
+        }
+    }
+    example(found, draft);
+    pauses(found, draft);
+}
+
+/// An example that the schema refuses would teach the model to fail.
+fn example(found: &mut Vec<Finding>, draft: &StepDraft) {
+    let (Some(example), Some(result)) = (draft.said("example"), draft.said("result")) else {
+        return;
+    };
+    let Ok(schema) = Schema::compile(&result.value.to_json()) else {
+        return;
+    };
+    for violation in schema.violations(&example.value.to_json()) {
+        let (node, path) = example.value.at_pointer(&violation.path, &example.path);
+        let message = format!(
+            "the example does not satisfy `result`: {}",
+            violation.message
+        );
+        let mut finding = Finding::new(Rule::ExampleMismatch, path, node.place, message);
+        (finding.expected, finding.actual) = (violation.expected, violation.actual);
+        found.push(finding);
+    }
+}
+
+fn pauses(found: &mut Vec<Finding>, draft: &StepDraft) {
+    let Some(retry) = draft.said("retry") else {
+        return;
+    };
+    let span = |key: &str| retry.value.get(key).and_then(kind::parsed::<Span>);
+    let most = retry.value.get("max_backoff").zip(span("max_backoff"));
+    if let (Some(first), Some((node, most))) = (span("backoff"), most)
+        && most < first
+    {
+        let message = format!("`max_backoff` of {most} is shorter than `backoff` of {first}");
+        let path = format!("{}.max_backoff", retry.path);
+        found.push(Finding::new(Rule::OutOfRange, path, node.place, message));
+    }
+}
+
+/// The one kind key of the step. One too many, or none, is a finding.
+fn acting<'a>(
+    found: &mut Vec<Finding>,
+    draft: &'a StepDraft,
+    form: Form,
+) -> Option<&'a At<String>> {
     if draft.kinds.is_empty() && draft.agent != Field::Broken {
         let missing = match form {
             Form::Phases => Finding::new(
@@ -90,7 +242,7 @@ fn kind(found: &mut Vec<Finding>, draft: &StepDraft, form: Form) -> bool {
                 draft.place,
                 "the step does not say who acts",
             )
-            .suggest("add `agent: NAME`".to_owned()),
+            .suggest("add `agent: NAME`, `guidance: TEXT` or another kind".to_owned()),
         };
         found.push(missing);
     }
@@ -104,7 +256,7 @@ fn kind(found: &mut Vec<Finding>, draft: &StepDraft, form: Form) -> bool {
                 .suggest("make it two steps".to_owned()),
         );
     }
-    draft.kinds.iter().any(|kind| kind.value == "agent")
+    draft.kinds.first()
 }
 
 fn agent(found: &mut Vec<Finding>, draft: &StepDraft, agents: &Agents) -> Option<AgentName> {
@@ -120,21 +272,13 @@ fn agent(found: &mut Vec<Finding>, draft: &StepDraft, agents: &Agents) -> Option
         }
         None => {
             let message = format!("no agent is called `{name}`");
-            let hint = did_you_mean(name.as_str(), agents.keys().map(String::as_str))
-                .unwrap_or_else(|| format!("write `agents/{name}.md`"));
-            found.push(Finding::new(Rule::MissingPersona, path, at.place, message).suggest(hint));
+            let known = || agents.keys().map(String::as_str);
+            let finding = Finding::new(Rule::MissingPersona, path, at.place, message);
+            found.push(match did_you_mean(name.as_str(), known()) {
+                Some(_) => finding.did_you_mean(at.place, &at.value, known()),
+                None => finding.suggest(format!("write `agents/{name}.md`")),
+            });
             None
         }
     }
-}
-
-fn result(found: &mut Vec<Finding>, draft: &StepDraft) -> Option<serde_json::Value> {
-    let at = draft.result.given()?;
-    let schema = at.value.to_json();
-    if let Some((pointer, fault)) = Schema::fault(&schema) {
-        let (node, path) = at.value.at_pointer(&pointer, &at.path);
-        let message = format!("`result` is not a JSON Schema: {fault}");
-        found.push(Finding::new(Rule::InvalidSchema, path, node.place, message));
-    }
-    Some(schema)
 }

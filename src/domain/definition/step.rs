@@ -302,6 +302,14 @@ impl Step {
         }
     }
 
+    /// The step that acts: of a `foreach` the one that it does with each item.
+    pub fn acting(&self) -> &Self {
+        match &self.kind {
+            StepKind::Foreach { body, .. } => body,
+            _ => self,
+        }
+    }
+
     /// The agent that acts, where one does; for each item where it is a `foreach`.
     pub fn agent(&self) -> Option<&AgentName> {
         match &self.kind {

@@ -5,16 +5,18 @@ use std::{sync::Arc, time::Duration};
 use serde_json::Value;
 
 use super::{
-    Awaiting, Closed, Decision, Event, Execution, Facts, Failure, Outcome, Payload, Report, Spent,
-    State, StepState, Transition, Visit,
+    Awaiting, Decision, Event, Execution, Facts, Failure, Outcome, Payload, Report, Site, Spent,
+    State, StepState, Visit,
+    decide::Flow,
     draft::{Content, Draft, payload},
 };
 use crate::{
-    clock::{IdSource, Timestamp},
+    clock::Timestamp,
     domain::{
         artifact::{Artifact, extract},
         document::{Digest, meaning},
-        token::Token,
+        event::{AttemptEnded, JournalKey},
+        token::{Grant, Token},
     },
     error::{Code, Error, Result, Violation},
     limits,
@@ -26,65 +28,79 @@ const NOTHING_OPEN: &str = "Read midex://workflow/step_history/{execution_id} fo
 const FAILED_FOR_GOOD: &str =
     "Read midex://workflow/workflow_status/{execution_id}, and call workflow.start to begin again";
 
+/// The same where the execution goes on without it.
+const FAILED_AND_PASSED: &str = "Read midex://workflow/current_step/{execution_id}: the execution goes on without this step's output";
+
 impl Execution {
     pub(super) fn decide_advance(
         &self,
-        facts: Facts<'_>,
+        draft: Draft<'_>,
         token: &Token,
         report: &Report,
-        now: Timestamp,
-        ids: &dyn IdSource,
-    ) -> Result<Decision> {
+    ) -> Flow<Decision> {
         token
-            .check_not_from_future(now)
+            .check_not_from_future(draft.row.at)
             .map_err(|error| self.placed(error))?;
         match self.recognise(token) {
-            Recognised::Open(step, visit) => {
-                self.check_life(facts, token, now)?;
+            Recognised::Open(position, step, visit) => {
+                self.check_life(draft.facts, token, draft.row.at)?;
                 self.check_running()?;
-                self.close(facts, step, visit, token, report, now, ids)
-                    .map(|moved| Decision::Move(Box::new(moved)))
+                let held = Held {
+                    position,
+                    step,
+                    visit,
+                    token,
+                };
+                self.close(draft, &held, report)
             }
-            Recognised::Spent(step, closed, spent) => {
-                self.repeat(facts, step, closed, spent, report)
-            }
-            Recognised::Superseded => Err(self.refuse(
-                token,
-                Code::TokenSuperseded,
-                "Token superseded: a newer one was issued, or its step was closed without it",
-            )),
-            Recognised::Foreign => Err(self.refuse(
-                token,
-                Code::TokenMismatch,
-                "Token mismatch: this execution never issued it",
-            )),
+            Recognised::Spent(step, used) => Ok(self.repeat(draft.facts, step, &used, report)?),
+            Recognised::Superseded => Err(self
+                .refuse(
+                    token,
+                    Code::TokenSuperseded,
+                    "Token superseded: a newer one was issued, or its step was closed without it",
+                )
+                .into()),
+            Recognised::Foreign => Err(self
+                .refuse(
+                    token,
+                    Code::TokenMismatch,
+                    "Token mismatch: this execution never issued it",
+                )
+                .into()),
         }
     }
 
     fn recognise(&self, token: &Token) -> Recognised<'_> {
-        let Some((_, step)) = self
+        let Some((position, step)) = self
             .step(&token.step_name)
             .filter(|_| token.execution_id == self.id)
         else {
             return Recognised::Foreign;
         };
-        for visit in step.visits.iter().rev() {
-            if let Some(Awaiting::Model(grant)) = &visit.awaiting
-                && grant.matches(token)
-            {
-                return Recognised::Open(step, visit);
+        let mut past = step.past.iter();
+        if let Some(past) = past.find(|past| past.ended.spent.grant.matches(token)) {
+            let (ended, was_accepted) = (&past.ended, past.was_accepted);
+            let (spent, row) = (ended.spent, ended.row);
+            return Recognised::Spent(
+                step,
+                Used {
+                    spent,
+                    row,
+                    was_accepted,
+                },
+            );
+        }
+        let items = step.items.iter().map(|item| &**item);
+        for visit in step.visits.iter().rev().chain(items) {
+            if visit.grant().is_some_and(|grant| grant.matches(token)) {
+                return Recognised::Open(position, step, visit);
             }
-            if let Some(closed) = &visit.closed
-                && let Some(spent) = &closed.spent
-                && spent.grant.matches(token)
-            {
-                return Recognised::Spent(step, closed, spent);
+            if let Some(used) = visit.used(token) {
+                return Recognised::Spent(step, used);
             }
-            if visit
-                .superseded
-                .iter()
-                .any(|retired| retired.grant.matches(token))
-            {
+            let mut retired = visit.superseded.iter();
+            if retired.any(|retired| retired.grant.matches(token)) {
                 return Recognised::Superseded;
             }
         }
@@ -118,11 +134,10 @@ impl Execution {
         &self,
         facts: Facts<'_>,
         step: &StepState,
-        closed: &Closed,
-        spent: &Spent,
+        used: &Used,
         report: &Report,
     ) -> Result<Decision> {
-        if spent.call != report.call() {
+        if used.spent.call != report.call() {
             let stands = self.stands();
             let message = format!(
                 "Token already used: step '{}' was closed with another output; {stands}",
@@ -133,71 +148,97 @@ impl Execution {
             return Err(self.placed(self.acted(error)));
         }
         if let Report::Output(value) = report
-            && closed.output.is_none()
+            && !used.was_accepted
             && let violations = Self::violations(facts, step, value)
             && !violations.is_empty()
         {
             // The call that was refused for the last time: it gets the same refusal.
-            return Err(self.invalid(step, limits::OUTPUT_ATTEMPTS_MAX, violations));
+            let most = Self::attempts_max(facts, step);
+            return Err(self.passed(self.invalid(step, most, most, violations)));
         }
-        closed
-            .row
+        used.row
             .map(Decision::Replay)
             .ok_or_else(|| Error::internal("a spent token has no journal row"))
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the facts of one decision, each used here"
-    )]
-    fn close(
-        &self,
-        facts: Facts<'_>,
-        step: &StepState,
-        visit: &Visit,
-        token: &Token,
-        report: &Report,
-        now: Timestamp,
-        ids: &dyn IdSource,
-    ) -> Result<Transition> {
-        let mut draft = Draft::after(self, now);
-        let mut artifacts = Vec::new();
-        let (outcome, refusal) = match report {
-            Report::Output(value) => match self.judge(facts, step, visit, value)? {
-                Judged::Accepted(accepted) => {
-                    draft.contents.extend(accepted.contents);
-                    artifacts = accepted.artifacts;
-                    (Outcome::Completed(accepted.payload), None)
-                }
-                Judged::Refused(refusal, output) => {
-                    let (step, visit) = (step.id.clone(), visit.number);
-                    draft.push(Event::OutputRefused {
-                        step,
-                        visit,
-                        output,
-                    });
-                    return Ok(draft.transition(Some(refusal)));
-                }
-                Judged::RefusedForGood(refusal) => {
-                    (Outcome::Failed(failure(step, &refusal)), Some(refusal))
-                }
-            },
-            Report::Error { message, code, .. } => (
-                Outcome::Failed(reported(step, message, code.as_deref())),
-                None,
-            ),
-        };
+    fn close(&self, mut draft: Draft<'_>, held: &Held<'_>, report: &Report) -> Flow<Decision> {
+        let Held {
+            position,
+            step,
+            visit,
+            token,
+        } = *held;
+        let site = visit.site(&step.id);
         let spent = Spent {
             grant: token.grant(),
             call: report.call(),
         };
-        draft.close(facts.definition, step, visit, outcome.clone(), Some(spent));
-        draft.store(facts.definition, step, visit, artifacts);
-        match outcome {
-            Outcome::Failed(failure) => draft.fail(facts.definition, failure)?,
-            _ => draft.follow(facts.definition, step, ids)?,
+        let mut artifacts = Vec::new();
+        let (outcome, refusal) = match report {
+            Report::Output(value) => match self.judge(draft.facts, step, visit, value)? {
+                Judged::Accepted(accepted) => {
+                    draft.contents.extend(accepted.contents);
+                    draft.note(&accepted.payload, accepted.output);
+                    artifacts = accepted.artifacts;
+                    (Outcome::Completed(accepted.payload), None)
+                }
+                Judged::Refused(refusal, output) => {
+                    draft.push(Event::OutputRefused { site, output });
+                    return Ok(draft.decision(Some(refusal)));
+                }
+                Judged::RefusedForGood(refusal) => (
+                    Outcome::Failed(Failure::of(&refusal, &step.id)),
+                    Some(refusal),
+                ),
+            },
+            Report::Error {
+                message,
+                code,
+                retryable,
+            } => {
+                let failure = reported(step, message, code.as_deref());
+                if *retryable != Some(false)
+                    && Self::may_try_again(draft.facts, position, visit, &failure)
+                {
+                    draft.try_again(&site, visit, failure, spent);
+                    return Ok(draft.decision(None));
+                }
+                (Outcome::Failed(failure), None)
+            }
+        };
+        draft.close(&site, visit, outcome.clone(), Some(spent));
+        draft.store(&site, artifacts);
+        draft.after_close(position, &site, &outcome)?;
+        draft.settle()?;
+        let refusal = refusal.map(|refusal| draft.next.passed(refusal));
+        Ok(draft.decision(refusal))
+    }
+
+    /// Whoever brought the last output that a step could have had is sent on where the execution goes on.
+    fn passed(&self, refusal: Error) -> Error {
+        if self.state.is_final() {
+            refusal
+        } else {
+            refusal.with_action(FAILED_AND_PASSED)
         }
-        Ok(draft.transition(refusal))
+    }
+
+    /// Whether a model that could not do its step is asked once more.
+    fn may_try_again(facts: Facts<'_>, position: usize, visit: &Visit, failure: &Failure) -> bool {
+        let step = facts.definition.workflow.steps[position].acting();
+        step.retry.as_ref().is_some_and(|retry| {
+            let covers = retry.on.is_empty() || retry.on.contains(&failure.code);
+            covers && visit.attempt < retry.max_attempts
+        })
+    }
+
+    /// How many distinct outputs of a step may be refused.
+    fn attempts_max(facts: Facts<'_>, step: &StepState) -> u32 {
+        let step = facts
+            .definition
+            .step(&step.id)
+            .and_then(|step| step.acting().retry.as_ref());
+        step.map_or(limits::OUTPUT_ATTEMPTS_MAX, |retry| retry.max_attempts)
     }
 
     /// Whether an output is accepted, and what its refusal costs.
@@ -218,10 +259,11 @@ impl Execution {
         let output = meaning(value);
         let seen = u32::try_from(visit.refused.len()).unwrap_or(u32::MAX);
         if visit.refused.contains(&output) {
-            return Err(self.invalid(step, seen, violations));
+            return Err(self.invalid(step, seen, Self::attempts_max(facts, step), violations));
         }
-        let refusal = self.invalid(step, seen + 1, violations);
-        if seen + 1 < limits::OUTPUT_ATTEMPTS_MAX {
+        let most = Self::attempts_max(facts, step);
+        let refusal = self.invalid(step, seen + 1, most, violations);
+        if seen + 1 < most {
             Ok(Judged::Refused(refusal, output))
         } else {
             Ok(Judged::RefusedForGood(refusal))
@@ -237,8 +279,13 @@ impl Execution {
         facts.definition.output_schema(position).violations(value)
     }
 
-    fn invalid(&self, step: &StepState, attempt: u32, violations: Vec<Violation>) -> Error {
-        let most = limits::OUTPUT_ATTEMPTS_MAX;
+    fn invalid(
+        &self,
+        step: &StepState,
+        attempt: u32,
+        most: u32,
+        violations: Vec<Violation>,
+    ) -> Error {
         let what = if attempt < most {
             "the token stays valid"
         } else {
@@ -286,14 +333,74 @@ impl Execution {
 }
 
 enum Recognised<'a> {
-    Open(&'a StepState, &'a Visit),
-    Spent(&'a StepState, &'a Closed, &'a Spent),
+    Open(usize, &'a StepState, &'a Visit),
+    Spent(&'a StepState, Used),
     Superseded,
     Foreign,
 }
 
+/// An open visit and the token that was shown for it.
+struct Held<'a> {
+    position: usize,
+    step: &'a StepState,
+    visit: &'a Visit,
+    token: &'a Token,
+}
+
+/// A call that used a token.
+struct Used {
+    spent: Spent,
+    row: Option<JournalKey>,
+    was_accepted: bool,
+}
+
+impl Visit {
+    /// The call that used this token.
+    fn used(&self, token: &Token) -> Option<Used> {
+        let mut ended = self
+            .ended
+            .iter()
+            .filter(|ended| ended.spent.grant.matches(token));
+        if let Some(ended) = ended.next() {
+            return Some(Used {
+                spent: ended.spent,
+                row: ended.row,
+                was_accepted: false,
+            });
+        }
+        let closed = self.closed.as_ref()?;
+        let spent = closed.spent.filter(|spent| spent.grant.matches(token))?;
+        Some(Used {
+            spent,
+            row: closed.row,
+            was_accepted: closed.output.is_some(),
+        })
+    }
+}
+
+impl Draft<'_> {
+    /// A model is asked once more, with a new token.
+    fn try_again(&mut self, site: &Site, visit: &Visit, failure: Failure, spent: Spent) {
+        let awaiting = Awaiting::Model(Grant::issue(self.row.at, self.ids));
+        self.push(Event::AttemptEnded(Box::new(AttemptEnded {
+            site: site.clone(),
+            attempt: visit.attempt,
+            failure: Some(failure),
+            spent: Some(spent),
+            awaiting: awaiting.clone(),
+        })));
+        let (site, attempt) = (site.clone(), visit.attempt + 1);
+        self.push(Event::WaitingChanged {
+            site,
+            attempt,
+            awaiting,
+        });
+    }
+}
+
 /// An output as it is kept.
 struct Accepted {
+    output: Value,
     payload: Payload,
     contents: Vec<(Digest, Arc<[u8]>)>,
     artifacts: Vec<Artifact>,
@@ -304,6 +411,7 @@ impl Accepted {
         let Some(extracted) = extract(value, taken)? else {
             let (payload, content) = whole;
             return Ok(Self {
+                output: value.clone(),
                 payload,
                 contents: content.into_iter().collect(),
                 artifacts: Vec::new(),
@@ -317,6 +425,7 @@ impl Accepted {
             artifacts.push(artifact);
         }
         Ok(Self {
+            output: extracted.output,
             payload,
             contents,
             artifacts,
@@ -328,14 +437,6 @@ enum Judged {
     Accepted(Box<Accepted>),
     Refused(Error, Digest),
     RefusedForGood(Error),
-}
-
-fn failure(step: &StepState, refusal: &Error) -> Failure {
-    Failure {
-        code: refusal.code().as_str().into(),
-        message: refusal.message().into(),
-        step: Some(step.id.clone()),
-    }
 }
 
 fn reported(step: &StepState, message: &str, code: Option<&str>) -> Failure {

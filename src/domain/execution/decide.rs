@@ -1,13 +1,18 @@
 //! What an execution would do at a command. Deciding changes nothing: the actor makes the transition
 //! durable first, and then takes `next`.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
-    Awaiting, Change, Event, Execution, Row, State,
+    Change, Effect, Event, Execution, Failure, Fence, OperationFailure, Row, Safety, SignalRequest,
     draft::{Draft, payload, stored},
+    effect::Unsafe,
 };
 use crate::{
     clock::{IdSource, Timestamp},
@@ -16,9 +21,10 @@ use crate::{
         document::{Digest, meaning},
         event::{Created, JournalKey},
         id::ExecutionId,
+        input::DefaultSources,
         token::{Grant, Token},
     },
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, Violation},
     limits,
 };
 
@@ -29,7 +35,100 @@ pub struct Facts<'a> {
     pub definition: &'a Definition,
     /// How long a token lives.
     pub token_ttl: Duration,
+    /// Values that lie elsewhere than in the execution, as far as they were asked for.
+    pub values: &'a Values,
+    /// The environment variables that expressions may see.
+    pub env: &'a BTreeMap<String, String>,
+    /// The names of the secrets there are.
+    pub secrets: &'a [String],
+    /// What may be done again where nobody knows whether it was done.
+    pub safety: &'a dyn Safety,
 }
+
+impl<'a> Facts<'a> {
+    /// The facts of an execution that asks for nothing from elsewhere.
+    pub fn new(definition: &'a Definition, token_ttl: Duration) -> Self {
+        static NOTHING: (Values, BTreeMap<String, String>) = (Values::new(), BTreeMap::new());
+        Self {
+            definition,
+            token_ttl,
+            values: &NOTHING.0,
+            env: &NOTHING.1,
+            secrets: &[],
+            safety: &Unsafe,
+        }
+    }
+}
+
+/// Values by digest.
+#[derive(Clone, Debug, Default)]
+pub struct Values(BTreeMap<Digest, Arc<Value>>);
+
+impl Values {
+    /// None.
+    pub const fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    /// The value with this digest.
+    pub fn get(&self, digest: &Digest) -> Option<&Arc<Value>> {
+        self.0.get(digest)
+    }
+
+    /// Takes a value in.
+    pub fn insert(&mut self, digest: Digest, value: Arc<Value>) {
+        self.0.insert(digest, value);
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Keeps those with one of these digests.
+    pub(super) fn keep_only(&mut self, digests: &BTreeSet<Digest>) {
+        self.0.retain(|digest, _| digests.contains(digest));
+    }
+
+    /// Takes others in.
+    pub fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+}
+
+/// A value that a decision cannot be made without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Need {
+    /// Its digest.
+    pub digest: Digest,
+    /// The journal row that holds it where it is small; `None` where it is stored by digest whatever its size.
+    pub row: Option<JournalKey>,
+}
+
+/// Why a decision comes to no transition.
+#[derive(Debug)]
+pub(super) enum Halt {
+    /// The call is refused.
+    Refused(Error),
+    /// Something must be looked up first.
+    Needs(Vec<Need>),
+    /// The step fails.
+    Fails(Failure),
+}
+
+impl From<Error> for Halt {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// What a part of a decision comes to.
+pub(super) type Flow<T> = std::result::Result<T, Halt>;
 
 /// What a new execution is started with.
 #[derive(Clone, Debug)]
@@ -38,8 +137,10 @@ pub struct Start {
     pub id: ExecutionId,
     /// The project it is started for.
     pub project: Option<String>,
-    /// Its inputs: an object.
+    /// Its inputs as they were given: an object.
     pub inputs: Option<Value>,
+    /// Where defaults of inputs come from that are not in the definition.
+    pub defaults: DefaultSources,
 }
 
 /// A request to move an execution.
@@ -56,6 +157,28 @@ pub enum Command {
     RenewTokens,
     /// Change the state.
     Change(Change),
+    /// Do what is due by now.
+    Tick,
+    /// Take in what a server's step came to.
+    Outcome {
+        /// Of which attempt.
+        fence: Fence,
+        /// What it came to.
+        outcome: Arc<std::result::Result<Value, OperationFailure>>,
+    },
+    /// Go on with what the server was doing when its process ended, or find out that nobody knows what came of it.
+    /// `alive` are the attempts that this process is working on.
+    Recover {
+        /// Those.
+        alive: Arc<BTreeSet<Fence>>,
+    },
+    /// An attempt could not be begun, for the process is about to end: it is begun later.
+    PutOff {
+        /// Which.
+        fence: Fence,
+    },
+    /// Take in a signal.
+    Signal(SignalRequest),
 }
 
 /// What a model reports of its step.
@@ -83,6 +206,8 @@ pub enum Decision {
     Replay(JournalKey),
     /// Nothing is to be done.
     Stay,
+    /// These values must be among the facts first.
+    Need(Vec<Need>),
 }
 
 /// One step forward of one execution.
@@ -96,13 +221,63 @@ pub struct Transition {
     pub contents: Vec<(Digest, Arc<[u8]>)>,
     /// Where the call is refused although something happens: the answer, once the row is durable.
     pub refusal: Option<Error>,
+    /// What the server begins or breaks off, once the row is durable.
+    pub effects: Vec<Effect>,
+    /// Small values that came to be, so that nobody need look them up.
+    pub made: Values,
 }
 
 impl Start {
-    /// The meaning of a start's arguments, without the id.
+    /// The meaning of a start's arguments, without the id. Of what was given, not of what defaults made of it: those
+    /// may be others at the repeat.
     fn call(&self, definition: &Definition) -> Digest {
         meaning(&json!([definition.workflow.name, self.inputs]))
     }
+
+    /// The inputs that the execution keeps: where the workflow declares any, those, with their defaults.
+    ///
+    /// # Errors
+    /// `INPUTS_INVALID` with every violation.
+    fn resolved(&self, definition: &Definition) -> Result<Option<Value>> {
+        let Some(declared) = &definition.workflow.inputs else {
+            return Ok(self.inputs.clone());
+        };
+        let none = Map::new();
+        let resolved = match &self.inputs {
+            None | Some(Value::Null) => declared.resolve(&none, &self.defaults),
+            Some(given @ Value::Object(map)) => {
+                // Before their rules look at them.
+                payload(given, limits::INPUTS_BYTES_MAX, "inputs")?;
+                declared.resolve(map, &self.defaults)
+            }
+            Some(_) => Err(vec![no_object()]),
+        };
+        resolved
+            .map(|inputs| Some(Value::Object(inputs)))
+            .map_err(|violations| refused(definition, violations))
+    }
+}
+
+fn no_object() -> Violation {
+    Violation {
+        path: "inputs".into(),
+        rule: "type".into(),
+        message: "the inputs must be an object".into(),
+        expected: Some("an object".into()),
+        actual: None,
+        suggestion: None,
+    }
+}
+
+fn refused(definition: &Definition, violations: Vec<Violation>) -> Error {
+    let name = &definition.workflow.name;
+    let message = format!(
+        "the inputs of workflow '{name}' break its rules in {} place(s); nothing was started",
+        violations.len()
+    );
+    Error::new(Code::InputsInvalid, message)
+        .with("workflow", name.as_str())
+        .with_violations(violations)
 }
 
 impl Report {
@@ -119,8 +294,16 @@ impl Report {
     }
 }
 
+/// What fails outside of a step fails the call.
+fn unexpected(failure: &Failure) -> Error {
+    Error::internal(format!("{}: {}", failure.code, failure.message))
+}
+
 impl Execution {
     /// The first transition of a new execution: created, started, and everything that is ready opened.
+    ///
+    /// # Errors
+    /// `INPUTS_INVALID`, `LIMIT_EXCEEDED`.
     pub fn start(
         facts: Facts<'_>,
         start: Start,
@@ -129,13 +312,15 @@ impl Execution {
     ) -> Result<Transition> {
         let call = start.call(facts.definition);
         let mut contents = Vec::new();
-        let inputs = match &start.inputs {
+        let resolved = start.resolved(facts.definition)?;
+        let inputs = match &resolved {
             Some(inputs) => Some(stored(
                 payload(inputs, limits::INPUTS_BYTES_MAX, "inputs")?,
                 &mut contents,
             )),
             None => None,
         };
+        let kept = inputs.clone();
         let workflow = &facts.definition.workflow;
         let created = Event::Created(Box::new(Created {
             workflow: workflow.name.clone(),
@@ -158,15 +343,18 @@ impl Execution {
                 "an execution cannot be made of its first event",
             ));
         };
-        let mut draft = Draft {
-            next,
-            row,
-            contents,
-        };
-        draft.become_state(State::Running, None)?;
-        draft.open_ready(facts.definition, facts.definition.graph().roots(), ids);
-        draft.finish_if_done()?;
-        Ok(draft.transition(None))
+        let mut draft = Draft::new(next, row, facts, ids);
+        draft.contents = contents;
+        if let Some((kept, inputs)) = kept.zip(resolved) {
+            draft.note(&kept, inputs);
+        }
+        match draft.begin() {
+            Ok(()) => Ok(draft.transition(None)),
+            Err(Halt::Refused(error)) => Err(error),
+            Err(Halt::Fails(failure)) => Err(unexpected(&failure)),
+            // A start has everything in hand that it may ask for.
+            Err(Halt::Needs(_)) => Err(Error::internal("a start asks for what there is not yet")),
+        }
     }
 
     /// The revision and row that answer a start that is the same call as the one that made this execution.
@@ -202,31 +390,37 @@ impl Execution {
     ) -> Result<Decision> {
         // The machine's clock may step back; the time of an execution does not.
         let now = now.max(self.updated_at);
-        match command {
-            Command::Advance { token, report } => {
-                self.decide_advance(facts, token, report, now, ids)
-            }
-            Command::RenewTokens => Ok(self.decide_renewal(facts, now, ids)),
-            Command::Change(change) => self.decide_change(facts, change, now),
+        let draft = Draft::after(self, now, facts, ids);
+        let decided = match command {
+            Command::Advance { token, report } => self.decide_advance(draft, token, report),
+            Command::RenewTokens => Ok(self.decide_renewal(draft)),
+            Command::Change(change) => self.decide_change(draft, change),
+            Command::Tick => self.decide_tick(draft),
+            Command::Outcome { fence, outcome } => self.decide_outcome(draft, fence, outcome),
+            Command::PutOff { fence } => Ok(self.decide_put_off(draft, fence)),
+            Command::Recover { alive } => self.decide_recovery(draft, alive),
+            Command::Signal(signal) => self.decide_signal(draft, signal),
+        };
+        match decided {
+            Ok(decision) => Ok(decision),
+            Err(Halt::Refused(error)) => Err(error),
+            Err(Halt::Fails(failure)) => Err(self.placed(unexpected(&failure))),
+            Err(Halt::Needs(needs)) => Ok(Decision::Need(needs)),
         }
     }
 
-    fn decide_renewal(&self, facts: Facts<'_>, now: Timestamp, ids: &dyn IdSource) -> Decision {
-        let mut draft = Draft::after(self, now);
+    fn decide_renewal(&self, mut draft: Draft<'_>) -> Decision {
+        let (now, ttl) = (draft.row.at, draft.facts.token_ttl);
         for (_, step, visit) in self.open() {
-            let Some(Awaiting::Model(grant)) = &visit.awaiting else {
-                continue;
-            };
-            if now.since(grant.issued_at) >= facts.token_ttl {
-                let (step, visit, grant) = (step.id.clone(), visit.number, Grant::issue(now, ids));
-                draft.push(Event::TokenRenewed { step, visit, grant });
+            if let Some(grant) = visit.grant()
+                && now.since(grant.issued_at) >= ttl
+            {
+                let grant = Grant::issue(now, draft.ids);
+                let site = visit.site(&step.id);
+                draft.push(Event::TokenRenewed { site, grant });
             }
         }
-        if draft.row.events.is_empty() {
-            Decision::Stay
-        } else {
-            Decision::Move(Box::new(draft.transition(None)))
-        }
+        draft.decision(None)
     }
 
     /// Whether an open token has outlived `token_ttl` at `now`.
@@ -234,10 +428,8 @@ impl Execution {
         let now = now.max(self.updated_at);
         !self.state.is_final()
             && self.open().any(|(_, _, visit)| {
-                let Some(Awaiting::Model(grant)) = &visit.awaiting else {
-                    return false;
-                };
-                now.since(grant.issued_at) >= token_ttl
+                let grant = visit.grant();
+                grant.is_some_and(|grant| now.since(grant.issued_at) >= token_ttl)
             })
     }
 

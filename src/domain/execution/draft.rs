@@ -1,20 +1,24 @@
 //! A transition being made, and how values are held in it.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
 
 use serde_json::Value;
 
 use super::{
-    Awaiting, Event, Execution, Failure, Outcome, Payload, Row, Spent, State, StepState,
-    Transition, Visit,
+    Awaiting, Decision, Effect, Event, Execution, Facts, Failure, Fence, Need, Outcome,
+    PauseReason, Payload, Row, Site, Spent, State, Transition, Values, Visit,
+    decide::{Flow, Halt},
 };
 use crate::{
     clock::{IdSource, Timestamp},
     domain::{
         artifact::Artifact,
-        definition::{Definition, Step},
         document::{Digest, Document, depth},
-        token::Grant,
+        event::{VisitClosed, VisitOpened},
+        id::StepId,
     },
     error::{Code, Error, Result},
     limits,
@@ -25,14 +29,48 @@ pub(super) type Content = Option<(Digest, Arc<[u8]>)>;
 
 /// A transition being made: every event is applied as it is added, so the next state and the row
 /// cannot disagree.
-pub(super) struct Draft {
+pub(super) struct Draft<'a> {
     pub(super) next: Execution,
     pub(super) row: Row,
     pub(super) contents: Vec<(Digest, Arc<[u8]>)>,
+    pub(super) effects: Vec<Effect>,
+    /// Values that came to be in this transition.
+    made: Values,
+    /// Those among them that are worth being kept in memory.
+    small: BTreeSet<Digest>,
+    pub(super) facts: Facts<'a>,
+    pub(super) ids: &'a dyn IdSource,
+    /// Steps that may have become ready.
+    pub(super) queue: BTreeSet<usize>,
+    /// Steps that control went back to, and that are entered whatever they wait for.
+    pub(super) targets: VecDeque<usize>,
+    /// Steps that came to their end as soon as they were entered.
+    pub(super) done_at_once: usize,
 }
 
-impl Draft {
-    pub(super) fn after(execution: &Execution, now: Timestamp) -> Self {
+impl<'a> Draft<'a> {
+    pub(super) fn new(next: Execution, row: Row, facts: Facts<'a>, ids: &'a dyn IdSource) -> Self {
+        Self {
+            next,
+            row,
+            contents: Vec::new(),
+            effects: Vec::new(),
+            made: Values::new(),
+            small: BTreeSet::new(),
+            facts,
+            ids,
+            queue: BTreeSet::new(),
+            targets: VecDeque::new(),
+            done_at_once: 0,
+        }
+    }
+
+    pub(super) fn after(
+        execution: &Execution,
+        now: Timestamp,
+        facts: Facts<'a>,
+        ids: &'a dyn IdSource,
+    ) -> Self {
         let revision = execution.revision + 1;
         let row = Row {
             execution_id: execution.id.clone(),
@@ -43,11 +81,7 @@ impl Draft {
         };
         let mut next = execution.clone();
         (next.revision, next.updated_at) = (revision, now);
-        Self {
-            next,
-            row,
-            contents: Vec::new(),
-        }
+        Self::new(next, row, facts, ids)
     }
 
     pub(super) fn push(&mut self, event: Event) {
@@ -55,12 +89,24 @@ impl Draft {
         self.row.events.push(event);
     }
 
-    pub(super) fn transition(self, refusal: Option<Error>) -> Transition {
+    pub(super) fn transition(mut self, refusal: Option<Error>) -> Transition {
+        self.made.keep_only(&self.small);
         Transition {
             next: self.next,
             row: self.row,
             contents: self.contents,
             refusal,
+            effects: self.effects,
+            made: self.made,
+        }
+    }
+
+    /// The transition, where anything happened.
+    pub(super) fn decision(self, refusal: Option<Error>) -> Decision {
+        if self.row.events.is_empty() {
+            Decision::Stay
+        } else {
+            Decision::Move(Box::new(self.transition(refusal)))
         }
     }
 
@@ -77,99 +123,131 @@ impl Draft {
         Ok(())
     }
 
+    /// Something more keeps the execution from going on.
+    pub(super) fn pause(&mut self, reason: PauseReason) -> Result<()> {
+        if self.next.state != State::Paused {
+            self.become_state(State::Paused, None)?;
+        }
+        self.push(Event::PauseAdded { reason });
+        Ok(())
+    }
+
+    /// Something no longer keeps the execution from going on; it runs where nothing else does.
+    pub(super) fn lift(&mut self, reason: PauseReason) -> Result<()> {
+        if !self.next.pauses.contains(&reason) {
+            return Ok(());
+        }
+        self.push(Event::PauseLifted { reason });
+        if self.next.pauses.is_empty() {
+            self.become_state(State::Running, None)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn open(&mut self, site: Site, awaiting: Awaiting, input: Option<Payload>) {
+        let agent = self.agent(&site.step);
+        self.push(Event::VisitOpened(Box::new(VisitOpened {
+            site,
+            agent,
+            awaiting,
+            input,
+        })));
+    }
+
     pub(super) fn close(
         &mut self,
-        definition: &Definition,
-        step: &StepState,
+        site: &Site,
         visit: &Visit,
         outcome: Outcome,
         spent: Option<Spent>,
     ) {
         let duration = self.row.at.since(visit.opened_at);
-        self.push(Event::VisitClosed {
-            step: step.id.clone(),
-            visit: visit.number,
-            agent: definition
-                .step(&step.id)
-                .and_then(|step| step.agent().cloned()),
+        if matches!(visit.awaiting, Some(Awaiting::Operation)) && outcome == Outcome::Voided {
+            let (site, attempt) = (site.clone(), visit.attempt);
+            self.effects.push(Effect::Cancel(Fence { site, attempt }));
+        }
+        self.push(Event::VisitClosed(Box::new(VisitClosed {
+            site: site.clone(),
+            agent: self.agent(&site.step),
             outcome,
             spent,
             duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
-        });
+        })));
+    }
+
+    fn agent(&self, step: &StepId) -> Option<crate::domain::id::AgentName> {
+        let step = self.facts.definition.step(step)?;
+        step.agent().cloned()
     }
 
     /// The artifacts that came with the output of a visit.
-    pub(super) fn store(
-        &mut self,
-        definition: &Definition,
-        step: &StepState,
-        visit: &Visit,
-        artifacts: Vec<Artifact>,
-    ) {
-        let agent = definition.step(&step.id).and_then(Step::agent);
+    pub(super) fn store(&mut self, site: &Site, artifacts: Vec<Artifact>) {
         for artifact in artifacts {
+            let agent = self.agent(&site.step);
             self.push(Event::ArtifactStored {
-                step: step.id.clone(),
-                visit: visit.number,
-                agent: agent.cloned(),
+                site: site.clone(),
+                agent,
                 artifact: Box::new(artifact),
             });
         }
     }
 
-    /// A step is done: opens what waited for it alone, or ends the execution where nothing is left.
-    pub(super) fn follow(
+    /// Whatever is open is void.
+    pub(super) fn void(&mut self) {
+        self.void_where(|_| true);
+    }
+
+    /// What is open of the steps at these positions is void.
+    pub(super) fn void_where(&mut self, is_meant: impl Fn(usize) -> bool) {
+        let open = self.next.open().filter(|(at, ..)| is_meant(*at));
+        let open: Vec<_> = open
+            .map(|(_, step, visit)| (visit.site(&step.id), visit.clone()))
+            .collect();
+        for (site, visit) in open {
+            self.close(&site, &visit, Outcome::Voided, None);
+        }
+    }
+
+    /// A value of this transition as an event holds it: an output in place where it is small.
+    pub(super) fn keep(&mut self, value: Value, bytes_max: usize, what: &str) -> Result<Payload> {
+        let (payload, content) = payload(&value, bytes_max, what)?;
+        self.contents.extend(content);
+        self.note(&payload, value);
+        Ok(payload)
+    }
+
+    /// The same, stored by digest whatever its size, so that it is found without the journal.
+    pub(super) fn keep_apart(
         &mut self,
-        definition: &Definition,
-        step: &StepState,
-        ids: &dyn IdSource,
-    ) -> Result<()> {
-        if let Some(position) = definition.graph().position(&step.id) {
-            self.open_ready(
-                definition,
-                definition.graph().dependents(position).iter().copied(),
-                ids,
-            );
-        }
-        self.finish_if_done()
+        value: Value,
+        bytes_max: usize,
+        what: &str,
+    ) -> Result<Payload> {
+        let kept = stored(payload(&value, bytes_max, what)?, &mut self.contents);
+        self.note(&kept, value);
+        Ok(kept)
     }
 
-    /// A required step failed: whatever else is open is void, and the execution fails.
-    pub(super) fn fail(&mut self, definition: &Definition, failure: Failure) -> Result<()> {
-        self.void(definition);
-        self.become_state(State::Failed, Some(failure))
+    /// Something later in this transition may ask for the value.
+    pub(super) fn note(&mut self, payload: &Payload, value: Value) {
+        if payload.bytes <= limits::INLINE_BYTES_MAX as u64 {
+            self.small.insert(payload.digest);
+        }
+        self.made.insert(payload.digest, Arc::new(value));
     }
 
-    pub(super) fn open_ready(
-        &mut self,
-        definition: &Definition,
-        candidates: impl Iterator<Item = usize>,
-        ids: &dyn IdSource,
-    ) {
-        use super::StepStatus::{Completed, Pending, Skipped};
-        for position in candidates {
-            let done = |at: &usize| matches!(self.next.steps[*at].status, Completed | Skipped);
-            let state = &self.next.steps[position];
-            if state.status == Pending && definition.graph().dependencies(position).iter().all(done)
-            {
-                let step = &definition.workflow.steps[position];
-                let visit = state.visits.last().map_or(1, |visit| visit.number + 1);
-                self.push(Event::VisitOpened {
-                    step: step.id.clone(),
-                    visit,
-                    attempt: 1,
-                    agent: step.agent().cloned(),
-                    awaiting: Awaiting::Model(Grant::issue(self.row.at, ids)),
-                });
-            }
-        }
+    /// A value that lies elsewhere: made in this transition, or looked up.
+    pub(super) fn value(&self, need: Need) -> std::result::Result<Arc<Value>, Need> {
+        let known = self
+            .made
+            .get(&need.digest)
+            .or_else(|| self.facts.values.get(&need.digest));
+        known.cloned().ok_or(need)
     }
 
-    pub(super) fn finish_if_done(&mut self) -> Result<()> {
-        if self.next.open().next().is_some() {
-            return Ok(());
-        }
-        self.become_state(State::Completed, None)
+    /// The same, where nothing else is needed.
+    pub(super) fn wanted(&self, need: Need) -> Flow<Arc<Value>> {
+        self.value(need).map_err(|need| Halt::Needs(vec![need]))
     }
 }
 

@@ -1,9 +1,8 @@
 //! Changes of state that somebody asks for: pause, resume, abandon, diverge, fail (S0's seven states).
 
-use super::{Decision, Event, Execution, Facts, Failure, Outcome, State, draft::Draft};
+use super::{Decision, Event, Execution, Failure, State, decide::Flow, draft::Draft};
 use crate::{
-    clock::Timestamp,
-    domain::{definition::Definition, event::PauseReason},
+    domain::event::PauseReason,
     error::{Code, Error, Result},
     limits,
 };
@@ -58,55 +57,53 @@ pub struct Change {
 const FAILED_ON_REQUEST: &str = "FAILED_ON_REQUEST";
 
 impl Execution {
-    pub(super) fn decide_change(
-        &self,
-        facts: Facts<'_>,
-        change: &Change,
-        now: Timestamp,
-    ) -> Result<Decision> {
+    pub(super) fn decide_change(&self, mut draft: Draft<'_>, change: &Change) -> Flow<Decision> {
         check_reason(change)?;
-        let mut draft = Draft::after(self, now);
         match change.lifecycle {
             Lifecycle::Pause => self.pause(&mut draft)?,
             Lifecycle::Resume => self.resume(&mut draft)?,
-            Lifecycle::Fail => draft.fail(facts.definition, requested(change))?,
+            Lifecycle::Fail => {
+                draft.void();
+                draft.become_state(State::Failed, Some(requested(change)))?;
+            }
             Lifecycle::Abandon | Lifecycle::Diverge => {
-                draft.void(facts.definition);
+                draft.void();
                 draft.become_state(change.lifecycle.state(), None)?;
             }
         }
         if let Some(text) = &change.reason {
             draft.push(Event::ReasonGiven { text: text.clone() });
         }
-        Ok(Decision::Move(Box::new(draft.transition(None))))
+        Ok(draft.decision(None))
     }
 
     /// A person may also pause what is paused for another reason: the set grows.
-    fn pause(&self, draft: &mut Draft) -> Result<()> {
-        if self.state != State::Paused || self.pauses.contains(&PauseReason::Person) {
+    fn pause(&self, draft: &mut Draft<'_>) -> Result<()> {
+        if self.pauses.contains(&PauseReason::Person) {
             draft.become_state(State::Paused, None)?;
         }
-        draft.push(Event::PauseAdded {
-            reason: PauseReason::Person,
-        });
-        Ok(())
+        draft.pause(PauseReason::Person)
     }
 
-    fn resume(&self, draft: &mut Draft) -> Result<()> {
+    /// Lifts what a resume lifts; what else keeps the execution is lifted by its own means.
+    fn resume(&self, draft: &mut Draft<'_>) -> Flow<()> {
         self.state
             .check(State::Running)
             .map_err(|error| self.placed(error))?;
-        let by_resume =
-            |reason: &PauseReason| matches!(reason, PauseReason::Person | PauseReason::EngineFault);
-        let (lifted, left): (Vec<_>, Vec<_>) =
-            self.pauses.iter().partition(|reason| by_resume(reason));
-        if !left.is_empty() {
-            return Err(self.paused());
+        let by_resume = |reason: &&PauseReason| {
+            matches!(reason, PauseReason::Person | PauseReason::EngineFault)
+        };
+        let lifted: Vec<_> = self.pauses.iter().filter(by_resume).collect();
+        if lifted.is_empty() {
+            return Err(self.paused().into());
         }
         for &reason in lifted {
-            draft.push(Event::PauseLifted { reason });
+            draft.lift(reason)?;
         }
-        draft.become_state(State::Running, None)
+        if draft.next.state == State::Running {
+            draft.release()?;
+        }
+        Ok(())
     }
 
     /// The refusal of what may not happen while the execution is paused.
@@ -145,15 +142,5 @@ fn requested(change: &Change) -> Failure {
             .clone()
             .unwrap_or_else(|| "somebody asked for it to fail".into()),
         step: None,
-    }
-}
-
-impl Draft {
-    /// Whatever is open is void.
-    pub(super) fn void(&mut self, definition: &Definition) {
-        let before = self.next.clone();
-        for (_, step, visit) in before.open() {
-            self.close(definition, step, visit, Outcome::Voided, None);
-        }
     }
 }

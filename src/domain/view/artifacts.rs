@@ -7,7 +7,7 @@ use crate::{
     domain::{
         artifact::{Artifact, ArtifactKind},
         document::Document,
-        event::{Event, Row},
+        event::{Event, Row, Site},
         id::{ExecutionId, StepId},
     },
     uri,
@@ -71,10 +71,9 @@ fn shown<'a>(
     wanted: Option<&StepId>,
 ) -> Option<(ArtifactView, &'a Artifact)> {
     let Event::ArtifactStored {
-        step,
+        site: Site { step, .. },
         agent,
         artifact,
-        ..
     } = event
     else {
         return None;

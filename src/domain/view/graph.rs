@@ -7,20 +7,22 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::domain::{
-    definition::{Step, Workflow},
+    definition::{Arm, Next, OnError, Step, StepKind, Workflow},
+    grammar,
     id::StepId,
 };
 
 /// The steps of a workflow and the order between them.
 ///
-/// Invariant: node ids are distinct, and every edge joins two of them.
+/// Invariant: node ids are distinct, and every edge joins two of them, or one with the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct GraphView {
     /// The workflow's name.
     pub name: String,
     /// The steps, in authoring order.
     pub nodes: Vec<GraphNode>,
-    /// The dependencies, in the order of the steps that have them.
+    /// The dependencies, and where control goes besides, in the order of the steps that say so. One may lead to
+    /// [`grammar::END`], which is no step.
     pub edges: Vec<GraphEdge>,
 }
 
@@ -35,13 +37,32 @@ pub struct GraphNode {
     pub description: String,
 }
 
-/// A dependency.
+/// A way from one step to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct GraphEdge {
     /// The step that is done first.
     pub from: String,
-    /// The step that waits for it.
+    /// The step that comes after it, or `$end`.
     pub to: String,
+    /// Why it does.
+    pub kind: EdgeKind,
+    /// When it does, where that depends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+}
+
+/// Why one step comes after another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EdgeKind {
+    /// It waits for it.
+    DependsOn,
+    /// It is what the other says comes next.
+    Next,
+    /// It is an arm of a branch.
+    Branch,
+    /// The other's failure leads to it.
+    OnError,
 }
 
 impl GraphView {
@@ -50,7 +71,7 @@ impl GraphView {
         Self {
             name: workflow.name.as_str().to_owned(),
             nodes: workflow.steps.iter().map(node).collect(),
-            edges: workflow.steps.iter().flat_map(edges).collect(),
+            edges: edges(&workflow.steps),
         }
     }
 
@@ -68,10 +89,17 @@ impl GraphView {
             .enumerate()
             .map(|(at, node)| (node.id.as_str(), at + 1))
             .collect();
+        if self.ends() {
+            text.push_str("    e((\"end\"))\n");
+        }
+        let name = |id: &str| match id {
+            grammar::END => Some("e".to_owned()),
+            id => position.get(id).map(|at| format!("s{at}")),
+        };
         for edge in &self.edges {
-            let ends = (position.get(&*edge.from), position.get(&*edge.to));
-            if let (Some(from), Some(to)) = ends {
-                let _ = writeln!(text, "    s{from} --> s{to}");
+            if let (Some(from), Some(to)) = (name(&edge.from), name(&edge.to)) {
+                let (arrow, label) = (edge.kind.mermaid(), edge.mermaid_label());
+                let _ = writeln!(text, "    {from} {arrow}{label} {to}");
             }
         }
         text
@@ -85,11 +113,56 @@ impl GraphView {
             let label = node.label(dot_escaped).join("\\n");
             let _ = writeln!(text, "    \"{}\" [label=\"{label}\"];", node.id);
         }
+        if self.ends() {
+            let _ = writeln!(
+                text,
+                "    \"{}\" [label=\"end\", shape=circle];",
+                grammar::END
+            );
+        }
         for edge in &self.edges {
-            let _ = writeln!(text, "    \"{}\" -> \"{}\";", edge.from, edge.to);
+            let _ = writeln!(
+                text,
+                "    \"{}\" -> \"{}\"{};",
+                edge.from,
+                edge.to,
+                edge.dot_style()
+            );
         }
         text.push_str("}\n");
         text
+    }
+
+    /// Whether control is led to the end from somewhere.
+    fn ends(&self) -> bool {
+        self.edges.iter().any(|edge| edge.to == grammar::END)
+    }
+}
+
+impl EdgeKind {
+    fn mermaid(self) -> &'static str {
+        match self {
+            Self::OnError => "-.->",
+            _ => "-->",
+        }
+    }
+}
+
+impl GraphEdge {
+    fn mermaid_label(&self) -> String {
+        let label = self.label.as_deref().map(mermaid_escaped);
+        label.map_or_else(String::new, |label| format!("|\"{label}\"|"))
+    }
+
+    fn dot_style(&self) -> String {
+        let label = self.label.as_deref().map(dot_escaped);
+        let label = label.map(|label| format!("label=\"{label}\""));
+        let dashed = (self.kind == EdgeKind::OnError).then(|| "style=dashed".to_owned());
+        let style: Vec<_> = label.into_iter().chain(dashed).collect();
+        if style.is_empty() {
+            return String::new();
+        }
+        format!(" [{}]", style.join(", "))
     }
 }
 
@@ -109,12 +182,65 @@ fn node(step: &Step) -> GraphNode {
     }
 }
 
-fn edges(step: &Step) -> impl Iterator<Item = GraphEdge> {
-    let edge = |before: &StepId| GraphEdge {
-        from: before.as_str().to_owned(),
-        to: step.id.as_str().to_owned(),
+fn edges(steps: &[Step]) -> Vec<GraphEdge> {
+    let mut edges = Vec::new();
+    for step in steps {
+        let before = |id: &&StepId| steps.iter().all(|step| step.id != **id || !leads(step));
+        let waits = step.depends_on.iter().filter(before);
+        edges.extend(waits.map(|before| GraphEdge {
+            from: before.as_str().to_owned(),
+            to: step.id.as_str().to_owned(),
+            kind: EdgeKind::DependsOn,
+            label: None,
+        }));
+        edges.extend(jumps(step));
+    }
+    edges
+}
+
+/// Whether the step says itself what comes next, instead of what waits for it.
+fn leads(step: &Step) -> bool {
+    let always = match &step.kind {
+        StepKind::Branch { arms } => arms.iter().any(|arm| arm.condition.is_none()),
+        StepKind::Fail { .. } => true,
+        _ => step.next.is_some(),
     };
-    step.depends_on.iter().map(edge)
+    always && step.condition.is_none()
+}
+
+fn jumps(step: &Step) -> Vec<GraphEdge> {
+    let edge = |next: &Next, kind, label: Option<&str>| GraphEdge {
+        from: step.id.as_str().to_owned(),
+        to: match next {
+            Next::Step(id) => id.as_str().to_owned(),
+            Next::End => grammar::END.to_owned(),
+        },
+        kind,
+        label: label.map(str::to_owned),
+    };
+    let mut edges: Vec<_> = step
+        .next
+        .iter()
+        .map(|next| edge(next, EdgeKind::Next, None))
+        .collect();
+    if let StepKind::Branch { arms } = &step.kind {
+        let arm = |arm: &Arm| {
+            edge(
+                &arm.next,
+                EdgeKind::Branch,
+                Some(arm.condition.as_deref().unwrap_or("else")),
+            )
+        };
+        edges.extend(arms.iter().map(arm));
+    }
+    if let OnError::Step(id) = &step.on_error {
+        edges.push(edge(
+            &Next::Step(id.clone()),
+            EdgeKind::OnError,
+            Some("on error"),
+        ));
+    }
+    edges
 }
 
 /// A text inside a quoted Mermaid label. Quotes end a label, and much else in it is read as HTML, as
@@ -154,6 +280,7 @@ fn dot_escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use serde_json::Map;
 
     use super::*;
 
@@ -168,6 +295,8 @@ mod tests {
             (0..to).map(move |from| GraphEdge {
                 from: steps[from].0.to_owned(),
                 to: steps[to].0.to_owned(),
+                kind: EdgeKind::DependsOn,
+                label: None,
             })
         });
         GraphView {
@@ -203,6 +332,74 @@ mod tests {
             "design" -> "end";
             "design" -> "o-x_y";
             "end" -> "o-x_y";
+        }
+        "#);
+    }
+
+    #[test]
+    fn ways_besides_the_order_are_drawn_with_what_they_depend_on() {
+        let id = |id: &str| StepId::parse(id).unwrap();
+        let set = |name: &str| {
+            Step::new(
+                id(name),
+                StepKind::Set {
+                    entries: Map::default(),
+                },
+            )
+        };
+        let arm = |condition: Option<&str>, next| Arm {
+            condition: condition.map(str::to_owned),
+            next,
+        };
+        let arms = vec![
+            arm(Some("a == \"x\""), Next::Step(id("work"))),
+            arm(None, Next::End),
+        ];
+        let steps = vec![
+            Step {
+                on_error: OnError::Step(id("help")),
+                ..set("work")
+            },
+            Step {
+                depends_on: vec![id("work")],
+                ..Step::new(id("route"), StepKind::Branch { arms })
+            },
+            Step {
+                depends_on: vec![id("route")],
+                next: Some(Next::Step(id("work"))),
+                ..set("help")
+            },
+        ];
+        let graph = GraphView {
+            name: "w".to_owned(),
+            nodes: steps.iter().map(node).collect(),
+            edges: edges(&steps),
+        };
+        insta::assert_snapshot!(graph.mermaid(), @r#"
+        flowchart TD
+            s1["work"]
+            s2["route"]
+            s3["help"]
+            e(("end"))
+            s1 -.->|"on error"| s3
+            s1 --> s2
+            s2 -->|"a #61;#61; #34;x#34;"| s1
+            s2 -->|"else"| e
+            s3 --> s1
+        "#);
+        insta::assert_snapshot!(graph.dot(), @r#"
+        digraph "w" {
+            rankdir=TB;
+            node [shape=box, style=rounded];
+            "work" [label="work"];
+            "route" [label="route"];
+            "help" [label="help"];
+            "$end" [label="end", shape=circle];
+            "work" -> "help" [label="on error", style=dashed];
+            "work" -> "route";
+            "route" -> "work" [label="a == \"x\""];
+            "route" -> "$end" [label="else"];
+            "help" -> "work";
         }
         "#);
     }

@@ -8,7 +8,7 @@ use crate::{
     clock::Timestamp,
     domain::{
         document::Digest,
-        event::{Event, Outcome, Payload, Row},
+        event::{Event, Outcome, Payload, Row, Site},
         execution::StepStatus,
         id::{ExecutionId, StepId},
         telemetry::{EventType, Telemetry},
@@ -40,12 +40,14 @@ pub struct HistoryRow {
     pub output_bytes: Option<u64>,
     /// Why it failed.
     pub error: Option<FailureView>,
-    /// Counts the visits of the step, from 1.
+    /// Counts the visits of the step, from 1; 0 where the step was passed by.
     pub visit: u32,
     /// Counts the attempts of the visit, from 1.
     pub attempt: u32,
     /// Which item of a fan-out it was; null elsewhere.
     pub item: Option<u32>,
+    #[serde(skip)]
+    opened_at: Timestamp,
 }
 
 /// The visits of an execution in the order in which they were opened. `content` gives what is stored
@@ -70,15 +72,69 @@ fn record(
     content: &impl Fn(&Digest) -> Option<Value>,
 ) {
     match event {
-        Event::VisitOpened {
-            step,
-            visit,
-            attempt,
-            agent,
-            ..
-        } => visits.push(HistoryRow {
-            step_name: step.to_string(),
-            agent_name: agent.as_ref().map(ToString::to_string),
+        Event::VisitOpened(opened) => {
+            let agent = opened.agent.as_ref().map(ToString::to_string);
+            visits.push(HistoryRow::of(row, &opened.site, 1, agent));
+        }
+        Event::WaitingChanged { site, attempt, .. } => {
+            let Some(before) = latest(visits, site) else {
+                return;
+            };
+            // Another attempt has a row of its own; else only what is waited for changed.
+            if before.attempt != *attempt {
+                let agent = before.agent_name.clone();
+                visits.push(HistoryRow::of(row, site, *attempt, agent));
+            }
+        }
+        Event::AttemptEnded(ended) => {
+            if let Some(entry) = latest(visits, &ended.site) {
+                entry.end(row);
+                entry.status = StepStatus::Failed.as_str();
+                entry.error = ended.failure.as_ref().map(Into::into);
+                if ended.failure.is_none() {
+                    entry.status = StepStatus::Completed.as_str();
+                }
+            }
+        }
+        Event::StepDone { site, outcome } => {
+            let mut entry = HistoryRow::of(row, site, 1, None);
+            entry.end(row);
+            close(&mut entry, outcome, content);
+            visits.push(entry);
+        }
+        Event::StepSkipped { step, .. } => {
+            let (step, visit) = (step.clone(), 0);
+            let site = Site {
+                step,
+                visit,
+                item: None,
+            };
+            let mut entry = HistoryRow::of(row, &site, 0, None);
+            entry.end(row);
+            entry.status = StepStatus::Skipped.as_str();
+            visits.push(entry);
+        }
+        Event::VisitClosed(closed) => {
+            if let Some(entry) = latest(visits, &closed.site) {
+                entry.completed_at = Some(row.at.to_string());
+                entry.duration_ms = Some(closed.duration_ms);
+                close(entry, &closed.outcome, content);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The latest attempt of a visit.
+fn latest<'a>(visits: &'a mut [HistoryRow], site: &Site) -> Option<&'a mut HistoryRow> {
+    visits.iter_mut().rev().find(|entry| entry.is_of(site))
+}
+
+impl HistoryRow {
+    fn of(row: &Row, site: &Site, attempt: u32, agent_name: Option<String>) -> Self {
+        Self {
+            step_name: site.step.to_string(),
+            agent_name,
             status: StepStatus::Running.as_str(),
             started_at: row.at.to_string(),
             completed_at: None,
@@ -87,26 +143,21 @@ fn record(
             output_digest: None,
             output_bytes: None,
             error: None,
-            visit: *visit,
-            attempt: *attempt,
-            item: None,
-        }),
-        Event::VisitClosed {
-            step,
-            visit,
-            outcome,
-            duration_ms,
-            ..
-        } => {
-            let place =
-                |entry: &&mut HistoryRow| entry.step_name == step.as_str() && entry.visit == *visit;
-            if let Some(entry) = visits.iter_mut().rev().find(place) {
-                entry.completed_at = Some(row.at.to_string());
-                entry.duration_ms = Some(*duration_ms);
-                close(entry, outcome, content);
-            }
+            visit: site.visit,
+            attempt,
+            item: site.item,
+            opened_at: row.at,
         }
-        _ => {}
+    }
+
+    fn is_of(&self, site: &Site) -> bool {
+        self.step_name == site.step.as_str() && self.visit == site.visit && self.item == site.item
+    }
+
+    fn end(&mut self, row: &Row) {
+        let duration = row.at.since(self.opened_at).as_millis();
+        self.completed_at = Some(row.at.to_string());
+        self.duration_ms = u64::try_from(duration).ok();
     }
 }
 

@@ -158,6 +158,10 @@ pub(super) fn final_output(subject: &Subject<'_>, state: State) -> Option<(Value
     if state != State::Completed {
         return None;
     }
+    if let Some(value) = subject.execution.final_output() {
+        let value = subject.values.get(&value)?;
+        return Some(brief(value, limits::FINAL_OUTPUT_BYTES_MAX));
+    }
     let step = |position: usize| subject.definition.workflow.steps.get(position);
     let named = |position: usize| -> Option<(&Step, &Shortened)> {
         Some((step(position)?, subject.outputs.get(&position)?))
@@ -184,7 +188,12 @@ pub(super) fn final_output(subject: &Subject<'_>, state: State) -> Option<(Value
 
 /// The end of the visit whose output the step at `position` had after `revision`; `None` where it had none yet.
 pub fn decided(execution: &Execution, position: usize, revision: u64) -> Option<&Closed> {
-    let visits = execution.steps().get(position)?.visits.iter().rev();
+    let visits = execution
+        .steps()
+        .get(position)?
+        .round(revision)
+        .iter()
+        .rev();
     let mut closed = visits.filter_map(|visit| visit.closed.as_ref());
     closed.find(|closed| closed.revision <= revision && closed.output.is_some())
 }

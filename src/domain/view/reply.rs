@@ -11,18 +11,19 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Previous, Subject, definition_step, grant, instructions, needed_at_end, needed_before,
+    Previous, Subject, definition_step, needed_at_end, needed_before,
     previous::{final_output, previous},
-    progress, token,
+    progress,
+    task::{Task, Turn, given, task},
+    token,
 };
 use crate::{
     clock::Timestamp,
     domain::{
         definition::{Definition, Step},
-        event::{Awaiting, Event, Failure, Outcome, Row},
+        event::{Event, Failure, Row},
         execution::{State, Visit},
         id::AgentName,
-        token::Grant,
     },
     limits,
 };
@@ -56,6 +57,15 @@ pub struct Advanced {
     /// What to do with it and how to come back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
+    /// Its kind: agent, guidance or tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// What it works on, where the step says so in `with`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+    /// An output that would be accepted, where the step gives one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub example: Option<Value>,
     /// JSON Schema of the output, where the step declares one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
@@ -97,6 +107,8 @@ pub struct Advanced {
 pub struct Offer {
     /// The step.
     pub step_name: String,
+    /// Its kind: agent, guidance or tool.
+    pub kind: String,
     /// Whose persona to take.
     pub agent_name: Option<String>,
     /// What the step is for.
@@ -111,12 +123,25 @@ pub struct Offer {
     /// What to do with it and how to come back; left out where this reply shows it already.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub instructions: String,
+    /// What it works on, where the step says so in `with`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
     /// JSON Schema of the output, where the step declares one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
+    /// An output that would be accepted, where the step gives one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub example: Option<Value>,
     /// What the steps that it depends on decided, in short; left out where this reply shows it already.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub previous: Vec<Previous>,
+    /// Which visit of the step this is, from 1.
+    pub visit: u32,
+    /// Which attempt of the visit this is, from 1.
+    pub attempt: u32,
+    /// Which item of a fan-out it is, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub item: Option<u32>,
 }
 
 /// Why an execution failed.
@@ -143,8 +168,9 @@ impl From<&Failure> for FailureView {
 
 /// The steps whose outputs the reply to the transition of `row` shows.
 pub fn needed_for_reply(definition: &Definition, row: &Row) -> BTreeSet<usize> {
-    let opened = opened(definition, row).map(|(position, _)| position);
-    let mut needed = needed_before(definition, opened);
+    let offered = row.events.iter().filter_map(Event::offered);
+    let positions = offered.filter_map(|(site, _)| definition.graph().position(&site.step));
+    let mut needed = needed_before(definition, positions);
     needed.extend(needed_at_end(definition, ending(row).0));
     needed
 }
@@ -174,9 +200,12 @@ pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
         revision: row.revision,
         step_name: first.map(|(_, offer)| offer.step_name.clone()),
         agent_name: first.and_then(|(_, offer)| offer.agent_name.clone()),
-        agent_content: step.map(|step| definition.persona(step).to_owned()),
+        agent_content: step.and_then(|step| persona(definition, step)),
         description: first.map(|(_, offer)| offer.description.clone()),
         instructions: first.map(|(_, offer)| offer.instructions.clone()),
+        kind: first.map(|(_, offer)| offer.kind.clone()),
+        input: first.and_then(|(_, offer)| offer.input.clone()),
+        example: first.and_then(|(_, offer)| offer.example.clone()),
         output_schema: first.and_then(|(_, offer)| offer.output_schema.clone()),
         progress: first.map(|(position, _)| progress(*position, execution)),
         new_token: first.map(|(_, offer)| offer.continuation_token.clone()),
@@ -232,28 +261,16 @@ fn ending(row: &Row) -> (State, Option<&Failure>) {
     change.unwrap_or((State::Running, None))
 }
 
-/// The steps that the transition of `row` opened for a model.
-fn opened(definition: &Definition, row: &Row) -> impl Iterator<Item = (usize, Grant)> {
-    row.events.iter().filter_map(|event| match event {
-        Event::VisitOpened {
-            step,
-            awaiting: Awaiting::Model(grant),
-            ..
-        } => Some((definition.graph().position(step)?, *grant)),
-        _ => None,
-    })
-}
-
 fn ready(subject: &Subject<'_>, row: &Row) -> Vec<(usize, Offer)> {
     let mut shown = Shown::default();
     let mut offers: Vec<_> = Vec::new();
-    for (position, grant) in opened(subject.definition, row) {
+    for turn in given(subject.definition, subject.execution, row) {
         // What belongs to the first one stands in the singular fields.
         if offers.is_empty() {
-            shown.note(subject.definition, position);
+            shown.note(subject.definition, turn.position);
         }
-        let offer = offer(subject, position, grant, &mut shown);
-        offers.extend(offer.map(|offer| (position, offer)));
+        let offer = offer(subject, &turn, &mut shown);
+        offers.extend(offer.map(|offer| (turn.position, offer)));
     }
     offers
 }
@@ -263,17 +280,15 @@ fn ready(subject: &Subject<'_>, row: &Row) -> Vec<(usize, Offer)> {
 fn open_at(subject: &Subject<'_>, revision: u64) -> Vec<Offer> {
     let mut shown = Shown::default();
     let steps = subject.execution.steps().iter().enumerate();
-    let mut open: Vec<_> = steps
-        .filter_map(|(position, step)| {
-            let grant = step
-                .visits
-                .iter()
-                .rev()
-                .find_map(|visit| visit.token_at(revision))?;
-            shown
-                .dependencies
-                .insert(subject.definition.graph().dependencies(position));
-            offer(subject, position, grant, &mut shown)
+    let turns = steps.flat_map(|(position, step)| {
+        let visits = step.all_visits();
+        visits.filter_map(move |visit| Some(Turn::of(position, visit, visit.token_at(revision)?)))
+    });
+    let mut open: Vec<_> = turns
+        .filter_map(|turn| {
+            let dependencies = subject.definition.graph().dependencies(turn.position);
+            shown.dependencies.insert(dependencies);
+            offer(subject, &turn, &mut shown)
         })
         .collect();
     // The next one to be done comes with its persona; those of the others were in the reply that offered them,
@@ -284,32 +299,40 @@ fn open_at(subject: &Subject<'_>, revision: u64) -> Vec<Offer> {
     open
 }
 
-fn offer<'a>(
-    subject: &Subject<'a>,
-    position: usize,
-    grant: Grant,
-    shown: &mut Shown<'a>,
-) -> Option<Offer> {
-    let step = definition_step(subject.definition, position)?;
-    let (new_agent, new_dependencies) = shown.note(subject.definition, position);
+fn offer<'a>(subject: &Subject<'a>, turn: &Turn, shown: &mut Shown<'a>) -> Option<Offer> {
+    let step = definition_step(subject.definition, turn.position)?;
+    let (new_agent, new_dependencies) = shown.note(subject.definition, turn.position);
     let previous = if new_dependencies {
-        before(subject, position)
+        before(subject, turn.position)
     } else {
         Vec::new()
     };
+    let Task {
+        instructions,
+        input,
+        example,
+        output_schema,
+    } = task(subject, turn)?;
     Some(Offer {
-        agent_content: new_agent.then(|| subject.definition.persona(step).to_owned()),
-        instructions: instructions(subject, step),
-        output_schema: step.result.clone(),
+        agent_content: persona(subject.definition, step).filter(|_| new_agent),
+        instructions,
+        input,
+        example,
+        output_schema,
         previous,
-        ..bare(subject, step, grant)
+        ..bare(subject, step, turn)
     })
+}
+
+/// Who the model is in a step; `None` where it is nobody in particular.
+pub(super) fn persona(definition: &Definition, step: &Step) -> Option<String> {
+    step.agent().map(|_| definition.persona(step).to_owned())
 }
 
 /// An open step with what it takes to finish it, and no more.
 pub(super) fn offer_brief(subject: &Subject<'_>, position: usize, visit: &Visit) -> Option<Offer> {
     let step = definition_step(subject.definition, position)?;
-    let mut offer = bare(subject, step, grant(visit)?);
+    let mut offer = bare(subject, step, &Turn::of(position, visit, visit.grant()?));
     offer.description = brief_text(&offer.description, 200);
     Some(offer)
 }
@@ -322,17 +345,23 @@ pub(super) fn brief_text(text: &str, chars: usize) -> String {
     }
 }
 
-fn bare(subject: &Subject<'_>, step: &Step, grant: Grant) -> Offer {
+fn bare(subject: &Subject<'_>, step: &Step, turn: &Turn) -> Offer {
     Offer {
         step_name: step.id.to_string(),
+        kind: step.acting().kind.as_str().into(),
         agent_name: step.agent().map(ToString::to_string),
         description: step.description.clone(),
-        continuation_token: token(subject.execution, step, grant),
-        expires_at: expiry(grant.issued_at, subject.ttl),
+        continuation_token: token(subject.execution, step, turn.grant),
+        expires_at: expiry(turn.grant.issued_at, subject.ttl),
         agent_content: None,
         instructions: String::new(),
+        input: None,
         output_schema: None,
+        example: None,
         previous: Vec::new(),
+        visit: turn.visit,
+        attempt: turn.attempt,
+        item: turn.item,
     }
 }
 
@@ -360,12 +389,19 @@ fn message(
         (_, None, State::Completed) => "Workflow completed successfully".into(),
         (_, None, State::Failed) => {
             let why = failure.map_or("", |failure| failure.message.as_str());
-            let step = failure
-                .and_then(|failure| failure.step.as_ref())
-                .map(ToString::to_string);
+            match failure.and_then(|failure| failure.step.as_ref()) {
+                Some(step) => format!("Step '{step}' failed: {why}. The workflow has failed."),
+                None => format!("The workflow has failed: {why}."),
+            }
+        }
+        (_, None, State::Paused) => {
+            "The execution waits for a person. Nothing is to be done until then.".into()
+        }
+        (_, None, _) if open.is_empty() => {
+            let id = &row.execution_id;
+            let revision = row.revision;
             format!(
-                "Step '{}' failed: {why}. The workflow has failed.",
-                step.unwrap_or_default()
+                "Nothing is to be done for a model now: the execution goes on by itself. Call execution.wait with execution_id '{id}' and since_revision {revision} to be told of it."
             )
         }
         (_, None, _) => {
@@ -397,13 +433,9 @@ fn now_ready(ready: &[(usize, Offer)], then: &str) -> String {
 }
 
 fn closed(row: &Row) -> String {
-    let closed = row.events.iter().find_map(|event| match event {
-        Event::VisitClosed {
-            step,
-            outcome: Outcome::Completed(_),
-            ..
-        } => Some(step.to_string()),
+    let by_call = |event: &Event| match event {
+        Event::VisitClosed(closed) if closed.spent.is_some() => Some(closed.site.step.to_string()),
         _ => None,
-    });
-    closed.unwrap_or_default()
+    };
+    row.events.iter().find_map(by_call).unwrap_or_default()
 }

@@ -5,16 +5,17 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Previous, Subject, definition_step, grant, instructions,
+    Previous, Subject, definition_step,
     previous::{final_output, previous},
     progress,
-    reply::{FailureView, Shown, expiry},
+    reply::{FailureView, Shown, expiry, persona},
+    task::{Turn, task},
     token,
 };
 use crate::{
     domain::{
-        event::PauseReason,
-        execution::{Execution, StepStatus, Visit},
+        event::{Awaiting, PauseReason},
+        execution::{Execution, StepState, StepStatus, Visit},
     },
     limits,
 };
@@ -48,6 +49,12 @@ pub struct CurrentStep {
     pub instructions: Option<String>,
     /// JSON Schema of the output, where the step declares one.
     pub output_schema: Option<Value>,
+    /// What it works on, where the step says so in `with`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+    /// An output that would be accepted, where the step gives one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub example: Option<Value>,
     /// What the steps that it depends on decided, in short.
     pub previous: Vec<Previous>,
     /// What the execution was started with.
@@ -66,6 +73,8 @@ pub struct CurrentStep {
 pub struct ReadyStep {
     /// The step.
     pub step_name: String,
+    /// Its kind: agent, guidance or tool.
+    pub kind: &'static str,
     /// Where it stands.
     pub step_status: String,
     /// Whose persona to take.
@@ -83,9 +92,15 @@ pub struct ReadyStep {
     pub agent_content: Option<String>,
     /// What to do with it and how to come back.
     pub instructions: String,
+    /// What it works on, where the step says so in `with`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
     /// JSON Schema of the output, where the step declares one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
+    /// An output that would be accepted, where the step gives one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub example: Option<Value>,
     /// What the steps that it depends on decided, in short; left out where this view shows it already.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub previous: Vec<Previous>,
@@ -93,6 +108,9 @@ pub struct ReadyStep {
     pub visit: u32,
     /// Which attempt of the visit this is, from 1.
     pub attempt: u32,
+    /// Which item of a fan-out it is, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub item: Option<u32>,
 }
 
 /// What to do now.
@@ -119,6 +137,8 @@ pub fn current_step(subject: &Subject<'_>, inputs: Option<Value>) -> CurrentStep
         description: first.map(|step| step.description.clone()),
         instructions: first.map(|step| step.instructions.clone()),
         output_schema: first.and_then(|step| step.output_schema.clone()),
+        input: first.and_then(|step| step.input.clone()),
+        example: first.and_then(|step| step.example.clone()),
         previous: first.map_or_else(Vec::new, |step| step.previous.clone()),
         message: standing(execution),
         inputs,
@@ -134,16 +154,56 @@ fn standing(execution: &Execution) -> Option<String> {
         .map_or_else(String::new, |reason| format!(": {reason}"));
     if !execution.pauses().is_empty() {
         let id = execution.id();
+        let by_resume =
+            |reason: &PauseReason| matches!(reason, PauseReason::Person | PauseReason::EngineFault);
+        if !execution.pauses().iter().any(by_resume) {
+            let names: Vec<_> = execution
+                .pauses()
+                .iter()
+                .map(|reason| reason.as_str())
+                .collect();
+            return Some(format!(
+                "The execution is paused ({}){why}: it goes on once a person has answered",
+                names.join(", ")
+            ));
+        }
         return Some(format!(
             "The execution is paused{why}. Its tokens are valid again once execution.resume is called for '{id}'"
         ));
     }
-    let none = execution.open().next().is_none();
-    none.then(|| {
-        format!(
+    let mut open = execution.open();
+    if open.any(|(_, _, visit)| visit.grant().is_some()) {
+        return None;
+    }
+    let waits: Vec<_> = execution
+        .open()
+        .filter_map(|(_, step, visit)| waits(step, visit))
+        .collect();
+    if waits.is_empty() {
+        return Some(format!(
             "No active step: the execution is {}{why}",
             execution.state()
-        )
+        ));
+    }
+    let (id, revision) = (execution.id(), execution.revision());
+    Some(format!(
+        "No step is a model's now: {}. Call execution.wait with execution_id '{id}' and since_revision {revision} to be told when that changes",
+        waits.join("; ")
+    ))
+}
+
+/// What an open visit waits for, where that is not a model.
+fn waits(step: &StepState, visit: &Visit) -> Option<String> {
+    let id = &step.id;
+    Some(match visit.awaiting.as_ref()? {
+        Awaiting::Model(_) | Awaiting::Items { .. } => return None,
+        Awaiting::Operation => format!("the server works on step '{id}'"),
+        Awaiting::Timer { due } => format!("step '{id}' waits until {due}"),
+        Awaiting::Retry { due } => format!("step '{id}' is tried again at {due}"),
+        Awaiting::Signal { name } => format!("step '{id}' waits for the signal '{name}'"),
+        Awaiting::Gate { .. } => format!("step '{id}' waits for a person's approval"),
+        Awaiting::Unknown => format!("nobody knows whether step '{id}' took effect"),
+        Awaiting::Held(_) => format!("step '{id}' has come to its end and waits for the resume"),
     })
 }
 
@@ -160,7 +220,8 @@ fn ready_step<'a>(
         ..
     } = *subject;
     let step = definition_step(definition, position)?;
-    let grant = grant(visit)?;
+    let grant = visit.grant()?;
+    let task = task(subject, &Turn::of(position, visit, grant))?;
     let (new_agent, new_dependencies) = shown.note(definition, position);
     Some(ReadyStep {
         step_name: step.id.to_string(),
@@ -170,9 +231,12 @@ fn ready_step<'a>(
         progress: progress(position, execution),
         continuation_token: token(execution, step, grant),
         expires_at: expiry(grant.issued_at, ttl),
-        agent_content: new_agent.then(|| definition.persona(step).to_owned()),
-        instructions: instructions(subject, step),
-        output_schema: step.result.clone(),
+        kind: step.acting().kind.as_str(),
+        agent_content: persona(definition, step).filter(|_| new_agent),
+        instructions: task.instructions,
+        input: task.input,
+        output_schema: task.output_schema,
+        example: task.example,
         previous: if new_dependencies {
             previous(subject, position, limits::PREVIOUS_BYTES_MAX)
         } else {
@@ -180,6 +244,7 @@ fn ready_step<'a>(
         },
         visit: visit.number,
         attempt: visit.attempt,
+        item: visit.item,
     })
 }
 

@@ -195,6 +195,7 @@ fn bad(name: &str, found: &str, expected: &str) -> Error {
         message: message.clone(),
         expected: Some(expected.into()),
         actual: None,
+        suggestion: None,
     };
     Error::new(Code::ArgumentsInvalid, message)
         .with("tool", "resources/read")

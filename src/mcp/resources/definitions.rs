@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    domain::{Definition, finding::Finding},
+    domain::{Definition, finding::Finding, view},
     error::{Code, Error, Result},
     registry::{Registry, WorkflowEntry},
 };
@@ -21,6 +21,10 @@ pub(super) fn workflow_details(registry: &Registry, name: &str) -> Result<Value>
     if let Some(definition) = &entry.definition {
         details["content"] = json!(definition.workflow.content);
         details["version"] = json!(definition.workflow.version);
+        // A workflow that declares none takes any object, and says nothing of it.
+        if let Some(inputs) = &definition.workflow.inputs {
+            details["inputs"] = json!(view::inputs(inputs));
+        }
     }
     details["source"] = json!(entry.source);
     Ok(details)

@@ -26,6 +26,18 @@ pub(super) struct Changed {
     status: StatusView,
 }
 
+impl Changed {
+    /// Where the execution stands after a call, and what happened.
+    pub(super) fn of(status: StatusView, message: String) -> Self {
+        Self {
+            success: true,
+            workflow_state: status.state.clone(),
+            message,
+            status,
+        }
+    }
+}
+
 /// The four tools.
 pub(super) fn specs() -> [ToolSpec; 4] {
     [
@@ -132,10 +144,6 @@ pub(super) async fn changed(
     let id = execution(arguments, tool)?;
     let reason = text(arguments, "reason").map(str::to_owned);
     let status = app.change(&id, Change { lifecycle, reason }).await?;
-    Ok(Changed {
-        success: true,
-        workflow_state: status.state.clone(),
-        message: format!("Execution '{id}' is {}", status.state),
-        status,
-    })
+    let message = format!("Execution '{id}' is {}", status.state);
+    Ok(Changed::of(status, message))
 }

@@ -2,6 +2,7 @@
 
 mod execution_list;
 mod execution_resume;
+mod execution_signal;
 mod execution_wait;
 mod lifecycle;
 mod personas;
@@ -59,6 +60,7 @@ const TABLE: &[(Toolsets, &str)] = &[
     (RUN.and(OPERATE), "execution.list"),
     (RUN.and(OPERATE), "execution.resume"),
     (RUN.and(OPERATE), "execution.wait"),
+    (RUN.and(OPERATE), "execution.signal"),
     (OPERATE, "execution.pause"),
     (OPERATE, "execution.abandon"),
     (OPERATE, "execution.diverge"),
@@ -85,6 +87,7 @@ fn specs() -> Vec<ToolSpec> {
         execution_list::spec(),
         execution_resume::spec(),
         execution_wait::spec(),
+        execution_signal::spec(),
     ];
     specs.extend(lifecycle::specs());
     specs
@@ -377,6 +380,7 @@ fn execution(arguments: &Map<String, Value>, tool: &'static str) -> Result<Execu
             message: error.message().to_owned(),
             expected: Some("printable text that neither starts nor ends with white space".into()),
             actual: None,
+            suggestion: None,
         };
         error.with("tool", tool).with_violations(vec![violation])
     })

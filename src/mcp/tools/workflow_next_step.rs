@@ -88,6 +88,7 @@ fn not_one(both: bool) -> Error {
         message: message.into(),
         expected: Some("exactly one of `output` and `error`".into()),
         actual: None,
+        suggestion: None,
     };
     Error::new(Code::ArgumentsInvalid, message)
         .with("tool", "workflow.next_step")

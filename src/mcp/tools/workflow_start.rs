@@ -30,7 +30,7 @@ pub(super) fn spec() -> ToolSpec {
             },
             "inputs": {
                 "type": "object",
-                "description": "What the workflow is to work on; kept with the execution and shown in current_step"
+                "description": "What the workflow is to work on, as its inputs in midex://workflow/workflow_details/{workflow_name} say; any object where it declares none. Kept with the execution, with defaults filled in, and shown in current_step"
             },
             "project": project_schema(),
             "known_agents": known_agents_schema()

@@ -124,6 +124,7 @@ fn harmful(tool: &str, token: &Value) -> Map<String, Value> {
         "workflow.next_step" => json!({ "token": token, "output": output("done") }),
         "execution.list" => json!({ "project": "*" }),
         "execution.wait" => json!({ "execution_id": WITNESS, "timeout_s": 0 }),
+        "execution.signal" => json!({ "execution_id": WITNESS, "signal": "x" }),
         _ => json!({ "execution_id": WITNESS, "reason": "x" }),
     };
     arguments.as_object().unwrap().clone()

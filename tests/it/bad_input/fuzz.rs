@@ -13,7 +13,7 @@ use super::Witness;
 const CASES: u32 = 100;
 const SEED: u64 = 20_250_115;
 
-const TOOLS: [&str; 10] = [
+const TOOLS: [&str; 11] = [
     "workflow.start",
     "workflow.next_step",
     "execution.list",
@@ -23,10 +23,11 @@ const TOOLS: [&str; 10] = [
     "execution.diverge",
     "execution.fail",
     "execution.wait",
+    "execution.signal",
     "workflow_next_step",
 ];
 
-const ARGUMENTS: [&str; 15] = [
+const ARGUMENTS: [&str; 17] = [
     "workflow_name",
     "execution_id",
     "inputs",
@@ -41,6 +42,8 @@ const ARGUMENTS: [&str; 15] = [
     "reason",
     "since_revision",
     "timeout_s",
+    "signal",
+    "payload",
     "unexpected",
 ];
 

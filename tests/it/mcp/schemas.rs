@@ -83,6 +83,8 @@ fn every_answer_of_every_tool_satisfies_the_tools_output_schema() {
         assert_eq!(answer["state"], state, "{tool}");
     }
     checked.call("execution.wait", json!({ "execution_id": "d" }));
+    let signal = json!({ "execution_id": "a", "signal": "s", "payload": [1] });
+    assert_eq!(checked.call("execution.signal", signal)["state"], "paused");
     checked.call("execution.resume", json!({}));
     assert!(checked.call("execution.list", json!({ "limit": 2 }))["next_cursor"].is_string());
 }

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use midex::{
     clock::{Clock, SeededIds, TokioClock},
     domain::{
-        Change, Command, Decision, Definition, Event, Execution, ExecutionId, Facts, JournalKey,
-        Outcome, Row, Token, Transition,
-        execution::{Report, Start},
+        Change, Command, Decision, DefaultSources, Definition, Execution, ExecutionId, Facts,
+        JournalKey, Row, Token, Transition,
+        execution::{Report, Start, Values},
         view::{self, Advanced, Outputs, StatusView},
     },
     engine::{Engine, StartRequest},
@@ -45,12 +45,11 @@ pub(super) struct Pure {
     pub(super) rows: Vec<Row>,
 }
 
+static NO_VALUES: Values = Values::new();
+
 impl Pure {
     fn facts(&self) -> Facts<'_> {
-        Facts {
-            definition: &self.definition,
-            token_ttl: limits::TOKEN_TTL,
-        }
+        Facts::new(&self.definition, limits::TOKEN_TTL)
     }
 
     fn become_next(&mut self, transition: Transition) -> Result<Advanced> {
@@ -81,6 +80,7 @@ impl Pure {
             definition: &self.definition,
             execution: self.execution.as_ref().expect("an execution"),
             outputs,
+            values: &NO_VALUES,
             ttl: limits::TOKEN_TTL,
         }
     }
@@ -90,16 +90,13 @@ impl Pure {
         let rows = self.rows.iter().filter(|row| row.revision <= revision);
         let position = |step| self.definition.graph().position(step).expect("a step");
         rows.flat_map(|row| &row.events)
-            .filter_map(|event| match event {
-                Event::VisitClosed {
-                    step,
-                    outcome: Outcome::Completed(payload),
-                    ..
-                } => {
-                    let value = payload.inline.as_ref()?.value();
-                    Some((position(step), view::Shortened::of(&value, usize::MAX)))
-                }
-                _ => None,
+            .filter_map(|event| {
+                let (site, payload) = event.output()?;
+                let value = payload.inline.as_ref()?.value();
+                Some((
+                    position(&site.step),
+                    view::Shortened::of(&value, usize::MAX),
+                ))
             })
             .collect()
     }
@@ -110,6 +107,7 @@ impl Pure {
             Decision::Move(transition) => self.become_next(*transition).map(Some),
             Decision::Replay(key) => Ok(Some(self.answer(key, true))),
             Decision::Stay => Ok(None),
+            Decision::Need(needs) => panic!("{needs:?}"),
         }
     }
 }
@@ -120,6 +118,7 @@ impl Subject for Pure {
             id: ExecutionId::parse(id)?,
             project: None,
             inputs: Some(inputs(same)),
+            defaults: DefaultSources::default(),
         };
         if let Some(execution) = &self.execution {
             execution

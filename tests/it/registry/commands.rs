@@ -117,6 +117,8 @@ fn validate_says_what_is_wrong_and_exits_accordingly() {
     assert_eq!((code, &json["findings"]), (1, &2.into()));
     assert_eq!(json["files"].as_array().unwrap().len(), 23);
     let bad = &json["files"][0];
+    let written = fs::read_to_string(project.path("workflows/bad.md")).unwrap();
+    let bad_at = written.find("reveiwer").unwrap();
     assert_eq!(bad["kind"], "workflow");
     assert_eq!(bad["name"], "w");
     assert_eq!(bad["valid"], false);
@@ -128,7 +130,13 @@ fn validate_says_what_is_wrong_and_exits_accordingly() {
             "message": "no agent is called `reveiwer`",
             "line": 6,
             "column": 12,
-            "suggestion": "did you mean `reviewer`?",
+            "suggestion": {
+                "text": "did you mean `reviewer`?",
+                "edits": [{
+                    "line": 6, "column": 12, "end_line": 6, "end_column": 20,
+                    "start": bad_at, "end": bad_at + "reveiwer".len(), "new_text": "reviewer",
+                }],
+            },
         })
     );
     assert_eq!(json["files"][1]["findings"][0]["rule"], "duplicate_name");

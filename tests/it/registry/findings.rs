@@ -111,15 +111,13 @@ fn every_finding_of_a_manifest_has_its_place() {
     );
     check(
         "w.yaml",
-        "workflow: w\ndescription: d\ninputs: {}\nversoin: 1\nname: x\nsteps:\n  - id: a\n    description: none\n  - id: b\n    agent: reviewer\n    run: cat op\n    retry: {max_attempts: 2}\n  - id: c\n    gate: {ask: ok}\n  - id: d\n    agent: reviewer\n    depends_on: [a]\n    dependsOn: [a]\n    depend_on: []\n    id: e\n",
+        "workflow: w\ndescription: d\nmemory: {}\nversoin: 1\nname: x\nsteps:\n  - id: a\n    description: none\n  - id: b\n    agent: reviewer\n    run: cat op\n    retry: {max_attempts: 2}\n  - id: c\n    gate: {ask: ok}\n  - id: d\n    agent: reviewer\n    depends_on: [a]\n    dependsOn: [a]\n    depend_on: []\n    id: e\n",
         &[
-            "3:1 not_supported_yet inputs",
             "4:1 unknown_key versoin",
             "5:1 unknown_key name",
             "7:5 missing_kind steps[0]",
             "11:5 not_supported_yet steps[1].run",
             "11:5 several_kinds steps[1].run",
-            "12:5 not_supported_yet steps[1].retry",
             "14:5 not_supported_yet steps[2].gate",
             "18:5 duplicate_key steps[3].dependsOn",
             "19:5 unknown_key steps[3].depend_on",

@@ -182,7 +182,7 @@ async fn a_later_format_is_refused() {
     let (_directory, path) = stored(5).await;
     edit(&path, |transaction| {
         let mut meta = transaction.open_table(META).unwrap();
-        meta.insert("format", [3].as_slice()).unwrap();
+        meta.insert("format", [4].as_slice()).unwrap();
     });
     refused(&path, Code::StoreTooNew);
 }
@@ -196,7 +196,7 @@ async fn a_record_of_a_later_version_is_refused() {
         let last = journal.pop_last().unwrap().unwrap();
         let (key, mut bytes) = (last.0.value(), last.1.value().to_vec());
         drop(last);
-        bytes[0] = 3;
+        bytes[0] = 4;
         journal.insert(key, bytes.as_slice()).unwrap();
     });
     refused(&path, Code::StoreTooNew);

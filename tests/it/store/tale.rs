@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use midex::{
     clock::{SeededIds, Timestamp},
     domain::{
-        Awaiting, Decision, Definition, Event, Execution, ExecutionId, Facts, JournalKey, Row,
-        State, Token, Transition,
+        Awaiting, Decision, DefaultSources, Definition, Event, Execution, ExecutionId, Facts,
+        JournalKey, Row, State, Token, Transition,
         execution::{Command, Report, Start},
     },
     error::Result,
@@ -87,10 +87,7 @@ impl Tale {
     }
 
     fn facts(&self) -> Facts<'_> {
-        Facts {
-            definition: &self.definition,
-            token_ttl: Duration::from_secs(86_400),
-        }
+        Facts::new(&self.definition, Duration::from_secs(86_400))
     }
 
     /// The next transition: the start, or the open step done with `summary`.
@@ -102,6 +99,7 @@ impl Tale {
                 id: self.id.clone(),
                 project: self.project.clone(),
                 inputs: None,
+                defaults: DefaultSources::default(),
             };
             return Execution::start(self.facts(), start, now, &self.ids).unwrap();
         };

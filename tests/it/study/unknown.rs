@@ -57,7 +57,11 @@ fn an_unknown_execution_is_not_found_by_any_tool() {
     let tools: Vec<_> = tools.collect();
     assert!(tools.len() >= 6, "{tools:?}");
     for tool in tools {
-        let refused = server.refused(tool, json!({ "execution_id": "nobody" }));
+        let mut arguments = json!({ "execution_id": "nobody" });
+        if tool == "execution.signal" {
+            arguments["signal"] = json!("s");
+        }
+        let refused = server.refused(tool, arguments);
         assert_eq!(
             refused["error_code"], "EXECUTION_NOT_FOUND",
             "{tool}: {refused}"

@@ -1,0 +1,87 @@
+//! Operations of others that a workflow may ask for (S2): a `run` step names a catalog and an operation of it.
+//!
+//! The engine asks through [`Operations`], with retries and time limits as the step declares them, and knows nothing of
+//! how an operation is called.
+
+use std::{fmt, future::Future, pin::Pin, time::Duration};
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::domain::execution::OperationFailure;
+
+/// What a call comes to.
+pub type Outcome = Result<Value, OperationFailure>;
+
+/// A future that a `dyn Operations` can return.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The operations of every catalog that there is.
+pub trait Operations: fmt::Debug + Send + Sync {
+    /// Calls one. The future is dropped where the step's time is up or nobody waits for the outcome any more.
+    ///
+    /// # Errors
+    /// The class of the failure is what a step's `retry.on` names: `network`, `http_5xx`…
+    fn call(&self, call: OperationCall) -> BoxFuture<'_, Outcome>;
+
+    /// Whether doing it twice is doing it once, be it that the other side knows it by its idempotency key. Only then it
+    /// is called again where the process ended in the midst of it. A step may say otherwise.
+    fn is_safe(&self, catalog: &str, operation: &str) -> bool;
+
+    /// Whether there is such an operation.
+    fn knows(&self, catalog: &str, operation: &str) -> bool;
+}
+
+/// A call of an operation.
+#[derive(Clone)]
+pub struct OperationCall {
+    /// The catalog.
+    pub catalog: String,
+    /// The operation.
+    pub operation: String,
+    /// Its arguments: an object, or null where there are none.
+    pub with: Value,
+    /// Its body.
+    pub body: Option<Value>,
+    /// How long it may take. Whoever calls keeps to it too.
+    pub timeout: Option<Duration>,
+    /// The same for every attempt of a visit, and of no other. 64 hexadecimal digits.
+    pub idempotency_key: String,
+    /// Cancelled as soon as nobody waits for the outcome any more.
+    pub cancelled: CancellationToken,
+}
+
+/// Without what is sent: secrets stand in it.
+impl fmt::Debug for OperationCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OperationCall({} {})", self.catalog, self.operation)
+    }
+}
+
+/// No catalog at all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoOperations;
+
+impl Operations for NoOperations {
+    fn call(&self, call: OperationCall) -> BoxFuture<'_, Outcome> {
+        let (catalog, operation) = (call.catalog, call.operation);
+        let failure = OperationFailure {
+            code: Some("OPERATION_NOT_FOUND".into()),
+            ..OperationFailure::new(
+                "not_found",
+                format!(
+                    "there is no catalog '{catalog}' here, so its operation '{operation}' cannot be called"
+                ),
+            )
+        };
+        Box::pin(async { Err(failure) })
+    }
+
+    fn is_safe(&self, _: &str, _: &str) -> bool {
+        false
+    }
+
+    fn knows(&self, _: &str, _: &str) -> bool {
+        false
+    }
+}

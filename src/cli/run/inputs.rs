@@ -1,0 +1,171 @@
+//! The inputs that flags give: the whole, and one by one.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::input::read_file;
+use crate::{
+    domain::input::{InputType, read_text},
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// The inputs that the flag names: a JSON object, or `@` and a file that holds one.
+///
+/// # Errors
+/// `USAGE_INVALID` where it is none; `FILE_UNUSABLE`, `LIMIT_EXCEEDED`.
+pub(super) fn whole(flag: &str) -> Result<Value> {
+    match json("--inputs", flag, limits::INPUTS_BYTES_MAX) {
+        Ok((_, inputs @ Value::Object(_))) => Ok(inputs),
+        Ok((place, _)) => {
+            let error = Error::new(Code::UsageInvalid, format!("{place}: not a JSON object"));
+            Err(error.with_action(OBJECT))
+        }
+        Err(error) => Err(error.with_action(OBJECT)),
+    }
+}
+
+const OBJECT: &str = "Give a JSON object, or @FILE with one in it; nothing was started";
+
+/// The JSON value that the flag `name` gives, itself or in a file behind `@`, and where it stands.
+///
+/// # Errors
+/// `USAGE_INVALID` where it is none; `FILE_UNUSABLE`, `LIMIT_EXCEEDED`.
+pub(in crate::cli) fn json(name: &str, flag: &str, bytes_max: usize) -> Result<(String, Value)> {
+    let (place, text) = match flag.strip_prefix('@') {
+        Some(path) => (
+            format!("{name}: {path}"),
+            read_file(Path::new(path), bytes_max)?,
+        ),
+        None => (name.to_owned(), flag.to_owned()),
+    };
+    match serde_json::from_str(&text) {
+        Ok(value) => Ok((place, value)),
+        Err(error) => {
+            let message = format!("{place}: not JSON: {error}");
+            Err(Error::new(Code::UsageInvalid, message)
+                .with_action("Give a JSON value, or @FILE with one in it"))
+        }
+    }
+}
+
+/// The name and the value of one flag `NAME=VALUE`.
+///
+/// # Errors
+/// `USAGE_INVALID` where it is none.
+pub(super) fn single(flag: &str) -> Result<(String, String)> {
+    match flag.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(Error::new(
+            Code::UsageInvalid,
+            "--input: there is no name with `=` behind it",
+        )
+        .with_action("Write --input NAME=VALUE; nothing was started")),
+    }
+}
+
+/// The whole with the single ones over it, each read as the type that is declared for it; where none is, it is a text.
+pub(super) fn together(
+    whole: Option<Value>,
+    single: Vec<(String, String)>,
+    declared: &[Value],
+) -> Option<Value> {
+    if single.is_empty() {
+        return whole;
+    }
+    let mut inputs = match whole {
+        Some(Value::Object(inputs)) => inputs,
+        _ => Map::new(),
+    };
+    for (name, text) in single {
+        let input = declared.iter().find(|input| input["name"] == *name);
+        let schema = input.map_or(&Value::Null, |input| &input["schema"]);
+        let kind = schema["type"].as_str().and_then(InputType::parse);
+        let one_of = schema["enum"].as_array().map_or(&[][..], Vec::as_slice);
+        let value = read_text(kind, one_of, &text);
+        inputs.insert(name, value);
+    }
+    Some(Value::Object(inputs))
+}
+
+/// Whether an execution that keeps `kept` may have been started with `given`: where inputs are declared, `kept` holds
+/// defaults besides.
+pub(super) fn same(given: Option<&Value>, kept: &Value, declared: bool) -> bool {
+    let Some(given) = given else { return true };
+    match given {
+        Value::Object(given) if declared => given
+            .iter()
+            .all(|(name, value)| value.is_null() || kept.get(name) == Some(value)),
+        given => given == kept,
+    }
+}
+
+/// A refusal of inputs, for whoever gave them as flags.
+pub(super) fn in_flags(error: Error) -> Error {
+    match error.code() {
+        Code::InputsInvalid => error.with_action(
+            "Give each input with --input NAME=VALUE, or all with --inputs; `midex list --json` shows what the workflow takes",
+        ),
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn inputs_are_an_object() {
+        assert_eq!(whole(r#"{"a":1}"#).expect("inputs")["a"], 1);
+        for flag in ["", "x", "[1]", "3", "{"] {
+            let error = whole(flag).expect_err("no inputs");
+            assert_eq!(error.code(), Code::UsageInvalid, "{flag}");
+        }
+        let error = whole("@/no/such/file").expect_err("no file");
+        assert_eq!(error.code(), Code::FileUnusable);
+        assert!(error.message().contains("/no/such/file"));
+    }
+
+    #[test]
+    fn single_inputs_are_read_as_their_types() {
+        let declared = [
+            json!({ "name": "n", "schema": { "type": "integer" } }),
+            json!({ "name": "s", "schema": { "type": "string" } }),
+            json!({ "name": "l", "schema": { "type": "array" } }),
+            json!({ "name": "e", "schema": { "enum": [1, "2"] } }),
+        ];
+        let flags = ["n=5", "s=5", "l=[1,{}]", "e=1", "x=5", "s=a=b"];
+        let single = flags.map(|flag| single(flag).expect("a flag")).to_vec();
+        let whole = json!({ "n": 1, "kept": true });
+        assert_eq!(
+            together(Some(whole), single, &declared),
+            Some(json!({ "n": 5, "kept": true, "s": "a=b", "l": [1, {}], "e": 1, "x": "5" }))
+        );
+        let wrong = single_error("n");
+        assert_eq!(wrong, single_error("=n"));
+        assert_eq!(together(None, Vec::new(), &declared), None);
+    }
+
+    fn single_error(flag: &str) -> Code {
+        single(flag).expect_err("no flag").code()
+    }
+
+    #[test]
+    fn what_is_kept_may_hold_defaults_besides() {
+        let kept = json!({ "a": 1, "b": 2 });
+        for (given, declared, expected) in [
+            (None, false, true),
+            (Some(json!({ "a": 1 })), true, true),
+            (Some(json!({ "a": 1, "b": null })), true, true),
+            (Some(json!({ "a": 2 })), true, false),
+            (Some(json!({ "c": 1 })), true, false),
+            (Some(json!({ "a": 1 })), false, false),
+            (Some(kept.clone()), false, true),
+        ] {
+            assert_eq!(same(given.as_ref(), &kept, declared), expected, "{given:?}");
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Where control goes besides the order: `next`, the arms of branches and `on_error`; whether each leads to a step, whether
+//! arms stay apart, and whether every step can be come to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::{
+    draft::{Said, StepDraft},
+    finding::{Finding, Place, Rule},
+    grammar,
+    node::Node,
+};
+use super::order::Before;
+
+/// The steps with everything that leads from one to another.
+pub(super) struct Flow<'a> {
+    steps: &'a [StepDraft],
+    ids: BTreeMap<&'a str, usize>,
+    /// What each step waits for.
+    before: Vec<Vec<Before>>,
+    /// Where control goes from each step.
+    jumps: Vec<Vec<usize>>,
+}
+
+/// A place where a step says where control goes.
+struct Jump<'a> {
+    path: String,
+    place: Place,
+    to: &'a str,
+    words: &'static [&'static str],
+}
+
+impl<'a> Flow<'a> {
+    /// The flow of `steps`, with a finding for each jump that leads nowhere.
+    pub(super) fn of(
+        found: &mut Vec<Finding>,
+        steps: &'a [StepDraft],
+        before: Vec<Vec<Before>>,
+    ) -> Self {
+        let mut ids = BTreeMap::new();
+        for (position, step) in steps.iter().enumerate() {
+            if let Some(at) = step.id.given() {
+                ids.entry(at.value.as_str()).or_insert(position);
+            }
+        }
+        let mut targets = |step: &'a StepDraft| {
+            let jumps = jumps(step).into_iter();
+            let target = |jump: Jump<'_>| {
+                let position = ids.get(jump.to).copied();
+                found.extend(position.is_none().then(|| nowhere(&jump, &ids)).flatten());
+                position.filter(|_| !jump.words.contains(&jump.to))
+            };
+            jumps.filter_map(target).collect()
+        };
+        Self {
+            jumps: steps.iter().map(&mut targets).collect(),
+            steps,
+            ids,
+            before,
+        }
+    }
+
+    /// The position of the step with this id.
+    pub(super) fn position(&self, id: &str) -> Option<usize> {
+        self.ids.get(id).copied()
+    }
+
+    /// The ids of all steps.
+    pub(super) fn ids(&self) -> impl Iterator<Item = &'a str> {
+        self.ids.keys().copied()
+    }
+
+    /// What each step waits for.
+    pub(super) fn before(&self) -> &[Vec<Before>] {
+        &self.before
+    }
+
+    /// Whether `first` can have been done when `then` is entered, on any way.
+    pub(super) fn leads(&self, first: usize, then: usize) -> bool {
+        let mut open = vec![first];
+        let mut seen = BTreeSet::new();
+        while let Some(at) = open.pop() {
+            let next = self.after(at).map(|(next, _)| next);
+            for next in next.chain(self.jumps[at].iter().copied()) {
+                if next == then {
+                    return true;
+                }
+                if seen.insert(next) {
+                    open.push(next);
+                }
+            }
+        }
+        false
+    }
+
+    /// Makes `then` wait for `first`, as it refers to it.
+    pub(super) fn add(&mut self, first: usize, then: usize) {
+        self.before[then].push(Before {
+            position: first,
+            implied: false,
+        });
+        self.before[then].sort_by_key(|before| before.position);
+    }
+
+    /// What waits for the step, and whether that follows from the list alone.
+    fn after(&self, position: usize) -> impl Iterator<Item = (usize, bool)> {
+        let waiting = self.before.iter().enumerate();
+        waiting.filter_map(move |(at, before)| {
+            let edge = before.iter().find(|before| before.position == position)?;
+            Some((at, edge.implied))
+        })
+    }
+
+    /// A finding for each arm that runs on into another one, can never be taken, and for each step that nothing leads to.
+    pub(super) fn check(&self, found: &mut Vec<Finding>) {
+        for step in self.steps {
+            let Some(branch) = step.said("branch") else {
+                continue;
+            };
+            never_taken(found, branch);
+            self.arms(found, branch);
+        }
+        self.unreachable(found);
+    }
+
+    fn arms(&self, found: &mut Vec<Finding>, branch: &Said) {
+        let arms = arms(branch);
+        let targets: BTreeSet<usize> = arms
+            .iter()
+            .filter_map(|arm| self.position(arm.to))
+            .collect();
+        let mut seen = BTreeSet::new();
+        for arm in &arms {
+            let Some(start) = self.position(arm.to).filter(|start| seen.insert(*start)) else {
+                continue;
+            };
+            if let Some((last, into)) = self.runs_into(start, &targets) {
+                let (last, into) = (self.id(last), self.id(into));
+                let message = format!(
+                    "arm `{}` runs on into `{into}`, which is another arm",
+                    arm.to
+                );
+                let hint = format!(
+                    "end `{last}` with `next: {}`, or with the step where both go on",
+                    grammar::END
+                );
+                let finding = Finding::new(Rule::ArmsRunTogether, &arm.path, arm.place, message);
+                found.push(finding.suggest(hint));
+            }
+        }
+    }
+
+    /// Which other arm follows `start` only because it stands below, and the step above it.
+    fn runs_into(&self, start: usize, arms: &BTreeSet<usize>) -> Option<(usize, usize)> {
+        let mut open = vec![start];
+        let mut seen = BTreeSet::from([start]);
+        while let Some(at) = open.pop() {
+            if ends(&self.steps[at]) {
+                continue;
+            }
+            for (next, implied) in self.after(at) {
+                if arms.contains(&next) {
+                    if implied && next != start {
+                        return Some((at, next));
+                    }
+                } else if seen.insert(next) {
+                    open.push(next);
+                }
+            }
+        }
+        None
+    }
+
+    fn unreachable(&self, found: &mut Vec<Finding>) {
+        let mut reached = vec![false; self.steps.len()];
+        // What says itself what it waits for is come to in its own way.
+        let own = |at: &usize| self.above(*at).is_none();
+        let mut open: Vec<usize> = (0..self.steps.len()).filter(own).collect();
+        while let Some(at) = open.pop() {
+            if std::mem::replace(&mut reached[at], true) {
+                continue;
+            }
+            open.extend(&self.jumps[at]);
+            let below = (at + 1 < self.steps.len()).then_some(at + 1);
+            open.extend(
+                below.filter(|below| self.above(*below) == Some(at) && !ends(&self.steps[at])),
+            );
+        }
+        for (at, step) in self.steps.iter().enumerate() {
+            // Of what follows an unreachable step nothing is said: it has the same remedy.
+            let Some(above) = self
+                .above(at)
+                .filter(|above| !reached[at] && reached[*above])
+            else {
+                continue;
+            };
+            let message = format!(
+                "nothing leads to this step: control never goes on after `{}`",
+                self.id(above)
+            );
+            let finding = Finding::new(Rule::Unreachable, &step.path, step.place, message);
+            found.push(
+                finding.suggest(
+                    "name it in a `next`, in a branch or in `on_error`, or say what it depends on"
+                        .to_owned(),
+                ),
+            );
+        }
+    }
+
+    /// The step above, where it is all that this one waits for, and only because it stands there.
+    fn above(&self, position: usize) -> Option<usize> {
+        match self.before[position].as_slice() {
+            [before] if before.implied => Some(before.position),
+            _ => None,
+        }
+    }
+
+    /// The id of a step.
+    pub(super) fn id(&self, position: usize) -> &str {
+        let id = self.steps.get(position).and_then(|step| step.id.given());
+        id.map_or("?", |at| at.value.as_str())
+    }
+}
+
+fn jumps(step: &StepDraft) -> Vec<Jump<'_>> {
+    let of = |key: &str, words| {
+        let said = step.said(key)?;
+        jump(said.path.clone(), &said.value, words)
+    };
+    let branch = step.said("branch").map(arms).unwrap_or_default();
+    let fields = [
+        of("next", &[grammar::END]),
+        of("on_error", grammar::ON_ERROR),
+    ];
+    fields.into_iter().flatten().chain(branch).collect()
+}
+
+fn jump<'a>(path: String, node: &'a Node, words: &'static [&'static str]) -> Option<Jump<'a>> {
+    Some(Jump {
+        path,
+        place: node.place,
+        to: node.text()?,
+        words,
+    })
+}
+
+fn arms(branch: &Said) -> Vec<Jump<'_>> {
+    let arms = branch.value.items().unwrap_or_default().iter().enumerate();
+    arms.filter_map(|(at, arm)| {
+        let path = format!("{}[{at}].next", branch.path);
+        jump(path, arm.get("next")?, &[grammar::END])
+    })
+    .collect()
+}
+
+/// The finding for a jump to no step. What is no id at all has one already.
+fn nowhere(jump: &Jump<'_>, ids: &BTreeMap<&str, usize>) -> Option<Finding> {
+    if jump.words.contains(&jump.to) || super::super::id::StepId::parse(jump.to).is_err() {
+        return None;
+    }
+    let known = ids.keys().copied().chain(jump.words.iter().copied());
+    let message = format!("no step has the id `{}`", jump.to);
+    let finding = Finding::new(Rule::UnknownStep, &jump.path, jump.place, message);
+    Some(finding.did_you_mean(jump.place, jump.to, known))
+}
+
+/// Whether control never goes on to what merely stands below the step.
+fn ends(step: &StepDraft) -> bool {
+    if step.said("if").or_else(|| step.said("when")).is_some() {
+        return false;
+    }
+    let branch = step.said("branch").and_then(|said| said.value.items());
+    step.said("next").is_some()
+        || step.said("fail").is_some()
+        || branch.is_some_and(|arms| arms.iter().any(|arm| arm.get("if").is_none()))
+}
+
+fn never_taken(found: &mut Vec<Finding>, branch: &Said) {
+    let arms = branch.value.items().unwrap_or_default();
+    let always = arms
+        .iter()
+        .position(|arm| arm.entries().is_some() && arm.get("if").is_none());
+    let Some(always) = always else { return };
+    for (at, arm) in arms.iter().enumerate().skip(always + 1) {
+        let message = format!("this arm can never be taken: arm {} always is", always + 1);
+        let path = format!("{}[{at}]", branch.path);
+        let finding = Finding::new(Rule::Unreachable, path, arm.place, message);
+        found.push(finding.suggest("put the arm without `if` last".to_owned()));
+    }
+}

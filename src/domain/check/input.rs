@@ -1,0 +1,330 @@
+//! The inputs of a manifest: what each says must hold together, and what they refer to must be there.
+
+mod refer;
+mod value;
+
+use super::{
+    super::{
+        draft::{Field, WorkflowDraft},
+        finding::{Finding, Rule},
+        id::InputName,
+        input::{
+            Argument, ArgumentValue, Binding, DefaultFrom, Input, InputDefault, InputType, Inputs,
+            Join, Mode, OnError, OnMissing, Provider, Select, Validate,
+            draft::{ArgumentDraft, ArgumentValueDraft, BindingDraft, InputDraft, ValidateDraft},
+        },
+        nearest::did_you_mean,
+        node::At,
+    },
+    length, required, text, too_long, too_many,
+};
+use crate::limits;
+
+/// The inputs of a draft; `None` where it declares none, or one of them cannot be one.
+pub(super) fn inputs(found: &mut Vec<Finding>, draft: &WorkflowDraft) -> Option<Inputs> {
+    let list = draft.inputs.given()?;
+    if let Some(finding) = too_many(list, "inputs", limits::INPUTS_DECLARED_MAX) {
+        found.push(finding);
+        return None;
+    }
+    let inputs: Vec<_> = list.value.iter().map(|draft| input(found, draft)).collect();
+    refer::check(found, draft, &list.value);
+    let inputs: Option<Vec<_>> = inputs.into_iter().collect();
+    inputs.map(Inputs::from)
+}
+
+fn input(found: &mut Vec<Finding>, draft: &InputDraft) -> Option<Input> {
+    let key = key(found, &draft.key);
+    for (field, what) in [
+        (&draft.label, "name"),
+        (&draft.description, "description"),
+        (&draft.placeholder, "placeholder"),
+        (&draft.hint, "hint"),
+    ] {
+        length(found, field, what, limits::DESCRIPTION_BYTES_MAX);
+    }
+    let input = Input {
+        key: key?,
+        label: text(&draft.label),
+        description: text(&draft.description),
+        kind: kind(found, &draft.kind),
+        optional: draft.optional.given().is_some_and(|at| at.value),
+        one_of: value::one_of(found, draft),
+        validate: rules(found, &draft.validate),
+        default: value::default(found, draft),
+        placeholder: text(&draft.placeholder),
+        hint: text(&draft.hint),
+        example: draft.example.given().map(|at| at.value.to_json()),
+        provider: provider(found, draft),
+        select: select(draft),
+        mode: word(found, &draft.mode, "mode", Mode::NAMES, Mode::parse),
+        join: join(found, draft),
+        cache_ttl_sec: plain(&draft.cache_ttl_sec),
+        on_error: word(
+            found,
+            &draft.on_error,
+            "policy",
+            OnError::NAMES,
+            OnError::parse,
+        ),
+        provider_args: arguments(found, &draft.provider_args),
+        depends_on: arguments(found, &draft.depends_on),
+    };
+    contradictions(found, draft, &input);
+    value::check(found, draft, &input);
+    Some(input)
+}
+
+fn key(found: &mut Vec<Finding>, at: &At<String>) -> Option<InputName> {
+    let name = InputName::parse(&at.value);
+    if let Err(error) = &name {
+        let finding = Finding::new(Rule::IllFormedName, &at.path, at.place, error.message());
+        found.push(finding);
+    }
+    name.ok()
+}
+
+fn plain<T: Clone>(field: &Field<T>) -> Option<T> {
+    field.given().map(|at| at.value.clone())
+}
+
+/// One of a few words.
+fn word<T>(
+    found: &mut Vec<Finding>,
+    field: &Field<String>,
+    what: &str,
+    names: &[&str],
+    parse: impl Fn(&str) -> Option<T>,
+) -> Option<T> {
+    let at = field.given()?;
+    let parsed = parse(&at.value);
+    if parsed.is_none() {
+        let message = format!("`{}` is not a {what}", at.value);
+        let hint = did_you_mean(&at.value, names.iter().copied());
+        found.push(
+            Finding::new(Rule::UnknownValue, &at.path, at.place, message)
+                .expected(names.join(", "), &at.value)
+                .suggest(hint),
+        );
+    }
+    parsed
+}
+
+fn kind(found: &mut Vec<Finding>, field: &Field<String>) -> Option<InputType> {
+    let names = InputType::ALL.map(InputType::as_str);
+    let before = found.len();
+    let kind = word(found, field, "type", &names, InputType::parse);
+    // What other languages call it.
+    let meant = match field.given().map(|at| at.value.to_lowercase()).as_deref() {
+        Some("int" | "long") => "integer",
+        Some("bool") => "boolean",
+        Some("str" | "text") => "string",
+        Some("float" | "double" | "decimal") => "number",
+        Some("list") => "array",
+        Some("map" | "dict" | "mapping") => "object",
+        _ => return kind,
+    };
+    for finding in &mut found[before..] {
+        finding.suggestion = Some(format!("did you mean `{meant}`?"));
+    }
+    kind
+}
+
+fn rules(found: &mut Vec<Finding>, field: &Field<ValidateDraft>) -> Validate {
+    let Some(at) = field.given() else {
+        return Validate::default();
+    };
+    let draft = &at.value;
+    value::pattern(found, &draft.pattern);
+    let lengths = (plain(&draft.min_length), plain(&draft.max_length));
+    let bounds = (plain(&draft.min), plain(&draft.max));
+    let order = |low: Option<f64>, high: Option<f64>| low > high && high.is_some();
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "lengths that a file can hold lie far below"
+    )]
+    if order(lengths.0.map(|n| n as f64), lengths.1.map(|n| n as f64)) {
+        turned(found, &draft.max_length, "min_length", "max_length");
+    }
+    let float = |number: &Option<serde_json::Number>| number.as_ref()?.as_f64();
+    if order(float(&bounds.0), float(&bounds.1)) {
+        turned(found, &draft.max, "min", "max");
+    }
+    Validate {
+        pattern: text(&draft.pattern),
+        min_length: lengths.0,
+        max_length: lengths.1,
+        min: bounds.0,
+        max: bounds.1,
+    }
+}
+
+fn turned<T>(found: &mut Vec<Finding>, high: &Field<T>, low_key: &str, high_key: &str) {
+    if let Some(at) = high.given() {
+        let message = format!("`{low_key}` is greater than `{high_key}`: no value fits");
+        found.push(Finding::new(
+            Rule::Contradiction,
+            &at.path,
+            at.place,
+            message,
+        ));
+    }
+}
+
+/// What is said of an input that cannot hold together.
+fn contradictions(found: &mut Vec<Finding>, draft: &InputDraft, input: &Input) {
+    let Some(at) = draft.validate.given() else {
+        return;
+    };
+    let rules = &at.value;
+    required_and_optional(found, draft, rules, input);
+    let kind = input.effective_type();
+    let (is_text, is_number) = (
+        kind == Some(InputType::String),
+        matches!(kind, Some(InputType::Integer | InputType::Number)),
+    );
+    let text_rules = [
+        rules.pattern.given().map(|at| (&at.path, at.place)),
+        rules.min_length.given().map(|at| (&at.path, at.place)),
+        rules.max_length.given().map(|at| (&at.path, at.place)),
+    ];
+    let number_rules = [
+        rules.min.given().map(|at| (&at.path, at.place)),
+        rules.max.given().map(|at| (&at.path, at.place)),
+    ];
+    let text_rules = text_rules.into_iter().flatten().filter(|_| !is_text);
+    let text_rules = text_rules.map(|place| (place, "texts"));
+    let number_rules = number_rules.into_iter().flatten().filter(|_| !is_number);
+    let number_rules = number_rules.map(|place| (place, "numbers"));
+    for ((path, place), about) in text_rules.chain(number_rules) {
+        let rule = path.rsplit('.').next().unwrap_or_default();
+        let kind = kind.map_or("anything", InputType::as_str);
+        let message = format!("`{rule}` is about {about}, and the input is of type {kind}");
+        found.push(Finding::new(Rule::Contradiction, path, place, message));
+    }
+}
+
+fn required_and_optional(
+    found: &mut Vec<Finding>,
+    draft: &InputDraft,
+    rules: &ValidateDraft,
+    input: &Input,
+) {
+    let Some(required) = rules.required.given() else {
+        return;
+    };
+    let (message, hint) = match (required.value, input.optional) {
+        (true, true) => (
+            "the input is `optional: true` and `required: true`",
+            "remove one of them",
+        ),
+        (false, false) if draft.default == Field::Absent => (
+            "`required: false` makes no input optional",
+            "write `optional: true` beside `validate`",
+        ),
+        _ => return,
+    };
+    found.push(
+        Finding::new(Rule::Contradiction, &required.path, required.place, message)
+            .suggest(hint.to_owned()),
+    );
+}
+
+fn provider(found: &mut Vec<Finding>, draft: &InputDraft) -> Option<Provider> {
+    let at = draft.provider.given()?;
+    let path = at
+        .value
+        .id
+        .given()
+        .map_or_else(|| format!("{}.id", at.path), |id| id.path.clone());
+    let id = required(found, &at.value.id, at.value.place, &path)?;
+    let field = text(&at.value.field);
+    Some(Provider { id, field })
+}
+
+fn select(draft: &InputDraft) -> Option<Select> {
+    let select = &draft.select.given()?.value;
+    Some(Select {
+        value_field: text(&select.value_field),
+        display_field: text(&select.display_field),
+        id_field: text(&select.id_field),
+    })
+}
+
+fn join(found: &mut Vec<Finding>, draft: &InputDraft) -> Option<Join> {
+    let at = draft.join.given()?;
+    if at.value.separator == Field::Absent {
+        let path = format!("{}.separator", at.path);
+        let message = "`separator` is missing";
+        found.push(Finding::new(
+            Rule::MissingKey,
+            path,
+            at.value.place,
+            message,
+        ));
+    }
+    Some(Join {
+        separator: text(&at.value.separator)?,
+        wrap_each: text(&at.value.wrap_each),
+    })
+}
+
+fn arguments(found: &mut Vec<Finding>, field: &Field<Vec<ArgumentDraft>>) -> Vec<Argument> {
+    let Some(list) = field.given() else {
+        return Vec::new();
+    };
+    found.extend(too_many(list, "arguments", limits::INPUT_ARGUMENTS_MAX));
+    let build = |draft: &ArgumentDraft| {
+        let value = match &draft.value {
+            ArgumentValueDraft::Broken => return None,
+            ArgumentValueDraft::Text(at) => ArgumentValue::Text(at.value.clone()),
+            ArgumentValueDraft::Binding(binding_draft) => {
+                ArgumentValue::Binding(binding(found, binding_draft, &draft.key.path))
+            }
+        };
+        let name = draft.key.value.clone();
+        Some(Argument { name, value })
+    };
+    list.value.iter().filter_map(build).collect()
+}
+
+fn binding(found: &mut Vec<Finding>, draft: &BindingDraft, at: &str) -> Binding {
+    let BindingDraft {
+        place,
+        from_step,
+        from_input,
+        path,
+        required,
+        on_missing,
+    } = draft;
+    match (from_step, from_input) {
+        (Field::Absent, Field::Absent) => {
+            let message = "the binding does not say from where";
+            let finding = Finding::new(Rule::MissingKey, at, *place, message);
+            found.push(finding.suggest("add `from_input: NAME` or `from_step: ID`".to_owned()));
+        }
+        (Field::Given(_), Field::Given(at)) => {
+            let message = "a binding has one source: this one has `from_step` already";
+            found.push(Finding::new(
+                Rule::Contradiction,
+                &at.path,
+                at.place,
+                message,
+            ));
+        }
+        _ => {}
+    }
+    Binding {
+        from_step: text(from_step),
+        from_input: text(from_input),
+        path: text(path),
+        required: plain(required),
+        on_missing: word(
+            found,
+            on_missing,
+            "policy",
+            OnMissing::NAMES,
+            OnMissing::parse,
+        ),
+    }
+}

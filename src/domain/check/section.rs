@@ -1,0 +1,73 @@
+//! The sections of a Markdown manifest: each gives one step its instructions.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use super::super::{
+    draft::{Said, Section, StepDraft},
+    finding::{Finding, Rule},
+    node::{Content, Node},
+};
+
+/// The steps with the instructions that sections give them.
+pub(super) fn with_instructions<'a>(
+    found: &mut Vec<Finding>,
+    steps: &'a [StepDraft],
+    sections: &[Section],
+) -> Cow<'a, [StepDraft]> {
+    let mut steps = Cow::Borrowed(steps);
+    let mut given: BTreeMap<&str, usize> = BTreeMap::new();
+    for section in sections {
+        let at = &section.step;
+        let is_it = |step: &StepDraft| step.id.given().is_some_and(|id| id.value == at.value);
+        let Some(position) = steps.iter().position(is_it) else {
+            let ids = steps.iter().filter_map(|step| step.id.given());
+            let message = format!("no step has the id `{}`", at.value);
+            found.push(
+                Finding::new(Rule::UnknownSection, &at.path, at.place, message).did_you_mean(
+                    at.place,
+                    &at.value,
+                    ids.map(|id| id.value.as_str()),
+                ),
+            );
+            continue;
+        };
+        let taken = given.get(at.value.as_str()).copied();
+        let taken = taken.or_else(|| {
+            steps[position]
+                .said("instructions")
+                .map(|said| said.place.line)
+        });
+        if let Some(line) = taken {
+            let message = format!(
+                "step `{}` has its instructions on line {line} already",
+                at.value
+            );
+            found.push(Finding::new(
+                Rule::DuplicateKey,
+                &at.path,
+                at.place,
+                message,
+            ));
+        } else if section.text.value.is_empty() {
+            let message = format!("the section of step `{}` is empty", at.value);
+            found.push(Finding::new(Rule::EmptyValue, &at.path, at.place, message));
+        } else {
+            given.insert(&at.value, at.place.line);
+            steps.to_mut()[position].said.push(said(section));
+        }
+    }
+    steps
+}
+
+fn said(section: &Section) -> Said {
+    let at = &section.step;
+    Said {
+        key: "instructions",
+        path: at.path.clone(),
+        place: at.place,
+        value: Node {
+            content: Content::Text(section.text.value.clone()),
+            place: section.text.place,
+        },
+    }
+}

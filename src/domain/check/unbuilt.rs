@@ -1,0 +1,77 @@
+//! What the grammar knows and nothing acts on yet: refused, so that no file means more than it does. As a kind or field is
+//! built its name leaves the list.
+
+use super::super::{
+    draft::{StepDraft, WorkflowDraft},
+    finding::{Finding, Place, Rule},
+};
+
+/// How much of the grammar a definition may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Built {
+    /// What this version acts on.
+    #[default]
+    Now,
+    /// All that it can read.
+    All,
+}
+
+/// The kinds and fields of steps, and the keys of workflows, that nothing acts on yet.
+const UNBUILT: &[&str] = &[
+    "input",
+    "extract",
+    "run",
+    "activity",
+    "gate",
+    "body",
+    "idempotent",
+    "repeat",
+];
+
+/// A finding for each key of the draft that nothing acts on yet.
+pub(super) fn unbuilt(found: &mut Vec<Finding>, draft: &WorkflowDraft, built: Built) {
+    if built == Built::All {
+        return;
+    }
+    let steps = draft.steps.given().map(|steps| steps.value.as_slice());
+    let of_steps = steps.unwrap_or_default().iter().flat_map(said);
+    let of_workflow = draft
+        .said
+        .iter()
+        .map(|said| (said.key, said.path.as_str(), said.place));
+    let refused = of_workflow.chain(of_steps);
+    found.extend(
+        refused
+            .filter(|(key, ..)| UNBUILT.contains(key))
+            .map(refusal),
+    );
+}
+
+/// What a step says, and what it does with each item where it is a `foreach`.
+fn said(step: &StepDraft) -> impl Iterator<Item = (&'static str, &str, Place)> {
+    let each = step.each.iter().flat_map(|each| &each.said);
+    let all = step.said.iter().chain(each);
+    all.map(|said| (said.key, said.path.as_str(), said.place))
+}
+
+fn refusal((key, path, place): (&str, &str, Place)) -> Finding {
+    let message = format!("`{key}` is not supported yet");
+    Finding::new(Rule::NotSupportedYet, path, place, message)
+        .suggest("remove it: nothing would act on it".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::grammar;
+
+    #[test]
+    fn what_is_not_built_is_in_the_grammar() {
+        for key in UNBUILT {
+            let known = grammar::kind_of(key).is_some()
+                || grammar::field_of(key).is_some()
+                || grammar::WORKFLOW.iter().any(|known| known.name == *key);
+            assert!(known, "{key}");
+        }
+    }
+}

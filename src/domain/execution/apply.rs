@@ -1,0 +1,223 @@
+//! How events make the next state. What an event says is taken as it is: deciding was done before.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{
+    Awaiting, Event, Execution, Failure, JournalKey, Row, Signal, State, StepState, StepStatus,
+    visit::{Ended, Visit},
+};
+use crate::{
+    clock::Timestamp,
+    domain::{event::Site, id::StepId},
+};
+
+impl Execution {
+    /// The state that `rows`, oldest first, rebuild; `None` for no rows or a first row that creates nothing.
+    pub fn replay<'a>(rows: impl IntoIterator<Item = (JournalKey, &'a Row)>) -> Option<Self> {
+        let mut execution = None;
+        for (key, row) in rows {
+            execution = Self::advance(execution, row);
+            execution.as_mut()?.settle(key);
+        }
+        execution
+    }
+
+    /// The state after `row`, whose journal key is not known yet.
+    pub fn advance(before: Option<Self>, row: &Row) -> Option<Self> {
+        let mut execution = before.or_else(|| Self::create(row))?;
+        execution.revision = row.revision;
+        execution.updated_at = row.at;
+        for event in &row.events {
+            execution.apply(row, event);
+        }
+        Some(execution)
+    }
+
+    /// Records the key under which the row of the present revision was stored.
+    pub fn settle(&mut self, key: JournalKey) {
+        self.row = Some(key);
+        let revision = self.revision;
+        for step in &mut self.steps {
+            if step.is_unsettled(revision) {
+                Arc::make_mut(step).settle(revision, key);
+            }
+        }
+    }
+
+    fn create(row: &Row) -> Option<Self> {
+        let Some(Event::Created(created)) = row.events.first() else {
+            return None;
+        };
+        let pending = |id: &StepId| {
+            Arc::new(StepState {
+                id: id.clone(),
+                status: StepStatus::Pending,
+                visits: Vec::new(),
+                items: Vec::new(),
+                past: Vec::new(),
+                stale: None,
+            })
+        };
+        Some(Self {
+            id: row.execution_id.clone(),
+            workflow: created.workflow.clone(),
+            definition: created.definition,
+            project: created.project.as_deref().map(Into::into),
+            inputs: created.inputs.as_ref().map(|payload| payload.digest),
+            call: created.call,
+            state: State::Idle,
+            revision: 0,
+            started_at: row.at,
+            updated_at: row.at,
+            completed_at: None,
+            failure: None,
+            row: None,
+            steps: created.steps.iter().map(pending).collect(),
+            pauses: Vec::new(),
+            reason: None,
+            artifacts: 0,
+            memory: BTreeMap::new(),
+            signals: Vec::new(),
+            failing: None,
+            final_output: None,
+            visits: 0,
+            paused_at: None,
+            paused_ms: 0,
+        })
+    }
+
+    pub(super) fn apply(&mut self, row: &Row, event: &Event) {
+        match event {
+            Event::Created(_) | Event::GateAnswered { .. } => {}
+            Event::StateChanged { to, failure, .. } => {
+                self.become_state(row.at, *to, failure.as_ref());
+            }
+            Event::PauseAdded { reason } => {
+                if let Err(at) = self.pauses.binary_search(reason) {
+                    self.pauses.insert(at, *reason);
+                }
+            }
+            Event::PauseLifted { reason } => self.pauses.retain(|pause| pause != reason),
+            Event::ReasonGiven { text } => self.reason = Some(text.clone()),
+            Event::ArtifactStored { artifact, .. } => self.artifacts = artifact.id,
+            Event::MemoryWritten { name, value } => {
+                self.memory.insert(name.clone(), value.digest);
+            }
+            Event::InputsChanged { inputs } => self.inputs = Some(inputs.digest),
+            Event::SignalKept { name, payload } => self.signals.push(Signal {
+                name: name.clone(),
+                payload: payload.digest,
+            }),
+            Event::SignalTaken { name } => {
+                if let Some(at) = self.signals.iter().position(|signal| signal.name == *name) {
+                    self.signals.remove(at);
+                }
+            }
+            Event::FailureBegan { failure } => self.failing = Some(failure.clone()),
+            Event::FinalOutput { value } => self.final_output = Some(value.digest),
+            Event::StepSkipped { step, .. } => {
+                self.change(step, |state| state.status = StepStatus::Skipped);
+            }
+            Event::StepsReset { steps } => {
+                for step in steps {
+                    self.change(step, |state| state.reset(row.revision));
+                }
+            }
+            Event::VisitOpened(opened) => {
+                let visit = Visit::open(row, &opened.site, Some(opened.awaiting.clone()));
+                let input = opened.input.as_ref().map(|input| input.digest);
+                self.enter(&opened.site, Visit { input, ..visit });
+            }
+            Event::StepDone { site, outcome } => {
+                let mut visit = Visit::open(row, site, None);
+                visit.close(row, outcome, None);
+                self.enter(site, visit);
+                // The end of an item is not the end of its step.
+                if site.item.is_none() {
+                    self.change(&site.step, |state| state.status = outcome.status());
+                }
+            }
+            Event::VisitClosed(closed) => {
+                if closed.site.item.is_none() {
+                    self.change(&closed.site.step, |state| {
+                        state.status = closed.outcome.status();
+                    });
+                }
+                self.revisit(&closed.site, |visit| {
+                    visit.close(row, &closed.outcome, closed.spent);
+                });
+            }
+            Event::OutputRefused { site, output } => {
+                self.revisit(site, |visit| visit.refused.push(*output));
+            }
+            Event::TokenRenewed { site, grant } => self.revisit(site, |visit| {
+                visit.retire_token(row.revision);
+                visit.awaiting = Some(Awaiting::Model(*grant));
+            }),
+            Event::AttemptEnded(ended) => self.revisit(&ended.site, |visit| {
+                match ended.spent {
+                    Some(spent) => visit.ended.push(Ended {
+                        spent,
+                        revision: row.revision,
+                        row: None,
+                    }),
+                    None => visit.retire_token(row.revision),
+                }
+                visit.refused.clear();
+                visit.awaiting = Some(ended.awaiting.clone());
+            }),
+            Event::WaitingChanged {
+                site,
+                attempt,
+                awaiting,
+            } => self.revisit(site, |visit| {
+                visit.attempt = *attempt;
+                visit.awaiting = Some(awaiting.clone());
+            }),
+        }
+    }
+
+    fn become_state(&mut self, at: Timestamp, to: State, failure: Option<&Failure>) {
+        if let Some(since) = self.paused_at.take_if(|_| to != State::Paused) {
+            let paused = u64::try_from(at.since(since).as_millis()).unwrap_or(u64::MAX);
+            self.paused_ms = self.paused_ms.saturating_add(paused);
+        }
+        if to == State::Paused {
+            self.paused_at.get_or_insert(at);
+        }
+        self.state = to;
+        self.failure = failure.cloned();
+        self.completed_at = to.is_final().then_some(at);
+        self.reason = None;
+        if to.is_final() {
+            self.pauses.clear();
+            self.failing = None;
+        }
+    }
+
+    fn enter(&mut self, site: &Site, mut visit: Visit) {
+        visit.paused_ms = self.paused_ms;
+        if site.item.is_none() {
+            self.visits += 1;
+        }
+        self.change(&site.step, |state| {
+            if site.item.is_some() {
+                state.items.push(Arc::new(visit));
+            } else {
+                state.status = StepStatus::Running;
+                state.clear_items();
+                state.visits.push(visit);
+            }
+        });
+    }
+
+    fn revisit(&mut self, site: &Site, change: impl FnOnce(&mut Visit)) {
+        self.change(&site.step, |state| state.visit_mut(site, change));
+    }
+
+    fn change(&mut self, id: &StepId, change: impl FnOnce(&mut StepState)) {
+        if let Some(step) = self.steps.iter_mut().find(|step| step.id == *id) {
+            change(Arc::make_mut(step));
+        }
+    }
+}

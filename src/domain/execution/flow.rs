@@ -1,0 +1,308 @@
+//! Where control goes: what becomes ready, what is passed by, jumps, and the end.
+
+use std::collections::BTreeSet;
+
+use super::{
+    Awaiting, Event, Failure, Outcome, PauseReason, Site, Skipped, Spent, State, StepStatus,
+    decide::Flow, draft::Draft,
+};
+use crate::{
+    domain::definition::{Next, OnError, RunWhen, Step},
+    limits,
+};
+
+/// Whether a pending step may be entered.
+enum Readiness {
+    /// Something before it has not come to an end.
+    Waits,
+    Ready,
+    Skips(Skipped),
+}
+
+impl<'a> Draft<'a> {
+    /// The execution starts: memory is filled, and what waits for nothing is entered.
+    pub(super) fn begin(&mut self) -> Flow<()> {
+        self.become_state(State::Running, None)?;
+        self.fill_memory()?;
+        self.queue.extend(self.facts.definition.graph().roots());
+        self.settle()
+    }
+
+    /// Enters or passes whatever became ready, until every branch waits for somebody.
+    pub(super) fn settle(&mut self) -> Flow<()> {
+        while !self.next.state.is_final() {
+            if let Some(target) = self.targets.pop_front() {
+                self.enter_again(target)?;
+            } else if let Some(position) = self.queue.pop_first() {
+                self.consider(position)?;
+            } else {
+                break;
+            }
+        }
+        self.conclude()
+    }
+
+    fn enter_again(&mut self, target: usize) -> Flow<()> {
+        if self.next.steps[target].status == StepStatus::Pending {
+            self.enter(target)?;
+        }
+        Ok(())
+    }
+
+    fn consider(&mut self, position: usize) -> Flow<()> {
+        if self.next.steps[position].status != StepStatus::Pending {
+            return Ok(());
+        }
+        match self.readiness(position) {
+            Readiness::Waits => Ok(()),
+            Readiness::Ready => self.enter(position),
+            Readiness::Skips(why) => {
+                self.skip(position, why);
+                Ok(())
+            }
+        }
+    }
+
+    fn readiness(&self, position: usize) -> Readiness {
+        let step = self.step(position);
+        let graph = self.facts.definition.graph();
+        let status = |at: &usize| self.next.steps[*at].status;
+        let before = graph.dependencies(position);
+        let open = |at: &usize| matches!(status(at), StepStatus::Pending | StepStatus::Running);
+        if before.iter().any(open) {
+            return Readiness::Waits;
+        }
+        let failed = |at: &usize| status(at) == StepStatus::Failed;
+        match step.run_when {
+            RunWhen::Succeeded if self.next.failing.is_some() => Readiness::Skips(Skipped::Failing),
+            RunWhen::Succeeded | RunWhen::Finished => Readiness::Ready,
+            RunWhen::Failed if self.next.failing.is_some() => Readiness::Ready,
+            RunWhen::Failed if graph.ancestors(position).iter().any(failed) => Readiness::Ready,
+            RunWhen::Failed => Readiness::Skips(Skipped::RunWhen),
+        }
+    }
+
+    pub(super) fn step(&self, position: usize) -> &'a Step {
+        &self.facts.definition.workflow.steps[position]
+    }
+
+    pub(super) fn skip(&mut self, position: usize, why: Skipped) {
+        let step = self.step(position).id.clone();
+        self.push(Event::StepSkipped { step, why });
+        self.queue_dependents(position);
+    }
+
+    pub(super) fn queue_dependents(&mut self, position: usize) {
+        let dependents = self.facts.definition.graph().dependents(position);
+        self.queue.extend(dependents.iter().copied());
+    }
+
+    /// An open visit of a step comes to its end, and what follows from that happens.
+    pub(super) fn finish(
+        &mut self,
+        site: &Site,
+        outcome: &Outcome,
+        spent: Option<Spent>,
+    ) -> Flow<()> {
+        // What happened before in this transition may have closed it.
+        let visit = self.next.visit(site);
+        let Some((position, _, visit)) = visit.filter(|(_, _, visit)| visit.awaiting.is_some())
+        else {
+            return Ok(());
+        };
+        let visit = visit.clone();
+        self.close(site, &visit, outcome.clone(), spent);
+        self.after_close(position, site, outcome)
+    }
+
+    /// What follows from the end of a visit.
+    pub(super) fn after_close(
+        &mut self,
+        position: usize,
+        site: &Site,
+        outcome: &Outcome,
+    ) -> Flow<()> {
+        match site.item {
+            None => self.follow(position, outcome),
+            Some(_) => self.item_ended(position, site, outcome),
+        }
+    }
+
+    /// A step was entered and came to its end in that moment, and what follows from that happens.
+    pub(super) fn done(&mut self, position: usize, site: Site, outcome: &Outcome) -> Flow<()> {
+        if self.is_done(position, site, outcome.clone())? {
+            self.follow(position, outcome)?;
+        }
+        Ok(())
+    }
+
+    /// Notes that a step came to its end as soon as it was entered; false where there were too many of those.
+    pub(super) fn is_done(&mut self, position: usize, site: Site, outcome: Outcome) -> Flow<bool> {
+        self.done_at_once += 1;
+        self.push(Event::StepDone { site, outcome });
+        if self.done_at_once <= limits::STEPS_AT_ONCE_MAX {
+            return Ok(true);
+        }
+        let most = limits::STEPS_AT_ONCE_MAX;
+        let message =
+            format!("more than {most} steps of the server followed each other without a pause");
+        let step = Some(self.step(position).id.clone());
+        self.fail(Failure {
+            code: "STEPS_AT_ONCE".into(),
+            message,
+            step,
+        })?;
+        Ok(false)
+    }
+
+    /// What follows the end of a step.
+    pub(super) fn follow(&mut self, position: usize, outcome: &Outcome) -> Flow<()> {
+        let step = self.step(position);
+        match outcome {
+            Outcome::Completed(_) => self.go(position, step.next.as_ref()),
+            Outcome::Voided => {}
+            Outcome::Failed(failure) => match &step.on_error {
+                OnError::Step(target) => self.go(position, Some(&Next::Step(target.clone()))),
+                OnError::Continue => self.go(position, None),
+                OnError::Fail if step.optional => self.go(position, None),
+                OnError::Fail => {
+                    self.queue_dependents(position);
+                    self.fail(failure.clone())?;
+                }
+            },
+        }
+        Ok(())
+    }
+
+    pub(super) fn go(&mut self, from: usize, next: Option<&Next>) {
+        match next {
+            // An execution that is failing goes nowhere but to its end.
+            Some(next) if self.next.failing.is_none() => self.jump(from, next),
+            _ => self.queue_dependents(from),
+        }
+    }
+
+    /// A required step failed: whatever else is open is void, and the execution fails; what is to run nevertheless
+    /// runs first.
+    pub(super) fn fail(&mut self, failure: Failure) -> Flow<()> {
+        if self.next.failing.is_some() || self.next.state.is_final() {
+            return Ok(());
+        }
+        self.void();
+        self.targets.clear();
+        if !self.facts.definition.graph().has_aftermath() {
+            self.queue.clear();
+            return Ok(self.become_state(State::Failed, Some(failure))?);
+        }
+        self.push(Event::FailureBegan { failure });
+        self.queue.extend(0..self.next.steps.len());
+        Ok(())
+    }
+
+    /// Control goes from a step that has come to its end to another one, forward or back, or to the end.
+    fn jump(&mut self, from: usize, next: &Next) {
+        let graph = self.facts.definition.graph();
+        let target = match next {
+            Next::End => None,
+            Next::Step(id) => graph.position(id),
+        };
+        if let Some(target) =
+            target.filter(|target| self.next.steps[*target].status != StepStatus::Pending)
+        {
+            return self.jump_back(from, target);
+        }
+        self.bypass(from, target);
+        self.queue.extend(target);
+    }
+
+    /// Passes what can be reached only through what a jump goes past.
+    fn bypass(&mut self, from: usize, target: Option<usize>) {
+        let graph = self.facts.definition.graph();
+        let kept = target
+            .map(|target| graph.downstream(target))
+            .unwrap_or_default();
+        // What is not gone past may have waited for this step alone.
+        self.queue_dependents(from);
+        let mut past = BTreeSet::from([from]);
+        for position in graph.in_order_after(from) {
+            let goes_past = graph
+                .dependencies(position)
+                .iter()
+                .all(|at| past.contains(at))
+                && self.next.steps[position].status == StepStatus::Pending
+                && !kept.contains(&position);
+            if goes_past {
+                past.insert(position);
+                self.skip(position, Skipped::Bypassed);
+            }
+        }
+    }
+
+    /// The target and what depends on it may be entered again; what is open among them is void.
+    fn jump_back(&mut self, from: usize, target: usize) {
+        let again = self.facts.definition.graph().downstream(target);
+        self.void_where(|position| again.contains(&position));
+        let entered = |position: &&usize| self.next.steps[**position].status != StepStatus::Pending;
+        let steps = again
+            .iter()
+            .filter(entered)
+            .map(|at| self.step(*at).id.clone());
+        let steps = steps.collect();
+        self.push(Event::StepsReset { steps });
+        self.queue.retain(|position| !again.contains(position));
+        self.targets.retain(|position| !again.contains(position));
+        // A step beside the loop that it left waits for nobody else.
+        if !again.contains(&from) {
+            self.bypass(from, Some(target));
+        }
+        // Entered by `settle`, not from here: steps of the server that chase each other would have no end of stack.
+        self.targets.push_back(target);
+    }
+
+    /// Ends the execution where nothing is left; pauses it where only gates are.
+    fn conclude(&mut self) -> Flow<()> {
+        if self.next.state.is_final() {
+            return Ok(());
+        }
+        if self.next.open().next().is_none() {
+            // Whatever could still be entered was forgotten by nobody: this is the net below.
+            let left: Vec<_> = self.forgotten().collect();
+            if !left.is_empty() {
+                self.queue.extend(left);
+                return self.settle();
+            }
+            return match self.next.failing.clone() {
+                Some(failure) => Ok(self.become_state(State::Failed, Some(failure))?),
+                None => self.complete(),
+            };
+        }
+        let is_gate = |awaiting: &Awaiting| matches!(awaiting, Awaiting::Gate { .. });
+        let only_gates = self
+            .next
+            .open()
+            .all(|(_, _, visit)| visit.awaiting.as_ref().is_some_and(is_gate));
+        match (only_gates, self.next.pauses.contains(&PauseReason::Gate)) {
+            (true, false) => Ok(self.pause(PauseReason::Gate)?),
+            (false, true) => Ok(self.lift(PauseReason::Gate)?),
+            _ => Ok(()),
+        }
+    }
+
+    /// Pending steps that wait for nothing.
+    fn forgotten(&self) -> impl Iterator<Item = usize> {
+        let steps = self.next.steps.iter().enumerate();
+        let pending = steps.filter(|(_, step)| step.status == StepStatus::Pending);
+        pending
+            .map(|(at, _)| at)
+            .filter(|at| !matches!(self.readiness(*at), Readiness::Waits))
+    }
+
+    fn complete(&mut self) -> Flow<()> {
+        match self.final_output()? {
+            Ok(Some(value)) => self.push(Event::FinalOutput { value }),
+            Ok(None) => {}
+            Err(failure) => return Ok(self.become_state(State::Failed, Some(failure))?),
+        }
+        Ok(self.become_state(State::Completed, None)?)
+    }
+}

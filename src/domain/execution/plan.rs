@@ -1,0 +1,150 @@
+//! What a step evaluates, compiled once for each definition.
+
+use serde_json::{Map, Value, json};
+
+use super::decide::{Flow, Halt};
+use crate::domain::{
+    definition::{Step, StepKind, Wait, Workflow},
+    expression::{Expression, Template},
+};
+
+/// What one step evaluates.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// Whether it is entered.
+    pub(crate) condition: Option<Expression>,
+    /// Whether it is done.
+    pub(crate) until: Option<Expression>,
+    /// Which arm is taken; `None` for one that always may be.
+    pub(crate) arms: Vec<Option<Expression>>,
+    /// What it works on: an object of all texts and values of its kind that may hold expressions.
+    pub(crate) brief: Template,
+    /// The list of a `foreach`.
+    pub(crate) items: Option<Template>,
+    /// What a `foreach` does with each item.
+    pub(crate) body: Option<Box<Plan>>,
+    /// What cannot be compiled: no checked definition has such a thing.
+    broken: Option<String>,
+}
+
+/// What a workflow evaluates as a whole.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    /// What memory holds at the start.
+    pub(crate) memory: Template,
+    /// What it comes to.
+    pub(crate) final_output: Option<Template>,
+}
+
+impl Whole {
+    pub(crate) fn of(workflow: &Workflow) -> Self {
+        let template = |value: &Value| Template::parse(value).unwrap_or_else(|_| nothing());
+        Self {
+            memory: template(&Value::Object(workflow.memory.clone())),
+            final_output: workflow.final_output.as_ref().map(template),
+        }
+    }
+}
+
+/// The template of an empty object.
+fn nothing() -> Template {
+    Template::parse(&json!({})).expect("an empty object holds no expressions")
+}
+
+impl Plan {
+    /// The plan of a step.
+    pub(crate) fn of(step: &Step) -> Self {
+        Self::with(step, &[])
+    }
+
+    fn with(step: &Step, names: &[&str]) -> Self {
+        let mut broken = None;
+        let mut expression = |text: &String| {
+            if let Ok(expression) = Expression::parse_condition(text, names) {
+                Some(expression)
+            } else {
+                broken = Some(text.clone());
+                None
+            }
+        };
+        let condition = step.condition.as_ref().and_then(&mut expression);
+        let until = step
+            .repeat
+            .as_ref()
+            .and_then(|repeat| expression(&repeat.until));
+        let arms = match &step.kind {
+            StepKind::Branch { arms } => arms
+                .iter()
+                .map(|arm| arm.condition.as_ref().and_then(&mut expression))
+                .collect(),
+            _ => Vec::new(),
+        };
+        let mut template = |value: &Value| {
+            Template::parse_with(value, names).unwrap_or_else(|_| {
+                broken = Some(value.to_string());
+                nothing()
+            })
+        };
+        let brief = template(&brief(step));
+        let (items, body) = match &step.kind {
+            StepKind::Foreach {
+                items, alias, body, ..
+            } => (
+                Some(template(items)),
+                Some(Box::new(Self::with(body, &[alias]))),
+            ),
+            _ => (None, None),
+        };
+        Self {
+            condition,
+            until,
+            arms,
+            brief,
+            items,
+            body,
+            broken,
+        }
+    }
+
+    /// Refuses to act on what cannot be compiled.
+    pub(super) fn check(&self, step: &Step) -> Flow<()> {
+        match &self.broken {
+            None => Ok(()),
+            Some(text) => Err(Halt::fails(
+                step,
+                "EXPRESSION_FAILED",
+                format!("`{text}` is not an expression"),
+            )),
+        }
+    }
+}
+
+/// All texts and values of a step that may hold expressions, by what they are.
+pub(crate) fn brief(step: &Step) -> Value {
+    let mut brief = Map::new();
+    let mut put =
+        |key: &str, value: Option<Value>| brief.extend(value.map(|value| (key.to_owned(), value)));
+    put(
+        "instructions",
+        step.instructions.as_ref().map(|text| json!(text)),
+    );
+    put("with", step.with.clone().map(Value::Object));
+    match &step.kind {
+        StepKind::Guidance { text } => put("guidance", Some(json!(text))),
+        StepKind::Extract { from, .. } => put("from", Some(json!(from))),
+        StepKind::Run { body, .. } => put("body", body.clone()),
+        StepKind::Gate { ask, .. } => put("ask", Some(json!(ask))),
+        StepKind::Wait(Wait::For(text) | Wait::Until(text) | Wait::Signal(text)) => {
+            put("wait", Some(json!(text)));
+        }
+        StepKind::Set { entries } => put("set", Some(Value::Object(entries.clone()))),
+        StepKind::Fail { message, .. } => put("message", Some(json!(message))),
+        StepKind::Agent { .. }
+        | StepKind::Tool { .. }
+        | StepKind::Input { .. }
+        | StepKind::Activity { .. }
+        | StepKind::Branch { .. }
+        | StepKind::Foreach { .. } => {}
+    }
+    Value::Object(brief)
+}

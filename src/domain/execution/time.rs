@@ -1,0 +1,259 @@
+//! What time brings: timers, attempts after a pause, expiries and time limits.
+
+use std::time::Duration;
+
+use super::{
+    Awaiting, Decision, Event, Execution, Failure, Outcome, PauseReason, Reported, Site, State,
+    Visit,
+    decide::{Flow, Halt},
+    draft::Draft,
+    enter::waited,
+};
+use crate::{
+    clock::Timestamp,
+    domain::{
+        Definition,
+        definition::{Step, StepKind},
+        span::Span,
+    },
+    error::Code,
+    limits,
+};
+
+impl Execution {
+    /// The next instant at which something is to happen without anybody's asking: `None` where nothing is.
+    pub fn deadline(&self, definition: &Definition) -> Option<Timestamp> {
+        if self.stands_still() || self.state.is_final() {
+            return None;
+        }
+        let dues = self.open().filter_map(|(position, _, visit)| {
+            due(
+                definition.workflow.steps.get(position)?,
+                visit,
+                self.paused_ms,
+            )
+        });
+        dues.chain(self.expires(definition)).min()
+    }
+
+    /// Whether it waits for a person to let it go on: time brings nothing then.
+    fn stands_still(&self) -> bool {
+        self.pauses
+            .iter()
+            .any(|reason| *reason != PauseReason::Gate)
+    }
+
+    /// When the execution as a whole has taken too long.
+    fn expires(&self, definition: &Definition) -> Option<Timestamp> {
+        let most = definition
+            .workflow
+            .timeout
+            // One that is failing already cannot take too long once more.
+            .filter(|_| self.state == State::Running && self.failing.is_none())?;
+        let paused = Duration::from_millis(self.paused_ms);
+        Some(self.started_at.after(most.duration()).after(paused))
+    }
+
+    pub(super) fn decide_tick(&self, mut draft: Draft<'_>) -> Flow<Decision> {
+        if !self.state.is_final() && !self.stands_still() {
+            draft.catch_up()?;
+        }
+        Ok(draft.decision(None))
+    }
+}
+
+/// When the visit is to move by itself, in an execution that has been paused for so long in all.
+fn due(step: &Step, visit: &Visit, paused_ms: u64) -> Option<Timestamp> {
+    let meanwhile = Duration::from_millis(paused_ms.saturating_sub(visit.paused_ms));
+    let limit = acting_on(step, visit).timeout.map(|most| {
+        let limit = visit.opened_at.after(most.duration());
+        limit.after(meanwhile)
+    });
+    match visit.awaiting.as_ref()? {
+        Awaiting::Timer { due } | Awaiting::Retry { due } => Some(*due),
+        Awaiting::Gate { due, .. } => [*due, limit].into_iter().flatten().min(),
+        Awaiting::Model(_) | Awaiting::Signal { .. } | Awaiting::Items { .. } => limit,
+        // An attempt of the server has its limit in whoever works on it.
+        Awaiting::Operation | Awaiting::Unknown | Awaiting::Held(_) => None,
+    }
+}
+
+fn acting_on<'a>(step: &'a Step, visit: &Visit) -> &'a Step {
+    if visit.item.is_some() {
+        step.acting()
+    } else {
+        step
+    }
+}
+
+impl Draft<'_> {
+    /// Does whatever is due by now, in the order in which it became due.
+    pub(super) fn catch_up(&mut self) -> Flow<()> {
+        let now = self.row.at;
+        if self
+            .next
+            .expires(self.facts.definition)
+            .is_some_and(|expires| expires <= now)
+        {
+            self.expire()?;
+        }
+        let mut due = self.due_by(now);
+        due.sort();
+        for (_, site) in due {
+            if !self.next.state.is_final() {
+                self.fire(&site)?;
+            }
+        }
+        self.settle()
+    }
+
+    fn due_by(&self, now: Timestamp) -> Vec<(Timestamp, Site)> {
+        let workflow = &self.facts.definition.workflow;
+        let due = self.next.open().filter_map(|(position, step, visit)| {
+            let due = due(workflow.steps.get(position)?, visit, self.next.paused_ms)?;
+            (due <= now).then(|| (due, visit.site(&step.id)))
+        });
+        due.collect()
+    }
+
+    /// The execution as a whole has taken too long.
+    fn expire(&mut self) -> Flow<()> {
+        let most = self
+            .facts
+            .definition
+            .workflow
+            .timeout
+            .unwrap_or(Span::of(limits::SPAN_MAX));
+        self.fail(Failure {
+            code: "WORKFLOW_TIMED_OUT".into(),
+            message: format!("the execution did not end within {most}"),
+            step: None,
+        })
+    }
+
+    fn fire(&mut self, site: &Site) -> Flow<()> {
+        // What fired before may have closed it.
+        let Some((position, _, visit)) = self.next.visit(site) else {
+            return Ok(());
+        };
+        let visit = visit.clone();
+        let step = acting_on(self.step(position), &visit);
+        match visit.awaiting {
+            Some(Awaiting::Timer { due }) => {
+                let output = self.keep(waited(due), limits::OUTPUT_BYTES_MAX, "output")?;
+                self.finish(site, &Outcome::Completed(output), None)
+            }
+            Some(Awaiting::Retry { .. }) => self.begin_again(step, site, &visit),
+            Some(Awaiting::Gate { .. }) => {
+                self.lift(PauseReason::Gate)?;
+                let failure = timed_out(
+                    site,
+                    "GATE_EXPIRED",
+                    format!("nobody answered gate '{}' in time", site.step),
+                );
+                self.finish(site, &Outcome::Failed(failure), None)
+            }
+            Some(_) => {
+                let most = step.timeout.unwrap_or(Span::of(limits::SPAN_MAX));
+                self.void_items_of(position, site);
+                let failure = timed_out(
+                    site,
+                    "STEP_TIMED_OUT",
+                    format!("step '{}' did not end within {most}", site.step),
+                );
+                self.finish(site, &Outcome::Failed(failure), None)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn void_items_of(&mut self, position: usize, site: &Site) {
+        if site.item.is_none() && matches!(self.step(position).kind, StepKind::Foreach { .. }) {
+            self.void_items(position);
+        }
+    }
+
+    /// What came while the execution was paused takes its effect.
+    pub(super) fn release(&mut self) -> Flow<()> {
+        let held: Vec<_> = self
+            .next
+            .open()
+            .filter_map(|(_, step, visit)| match &visit.awaiting {
+                Some(Awaiting::Held(reported)) => {
+                    Some((visit.site(&step.id), Reported::clone(reported)))
+                }
+                _ => None,
+            })
+            .collect();
+        for (site, reported) in held {
+            if !self.next.state.is_final() {
+                // It is in no row yet under which what follows could ask for it.
+                if let Reported::Output(payload) = &reported
+                    && let Some(document) = &payload.inline
+                {
+                    self.note(payload, document.value());
+                }
+                self.conclude_visit(&site, reported)?;
+            }
+        }
+        self.match_signals()?;
+        self.catch_up()
+    }
+
+    /// Kept signals find the waits that were open while the execution was paused.
+    fn match_signals(&mut self) -> Flow<()> {
+        let waits: Vec<_> = self
+            .next
+            .open()
+            .filter_map(|(_, step, visit)| match &visit.awaiting {
+                Some(Awaiting::Signal { name }) => Some((visit.site(&step.id), name.clone())),
+                _ => None,
+            })
+            .collect();
+        for (site, name) in waits {
+            // The signal before may have ended it.
+            let visit = self.next.visit(&site).map(|(_, _, visit)| visit);
+            if visit.is_none_or(|visit| visit.awaiting.is_none()) {
+                continue;
+            }
+            let kept = self.next.signals.iter().find(|signal| signal.name == name);
+            let Some(digest) = kept.map(|signal| signal.payload) else {
+                continue;
+            };
+            let payload = self.wanted(super::Need { digest, row: None })?;
+            self.push(Event::SignalTaken { name });
+            let output = self.keep((*payload).clone(), limits::OUTPUT_BYTES_MAX, "output")?;
+            self.finish(&site, &Outcome::Completed(output), None)?;
+        }
+        Ok(())
+    }
+}
+
+fn timed_out(site: &Site, code: &str, message: String) -> Failure {
+    Failure {
+        code: code.into(),
+        message,
+        step: Some(site.step.clone()),
+    }
+}
+
+impl Halt {
+    /// What is too much for a step is the failure of that step, not of the call or the instant that led to it.
+    pub(super) fn within(self, site: &Site) -> Self {
+        match self {
+            Self::Refused(error) if error.code() == Code::LimitExceeded => {
+                Self::Fails(Failure::of(&error, &site.step))
+            }
+            halt => halt,
+        }
+    }
+
+    /// The step fails.
+    pub(super) fn fails(step: &Step, code: &str, message: String) -> Self {
+        Self::Fails(Failure {
+            code: code.into(),
+            message,
+            step: Some(step.id.clone()),
+        })
+    }
+}

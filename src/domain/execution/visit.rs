@@ -1,0 +1,371 @@
+//! The steps of an execution and their visits.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Awaiting, Failure, JournalKey, Outcome, Payload, Row, Site, Spent};
+use crate::{
+    clock::Timestamp,
+    domain::{document::Digest, id::StepId, token::Grant},
+    limits,
+};
+
+/// One step of an execution.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepState {
+    /// Its id.
+    pub id: StepId,
+    /// Where it stands.
+    pub status: StepStatus,
+    /// Its visits, oldest first.
+    pub visits: Vec<Visit>,
+    /// The items of its latest visit, in the order of the list, as far as they were opened.
+    pub items: Vec<Arc<Visit>>,
+    /// Calls that ended items of visits before, the latest [`limits::PAST_CALLS_MAX`] of them.
+    pub past: Vec<Past>,
+    /// Since when its visits until then are those of an earlier round.
+    pub stale: Option<Stale>,
+}
+
+/// A call that ended an item of an earlier visit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Past {
+    /// The call.
+    pub ended: Ended,
+    /// Whether it brought an output that was accepted.
+    pub was_accepted: bool,
+}
+
+/// Control went back past a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stale {
+    /// The revision in which it did.
+    pub revision: u64,
+    /// How many visits the step had had by then.
+    pub visits: u32,
+}
+
+/// Where a step stands (S0, and `skipped`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepStatus {
+    /// Not entered yet.
+    Pending,
+    /// Entered; its token is out.
+    Running,
+    /// Done, with an output.
+    Completed,
+    /// Ended without an output.
+    Failed,
+    /// Passed by, or open when the execution ended.
+    Skipped,
+}
+
+impl StepStatus {
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// One entry into a step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Visit {
+    /// Counts the visits of the step, from 1.
+    pub number: u32,
+    /// Which item of a `foreach`, from 0.
+    pub item: Option<u32>,
+    /// Counts the attempts of this visit, from 1.
+    pub attempt: u32,
+    /// When it was opened.
+    pub opened_at: Timestamp,
+    /// The revision that opened it.
+    pub opened_revision: u64,
+    /// What it waits for; `None` once it is closed.
+    pub awaiting: Option<Awaiting>,
+    /// How it ended.
+    pub closed: Option<Closed>,
+    /// Distinct outputs that its schema refused.
+    pub refused: Vec<Digest>,
+    /// Tokens that were replaced or voided, the latest [`limits::SUPERSEDED_TOKENS_MAX`] of them.
+    pub superseded: Vec<Retired>,
+    /// What it works on, rendered and stored by digest.
+    pub input: Option<Digest>,
+    /// Calls that ended earlier attempts of this visit.
+    pub ended: Vec<Ended>,
+    /// How long the execution had been paused when it was opened, in milliseconds.
+    pub paused_ms: u64,
+}
+
+/// A call that ended an attempt while its visit went on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ended {
+    /// The call.
+    pub spent: Spent,
+    /// The revision that it made.
+    pub revision: u64,
+    /// The journal row of that revision; `None` only until that row is stored.
+    pub row: Option<JournalKey>,
+}
+
+/// A token that was replaced or voided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retired {
+    /// The token.
+    pub grant: Grant,
+    /// The revision that did so.
+    pub revision: u64,
+}
+
+/// The end of a visit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Closed {
+    /// When.
+    pub at: Timestamp,
+    /// The revision that closed it.
+    pub revision: u64,
+    /// The journal row of that revision; `None` only until that row is stored.
+    pub row: Option<JournalKey>,
+    /// The call that closed it, where one did.
+    pub spent: Option<Spent>,
+    /// The digest of its output, where it has one.
+    pub output: Option<Digest>,
+    /// Why it failed, where it did.
+    pub failure: Option<Failure>,
+}
+
+impl StepState {
+    /// Its visits of the round that the execution was in after `revision`.
+    pub fn round(&self, revision: u64) -> &[Visit] {
+        let stale = self.stale.filter(|stale| stale.revision <= revision);
+        let past = stale.map_or(0, |stale| stale.visits as usize);
+        self.visits.get(past..).unwrap_or_default()
+    }
+
+    pub(super) fn reset(&mut self, revision: u64) {
+        self.status = StepStatus::Pending;
+        let visits = u32::try_from(self.visits.len()).unwrap_or(u32::MAX);
+        self.stale = Some(Stale { revision, visits });
+    }
+
+    /// The items make room for those of another visit; of the calls that ended them the latest are remembered.
+    pub(super) fn clear_items(&mut self) {
+        let items = std::mem::take(&mut self.items);
+        let past = items.iter().filter_map(|item| {
+            let closed = item.closed.as_ref()?;
+            let (spent, revision, row) = (closed.spent?, closed.revision, closed.row);
+            Some(Past {
+                ended: Ended {
+                    spent,
+                    revision,
+                    row,
+                },
+                was_accepted: closed.output.is_some(),
+            })
+        });
+        self.past.extend(past);
+        self.past.sort_by_key(|past| past.ended.revision);
+        let too_many = self.past.len().saturating_sub(limits::PAST_CALLS_MAX);
+        self.past.drain(..too_many);
+    }
+
+    /// Its visits, oldest first, and the items of the latest.
+    pub fn all_visits(&self) -> impl DoubleEndedIterator<Item = &Visit> {
+        let items = self.items.iter().map(|item| &**item);
+        self.visits.iter().chain(items)
+    }
+
+    /// Its latest visit.
+    pub fn visit(&self) -> Option<&Visit> {
+        self.visits.last()
+    }
+
+    pub(super) fn visit_mut(&mut self, site: &Site, change: impl FnOnce(&mut Visit)) {
+        let visit = match site.item {
+            Some(item) => self.items.get_mut(item as usize).map(Arc::make_mut),
+            None => self
+                .visits
+                .iter_mut()
+                .rev()
+                .find(|visit| visit.number == site.visit),
+        };
+        if let Some(visit) = visit.filter(|visit| visit.number == site.visit) {
+            change(visit);
+        }
+    }
+
+    pub(super) fn is_unsettled(&self, revision: u64) -> bool {
+        // The visits that this revision opened, and the one before them, which it may have closed.
+        let newest_first = || self.visits.iter().rev();
+        let opened = newest_first()
+            .take_while(|visit| visit.is_of(revision))
+            .count();
+        newest_first()
+            .take(opened + 1)
+            .any(|visit| visit.is_unsettled(revision))
+            || self.items.iter().any(|item| item.is_unsettled(revision))
+            || self.past_of(revision).any(|past| past.ended.row.is_none())
+    }
+
+    fn past_of(&self, revision: u64) -> impl Iterator<Item = &Past> {
+        let newest_first = self.past.iter().rev();
+        newest_first.take_while(move |past| past.ended.revision == revision)
+    }
+
+    pub(super) fn settle(&mut self, revision: u64, key: JournalKey) {
+        let newest_first = self.past.iter_mut().rev();
+        for past in newest_first.take_while(|past| past.ended.revision == revision) {
+            past.ended.row = Some(key);
+        }
+        for visit in self.visits.iter_mut().rev() {
+            if !visit.is_unsettled(revision) && !visit.is_of(revision) {
+                break;
+            }
+            visit.settle(revision, key);
+        }
+        for item in &mut self.items {
+            if item.is_unsettled(revision) {
+                Arc::make_mut(item).settle(revision, key);
+            }
+        }
+    }
+}
+
+impl Outcome {
+    pub(super) const fn status(&self) -> StepStatus {
+        match self {
+            Self::Completed(_) => StepStatus::Completed,
+            Self::Failed(_) => StepStatus::Failed,
+            Self::Voided => StepStatus::Skipped,
+        }
+    }
+}
+
+impl Visit {
+    pub(super) fn open(row: &Row, site: &Site, awaiting: Option<Awaiting>) -> Self {
+        Self {
+            number: site.visit,
+            item: site.item,
+            attempt: 1,
+            opened_at: row.at,
+            opened_revision: row.revision,
+            awaiting,
+            closed: None,
+            refused: Vec::new(),
+            superseded: Vec::new(),
+            input: None,
+            ended: Vec::new(),
+            paused_ms: 0,
+        }
+    }
+
+    /// Which visit it is, of this step.
+    pub fn site(&self, step: &StepId) -> Site {
+        Site {
+            step: step.clone(),
+            visit: self.number,
+            item: self.item,
+        }
+    }
+
+    pub(super) fn is_of(&self, revision: u64) -> bool {
+        self.opened_revision == revision
+    }
+
+    pub(super) fn is_unsettled(&self, revision: u64) -> bool {
+        let closed = self.closed.as_ref();
+        closed.is_some_and(|closed| closed.revision == revision && closed.row.is_none())
+            || self
+                .ended
+                .last()
+                .is_some_and(|ended| ended.revision == revision && ended.row.is_none())
+    }
+
+    pub(super) fn settle(&mut self, revision: u64, key: JournalKey) {
+        if let Some(closed) = self
+            .closed
+            .as_mut()
+            .filter(|closed| closed.revision == revision)
+        {
+            closed.row = Some(key);
+        }
+        if let Some(ended) = self
+            .ended
+            .last_mut()
+            .filter(|ended| ended.revision == revision)
+        {
+            ended.row = Some(key);
+        }
+    }
+
+    /// The token that was live right after `revision`; `None` where the visit was not open then.
+    pub fn token_at(&self, revision: u64) -> Option<Grant> {
+        let open = self.opened_revision <= revision
+            && self
+                .closed
+                .as_ref()
+                .is_none_or(|closed| closed.revision > revision);
+        // Of the tokens that were taken back or used since then, the one that went first was live.
+        let retired = self
+            .superseded
+            .iter()
+            .map(|retired| (retired.revision, retired.grant));
+        let ended = self
+            .ended
+            .iter()
+            .map(|ended| (ended.revision, ended.spent.grant));
+        let gone = retired.chain(ended).filter(|(gone, _)| *gone > revision);
+        let first = gone.min_by_key(|(gone, _)| *gone).map(|(_, grant)| grant);
+        let spent = self
+            .closed
+            .as_ref()
+            .and_then(|closed| closed.spent)
+            .map(|spent| spent.grant);
+        first.or(self.grant()).or(spent).filter(|_| open)
+    }
+
+    /// The live token, where a model is waited for.
+    pub const fn grant(&self) -> Option<Grant> {
+        match self.awaiting {
+            Some(Awaiting::Model(grant)) => Some(grant),
+            _ => None,
+        }
+    }
+
+    pub(super) fn close(&mut self, row: &Row, outcome: &Outcome, spent: Option<Spent>) {
+        if spent.is_none() {
+            self.retire_token(row.revision);
+        }
+        self.awaiting = None;
+        self.closed = Some(Closed {
+            at: row.at,
+            revision: row.revision,
+            row: None,
+            spent,
+            output: match outcome {
+                Outcome::Completed(Payload { digest, .. }) => Some(*digest),
+                Outcome::Failed(_) | Outcome::Voided => None,
+            },
+            failure: match outcome {
+                Outcome::Failed(failure) => Some(failure.clone()),
+                Outcome::Completed(_) | Outcome::Voided => None,
+            },
+        });
+    }
+
+    pub(super) fn retire_token(&mut self, revision: u64) {
+        if let Some(Awaiting::Model(grant)) = self.awaiting {
+            if self.superseded.len() == limits::SUPERSEDED_TOKENS_MAX {
+                self.superseded.remove(0);
+            }
+            self.superseded.push(Retired { grant, revision });
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Filters and tests as they are applied, and their arguments.
+
+use super::{
+    fault::{ExpressionFault, FaultKind},
+    filters, operand,
+    parse::{Node, Parser, Read},
+    token::{Kind, Token, cut},
+};
+use crate::domain::nearest;
+
+impl Parser<'_> {
+    /// The filters and tests after a value.
+    pub(super) fn filtered(&mut self, mut node: Node) -> Read {
+        loop {
+            if self.sign("|").is_some() {
+                node = self.filter(&node)?;
+            } else if self.word("is").is_some() {
+                node = self.test(&node)?;
+            } else {
+                return Ok(node);
+            }
+        }
+    }
+
+    fn filter(&mut self, node: &Node) -> Read {
+        let token = self.word_expected("the name of a filter")?;
+        let written = self.written(&token);
+        let (arguments, nodes) = self.arguments(node)?;
+        let Some(filter) = filters::Filter::of(&written) else {
+            self.unknown_filter(&token, "filter", filters::names());
+            return Ok(node.clone());
+        };
+        if let Err(message) = filter.takes(&arguments) {
+            let end = self.last_end();
+            self.note(ExpressionFault::new(
+                FaultKind::Filter,
+                token.start,
+                end,
+                message,
+            ));
+        }
+        let subject = if filter.is_default() {
+            forgiving(node)
+        } else {
+            node.text.clone()
+        };
+        let values: Vec<_> = arguments.iter().map(Argument::text).collect();
+        let text = format!("{subject}|{}({})", filter.name, values.join(", "));
+        let parts: Vec<_> = nodes.iter().collect();
+        self.join(text, &parts)
+    }
+
+    fn test(&mut self, node: &Node) -> Read {
+        let negated = if self.word("not").is_some() {
+            "not "
+        } else {
+            ""
+        };
+        let token = self.word_expected("the name of a test")?;
+        let written = self.written(&token);
+        let (arguments, nodes) = if self.is_sign("(") {
+            self.arguments(node)?
+        } else {
+            self.bare_argument(node)?
+        };
+        let Some(known) = filters::Test::of(&written) else {
+            self.unknown_filter(&token, "test", filters::tests());
+            return Ok(node.clone());
+        };
+        if arguments.len() != known.arguments || arguments.iter().any(|a| a.name.is_some()) {
+            let message = format!("the test `{written}` takes {} values", known.arguments);
+            let end = self.last_end();
+            self.note(ExpressionFault::new(
+                FaultKind::Filter,
+                token.start,
+                end,
+                message,
+            ));
+        }
+        let subject = forgiving(node);
+        let subject = if known.is_presence() {
+            &subject
+        } else {
+            &node.text
+        };
+        let values: Vec<_> = arguments.iter().map(Argument::text).collect();
+        let text = format!(
+            "({subject} is {negated}{}({}))",
+            known.meant,
+            values.join(", ")
+        );
+        let parts: Vec<_> = nodes.iter().collect();
+        self.join(text, &parts)
+    }
+
+    /// `is divisibleby 3`: the value of a test without parentheses.
+    fn bare_argument(&mut self, node: &Node) -> Read<(Vec<Argument>, Vec<Node>)> {
+        let follows = self.peek().is_some_and(|token| match token.kind {
+            Kind::Text(_) | Kind::Number(_) => true,
+            Kind::Word => !operand::WORDS.contains(&self.written(&token).as_str()),
+            Kind::Sign(_) => false,
+        });
+        let mut nodes = vec![node.clone()];
+        let mut arguments = Vec::new();
+        if follows {
+            let value = self.value()?;
+            arguments.push(Argument {
+                name: None,
+                value: value.text.clone(),
+            });
+            nodes.push(value);
+        }
+        Ok((arguments, nodes))
+    }
+
+    /// Arguments in parentheses, if there are any; the nodes begin with `first`.
+    pub(super) fn arguments(&mut self, first: &Node) -> Read<(Vec<Argument>, Vec<Node>)> {
+        let (mut arguments, mut nodes) = (Vec::new(), vec![first.clone()]);
+        if self.sign("(").is_none() {
+            return Ok((arguments, nodes));
+        }
+        while self.sign(")").is_none() {
+            if !arguments.is_empty() {
+                self.expect(",")?;
+            }
+            let name = self.argument_name();
+            let node = self.expression()?;
+            arguments.push(Argument {
+                name,
+                value: node.text.clone(),
+            });
+            nodes.push(node);
+        }
+        Ok((arguments, nodes))
+    }
+
+    /// `name=`, taken if it stands here.
+    fn argument_name(&mut self) -> Option<String> {
+        let token = self.peek().filter(|token| token.kind == Kind::Word)?;
+        if self.peek_second()?.kind != Kind::Sign("=") {
+            return None;
+        }
+        self.next();
+        self.next();
+        Some(self.written(&token))
+    }
+
+    fn word_expected(&mut self, what: &str) -> Read<Token> {
+        let Some(token) = self.peek().filter(|token| token.kind == Kind::Word) else {
+            let fault = self.missing(what);
+            return self.halt(fault);
+        };
+        self.next();
+        Ok(token)
+    }
+
+    fn unknown_filter<'n>(
+        &mut self,
+        token: &Token,
+        what: &str,
+        known: impl Iterator<Item = &'n str>,
+    ) {
+        let written = self.written(token);
+        let known: Vec<_> = known.collect();
+        let message = format!("there is no {what} `{}`", cut(&written));
+        let fault = ExpressionFault::new(FaultKind::Filter, token.start, token.end, message);
+        let fault = match nearest::nearest(&written, known.iter().copied()) {
+            Some(meant) => fault.suggest(format!("did you mean `{meant}`?")).replace(
+                token.start,
+                token.end,
+                meant.to_owned(),
+            ),
+            None => fault.suggest(format!("the {what}s are {}", known.join(", "))),
+        };
+        self.note(fault);
+    }
+}
+
+/// An argument of a filter.
+pub(super) struct Argument {
+    pub(super) name: Option<String>,
+    value: String,
+}
+
+impl Argument {
+    fn text(&self) -> String {
+        match &self.name {
+            Some(name) => format!("{name}={}", self.value),
+            None => self.value.clone(),
+        }
+    }
+}
+
+/// The value, where a path that leads to nothing is an answer and no fault.
+fn forgiving(node: &Node) -> String {
+    match node.reference {
+        Some(number) => format!("_u{number}"),
+        None => node.text.clone(),
+    }
+}

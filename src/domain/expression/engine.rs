@@ -1,0 +1,323 @@
+//! The engine below: compiles what the parser made, and runs it over the values it refers to. The one place,
+//! with the filters, where the crate behind it is named.
+//!
+//! Time and memory are bounded by one measure, the work: every byte of text and every value that goes in, is
+//! gone through or comes out is counted against [`limits::EXPRESSION_WORK_MAX`].
+
+use std::{
+    error::Error as _,
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use minijinja::{
+    Environment, Error, ErrorKind, Expression, State, UndefinedBehavior, Value as Inner,
+    value::{Enumerator, Object, ValueKind},
+};
+use serde_json::{Map, Number, Value};
+
+use super::{
+    fault::{EvaluationFault, EvaluationFaultKind},
+    functions, operators,
+    parse::Parsed,
+};
+use crate::limits;
+
+/// What a value costs besides its text: about the room it takes.
+const VALUE_WORK: usize = 24;
+/// Under this name the functions find the [`Scope`].
+const SCOPE: &str = "_scope";
+
+static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = Environment::empty();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_fuel(Some(limits::EXPRESSION_FUEL_MAX));
+    operators::add_to(&mut environment);
+    functions::add_to(&mut environment);
+    environment
+});
+
+/// An expression ready to run.
+pub(super) struct Program {
+    expression: Expression<'static, 'static>,
+    constants: Vec<Inner>,
+}
+
+impl Program {
+    /// The words are those of a fault: the parser lets nothing through that the engine refuses, except by depth.
+    pub(super) fn compile(parsed: &Parsed) -> Result<Self, String> {
+        let work = Work::default();
+        let constants = parsed.constants.iter().map(|value| inward(value, &work));
+        let constants = constants.collect::<Result<_, _>>();
+        let expression = ENVIRONMENT.compile_expression_owned(parsed.text.clone());
+        match (constants, expression) {
+            (Ok(constants), Ok(expression)) => Ok(Self {
+                expression,
+                constants,
+            }),
+            (Err(error), _) | (_, Err(error)) => Err(words(&error)),
+        }
+    }
+
+    /// Its value, given what its references stand for.
+    pub(super) fn run<'v>(
+        &self,
+        found: impl Iterator<Item = Result<std::borrow::Cow<'v, Value>, EvaluationFault>>,
+        source: &str,
+    ) -> Result<Value, EvaluationFault> {
+        let work = Arc::new(Work::default());
+        let references = found.map(|found| Found::of(found, &work)).collect();
+        let scope = Inner::from_object(Scope {
+            work: Arc::clone(&work),
+            references,
+            constants: self.constants.clone(),
+        });
+        let value = self.expression.eval(scope);
+        let value = value.and_then(|value| outward(&value, &work, 0));
+        value.map_err(|error| fault(&error, source))
+    }
+}
+
+/// How much may still be done.
+#[derive(Debug)]
+pub(super) struct Work(AtomicUsize);
+
+impl Default for Work {
+    fn default() -> Self {
+        Self(AtomicUsize::new(limits::EXPRESSION_WORK_MAX))
+    }
+}
+
+impl Work {
+    pub(super) fn left(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Counts a value and so many bytes of text.
+    pub(super) fn spend(&self, bytes: usize) -> Result<(), Error> {
+        let cost = bytes.saturating_add(VALUE_WORK);
+        let left = self.0.load(Ordering::Relaxed).checked_sub(cost);
+        self.0.store(left.unwrap_or(0), Ordering::Relaxed);
+        left.map(|_| ()).ok_or_else(too_much)
+    }
+}
+
+/// What a reference stands for.
+#[derive(Debug)]
+enum Found {
+    Value(Inner),
+    Missing(EvaluationFault),
+    TooLarge,
+}
+
+impl Found {
+    fn of(found: Result<std::borrow::Cow<'_, Value>, EvaluationFault>, work: &Work) -> Self {
+        match found.map(|value| inward(&value, work)) {
+            Ok(Ok(value)) => Self::Value(value),
+            Ok(Err(_)) => Self::TooLarge,
+            Err(fault) => Self::Missing(fault),
+        }
+    }
+}
+
+/// The names of one evaluation: `_kN` a constant, `_rN` a reference, `_uN` one that may lead to nothing.
+#[derive(Debug)]
+pub(super) struct Scope {
+    pub(super) work: Arc<Work>,
+    references: Vec<Found>,
+    constants: Vec<Inner>,
+}
+
+impl Object for Scope {
+    fn get_value(self: &Arc<Self>, key: &Inner) -> Option<Inner> {
+        let name = key.as_str()?;
+        if name == SCOPE {
+            return Some(Inner::from_dyn_object(Arc::clone(self)));
+        }
+        let number: usize = name.get(2..)?.parse().ok()?;
+        match name.get(..2)? {
+            "_k" => self.constants.get(number).cloned(),
+            "_r" => Some(self.reference(number, false)),
+            "_u" => Some(self.reference(number, true)),
+            _ => None,
+        }
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::NonEnumerable
+    }
+}
+
+impl Scope {
+    /// A fault is not raised before its reference is really used: `a and b` may do without `b`.
+    fn reference(&self, number: usize, may_be_missing: bool) -> Inner {
+        match self.references.get(number) {
+            Some(Found::Value(value)) => value.clone(),
+            Some(Found::TooLarge) => too_much().into(),
+            Some(Found::Missing(fault)) if !may_be_missing => raised(fault.clone()).into(),
+            _ => Inner::UNDEFINED,
+        }
+    }
+
+    /// The scope of the evaluation that is running.
+    pub(super) fn of(state: &State<'_, '_>) -> Result<Arc<Self>, Error> {
+        let scope = state.lookup(SCOPE);
+        let scope = scope.and_then(|scope| scope.downcast_object::<Self>());
+        scope.ok_or_else(|| unsuitable("the expression runs outside its evaluation"))
+    }
+}
+
+/// Counts everything in `value`.
+pub(super) fn weigh(value: &Inner, work: &Work) -> Result<(), Error> {
+    work.spend(value.as_str().map_or(0, str::len))?;
+    match value.kind() {
+        ValueKind::Seq | ValueKind::Iterable => {
+            value.try_iter()?.try_for_each(|item| weigh(&item, work))
+        }
+        ValueKind::Map => pairs(value).try_for_each(|(key, item)| {
+            weigh(&key, work)?;
+            weigh(&item, work)
+        }),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn pairs(map: &Inner) -> impl Iterator<Item = (Inner, Inner)> {
+    let pairs = map
+        .as_object()
+        .and_then(minijinja::value::DynObject::try_iter_pairs);
+    pairs.into_iter().flatten()
+}
+
+/// A value of ours as the engine has it.
+pub(super) fn inward(value: &Value, work: &Work) -> Result<Inner, Error> {
+    work.spend(value.as_str().map_or(0, str::len))?;
+    Ok(match value {
+        Value::Null => Inner::from(()),
+        Value::Bool(truth) => Inner::from(*truth),
+        Value::Number(number) => number_inward(number),
+        Value::String(text) => Inner::from(text.as_str()),
+        Value::Array(items) => {
+            let items = items.iter().map(|item| inward(item, work));
+            Inner::from(items.collect::<Result<Vec<_>, _>>()?)
+        }
+        Value::Object(map) => {
+            let entry = |(key, item): (&String, &Value)| {
+                work.spend(key.len())?;
+                Ok((key.clone(), inward(item, work)?))
+            };
+            let entries = map.iter().map(entry).collect::<Result<Vec<_>, Error>>()?;
+            Inner::from_iter(entries)
+        }
+    })
+}
+
+fn number_inward(number: &Number) -> Inner {
+    match (number.as_i64(), number.as_u64()) {
+        (Some(number), _) => Inner::from(number),
+        (_, Some(number)) => Inner::from(number),
+        _ => Inner::from(number.as_f64()),
+    }
+}
+
+/// A value of the engine as ours.
+pub(super) fn outward(value: &Inner, work: &Work, depth: usize) -> Result<Value, Error> {
+    if depth > limits::JSON_DEPTH_MAX {
+        let most = limits::JSON_DEPTH_MAX;
+        let message = format!("the result is nested more than {most} levels deep");
+        return Err(limited(message));
+    }
+    work.spend(value.as_str().map_or(0, str::len))?;
+    Ok(match value.kind() {
+        ValueKind::None => Value::Null,
+        ValueKind::Bool => Value::Bool(value.is_true()),
+        ValueKind::Number => Value::Number(number_outward(value)?),
+        ValueKind::String => Value::from(value.as_str().unwrap_or_default()),
+        ValueKind::Seq | ValueKind::Iterable => {
+            let items = value
+                .try_iter()?
+                .map(|item| outward(&item, work, depth + 1));
+            Value::Array(items.collect::<Result<_, _>>()?)
+        }
+        ValueKind::Map => Value::Object(map_outward(value, work, depth)?),
+        ValueKind::Undefined => return Err(Error::from(ErrorKind::UndefinedError)),
+        _ => return Err(unsuitable("the result is nothing that JSON can hold")),
+    })
+}
+
+fn map_outward(value: &Inner, work: &Work, depth: usize) -> Result<Map<String, Value>, Error> {
+    let mut map = Map::new();
+    for (key, item) in pairs(value) {
+        let key = key.as_str().unwrap_or_default().to_owned();
+        work.spend(key.len())?;
+        map.insert(key, outward(&item, work, depth + 1)?);
+    }
+    Ok(map)
+}
+
+fn number_outward(value: &Inner) -> Result<Number, Error> {
+    if value.is_integer() {
+        let signed = i64::try_from(value.clone()).map(Number::from);
+        let whole = signed.or_else(|_| u64::try_from(value.clone()).map(Number::from));
+        return whole.map_err(|_| unsuitable("the number is larger than an integer may be"));
+    }
+    let number = f64::try_from(value.clone()).ok().and_then(Number::from_f64);
+    number
+        .ok_or_else(|| unsuitable("the number is infinite or none at all: was it divided by zero?"))
+}
+
+pub(super) fn unsuitable(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidOperation, message.into())
+}
+
+/// An error with a place of its own in the source.
+pub(super) fn unsuitable_at(start: usize, end: usize, message: String) -> Error {
+    raised(EvaluationFault::new(
+        EvaluationFaultKind::Unsuitable,
+        start,
+        end,
+        message,
+    ))
+}
+
+fn raised(fault: EvaluationFault) -> Error {
+    Error::new(ErrorKind::InvalidOperation, fault.message.clone()).with_source(fault)
+}
+
+pub(super) fn limited(message: String) -> Error {
+    Error::new(ErrorKind::OutOfFuel, message)
+}
+
+fn too_much() -> Error {
+    let most = limits::EXPRESSION_WORK_MAX >> 20;
+    limited(format!(
+        "the expression handles more than {most} MiB of values"
+    ))
+}
+
+/// The fault that the engine met, in our words.
+fn fault(error: &Error, source: &str) -> EvaluationFault {
+    if let Some(fault) = error.source().and_then(|source| source.downcast_ref()) {
+        return EvaluationFault::clone(fault);
+    }
+    let new = |kind, message: String| EvaluationFault::new(kind, 0, source.len(), message);
+    match error.kind() {
+        ErrorKind::OutOfFuel => new(EvaluationFaultKind::Limit, words(error)),
+        ErrorKind::UndefinedError => {
+            let message = format!("a part of `{}` leads to nothing", super::token::cut(source));
+            new(EvaluationFaultKind::Unresolved, message)
+        }
+        _ => new(EvaluationFaultKind::Unsuitable, words(error)),
+    }
+}
+
+/// What the engine says, cut: it may quote values.
+fn words(error: &Error) -> String {
+    const SHOWN: usize = 200;
+    let text = error
+        .detail()
+        .map_or_else(|| error.kind().to_string(), str::to_owned);
+    text.chars().take(SHOWN).collect()
+}

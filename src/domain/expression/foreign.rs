@@ -1,0 +1,221 @@
+//! What people write who think of another language: each is a fault that says how it is written here, and is
+//! read on, so that all of them are found at once.
+
+use super::{
+    fault::{ExpressionFault, FaultKind},
+    filters,
+    parse::{Node, Parser, Read},
+    token::{Token, cut},
+};
+
+/// Methods and functions of other languages that are filters here.
+const FILTERS: &[(&str, &str)] = &[
+    ("toLowerCase", "lower"),
+    ("toUpperCase", "upper"),
+    ("toString", "string"),
+    ("strip", "trim"),
+    ("len", "length"),
+    ("size", "length"),
+    ("str", "string"),
+    ("parseInt", "int"),
+    ("parseFloat", "float"),
+    ("Number", "float"),
+    ("String", "string"),
+];
+
+impl Parser<'_> {
+    /// An operator of another language; `meant` stands for it.
+    pub(super) fn foreign_operator(&mut self, token: &Token, written: &str, meant: &str) {
+        let message = format!("`{written}` is not an operator here");
+        let fault = ExpressionFault::new(FaultKind::Foreign, token.start, token.end, message);
+        let replacement = self.spaced(token, meant);
+        self.note(fault.suggest(format!("write `{meant}`")).replace(
+            token.start,
+            token.end,
+            replacement,
+        ));
+    }
+
+    /// The word with a space where it would grow into its neighbours.
+    fn spaced(&self, token: &Token, meant: &str) -> String {
+        let before = self.source.get(..token.start).unwrap_or_default();
+        let after = self.source.get(token.end..).unwrap_or_default();
+        let space = |wanted: bool| if wanted { " " } else { "" };
+        format!(
+            "{}{meant}{}",
+            space(!before.ends_with(char::is_whitespace)),
+            space(!after.starts_with(char::is_whitespace))
+        )
+    }
+
+    /// `!x`; the sign is read.
+    pub(super) fn foreign_not(&mut self, token: &Token) -> Read {
+        let mut operand = self.deeper(Self::signed)?;
+        let written = self.between(operand.start, operand.end);
+        let fault = ExpressionFault::new(
+            FaultKind::Foreign,
+            token.start,
+            token.end,
+            "`!` is not an operator here",
+        );
+        let instead = format!("(not {written})");
+        self.note(
+            fault
+                .suggest("write `not`")
+                .replace(token.start, operand.end, instead),
+        );
+        operand.start = token.start;
+        self.join(format!("(not {})", operand.text), &[&operand])
+    }
+
+    /// `a ? b : c` and `a ?? b`, where an expression should have ended.
+    pub(super) fn refuse_question_mark(&mut self, node: &Node) -> Read<()> {
+        let before = self.between(node.start, node.end);
+        if let Some(token) = self.sign("??") {
+            let other = self.expression()?;
+            let value = self.between(other.start, other.end);
+            let instead = format!("({before}) | default({value})");
+            let fault = foreign(
+                &token,
+                "`??` is not an operator here",
+                "write `| default(…)`",
+            );
+            self.note(fault.replace(node.start, other.end, instead));
+        } else if let Some(token) = self.sign("?") {
+            let yes = self.expression()?;
+            self.expect(":")?;
+            let no = self.expression()?;
+            let (yes_text, no_text) = (
+                self.between(yes.start, yes.end),
+                self.between(no.start, no.end),
+            );
+            let instead = format!("(({yes_text}) if {before} else {no_text})");
+            let message = "`? :` is not an operator here";
+            let fault = foreign(&token, message, "write `… if … else …`");
+            self.note(fault.replace(node.start, no.end, instead));
+        }
+        Ok(())
+    }
+
+    /// `name(…)`: there are no functions. The name is read.
+    pub(super) fn foreign_function(&mut self, token: &Token, name: &str) -> Read {
+        let start = self.literal(token, serde_json::Value::Null);
+        let (_, nodes) = self.arguments(&start)?;
+        let arguments: Vec<_> = nodes[1..]
+            .iter()
+            .map(|node| self.grouped_text(node))
+            .collect();
+        let instead = match arguments.as_slice() {
+            [] => None,
+            [subject, rest @ ..] => instead(subject, name, rest),
+        };
+        let message = format!("there is no function `{}`", cut(name));
+        self.call_fault(token.start, message, instead);
+        Ok(self.after_call(start))
+    }
+
+    /// `value.name(…)`: there are no methods.
+    pub(super) fn foreign_method(&mut self, node: &Node) -> Read {
+        self.next();
+        let name = self
+            .next()
+            .map(|token| self.written(&token))
+            .unwrap_or_default();
+        let (_, nodes) = self.arguments(node)?;
+        let arguments: Vec<_> = nodes[1..]
+            .iter()
+            .map(|node| self.grouped_text(node))
+            .collect();
+        let instead = instead(&self.grouped_text(node), &name, &arguments);
+        let message = format!("`.{}(…)`: there are no methods here", cut(&name));
+        self.call_fault(node.start, message, instead);
+        Ok(self.after_call(node.clone()))
+    }
+
+    fn call_fault(&mut self, start: usize, message: String, instead: Option<String>) {
+        let end = self.last_end();
+        let fault = ExpressionFault::new(FaultKind::Foreign, start, end, message);
+        let fault = if let Some(instead) = instead {
+            let suggestion = format!("write `{}`", cut(&instead));
+            fault.suggest(suggestion).replace(start, end, instead)
+        } else {
+            let filters: Vec<_> = filters::names().collect();
+            let filters = filters.join(", ");
+            fault.suggest(format!("write `value | filter`; the filters are {filters}"))
+        };
+        self.note(fault);
+    }
+
+    /// What stands for a call that cannot be made, to read on.
+    fn after_call(&self, mut node: Node) -> Node {
+        node.end = self.last_end();
+        node.reference = None;
+        node.constant = false;
+        node
+    }
+
+    /// The source of a node, in parentheses unless nothing can come between its parts.
+    fn grouped_text(&self, node: &Node) -> String {
+        let text = self.between(node.start, node.end);
+        let single = node.reference.is_some() || node.constant;
+        let enclosed = text.starts_with(['[', '{']) && node.depth > 0;
+        if single || enclosed {
+            text
+        } else {
+            format!("({text})")
+        }
+    }
+
+    fn between(&self, start: usize, end: usize) -> String {
+        self.source.get(start..end).unwrap_or_default().to_owned()
+    }
+
+    /// The token that should not follow an expression.
+    pub(super) fn stray<T>(&mut self, token: &Token) -> Read<T> {
+        let written = self.written(token);
+        let message = format!("`{}` should not stand here", cut(&written));
+        let fault = ExpressionFault::new(FaultKind::Syntax, token.start, token.end, message);
+        self.halt(fault.suggest("an operator is missing before it, or it is too much"))
+    }
+
+    /// A token where a value should begin.
+    pub(super) fn no_value<T>(&mut self, token: &Token) -> Read<T> {
+        let message = format!(
+            "a value should stand here, not `{}`",
+            cut(&self.written(token))
+        );
+        self.stop(token.start, token.end, &message)
+    }
+}
+
+fn foreign(token: &Token, message: &str, suggestion: &str) -> ExpressionFault {
+    ExpressionFault::new(FaultKind::Foreign, token.start, token.end, message).suggest(suggestion)
+}
+
+/// How a call is written here, if it can be.
+fn instead(subject: &str, name: &str, arguments: &[String]) -> Option<String> {
+    match (name, arguments) {
+        ("includes" | "contains" | "has", [item]) => return Some(format!("({item} in {subject})")),
+        ("startsWith" | "startswith", [start]) => {
+            return Some(format!("({subject} is startingwith({start}))"));
+        }
+        ("endsWith" | "endswith", [end]) => {
+            return Some(format!("({subject} is endingwith({end}))"));
+        }
+        ("defined", []) => return Some(format!("({subject} is defined)")),
+        ("missing", []) => return Some(format!("({subject} is not defined)")),
+        _ => {}
+    }
+    let renamed = FILTERS.iter().find(|(foreign, _)| *foreign == name);
+    let lower = name.to_lowercase();
+    let filter = filters::Filter::of(renamed.map_or(&lower, |(_, filter)| *filter))?;
+    let (least, most) = filter.arguments;
+    if arguments.len() < least || arguments.len() > most {
+        return None;
+    }
+    let arguments = match arguments {
+        [] => String::new(),
+        some => format!("({})", some.join(", ")),
+    };
+    Some(format!("({subject} | {}{arguments})", filter.name))
+}

@@ -1,0 +1,395 @@
+//! What filters and tests do. What each can make is counted: a list of a thousand items joined with a text of a
+//! megabyte is a gigabyte.
+
+use minijinja::{
+    Environment, Error, State, Value as Inner, filters as given, tests,
+    value::{Kwargs, Rest, ValueKind},
+};
+
+use super::{
+    engine::{Scope, Work, inward, outward, pairs, unsuitable, weigh},
+    operators::{added, described},
+    text_of,
+};
+
+pub(super) fn add_to(environment: &mut Environment<'static>) {
+    add_texts(environment);
+    add_lists(environment);
+    add_values(environment);
+    add_tests(environment);
+}
+
+fn add_texts(environment: &mut Environment<'static>) {
+    environment.add_filter("lower", |state: &State<'_, '_>, value: Inner| {
+        made(state, text(&value, "lower")?.to_lowercase())
+    });
+    environment.add_filter("upper", |state: &State<'_, '_>, value: Inner| {
+        made(state, text(&value, "upper")?.to_uppercase())
+    });
+    environment.add_filter("trim", |state: &State<'_, '_>, value: Inner| {
+        made(state, text(&value, "trim")?.trim().to_owned())
+    });
+    environment.add_filter("replace", replace);
+    environment.add_filter("split", split);
+    environment.add_filter("string", |state: &State<'_, '_>, value: Inner| {
+        let text = text_of(&outward(&value, work(state)?.as_ref(), 0)?);
+        made(state, text)
+    });
+    environment.add_filter("tojson", |state: &State<'_, '_>, value: Inner| {
+        made(
+            state,
+            outward(&value, work(state)?.as_ref(), 0)?.to_string(),
+        )
+    });
+    environment.add_filter("fromjson", from_json);
+}
+
+fn add_lists(environment: &mut Environment<'static>) {
+    environment.add_filter("join", join);
+    environment.add_filter("keys", |state: &State<'_, '_>, value: Inner| {
+        entries(state, &value, "keys", |key, _| key)
+    });
+    environment.add_filter("values", |state: &State<'_, '_>, value: Inner| {
+        entries(state, &value, "values", |_, item| item)
+    });
+    environment.add_filter("items", |state: &State<'_, '_>, value: Inner| {
+        entries(state, &value, "items", |key, item| {
+            Inner::from(vec![key, item])
+        })
+    });
+    environment.add_filter("reverse", reverse);
+    environment.add_filter(
+        "sort",
+        |state: &State<'_, '_>, value: Inner, named: Kwargs| {
+            ordered(state, &value, "sort")?;
+            given::sort(state, value, named)
+        },
+    );
+    environment.add_filter(
+        "unique",
+        |state: &State<'_, '_>, value: Inner, named: Kwargs| {
+            ordered(state, &value, "unique")?;
+            given::unique(state, value, named)
+        },
+    );
+    environment.add_filter("min", |state: &State<'_, '_>, value: Inner| {
+        ordered(state, &value, "min")?;
+        given::min(state, value)
+    });
+    environment.add_filter("max", |state: &State<'_, '_>, value: Inner| {
+        ordered(state, &value, "max")?;
+        given::max(state, value)
+    });
+    environment.add_filter("sum", sum);
+    environment.add_filter(
+        "map",
+        |state: &State<'_, '_>, value: Inner, named: Kwargs| map(state, &value, &named),
+    );
+    environment.add_filter(
+        "selectattr",
+        |state: &State<'_, '_>, value: Inner, by: Rest<Inner>| select(state, &value, &by, true),
+    );
+    environment.add_filter(
+        "rejectattr",
+        |state: &State<'_, '_>, value: Inner, by: Rest<Inner>| select(state, &value, &by, false),
+    );
+}
+
+fn add_values(environment: &mut Environment<'static>) {
+    environment.add_filter("default", default);
+    environment.add_filter("bool", |value: Inner| value.is_true());
+    environment.add_filter("length", length);
+    environment.add_filter("first", |value: Inner| end(&value, "first", given::first));
+    environment.add_filter("last", |value: Inner| {
+        end(&value, "last", |value| given::last(value.clone()))
+    });
+    environment.add_filter("abs", |value: Inner| given::abs(value));
+    environment.add_filter("round", |value: Inner, precision: Option<i32>| {
+        given::round(value, precision)
+    });
+    environment.add_filter("int", |state: &State<'_, '_>, value: Inner| {
+        given::int(state, &value).map_err(|_| unreadable(&value, "int"))
+    });
+    environment.add_filter("float", |state: &State<'_, '_>, value: Inner| {
+        given::float(state, &value).map_err(|_| unreadable(&value, "float"))
+    });
+}
+
+fn add_tests(environment: &mut Environment<'static>) {
+    environment.add_test("defined", tests::is_defined);
+    environment.add_test("undefined", tests::is_undefined);
+    environment.add_test("none", tests::is_none);
+    environment.add_test("true", tests::is_true);
+    environment.add_test("false", tests::is_false);
+    environment.add_test("boolean", tests::is_boolean);
+    environment.add_test("number", tests::is_number);
+    environment.add_test("integer", tests::is_integer);
+    environment.add_test("float", tests::is_float);
+    environment.add_test("string", tests::is_string);
+    environment.add_test("sequence", tests::is_sequence);
+    environment.add_test("mapping", tests::is_mapping);
+    environment.add_test("odd", |value: Inner| divides(&value, 2) == Some(false));
+    environment.add_test("even", |value: Inner| divides(&value, 2) == Some(true));
+    environment.add_test("divisibleby", |value: Inner, by: i128| {
+        divides(&value, by) == Some(true)
+    });
+    environment.add_test("startingwith", |value: Inner, start: &str| {
+        text(&value, "startingwith").map(|text| text.starts_with(start))
+    });
+    environment.add_test("endingwith", |value: Inner, end: &str| {
+        text(&value, "endingwith").map(|text| text.ends_with(end))
+    });
+}
+
+fn divides(value: &Inner, by: i128) -> Option<bool> {
+    let number = i128::try_from(value.clone())
+        .ok()
+        .filter(|_| value.is_integer())?;
+    number.checked_rem_euclid(by).map(|rest| rest == 0)
+}
+
+fn work(state: &State<'_, '_>) -> Result<std::sync::Arc<Work>, Error> {
+    Scope::of(state).map(|scope| std::sync::Arc::clone(&scope.work))
+}
+
+/// A text that a filter has made, counted.
+fn made(state: &State<'_, '_>, text: String) -> Result<Inner, Error> {
+    work(state)?.spend(text.len())?;
+    Ok(text.into())
+}
+
+fn text<'v>(value: &'v Inner, name: &str) -> Result<&'v str, Error> {
+    value.as_str().ok_or_else(|| wants(name, "text", value))
+}
+
+fn list(value: &Inner, name: &str) -> Result<(), Error> {
+    let is_list = matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable);
+    is_list
+        .then_some(())
+        .ok_or_else(|| wants(name, "a list", value))
+}
+
+fn wants(name: &str, what: &str, value: &Inner) -> Error {
+    unsuitable(format!("`{name}` takes {what}, not {}", described(value)))
+}
+
+fn unreadable(value: &Inner, name: &str) -> Error {
+    match value.as_str() {
+        Some(_) => unsuitable(format!("`{name}`: the text is not a number")),
+        None => wants(name, "a number or text", value),
+    }
+}
+
+/// Counts a list that is about to be compared with itself.
+fn ordered(state: &State<'_, '_>, value: &Inner, name: &str) -> Result<(), Error> {
+    list(value, name)?;
+    let work = work(state)?;
+    let before = work.left();
+    weigh(value, &work)?;
+    let rounds = value.len().unwrap_or(0).max(1).ilog2() as usize;
+    work.spend((before - work.left()).saturating_mul(rounds))
+}
+
+/// `default(value)` for what is not there or is null; `default(value, true)` for everything that counts as false.
+fn default(value: Inner, arguments: Rest<Inner>) -> Inner {
+    let mut arguments = arguments.0.into_iter();
+    let other = arguments.next();
+    let all = arguments.next().is_some_and(|all| all.is_true());
+    let missing = value.is_undefined() || value.is_none();
+    if missing || (all && !value.is_true()) {
+        return other.unwrap_or_else(|| "".into());
+    }
+    value
+}
+
+fn length(value: &Inner) -> Result<usize, Error> {
+    value
+        .len()
+        .ok_or_else(|| wants("length", "text, a list or a map", value))
+}
+
+/// The first or last of a text or list; nothing, of an empty one.
+fn end(
+    value: &Inner,
+    name: &str,
+    take: impl Fn(&Inner) -> Result<Inner, Error>,
+) -> Result<Inner, Error> {
+    if value.as_str().is_none() {
+        list(value, name).map_err(|_| wants(name, "text or a list", value))?;
+    }
+    take(value)
+}
+
+fn replace(state: &State<'_, '_>, value: &Inner, from: &str, to: &str) -> Result<String, Error> {
+    let text = text(value, "replace")?;
+    let longer = text.matches(from).count().saturating_mul(to.len());
+    work(state)?.spend(text.len().saturating_add(longer))?;
+    Ok(text.replace(from, to))
+}
+
+fn split(state: &State<'_, '_>, value: &Inner, by: Option<&str>) -> Result<Inner, Error> {
+    let (text, work) = (text(value, "split")?, work(state)?);
+    let part = |part: &str| work.spend(part.len()).map(|()| Inner::from(part));
+    let parts: Result<Vec<_>, _> = match by {
+        Some("") => return Err(unsuitable("`split` needs a text to split at")),
+        Some(by) => text.split(by).map(part).collect(),
+        None => text.split_whitespace().map(part).collect(),
+    };
+    parts.map(Inner::from)
+}
+
+fn from_json(state: &State<'_, '_>, value: &Inner) -> Result<Inner, Error> {
+    /// What a byte of dense JSON may grow to while it is read.
+    const GROWTH: usize = 8;
+    let (text, work) = (text(value, "fromjson")?, work(state)?);
+    work.spend(text.len().saturating_mul(GROWTH))?;
+    let parsed = serde_json::from_str(text);
+    inward(
+        &parsed.map_err(|error| unsuitable(format!("`fromjson`: {error}")))?,
+        &work,
+    )
+}
+
+fn join(state: &State<'_, '_>, value: &Inner, by: Option<&str>) -> Result<String, Error> {
+    list(value, "join")?;
+    let (work, mut joined) = (work(state)?, String::new());
+    for (at, item) in value.try_iter()?.enumerate() {
+        let by = by.filter(|_| at > 0).unwrap_or_default();
+        let part = text_of(&outward(&item, &work, 0)?);
+        work.spend(part.len() + by.len())?;
+        joined.extend([by, &part]);
+    }
+    Ok(joined)
+}
+
+fn entries(
+    state: &State<'_, '_>,
+    value: &Inner,
+    name: &str,
+    entry: fn(Inner, Inner) -> Inner,
+) -> Result<Inner, Error> {
+    if value.kind() != ValueKind::Map {
+        return Err(wants(name, "a map", value));
+    }
+    let work = work(state)?;
+    let entry = |(key, item)| work.spend(0).map(|()| entry(key, item));
+    pairs(value)
+        .map(entry)
+        .collect::<Result<Vec<_>, _>>()
+        .map(Inner::from)
+}
+
+fn reverse(state: &State<'_, '_>, value: &Inner) -> Result<Inner, Error> {
+    if let Some(text) = value.as_str() {
+        return made(state, text.chars().rev().collect());
+    }
+    list(value, "reverse").map_err(|_| wants("reverse", "text or a list", value))?;
+    let mut items = counted(state, value)?;
+    items.reverse();
+    Ok(items.into())
+}
+
+fn counted(state: &State<'_, '_>, value: &Inner) -> Result<Vec<Inner>, Error> {
+    let work = work(state)?;
+    let items = value.try_iter()?;
+    items.map(|item| work.spend(0).map(|()| item)).collect()
+}
+
+fn sum(state: &State<'_, '_>, value: &Inner) -> Result<Inner, Error> {
+    list(value, "sum")?;
+    counted(state, value)?
+        .iter()
+        .try_fold(Inner::from(0), |sum, item| {
+            if !item.is_number() {
+                return Err(wants("sum", "a list of numbers, and here is", item));
+            }
+            added(&sum, item, true)
+        })
+}
+
+/// What `a.b.c` leads to from `item`.
+fn attribute(item: &Inner, path: &str) -> Inner {
+    let step = |item: Inner, key: &str| {
+        let index = key.parse().ok().filter(|_| item.kind() != ValueKind::Map);
+        let key = index.map_or_else(|| Inner::from(key), |index: usize| Inner::from(index));
+        item.get_item(&key).unwrap_or_default()
+    };
+    path.split('.').fold(item.clone(), step)
+}
+
+/// `map(attribute="name")`: that of every item.
+fn map(state: &State<'_, '_>, value: &Inner, named: &Kwargs) -> Result<Inner, Error> {
+    list(value, "map")?;
+    let (path, other) = (
+        named.get::<String>("attribute")?,
+        named.get::<Option<Inner>>("default")?,
+    );
+    let found = |item: &Inner| {
+        let found = attribute(item, &path);
+        let found = Some(found)
+            .filter(|found| !found.is_undefined())
+            .or_else(|| other.clone());
+        found.ok_or_else(|| {
+            unsuitable(format!(
+                "`map`: an item has no `{path}`; `default=` says what then"
+            ))
+        })
+    };
+    let items = counted(state, value)?;
+    items
+        .iter()
+        .map(found)
+        .collect::<Result<Vec<_>, _>>()
+        .map(Inner::from)
+}
+
+/// `selectattr("name")`, `selectattr("name", "equalto", value)`: the items where it holds, or does not.
+fn select(
+    state: &State<'_, '_>,
+    value: &Inner,
+    by: &[Inner],
+    wanted: bool,
+) -> Result<Inner, Error> {
+    list(value, "selectattr")?;
+    let path = by.first().and_then(Inner::as_str);
+    let path = path.ok_or_else(|| unsuitable("`selectattr` needs the name of a field"))?;
+    let (test, other) = (by.get(1), by.get(2));
+    let work = work(state)?;
+    let mut items = counted(state, value)?;
+    let mut failed = None;
+    items.retain(|item| {
+        let holds = holds(&attribute(item, path), test, other, &work);
+        holds
+            .map_err(|error| failed = Some(error))
+            .is_ok_and(|holds| holds == wanted)
+    });
+    failed.map_or_else(|| Ok(Inner::from(items)), Err)
+}
+
+fn holds(
+    found: &Inner,
+    test: Option<&Inner>,
+    other: Option<&Inner>,
+    work: &Work,
+) -> Result<bool, Error> {
+    let Some((test, other)) = test.and_then(Inner::as_str).zip(other) else {
+        return match test {
+            None => Ok(found.is_true()),
+            Some(_) => Err(unsuitable(
+                "`selectattr` takes a field, or a field, a test and a value",
+            )),
+        };
+    };
+    match test {
+        "equalto" | "eq" | "==" => weigh(found, work).map(|()| found == other),
+        "ne" | "!=" => weigh(found, work).map(|()| found != other),
+        "in" => {
+            list(other, "selectattr")?;
+            weigh(other, work)?;
+            Ok(other.try_iter()?.any(|item| item == *found))
+        }
+        _ => Err(unsuitable(
+            "`selectattr` knows the tests `equalto`, `ne` and `in`",
+        )),
+    }
+}

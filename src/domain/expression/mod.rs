@@ -1,0 +1,240 @@
+//! Expressions: what stands between `${{` and `}}`, and after `if`, `when` and `until`. One language for all.
+//!
+//! * Paths begin with `inputs`, `steps`, `memory`, `env`, `secrets`, `run`, or in a `foreach` with `item`, the
+//!   name that `as` gives it, or `index`. `steps.a.b` is the field `b` of the output of step `a`;
+//!   `steps.a.output.b` is the same, always: an output with a field `output` of its own is reached into as
+//!   `steps.a.output.output` or `steps.a["output"]`. `x[0].y` and `x.0.y` both index. A hyphen between letters
+//!   belongs to the name: `steps.code-review.x` is a path, `inputs.n - 1` is a difference.
+//! * A path that leads to nothing is a fault, unless `is defined` or `default(…)` asks. `default` also stands
+//!   in for null, for optional inputs that are not set are null.
+//! * `false`, `0`, `""`, null, empty lists and empty maps count as false.
+//! * A secret is a placeholder and can only stand alone.
+//!
+//! Everything is bounded: the text, its parts and nesting when it is read, and its work when it runs. This module
+//! must never do anything but compute: it reads no clock, file or environment.
+
+mod call;
+mod engine;
+mod fault;
+mod filters;
+mod foreign;
+mod functions;
+mod operand;
+mod operators;
+mod parse;
+mod reference;
+mod template;
+mod token;
+
+#[cfg(test)]
+mod tests;
+
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use serde_json::Value;
+
+use self::{
+    engine::Program,
+    token::{Tokens, tokens},
+};
+pub use self::{
+    fault::{
+        Edit, EvaluationFault, EvaluationFaultKind, ExpressionFault, FaultKind, TemplateFault,
+    },
+    reference::{Item, Reference, Root, Roots, Segment},
+    template::{Rendered, SecretPlace, Template},
+};
+
+/// A condition or a value. It is read once; a clone shares what was read.
+#[derive(Clone)]
+pub struct Expression {
+    source: Arc<str>,
+    /// Where it stands in the text that it was read from.
+    span: (usize, usize),
+    references: Arc<[Reference]>,
+    form: Form,
+}
+
+#[derive(Clone)]
+enum Form {
+    /// A single path: its value is passed on as it is.
+    Path,
+    Computed(Arc<Program>),
+}
+
+impl Expression {
+    /// Reads one expression; a `${{ }}` around it may be left out. All its faults are told at once.
+    pub fn parse(text: &str) -> Result<Self, Vec<ExpressionFault>> {
+        Self::parse_with(text, &[])
+    }
+
+    /// [`Self::parse`] where `names` stand for the item of a `foreach`.
+    pub fn parse_with(text: &str, names: &[&str]) -> Result<Self, Vec<ExpressionFault>> {
+        let open = text.len() - text.trim_start().len();
+        let braced = text[open..].starts_with("${{");
+        let start = if braced { open + 3 } else { open };
+        let tokens = tokens(text, start, braced).map_err(|fault| vec![fault])?;
+        if braced && !tokens.closed {
+            return Err(vec![unclosed(open)]);
+        }
+        let last = tokens.list.last().map_or(open, |token| token.end);
+        let end = if braced { tokens.end + 2 } else { last };
+        let rest = text[end..].trim_end().len();
+        if rest > 0 {
+            let message = "there should be one expression and nothing after it";
+            let fault = ExpressionFault::new(FaultKind::Syntax, end, end + rest, message);
+            let suggestion = "put all of it between one `${{` and its `}}`";
+            return Err(vec![fault.suggest(suggestion)]);
+        }
+        Self::read(text, (open, end), &tokens, names)
+    }
+
+    /// [`Self::parse`] of a condition: it cannot ask for a secret either.
+    pub fn parse_condition(text: &str, names: &[&str]) -> Result<Self, Vec<ExpressionFault>> {
+        let expression = Self::parse_with(text, names)?;
+        match expression.secret() {
+            None => Ok(expression),
+            Some(secret) => {
+                let (start, end) = (secret.offset, secret.offset + secret.length);
+                let message =
+                    format!("`{secret}` cannot be asked for: its value is not known here");
+                Err(vec![ExpressionFault::new(
+                    FaultKind::Secret,
+                    start,
+                    end,
+                    message,
+                )])
+            }
+        }
+    }
+
+    fn read(
+        text: &str,
+        span: (usize, usize),
+        tokens: &Tokens,
+        names: &[&str],
+    ) -> Result<Self, Vec<ExpressionFault>> {
+        let parsed = parse::parse(text, tokens, names)?;
+        let form = if parsed.is_path {
+            Form::Path
+        } else {
+            let program = Program::compile(&parsed).map_err(|message| {
+                vec![ExpressionFault::new(
+                    FaultKind::Limit,
+                    span.0,
+                    span.1,
+                    message,
+                )]
+            })?;
+            Form::Computed(Arc::new(program))
+        };
+        Ok(Self {
+            source: text[span.0..span.1].into(),
+            span,
+            references: parsed.references.into(),
+            form,
+        })
+    }
+
+    /// The text it was read from, without the white space around it.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Every path it takes, each once, in order.
+    pub fn references(&self) -> &[Reference] {
+        &self.references
+    }
+
+    fn span(&self) -> (usize, usize) {
+        self.span
+    }
+
+    fn secret(&self) -> Option<&Reference> {
+        let mut references = self.references.iter();
+        references.find(|reference| reference.root == Root::Secrets)
+    }
+
+    /// Its value.
+    pub fn evaluate(&self, roots: &Roots) -> Result<Value, EvaluationFault> {
+        let mut found = self
+            .references
+            .iter()
+            .map(|reference| roots.find(reference));
+        match &self.form {
+            Form::Path => found
+                .next()
+                .map_or(Ok(Value::Null), |value| value.map(Cow::into_owned)),
+            Form::Computed(program) => program
+                .run(found, &self.source)
+                .map_err(|fault| self.placed(fault)),
+        }
+    }
+
+    /// A fault of the whole expression stands where the expression stands.
+    fn placed(&self, mut fault: EvaluationFault) -> EvaluationFault {
+        if fault.offset == 0 && fault.length == self.source.len() {
+            fault.offset = self.span.0;
+        }
+        fault
+    }
+
+    /// Whether its value counts as true.
+    pub fn holds(&self, roots: &Roots) -> Result<bool, EvaluationFault> {
+        if let Some(secret) = self.secret() {
+            let (start, end) = (secret.offset, secret.offset + secret.length);
+            let message = format!("`{secret}` cannot be asked for: its value is not known here");
+            return Err(EvaluationFault::new(
+                EvaluationFaultKind::Secret,
+                start,
+                end,
+                message,
+            ));
+        }
+        self.evaluate(roots).map(|value| is_true(&value))
+    }
+}
+
+impl PartialEq for Expression {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+}
+
+impl fmt::Debug for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Expression").field(&self.source).finish()
+    }
+}
+
+/// Whether a value counts as true: false, 0, `""`, null and what is empty do not.
+pub fn is_true(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(truth) => *truth,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(map) => !map.is_empty(),
+    }
+}
+
+/// What stands for a secret until the runner fills it in.
+pub fn placeholder(secret: &str) -> String {
+    format!("${{secret:{secret}}}")
+}
+
+/// A value inside a text: a text as it is, null as nothing, the rest as JSON.
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn unclosed(open: usize) -> ExpressionFault {
+    let message = "the `${{` that begins here has no `}}`";
+    ExpressionFault::new(FaultKind::Syntax, open, open + 3, message)
+        .suggest("close it, or write `${{ '${{' }}` where these signs are meant")
+}

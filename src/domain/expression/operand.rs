@@ -1,0 +1,292 @@
+//! Values of an expression: literals, lists, maps and paths.
+
+use serde_json::Value;
+
+use super::{
+    fault::{ExpressionFault, FaultKind},
+    parse::{Node, Parser, Read, listed},
+    reference::{Reference, Root, Segment},
+    token::{Kind, Token, cut},
+};
+use crate::domain::nearest;
+
+/// Words that are part of the language and name nothing.
+pub(super) const WORDS: &[&str] = &["and", "or", "not", "in", "is", "if", "else"];
+
+impl Parser<'_> {
+    pub(super) fn value(&mut self) -> Read {
+        let Some(token) = self.next() else {
+            let fault = self.missing("a value");
+            return self.halt(fault);
+        };
+        let node = match token.kind.clone() {
+            Kind::Text(text) => self.literal(&token, text.into()),
+            Kind::Number(number) => self.literal(&token, number.into()),
+            Kind::Word => self.named(&token)?,
+            Kind::Sign("(") => self.grouped(&token)?,
+            Kind::Sign("[") => self.list(&token)?,
+            Kind::Sign("{") => self.map(&token)?,
+            Kind::Sign(_) => return self.no_value(&token),
+        };
+        self.reached(node)
+    }
+
+    pub(super) fn literal(&mut self, token: &Token, value: Value) -> Node {
+        Node {
+            text: self.constant(value),
+            depth: 0,
+            start: token.start,
+            end: token.end,
+            reference: None,
+            constant: true,
+        }
+    }
+
+    fn named(&mut self, token: &Token) -> Read {
+        let word = self.written(token);
+        let literal = match word.as_str() {
+            "true" | "True" => Some(Value::Bool(true)),
+            "false" | "False" => Some(Value::Bool(false)),
+            "null" | "none" | "None" => Some(Value::Null),
+            _ => None,
+        };
+        if let Some(literal) = literal {
+            return Ok(self.literal(token, literal));
+        }
+        if WORDS.contains(&word.as_str()) {
+            return self.no_value(token);
+        }
+        if let Some(root) = Root::of(&word, self.names) {
+            return self.path(token, root);
+        }
+        if self.is_sign("(") {
+            return self.foreign_function(token, &word);
+        }
+        self.unknown_root(token, &word)
+    }
+
+    /// Notes that the word stands for nothing, and reads past the path that it begins.
+    fn unknown_root(&mut self, token: &Token, word: &str) -> Read {
+        let known = Root::ALL.iter().map(|(word, _)| *word);
+        let known = known.chain(self.names.iter().copied());
+        let meant = nearest::nearest(word, known).map(str::to_owned);
+        let message = format!("`{}` stands for nothing here", cut(word));
+        let mut fault =
+            ExpressionFault::new(FaultKind::UnknownName, token.start, token.end, message);
+        fault = if let Some(meant) = meant {
+            let suggestion = format!("did you mean `{meant}`?");
+            fault
+                .suggest(suggestion)
+                .replace(token.start, token.end, meant)
+        } else {
+            let words = Root::ALL.iter().map(|(word, _)| format!("`{word}`"));
+            let words = words.collect::<Vec<_>>().join(", ");
+            fault.suggest(format!("quote it if it is text; names begin with {words}"))
+        };
+        self.note(fault);
+        let (_, end) = self.segments(token.end)?;
+        let mut node = self.literal(token, Value::Null);
+        node.end = end;
+        node.constant = false;
+        Ok(node)
+    }
+
+    fn path(&mut self, token: &Token, root: Root) -> Read {
+        let (mut path, end) = self.segments(token.end)?;
+        if root == Root::Steps {
+            self.known_step(token, &mut path, end);
+        }
+        if root == Root::Secrets && path.len() != 1 {
+            let message = "a secret is `secrets.` and its name, nothing less and nothing more";
+            self.note(ExpressionFault::new(
+                FaultKind::Secret,
+                token.start,
+                end,
+                message,
+            ));
+        }
+        let path: Vec<_> = path.into_iter().map(|(segment, _)| segment).collect();
+        let reference = Reference {
+            root,
+            path,
+            offset: token.start,
+            length: end - token.start,
+        };
+        Ok(self.referring(reference))
+    }
+
+    /// The id must be written out, for the step is one to wait for. `output` straight after it says nothing.
+    fn known_step(&mut self, token: &Token, path: &mut Vec<(Segment, bool)>, end: usize) {
+        if path.is_empty() {
+            let message = "`steps` needs the id of a step, written out";
+            let fault = ExpressionFault::new(FaultKind::Syntax, token.start, end, message);
+            self.note(fault.suggest("write `steps.ID`, or `steps[\"ID\"]`"));
+        }
+        let dotted_output = (Segment::Key("output".into()), true);
+        if path.get(1) == Some(&dotted_output) {
+            path.remove(1);
+        }
+    }
+
+    fn referring(&mut self, reference: Reference) -> Node {
+        let (start, end) = (reference.offset, reference.offset + reference.length);
+        let known = self
+            .references
+            .iter()
+            .position(|known| known.is_same_path(&reference));
+        let number = known.unwrap_or(self.references.len());
+        if known.is_none() {
+            self.references.push(reference);
+        }
+        Node {
+            text: format!("_r{number}"),
+            depth: 0,
+            start,
+            end,
+            reference: Some(number),
+            constant: false,
+        }
+    }
+
+    /// The segments that are written out, each with whether it stands after a dot, and where they end.
+    fn segments(&mut self, start: usize) -> Read<(Vec<(Segment, bool)>, usize)> {
+        let (mut path, mut end) = (Vec::new(), start);
+        loop {
+            if self.is_sign(".") && !self.is_method() {
+                self.next();
+                let Some(token) = self.next().filter(|token| token.kind == Kind::Word) else {
+                    let fault = self.missing("a name or an index");
+                    return self.halt(fault);
+                };
+                path.push((Segment::of(&self.written(&token)), true));
+            } else if let Some(segment) = self.subscript() {
+                path.push((segment, false));
+            } else {
+                return Ok((path, end));
+            }
+            end = self.last_end();
+        }
+    }
+
+    /// `["name"]` or `[3]`, taken if it is one.
+    fn subscript(&mut self) -> Option<Segment> {
+        if !self.is_sign("[") {
+            return None;
+        }
+        let segment = match &self.peek_second()?.kind {
+            Kind::Text(text) => Segment::Key(text.clone()),
+            Kind::Number(number) => Segment::Index(usize::try_from(number.as_u64()?).ok()?),
+            _ => return None,
+        };
+        self.take_subscript().then_some(segment)
+    }
+
+    /// What stands after a value: further steps into it, which only its evaluation can follow.
+    fn reached(&mut self, mut node: Node) -> Read {
+        loop {
+            if self.is_sign(".") {
+                if self.is_method() {
+                    node = self.foreign_method(&node)?;
+                    continue;
+                }
+                self.next();
+                let token = self.next().filter(|token| token.kind == Kind::Word);
+                let Some(token) = token else {
+                    let fault = self.missing("a name or an index");
+                    return self.halt(fault);
+                };
+                let key = match Segment::of(&self.written(&token)) {
+                    Segment::Key(key) => Value::from(key),
+                    Segment::Index(index) => Value::from(index),
+                };
+                let key = self.constant(key);
+                node = self.join(format!("{}[{key}]", node.text), &[&node])?;
+            } else if self.is_sign("[") {
+                node = self.computed(node)?;
+            } else if self.is_sign("(") {
+                let fault = self.missing("an operator or the end");
+                return self.halt(fault);
+            } else {
+                return Ok(node);
+            }
+        }
+    }
+
+    /// `[expression]` or `[from:to]`.
+    fn computed(&mut self, node: Node) -> Read {
+        self.next();
+        let nothing = "none".to_owned();
+        let mut parts = vec![node];
+        let mut bounds = [nothing.clone(), nothing];
+        if !self.is_sign(":") {
+            let index = self.expression()?;
+            bounds[0].clone_from(&index.text);
+            parts.push(index);
+        }
+        let slice = self.sign(":").is_some();
+        if slice && !self.is_sign("]") {
+            let index = self.expression()?;
+            bounds[1].clone_from(&index.text);
+            parts.push(index);
+        }
+        self.expect("]")?;
+        let [from, to] = bounds;
+        let text = if slice {
+            format!("_slice({}, {from}, {to})", parts[0].text)
+        } else {
+            format!("{}[{from}]", parts[0].text)
+        };
+        let parts: Vec<_> = parts.iter().collect();
+        self.join(text, &parts)
+    }
+
+    fn grouped(&mut self, open: &Token) -> Read {
+        let mut node = self.expression()?;
+        self.expect(")")?;
+        (node.start, node.end) = (open.start, self.last_end());
+        Ok(node)
+    }
+
+    fn list(&mut self, open: &Token) -> Read {
+        let mut nodes = Vec::new();
+        while self.sign("]").is_none() {
+            if !nodes.is_empty() {
+                self.expect(",")?;
+                if self.sign("]").is_some() {
+                    break;
+                }
+            }
+            nodes.push(self.expression()?);
+        }
+        let parts: Vec<_> = nodes.iter().collect();
+        let mut node = self.join(format!("[{}]", listed(&nodes)), &parts)?;
+        node.start = open.start;
+        Ok(node)
+    }
+
+    fn map(&mut self, open: &Token) -> Read {
+        let (mut entries, mut nodes) = (Vec::new(), Vec::new());
+        while self.sign("}").is_none() {
+            if !nodes.is_empty() {
+                self.expect(",")?;
+                if self.sign("}").is_some() {
+                    break;
+                }
+            }
+            let Some(Kind::Text(key)) = self.peek().map(|token| token.kind) else {
+                let fault = self.missing("a key in quotes");
+                return self.halt(fault);
+            };
+            self.next();
+            let key = self.constant(key.into());
+            self.expect(":")?;
+            let node = self.expression()?;
+            entries.push(format!("{key}: {}", node.text));
+            nodes.push(node);
+        }
+        let parts: Vec<_> = nodes.iter().collect();
+        let mut node = self.join(format!("{{{}}}", entries.join(", ")), &parts)?;
+        node.start = open.start;
+        Ok(node)
+    }
+}

@@ -1,0 +1,159 @@
+//! Operators that the engine below would do without a bound, or otherwise than JSON suggests.
+
+use minijinja::{
+    Environment, Error, State, Value as Inner,
+    value::{Rest, ValueKind},
+};
+
+use super::engine::{Scope, outward, unsuitable, unsuitable_at, weigh};
+
+pub(super) fn add_to(environment: &mut Environment<'static>) {
+    environment.add_function("_weigh", weighed);
+    environment.add_function("_number", number);
+    environment.add_function("_sum", sum);
+    environment.add_function("_text", text);
+    environment.add_function("_slice", slice);
+}
+
+/// The value itself, once all that a comparison may look at is counted.
+fn weighed(state: &State<'_, '_>, value: Inner) -> Result<Inner, Error> {
+    weigh(&value, &Scope::of(state)?.work)?;
+    Ok(value)
+}
+
+/// The value itself, if it is a number.
+fn number(value: Inner, start: usize, end: usize) -> Result<Inner, Error> {
+    if value.is_number() {
+        return Ok(value);
+    }
+    let message = format!("a number is needed here, not {}", described(&value));
+    Err(unsuitable_at(start, end, message))
+}
+
+/// `a + b - c`: numbers; with `+` alone also texts, or lists.
+fn sum(state: &State<'_, '_>, signs: &str, values: Rest<Inner>) -> Result<Inner, Error> {
+    let work = &Scope::of(state)?.work;
+    let mut values = values.0.into_iter();
+    let mut total = values.next().unwrap_or_default();
+    for (sign, value) in signs.chars().zip(values) {
+        total = match (total.kind(), value.kind()) {
+            (ValueKind::Number, ValueKind::Number) => added(&total, &value, sign == '+')?,
+            (ValueKind::String, ValueKind::String) if sign == '+' => {
+                let (first, second) = (
+                    total.as_str().unwrap_or_default(),
+                    value.as_str().unwrap_or_default(),
+                );
+                work.spend(first.len() + second.len())?;
+                Inner::from([first, second].concat())
+            }
+            (ValueKind::Seq | ValueKind::Iterable, ValueKind::Seq | ValueKind::Iterable)
+                if sign == '+' =>
+            {
+                let mut items = Vec::new();
+                for item in total.try_iter()?.chain(value.try_iter()?) {
+                    work.spend(0)?;
+                    items.push(item);
+                }
+                Inner::from(items)
+            }
+            _ => return Err(cannot(sign, &total, &value)),
+        };
+    }
+    Ok(total)
+}
+
+fn cannot(sign: char, left: &Inner, right: &Inner) -> Error {
+    let (left, right) = (described(left), described(right));
+    unsuitable(format!(
+        "`{sign}` does not go between {left} and {right}: `~` joins anything as text"
+    ))
+}
+
+pub(super) fn added(left: &Inner, right: &Inner, plus: bool) -> Result<Inner, Error> {
+    if left.is_integer() && right.is_integer() {
+        let (left, right) = (
+            i128::try_from(left.clone())?,
+            i128::try_from(right.clone())?,
+        );
+        let sum = if plus {
+            left.checked_add(right)
+        } else {
+            left.checked_sub(right)
+        };
+        return sum
+            .map(Inner::from)
+            .ok_or_else(|| unsuitable("the sum is too large"));
+    }
+    let (left, right) = (f64::try_from(left.clone())?, f64::try_from(right.clone())?);
+    Ok(Inner::from(if plus { left + right } else { left - right }))
+}
+
+/// `a ~ b`: everything as text.
+fn text(state: &State<'_, '_>, values: Rest<Inner>) -> Result<String, Error> {
+    let work = &Scope::of(state)?.work;
+    let mut text = String::new();
+    for value in values.0 {
+        let part = super::text_of(&outward(&value, work, 0)?);
+        work.spend(part.len())?;
+        text.push_str(&part);
+    }
+    Ok(text)
+}
+
+/// `value[from:to]` of a text, by letters, or of a list. Negative positions count from the end.
+fn slice(
+    state: &State<'_, '_>,
+    value: &Inner,
+    from: Option<i64>,
+    to: Option<i64>,
+) -> Result<Inner, Error> {
+    let work = &Scope::of(state)?.work;
+    if let Some(text) = value.as_str() {
+        work.spend(text.len())?;
+        let (from, count) = bounds(text.chars().count(), from, to);
+        return Ok(text
+            .chars()
+            .skip(from)
+            .take(count)
+            .collect::<String>()
+            .into());
+    }
+    if !matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) {
+        return Err(unsuitable(format!(
+            "`[:]` takes a part of a text or a list, not of {}",
+            described(value)
+        )));
+    }
+    let (from, count) = bounds(value.len().unwrap_or(0), from, to);
+    let items = value.try_iter()?.skip(from).take(count);
+    let items = items.map(|item| work.spend(0).map(|()| item));
+    Ok(Inner::from(items.collect::<Result<Vec<_>, _>>()?))
+}
+
+/// Where a slice begins and how many it takes.
+fn bounds(length: usize, from: Option<i64>, to: Option<i64>) -> (usize, usize) {
+    let place = |at: i64| {
+        let distance = usize::try_from(at.unsigned_abs()).unwrap_or(usize::MAX);
+        if at < 0 {
+            length.saturating_sub(distance)
+        } else {
+            distance.min(length)
+        }
+    };
+    let (from, to) = (from.map_or(0, place), to.map_or(length, place));
+    (from, to.saturating_sub(from))
+}
+
+/// The type of a value, for a message; never the value.
+pub(super) fn described(value: &Inner) -> &'static str {
+    match value.kind() {
+        ValueKind::Undefined => "nothing",
+        ValueKind::None => "null",
+        ValueKind::Bool => "true or false",
+        ValueKind::Number => "a number",
+        ValueKind::String => "text",
+        ValueKind::Seq | ValueKind::Iterable => "a list",
+        ValueKind::Map => "a map",
+        _ => "such a value",
+    }
+}

@@ -1,0 +1,307 @@
+//! What an expression refers to, and where that is found.
+
+use std::{borrow::Cow, fmt};
+
+use serde_json::{Map, Value};
+
+use super::{
+    fault::{EvaluationFault, EvaluationFaultKind},
+    token::{cut, is_word},
+};
+use crate::domain::nearest;
+
+/// The first word of a path: what an expression can see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Root {
+    /// What the execution was started with.
+    Inputs,
+    /// The outputs of earlier steps, by id.
+    Steps,
+    /// The memory of the execution.
+    Memory,
+    /// Environment variables that the configuration allows.
+    Env,
+    /// Secrets: their names can be used, their values are never seen.
+    Secrets,
+    /// The execution itself: its id, visits, attempts.
+    Run,
+    /// The item of a `foreach`, as `item` or under the name that `as` gives it.
+    Item,
+    /// The position of that item, from 0.
+    Index,
+}
+
+impl Root {
+    /// Every root with its word.
+    pub const ALL: &[(&str, Self)] = &[
+        ("inputs", Self::Inputs),
+        ("steps", Self::Steps),
+        ("memory", Self::Memory),
+        ("env", Self::Env),
+        ("secrets", Self::Secrets),
+        ("run", Self::Run),
+        ("item", Self::Item),
+        ("index", Self::Index),
+    ];
+
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        let found = Self::ALL.iter().find(|(_, root)| *root == self);
+        found.map_or("", |(word, _)| word)
+    }
+
+    pub(super) fn of(word: &str, names: &[&str]) -> Option<Self> {
+        let known = Self::ALL.iter().find(|(known, _)| *known == word);
+        known
+            .map(|(_, root)| *root)
+            .or_else(|| names.contains(&word).then_some(Self::Item))
+    }
+}
+
+/// One step of a path.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Segment {
+    /// Into a map.
+    Key(String),
+    /// Into a list, from 0; in a map the key of that spelling.
+    Index(usize),
+}
+
+impl Segment {
+    pub(super) fn of(word: &str) -> Self {
+        let index = word.parse().ok();
+        // `007` is a key: as a number it would be another spelling.
+        let index = index.filter(|index: &usize| index.to_string() == word);
+        index.map_or_else(|| Self::Key(word.to_owned()), Self::Index)
+    }
+
+    pub(crate) fn key(&self) -> Cow<'_, str> {
+        match self {
+            Self::Key(key) => Cow::Borrowed(key),
+            Self::Index(index) => Cow::Owned(index.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Index(index) => write!(f, "[{index}]"),
+            Self::Key(key) if plain(key) => write!(f, ".{key}"),
+            Self::Key(key) => write!(f, "[{}]", Value::from(key.as_str())),
+        }
+    }
+}
+
+fn plain(key: &str) -> bool {
+    !key.is_empty()
+        && !key.starts_with('-')
+        && !key.ends_with('-')
+        && key.chars().all(|letter| is_word(letter) || letter == '-')
+}
+
+/// A path that an expression takes, up to where it stops being known beforehand: of
+/// `inputs.users[inputs.n].name` it is `inputs.users`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// Where it begins.
+    pub root: Root,
+    /// Where it leads. For a step the first is its id; an `output` straight after that is left out.
+    pub path: Vec<Segment>,
+    /// Its first byte in the source.
+    pub offset: usize,
+    /// Its length in bytes.
+    pub length: usize,
+}
+
+impl Reference {
+    /// The id of the step that it needs the output of.
+    pub fn step(&self) -> Option<Cow<'_, str>> {
+        self.first(Root::Steps)
+    }
+
+    /// The name of the secret that it stands for.
+    pub fn secret(&self) -> Option<Cow<'_, str>> {
+        self.first(Root::Secrets)
+    }
+
+    fn first(&self, root: Root) -> Option<Cow<'_, str>> {
+        let first = self.path.first().filter(|_| self.root == root);
+        first.map(Segment::key)
+    }
+
+    pub(super) fn is_same_path(&self, other: &Self) -> bool {
+        self.root == other.root && self.path == other.path
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.root.word())?;
+        self.path.iter().try_for_each(|segment| segment.fmt(f))
+    }
+}
+
+/// The item that a `foreach` is at.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Item {
+    /// The item itself.
+    pub value: Value,
+    /// Its position, from 0.
+    pub index: usize,
+}
+
+/// What expressions see. Only what their references ask for needs to be in it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Roots {
+    /// The inputs by name; an optional one that is not set is null.
+    pub inputs: Map<String, Value>,
+    /// The outputs of steps by step id.
+    pub steps: Map<String, Value>,
+    /// The memory.
+    pub memory: Map<String, Value>,
+    /// The environment variables that may be seen.
+    pub env: Map<String, Value>,
+    /// The names of the secrets there are.
+    pub secrets: Vec<String>,
+    /// What the execution says of itself.
+    pub run: Value,
+    /// The item, inside a `foreach`.
+    pub item: Option<Item>,
+}
+
+impl Roots {
+    /// The value at the end of the path.
+    pub(super) fn find(&self, reference: &Reference) -> Result<Cow<'_, Value>, EvaluationFault> {
+        let map = match reference.root {
+            Root::Inputs => &self.inputs,
+            Root::Steps => &self.steps,
+            Root::Memory => &self.memory,
+            Root::Env => &self.env,
+            Root::Secrets => return self.placeholder(reference).map(Cow::Owned),
+            Root::Run => return walk(&self.run, reference, 0).map(Cow::Borrowed),
+            Root::Item => {
+                return walk(&self.item(reference)?.value, reference, 0).map(Cow::Borrowed);
+            }
+            Root::Index => {
+                let index = Value::from(self.item(reference)?.index);
+                return walk(&index, reference, 0).cloned().map(Cow::Owned);
+            }
+        };
+        let Some(first) = reference.path.first() else {
+            return Ok(Cow::Owned(Value::Object(map.clone())));
+        };
+        match map.get(first.key().as_ref()) {
+            Some(value) => walk(value, reference, 1).map(Cow::Borrowed),
+            None => Err(missing(reference, 0, Some(map))),
+        }
+    }
+
+    fn placeholder(&self, reference: &Reference) -> Result<Value, EvaluationFault> {
+        let name = reference.secret().unwrap_or_default();
+        if self.secrets.iter().any(|known| *known == name) {
+            return Ok(Value::from(super::placeholder(&name)));
+        }
+        let known = self.secrets.iter().map(String::as_str);
+        let mut fault = unresolved(reference, format!("there is no secret `{}`", cut(&name)));
+        fault.suggestion = nearest::did_you_mean(&name, known);
+        Err(fault)
+    }
+
+    fn item(&self, reference: &Reference) -> Result<&Item, EvaluationFault> {
+        self.item.as_ref().ok_or_else(|| {
+            let message = format!(
+                "`{}` is only known inside a `foreach`",
+                reference.root.word()
+            );
+            unresolved(reference, message)
+        })
+    }
+}
+
+/// Follows the path of `reference` from its segment `from` on.
+fn walk<'a>(
+    start: &'a Value,
+    reference: &Reference,
+    from: usize,
+) -> Result<&'a Value, EvaluationFault> {
+    let mut value = start;
+    for (at, segment) in reference.path.iter().enumerate().skip(from) {
+        let next = match (value, segment) {
+            (Value::Object(map), segment) => map.get(segment.key().as_ref()),
+            (Value::Array(items), Segment::Index(index)) => items.get(*index),
+            _ => None,
+        };
+        let Some(next) = next else {
+            let map = value.as_object();
+            let mut fault = missing(reference, at, map);
+            if map.is_none() {
+                let parent = upto(reference, at);
+                fault.message = format!("{}: `{parent}` is {}", fault.message, described(value));
+            }
+            return Err(fault);
+        };
+        value = next;
+    }
+    Ok(value)
+}
+
+/// The fault of a path whose segment `at` leads to nothing.
+fn missing(
+    reference: &Reference,
+    at: usize,
+    known: Option<&Map<String, Value>>,
+) -> EvaluationFault {
+    /// Keys looked at for a name that is near: enough for what people write.
+    const KEYS: usize = 200;
+    let key = reference.path.get(at).map(Segment::key).unwrap_or_default();
+    let message = match (reference.root, at) {
+        (Root::Steps, 0) => format!("the step `{}` has no output", cut(&key)),
+        (Root::Env, 0) => format!(
+            "the environment variable `{}` is not set or not allowed",
+            cut(&key)
+        ),
+        _ => format!("`{}` leads to nothing", cut(&upto(reference, at + 1))),
+    };
+    let mut fault = unresolved(reference, message);
+    let subtracted = key.split('-').next().filter(|part| part.len() < key.len());
+    let is_difference =
+        subtracted.is_some_and(|part| known.is_some_and(|map| map.contains_key(part)));
+    let keys = known.into_iter().flat_map(Map::keys).map(String::as_str);
+    fault.suggestion = match key.as_ref() {
+        _ if is_difference => {
+            Some("a hyphen between letters belongs to the name: write ` - ` to subtract".into())
+        }
+        "length" => Some("write `| length` for how long something is".into()),
+        _ => nearest::did_you_mean(&key, keys.take(KEYS)),
+    };
+    fault
+}
+
+fn unresolved(reference: &Reference, message: String) -> EvaluationFault {
+    let (start, end) = (reference.offset, reference.offset + reference.length);
+    let kind = EvaluationFaultKind::Unresolved;
+    let mut fault = EvaluationFault::new(kind, start, end, message);
+    fault.path = Some(reference.to_string());
+    fault
+}
+
+/// The path of `reference` with its first `count` segments alone.
+fn upto(reference: &Reference, count: usize) -> String {
+    let mut text = reference.root.word().to_owned();
+    for segment in reference.path.iter().take(count) {
+        text.push_str(&segment.to_string());
+    }
+    text
+}
+
+fn described(value: &Value) -> String {
+    match value {
+        Value::Null => "null".into(),
+        Value::Bool(_) => "true or false".into(),
+        Value::Number(_) => "a number".into(),
+        Value::String(_) => "text".into(),
+        Value::Array(items) => format!("a list of {}", items.len()),
+        Value::Object(_) => "a map".into(),
+    }
+}

@@ -1,0 +1,413 @@
+//! Values whose texts may hold expressions.
+
+use serde_json::{Map, Value};
+
+use super::{
+    Expression,
+    fault::{EvaluationFault, EvaluationFaultKind, ExpressionFault, FaultKind, TemplateFault},
+    placeholder,
+    reference::{Reference, Root, Roots, Segment},
+    text_of,
+    token::tokens,
+};
+use crate::limits;
+
+/// Any JSON value whose texts may hold `${{ … }}` anywhere.
+///
+/// A text that is one expression and nothing else becomes the value itself, with its type and the order of its
+/// keys; the result of an expression inside a longer text becomes text: a text as it is, null as nothing,
+/// anything else as JSON. Keys of maps are taken as they are, and what an expression brings in is not read
+/// again. There is no escape: `${{ '${{' }}` makes a literal `${{`, and `$${{ inputs.price }}` is a price in
+/// dollars.
+#[derive(Clone, Debug)]
+pub struct Template {
+    node: Node,
+    references: Vec<Reference>,
+    source: Value,
+}
+
+#[derive(Clone, Debug)]
+enum Node {
+    Constant(Value),
+    Whole(Box<Expression>),
+    Text(Vec<Part>),
+    List(Vec<Node>),
+    Map(Vec<(String, Node)>),
+}
+
+#[derive(Clone, Debug)]
+enum Part {
+    Text(String),
+    Expression(Box<Expression>),
+}
+
+impl PartialEq for Template {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+}
+
+/// A place of a rendered value where a secret belongs.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct SecretPlace {
+    /// The name of the secret.
+    pub name: String,
+    /// The JSON pointer of the text that it belongs in.
+    pub pointer: String,
+    /// The byte of that text where its placeholder begins.
+    pub offset: usize,
+}
+
+/// A rendered value and where secrets belong in it. A placeholder that stands anywhere else came in as data,
+/// and must stay data.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Rendered {
+    /// The value, with placeholders.
+    pub value: Value,
+    /// Where the placeholders of secrets stand, in order.
+    pub secrets: Vec<SecretPlace>,
+}
+
+impl Rendered {
+    /// The value with the secrets in their places; fails with the name of one that `find` does not have.
+    pub fn fill(&self, find: impl Fn(&str) -> Option<String>) -> Result<Value, String> {
+        let mut value = self.value.clone();
+        // From the last to the first, for what is filled in moves what stands behind it.
+        for place in self.secrets.iter().rev() {
+            let secret = find(&place.name).ok_or_else(|| place.name.clone())?;
+            if let Some(Value::String(text)) = value.pointer_mut(&place.pointer) {
+                let end = place.offset + placeholder(&place.name).len();
+                if text.get(place.offset..end).is_some() {
+                    text.replace_range(place.offset..end, &secret);
+                }
+            }
+        }
+        Ok(value)
+    }
+}
+
+impl Template {
+    /// Reads every text of `value`, or says everything that is wrong with any.
+    pub fn parse(value: &Value) -> Result<Self, Vec<TemplateFault>> {
+        Self::parse_with(value, &[])
+    }
+
+    /// [`Self::parse`] where `names` stand for the item of a `foreach`.
+    pub fn parse_with(value: &Value, names: &[&str]) -> Result<Self, Vec<TemplateFault>> {
+        let mut reader = Reader {
+            names,
+            path: Vec::new(),
+            references: Vec::new(),
+            faults: Vec::new(),
+            expressions: 0,
+        };
+        let node = reader.node(value);
+        if !reader.faults.is_empty() {
+            return Err(reader.faults);
+        }
+        Ok(Self {
+            node,
+            references: reader.references,
+            source: value.clone(),
+        })
+    }
+
+    /// Every path that any of its expressions takes, each once, in order. Offsets are bytes of the text in
+    /// which it stands first.
+    pub fn references(&self) -> &[Reference] {
+        &self.references
+    }
+
+    /// Whether it holds no expression: it is then its own result.
+    pub fn is_constant(&self) -> bool {
+        matches!(self.node, Node::Constant(_))
+    }
+
+    /// The value as it was written.
+    pub fn source(&self) -> &Value {
+        &self.source
+    }
+
+    /// The value with every expression evaluated. Secrets stand as placeholders.
+    pub fn render(&self, roots: &Roots) -> Result<Value, EvaluationFault> {
+        self.render_marked(roots).map(|rendered| rendered.value)
+    }
+
+    /// [`Self::render`] with the places of the secrets, which are filled in where the value is used.
+    pub fn render_marked(&self, roots: &Roots) -> Result<Rendered, EvaluationFault> {
+        let mut writer = Writer {
+            roots,
+            room: limits::TEMPLATE_RESULT_BYTES_MAX,
+            path: Vec::new(),
+            secrets: Vec::new(),
+        };
+        let value = writer.node(&self.node)?;
+        Ok(Rendered {
+            value,
+            secrets: writer.secrets,
+        })
+    }
+}
+
+struct Reader<'a> {
+    names: &'a [&'a str],
+    path: Vec<Segment>,
+    references: Vec<Reference>,
+    faults: Vec<TemplateFault>,
+    expressions: usize,
+}
+
+impl Reader<'_> {
+    fn node(&mut self, value: &Value) -> Node {
+        if self.path.len() > limits::JSON_DEPTH_MAX {
+            let most = limits::JSON_DEPTH_MAX;
+            let message = format!("the value is nested more than {most} levels deep");
+            self.fault(ExpressionFault::new(FaultKind::Limit, 0, 0, message));
+            return Node::Constant(Value::Null);
+        }
+        let node = match value {
+            Value::String(text) => self.text(text),
+            Value::Array(items) => {
+                let items = items.iter().enumerate();
+                let item = |(at, item)| self.inside(Segment::Index(at), item);
+                Node::List(items.map(item).collect())
+            }
+            Value::Object(map) => {
+                let entry = |(key, item): (&String, &Value)| {
+                    (key.clone(), self.inside(Segment::Key(key.clone()), item))
+                };
+                Node::Map(map.iter().map(entry).collect())
+            }
+            other => return Node::Constant(other.clone()),
+        };
+        let constant = match &node {
+            Node::List(items) => items.iter().all(Node::is_constant),
+            Node::Map(entries) => entries.iter().all(|(_, node)| node.is_constant()),
+            _ => return node,
+        };
+        if constant {
+            Node::Constant(value.clone())
+        } else {
+            node
+        }
+    }
+
+    fn inside(&mut self, segment: Segment, value: &Value) -> Node {
+        self.path.push(segment);
+        let node = self.node(value);
+        self.path.pop();
+        node
+    }
+
+    fn text(&mut self, text: &str) -> Node {
+        let (mut parts, mut at) = (Vec::new(), 0);
+        while let Some(open) = text[at..].find("${{").map(|found| at + found) {
+            if open > at {
+                parts.push(Part::Text(text[at..open].to_owned()));
+            }
+            let (expression, end) = self.expression(text, open);
+            parts.extend(expression.map(|expression| Part::Expression(Box::new(expression))));
+            at = end;
+        }
+        if at < text.len() {
+            parts.push(Part::Text(text[at..].to_owned()));
+        }
+        let only = if parts.len() == 1 { parts.pop() } else { None };
+        match only {
+            Some(Part::Expression(expression)) => Node::Whole(expression),
+            Some(Part::Text(text)) => Node::Constant(text.into()),
+            None if parts.is_empty() => Node::Constant(text.into()),
+            None => Node::Text(parts),
+        }
+    }
+
+    /// The expression that opens at `open`, if there is nothing wrong with it, and where it ends.
+    fn expression(&mut self, text: &str, open: usize) -> (Option<Expression>, usize) {
+        self.expressions += 1;
+        if self.expressions > limits::TEMPLATE_EXPRESSIONS_MAX {
+            if self.expressions == limits::TEMPLATE_EXPRESSIONS_MAX + 1 {
+                let most = limits::TEMPLATE_EXPRESSIONS_MAX;
+                let message = format!("there are more than {most} expressions in one value");
+                self.fault(ExpressionFault::new(
+                    FaultKind::Limit,
+                    open,
+                    open + 3,
+                    message,
+                ));
+            }
+            return (None, text.len());
+        }
+        let tokens = match tokens(text, open + 3, true) {
+            Ok(tokens) => tokens,
+            Err(fault) => {
+                self.fault(fault);
+                let end = text[open..]
+                    .find("}}")
+                    .map_or(text.len(), |at| open + at + 2);
+                return (None, end);
+            }
+        };
+        if !tokens.closed {
+            self.fault(super::unclosed(open));
+            return (None, text.len());
+        }
+        let end = tokens.end + 2;
+        match Expression::read(text, (open, end), &tokens, self.names) {
+            Ok(expression) => {
+                self.refer(&expression);
+                (Some(expression), end)
+            }
+            Err(faults) => {
+                for fault in faults {
+                    self.fault(fault);
+                }
+                (None, end)
+            }
+        }
+    }
+
+    fn refer(&mut self, expression: &Expression) {
+        for reference in expression.references() {
+            if !self
+                .references
+                .iter()
+                .any(|known| known.is_same_path(reference))
+            {
+                self.references.push(reference.clone());
+            }
+        }
+    }
+
+    fn fault(&mut self, fault: ExpressionFault) {
+        if self.faults.len() < limits::FINDINGS_MAX {
+            let path = self.path.clone();
+            self.faults.push(TemplateFault { path, fault });
+        }
+    }
+}
+
+impl Node {
+    fn is_constant(&self) -> bool {
+        matches!(self, Self::Constant(_))
+    }
+}
+
+struct Writer<'a> {
+    roots: &'a Roots,
+    /// Bytes that the result may still take.
+    room: usize,
+    path: Vec<Segment>,
+    secrets: Vec<SecretPlace>,
+}
+
+impl Writer<'_> {
+    fn node(&mut self, node: &Node) -> Result<Value, EvaluationFault> {
+        match node {
+            // What the author wrote is bounded by the file it stands in.
+            Node::Constant(value) => Ok(value.clone()),
+            Node::Whole(expression) => {
+                let value = self.value(expression)?;
+                self.take(expression, size(&value, self.room))?;
+                self.mark(expression, 0);
+                Ok(value)
+            }
+            Node::Text(parts) => self.text(parts).map(Value::from),
+            Node::List(items) => {
+                let items = items.iter().enumerate();
+                let items = items.map(|(at, item)| self.inside(Segment::Index(at), item));
+                items.collect::<Result<_, _>>().map(Value::Array)
+            }
+            Node::Map(entries) => {
+                let mut map = Map::with_capacity(entries.len());
+                for (key, node) in entries {
+                    map.insert(key.clone(), self.inside(Segment::Key(key.clone()), node)?);
+                }
+                Ok(Value::Object(map))
+            }
+        }
+    }
+
+    fn inside(&mut self, segment: Segment, node: &Node) -> Result<Value, EvaluationFault> {
+        self.path.push(segment);
+        let value = self.node(node);
+        self.path.pop();
+        value
+    }
+
+    fn text(&mut self, parts: &[Part]) -> Result<String, EvaluationFault> {
+        let mut text = String::new();
+        for part in parts {
+            match part {
+                Part::Text(part) => text.push_str(part),
+                Part::Expression(expression) => {
+                    let value = self.value(expression)?;
+                    self.take(expression, size(&value, self.room))?;
+                    self.mark(expression, text.len());
+                    text.push_str(&text_of(&value));
+                }
+            }
+        }
+        Ok(text)
+    }
+
+    fn value(&self, expression: &Expression) -> Result<Value, EvaluationFault> {
+        expression.evaluate(self.roots).map_err(|mut fault| {
+            fault.place.clone_from(&self.path);
+            fault
+        })
+    }
+
+    fn take(&mut self, expression: &Expression, size: usize) -> Result<(), EvaluationFault> {
+        if let Some(room) = self.room.checked_sub(size) {
+            self.room = room;
+            return Ok(());
+        }
+        let most = limits::TEMPLATE_RESULT_BYTES_MAX >> 20;
+        let (start, end) = expression.span();
+        let message = format!("the result is larger than {most} MiB");
+        let mut fault = EvaluationFault::new(EvaluationFaultKind::Limit, start, end, message);
+        fault.place.clone_from(&self.path);
+        Err(fault)
+    }
+
+    fn mark(&mut self, expression: &Expression, offset: usize) {
+        let secrets = expression.references().iter();
+        for secret in secrets.filter(|reference| reference.root == Root::Secrets) {
+            self.secrets.push(SecretPlace {
+                name: secret.secret().unwrap_or_default().into_owned(),
+                pointer: pointer(&self.path),
+                offset,
+            });
+        }
+    }
+}
+
+fn pointer(path: &[Segment]) -> String {
+    let escaped = |segment: &Segment| match segment {
+        Segment::Index(index) => format!("/{index}"),
+        Segment::Key(key) => format!("/{}", key.replace('~', "~0").replace('/', "~1")),
+    };
+    path.iter().map(escaped).collect()
+}
+
+/// How long `value` is as JSON text, as far as that matters: counting stops past `most`.
+fn size(value: &Value, most: usize) -> usize {
+    struct Counter(usize, usize);
+    impl std::io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 = self.0.saturating_add(bytes.len());
+            if self.0 > self.1 {
+                return Err(std::io::ErrorKind::OutOfMemory.into());
+            }
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0, most);
+    match serde_json::to_writer(&mut counter, value) {
+        Ok(()) => counter.0,
+        Err(_) => most.saturating_add(1),
+    }
+}

@@ -1,0 +1,185 @@
+use super::*;
+use crate::{domain::expression::Template, limits};
+
+fn large(megabytes: usize) -> Roots {
+    let mut roots = roots();
+    roots
+        .inputs
+        .insert("text".into(), Value::from("x".repeat(megabytes << 20)));
+    roots
+        .inputs
+        .insert("list".into(), Value::from(vec![1; 200_000]));
+    roots
+        .inputs
+        .insert("letters".into(), Value::from("a,".repeat(200_000)));
+    roots
+}
+
+#[test]
+fn nothing_grows_past_the_limit() {
+    let roots = large(4);
+    for text in [
+        "'x' * 1000000000",
+        "[1] * 1000000000",
+        "inputs.text ~ inputs.text ~ inputs.text ~ inputs.text ~ inputs.text ~ inputs.text",
+        "(((inputs.text ~ inputs.text) ~ (inputs.text ~ inputs.text)) ~ inputs.text) | length",
+        "inputs.text + inputs.text + inputs.text + inputs.text + inputs.text",
+        "inputs.list | join(inputs.text)",
+        "inputs.text | replace('x', inputs.text)",
+        "inputs.text | replace('', inputs.text)",
+        "inputs.list | string | replace('1', inputs.text)",
+        "inputs.text | tojson | tojson | tojson | tojson | tojson | tojson | tojson | tojson",
+        "[inputs.list | sort, inputs.list | sort, inputs.list | unique] | length",
+        "inputs.users | selectattr('id', 'in', inputs.list) ~ (inputs.list | map(attribute='x', default=inputs.list)) | tojson",
+        "(inputs.letters | split(',') | join(inputs.letters)) | length",
+        "[[inputs.list, inputs.list, inputs.list], inputs.list + inputs.list + inputs.list] | tojson | fromjson",
+        "inputs.list + inputs.list + inputs.list + inputs.list + inputs.list + inputs.list + inputs.list",
+        "10 ** 10 ** 10 ** 10",
+    ] {
+        let Err(fault) = read(text).evaluate(&roots) else {
+            panic!("{text} has a value");
+        };
+        let kinds = [EvaluationFaultKind::Limit, EvaluationFaultKind::Unsuitable];
+        assert!(kinds.contains(&fault.kind), "{text}: {fault:?}");
+    }
+}
+
+#[test]
+fn comparing_large_values_again_and_again_ends() {
+    let mut roots = large(0);
+    roots
+        .inputs
+        .insert("same".into(), roots.inputs["list"].clone());
+    let text = vec!["inputs.list == inputs.same"; 100].join(" and ");
+    assert_eq!(
+        read(&text).evaluate(&roots).unwrap_err().kind,
+        EvaluationFaultKind::Limit
+    );
+    let text = vec!["7 in inputs.list"; 100].join(" or ");
+    assert_eq!(
+        read(&text).evaluate(&roots).unwrap_err().kind,
+        EvaluationFaultKind::Limit
+    );
+    assert_eq!(
+        read("inputs.list == inputs.same").evaluate(&roots),
+        Ok(json!(true))
+    );
+}
+
+#[test]
+fn work_is_possible_up_to_its_limit() {
+    // Taken in, given out: both count, and so does the list around it.
+    let (text, values) = ("[inputs.x]", 3 * 24);
+    for (more, fits) in [(0, true), (1, false)] {
+        let mut roots = Roots::default();
+        let length = (limits::EXPRESSION_WORK_MAX - values) / 2 + more;
+        roots
+            .inputs
+            .insert("x".into(), Value::from("x".repeat(length)));
+        assert_eq!(read(text).evaluate(&roots).is_ok(), fits, "{more}");
+    }
+}
+
+#[test]
+fn the_text_is_bounded() {
+    let padded = |length: usize| format!("{}1", " ".repeat(length - 1));
+    let braced = |length: usize| format!("${{{{{}}}}}", padded(length));
+    let most = limits::EXPRESSION_BYTES_MAX;
+    assert!(Expression::parse(&braced(most)).is_ok());
+    assert_eq!(fault(&braced(most + 1)).0, FaultKind::Limit);
+    assert!(Expression::parse(&format!("'{}'", "x".repeat(most - 2))).is_ok());
+    assert_eq!(
+        fault(&format!("'{}'", "x".repeat(most - 1))).0,
+        FaultKind::Limit
+    );
+    assert!(Expression::parse(&format!("'{}", "x".repeat(10 * most))).is_err());
+}
+
+#[test]
+fn the_parts_are_bounded() {
+    let list = |parts: usize| format!("{}{}", "-".repeat(0), vec!["1"; parts / 2 + 1].join("+"));
+    let most = limits::EXPRESSION_PARTS_MAX;
+    assert!(Expression::parse(&list(most - 2)).is_ok());
+    assert_eq!(fault(&list(most + 2)).0, FaultKind::Limit);
+    // A chain of the greatest length can be read, run and dropped on a small stack.
+    for joint in ["+", "~", " and ", "==", "*", " or ", "**", "<"] {
+        let text = vec!["1"; most / 2].join(joint);
+        let _ = read(&text).evaluate(&roots());
+    }
+    for end in [
+        "|length",
+        ".x",
+        "[0]",
+        "['x':]",
+        "|default(1)",
+        " is defined",
+    ] {
+        let text = format!("inputs.tags{}", end.repeat(300));
+        let _ = Expression::parse(&text).map(|read| read.evaluate(&roots()));
+    }
+}
+
+#[test]
+fn the_nesting_is_bounded() {
+    let most = limits::EXPRESSION_DEPTH_MAX;
+    let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+    assert!(read(&nested(most - 1)).evaluate(&roots()).is_ok());
+    assert_eq!(fault(&nested(most)).0, FaultKind::Limit);
+    let open = [
+        "(",
+        "[",
+        "{'a':",
+        "-",
+        "!",
+        "not ",
+        "1 if ",
+        "inputs[",
+        "1|default(",
+        "1 is odd(",
+        "length(",
+        "inputs.a(",
+    ];
+    for open in open {
+        assert!(
+            Expression::parse(&open.repeat(limits::EXPRESSION_PARTS_MAX / 4)).is_err(),
+            "{open}"
+        );
+    }
+    // The most that one level of brackets can hold.
+    let level = "true or 1 == 1 and not 1 + 1 ~ 2 * 2 ** -(";
+    for depth in 1..most {
+        let text = format!("{}1{}", level.repeat(depth), ")".repeat(depth));
+        if let Ok(expression) = Expression::parse(&text) {
+            let _ = expression.evaluate(&roots());
+        }
+    }
+}
+
+#[test]
+fn the_result_of_a_template_is_bounded() {
+    let roots = large(2);
+    let most = limits::TEMPLATE_RESULT_BYTES_MAX / (2 << 20);
+    let fits = Template::parse(&Value::from(vec!["${{ inputs.text }}"; most - 1])).unwrap();
+    assert!(fits.render(&roots).is_ok());
+    for value in [
+        Value::from(vec!["${{ inputs.text }}"; most]),
+        Value::from("${{ inputs.text }}".repeat(most)),
+    ] {
+        let fault = Template::parse(&value).unwrap().render(&roots).unwrap_err();
+        assert_eq!(fault.kind, EvaluationFaultKind::Limit);
+        assert_eq!(fault.message, "the result is larger than 8 MiB");
+    }
+}
+
+#[test]
+fn a_template_is_bounded_itself() {
+    let most = limits::TEMPLATE_EXPRESSIONS_MAX;
+    assert!(Template::parse(&"${{ 1 }}".repeat(most).into()).is_ok());
+    let faults = Template::parse(&"${{ 1 }}".repeat(2 * most).into()).unwrap_err();
+    assert_eq!((faults.len(), faults[0].fault.kind), (1, FaultKind::Limit));
+    let nested = |depth: usize| (0..depth).fold(json!("${{ 1 }}"), |value, _| json!([value]));
+    assert!(Template::parse(&nested(limits::JSON_DEPTH_MAX)).is_ok());
+    assert!(Template::parse(&nested(limits::JSON_DEPTH_MAX + 1)).is_err());
+    let faults = Template::parse(&"${{ x }}".repeat(most).into()).unwrap_err();
+    assert_eq!(faults.len(), limits::FINDINGS_MAX);
+}

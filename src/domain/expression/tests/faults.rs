@@ -1,0 +1,186 @@
+use super::*;
+
+#[test]
+fn faults_point_at_what_is_wrong() {
+    for (text, there, said) in [
+        ("", "", "there is no expression here"),
+        ("${{ }}", "", "there is no expression here"),
+        ("1 +", "", "a value should stand here, not the end"),
+        ("ä == 1", "ä", "`ä` stands for nothing here"),
+        ("1 2", "2", "`2` should not stand here"),
+        ("(1", "", "`)` should stand here, not the end"),
+        ("[1 2]", "2", "`,` should stand here, not `2`"),
+        ("{a: 1}", "a", "a key in quotes should stand here, not `a`"),
+        (
+            "1 if true",
+            "",
+            "`else` and what the value is otherwise should stand here",
+        ),
+        ("'abc", "'", "the text that begins here has no closing `'`"),
+        (r"'\x'", r"\x", "this is not an escape of a text"),
+        ("1 # 2", "#", "`#` has no place in an expression"),
+        (
+            "18446744073709551616",
+            "18446744073709551616",
+            "is not a number that JSON can hold",
+        ),
+        (
+            "inputs.",
+            "",
+            "a name or an index should stand here, not the end",
+        ),
+        ("steps", "steps", "`steps` needs the id of a step"),
+        ("steps[inputs.x]", "steps", "`steps` needs the id of a step"),
+        ("and", "and", "a value should stand here, not `and`"),
+        ("${{ 1 } }", "${{", "the `${{` that begins here has no `}}`"),
+        ("${{ 1", "${{", "the `${{` that begins here has no `}}`"),
+        (
+            "${{ 1 }} and true",
+            " and true",
+            "there should be one expression",
+        ),
+        (
+            "1 | lenght",
+            "lenght",
+            "there is no filter `lenght`: did you mean `length`?",
+        ),
+        (
+            "1 is emptyish",
+            "emptyish",
+            "there is no test `emptyish`: the tests are defined",
+        ),
+        ("1 | range", "range", "there is no filter `range`"),
+        (
+            "'a' | replace('b')",
+            "replace('b')",
+            "the filter `replace` takes 2 values",
+        ),
+        (
+            "[1] | map('upper')",
+            "map('upper')",
+            "the filter `map` takes no values, and by name `attribute=`",
+        ),
+        (
+            "[1] | sort(by='x')",
+            "sort(by='x')",
+            "the filter `sort` takes no values, and by name",
+        ),
+        (
+            "3 is divisibleby",
+            "divisibleby",
+            "the test `divisibleby` takes 1 values",
+        ),
+    ] {
+        for text in [text.to_owned(), format!("  {text}")] {
+            let (_, place, message) = fault(&text);
+            assert_eq!(place, there, "{text}: {message}");
+            assert!(message.contains(said), "{text}: {message}");
+        }
+    }
+}
+
+#[test]
+fn unknown_roots_are_told_from_slips() {
+    for (text, there, meant) in [
+        ("input.x == 1", "input", "inputs"),
+        ("step.a.b", "step", "steps"),
+        ("'ä' == setps.a-b.c", "setps", "steps"),
+        ("memmory", "memmory", "memory"),
+    ] {
+        let (kind, place, message) = fault(text);
+        assert_eq!((kind, place.as_str()), (FaultKind::UnknownName, there));
+        assert!(
+            message.ends_with(&format!("did you mean `{meant}`?")),
+            "{message}"
+        );
+        let mended = faults(text)[0].edit.as_ref().unwrap().apply(text);
+        assert_eq!(mended, text.replacen(there, meant, 1));
+        read(&mended);
+    }
+    let (_, _, message) = fault("inputs.env == production");
+    assert!(message.contains("quote it if it is text"), "{message}");
+    assert_eq!(faults("a.b and c-d and pkg.x").len(), 4);
+    assert!(Expression::parse("pkg.x").is_err());
+}
+
+#[test]
+fn all_faults_of_a_text_are_told_at_once() {
+    let found = faults("inptus.a && (stesp.b || !inputs.c) | lenght");
+    let messages: Vec<_> = found.iter().map(|fault| fault.message.as_str()).collect();
+    assert_eq!(messages.len(), 6, "{messages:?}");
+}
+
+#[test]
+fn values_that_do_not_suit_are_faults_that_name_types_alone() {
+    for (text, there, said) in [
+        (
+            "inputs.name * 3",
+            "inputs.name",
+            "a number is needed here, not text",
+        ),
+        (
+            "2 * inputs.tags",
+            "inputs.tags",
+            "a number is needed here, not a list",
+        ),
+        (
+            "-(inputs.name)",
+            "(inputs.name)",
+            "a number is needed here, not text",
+        ),
+        (
+            "inputs.name + 1",
+            "inputs.name + 1",
+            "`+` does not go between text and a number: `~` joins anything as text",
+        ),
+        (
+            "inputs.tags | upper",
+            "inputs.tags | upper",
+            "`upper` takes text, not a list",
+        ),
+        (
+            "inputs.name | int",
+            "inputs.name | int",
+            "`int`: the text is not a number",
+        ),
+        (
+            "inputs.n | length",
+            "inputs.n | length",
+            "`length` takes text, a list or a map, not a number",
+        ),
+        (
+            "inputs.name | fromjson",
+            "inputs.name | fromjson",
+            "`fromjson`: expected value at line 1 column 1",
+        ),
+        (
+            "[1, 'x'] | sum",
+            "[1, 'x'] | sum",
+            "`sum` takes a list of numbers, and here is, not text",
+        ),
+        (
+            "inputs.users | map(attribute='on')",
+            "inputs.users | map(attribute='on')",
+            "an item has no `on`",
+        ),
+        ("1 in inputs.n", "1 in inputs.n", "containment"),
+        (
+            "inputs.none | first",
+            "inputs.none | first",
+            "leads to nothing",
+        ),
+    ] {
+        let (_, place, message) = fails(text);
+        assert_eq!(place, there, "{message}");
+        assert!(message.contains(said), "{text}: {message}");
+        assert!(!message.contains("midex"), "{message}");
+    }
+}
+
+#[test]
+fn expressions_are_equal_if_they_are_written_alike() {
+    assert_eq!(read("inputs.a == 1"), read(" inputs.a == 1 "));
+    assert_ne!(read("inputs.a == 1"), read("inputs.a == 2"));
+    assert_eq!(read(" ${{ inputs.a }} ").source(), "${{ inputs.a }}");
+    assert_eq!(format!("{:?}", read("1")), "Expression(\"1\")");
+}

@@ -1,0 +1,165 @@
+use super::*;
+
+/// The text with the first edit made that any fault suggests, again and again until it has no fault.
+#[track_caller]
+pub(super) fn mended(text: &str) -> String {
+    let mut text = text.to_owned();
+    for _ in 0..50 {
+        match Expression::parse_with(&text, &["pkg"]) {
+            Ok(_) => return text,
+            Err(faults) => {
+                let edit = faults.iter().find_map(|fault| fault.edit.as_ref());
+                text = edit
+                    .unwrap_or_else(|| panic!("{text}: {faults:?}"))
+                    .apply(&text);
+            }
+        }
+    }
+    panic!("{text} does not come to an end");
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "it is a table")]
+fn operators_of_other_languages_are_told_and_mended() {
+    for (foreign, there, said, ours) in [
+        (
+            "inputs.a && inputs.b",
+            "&&",
+            "write `and`",
+            "inputs.a and inputs.b",
+        ),
+        (
+            "inputs.a&&inputs.b",
+            "&&",
+            "write `and`",
+            "inputs.a and inputs.b",
+        ),
+        (
+            "inputs.a || inputs.b",
+            "||",
+            "write `or`",
+            "inputs.a or inputs.b",
+        ),
+        ("!inputs.a", "!", "write `not`", "(not inputs.a)"),
+        (
+            "!inputs.a == true",
+            "!",
+            "write `not`",
+            "(not inputs.a) == true",
+        ),
+        (
+            "!(inputs.a or inputs.b)",
+            "!",
+            "write `not`",
+            "(not (inputs.a or inputs.b))",
+        ),
+        ("inputs.a === 'ä'", "===", "write `==`", "inputs.a == 'ä'"),
+        ("inputs.a!=='ä'", "!==", "write `!=`", "inputs.a != 'ä'"),
+        ("inputs.a = 1", "=", "write `==`", "inputs.a == 1"),
+        (
+            "inputs.a ?? 'x'",
+            "??",
+            "write `| default(…)`",
+            "(inputs.a) | default('x')",
+        ),
+        (
+            "inputs.a ? 1 : 2",
+            "?",
+            "write `… if … else …`",
+            "((1) if inputs.a else 2)",
+        ),
+        (
+            "inputs.a.includes('x')",
+            "inputs.a.includes('x')",
+            "write `('x' in inputs.a)`",
+            "('x' in inputs.a)",
+        ),
+        (
+            r#"["live","failed"].includes(steps.wait.status)"#,
+            r#"["live","failed"].includes(steps.wait.status)"#,
+            "write `(steps.wait.status in",
+            r#"(steps.wait.status in ["live","failed"])"#,
+        ),
+        (
+            "steps.a-b.x.toLowerCase() == 'y'",
+            "steps.a-b.x.toLowerCase()",
+            "write `(steps.a-b.x | lower)`",
+            "(steps.a-b.x | lower) == 'y'",
+        ),
+        (
+            "length(inputs.a) > 1",
+            "length(inputs.a)",
+            "write `(inputs.a | length)`",
+            "(inputs.a | length) > 1",
+        ),
+        (
+            "default(inputs.a, 1 + 1)",
+            "default(inputs.a, 1 + 1)",
+            "default((1 + 1))",
+            "(inputs.a | default((1 + 1)))",
+        ),
+        (
+            "contains(inputs.a, 'x')",
+            "contains(inputs.a, 'x')",
+            "write `('x' in inputs.a)`",
+            "('x' in inputs.a)",
+        ),
+        (
+            "toJson(inputs.a)",
+            "toJson(inputs.a)",
+            "write `(inputs.a | tojson)`",
+            "(inputs.a | tojson)",
+        ),
+        (
+            "inputs.a.startsWith('x')",
+            "inputs.a.startsWith('x')",
+            "startingwith",
+            "(inputs.a is startingwith('x'))",
+        ),
+    ] {
+        let (kind, place, message) = fault(foreign);
+        assert_eq!(
+            (kind, place.as_str()),
+            (FaultKind::Foreign, there),
+            "{foreign}"
+        );
+        assert!(message.contains(said), "{message}");
+        assert_eq!(mended(foreign), ours);
+    }
+}
+
+#[test]
+fn several_are_mended_one_after_the_other() {
+    let text = "!inputs.a && ![1].includes(inputs.b) || !!(inputs.c !== 'x && y') ? input.d : 2";
+    assert_eq!(
+        mended(text),
+        "((inputs.d) if (not inputs.a) and (not (inputs.b in [1])) or (not (not (inputs.c != 'x && y'))) else 2)"
+    );
+}
+
+#[test]
+fn what_has_no_counterpart_says_what_there_is() {
+    for text in [
+        "range(10)",
+        "inputs.a.forEach(1)",
+        "now()",
+        "inputs.a.replace('x')",
+        "missing()",
+    ] {
+        let (kind, _, message) = fault(text);
+        assert_eq!(kind, FaultKind::Foreign);
+        assert!(
+            message.contains("write `value | filter`; the filters are abs, bool"),
+            "{message}"
+        );
+        assert!(faults(text)[0].edit.is_none());
+    }
+}
+
+#[test]
+fn what_stands_in_a_text_is_left_alone() {
+    is(
+        "'a && b || !c === d.includes(e) ${{ }}'",
+        json!("a && b || !c === d.includes(e) ${{ }}"),
+    );
+}

@@ -1,0 +1,81 @@
+mod bounds;
+mod faults;
+mod foreign;
+mod paths;
+mod random;
+mod secrets;
+mod templates;
+mod values;
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    EvaluationFault, EvaluationFaultKind, Expression, ExpressionFault, FaultKind, Item, Roots,
+};
+
+fn map(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        other => panic!("{other} is no map"),
+    }
+}
+
+fn roots() -> Roots {
+    Roots {
+        inputs: map(json!({
+            "name": "midex", "n": 3, "zero": 0, "no": false, "unset": null, "empty": "",
+            "tags": ["a", "b"], "none": [], "nothing": {}, "big": u64::MAX, "small": i64::MIN,
+            "key": "b", "users": [{"id": 2, "name": "Bo"}, {"id": 1, "name": "Al", "on": true}],
+        })),
+        steps: map(json!({
+            "code-review": {"x": "yes", "list": [{"y": 7}], "output": {"x": "inner"}},
+            "deploy": {"id": "d1", "status": "live", "ratio": 0.1},
+        })),
+        memory: map(json!({"z": 1, "a": {"y": 1, "b": 2}})),
+        env: map(json!({"HOME": "/home"})),
+        secrets: vec!["TOKEN".into(), "OTHER".into()],
+        run: json!({"visits": {"code-review": 2}}),
+        item: Some(Item {
+            value: json!({"file": "a.rs"}),
+            index: 4,
+        }),
+    }
+}
+
+fn read(text: &str) -> Expression {
+    Expression::parse_with(text, &["pkg"]).unwrap_or_else(|faults| panic!("{text}: {faults:?}"))
+}
+
+fn evaluated(text: &str) -> Result<Value, EvaluationFault> {
+    read(text).evaluate(&roots())
+}
+
+#[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "`json!` makes values")]
+fn is(text: &str, expected: Value) {
+    let found = evaluated(text).unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
+    assert_eq!(found, expected, "{text}");
+}
+
+/// The fault of an evaluation, and the part of the text that it points at.
+#[track_caller]
+fn fails(text: &str) -> (EvaluationFaultKind, String, String) {
+    let fault = evaluated(text).expect_err(text);
+    let there = &text[fault.offset..fault.offset + fault.length];
+    (fault.kind, there.to_owned(), fault.to_string())
+}
+
+#[track_caller]
+fn faults(text: &str) -> Vec<ExpressionFault> {
+    Expression::parse(text).expect_err(text)
+}
+
+/// The only fault of a text, and the part of the text that it points at.
+#[track_caller]
+fn fault(text: &str) -> (FaultKind, String, String) {
+    let faults = faults(text);
+    assert_eq!(faults.len(), 1, "{text}: {faults:?}");
+    let fault = &faults[0];
+    let there = &text[fault.offset..fault.offset + fault.length];
+    (fault.kind, there.to_owned(), fault.to_string())
+}

@@ -1,0 +1,88 @@
+use super::*;
+use crate::domain::expression::{Rendered, Template};
+
+#[test]
+fn a_secret_is_a_placeholder_and_stands_alone() {
+    is("secrets.TOKEN", json!("${secret:TOKEN}"));
+    is("${{ secrets['TOKEN'] }}", json!("${secret:TOKEN}"));
+    for text in [
+        "secrets.TOKEN == 'x'",
+        "secrets.TOKEN | length",
+        "not secrets.TOKEN",
+        "secrets.TOKEN ~ 'x'",
+        "[secrets.TOKEN]",
+        "secrets.TOKEN is defined",
+        "secrets.TOKEN | default('x')",
+        "secrets.TOKEN[0:1]",
+        "'x' if secrets.TOKEN else 'y'",
+        "secrets",
+        "secrets.A.b",
+        "secrets[inputs.name]",
+    ] {
+        let found = faults(text);
+        assert!(
+            found.iter().any(|fault| fault.kind == FaultKind::Secret),
+            "{text}: {found:?}"
+        );
+    }
+    let (_, there, message) = fault("'ä' ~ secrets.TOKEN");
+    assert_eq!(there, "secrets.TOKEN");
+    assert!(
+        message.contains("write it alone, as `${{ secrets.TOKEN }}`"),
+        "{message}"
+    );
+    let (kind, _, message) = fails("secrets.TOKN");
+    assert_eq!(kind, EvaluationFaultKind::Unresolved);
+    assert_eq!(message, "there is no secret `TOKN`: did you mean `TOKEN`?");
+}
+
+#[test]
+fn a_condition_cannot_ask_for_a_secret() {
+    assert_eq!(
+        read("secrets.TOKEN").holds(&roots()).unwrap_err().kind,
+        EvaluationFaultKind::Secret
+    );
+    let faults = Expression::parse_condition("${{ secrets.TOKEN }}", &[]).unwrap_err();
+    assert_eq!(
+        (faults[0].kind, faults[0].offset, faults[0].length),
+        (FaultKind::Secret, 4, 13)
+    );
+    assert!(Expression::parse_condition("${{ inputs.a }}", &[]).is_ok());
+}
+
+fn rendered(value: &Value, roots: &Roots) -> Rendered {
+    Template::parse(value)
+        .unwrap()
+        .render_marked(roots)
+        .unwrap()
+}
+
+#[test]
+fn secrets_are_filled_in_where_they_were_asked_for_and_nowhere_else() {
+    let mut roots = roots();
+    roots
+        .inputs
+        .insert("forged".into(), json!("${secret:TOKEN}"));
+    let value = json!({"a/b": {"~": ["ä ${{ inputs.forged }} ${{ secrets.TOKEN }}/${{ secrets.OTHER }}${{ secrets.TOKEN }}"]},
+        "whole": "${{ secrets.TOKEN }}", "forged": "${{ inputs.forged }}"});
+    let found = rendered(&value, &roots);
+    assert_eq!(
+        found.value["a/b"]["~"][0],
+        "ä ${secret:TOKEN} ${secret:TOKEN}/${secret:OTHER}${secret:TOKEN}"
+    );
+    let find = |name: &str| {
+        (name == "TOKEN")
+            .then(|| "t".to_owned())
+            .or_else(|| Some(format!("<{name}>")))
+    };
+    assert_eq!(
+        found.fill(find).unwrap(),
+        json!({"a/b": {"~": ["ä ${secret:TOKEN} t/<OTHER>t"]}, "whole": "t", "forged": "${secret:TOKEN}"})
+    );
+    assert_eq!(
+        found.fill(|name| (name != "OTHER").then(String::new)),
+        Err("OTHER".into())
+    );
+    let kept: Rendered = serde_json::from_value(serde_json::to_value(&found).unwrap()).unwrap();
+    assert_eq!(kept, found);
+}

@@ -1,0 +1,265 @@
+//! The words and signs of an expression, each with its place in the original text.
+
+use serde_json::Number;
+
+use super::fault::{ExpressionFault, FaultKind};
+use crate::limits;
+
+/// Signs, the longest first: what begins with one is that one. Some are here to be refused by name.
+const SIGNS: &[&str] = &[
+    "===", "!==", "**", "//", "==", "!=", "<=", ">=", "&&", "||", "??", "=>", "+", "-", "*", "/",
+    "%", "~", "<", ">", "=", "!", "&", "|", "?", ":", ",", ".", "(", ")", "[", "]", "{", "}",
+];
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// A word; after a dot it may hold hyphens and begin with a digit.
+    Word,
+    Text(String),
+    Number(Number),
+    Sign(&'static str),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Token {
+    pub(super) kind: Kind,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+/// The tokens of one expression and where it ends.
+#[derive(Debug)]
+pub(super) struct Tokens {
+    pub(super) list: Vec<Token>,
+    /// The byte after the expression.
+    pub(super) end: usize,
+    /// Whether it ended with `}}`.
+    pub(super) closed: bool,
+}
+
+/// The tokens of `source` from `start` on: to its end, or to the `}}` that closes the expression.
+pub(super) fn tokens(source: &str, start: usize, braced: bool) -> Result<Tokens, ExpressionFault> {
+    let mut reader = Reader {
+        source,
+        at: start,
+        open: 0,
+        list: Vec::new(),
+    };
+    loop {
+        reader.skip_white_space();
+        reader.bounded(start)?;
+        let closed = braced && reader.open == 0 && reader.rest().starts_with("}}");
+        if closed || reader.rest().is_empty() {
+            return Ok(Tokens {
+                end: reader.at,
+                list: reader.list,
+                closed,
+            });
+        }
+        let token = reader.token()?;
+        reader.list.push(token);
+    }
+}
+
+struct Reader<'a> {
+    source: &'a str,
+    at: usize,
+    /// Braces of maps that are open: their `}` closes no expression.
+    open: usize,
+    list: Vec<Token>,
+}
+
+impl Reader<'_> {
+    fn rest(&self) -> &str {
+        &self.source[self.at..]
+    }
+
+    fn skip_white_space(&mut self) {
+        self.at = self.source.len() - self.rest().trim_start().len();
+    }
+
+    fn bounded(&self, start: usize) -> Result<(), ExpressionFault> {
+        let limit = |message: String| {
+            Err(ExpressionFault::new(
+                FaultKind::Limit,
+                start,
+                self.at,
+                message,
+            ))
+        };
+        if self.at - start > limits::EXPRESSION_BYTES_MAX {
+            let most = limits::EXPRESSION_BYTES_MAX;
+            return limit(format!("the expression is longer than {most} bytes"));
+        }
+        if self.list.len() > limits::EXPRESSION_PARTS_MAX {
+            let most = limits::EXPRESSION_PARTS_MAX;
+            return limit(format!("the expression has more than {most} parts"));
+        }
+        Ok(())
+    }
+
+    fn token(&mut self) -> Result<Token, ExpressionFault> {
+        let start = self.at;
+        let first = self.rest().chars().next().unwrap_or_default();
+        let after_dot = matches!(self.list.last(), Some(token) if token.kind == Kind::Sign("."));
+        let kind = if after_dot && is_word(first) {
+            self.at += segment(self.rest());
+            Kind::Word
+        } else if first.is_ascii_digit() {
+            self.number()?
+        } else if is_word(first) {
+            self.at += run(self.rest(), is_word);
+            Kind::Word
+        } else if first == '"' || first == '\'' {
+            self.text(first)?
+        } else {
+            self.sign(first)?
+        };
+        Ok(Token {
+            kind,
+            start,
+            end: self.at,
+        })
+    }
+
+    fn sign(&mut self, first: char) -> Result<Kind, ExpressionFault> {
+        let rest = self.rest();
+        let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(**sign)) else {
+            return Err(ExpressionFault::new(
+                FaultKind::Syntax,
+                self.at,
+                self.at + first.len_utf8(),
+                format!("`{}` has no place in an expression", first.escape_debug()),
+            ));
+        };
+        self.at += sign.len();
+        match *sign {
+            "{" => self.open += 1,
+            "}" => self.open = self.open.saturating_sub(1),
+            _ => {}
+        }
+        Ok(Kind::Sign(sign))
+    }
+
+    fn number(&mut self) -> Result<Kind, ExpressionFault> {
+        let (start, digit) = (self.at, |c: char| c.is_ascii_digit());
+        self.at += run(self.rest(), digit);
+        let fraction = self.rest().strip_prefix('.').map_or(0, |r| run(r, digit));
+        if fraction > 0 {
+            self.at += 1 + fraction;
+        }
+        if let Some(rest) = self.rest().strip_prefix(['e', 'E']) {
+            let unsigned = rest.strip_prefix(['+', '-']).unwrap_or(rest);
+            let digits = run(unsigned, digit);
+            if digits > 0 {
+                self.at += 1 + rest.len() - unsigned.len() + digits;
+            }
+        }
+        let text = &self.source[start..self.at];
+        // JSON knows no leading zeros, and neither do we; what it reads keeps every digit.
+        let number = serde_json::from_str::<Number>(text).ok();
+        let exact = number.filter(|n| !n.is_f64() || text.contains(['.', 'e', 'E']));
+        exact.map(Kind::Number).ok_or_else(|| {
+            let message = format!("`{}` is not a number that JSON can hold", cut(text));
+            ExpressionFault::new(FaultKind::Syntax, start, self.at, message)
+        })
+    }
+
+    fn text(&mut self, quote: char) -> Result<Kind, ExpressionFault> {
+        let start = self.at;
+        let mut text = String::new();
+        self.at += quote.len_utf8();
+        while let Some(letter) = self.rest().chars().next() {
+            self.at += letter.len_utf8();
+            if letter == quote {
+                return Ok(Kind::Text(text));
+            }
+            if self.at - start > limits::EXPRESSION_BYTES_MAX {
+                break;
+            }
+            text.push(if letter == '\\' {
+                self.escaped()?
+            } else {
+                letter
+            });
+        }
+        let message = format!("the text that begins here has no closing `{quote}`");
+        let end = start + quote.len_utf8();
+        Err(ExpressionFault::new(FaultKind::Syntax, start, end, message))
+    }
+
+    /// The letter that an escape stands for; its backslash is read.
+    fn escaped(&mut self) -> Result<char, ExpressionFault> {
+        let start = self.at - 1;
+        let letter = self.rest().chars().next().unwrap_or_default();
+        self.at += letter.len_utf8().min(self.rest().len());
+        let meant = match letter {
+            'n' => Some('\n'),
+            't' => Some('\t'),
+            'r' => Some('\r'),
+            'b' => Some('\u{8}'),
+            'f' => Some('\u{c}'),
+            '\\' | '\'' | '"' | '/' => Some(letter),
+            'u' => self.unicode(),
+            _ => None,
+        };
+        meant.ok_or_else(|| {
+            let message = "this is not an escape of a text";
+            ExpressionFault::new(FaultKind::Syntax, start, self.at, message)
+                .suggest("write `\\\\` for a backslash")
+        })
+    }
+
+    /// `XXXX` after `\u`, or two of them that make one letter, as JSON has it.
+    fn unicode(&mut self) -> Option<char> {
+        let first = self.four()?;
+        if let Some(letter) = char::from_u32(first) {
+            return Some(letter);
+        }
+        self.rest().strip_prefix("\\u")?;
+        self.at += 2;
+        let second = self.four()?;
+        let low = second.checked_sub(0xDC00).filter(|low| *low < 0x400)?;
+        let high = first.checked_sub(0xD800).filter(|high| *high < 0x400)?;
+        char::from_u32(0x10000 + (high << 10) + low)
+    }
+
+    fn four(&mut self) -> Option<u32> {
+        let digits = self.rest().get(..4)?;
+        let plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let number = u32::from_str_radix(digits, 16).ok().filter(|_| plain)?;
+        self.at += 4;
+        Some(number)
+    }
+}
+
+pub(super) fn is_word(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
+}
+
+/// How many bytes of `text` are such letters from its start.
+fn run(text: &str, such: impl Fn(char) -> bool) -> usize {
+    text.find(|letter| !such(letter)).unwrap_or(text.len())
+}
+
+/// How long the segment of a path is: a hyphen belongs to it if letters stand on both sides of it.
+fn segment(text: &str) -> usize {
+    let mut end = run(text, is_word);
+    loop {
+        let hyphens = run(&text[end..], |letter| letter == '-');
+        let more = run(&text[end + hyphens..], is_word);
+        if hyphens == 0 || more == 0 {
+            return end;
+        }
+        end += hyphens + more;
+    }
+}
+
+/// At most the first letters of a text, for a message.
+pub(super) fn cut(text: &str) -> String {
+    const SHOWN: usize = 60;
+    match text.char_indices().nth(SHOWN) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,354 @@
+//! What a workflow asks to be told at its start: the `inputs` of a manifest (S2). An [`Input`] says what its value
+//! may be; [`Inputs`] judge what a caller gives, all of it at once, and fill in defaults.
+
+mod default;
+pub mod draft;
+mod resolve;
+mod schema;
+
+use std::sync::{Arc, OnceLock};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Number, Value};
+
+pub use self::{
+    default::{DefaultFrom, DefaultSources, InputDefault, read_text},
+    resolve::{Rejected, Taken},
+};
+use super::{id::InputName, schema::Schema};
+
+/// The types that an input may have: those of JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InputType {
+    /// A text.
+    String,
+    /// A whole number.
+    Integer,
+    /// Any number.
+    Number,
+    /// `true` or `false`.
+    Boolean,
+    /// A list.
+    Array,
+    /// A mapping.
+    Object,
+}
+
+impl InputType {
+    /// Every type.
+    pub const ALL: [Self; 6] = [
+        Self::String,
+        Self::Integer,
+        Self::Number,
+        Self::Boolean,
+        Self::Array,
+        Self::Object,
+    ];
+
+    /// Its name, which is JSON Schema's too.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+            Self::Array => "array",
+            Self::Object => "object",
+        }
+    }
+
+    /// The type of this name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+/// One input of a workflow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Input {
+    /// Its name, by which it is given and referred to.
+    pub key: InputName,
+    /// What people call it (`name` in the manifest).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// What it is, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Its type, where it declares one.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<InputType>,
+    /// Whether it may be left out although it has no default.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
+    /// The values that it may have (`enum` and `validate.enum` together); any where empty.
+    #[serde(default, rename = "enum", skip_serializing_if = "Vec::is_empty")]
+    pub one_of: Vec<Value>,
+    /// What else its value must satisfy.
+    #[serde(default, skip_serializing_if = "Validate::is_empty")]
+    pub validate: Validate,
+    /// Where its value comes from when it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<InputDefault>,
+    /// What an empty field shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placeholder: Option<String>,
+    /// A word of help.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// What a value may look like.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub example: Option<Value>,
+    /// Where candidates for its value come from. Kept; nothing asks it yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<Provider>,
+    /// What of a candidate is its value. Kept, as all that follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub select: Option<Select>,
+    /// Whether one candidate is chosen or several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// How several are made one text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub join: Option<Join>,
+    /// How long candidates are kept, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_ttl_sec: Option<u64>,
+    /// What to do where the provider fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_error: Option<OnError>,
+    /// What the provider is asked with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub provider_args: Vec<Argument>,
+    /// What must be known before the provider can be asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub depends_on: Vec<Argument>,
+}
+
+/// What a value must satisfy beyond its type. Lengths count Unicode characters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Validate {
+    /// A regular expression that is found in it; anchored only where it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+    /// The fewest characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_length: Option<u64>,
+    /// The most characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_length: Option<u64>,
+    /// The least number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<Number>,
+    /// The greatest number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<Number>,
+}
+
+/// A provider of candidates: an operation, and the field of its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provider {
+    /// The operation, as it is written.
+    pub id: String,
+    /// The field of its answer that holds the candidates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+}
+
+/// Which fields of a candidate are what.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Select {
+    /// The value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value_field: Option<String>,
+    /// What people are shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_field: Option<String>,
+    /// What tells candidates apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id_field: Option<String>,
+}
+
+/// How several candidates are made one text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Join {
+    /// What stands between them.
+    pub separator: String,
+    /// What stands around each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wrap_each: Option<String>,
+}
+
+macro_rules! words {
+    ($($(#[doc = $doc:literal])* $name:ident { $($(#[doc = $words:literal])* $variant:ident = $text:literal,)* })*) => {$(
+        $(#[doc = $doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum $name { $($(#[doc = $words])* #[serde(rename = $text)] $variant,)* }
+
+        impl $name {
+            /// Their names, as manifests write them.
+            pub const NAMES: &[&str] = &[$($text,)*];
+
+            /// The one of this name.
+            pub fn parse(text: &str) -> Option<Self> {
+                match text { $($text => Some(Self::$variant),)* _ => None }
+            }
+        }
+    )*};
+}
+
+words! {
+    /// How many candidates are chosen.
+    Mode {
+        /// One.
+        Single = "single",
+        /// Any number.
+        Multiple = "multiple",
+    }
+    /// What to do where a provider fails.
+    OnError {
+        /// Let the value be typed.
+        Manual = "manual",
+        /// Take the candidates of the last time.
+        Cached = "cached",
+        /// Fail.
+        Fail = "fail",
+    }
+    /// What to do where a binding finds nothing.
+    OnMissing {
+        /// Ask for it.
+        Prompt = "prompt",
+        /// Leave the argument out.
+        Skip = "skip",
+        /// Fail.
+        Fail = "fail",
+    }
+}
+
+/// One argument of a provider.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Argument {
+    /// Its name.
+    pub name: String,
+    /// What it is given.
+    pub value: ArgumentValue,
+}
+
+/// What an argument of a provider is given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ArgumentValue {
+    /// A text, which may hold templates.
+    Text(String),
+    /// Something of another input or of a step.
+    Binding(Binding),
+}
+
+/// Where an argument finds its value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Binding {
+    /// In the output of this step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_step: Option<String>,
+    /// In this input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_input: Option<String>,
+    /// Where in it, as `a.b[0]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Whether something must be there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub required: Option<bool>,
+    /// What to do where nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_missing: Option<OnMissing>,
+}
+
+impl Validate {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Input {
+    /// The type that its value must have: the declared one, else the one that its rules are about.
+    pub fn effective_type(&self) -> Option<InputType> {
+        let Validate {
+            pattern,
+            min_length,
+            max_length,
+            min,
+            max,
+        } = &self.validate;
+        let about_text = pattern.is_some() || min_length.is_some() || max_length.is_some();
+        let about_numbers = min.is_some() || max.is_some();
+        self.kind
+            .or(about_text.then_some(InputType::String))
+            .or(about_numbers.then_some(InputType::Number))
+    }
+
+    /// Whether a start must give it.
+    pub fn is_required(&self) -> bool {
+        !self.optional && self.default.is_none()
+    }
+}
+
+/// The inputs of a workflow, in the order in which it declares them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "Vec<Input>", into = "Vec<Input>")]
+pub struct Inputs {
+    list: Vec<Input>,
+    /// What each value is held to, compiled when first asked for.
+    compiled: Arc<OnceLock<Vec<Option<Schema>>>>,
+}
+
+/// Equal are two that say the same.
+impl PartialEq for Inputs {
+    fn eq(&self, other: &Self) -> bool {
+        self.list == other.list
+    }
+}
+
+impl From<Vec<Input>> for Inputs {
+    fn from(list: Vec<Input>) -> Self {
+        Self {
+            list,
+            compiled: Arc::default(),
+        }
+    }
+}
+
+impl From<Inputs> for Vec<Input> {
+    fn from(inputs: Inputs) -> Self {
+        inputs.list
+    }
+}
+
+impl Inputs {
+    /// Each of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Input> {
+        self.list.iter()
+    }
+
+    /// Whether a start that gives `given` takes a default from what ran before.
+    pub fn need_history(&self, given: Option<&Value>) -> bool {
+        let is_given = |input: &Input| {
+            let value = given.and_then(|given| given.get(input.key.as_str()));
+            value.is_some_and(|value| !value.is_null())
+        };
+        self.list.iter().any(|input| {
+            let default = input.default.as_ref();
+            default.is_some_and(|default| default.from == DefaultFrom::History) && !is_given(input)
+        })
+    }
+
+    /// The one of this name, with its place among them.
+    fn find(&self, name: &str) -> Option<(usize, &Input)> {
+        let mut all = self.list.iter().enumerate();
+        all.find(|(_, input)| input.key.as_str() == name)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.list.iter().map(|input| input.key.as_str())
+    }
+}

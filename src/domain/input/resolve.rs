@@ -1,0 +1,541 @@
+//! Judging what a caller gives: everything that is wrong at once, and never with the values themselves, which may
+//! be secret.
+
+use serde_json::{Map, Value};
+
+use super::{DefaultSources, Input, Inputs};
+use crate::{domain::nearest::did_you_mean, error::Violation, limits};
+
+/// What became of answers to questions for inputs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Taken {
+    /// The answers that fit.
+    pub accepted: Map<String, Value>,
+    /// Those that do not, each with why.
+    pub rejected: Vec<Rejected>,
+    /// Of the names that were asked for, those without an accepted answer, in the order of the question.
+    pub missing: Vec<String>,
+}
+
+/// An answer that does not fit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rejected {
+    /// What it is an answer for.
+    pub property: String,
+    /// The answer.
+    pub value: Value,
+    /// The rule that it breaks.
+    pub rule: String,
+    /// What is wrong with it, for a reader.
+    pub message: String,
+}
+
+impl Inputs {
+    /// What an execution is started with: what was given, then defaults, in the order in which inputs are
+    /// declared; an optional one that has neither is null. `null` counts as not given; `false`, `0` and `""` are
+    /// answers.
+    ///
+    /// # Errors
+    /// Every violation, at most [`limits::VIOLATIONS_MAX`] of them; nothing of the values stands in them.
+    pub fn resolve(
+        &self,
+        given: &Map<String, Value>,
+        sources: &DefaultSources,
+    ) -> Result<Map<String, Value>, Vec<Violation>> {
+        let unknown = given.keys().filter(|name| self.find(name).is_none());
+        let mut violations: Vec<_> = unknown
+            .take(limits::VIOLATIONS_MAX)
+            .map(|name| self.unknown(name))
+            .collect();
+        let mut resolved = Map::new();
+        for (position, input) in self.iter().enumerate() {
+            let value = given.get(input.key.as_str());
+            match self.value(position, input, value, sources) {
+                Ok(value) => drop(resolved.insert(input.key.as_str().to_owned(), value)),
+                Err(more) => violations.extend(more),
+            }
+        }
+        if violations.is_empty() {
+            return Ok(resolved);
+        }
+        violations.truncate(limits::VIOLATIONS_MAX);
+        Err(violations)
+    }
+
+    fn value(
+        &self,
+        position: usize,
+        input: &Input,
+        given: Option<&Value>,
+        sources: &DefaultSources,
+    ) -> Result<Value, Vec<Violation>> {
+        let fits = |value: &Value| self.violations(position, input, value, "").is_empty();
+        let (value, origin) = match given.filter(|value| !value.is_null()) {
+            Some(value) => (Some(value.clone()), String::new()),
+            None => (input.default_value(sources, fits), input.default_origin()),
+        };
+        let Some(value) = value else {
+            return if input.optional {
+                Ok(Value::Null)
+            } else {
+                Err(vec![missing(input, given)])
+            };
+        };
+        let violations = self.violations(position, input, &value, &origin);
+        if violations.is_empty() {
+            Ok(value)
+        } else {
+            Err(violations)
+        }
+    }
+
+    /// Every way in which `value` breaks the rules of the input at `position`.
+    fn violations(
+        &self,
+        position: usize,
+        input: &Input,
+        value: &Value,
+        origin: &str,
+    ) -> Vec<Violation> {
+        let Some(schema) = self.compiled(position) else {
+            return Vec::new();
+        };
+        let name = format!("`{}`{origin}", input.key);
+        let violations = schema.violations_named(value, &name).into_iter();
+        violations
+            .map(|violation| Violation {
+                path: format!("inputs.{}", input.key),
+                expected: input.expected(&violation.rule).or(violation.expected),
+                message: shortened(&violation.message),
+                ..violation
+            })
+            .collect()
+    }
+
+    fn unknown(&self, name: &str) -> Violation {
+        let shown: String = name.chars().take(limits::INPUT_NAME_BYTES_MAX).collect();
+        let hint = did_you_mean(name, self.names());
+        let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
+        let names: Vec<_> = self.names().collect();
+        let expected = if names.is_empty() {
+            "no inputs".into()
+        } else {
+            shortened(&format!("one of {}", names.join(", ")))
+        };
+        Violation {
+            path: format!("inputs.{shown}"),
+            rule: "additionalProperties".into(),
+            message: format!("the workflow has no input `{shown}`{hint}"),
+            expected: Some(expected),
+            actual: None,
+            suggestion: None,
+        }
+    }
+
+    /// What becomes of `answers` to a question for `names`. Nulls are no answers. What was not asked for is
+    /// rejected, and so is what breaks the rules of its input.
+    pub fn take(&self, names: &[String], answers: &Map<String, Value>) -> Taken {
+        let mut taken = Taken::default();
+        for (property, value) in answers.iter().filter(|(_, value)| !value.is_null()) {
+            let violations = match self.find(property) {
+                Some((position, input)) if names.contains(property) => {
+                    self.violations(position, input, value, "")
+                }
+                Some(_) => vec![not_asked(property, names)],
+                None => vec![self.unknown(property)],
+            };
+            if violations.is_empty() {
+                taken.accepted.insert(property.clone(), value.clone());
+            }
+            let rejected = |violation: Violation| Rejected {
+                property: property.clone(),
+                value: value.clone(),
+                rule: violation.rule,
+                message: violation.message,
+            };
+            taken.rejected.extend(violations.into_iter().map(rejected));
+        }
+        let missing = names
+            .iter()
+            .filter(|name| !taken.accepted.contains_key(*name));
+        taken.missing = missing.cloned().collect();
+        taken
+    }
+}
+
+impl Input {
+    /// What a rule asks for.
+    fn expected(&self, rule: &str) -> Option<String> {
+        let rules = &self.validate;
+        let expected = match rule {
+            "type" => self.effective_type()?.as_str().to_owned(),
+            "enum" => self.choices()?,
+            "pattern" => format!("a text that matches {}", rules.pattern.as_ref()?),
+            "minLength" => format!("at least {} characters", rules.min_length?),
+            "maxLength" => format!("at most {} characters", rules.max_length?),
+            "minimum" => format!("at least {}", rules.min.as_ref()?),
+            "maximum" => format!("at most {}", rules.max.as_ref()?),
+            _ => return None,
+        };
+        Some(shortened(&expected))
+    }
+
+    fn choices(&self) -> Option<String> {
+        let choices: Vec<_> = self.one_of.iter().map(Value::to_string).collect();
+        (!choices.is_empty()).then(|| format!("one of {}", choices.join(", ")))
+    }
+}
+
+fn missing(input: &Input, given: Option<&Value>) -> Violation {
+    let words = input.label.as_ref().or(input.description.as_ref());
+    let words = words.map_or_else(String::new, |words| format!(" ({words})"));
+    let message = format!(
+        "`{}`{words} is missing{}",
+        input.key,
+        input.why_no_default()
+    );
+    let any = || Some("a value".to_owned());
+    let expected = input.expected("enum").or_else(|| input.expected("type"));
+    Violation {
+        path: format!("inputs.{}", input.key),
+        rule: "required".into(),
+        message: shortened(&message),
+        expected: expected.or_else(any),
+        actual: Some(given.map_or("nothing", |_| "null").into()),
+        suggestion: None,
+    }
+}
+
+fn not_asked(property: &str, names: &[String]) -> Violation {
+    Violation {
+        path: format!("inputs.{property}"),
+        rule: "additionalProperties".into(),
+        message: format!("`{property}` was not asked for"),
+        expected: Some(shortened(&names.join(", "))),
+        actual: None,
+        suggestion: None,
+    }
+}
+
+/// What a definition says may be long, where a refusal should not be.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(limits::INPUT_WORDS_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, sync::Arc};
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn inputs(list: Value) -> Inputs {
+        serde_json::from_value(list).expect("inputs")
+    }
+
+    fn map(value: Value) -> Map<String, Value> {
+        match value {
+            Value::Object(map) => map,
+            other => panic!("{other} is no object"),
+        }
+    }
+
+    fn resolve(list: &Value, given: Value) -> Result<Value, Vec<String>> {
+        resolve_with(list, given, &DefaultSources::default())
+    }
+
+    /// What was resolved, or each violation as `path rule`.
+    fn resolve_with(
+        list: &Value,
+        given: Value,
+        sources: &DefaultSources,
+    ) -> Result<Value, Vec<String>> {
+        let resolved = inputs(list.clone()).resolve(&map(given), sources);
+        let line = |violation: &Violation| format!("{} {}", violation.path, violation.rule);
+        resolved
+            .map(Value::Object)
+            .map_err(|all| all.iter().map(line).collect())
+    }
+
+    #[test]
+    fn each_rule_accepts_and_refuses_at_its_edge() {
+        for (rules, good, bad, rule) in [
+            (json!({ "type": "string" }), json!(""), json!(1), "type"),
+            (json!({ "type": "integer" }), json!(0), json!(1.5), "type"),
+            (json!({ "type": "number" }), json!(1.5), json!("1"), "type"),
+            (json!({ "type": "boolean" }), json!(false), json!(0), "type"),
+            (json!({ "type": "array" }), json!([]), json!({}), "type"),
+            (json!({ "type": "object" }), json!({}), json!([]), "type"),
+            (json!({ "enum": [42, "a"] }), json!(42), json!("42"), "enum"),
+            (
+                json!({ "validate": { "pattern": "b" } }),
+                json!("abc"),
+                json!("ac"),
+                "pattern",
+            ),
+            (
+                json!({ "validate": { "pattern": "^b$" } }),
+                json!("b"),
+                json!("abc"),
+                "pattern",
+            ),
+            // Characters are counted, not bytes; a rule about texts takes nothing else.
+            (
+                json!({ "validate": { "min_length": 2 } }),
+                json!("éé"),
+                json!("é"),
+                "minLength",
+            ),
+            (
+                json!({ "validate": { "max_length": 2 } }),
+                json!("日本"),
+                json!("日本語"),
+                "maxLength",
+            ),
+            (
+                json!({ "validate": { "max_length": 2 } }),
+                json!(""),
+                json!([]),
+                "type",
+            ),
+            (
+                json!({ "validate": { "min": -1 } }),
+                json!(-1),
+                json!(-1.5),
+                "minimum",
+            ),
+            (
+                json!({ "validate": { "max": 2.5 } }),
+                json!(2.5),
+                json!(3),
+                "maximum",
+            ),
+            (
+                json!({ "validate": { "max": 2 } }),
+                json!(2),
+                json!("2"),
+                "type",
+            ),
+        ] {
+            let mut input = map(rules);
+            input.insert("key".into(), json!("x"));
+            let list = json!([input]);
+            assert_eq!(
+                resolve(&list, json!({ "x": good })),
+                Ok(json!({ "x": good })),
+                "{list}"
+            );
+            let refused = Err(vec![format!("inputs.x {rule}")]);
+            assert_eq!(resolve(&list, json!({ "x": bad })), refused, "{list}");
+        }
+    }
+
+    #[test]
+    fn false_zero_and_the_empty_text_are_answers_and_null_is_none() {
+        let list = json!([{ "key": "a" }, { "key": "b" }, { "key": "c" }, { "key": "d", "optional": true }]);
+        let given = json!({ "c": "", "b": 0, "a": false, "d": null });
+        let resolved = resolve(&list, given).expect("answers");
+        // In the order of the declaration.
+        assert_eq!(resolved.to_string(), r#"{"a":false,"b":0,"c":"","d":null}"#);
+        let none = json!({ "a": null, "b": null });
+        let missing = [
+            "inputs.a required",
+            "inputs.b required",
+            "inputs.c required",
+        ];
+        assert_eq!(
+            resolve(&list, none),
+            Err(missing.map(str::to_owned).to_vec())
+        );
+    }
+
+    #[test]
+    fn everything_is_said_at_once_and_nothing_of_the_values() {
+        let list = json!([
+            { "key": "region", "label": "Region", "type": "string", "enum": ["us", "eu"] },
+            { "key": "count", "type": "integer", "validate": { "min": 1 } },
+            { "key": "code", "type": "string", "validate": { "pattern": "^[a-z]+$", "max_length": 3 } }
+        ]);
+        let given = map(json!({ "count": 0, "code": "HIDDEN", "regoin": "HIDDEN" }));
+        let violations = inputs(list)
+            .resolve(&given, &DefaultSources::default())
+            .expect_err("wrong");
+        let shown: Vec<_> = violations
+            .iter()
+            .map(|violation| {
+                let Violation {
+                    path,
+                    rule,
+                    message,
+                    expected,
+                    actual,
+                    ..
+                } = violation;
+                let [expected, actual] =
+                    [expected, actual].map(|text| text.as_deref().unwrap_or("-"));
+                format!("{path} | {rule} | {message} | {expected} | {actual}")
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "inputs.regoin | additionalProperties | the workflow has no input `regoin`; did you mean `region`? | one of region, count, code | -",
+                r#"inputs.region | required | `region` (Region) is missing | one of "us", "eu" | nothing"#,
+                "inputs.count | minimum | `count` is less than the minimum of 1 | at least 1 | a number",
+                "inputs.code | maxLength | `code` is longer than 3 characters | at most 3 characters | a string of 6 characters",
+                r#"inputs.code | pattern | `code` does not match "^[a-z]+$" | a text that matches ^[a-z]+$ | a string of 6 characters"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn violations_and_their_words_have_limits() {
+        let given: Map<_, _> = (0..=limits::VIOLATIONS_MAX)
+            .map(|at| (format!("{at}{}", "x".repeat(500)), json!(1)))
+            .collect();
+        let violations =
+            inputs(json!([{ "key": "a" }])).resolve(&given, &DefaultSources::default());
+        let violations = violations.expect_err("unknown");
+        assert_eq!(violations.len(), limits::VIOLATIONS_MAX);
+        let long = "inputs.".len() + limits::INPUT_NAME_BYTES_MAX;
+        assert!(
+            violations
+                .iter()
+                .all(|violation| violation.path.len() == long)
+        );
+        let (choices, pattern): (Vec<_>, _) = (
+            (0..limits::INPUT_ENUM_MAX).collect(),
+            "a".repeat(limits::INPUT_PATTERN_BYTES_MAX),
+        );
+        let list = inputs(json!([
+            { "key": "a", "enum": choices },
+            { "key": "b", "validate": { "pattern": pattern } }
+        ]));
+        let violations = list
+            .resolve(
+                &map(json!({ "a": -1, "b": "" })),
+                &DefaultSources::default(),
+            )
+            .expect_err("neither fits");
+        let chars = |text: &str| text.chars().count();
+        for violation in &violations {
+            assert!(chars(&violation.message) <= limits::INPUT_WORDS_CHARS_MAX + 1);
+            let expected = violation.expected.as_deref().unwrap_or_default();
+            assert_eq!(chars(expected), limits::INPUT_WORDS_CHARS_MAX + 1);
+        }
+        assert!(violations[1].message.ends_with('…'), "{violations:?}");
+    }
+
+    #[test]
+    fn defaults_stand_in_and_never_replace_what_was_given() {
+        let list = json!([
+            { "key": "a", "default": { "from": "literal", "value": [1] } },
+            { "key": "b", "default": { "from": "literal", "value": false } },
+            { "key": "n", "type": "integer", "default": { "from": "env", "value": "N" } },
+            { "key": "t", "type": "string", "default": { "from": "env", "value": "N" } },
+            { "key": "h", "type": "string", "default": { "from": "history" } },
+            { "key": "o", "optional": true, "default": { "from": "env", "value": "UNSET" } }
+        ]);
+        let env = BTreeMap::from([("N".to_owned(), "7".to_owned())]);
+        let mut sources = DefaultSources {
+            env: Arc::new(env),
+            history: map(json!({ "h": "before", "a": "not asked" })),
+        };
+        let expected = json!({ "a": [1], "b": false, "n": 7, "t": "7", "h": "before", "o": null });
+        assert_eq!(resolve_with(&list, json!({}), &sources), Ok(expected));
+        let given = json!({ "a": 0, "b": "", "n": 1, "t": "", "h": "now", "o": 1 });
+        assert_eq!(resolve_with(&list, given.clone(), &sources), Ok(given));
+
+        // What fits no more is no default out of history, and a fault of the environment.
+        sources.history = map(json!({ "h": 5 }));
+        sources.env = Arc::new(BTreeMap::from([("N".to_owned(), "seven".to_owned())]));
+        let refused = ["inputs.n type", "inputs.h required"];
+        assert_eq!(
+            resolve_with(&list, json!({}), &sources),
+            Err(refused.map(str::to_owned).to_vec())
+        );
+        assert!(!format!("{sources:?}").contains("seven"));
+        let violations = inputs(list)
+            .resolve(&Map::new(), &sources)
+            .expect_err("faults");
+        let said: Vec<_> = violations
+            .iter()
+            .map(|violation| violation.message.as_str())
+            .collect();
+        assert!(
+            said[0].contains("environment variable `N`") && !said[0].contains("seven"),
+            "{said:?}"
+        );
+        assert!(said[1].contains("the execution before"), "{said:?}");
+    }
+
+    #[test]
+    fn answers_are_taken_or_rejected_with_why() {
+        let inputs = inputs(json!([
+            { "key": "push", "type": "boolean" },
+            { "key": "platform", "enum": ["iOS", "Android"] },
+            { "key": "note", "optional": true },
+            { "key": "other" }
+        ]));
+        let names = ["push", "platform", "note"].map(str::to_owned);
+        let answers = json!({ "push": false, "platform": "WinPhone", "note": null, "other": 1, "plaform": 2 });
+        let taken = inputs.take(&names, &map(answers));
+        assert_eq!(
+            Value::Object(taken.accepted.clone()),
+            json!({ "push": false })
+        );
+        assert_eq!(taken.missing, ["platform", "note"]);
+        let rejected: Vec<_> = taken
+            .rejected
+            .iter()
+            .map(|no| (no.property.as_str(), &no.value, no.rule.as_str()))
+            .collect();
+        assert_eq!(
+            rejected,
+            [
+                ("platform", &json!("WinPhone"), "enum"),
+                ("other", &json!(1), "additionalProperties"),
+                ("plaform", &json!(2), "additionalProperties"),
+            ]
+        );
+        assert!(taken.rejected[0].message.contains(r#""iOS""#), "{taken:?}");
+    }
+
+    #[test]
+    fn a_schema_says_what_is_enforced_and_what_it_is_for() {
+        let list = json!([
+            {
+                "key": "region", "label": "Region", "description": "Where", "type": "string", "enum": ["us"],
+                "default": { "from": "literal", "value": "us" }, "example": "us"
+            },
+            { "key": "token", "validate": { "min_length": 3 }, "default": { "from": "env", "value": "TOKEN" } },
+            { "key": "n", "validate": { "min": 1, "max": 2 } }
+        ]);
+        let all = inputs(list);
+        assert_eq!(
+            all.schema(),
+            json!({
+                "type": "object",
+                "properties": {
+                    "region": {
+                        "title": "Region", "description": "Where", "type": "string", "enum": ["us"],
+                        "default": "us", "examples": ["us"]
+                    },
+                    "token": { "type": "string", "minLength": 3 },
+                    "n": { "type": "number", "minimum": 1, "maximum": 2 }
+                },
+                "required": ["n"],
+                "additionalProperties": false
+            })
+        );
+        // It is stored as it was, and the order stays.
+        let text = serde_json::to_string(&all).expect("JSON");
+        let again: Inputs = serde_json::from_str(&text).expect("inputs");
+        assert_eq!(again, all);
+        assert!(text.find("region") < text.find("token"));
+    }
+}

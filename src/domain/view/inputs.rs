@@ -1,0 +1,67 @@
+//! The inputs of a workflow, for who is to give them.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::domain::input::{DefaultFrom, Input, Inputs};
+
+/// One input, as whoever starts the workflow is shown it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct InputView {
+    /// The name to give it by.
+    pub name: String,
+    /// What people call it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// What it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Whether it must be given.
+    pub required: bool,
+    /// Where its value comes from when it is not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<DefaultView>,
+    /// A word of help.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// What an empty field shows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placeholder: Option<String>,
+    /// What a value may look like.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub example: Option<Value>,
+    /// JSON Schema of its value.
+    pub schema: Value,
+}
+
+/// The default of an input. Of the environment it shows the variable's name, never its value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DefaultView {
+    /// Where it comes from.
+    pub from: DefaultFrom,
+    /// The value, or the name of the environment variable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
+}
+
+/// The inputs, in the order in which they are declared.
+pub fn inputs(inputs: &Inputs) -> Vec<InputView> {
+    inputs.iter().map(input).collect()
+}
+
+fn input(input: &Input) -> InputView {
+    InputView {
+        name: input.key.to_string(),
+        label: input.label.clone(),
+        description: input.description.clone(),
+        required: input.is_required(),
+        default: input.default.as_ref().map(|default| DefaultView {
+            from: default.from,
+            value: default.value.clone(),
+        }),
+        hint: input.hint.clone(),
+        placeholder: input.placeholder.clone(),
+        example: input.example.clone(),
+        schema: input.schema(),
+    }
+}

@@ -1,0 +1,166 @@
+//! One attempt at what a step of the server's asks for.
+
+use std::{
+    any::Any,
+    future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+};
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::secrets::Secrets;
+use crate::{
+    activity::{Activities, Context},
+    catalog::{OperationCall, Operations},
+    domain::{
+        Digest, ExecutionId, StepKind,
+        event::Site,
+        execution::{Begin, OperationFailure, Safety},
+    },
+};
+
+/// What an attempt comes to.
+pub(super) type Outcome = Result<Value, OperationFailure>;
+
+/// What the server works with.
+#[derive(Debug)]
+pub(super) struct Hands {
+    pub(super) activities: Activities,
+    pub(super) operations: Arc<dyn Operations>,
+    pub(super) secrets: Secrets,
+}
+
+impl Safety for Hands {
+    fn is_safe(&self, kind: &StepKind) -> bool {
+        match kind {
+            StepKind::Activity { name, .. } => self
+                .activities
+                .get(name)
+                .is_some_and(|activity| activity.is_idempotent()),
+            StepKind::Run {
+                catalog, operation, ..
+            } => self.operations.is_safe(catalog, operation),
+            _ => false,
+        }
+    }
+}
+
+/// Makes the attempt, within its time, and answers whatever happens.
+pub(super) async fn run(
+    hands: &Hands,
+    id: &ExecutionId,
+    begin: Begin,
+    cancelled: &CancellationToken,
+) -> Outcome {
+    // Whoever went on beside the attempt hears that nobody waits any more, be it that its time is up.
+    let cancelled = cancelled.child_token();
+    let _over = cancelled.clone().drop_guard();
+    let limit = begin.timeout;
+    let (input, mask) = hands.secrets.fill(&begin.input)?;
+    let work = contained(perform(hands, id, begin, input, cancelled));
+    let outcome = match limit {
+        None => work.await,
+        Some(limit) => match tokio::time::timeout(limit, work).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(OperationFailure {
+                code: Some("STEP_TIMED_OUT".into()),
+                ..OperationFailure::new("timeout", format!("no outcome within {limit:?}"))
+                    .retryable()
+            }),
+        },
+    };
+    mask.cover(outcome)
+}
+
+async fn perform(
+    hands: &Hands,
+    id: &ExecutionId,
+    begin: Begin,
+    mut input: Value,
+    cancelled: CancellationToken,
+) -> Outcome {
+    let Begin {
+        fence,
+        kind,
+        timeout,
+        ..
+    } = begin;
+    let idempotency_key = key(id, &fence.site);
+    let with = input["with"].take();
+    match kind {
+        StepKind::Activity { name, .. } => {
+            let Some(activity) = hands.activities.get(&name) else {
+                return Err(no_activity(&name));
+            };
+            let Site { step, visit, item } = fence.site;
+            let context = Context {
+                execution_id: id.clone(),
+                step,
+                visit,
+                item,
+                attempt: fence.attempt,
+                input: with,
+                idempotency_key,
+                cancelled,
+            };
+            activity.run(context).await
+        }
+        StepKind::Run {
+            catalog, operation, ..
+        } => {
+            let call = OperationCall {
+                catalog,
+                operation,
+                with,
+                body: input.get_mut("body").map(Value::take),
+                timeout,
+                idempotency_key,
+                cancelled,
+            };
+            hands.operations.call(call).await
+        }
+        kind => {
+            let message = format!("this server cannot do a `{}` step", kind.as_str());
+            Err(OperationFailure::new("not_supported", message))
+        }
+    }
+}
+
+fn no_activity(name: &str) -> OperationFailure {
+    OperationFailure {
+        code: Some("ACTIVITY_NOT_FOUND".into()),
+        ..OperationFailure::new("not_found", format!("this server has no activity '{name}'"))
+    }
+}
+
+/// The same for every attempt of a visit, and of no other.
+fn key(id: &ExecutionId, site: &Site) -> String {
+    let item = site.item.map_or_else(String::new, |item| item.to_string());
+    // An id has no control characters: no two sites make the same text.
+    let text = format!("{id}\n{}\n{}\n{item}", site.step, site.visit);
+    Digest::of(text.as_bytes()).to_string()
+}
+
+/// A panic is a failure of the attempt, and of nothing else.
+async fn contained(work: impl Future<Output = Outcome>) -> Outcome {
+    let mut work = pin!(work);
+    poll_fn(move |context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
+        polled.unwrap_or_else(|panic| Poll::Ready(Err(panicked(&*panic))))
+    })
+    .await
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> OperationFailure {
+    let what = panic.downcast_ref::<&str>().copied();
+    let what = what.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let message = match what {
+        Some(what) => format!("it panicked: {what}"),
+        None => "it panicked".to_owned(),
+    };
+    OperationFailure::new("panic", message).retryable()
+}

@@ -1,0 +1,258 @@
+//! What time brings to executions, awake or asleep: one timer for all of them, which wakes whoever is due.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{Notify, Semaphore},
+    time::{Instant, sleep_until},
+};
+
+use super::{Shared, reach::Caller};
+use crate::{
+    clock::Timestamp,
+    domain::{Command, Execution, ExecutionId, State},
+    error::{Code, Error, Result},
+    limits,
+    store::ListQuery,
+};
+
+/// When each execution is to be woken: one entry for each that time will move, by the instant and by its id.
+#[derive(Default)]
+pub(super) struct Deadlines {
+    entries: Mutex<Entries>,
+    /// The first one may be another.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Entries {
+    in_order: BTreeSet<(Timestamp, ExecutionId)>,
+    of: HashMap<ExecutionId, Timestamp>,
+    /// How often in a row those that could not be moved were tried.
+    failed: HashMap<ExecutionId, u32>,
+}
+
+impl Entries {
+    fn set(&mut self, id: &ExecutionId, due: Option<Timestamp>) {
+        if self.of.get(id).copied() == due {
+            return;
+        }
+        if let Some(before) = self.of.remove(id) {
+            self.in_order.remove(&(before, id.clone()));
+        }
+        if let Some(due) = due {
+            self.of.insert(id.clone(), due);
+            self.in_order.insert((due, id.clone()));
+        }
+    }
+
+    fn pop(&mut self, now: Timestamp) -> Option<ExecutionId> {
+        let (due, _) = self.in_order.first()?;
+        if *due > now {
+            return None;
+        }
+        let (_, id) = self.in_order.pop_first()?;
+        self.of.remove(&id);
+        Some(id)
+    }
+}
+
+impl Deadlines {
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Time will move the execution at this instant next; `None` where it will not.
+    pub(super) fn set(&self, id: &ExecutionId, due: Option<Timestamp>) {
+        let mut entries = self.entries();
+        entries.failed.remove(id);
+        self.change(&mut entries, id, due);
+    }
+
+    fn change(&self, entries: &mut Entries, id: &ExecutionId, due: Option<Timestamp>) {
+        let first = entries.in_order.first().map(|(due, _)| *due);
+        entries.set(id, due);
+        if due.is_some_and(|due| first.is_none_or(|first| due < first)) {
+            self.changed.notify_one();
+        }
+    }
+
+    /// The store has it that time will move the execution at this instant, unless somebody else has said that it comes
+    /// earlier.
+    fn find(&self, id: &ExecutionId, due: Timestamp) {
+        let mut entries = self.entries();
+        if entries.of.get(id).is_none_or(|known| due < *known) {
+            self.change(&mut entries, id, Some(due));
+        }
+    }
+
+    /// What the disk holds of it is not known: it is looked at again, for time may have something to do there. Each
+    /// time in a row that comes to pass, it is left alone for longer.
+    pub(super) fn doubt(&self, id: &ExecutionId, now: Timestamp) {
+        let mut entries = self.entries();
+        let count = entries.failed.entry(id.clone()).or_default();
+        *count += 1;
+        let due = now.after(backoff(
+            *count,
+            limits::TICK_RETRY_MIN,
+            limits::TICK_RETRY_MAX,
+        ));
+        if entries.of.get(id).is_none_or(|known| due < *known) {
+            self.change(&mut entries, id, Some(due));
+        }
+    }
+
+    fn knows(&self, id: &ExecutionId) -> bool {
+        self.entries().of.contains_key(id)
+    }
+
+    fn forget(&self, id: &ExecutionId) {
+        self.entries().failed.remove(id);
+    }
+
+    fn first(&self) -> Option<Timestamp> {
+        self.entries().in_order.first().map(|(due, _)| *due)
+    }
+}
+
+/// The pause after so many failures in a row.
+pub(super) fn backoff(failures: u32, least: Duration, most: Duration) -> Duration {
+    let factor = 1_u32
+        .checked_shl(failures.saturating_sub(1))
+        .unwrap_or(u32::MAX);
+    least.saturating_mul(factor).min(most)
+}
+
+/// Serves deadlines until the server stops.
+pub(super) async fn serve(shared: Arc<Shared>) {
+    let room = Arc::new(Semaphore::new(limits::TICKS_AT_ONCE_MAX));
+    loop {
+        tokio::select! {
+            () = shared.stopping.cancelled() => return,
+            () = next(&shared) => {}
+        }
+        loop {
+            let Ok(permit) = room.clone().acquire_owned().await else {
+                return;
+            };
+            let due = shared.deadlines.entries().pop(shared.clock.now());
+            let Some(id) = due else { break };
+            let shared = shared.clone();
+            tokio::spawn(async move {
+                tick(&shared, id).await;
+                drop(permit);
+            });
+        }
+    }
+}
+
+/// Until the first deadline, or another one is the first. The clock may be set, and the machine may sleep: it is looked
+/// at every now and then.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the timer counts from tokio's present"
+)]
+async fn next(shared: &Shared) {
+    let Some(first) = shared.deadlines.first() else {
+        return shared.deadlines.changed.notified().await;
+    };
+    let pause = first
+        .since(shared.clock.now())
+        .min(limits::CLOCK_LOOK_EVERY);
+    tokio::select! {
+        () = sleep_until(Instant::now() + pause) => {}
+        () = shared.deadlines.changed.notified() => {}
+    }
+}
+
+async fn tick(shared: &Shared, id: ExecutionId) {
+    match shared.order(&id, Caller::Outside, Command::Tick).await {
+        // Its actor has said when it is due next.
+        Ok(_) => {}
+        Err(error) if is_hopeless(&error) => shared.deadlines.forget(&id),
+        Err(error) => {
+            tracing::warn!(execution = %id, code = error.code().as_str(), "what is due cannot be done now; it is tried again");
+            // Its actor may have said so too.
+            if !shared.deadlines.knows(&id) {
+                shared.deadlines.doubt(&id, shared.clock.now());
+            }
+        }
+    }
+}
+
+/// Whether trying again is of no use: nobody is there, or a person has to see to it, or the server ends.
+fn is_hopeless(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        Code::ExecutionNotFound | Code::EngineFault | Code::ServerStopping
+    )
+}
+
+/// Finds the open executions that time will move, and those whose work was broken off by the end of a process. Nobody
+/// waits for it: whoever is asked for meanwhile says for itself when it is due.
+pub(super) async fn find(shared: Arc<Shared>) {
+    let mut before = None;
+    let mut failures = 0;
+    loop {
+        let query = ListQuery {
+            open_only: true,
+            limit: limits::LIST_LIMIT_MAX,
+            before,
+            ..ListQuery::default()
+        };
+        let page = tokio::select! {
+            () = shared.stopping.cancelled() => return,
+            page = shared.store.list(query) => page,
+        };
+        match page {
+            Ok(page) => {
+                failures = 0;
+                for execution in &page.executions {
+                    note(&shared, execution).await;
+                }
+                if page.next.is_none() {
+                    return;
+                }
+                before = page.next;
+            }
+            Err(error) => {
+                failures += 1;
+                tracing::warn!(
+                    code = error.code().as_str(),
+                    "open executions cannot be looked for now; it is tried again"
+                );
+                let pause = backoff(failures, limits::TICK_RETRY_MIN, limits::TICK_RETRY_MAX);
+                tokio::select! {
+                    () = shared.stopping.cancelled() => return,
+                    () = tokio::time::sleep(pause) => {}
+                }
+            }
+        }
+    }
+}
+
+async fn note(shared: &Shared, execution: &Execution) {
+    let id = execution.id();
+    match due(shared, execution).await {
+        // A live one has said so itself, and may have moved since it was listed.
+        _ if shared.directory.seen(id).is_some() => {}
+        Ok(Some(due)) => shared.deadlines.find(id, due),
+        Ok(None) => {}
+        Err(error) => {
+            tracing::warn!(execution = %id, code = error.code().as_str(), "when an open execution is due cannot be told; it is looked at soon");
+            shared.deadlines.doubt(id, shared.clock.now());
+        }
+    }
+}
+
+async fn due(shared: &Shared, execution: &Execution) -> Result<Option<Timestamp>> {
+    if execution.state() == State::Running && execution.operations().next().is_some() {
+        return Ok(Some(shared.clock.now()));
+    }
+    let definition = shared.definitions.get(execution.definition()).await?;
+    Ok(execution.deadline(&definition))
+}

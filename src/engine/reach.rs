@@ -1,0 +1,96 @@
+//! The way to an execution's actor: that of callers, of outcomes and of time.
+
+use ractor::{ActorId, ActorRef, rpc::CallResult};
+
+use super::{
+    Shared,
+    actor::{Answer, Message, Reply},
+    stopping,
+    supervisor::SupervisorMessage,
+};
+use crate::{
+    domain::{Command, ExecutionId},
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// Somebody outside, or time: refused once the server is stopping.
+    Outside,
+    /// Whoever was doing something for an execution: heard until the actors are sent away.
+    Runner,
+}
+
+impl Shared {
+    /// Asks the actor of an execution, waking it if need be.
+    pub(super) async fn reach(
+        &self,
+        id: &ExecutionId,
+        caller: Caller,
+        message: impl Fn(Reply) -> Message,
+    ) -> Result<Answer> {
+        let mut stale = None;
+        let mut last = None;
+        for _ in 0..limits::CALL_ATTEMPTS_MAX {
+            if caller == Caller::Outside && self.stopping.is_cancelled() {
+                return Err(stopping());
+            }
+            let actor = self.actor(id, caller, stale).await?;
+            match actor.call(&message, None).await {
+                Ok(CallResult::Success(Err(error))) if error.code() == Code::RevisionConflict => {
+                    last = Some(error);
+                }
+                Ok(CallResult::Success(answer)) => return answer,
+                // Not delivered, or the actor died with the outcome unknown. Every message may be sent
+                // again: a start, a token and an outcome answer their repeat as the first time.
+                Ok(CallResult::SenderError | CallResult::Timeout) | Err(_) => {}
+            }
+            stale = Some(actor.get_id());
+        }
+        Err(last.unwrap_or_else(|| {
+            let message =
+                format!("execution '{id}' could not be reached; what the call did is not known");
+            Error::new(Code::StoreUnavailable, message).with("execution_id", id.as_str())
+        }))
+    }
+
+    /// The same with a command.
+    pub(super) async fn order(
+        &self,
+        id: &ExecutionId,
+        caller: Caller,
+        command: Command,
+    ) -> Result<Answer> {
+        let message = |reply| Message::Command {
+            command: command.clone(),
+            reply,
+        };
+        self.reach(id, caller, message).await
+    }
+
+    async fn actor(
+        &self,
+        id: &ExecutionId,
+        caller: Caller,
+        stale: Option<ActorId>,
+    ) -> Result<ActorRef<Message>> {
+        if stale.is_none()
+            && let Some(actor) = self.directory.actor(id, self.clock.now())
+        {
+            return Ok(actor);
+        }
+        let wake = |reply| SupervisorMessage::Wake {
+            id: id.clone(),
+            caller,
+            stale,
+            reply,
+        };
+        let supervisor = self.supervisor.get().ok_or_else(stopping)?;
+        match supervisor.call(wake, None).await {
+            Ok(CallResult::Success(actor)) => actor,
+            _ => Err(stopping()),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! What the server does itself: outside of the actors, which never wait for it. What comes of an attempt goes to the
+//! execution's actor as any call does.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::Semaphore;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    Shared,
+    attempt::{self, Hands},
+    deadlines::backoff,
+    reach::Caller,
+};
+use crate::{
+    domain::{
+        Command, ExecutionId,
+        execution::{Begin, Effect, Fence, OperationFailure},
+    },
+    error::{Code, Error},
+    limits,
+};
+
+/// Works on attempts, and breaks them off.
+pub(super) struct Runner {
+    /// What it works with.
+    pub(super) hands: Hands,
+    work: Mutex<HashMap<ExecutionId, Work>>,
+    /// Attempts past it wait in order.
+    room: Arc<Semaphore>,
+    tasks: TaskTracker,
+    /// Cancelled to break off whatever is in work.
+    end: CancellationToken,
+}
+
+/// What is done for one execution.
+#[derive(Default)]
+struct Work {
+    /// Attempts in work, until what came of them is recorded.
+    attempts: HashMap<Fence, CancellationToken>,
+    /// Attempts of a transition of which nobody knows whether it is durable. None of them was begun.
+    in_doubt: Vec<Begin>,
+}
+
+impl Work {
+    fn is_empty(&self) -> bool {
+        self.attempts.is_empty() && self.in_doubt.is_empty()
+    }
+}
+
+impl Runner {
+    pub(super) fn new(hands: Hands) -> Self {
+        Self {
+            hands,
+            work: Mutex::default(),
+            room: Arc::new(Semaphore::new(limits::ATTEMPTS_AT_ONCE_MAX)),
+            tasks: TaskTracker::new(),
+            end: CancellationToken::new(),
+        }
+    }
+
+    fn work(&self) -> MutexGuard<'_, HashMap<ExecutionId, Work>> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is in work for an execution.
+    pub(super) fn alive(&self, id: &ExecutionId) -> BTreeSet<Fence> {
+        let work = self.work();
+        let attempts = work
+            .get(id)
+            .into_iter()
+            .flat_map(|work| work.attempts.keys());
+        attempts.cloned().collect()
+    }
+
+    /// Keeps what a transition would have begun, until it is known whether that is durable.
+    pub(super) fn doubt(&self, id: &ExecutionId, effects: Vec<Effect>) {
+        let begins = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Begin(begin) => Some(*begin),
+            Effect::Cancel(_) => None,
+        });
+        let begins: Vec<_> = begins.collect();
+        if !begins.is_empty() {
+            self.work().entry(id.clone()).or_default().in_doubt = begins;
+        }
+    }
+
+    /// It is known now what is waited for: breaks off the rest, and begins what was in doubt.
+    pub(super) fn settle(shared: &Arc<Shared>, id: &ExecutionId, awaited: &BTreeSet<Fence>) {
+        let in_doubt = {
+            let mut all = shared.runner.work();
+            let Some(work) = all.get_mut(id) else {
+                return;
+            };
+            work.attempts.retain(|fence, cancelled| {
+                let is_awaited = awaited.contains(fence);
+                if !is_awaited {
+                    cancelled.cancel();
+                }
+                is_awaited
+            });
+            let in_doubt = std::mem::take(&mut work.in_doubt);
+            if work.is_empty() {
+                all.remove(id);
+            }
+            in_doubt
+        };
+        for begin in in_doubt {
+            if awaited.contains(&begin.fence) {
+                Self::begin(shared, id, begin);
+            }
+        }
+    }
+
+    /// Begins or breaks off.
+    pub(super) fn take(shared: &Arc<Shared>, id: &ExecutionId, effect: Effect) {
+        match effect {
+            Effect::Begin(begin) => Self::begin(shared, id, *begin),
+            Effect::Cancel(fence) => shared.runner.cancel(id, &fence),
+        }
+    }
+
+    fn begin(shared: &Arc<Shared>, id: &ExecutionId, begin: Begin) {
+        let runner = &shared.runner;
+        let cancelled = runner.end.child_token();
+        let attempts = &mut runner.work();
+        let attempts = &mut attempts.entry(id.clone()).or_default().attempts;
+        attempts.insert(begin.fence.clone(), cancelled.clone());
+        let task = work(shared.clone(), id.clone(), begin, cancelled);
+        runner.tasks.spawn(task);
+    }
+
+    fn cancel(&self, id: &ExecutionId, fence: &Fence) {
+        if let Some(cancelled) = self.remove(id, fence) {
+            cancelled.cancel();
+        }
+    }
+
+    fn remove(&self, id: &ExecutionId, fence: &Fence) -> Option<CancellationToken> {
+        let mut all = self.work();
+        let work = all.get_mut(id)?;
+        let cancelled = work.attempts.remove(fence);
+        if work.is_empty() {
+            all.remove(id);
+        }
+        cancelled
+    }
+
+    /// Lets what is in work come to its end for a while, and then breaks it off. Nothing new begins any more.
+    pub(super) async fn stop(&self) {
+        self.tasks.close();
+        let ended = tokio::time::timeout(limits::ATTEMPTS_GRACE, self.tasks.wait()).await;
+        if ended.is_err() {
+            tracing::warn!(
+                "some operations were still at work at the end; what may be done twice is begun again at the next start"
+            );
+            self.end.cancel();
+            // They end at their next await; one that has none is not waited for.
+            let _ = tokio::time::timeout(limits::ATTEMPTS_GRACE, self.tasks.wait()).await;
+        }
+    }
+}
+
+/// One attempt, from its place in the queue until what came of it is recorded.
+async fn work(shared: Arc<Shared>, id: ExecutionId, begin: Begin, cancelled: CancellationToken) {
+    let fence = begin.fence.clone();
+    tokio::select! {
+        biased;
+        () = cancelled.cancelled() => {}
+        () = attempt_and_report(&shared, &id, begin, &cancelled) => {
+            shared.runner.remove(&id, &fence);
+        }
+    }
+}
+
+async fn attempt_and_report(
+    shared: &Shared,
+    id: &ExecutionId,
+    begin: Begin,
+    cancelled: &CancellationToken,
+) {
+    let fence = begin.fence.clone();
+    let runner = &shared.runner;
+    let room = tokio::select! {
+        biased;
+        () = shared.stopping.cancelled() => None,
+        room = runner.room.acquire() => room.ok(),
+    };
+    let command = match room {
+        None => Command::PutOff { fence },
+        Some(room) => {
+            let outcome = attempt::run(&runner.hands, id, begin, cancelled).await;
+            drop(room);
+            Command::Outcome {
+                fence,
+                outcome: Arc::new(outcome),
+            }
+        }
+    };
+    report(shared, id, command).await;
+}
+
+/// Tells the execution until it has taken it in: what came of an attempt is not lost while the process lives.
+async fn report(shared: &Shared, id: &ExecutionId, mut command: Command) {
+    let (mut failures, mut faults) = (0, 0);
+    loop {
+        let Err(error) = shared.order(id, Caller::Runner, command.clone()).await else {
+            return;
+        };
+        if error.code() == Code::ExecutionNotFound {
+            return;
+        }
+        tracing::warn!(execution = %id, code = error.code().as_str(), "what came of an operation cannot be recorded now; it is tried again");
+        failures += 1;
+        faults += u32::from(error.code() == Code::Internal);
+        if faults >= limits::OUTCOME_FAULTS_MAX {
+            command = poisonous(command, &error);
+        }
+        let pause = backoff(
+            failures,
+            limits::OUTCOME_RETRY_MIN,
+            limits::OUTCOME_RETRY_MAX,
+        );
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// An outcome that the execution cannot take in is a failure of the attempt.
+fn poisonous(command: Command, error: &Error) -> Command {
+    match command {
+        Command::Outcome { fence, outcome } if outcome.is_ok() => {
+            let message = format!("what it brought could not be taken in: {}", error.message());
+            let failure = OperationFailure::new("internal", message);
+            Command::Outcome {
+                fence,
+                outcome: Arc::new(Err(failure)),
+            }
+        }
+        command => command,
+    }
+}

@@ -1,0 +1,182 @@
+//! The sections `## step: ID` of a Markdown body: what a step is asked for, written where it is easy to read.
+
+use crate::domain::{draft::Section, finding::Place, node::At};
+
+/// A block of fenced code: its character, and how many of them open it.
+type Fence = (char, usize);
+
+/// The sections of the body that begins at byte `body` of `text`. Each ends where the next heading of its level or above
+/// begins; code is never a heading.
+pub(super) fn sections(text: &str, body: usize) -> Vec<Section> {
+    let mut sections: Vec<(At<String>, usize, usize)> = Vec::new();
+    let mut fence: Option<Fence> = None;
+    let mut inside = false;
+    let mut at = body;
+    for line in text[body..].split_inclusive('\n') {
+        let (start, end) = (at, at + line.len());
+        at = end;
+        if let Some(open) = fence {
+            if closes(line, open) {
+                fence = None;
+            }
+        } else if let Some(open) = opens(line) {
+            fence = Some(open);
+        } else if let Some((level, title)) = heading(line)
+            && level <= 2
+        {
+            let step = step(level, title).map(|id| named(text, start + offset_in(line, id), id));
+            inside = step.is_some();
+            sections.extend(step.map(|step| (step, end, end)));
+            continue;
+        }
+        if inside && let Some((_, _, until)) = sections.last_mut() {
+            *until = end;
+        }
+    }
+    let made = |(step, from, until): (At<String>, usize, usize)| Section {
+        text: below(text, from, until, &step),
+        step,
+    };
+    sections.into_iter().map(made).collect()
+}
+
+/// What stands between the two bytes, without the empty lines around it.
+fn below(text: &str, from: usize, until: usize, step: &At<String>) -> At<String> {
+    let whole = &text[from..until];
+    let said = whole.trim_start_matches(['\r', '\n']);
+    let start = until - said.len();
+    At {
+        value: said.trim_end().replace("\r\n", "\n"),
+        path: step.path.clone(),
+        place: Place::of(text, start, until),
+    }
+}
+
+fn named(text: &str, start: usize, id: &str) -> At<String> {
+    At {
+        value: id.to_owned(),
+        path: format!("## step: {id}"),
+        place: Place::of(text, start, start + id.len()),
+    }
+}
+
+/// Where a part of a line begins in it.
+fn offset_in(line: &str, part: &str) -> usize {
+    part.as_ptr().addr() - line.as_ptr().addr()
+}
+
+/// A line without its indent, if that is too small for code.
+fn unindented(line: &str) -> Option<&str> {
+    let rest = line.trim_start_matches(' ');
+    (line.len() - rest.len() < 4).then_some(rest)
+}
+
+/// The level and the title of a heading.
+fn heading(line: &str) -> Option<(usize, &str)> {
+    let line = unindented(line)?;
+    let title = line.trim_start_matches('#');
+    let level = line.len() - title.len();
+    let spaced = title.is_empty() || title.starts_with([' ', '\t', '\r', '\n']);
+    if !(1..=6).contains(&level) || !spaced {
+        return None;
+    }
+    let title = title.trim();
+    // Signs that close a heading stand apart from its words.
+    let open = title.trim_end_matches('#');
+    let title = if open.ends_with([' ', '\t']) || open.is_empty() {
+        open
+    } else {
+        title
+    };
+    Some((level, title.trim()))
+}
+
+/// The id in the heading of a step's section.
+fn step(level: usize, title: &str) -> Option<&str> {
+    let id = title.strip_prefix("step:").filter(|_| level == 2)?;
+    Some(id.trim())
+}
+
+fn opens(line: &str) -> Option<Fence> {
+    let line = unindented(line)?;
+    let sign = line
+        .chars()
+        .next()
+        .filter(|sign| ['`', '~'].contains(sign))?;
+    let rest = line.trim_start_matches(sign);
+    let length = line.len() - rest.len();
+    // Inline code may begin with three signs too, but then they come again in the same line.
+    (length >= 3 && !(sign == '`' && rest.contains('`'))).then_some((sign, length))
+}
+
+fn closes(line: &str, (sign, length): Fence) -> bool {
+    let Some(line) = unindented(line) else {
+        return false;
+    };
+    let rest = line.trim_start_matches(sign);
+    line.len() - rest.len() >= length && rest.trim().is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Vec<(String, String)> {
+        let sections = sections(text, 0).into_iter();
+        sections
+            .map(|section| (section.step.value, section.text.value))
+            .collect()
+    }
+
+    fn pair(id: &str, text: &str) -> (String, String) {
+        (id.to_owned(), text.to_owned())
+    }
+
+    #[test]
+    fn a_section_ends_at_the_next_heading_of_its_level() {
+        let text = "intro\n## step: a\n\nfirst\n\n### part\nmore\n## Notes\nnot this\n   ## step:  b ##\r\nx\r\n\r\n# End\ny\n";
+        assert_eq!(
+            read(text),
+            [pair("a", "first\n\n### part\nmore"), pair("b", "x")]
+        );
+        assert_eq!(
+            read("## step: a\n## step: b"),
+            [pair("a", ""), pair("b", "")]
+        );
+    }
+
+    #[test]
+    fn code_is_no_heading() {
+        let fenced = "## step: a\n```md\n## step: b\n~~~\n````\n## step: c\n";
+        assert_eq!(
+            read(fenced),
+            [pair("a", "```md\n## step: b\n~~~\n````"), pair("c", "")]
+        );
+        let code = "## step: a\n    ## step: b\n~~~~\n## step: c\n~~~\n## step: d";
+        assert_eq!(read(code).len(), 1, "{:?}", read(code));
+        let inline = "## step: a\n```x``` y\n## step: b\n";
+        assert_eq!(read(inline).len(), 2);
+    }
+
+    #[test]
+    fn only_this_heading_is_a_step() {
+        for text in [
+            "# step: a",
+            "### step: a",
+            "##step: a",
+            "## steps: a",
+            "## Step a",
+            "text ## step: a",
+        ] {
+            assert_eq!(read(text), [], "{text}");
+        }
+    }
+
+    #[test]
+    fn the_place_is_that_of_the_id_in_the_file() {
+        let text = "---\nx: 1\n---\n\n## step:  réview\ntext\n";
+        let place = sections(text, 12)[0].step.place;
+        assert_eq!((place.line, place.column), (5, 11));
+        assert_eq!(&text[place.start..place.end], "réview");
+    }
+}

@@ -1,0 +1,232 @@
+//! What the server does itself, and what time brings: activities, retries, crashes, timers and signals. Under paused
+//! time: not one real second is slept, and every instant is exact.
+
+mod activities;
+mod control;
+mod crash;
+mod fence;
+mod flaky;
+mod operations;
+mod retries;
+mod timers;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use midex::{
+    activity::{Activities, Context, Function, Outcome, function},
+    clock::{Clock, SeededIds, TokioClock},
+    domain::{
+        Change, Definition, ExecutionId, Lifecycle,
+        execution::{OperationFailure, Report},
+        view::{Advanced, HistoryRow, StatusView},
+    },
+    engine::{Engine, Options, StartRequest},
+    store::Store,
+};
+use serde_json::{Value, json};
+
+use self::flaky::Flaky;
+use crate::support::{EPOCH, output};
+
+/// The one execution of most tests.
+fn id() -> ExecutionId {
+    named("e")
+}
+
+fn named(name: &str) -> ExecutionId {
+    ExecutionId::parse(name).expect("an id")
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A definition of these steps and whatever else its workflow says.
+fn defined(steps: Value, more: Value) -> Arc<Definition> {
+    let mut workflow = json!({ "name": "effects", "description": "A test", "steps": steps });
+    for (key, value) in more.as_object().into_iter().flatten() {
+        workflow[key] = value.clone();
+    }
+    let persona = json!({ "name": "worker", "content": "You work." });
+    let text = json!({ "workflow": workflow, "personas": { "worker": persona } });
+    Arc::new(Definition::decode(text.to_string().as_bytes()).expect("a definition"))
+}
+
+/// A step that does an activity of the same name, after the step that is named, and whatever else it says.
+fn activity(name: &str, after: Option<&str>, more: Value) -> Value {
+    step(name, after, json!({ "activity": { "name": name } }), more)
+}
+
+fn step(id: &str, after: Option<&str>, kind: Value, more: Value) -> Value {
+    let mut step =
+        json!({ "id": id, "kind": kind, "depends_on": after.into_iter().collect::<Vec<_>>() });
+    for (key, value) in more.as_object().into_iter().flatten() {
+        step[key] = value.clone();
+    }
+    step
+}
+
+/// What activities did, and when.
+#[derive(Clone)]
+struct Log {
+    clock: TokioClock,
+    lines: Arc<Mutex<Vec<(String, Duration)>>>,
+}
+
+impl Log {
+    fn new() -> Self {
+        Self {
+            clock: TokioClock::starting_at(EPOCH),
+            lines: Arc::default(),
+        }
+    }
+
+    fn note(&self, line: impl Into<String>) {
+        let at = self.clock.now().since(EPOCH);
+        self.lines.lock().expect("a log").push((line.into(), at));
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let lines = self.lines.lock().expect("a log");
+        lines.iter().map(|(line, _)| line.clone()).collect()
+    }
+
+    /// When each line was noted, in seconds since the test began.
+    fn at(&self) -> Vec<f64> {
+        let lines = self.lines.lock().expect("a log");
+        lines.iter().map(|(_, at)| at.as_secs_f64()).collect()
+    }
+
+    /// How much time has passed.
+    fn passed(&self) -> Duration {
+        self.clock.now().since(EPOCH)
+    }
+
+    /// An activity that notes each attempt, takes `takes` and answers what `answers` says of the attempt.
+    fn activity(
+        &self,
+        name: &str,
+        takes: Duration,
+        answers: impl Fn(&Context) -> Outcome + Clone + Send + Sync + 'static,
+    ) -> Function<Work> {
+        let (log, name) = (self.clone(), name.to_owned());
+        let title = name.clone();
+        let work = move |context: Context| -> Running {
+            let (log, name, answers) = (log.clone(), name.clone(), answers.clone());
+            Box::pin(async move {
+                log.note(format!("{name} {}", context.attempt));
+                let broken_off = BrokenOff(log.clone(), name.clone());
+                tokio::time::sleep(takes).await;
+                std::mem::forget(broken_off);
+                answers(&context)
+            })
+        };
+        function(title, Box::new(work) as Work)
+    }
+}
+
+type Running = midex::activity::BoxFuture<'static, Outcome>;
+type Work = Box<dyn Fn(Context) -> Running + Send + Sync>;
+
+/// Notes that an activity was dropped before its end.
+struct BrokenOff(Log, String);
+
+impl Drop for BrokenOff {
+    fn drop(&mut self) {
+        self.0.note(format!("{} broken off", self.1));
+    }
+}
+
+fn fails(class: &str) -> Outcome {
+    Err(OperationFailure::new(class, "it failed").retryable())
+}
+
+/// An engine on a store of its own.
+async fn engine(log: &Log, activities: Activities) -> Engine {
+    engine_on(Arc::new(Flaky::default()), log.clock, activities).await
+}
+
+async fn engine_on(store: Arc<dyn Store>, clock: TokioClock, activities: Activities) -> Engine {
+    let options = Options {
+        activities,
+        ..Options::new(store, Arc::new(clock), Arc::new(SeededIds::new(1)))
+    };
+    Engine::new(options).await.expect("an engine")
+}
+
+async fn begin(engine: &Engine, definition: Arc<Definition>, inputs: Value) -> Advanced {
+    begin_as(engine, "e", definition, inputs).await
+}
+
+async fn begin_as(
+    engine: &Engine,
+    name: &str,
+    definition: Arc<Definition>,
+    inputs: Value,
+) -> Advanced {
+    let request = StartRequest {
+        definition,
+        execution_id: Some(named(name)),
+        project: None,
+        inputs: Some(inputs),
+    };
+    engine.start(request).await.expect("a start")
+}
+
+async fn change(engine: &Engine, lifecycle: Lifecycle) -> StatusView {
+    let change = Change {
+        lifecycle,
+        reason: None,
+    };
+    engine.change(&id(), change).await.expect("a change")
+}
+
+async fn advance(engine: &Engine, token: &str) -> Advanced {
+    let report = Report::Output(output("done"));
+    engine.advance(token, report).await.expect("an advance")
+}
+
+/// The status as soon as it satisfies `wanted`.
+async fn until(engine: &Engine, wanted: impl Fn(&StatusView) -> bool) -> StatusView {
+    let mut status = engine.status(&id()).await.expect("a status");
+    for _ in 0..1000 {
+        if wanted(&status) {
+            return status;
+        }
+        status = engine
+            .wait(&id(), Some(status.revision), seconds(20))
+            .await
+            .expect("a status");
+    }
+    panic!("it never came to that: {status:?}");
+}
+
+async fn until_state(engine: &Engine, state: &str) -> StatusView {
+    until(engine, |status| status.state == state).await
+}
+
+async fn history(engine: &Engine) -> Vec<HistoryRow> {
+    engine.history(&id()).await.expect("a history")
+}
+
+/// The output of a step's last visit.
+async fn output_of(engine: &Engine, step: &str) -> Value {
+    let rows = history(engine).await;
+    let row = rows
+        .into_iter()
+        .rev()
+        .find(|row| row.step_name == step && row.item.is_none());
+    row.and_then(|row| row.output).unwrap_or_default()
+}
+
+/// What the execution failed with.
+fn failure(status: &StatusView) -> String {
+    let error = status.error.as_ref().expect("a failure");
+    serde_json::to_value(error).expect("JSON")["code"]
+        .as_str()
+        .expect("a code")
+        .to_owned()
+}

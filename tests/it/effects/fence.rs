@@ -1,0 +1,105 @@
+//! An outcome counts for the attempt that it is of, and for no other.
+
+use std::{sync::Arc, time::Duration};
+
+use midex::{
+    clock::{SeededIds, Timestamp},
+    domain::{
+        Command, Decision, DefaultSources, Definition, Execution, Facts, JournalKey,
+        execution::{Effect, Fence, Start},
+    },
+};
+use serde_json::{Value, json};
+
+use super::{activity, defined, fails, named, seconds};
+use crate::support::EPOCH;
+
+fn decide(
+    execution: &Execution,
+    definition: &Definition,
+    command: &Command,
+    at: Timestamp,
+) -> Decision {
+    let facts = Facts::new(definition, Duration::from_secs(3600));
+    execution
+        .decide(facts, command, at, &SeededIds::new(1))
+        .expect("a decision")
+}
+
+fn outcome(fence: &Fence, outcome: midex::activity::Outcome) -> Command {
+    Command::Outcome {
+        fence: fence.clone(),
+        outcome: Arc::new(outcome),
+    }
+}
+
+fn is_stay(decision: &Decision) -> bool {
+    matches!(decision, Decision::Stay)
+}
+
+fn moved(decision: Decision, key: u64) -> (Execution, Vec<Effect>) {
+    let Decision::Move(transition) = decision else {
+        panic!("nothing happens: {decision:?}");
+    };
+    let mut next = transition.next;
+    next.settle(JournalKey(key));
+    (next, transition.effects)
+}
+
+fn begun(effects: &[Effect]) -> (Fence, Arc<Value>) {
+    match effects {
+        [Effect::Begin(begin)] => (begin.fence.clone(), Arc::new(json!(begin.input))),
+        other => panic!("one attempt begins: {other:?}"),
+    }
+}
+
+#[test]
+fn an_outcome_of_an_earlier_attempt_changes_nothing() {
+    let more = json!({ "with": { "constant": true }, "retry": {
+        "max_attempts": 3, "backoff": "1s", "max_backoff": "1s", "jitter": false } });
+    let definition = defined(json!([activity("call", None, more)]), json!({}));
+    let start = Start {
+        id: named("e"),
+        project: None,
+        inputs: None,
+        defaults: DefaultSources::default(),
+    };
+    let facts = Facts::new(&definition, Duration::from_secs(3600));
+    let started = Execution::start(facts, start, EPOCH, &SeededIds::new(1)).expect("a start");
+    let (execution, effects) = moved(Decision::Move(Box::new(started)), 1);
+    let (first, input) = begun(&effects);
+
+    let failed = decide(
+        &execution,
+        &definition,
+        &outcome(&first, fails("network")),
+        EPOCH,
+    );
+    let (execution, _) = moved(failed, 2);
+    let again = outcome(&first, fails("network"));
+    assert!(
+        is_stay(&decide(&execution, &definition, &again, EPOCH)),
+        "a repeat counts once"
+    );
+
+    let later = EPOCH.after(seconds(1));
+    let Decision::Need(needs) = decide(&execution, &definition, &Command::Tick, later) else {
+        panic!("the next attempt asks for what the first was given");
+    };
+    let mut values = midex::domain::execution::Values::new();
+    values.insert(needs[0].digest, input);
+    let facts = Facts {
+        values: &values,
+        ..Facts::new(&definition, Duration::from_secs(3600))
+    };
+    let ticked = execution.decide(facts, &Command::Tick, later, &SeededIds::new(2));
+    let (execution, effects) = moved(ticked.expect("a decision"), 3);
+    let (second, _) = begun(&effects);
+    assert_eq!((first.attempt, second.attempt), (1, 2));
+
+    let late = outcome(&first, Ok(json!("late")));
+    assert!(is_stay(&decide(&execution, &definition, &late, later)));
+    let good = outcome(&second, Ok(json!("good")));
+    let (execution, _) = moved(decide(&execution, &definition, &good, later), 4);
+    assert!(execution.state().is_final());
+}

@@ -1,0 +1,110 @@
+//! A store that fails when told to, and outlives the engines on it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+use midex::{
+    domain::{Digest, Execution, ExecutionId, JournalKey, Row},
+    error::{Code, Error, Result},
+    store::{
+        BoxFuture, Commit, Committed, ListQuery, MemoryStore, Page, Position, Refusal, Store,
+        Stored, TelemetryQuery, Told,
+    },
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Flaky {
+    inner: MemoryStore,
+    /// So many of the next commits fail without having reached the disk.
+    pub(super) refuses: AtomicUsize,
+    /// So many of the next commits fail although they reached the disk.
+    pub(super) loses: AtomicUsize,
+    /// So many of the next lists fail.
+    pub(super) hides: AtomicUsize,
+    /// So many of the next loads fail.
+    pub(super) unreadable: AtomicUsize,
+    /// Whether content is gone.
+    pub(super) forgets: AtomicBool,
+    /// How often content was asked for that is gone.
+    pub(super) missed: AtomicUsize,
+}
+
+fn take(count: &AtomicUsize) -> bool {
+    let one_less = |count: usize| count.checked_sub(1);
+    count
+        .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less)
+        .is_ok()
+}
+
+fn unavailable() -> Error {
+    Error::new(Code::StoreUnavailable, "a fault made by a test")
+}
+
+impl Store for Flaky {
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Committed>> {
+        Box::pin(async move {
+            if take(&self.refuses) {
+                return Err(unavailable());
+            }
+            let committed = self.inner.commit(commit).await;
+            if take(&self.loses) {
+                return Err(unavailable());
+            }
+            committed
+        })
+    }
+
+    fn checkpoint(
+        &self,
+        execution: Arc<Execution>,
+        position: Position,
+    ) -> BoxFuture<'_, Result<Position>> {
+        self.inner.checkpoint(execution, position)
+    }
+
+    fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<Stored>>> {
+        if take(&self.unreadable) {
+            return Box::pin(async { Err(unavailable()) });
+        }
+        self.inner.load(id)
+    }
+
+    fn row(&self, key: JournalKey) -> BoxFuture<'_, Result<Option<Row>>> {
+        self.inner.row(key)
+    }
+
+    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<(JournalKey, Row)>>> {
+        self.inner.history(id)
+    }
+
+    fn content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>> {
+        if self.forgets.load(Ordering::SeqCst) {
+            let missed = self.missed.fetch_add(1, Ordering::SeqCst);
+            assert!(missed < 1000, "it is asked for again and again");
+            return Box::pin(async { Ok(None) });
+        }
+        self.inner.content(digest)
+    }
+
+    fn note(&self, refusal: Refusal) {
+        self.inner.note(refusal);
+    }
+
+    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Told>>> {
+        self.inner.telemetry(query)
+    }
+
+    fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Page>> {
+        if take(&self.hides) {
+            return Box::pin(async { Err(unavailable()) });
+        }
+        self.inner.list(query)
+    }
+
+    /// The next engine finds it as it was left.
+    fn close(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+}

@@ -1,0 +1,106 @@
+//! Attempts after failures, and doing a step until something holds.
+
+use midex::activity::Activities;
+use serde_json::{Value, json};
+
+use super::{
+    Log, activity, begin, defined, engine, fails, failure, output_of, seconds, until_state,
+};
+
+fn retry(max_attempts: u32, jitter: bool, on: &[&str]) -> Value {
+    json!({ "retry": {
+        "max_attempts": max_attempts, "backoff": "2s", "max_backoff": "5s", "jitter": jitter, "on": on
+    } })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_of_a_named_class_is_tried_again_after_longer_and_longer_pauses() {
+    let log = Log::new();
+    let flaky = log.activity("flaky", seconds(1), |context| match context.attempt {
+        1..=4 => fails("network"),
+        _ => Ok(json!("at last")),
+    });
+    let engine = engine(&log, Activities::default().with(flaky).expect("one")).await;
+    let steps = json!([activity("flaky", None, retry(5, false, &["network"]))]);
+    begin(&engine, defined(steps, json!({})), json!({})).await;
+    until_state(&engine, "completed").await;
+    assert_eq!(output_of(&engine, "flaky").await, json!("at last"));
+    // An attempt takes 1 s; the pauses are 2 s, 4 s, and from there on the cap of 5 s.
+    assert_eq!(log.at(), [0.0, 3.0, 8.0, 14.0, 20.0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_attempt_may_fail_too() {
+    let log = Log::new();
+    let flaky = log.activity("flaky", seconds(0), |_| fails("network"));
+    let engine = engine(&log, Activities::default().with(flaky).expect("one")).await;
+    let steps = json!([activity("flaky", None, retry(3, false, &[]))]);
+    begin(&engine, defined(steps, json!({})), json!({})).await;
+    let status = until_state(&engine, "failed").await;
+    assert_eq!(failure(&status), "NETWORK");
+    assert_eq!(log.lines(), ["flaky 1", "flaky 2", "flaky 3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_of_another_class_is_not_tried_again() {
+    let log = Log::new();
+    let flaky = log.activity("flaky", seconds(0), |_| fails("refused"));
+    let engine = engine(&log, Activities::default().with(flaky).expect("one")).await;
+    let steps = json!([activity("flaky", None, retry(5, false, &["network"]))]);
+    begin(&engine, defined(steps, json!({})), json!({})).await;
+    until_state(&engine, "failed").await;
+    assert_eq!(log.lines(), ["flaky 1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn jitter_spreads_a_pause_between_half_of_it_and_the_whole() {
+    let log = Log::new();
+    let flaky = log.activity("flaky", seconds(0), |_| fails("network"));
+    let engine = engine(&log, Activities::default().with(flaky).expect("one")).await;
+    let steps = json!([activity("flaky", None, retry(20, true, &[]))]);
+    begin(&engine, defined(steps, json!({})), json!({})).await;
+    until_state(&engine, "failed").await;
+    let at = log.at();
+    let pauses: Vec<_> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(pauses.len(), 19);
+    assert!((1.0..=2.0).contains(&pauses[0]), "{pauses:?}");
+    assert!((2.0..=4.0).contains(&pauses[1]), "{pauses:?}");
+    let late = &pauses[2..];
+    assert!(
+        late.iter().all(|pause| (2.5..=5.0).contains(pause)),
+        "{pauses:?}"
+    );
+    let spread =
+        late.iter().copied().fold(0.0, f64::max) - late.iter().copied().fold(9.0, f64::min);
+    assert!(spread > 0.5, "they differ: {pauses:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_is_repeated_until_its_own_output_says_that_it_is_done() {
+    let log = Log::new();
+    let poll = log.activity("poll", seconds(1), |context| {
+        Ok(json!({ "ready": context.attempt == 3 }))
+    });
+    let engine = engine(&log, Activities::default().with(poll).expect("one")).await;
+    let until =
+        json!({ "repeat": { "until": "steps.poll.ready", "every": "10s", "max_attempts": 5 } });
+    let steps = json!([activity("poll", None, until)]);
+    begin(&engine, defined(steps, json!({})), json!({})).await;
+    until_state(&engine, "completed").await;
+    assert_eq!(output_of(&engine, "poll").await, json!({ "ready": true }));
+    assert_eq!(log.at(), [0.0, 11.0, 22.0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repetition_has_an_end() {
+    let log = Log::new();
+    let poll = log.activity("poll", seconds(0), |_| Ok(json!({ "ready": false })));
+    let engine = engine(&log, Activities::default().with(poll).expect("one")).await;
+    let until =
+        json!({ "repeat": { "until": "steps.poll.ready", "every": "1s", "max_attempts": 4 } });
+    let steps = json!([activity("poll", None, until)]);
+    begin(&engine, defined(steps, json!({})), json!({})).await;
+    let status = until_state(&engine, "failed").await;
+    assert_eq!(failure(&status), "REPEAT_EXHAUSTED");
+    assert_eq!(log.at(), [0.0, 1.0, 2.0, 3.0]);
+}

@@ -1,0 +1,309 @@
+//! What `midex validate --json` finds in the inputs of a manifest, and where exactly.
+
+use serde_json::Value;
+
+use super::{DEPLOY, project};
+
+/// Everything that is found in a manifest with these inputs, which begin on line 3.
+fn findings(inputs: &str) -> Vec<Value> {
+    let project = project(inputs);
+    let mut command = project.command(&["validate", "--json", "workflows/w.yaml"]);
+    let output = command.output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = report["files"][0]["findings"].as_array().unwrap().clone();
+    assert_eq!(output.status.code(), Some(i32::from(!findings.is_empty())));
+    findings
+}
+
+#[track_caller]
+fn check(inputs: &str, expected: &[&str]) -> Vec<Value> {
+    let found = findings(inputs);
+    let line = |finding: &Value| {
+        let text = |name: &str| finding[name].as_str().unwrap().to_owned();
+        format!(
+            "{}:{} {} {}",
+            finding["line"],
+            finding["column"],
+            text("rule"),
+            text("path")
+        )
+    };
+    let lines: Vec<_> = found.iter().map(line).collect();
+    assert_eq!(lines, expected, "{inputs}\n{found:#?}");
+    found
+}
+
+/// The suggestion of the only finding of one input.
+#[track_caller]
+fn suggestion(input: &str, expected: &str) {
+    let found = findings(&format!("inputs:\n  x: {input}\n"));
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert_eq!(found[0]["suggestion"]["text"], expected, "{found:#?}");
+}
+
+#[test]
+fn sound_inputs_have_no_findings() {
+    check(DEPLOY, &[]);
+    check("inputs: {}\n", &[]);
+    check("inputs:\n  x: {}\n", &[]);
+    // As the manifests of the engine before have them.
+    check(
+        "inputs:
+  owner_id: { name: Owner, type: string, provider: 'render owners:list', select: { value_field: owner.id, display_field: owner.name } }
+  service_id:
+    provider: { id: render services, field: items }
+    provider_args: { ownerId: '${{ inputs.owner_id }}', limit: '5' }
+    depends_on: { ownerId: { from_input: owner_id, on_missing: prompt } }
+    on_error: manual
+    cache_ttl_sec: 60
+    mode: multiple
+    join: { separator: ', ', wrap_each: '\"' }
+  region: { default: { from: literal, value: us }, validate: { enum: [us, eu] } }
+  note: { optional: true, placeholder: why, hint: one line, example: hotfix }
+  before: { default: { from: history } }
+",
+        &[],
+    );
+}
+
+#[test]
+fn keys_and_types_are_found_with_their_places() {
+    check("inputs: [x]\n", &["3:9 wrong_type inputs"]);
+    check(
+        "inputs:\n  -x: {}\n  y: text\n  z: {}\n  z: {}\n",
+        &[
+            "4:3 ill_formed_name inputs.-x",
+            "5:6 wrong_type inputs.y",
+            "7:3 duplicate_key inputs.z",
+        ],
+    );
+    check(
+        "inputs:
+  x:
+    typ: string
+    type: strin
+    hints: a
+    examples: [b]
+    optional: 'yes'
+    required: true
+    validate: { patern: a, min_length: -1, max: ten }
+    mode: many
+    on_error: ignore
+    enum: us
+    cache_ttl_sec: 1m
+    join: {}
+    select: { value: id }
+    provider: ''
+    default: { from: evn, value: A }
+    provider_args: { a: 1, b: {}, c: { from_input: x, from_steps: a } }
+",
+        &[
+            "5:5 unknown_key inputs.x.typ",
+            "6:11 unknown_value inputs.x.type",
+            "7:5 unknown_key inputs.x.hints",
+            "8:5 unknown_key inputs.x.examples",
+            "9:15 wrong_type inputs.x.optional",
+            "10:5 unknown_key inputs.x.required",
+            "11:17 unknown_key inputs.x.validate.patern",
+            "11:40 wrong_type inputs.x.validate.min_length",
+            "11:49 wrong_type inputs.x.validate.max",
+            "12:11 unknown_value inputs.x.mode",
+            "13:15 unknown_value inputs.x.on_error",
+            "14:11 wrong_type inputs.x.enum",
+            "15:20 wrong_type inputs.x.cache_ttl_sec",
+            "16:11 missing_key inputs.x.join.separator",
+            "17:15 unknown_key inputs.x.select.value",
+            "18:15 empty_value inputs.x.provider",
+            "19:22 unknown_value inputs.x.default.from",
+            "20:25 wrong_type inputs.x.provider_args.a",
+            "20:31 missing_key inputs.x.provider_args.b",
+            "20:35 missing_dependency inputs.x.provider_args.c",
+            "20:52 self_dependency inputs.x.provider_args.c.from_input",
+            "20:55 unknown_key inputs.x.provider_args.c.from_steps",
+        ],
+    );
+}
+
+#[test]
+fn suggestions_say_what_to_write() {
+    suggestion("{ hints: a }", "did you mean `hint`?");
+    suggestion("{ examples: a }", "did you mean `example`?");
+    suggestion("{ default: us }", "write {from: literal, value: \"us\"}");
+    suggestion("{ default: [1] }", "write {from: literal, value: [1]}");
+    suggestion("{ type: strin }", "did you mean `string`?");
+    suggestion("{ type: bool }", "did you mean `boolean`?");
+    suggestion("{ default: { from: evn } }", "did you mean `env`?");
+    suggestion(
+        "{ required: true }",
+        "inputs are required unless they say `optional: true`",
+    );
+    suggestion(
+        "{ pattern: a }",
+        "write it inside `validate`: `validate: {pattern: …}`",
+    );
+    suggestion(
+        "{ validate: { required: false } }",
+        "write `optional: true` beside `validate`",
+    );
+}
+
+#[test]
+fn values_of_the_manifest_keep_its_own_rules() {
+    let found = check(
+        "inputs:
+  a: { type: integer, enum: [1, two, 2], validate: { enum: [3.5] } }
+  b: { validate: { pattern: '(' } }
+  c: { type: string, enum: [us, eu], default: { from: literal, value: moon } }
+  d: { type: integer, default: { from: literal, value: '5' } }
+  e: { validate: { min: 3 }, default: { from: literal, value: 2 } }
+  f: { default: { from: literal } }
+  g: { default: { from: env, value: 5 } }
+  h: { default: { from: env, value: ' ' } }
+  i: { default: { value: 5 } }
+  j: { default: { from: workflow_output, value: other.id } }
+  k: { default: { from: literal, value: 'a ${{ inputs.a }}' } }
+  l: { default: { from: literal, value: { deep: ['${{ inputs.a }}'] } } }
+  m: { default: { from: literal, value: } }
+",
+        &[
+            "4:33 invalid_enum inputs.a.enum[1]",
+            "4:61 invalid_enum inputs.a.validate.enum[0]",
+            "5:29 invalid_pattern inputs.b.validate.pattern",
+            "6:71 invalid_default inputs.c.default.value",
+            "7:56 invalid_default inputs.d.default.value",
+            "8:63 invalid_default inputs.e.default.value",
+            "9:17 missing_key inputs.f.default.value",
+            "10:37 wrong_type inputs.g.default.value",
+            "11:37 empty_value inputs.h.default.value",
+            "12:17 missing_key inputs.i.default.from",
+            "13:25 not_supported_yet inputs.j.default.from",
+            "14:41 not_supported_yet inputs.k.default.value",
+            "15:50 not_supported_yet inputs.l.default.value.deep[0]",
+            "16:34 wrong_type inputs.m.default.value",
+        ],
+    );
+    assert_eq!(found[3]["expected"], r#"["us","eu"]"#, "{found:#?}");
+}
+
+#[test]
+fn what_cannot_hold_together_is_found() {
+    check(
+        "inputs:
+  a: { optional: true, validate: { required: true } }
+  b: { validate: { min_length: 3, max_length: 2 } }
+  c: { validate: { min: 2, max: 1.5 } }
+  d: { type: integer, validate: { pattern: a, max_length: 2 } }
+  e: { type: string, validate: { min: 1 } }
+  f: { validate: { min_length: 3, max_length: 3 } }
+  g: { validate: { required: true } }
+  h: { validate: { required: false }, default: { from: literal, value: 1 } }
+",
+        &[
+            "4:46 contradiction inputs.a.validate.required",
+            "5:47 contradiction inputs.b.validate.max_length",
+            "6:33 contradiction inputs.c.validate.max",
+            "7:44 contradiction inputs.d.validate.pattern",
+            "7:59 contradiction inputs.d.validate.max_length",
+            "8:39 contradiction inputs.e.validate.min",
+        ],
+    );
+}
+
+#[test]
+fn what_inputs_refer_to_must_be_there_and_lead_somewhere() {
+    let found = check(
+        "inputs:
+  a: { depends_on: { x: '${{ inputs.b }}' } }
+  b: { depends_on: { x: { from_input: c } } }
+  c: { depends_on: { x: '${{ inputs.a.id }} and ${{ inputs.a }}' } }
+  owner: { depends_on: { x: '${{ inputs.onwer }}', y: '${{ steps.b.id }}', z: '${{ steps.a.id }}' } }
+  d: { depends_on: { x: '${{ inputs.onwer' } }
+",
+        &[
+            "6:25 cyclic_dependency inputs.c.depends_on.x",
+            "7:29 unknown_input inputs.owner.depends_on.x",
+            "7:55 unknown_dependency inputs.owner.depends_on.y",
+        ],
+    );
+    assert_eq!(
+        found[0]["message"],
+        "these inputs wait for each other: a → b → c → a"
+    );
+    let found = check(
+        "inputs:
+  owner: {}
+  a: { provider: p, provider_args: { o: '${{ inputs.owner }}' } }
+  b: { provider: p, provider_args: { o: { from_input: owner } }, depends_on: { o: text } }
+  c: { provider: p, provider_args: { o: '${{ inputs.owner }}' }, depends_on: { o: { from_input: owner } } }
+  d: { provider: p, provider_args: { o: text } }
+  e: { provider: p, provider_args: { o: '${{ inputs.ownr }}' }, depends_on: { o: '${{ inputs.owner }}' } }
+",
+        &[
+            "5:38 missing_dependency inputs.a.provider_args.o",
+            "6:38 missing_dependency inputs.b.provider_args.o",
+            "9:41 unknown_input inputs.e.provider_args.o",
+        ],
+    );
+    assert_eq!(
+        found[0]["suggestion"]["text"],
+        r#"add `depends_on: {o: "${{ inputs.owner }}"}`"#
+    );
+    assert_eq!(found[2]["suggestion"]["text"], "did you mean `owner`?");
+}
+
+#[test]
+fn declarations_have_limits() {
+    use midex::limits::{
+        INPUT_ENUM_MAX, INPUT_NAME_BYTES_MAX, INPUT_PATTERN_BYTES_MAX, INPUTS_DECLARED_MAX,
+    };
+    let many = |count: usize| {
+        let lines: Vec<_> = (0..count).map(|at| format!("  i{at}: {{}}\n")).collect();
+        format!("inputs:\n{}", lines.concat())
+    };
+    check(&many(INPUTS_DECLARED_MAX), &[]);
+    check(
+        &many(INPUTS_DECLARED_MAX + 1),
+        &["4:3 limit_exceeded inputs"],
+    );
+    let name = |bytes: usize| format!("inputs:\n  {}: {{}}\n", "n".repeat(bytes));
+    check(&name(INPUT_NAME_BYTES_MAX), &[]);
+    assert_eq!(
+        findings(&name(INPUT_NAME_BYTES_MAX + 1))[0]["rule"],
+        "ill_formed_name"
+    );
+    let pattern = |bytes: usize| {
+        format!(
+            "inputs:\n  x: {{ validate: {{ pattern: {} }} }}\n",
+            "a".repeat(bytes)
+        )
+    };
+    check(&pattern(INPUT_PATTERN_BYTES_MAX), &[]);
+    check(
+        &pattern(INPUT_PATTERN_BYTES_MAX + 1),
+        &["4:29 limit_exceeded inputs.x.validate.pattern"],
+    );
+    let values = |count: usize| {
+        format!(
+            "inputs:\n  x: {{ enum: {:?} }}\n",
+            (0..count).collect::<Vec<_>>()
+        )
+    };
+    check(&values(INPUT_ENUM_MAX), &[]);
+    check(
+        &values(INPUT_ENUM_MAX + 1),
+        &["4:14 limit_exceeded inputs.x.enum"],
+    );
+    let arguments = |count: usize| {
+        let all: Vec<_> = (0..count).map(|at| format!("a{at}: t")).collect();
+        format!(
+            "inputs:\n  x: {{ provider_args: {{ {} }} }}\n",
+            all.join(", ")
+        )
+    };
+    let most = midex::limits::INPUT_ARGUMENTS_MAX;
+    check(&arguments(most), &[]);
+    check(
+        &arguments(most + 1),
+        &["4:23 limit_exceeded inputs.x.provider_args"],
+    );
+}

@@ -1,0 +1,582 @@
+//! The grammar of manifests: what each kind and field means, and every way in which it can be wrong. Checked with all of the
+//! grammar, also with what nothing acts on yet.
+
+use midex::{
+    domain::{
+        Step, StepKind, Workflow,
+        check::Built,
+        definition::{Next, OnError, RunWhen, Via, Wait},
+        finding::Rule,
+        span::Span,
+    },
+    limits,
+    registry::check_text,
+};
+use serde_json::json;
+
+use super::*;
+
+mod edges;
+mod edits;
+mod expressions;
+
+fn checked(name: &str, text: &str) -> (Option<Workflow>, Vec<Finding>) {
+    check_text(name, text, &SHIPPED, Built::All)
+}
+
+/// Holds the places of all findings of a manifest against those expected.
+#[track_caller]
+fn wrong(text: &str, expected: &[&str]) {
+    let (workflow, findings) = checked("w.yaml", text);
+    assert_eq!(places(&findings), expected, "{text}\n{findings:#?}");
+    assert_eq!(workflow.is_none(), !expected.is_empty());
+}
+
+#[track_caller]
+fn sound_at(name: &str, text: &str) -> Workflow {
+    let (workflow, findings) = checked(name, text);
+    assert!(findings.is_empty(), "{text}\n{findings:#?}");
+    workflow.unwrap()
+}
+
+#[track_caller]
+fn sound(text: &str) -> Workflow {
+    sound_at("w.yaml", text)
+}
+
+/// A step `a`, and then the rest.
+fn after_a(rest: &str) -> String {
+    steps(&format!("  - id: a\n    agent: reviewer\n{rest}"))
+}
+
+fn order(workflow: &Workflow) -> Vec<String> {
+    let line = |step: &Step| {
+        let after: Vec<&str> = step.depends_on.iter().map(AsRef::as_ref).collect();
+        format!("{} after [{}]", step.id, after.join(" "))
+    };
+    workflow.steps.iter().map(line).collect()
+}
+
+fn step<'a>(workflow: &'a Workflow, id: &str) -> &'a Step {
+    workflow
+        .steps
+        .iter()
+        .find(|step| step.id.as_str() == id)
+        .unwrap()
+}
+
+const WHOLE: &str = r#"workflow: w
+description: d
+memory: {tries: 0, goal: "${{ inputs.goal }}"}
+timeout: 2h
+limits: {max_steps: 50, max_visits: 7}
+final_output: {done: "${{ steps.call.id }}"}
+steps:
+  - id: read
+    extract: {from: "${{ inputs.goal }}", properties: [goal]}
+  - id: ask
+    input: {properties: [goal], via: guidance, reextract: true}
+    if: inputs.goal is defined
+  - id: think
+    guidance: Think about ${{ inputs.goal }}
+    result: {type: object, required: [ok]}
+    example: {ok: true}
+    output_contract: {fields: [{name: ok, tags: [t], description: d, type: boolean}]}
+    retry: {max_attempts: 2}
+    max_visits: 3
+  - id: pick
+    tool: chooser
+    with: {from: "${{ steps.think.ok }}"}
+    optional: true
+  - id: route
+    branch:
+      - {if: steps.pick.ok, next: call}
+      - {next: think}
+  - id: call
+    run: "render  services  list"
+    with: {id: 1}
+    body: {x: "${{ memory.tries }}"}
+    idempotent: true
+    repeat: {until: steps.call.ready, timeout: 5m}
+    retry: {backoff: 90s, on: [timeout, http_5xx]}
+    timeout: 30s
+    on_error: stop
+  - id: work
+    activity: build
+    run_when: finished
+    on_error: continue
+  - id: each
+    foreach:
+      in: ${{ steps.work.parts }}
+      as: part
+      do: {agent: reviewer, instructions: "Look at ${{ part.name }} (${{ index }})", on_error: continue}
+  - id: go
+    gate: {ask: "Ship ${{ inputs.goal }}?", approvers: [ann], expires: 24h}
+  - id: rest
+    wait: {for: 10m}
+  - id: note
+    set: {tries: "${{ memory.tries + 1 }}"}
+    next: $end
+  - id: stop
+    fail: {code: STOPPED, message: "No ${{ inputs.goal }}"}
+"#;
+
+#[test]
+fn every_kind_and_field_is_read() {
+    let workflow = sound(WHOLE);
+    assert_eq!(workflow.memory["tries"], 0);
+    assert_eq!(
+        (workflow.max_steps, workflow.max_visits),
+        (Some(50), Some(7))
+    );
+    assert_eq!(workflow.timeout.unwrap().to_string(), "2h");
+    assert_eq!(
+        workflow.final_output.as_ref().unwrap()["done"],
+        "${{ steps.call.id }}"
+    );
+    let kinds: Vec<_> = workflow
+        .steps
+        .iter()
+        .map(|step| step.kind.as_str())
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "extract", "input", "guidance", "tool", "branch", "run", "activity", "foreach", "gate",
+            "wait", "set", "fail"
+        ]
+    );
+    let StepKind::Input { via, reextract, .. } = &step(&workflow, "ask").kind else {
+        panic!()
+    };
+    assert_eq!((*via, *reextract), (Via::Guidance, true));
+    let call = step(&workflow, "call");
+    let StepKind::Run {
+        catalog,
+        operation,
+        body,
+        idempotent,
+    } = &call.kind
+    else {
+        panic!()
+    };
+    assert_eq!(
+        (catalog.as_str(), operation.as_str(), *idempotent),
+        ("render", "services list", Some(true))
+    );
+    assert_eq!(
+        body.as_ref().unwrap(),
+        &json!({ "x": "${{ memory.tries }}" })
+    );
+    assert_eq!(
+        call.on_error,
+        OnError::Step(step(&workflow, "stop").id.clone())
+    );
+    assert_eq!(step(&workflow, "work").run_when, RunWhen::Finished);
+    assert_eq!(step(&workflow, "note").next, Some(Next::End));
+    assert_eq!(step(&workflow, "think").max_visits, Some(3));
+    let StepKind::Foreach { alias, body, .. } = &step(&workflow, "each").kind else {
+        panic!()
+    };
+    assert_eq!(
+        (alias.as_str(), &body.on_error),
+        ("part", &OnError::Continue)
+    );
+    assert_eq!(body.agent().unwrap().as_str(), "reviewer");
+    assert_eq!(
+        step(&workflow, "rest").kind,
+        StepKind::Wait(Wait::For("10m".into()))
+    );
+    // Said nowhere, and named in the limits.
+    let (retry, repeat) = (call.retry.as_ref().unwrap(), call.repeat.as_ref().unwrap());
+    assert_eq!(
+        (retry.max_attempts, retry.jitter),
+        (limits::RETRY_ATTEMPTS_DEFAULT, true)
+    );
+    assert_eq!(
+        retry.max_backoff.to_string(),
+        "1m30s",
+        "the longest pause is not shorter than the first"
+    );
+    assert_eq!(repeat.every, Span::of(limits::REPEAT_EVERY_DEFAULT));
+    assert_eq!(repeat.max_attempts, limits::REPEAT_ATTEMPTS_DEFAULT);
+    let plain = sound(&after_a(
+        "  - id: g\n    gate: Go?\n  - id: f\n    foreach: {in: [1], do: {guidance: x}}\n",
+    ));
+    let StepKind::Gate { ask, .. } = &step(&plain, "g").kind else {
+        panic!()
+    };
+    let StepKind::Foreach {
+        alias, parallel, ..
+    } = &step(&plain, "f").kind
+    else {
+        panic!()
+    };
+    assert_eq!(
+        (ask.as_str(), alias.as_str(), *parallel),
+        ("Go?", "item", limits::FOREACH_PARALLEL_DEFAULT)
+    );
+}
+
+#[test]
+fn what_nothing_acts_on_yet_is_refused_and_only_that() {
+    let (workflow, findings) = check_text("w.yaml", WHOLE, &SHIPPED, Built::Now);
+    assert!(workflow.is_none() && findings.len() > 6, "{findings:#?}");
+    assert!(
+        findings
+            .iter()
+            .all(|finding| finding.rule == Rule::NotSupportedYet)
+    );
+    wrong(
+        &after_a("  - id: b\n    workflow: other\n    hooks: {}\n"),
+        &[
+            "7:5 not_supported_yet steps[1].workflow",
+            "8:5 not_supported_yet steps[1].hooks",
+        ],
+    );
+}
+
+/// Holds what a second step that says `body` breaks against what is expected, as `rule path` below the step.
+#[track_caller]
+fn second(body: &str, expected: &[&str]) {
+    let text = after_a(&format!(
+        "  - id: b\n    {}\n",
+        body.replace('\n', "\n    ")
+    ));
+    let (_, findings) = checked("w.yaml", &text);
+    let short = |finding: &Finding| {
+        let path = finding
+            .path
+            .trim_start_matches("steps[1]")
+            .trim_start_matches('.');
+        format!("{} {path}", finding.rule)
+    };
+    let found: Vec<_> = findings.iter().map(short).collect();
+    assert_eq!(found, expected, "{text}\n{findings:#?}");
+}
+
+#[test]
+fn bodies_of_kinds_are_checked() {
+    second("guidance: ' '", &["empty_value guidance"]);
+    second("tool: 5", &["wrong_type tool"]);
+    second("tool: ' x'", &["ill_formed_name tool"]);
+    second(
+        "input: {properties: [], via: mail, again: 1}",
+        &[
+            "empty_value input.properties",
+            "unknown_value input.via",
+            "unknown_key input.again",
+        ],
+    );
+    second("input: x", &["wrong_type input"]);
+    second("input: {via: auto}", &["missing_key input.properties"]);
+    second(
+        "extract: {from: '', properties: [x, x]}",
+        &[
+            "empty_value extract.from",
+            "duplicate_value extract.properties[1]",
+        ],
+    );
+    second("run: render", &["ill_formed_name run"]);
+    second("run: [render, list]", &["wrong_type run"]);
+    second("activity: {}", &["wrong_type activity"]);
+    second("branch: []", &["empty_value branch"]);
+    second("branch: {next: a}", &["wrong_type branch"]);
+    second(
+        "branch: [{if: true, next: a}, {if: inputs.x}, {next: 'a b'}]",
+        &[
+            "wrong_type branch[0].if",
+            "missing_key branch[1].next",
+            "ill_formed_name branch[2].next",
+        ],
+    );
+    second(
+        "foreach: {in: 5, as: 'a-b', parallel: 0}",
+        &[
+            "missing_key foreach.do",
+            "wrong_type foreach.in",
+            "ill_formed_name foreach.as",
+            "out_of_range foreach.parallel",
+        ],
+    );
+    second(
+        "foreach: {in: steps.a.x, do: {guidance: x}}",
+        &["wrong_type foreach.in"],
+    );
+    second(
+        "gate: {approvers: ann, expires: soon}",
+        &[
+            "missing_key gate.ask",
+            "wrong_type gate.approvers",
+            "ill_formed_duration gate.expires",
+        ],
+    );
+    second("gate: 1", &["wrong_type gate"]);
+    second("wait: {}", &["missing_key wait"]);
+    second("wait: {for: 1s, signal: x}", &["conflicting_keys wait"]);
+    second("wait: {for: 5}", &["wrong_type wait.for"]);
+    second("wait: {for: 0s}", &["out_of_range wait.for"]);
+    second(
+        "wait: {until: tomorrow}",
+        &["ill_formed_instant wait.until"],
+    );
+    second("wait: {until: '2030-01-31T09:00:00+01:00'}", &[]);
+    second("wait: {until: '${{ inputs.at }}'}", &[]);
+    second("set: {}", &["empty_value set"]);
+    second("set: {'a b': 1}", &["ill_formed_name set.a b"]);
+    second("fail: {code: X}", &["missing_key fail.message"]);
+    second("description: no kind", &["missing_kind "]);
+    second("guidance: x\ntool: y", &["several_kinds tool"]);
+}
+
+#[test]
+fn fields_of_steps_are_checked() {
+    let each = "guidance: x\n";
+    for (field, expected) in [
+        ("if: ''", "empty_value if"),
+        ("if: inputs.x\nwhen: inputs.y", "conflicting_keys when"),
+        ("with: [x]", "wrong_type with"),
+        ("result: {type: strin}", "invalid_schema result.type"),
+        (
+            "result: {type: object}\nexample: 5",
+            "example_mismatch example",
+        ),
+        (
+            "result: {properties: {a: {type: string}}}\nexample: {a: 1}",
+            "example_mismatch example.a",
+        ),
+        (
+            "output_contract: {fields: [{select: x, name: n}]}",
+            "unknown_key output_contract.fields[0].select",
+        ),
+        (
+            "retry: {max_attempts: 0}",
+            "out_of_range retry.max_attempts",
+        ),
+        (
+            "retry: {max_attempts: 1.5}",
+            "wrong_type retry.max_attempts",
+        ),
+        (
+            "retry: {max_attempts: '3'}",
+            "wrong_type retry.max_attempts",
+        ),
+        (
+            "retry: {backoff: 5m, max_backoff: 1m}",
+            "out_of_range retry.max_backoff",
+        ),
+        ("retry: {jitter: yes}", "wrong_type retry.jitter"),
+        ("retry: {on: []}", "empty_value retry.on"),
+        ("timeout: 5 minutes", "ill_formed_duration timeout"),
+        ("timeout: 367d", "ill_formed_duration timeout"),
+        ("optional: 1", "wrong_type optional"),
+        (
+            "optional: true\non_error: fail",
+            "conflicting_keys on_error",
+        ),
+        ("on_error: contineu", "unknown_step on_error"),
+        ("run_when: always", "unknown_value run_when"),
+        ("next: $ned", "ill_formed_name next"),
+        ("next: c", "unknown_step next"),
+        ("max_visits: 0", "out_of_range max_visits"),
+        ("max_visits: 10001", "out_of_range max_visits"),
+        ("colour: red", "unknown_key colour"),
+    ] {
+        second(&format!("{each}{field}"), &[expected]);
+    }
+    second(&format!("{each}max_visits: 10000"), &[]);
+    second(
+        "run: a b\nrepeat: {every: 1s}",
+        &["missing_key repeat.until"],
+    );
+    second(
+        "run: a b\nrepeat: {until: inputs.x, max_attempts: 10001}",
+        &["out_of_range repeat.max_attempts"],
+    );
+    second(
+        "run: a b\nrepeat: {until: inputs.x, max_attempts: 10000, every: 250ms}",
+        &[],
+    );
+}
+
+#[test]
+fn a_field_that_nothing_would_act_on_says_so() {
+    for (kind, fields) in [
+        (
+            "set: {x: 1}",
+            vec![
+                "retry: {}",
+                "timeout: 1s",
+                "with: {}",
+                "instructions: x",
+                "result: {}",
+            ],
+        ),
+        (
+            "guidance: x",
+            vec!["body: 1", "idempotent: true", "repeat: {until: inputs.x}"],
+        ),
+        ("gate: Go?", vec!["with: {}", "timeout: 1s", "retry: {}"]),
+        (
+            "branch: [{next: a}]",
+            vec!["result: {}", "next: a", "example: 1"],
+        ),
+        (
+            "fail: {code: X, message: y}",
+            vec!["optional: true", "on_error: fail", "next: a"],
+        ),
+        (
+            "activity: x",
+            vec!["body: 1", "example: 1", "instructions: x"],
+        ),
+    ] {
+        for field in fields {
+            let key = field.split(':').next().unwrap();
+            second(&format!("{kind}\n{field}"), &[&format!("no_effect {key}")]);
+        }
+    }
+    let each = |inner: &str| format!("foreach:\n  in: [1]\n  do: {{guidance: x, {inner}}}");
+    for field in [
+        "next: a",
+        "depends_on: []",
+        "run_when: finished",
+        "max_visits: 2",
+        "id: x",
+    ] {
+        let key = field.split(':').next().unwrap();
+        second(&each(field), &[&format!("no_effect foreach.do.{key}")]);
+    }
+    second(&each("on_error: a"), &["no_effect foreach.do.on_error"]);
+    second(&each("on_error: continue, if: item, retry: {}"), &[]);
+    second(
+        "foreach: {in: [1], do: {gate: x}}",
+        &["no_effect foreach.do.gate"],
+    );
+    second(
+        "foreach: {in: [1], do: {agent: nobody}}",
+        &["missing_persona foreach.do.agent"],
+    );
+    second("foreach: {in: [1], do: 5}", &["wrong_type foreach.do"]);
+}
+
+#[test]
+fn control_leads_to_steps_and_arms_stay_apart() {
+    let g = |id: &str| format!("  - id: {id}\n    guidance: x\n");
+    let branch = "  - id: r\n    branch: [{if: steps.a.x, next: b}, {next: c}]\n";
+    // `b` stands above `c` and runs on into it.
+    wrong(
+        &after_a(&format!("{branch}{}{}", g("b"), g("c"))),
+        &["7:36 arms_run_together steps[1].branch[0].next"],
+    );
+    for end in ["next: $end", "next: d", "fail: {code: X, message: y}"] {
+        let b = if end.starts_with("fail") {
+            format!("  - id: b\n    {end}\n")
+        } else {
+            format!("{}    {end}\n", g("b"))
+        };
+        sound(&after_a(&format!("{branch}{b}{}{}", g("c"), g("d"))));
+    }
+    sound(&after_a(&format!(
+        "{branch}{}{}    depends_on: [r]\n",
+        g("b"),
+        g("c")
+    )));
+    // The arm goes on two steps further, and its end is only sometimes one.
+    wrong(
+        &after_a(&format!(
+            "{branch}{}{}    next: $end\n    if: steps.a.x\n{}",
+            g("b"),
+            g("e"),
+            g("c")
+        )),
+        &["7:36 arms_run_together steps[1].branch[0].next"],
+    );
+    wrong(
+        &after_a("  - id: r\n    branch: [{next: a}, {if: steps.a.x, next: a}]\n"),
+        &["7:25 unreachable steps[1].branch[1]"],
+    );
+    wrong(
+        &after_a(&format!("{}    next: $end\n{}{}", g("b"), g("c"), g("d"))),
+        &["9:5 unreachable steps[2]"],
+    );
+    // What leads there, and what waits for something else, can be come to.
+    sound(&after_a(&format!(
+        "{}    next: d\n{}    depends_on: [a]\n{}",
+        g("b"),
+        g("c"),
+        g("d")
+    )));
+    sound(&after_a(&format!(
+        "{}    next: $end\n    on_error: c\n{}",
+        g("b"),
+        g("c")
+    )));
+    wrong(
+        &after_a(
+            "  - id: r\n    branch: [{if: steps.a.x, next: aa}, {next: $end}]\n    on_error: rr\n",
+        ),
+        &[
+            "7:36 unknown_step steps[1].branch[0].next",
+            "8:15 unknown_step steps[1].on_error",
+        ],
+    );
+}
+
+#[test]
+fn a_manifest_in_markdown_has_instructions_in_sections() {
+    let front = "---\nworkflow: w\ndescription: d\nsteps:\n  - id: look\n    agent: reviewer\n  - id: b\n    tool: t\n    instructions: given\n---\n# W\n\n";
+    let workflow = sound_at(
+        "w.md",
+        &format!(
+            "{front}## step: look\n\nDo this with ${{{{ inputs.x }}}}.\n\n### Part\n\n```\n## step: b\n```\n\n## Notes\nx\n"
+        ),
+    );
+    assert_eq!(
+        step(&workflow, "look").instructions().unwrap(),
+        "Do this with ${{ inputs.x }}.\n\n### Part\n\n```\n## step: b\n```"
+    );
+    assert!(workflow.content.starts_with("# W\n") && workflow.content.ends_with("## Notes\nx"));
+    let text = format!("{front}## step: b\nagain\n## step: loook\nx\n## step: look\n");
+    let (_, findings) = checked("w.md", &text);
+    assert_eq!(
+        places(&findings),
+        [
+            "13:10 duplicate_key ## step: b",
+            "15:10 unknown_section ## step: loook",
+            "17:10 empty_value ## step: look",
+        ],
+        "{findings:#?}"
+    );
+    assert_eq!(
+        findings[1].suggestion.as_deref(),
+        Some("did you mean `look`?")
+    );
+    // An expression in a section stands where the section has it.
+    let (_, findings) = checked(
+        "w.md",
+        &format!("{front}## step: look\n\nSee ${{{{ steps.bb.x }}}}\n"),
+    );
+    assert_eq!(places(&findings), ["15:9 unknown_reference ## step: look"]);
+}
+
+/// What other systems of the kind let pass, all in one file and all told at once.
+#[test]
+fn nothing_wrong_passes() {
+    let text = "workflow: w\ndescription: d\nfinal_output: ${{ steps.gone.x }}\non_eror: x\nsteps:\n  - id: a\n    run: cat op\n    depends_on: [zz]\n    if: steps.nope.x\n  - id: a\n    run: cat op\n    with: {x: '${{ steps.later.x }}'}\n    repeat: {until: steps.none.x, every: 1hour, tries: 5}\n  - id: c\n    guidance: x\n    depends_on: [later]\n  - id: later\n    guidance: x\n    depends_on: [c]\n";
+    let (_, findings) = checked("w.yaml", text);
+    assert_eq!(
+        places(&findings),
+        [
+            "3:19 unknown_reference final_output",
+            "4:1 unknown_key on_eror",
+            "8:18 unknown_dependency steps[0].depends_on[0]",
+            "9:9 unknown_reference steps[0].if",
+            "10:9 duplicate_step steps[1].id",
+            "13:21 unknown_reference steps[1].repeat.until",
+            "13:42 ill_formed_duration steps[1].repeat.every",
+            "13:49 unknown_key steps[1].repeat.tries",
+            "19:18 cyclic_dependency steps[3].depends_on[0]",
+        ],
+        "{findings:#?}"
+    );
+}

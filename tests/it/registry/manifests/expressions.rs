@@ -1,0 +1,79 @@
+//! What the expressions of a manifest may refer to, and what follows from that.
+
+use super::*;
+
+#[test]
+fn expressions_refer_to_what_can_be_there() {
+    second(
+        "guidance: '${{ steps.nobody.x }}'",
+        &["unknown_reference guidance"],
+    );
+    second(
+        "guidance: '${{ step.a.x }}'",
+        &["unknown_reference guidance"],
+    );
+    second(
+        "guidance: '${{ steps.a.x'",
+        &["ill_formed_expression guidance"],
+    );
+    second(
+        "guidance: x\nif: steps.a.x && inputs.y",
+        &["ill_formed_expression if"],
+    );
+    second("guidance: x\nif: steps.b.x", &["reference_too_early if"]);
+    second(
+        "guidance: '${{ steps.b.x }}'",
+        &["reference_too_early guidance"],
+    );
+    second("guidance: '${{ item }}'", &["unknown_reference guidance"]);
+    second(
+        "guidance: '${{ steps }}'",
+        &["ill_formed_expression guidance"],
+    );
+    second(
+        "run: a b\nwith: {x: [{y: '${{ steps.c.x }}'}]}",
+        &["unknown_reference with.x[0].y"],
+    );
+    second("run: a b\nrepeat: {until: steps.b.done}", &[]);
+    second(
+        "foreach: {in: '${{ part }}', as: part, do: {guidance: '${{ part.x }}'}}",
+        &["unknown_reference foreach.in"],
+    );
+    wrong(
+        "workflow: w\ndescription: d\nmemory: {x: '${{ steps.a.x }}'}\nfinal_output: ['${{ steps.b.x }}']\nsteps:\n  - id: a\n    guidance: '${{ memory.x }} ${{ run.id }} ${{ env.HOME }}'\n",
+        &[
+            "3:18 reference_too_early memory.x",
+            "4:21 unknown_reference final_output[0]",
+        ],
+    );
+    // The place is that of the name, inside a block too.
+    wrong(
+        &after_a("  - id: b\n    guidance: |\n      One\n      two ${{ steps.aa.x }}\n"),
+        &["9:15 unknown_reference steps[1].guidance"],
+    );
+    let later = "  - id: b\n    guidance: '${{ steps.c.x }}'\n  - id: c\n    guidance: x\n";
+    wrong(
+        &after_a(later),
+        &["7:20 reference_too_early steps[1].guidance"],
+    );
+    sound(&after_a(&format!("{later}    next: b\n")));
+}
+
+#[test]
+fn a_reference_to_a_step_beside_this_one_is_waited_for() {
+    let side = "  - id: b\n    guidance: x\n    depends_on: []\n";
+    let workflow = sound(&after_a(&format!(
+        "{side}  - id: c\n    guidance: '${{{{ steps.b.x }}}}'\n    depends_on: [a]\n  - id: d\n    guidance: '${{{{ steps.a.x }}}}'\n"
+    )));
+    assert_eq!(
+        order(&workflow),
+        ["a after []", "b after []", "c after [a b]", "d after [c]"]
+    );
+    // Two that refer to each other cannot both wait.
+    wrong(
+        &after_a(
+            "  - id: b\n    guidance: '${{ steps.c.x }}'\n    depends_on: []\n  - id: c\n    guidance: '${{ steps.b.x }}'\n    depends_on: []\n",
+        ),
+        &["10:20 reference_too_early steps[2].guidance"],
+    );
+}

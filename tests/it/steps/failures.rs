@@ -1,0 +1,160 @@
+//! What follows the failure of a step.
+
+use midex::{domain::execution::Report, error::Code};
+use serde_json::json;
+
+use super::Play;
+
+#[tokio::test(start_paused = true)]
+async fn the_failure_of_a_required_step_ends_the_execution() {
+    let mut play = Play::begin(
+        "steps:\n  - { id: a, guidance: A., result: {} }\n  - { id: b, guidance: B., result: {} }\n",
+        json!({}),
+    )
+    .await;
+    play.fails("a", "BROKEN").await;
+    assert_eq!(play.state(), "failed");
+    assert_eq!(play.path().await, ["a failed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_failure_of_an_optional_step_is_recorded_and_passed() {
+    for passed in ["optional: true", "on_error: continue"] {
+        let mut play = Play::begin(
+            &format!(
+                "steps:
+  - {{ id: a, guidance: A., result: {{}}, {passed} }}
+  - {{ id: b, guidance: 'After ${{{{ run.steps.a.error.code }}}}', result: {{}} }}
+"
+            ),
+            json!({}),
+        )
+        .await;
+        play.fails("a", "BROKEN").await;
+        assert_eq!(play.open(), ["b"], "{passed}");
+        assert!(play.words().contains("After BROKEN"), "{}", play.words());
+        play.done("b", json!(1)).await;
+        assert_eq!(play.state(), "completed");
+        assert_eq!(play.path().await, ["a failed", "b completed"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_may_lead_to_another_step() {
+    let mut play = Play::begin(
+        "steps:
+  - { id: a, guidance: A., result: {}, on_error: mend }
+  - { id: b, guidance: B., result: {}, next: $end }
+  - { id: mend, guidance: Mend., result: {} }
+",
+        json!({}),
+    )
+    .await;
+    play.fails("a", "BROKEN").await;
+    assert_eq!(play.open(), ["mend"]);
+    play.done("mend", json!(1)).await;
+    assert_eq!(play.state(), "completed");
+    assert_eq!(
+        play.path().await,
+        ["a failed", "b skipped", "mend completed"]
+    );
+}
+
+const AFTERMATH: &str = "steps:
+  - { id: a, guidance: A., result: {} }
+  - { id: b, guidance: B., result: {} }
+  - { id: clean, guidance: Clean., result: {}, run_when: finished }
+  - { id: tell, guidance: 'Tell of ${{ run.failure.code }}', result: {}, run_when: failed, depends_on: [b] }
+";
+
+#[tokio::test(start_paused = true)]
+async fn what_is_to_run_after_a_failure_runs_before_the_execution_fails() {
+    let mut play = Play::begin(AFTERMATH, json!({})).await;
+    play.fails("a", "BROKEN").await;
+    assert_eq!(play.state(), "running");
+    assert_eq!(play.open(), ["clean", "tell"]);
+    assert!(play.offers()[1].instructions.contains("Tell of BROKEN"));
+    let tell = play.token("tell");
+    play.done("clean", json!(1)).await;
+    play.report(&tell, Report::Output(json!(1))).await;
+    assert_eq!(play.state(), "failed");
+    assert_eq!(play.last.failure.clone().unwrap().code, "BROKEN");
+    assert_eq!(
+        play.path().await,
+        ["a failed", "b skipped", "clean completed", "tell completed"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_failure_what_waits_for_one_is_passed() {
+    let mut play = Play::begin(AFTERMATH, json!({})).await;
+    play.done("a", json!(1)).await;
+    play.done("b", json!(1)).await;
+    assert_eq!(play.open(), ["clean"]);
+    play.done("clean", json!(1)).await;
+    assert_eq!(play.state(), "completed");
+    assert!(play.path().await.contains(&"tell skipped".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_could_not_is_asked_again_as_often_as_the_step_says() {
+    let mut play = Play::begin(
+        "steps:\n  - { id: a, guidance: A., result: {}, retry: { max_attempts: 3 } }\n",
+        json!({}),
+    )
+    .await;
+    let first = play.token("a");
+    play.fails("a", "BUSY").await;
+    assert_eq!((play.state(), play.offers()[0].attempt), ("running", 2));
+    let second = play.token("a");
+    assert_ne!(first, second);
+    // The first call again gets the first answer, after a restart too.
+    play.restart().await;
+    let again = Report::Error {
+        message: "it could not be done".into(),
+        code: Some("BUSY".into()),
+        retryable: None,
+    };
+    let repeated = play.engine.advance(&first, again).await.unwrap();
+    assert!(repeated.replayed);
+    assert_eq!(repeated.new_token.as_ref(), Some(&second));
+    let refused = play
+        .engine
+        .advance(&first, Report::Output(json!(1)))
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code(), Code::TokenAlreadyUsed);
+    play.fails("a", "BUSY").await;
+    play.fails("a", "BUSY").await;
+    assert_eq!(play.state(), "failed");
+    let history = play.history().await;
+    let attempts: Vec<_> = history
+        .iter()
+        .map(|row| (row.attempt, row.status, row.error.is_some()))
+        .collect();
+    assert_eq!(
+        attempts,
+        [
+            (1, "failed", true),
+            (2, "failed", true),
+            (3, "failed", true)
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_says_that_it_is_hopeless_is_not_tried_again() {
+    let mut play = Play::begin(
+        "steps:\n  - { id: a, guidance: A., result: {}, retry: { max_attempts: 3 } }\n",
+        json!({}),
+    )
+    .await;
+    let token = play.token("a");
+    let report = Report::Error {
+        message: "no".into(),
+        code: None,
+        retryable: Some(false),
+    };
+    play.report(&token, report).await;
+    assert_eq!(play.state(), "failed");
+}

@@ -1,0 +1,66 @@
+//! What a model is told of a step that is not an agent's.
+
+use serde_json::json;
+
+use super::{ANY, Play, id};
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_step_names_the_tool_and_its_exact_input() {
+    let mut play = Play::begin(
+        &format!(
+            "steps:
+  - {{ id: ask, guidance: Ask., {ANY} }}
+  - id: pick
+    tool: template-selection
+    description: Choose a template
+    with: {{ options: '${{{{ steps.ask.options }}}}', most: 2 }}
+    result: {{ type: object, required: [template] }}
+    example: {{ template: blog }}
+"
+        ),
+        json!({}),
+    )
+    .await;
+    play.done("ask", json!({ "options": ["blog", "shop"] }))
+        .await;
+    let offer = play.offers()[0].clone();
+    assert_eq!(
+        (offer.kind.as_str(), offer.agent_name, offer.agent_content),
+        ("tool", None, None)
+    );
+    assert_eq!(
+        offer.input,
+        Some(json!({ "options": ["blog", "shop"], "most": 2 }))
+    );
+    assert_eq!(offer.example, Some(json!({ "template": "blog" })));
+    let words = play.last.instructions.clone().unwrap();
+    // The order that small models follow best: role, task, the call that must follow, the form last.
+    let parts = [
+        "# Role",
+        "# Task",
+        "`template-selection`",
+        "\"shop\"",
+        "# Required next call",
+        "workflow.next_step",
+        "# Output format",
+        "\"required\"",
+        "For example",
+        "\"template\": \"blog\"",
+    ];
+    let places: Vec<_> = parts
+        .iter()
+        .map(|part| {
+            words
+                .find(part)
+                .unwrap_or_else(|| panic!("{part}: {words}"))
+        })
+        .collect();
+    assert!(places.is_sorted(), "{places:?}: {words}");
+    // What is read later says the same, and a restart changes nothing.
+    play.restart().await;
+    let current = play.engine.current_step(&id()).await.unwrap();
+    assert_eq!(current.instructions, Some(words));
+    assert_eq!((current.input, current.agent_name), (offer.input, None));
+    let history = play.history().await;
+    assert!(history.iter().all(|row| row.agent_name.is_none()));
+}
