@@ -8,7 +8,7 @@ use std::{fmt, future::Future, pin::Pin, time::Duration};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::execution::OperationFailure;
+use crate::domain::{FailureCode, execution::OperationFailure};
 
 /// What a call comes to.
 pub type Outcome = Result<Value, OperationFailure>;
@@ -66,7 +66,7 @@ impl Operations for NoOperations {
     fn call(&self, call: OperationCall) -> BoxFuture<'_, Outcome> {
         let (catalog, operation) = (call.catalog, call.operation);
         let failure = OperationFailure {
-            code: Some("OPERATION_NOT_FOUND".into()),
+            code: Some(FailureCode::OperationNotFound.into()),
             ..OperationFailure::new(
                 "not_found",
                 format!(

@@ -169,7 +169,10 @@ impl Runner<'_> {
             }
             match current["ready_steps"].take() {
                 Value::Array(steps) if !steps.is_empty() => return Ok(Ok(steps)),
-                _ => self.wait(&current["revision"]).await?,
+                _ => {
+                    self.page.waits(&current)?;
+                    self.wait(&current["revision"]).await?;
+                }
             }
         }
     }

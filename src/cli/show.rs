@@ -194,7 +194,8 @@ fn visit_cells(visit: &Value) -> [String; 5] {
     let number = visit["visit"].as_u64().unwrap_or(1);
     let step = field(visit, "step_name");
     let step = match number {
-        1 => step,
+        // One that was passed by was not visited at all.
+        0 | 1 => step,
         number => format!("{step} ({number})"),
     };
     let agent = visit["agent_name"].as_str().unwrap_or("-");

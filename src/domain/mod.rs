@@ -9,6 +9,7 @@ pub mod draft;
 pub mod event;
 pub mod execution;
 pub mod expression;
+pub mod failure;
 pub mod finding;
 pub mod grammar;
 pub mod graph;
@@ -31,6 +32,7 @@ pub use self::{
         Change, Command, Decision, Execution, Facts, Lifecycle, State, StepStatus, Transition,
     },
     expression::{Expression, Template},
+    failure::FailureCode,
     id::{AgentName, ExecutionId, InputName, StepId, WorkflowName},
     input::{DefaultSources, Input, Inputs},
     token::{Grant, Nonce, Token},

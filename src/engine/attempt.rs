@@ -17,7 +17,7 @@ use crate::{
     activity::{Activities, Context},
     catalog::{OperationCall, Operations},
     domain::{
-        Digest, ExecutionId, StepKind,
+        Digest, ExecutionId, FailureCode, StepKind,
         event::Site,
         execution::{Begin, OperationFailure, Safety},
     },
@@ -67,7 +67,7 @@ pub(super) async fn run(
         Some(limit) => match tokio::time::timeout(limit, work).await {
             Ok(outcome) => outcome,
             Err(_) => Err(OperationFailure {
-                code: Some("STEP_TIMED_OUT".into()),
+                code: Some(FailureCode::StepTimedOut.into()),
                 ..OperationFailure::new("timeout", format!("no outcome within {limit:?}"))
                     .retryable()
             }),
@@ -132,7 +132,7 @@ async fn perform(
 
 fn no_activity(name: &str) -> OperationFailure {
     OperationFailure {
-        code: Some("ACTIVITY_NOT_FOUND".into()),
+        code: Some(FailureCode::ActivityNotFound.into()),
         ..OperationFailure::new("not_found", format!("this server has no activity '{name}'"))
     }
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::attempt::Outcome;
 use crate::{
     domain::{
+        FailureCode,
         execution::OperationFailure,
         expression::{Rendered, SecretPlace, placeholder},
     },
@@ -54,7 +55,7 @@ impl Secrets {
 
 fn missing(name: &str) -> OperationFailure {
     OperationFailure {
-        code: Some("SECRET_MISSING".into()),
+        code: Some(FailureCode::SecretMissing.into()),
         ..OperationFailure::new("secret_missing", format!("there is no secret `{name}`"))
     }
 }

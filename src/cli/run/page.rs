@@ -29,6 +29,8 @@ pub(super) struct Page<'a> {
     steps: HashSet<String>,
     /// The agents whose personas were shown.
     agents: HashSet<String>,
+    /// What was last said to be waited for.
+    waited: String,
 }
 
 impl<'a> Page<'a> {
@@ -39,6 +41,7 @@ impl<'a> Page<'a> {
             json,
             steps: HashSet::new(),
             agents: HashSet::new(),
+            waited: String::new(),
         }
     }
 
@@ -72,8 +75,8 @@ impl<'a> Page<'a> {
     /// What to do, as whom. Each visit is shown once.
     pub(super) fn step(&mut self, step: &Value) -> Result<()> {
         let visit = format!(
-            "{} {} {}",
-            step["step_name"], step["visit"], step["attempt"]
+            "{} {} {} {}",
+            step["step_name"], step["visit"], step["attempt"], step["item"]
         );
         if self.json || !self.steps.insert(visit) {
             return Ok(());
@@ -91,17 +94,21 @@ impl<'a> Page<'a> {
         } else {
             format!(" ({agent})")
         };
-        let mut text = format!("\n{title}{by}: {}\n\n", field(step, "description"));
-        let dim = |text: &str| self.screen.block(Some(Style::Dim), MARGIN, text);
-        if self.agents.contains(&agent) {
-            text += &dim(&format!("(the persona of {agent} as above)"));
+        let description = field(step, "description");
+        let what = if description.is_empty() {
+            description
         } else {
-            text += &dim(step["agent_content"].as_str().unwrap_or_default());
+            format!(": {description}")
+        };
+        let mut text = format!("\n{title}{by}{what}\n\n");
+        let dim = |text: &str| self.screen.block(Some(Style::Dim), MARGIN, text);
+        if !agent.is_empty() && self.agents.contains(&agent) {
+            text += &dim(&format!("(the persona of {agent} as above)\n"));
+        } else if !agent.is_empty() {
+            let persona = step["agent_content"].as_str().unwrap_or_default();
+            text += &dim(&format!("{persona}\n"));
         }
-        text += &dim(&format!(
-            "\n{}",
-            step["instructions"].as_str().unwrap_or_default()
-        ));
+        text += &dim(step["instructions"].as_str().unwrap_or_default());
         text.push('\n');
         if let Some(schema) = step.get("output_schema").filter(|schema| !schema.is_null()) {
             text += &self.line("output schema", &one_line(&schema.to_string()));
@@ -112,6 +119,20 @@ impl<'a> Page<'a> {
         }
         self.agents.insert(agent);
         text
+    }
+
+    /// Nothing is to be done now: says once what is waited for.
+    pub(super) fn waits(&mut self, current: &Value) -> Result<()> {
+        let said = current["message"].as_str().unwrap_or_default();
+        if self.json || said.is_empty() || self.waited == said {
+            return Ok(());
+        }
+        said.clone_into(&mut self.waited);
+        // How a model is told of it is nothing for people.
+        let what = said.split(". Call ").next().unwrap_or_default();
+        let what = what.rsplit_once("now: ").map_or(what, |(_, what)| what);
+        let text = format!("\n{}\n", one_line(what));
+        self.write(&text)
     }
 
     /// What is handed in.

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     clock::Timestamp,
     domain::{
+        FailureCode,
         artifact::{Artifact, extract},
         document::{Digest, meaning},
         event::{AttemptEnded, JournalKey},
@@ -442,7 +443,7 @@ enum Judged {
 fn reported(step: &StepState, message: &str, code: Option<&str>) -> Failure {
     Failure {
         code: cut(
-            code.unwrap_or("STEP_FAILED"),
+            code.unwrap_or(FailureCode::StepFailed.as_str()),
             limits::FAILURE_CODE_BYTES_MAX,
         ),
         message: cut(message, limits::FAILURE_MESSAGE_BYTES_MAX),

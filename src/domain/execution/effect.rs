@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     domain::{
+        FailureCode,
         definition::{Repeat, Retry, Step, StepKind},
         event::AttemptEnded,
         expression::Rendered,
@@ -331,7 +332,7 @@ impl Draft<'_> {
             first.path,
             first.message
         );
-        Err(Halt::fails(step, "STEP_OUTPUT_INVALID", message))
+        Err(Halt::fails(step, FailureCode::OutputInvalid, message))
     }
 
     /// When the step is done again: `None` once what it is repeated for holds.
@@ -360,13 +361,13 @@ impl Draft<'_> {
                 "`{}` did not hold after {} attempts",
                 repeat.until, fence.attempt
             );
-            return Err(Halt::fails(step, "REPEAT_EXHAUSTED", message));
+            return Err(Halt::fails(step, FailureCode::RepeatExhausted, message));
         }
         let due = self.row.at.after(repeat.every.duration());
         match repeat.timeout {
             Some(most) if due > visit.opened_at.after(most.duration()) => {
                 let message = format!("`{}` did not hold within {most}", repeat.until);
-                Err(Halt::fails(step, "REPEAT_TIMED_OUT", message))
+                Err(Halt::fails(step, FailureCode::RepeatTimedOut, message))
             }
             _ => Ok(Some(due)),
         }

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     clock::Timestamp,
     domain::{
+        FailureCode,
         definition::{Arm, Next, Step, StepKind, Wait},
         expression::Rendered,
         span::Span,
@@ -73,14 +74,14 @@ impl Draft<'_> {
                 "step '{}' may be entered {most} times and was to be entered once more",
                 step.id
             );
-            return Err(Halt::fails(step, "MAX_VISITS", message));
+            return Err(Halt::fails(step, FailureCode::MaxVisits, message));
         }
         let most = workflow
             .max_steps
             .unwrap_or(limits::EXECUTION_VISITS_DEFAULT);
         if self.next.visits >= most {
             let message = format!("the steps of an execution may be entered {most} times together");
-            return Err(Halt::fails(step, "MAX_STEPS", message));
+            return Err(Halt::fails(step, FailureCode::MaxSteps, message));
         }
         Ok(())
     }
@@ -207,7 +208,7 @@ impl Draft<'_> {
                 )
             }),
         };
-        let due = due.map_err(|fault| Halt::fails(step, "WAIT_INVALID", fault))?;
+        let due = due.map_err(|fault| Halt::fails(step, FailureCode::WaitInvalid, fault))?;
         if due <= self.row.at {
             return self.done_with(position, site, waited(due));
         }

@@ -7,7 +7,10 @@ use super::{
     decide::Flow, draft::Draft,
 };
 use crate::{
-    domain::definition::{Next, OnError, RunWhen, Step},
+    domain::{
+        FailureCode,
+        definition::{Next, OnError, RunWhen, Step},
+    },
     limits,
 };
 
@@ -148,7 +151,7 @@ impl<'a> Draft<'a> {
             format!("more than {most} steps of the server followed each other without a pause");
         let step = Some(self.step(position).id.clone());
         self.fail(Failure {
-            code: "STEPS_AT_ONCE".into(),
+            code: FailureCode::StepsAtOnce.into(),
             message,
             step,
         })?;

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     domain::{
-        Digest,
+        Digest, FailureCode,
         definition::{OnError, Step, StepKind},
         expression::Item,
     },
@@ -35,7 +35,7 @@ impl Draft<'_> {
         };
         let Value::Array(items) = &list else {
             let message = format!("`in` of step '{}' is no list", step.id);
-            return Err(Halt::fails(step, "NOT_A_LIST", message));
+            return Err(Halt::fails(step, FailureCode::NotAList, message));
         };
         if items.is_empty() {
             return self.done_with(position, site, list);
@@ -47,7 +47,7 @@ impl Draft<'_> {
                 items.len(),
                 limits::FOREACH_ITEMS_MAX
             );
-            return Err(Halt::fails(step, "LIMIT_EXCEEDED", message));
+            return Err(Halt::fails(step, FailureCode::LimitExceeded, message));
         }
         let total = u32::try_from(items.len()).unwrap_or(u32::MAX);
         let list = self

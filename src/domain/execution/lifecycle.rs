@@ -2,7 +2,7 @@
 
 use super::{Decision, Event, Execution, Failure, State, decide::Flow, draft::Draft};
 use crate::{
-    domain::event::PauseReason,
+    domain::{FailureCode, event::PauseReason},
     error::{Code, Error, Result},
     limits,
 };
@@ -52,9 +52,6 @@ pub struct Change {
     /// Why, in their words.
     pub reason: Option<String>,
 }
-
-/// The code of a failure that somebody asked for.
-const FAILED_ON_REQUEST: &str = "FAILED_ON_REQUEST";
 
 impl Execution {
     pub(super) fn decide_change(&self, mut draft: Draft<'_>, change: &Change) -> Flow<Decision> {
@@ -136,7 +133,7 @@ fn check_reason(change: &Change) -> Result<()> {
 
 fn requested(change: &Change) -> Failure {
     Failure {
-        code: FAILED_ON_REQUEST.into(),
+        code: FailureCode::FailedOnRequest.into(),
         message: change
             .reason
             .clone()

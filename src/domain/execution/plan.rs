@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::decide::{Flow, Halt};
 use crate::domain::{
+    FailureCode,
     definition::{Step, StepKind, Wait, Workflow},
     expression::{Expression, Template},
 };
@@ -112,7 +113,7 @@ impl Plan {
             None => Ok(()),
             Some(text) => Err(Halt::fails(
                 step,
-                "EXPRESSION_FAILED",
+                FailureCode::ExpressionFailed,
                 format!("`{text}` is not an expression"),
             )),
         }

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     domain::{
+        FailureCode,
         expression::{
             EvaluationFault, Expression, Item, Reference, Rendered, Root, Roots, Template,
         },
@@ -309,7 +310,7 @@ fn failed(fault: &EvaluationFault, source: &str, here: &Here<'_>) -> Halt {
     };
     let message = format!("{}{wherein}", fault.message);
     Halt::Fails(Failure {
-        code: "EXPRESSION_FAILED".into(),
+        code: FailureCode::ExpressionFailed.into(),
         message: message[..message.floor_char_boundary(limits::FAILURE_MESSAGE_BYTES_MAX)]
             .to_owned(),
         step: here.site.map(|site| site.step.clone()),

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     clock::Timestamp,
     domain::{
-        Definition,
+        Definition, FailureCode,
         definition::{Step, StepKind},
         span::Span,
     },
@@ -125,7 +125,7 @@ impl Draft<'_> {
             .timeout
             .unwrap_or(Span::of(limits::SPAN_MAX));
         self.fail(Failure {
-            code: "WORKFLOW_TIMED_OUT".into(),
+            code: FailureCode::WorkflowTimedOut.into(),
             message: format!("the execution did not end within {most}"),
             step: None,
         })
@@ -148,7 +148,7 @@ impl Draft<'_> {
                 self.lift(PauseReason::Gate)?;
                 let failure = timed_out(
                     site,
-                    "GATE_EXPIRED",
+                    FailureCode::GateExpired,
                     format!("nobody answered gate '{}' in time", site.step),
                 );
                 self.finish(site, &Outcome::Failed(failure), None)
@@ -158,7 +158,7 @@ impl Draft<'_> {
                 self.void_items_of(position, site);
                 let failure = timed_out(
                     site,
-                    "STEP_TIMED_OUT",
+                    FailureCode::StepTimedOut,
                     format!("step '{}' did not end within {most}", site.step),
                 );
                 self.finish(site, &Outcome::Failed(failure), None)
@@ -229,7 +229,7 @@ impl Draft<'_> {
     }
 }
 
-fn timed_out(site: &Site, code: &str, message: String) -> Failure {
+fn timed_out(site: &Site, code: FailureCode, message: String) -> Failure {
     Failure {
         code: code.into(),
         message,
@@ -249,7 +249,7 @@ impl Halt {
     }
 
     /// The step fails.
-    pub(super) fn fails(step: &Step, code: &str, message: String) -> Self {
+    pub(super) fn fails(step: &Step, code: FailureCode, message: String) -> Self {
         Self::Fails(Failure {
             code: code.into(),
             message,

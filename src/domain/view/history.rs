@@ -80,8 +80,9 @@ fn record(
             let Some(before) = latest(visits, site) else {
                 return;
             };
-            // Another attempt has a row of its own; else only what is waited for changed.
-            if before.attempt != *attempt {
+            // Another attempt has a row of its own; else only what is waited for changed, or an attempt that had not
+            // begun was put off.
+            if before.attempt < *attempt {
                 let agent = before.agent_name.clone();
                 visits.push(HistoryRow::of(row, site, *attempt, agent));
             }
@@ -115,9 +116,13 @@ fn record(
             visits.push(entry);
         }
         Event::VisitClosed(closed) => {
-            if let Some(entry) = latest(visits, &closed.site) {
-                entry.completed_at = Some(row.at.to_string());
-                entry.duration_ms = Some(closed.duration_ms);
+            // What ended between two attempts leaves the earlier one as it was.
+            let is_between = |entry: &HistoryRow| {
+                closed.outcome == Outcome::Voided && entry.completed_at.is_some()
+            };
+            let entry = latest(visits, &closed.site);
+            if let Some(entry) = entry.filter(|entry| !is_between(entry)) {
+                entry.end(row);
                 close(entry, &closed.outcome, content);
             }
         }

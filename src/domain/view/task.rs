@@ -200,7 +200,9 @@ fn directly(subject: &Subject<'_>, step: &Step, turn: &Turn, brief: &Value) -> S
     if let Some(input) = brief.get("with") {
         say(&format!("Input:\n```json\n{input:#}\n```"));
     }
-    before(&mut text, subject.execution, step);
+    let mut earlier = String::new();
+    before(&mut earlier, subject.execution, step);
+    text.push_str(earlier.trim_start());
     text.push_str(
         "\n# Required next call\nWhen it is done, call workflow.next_step with\n- token: this step's token, unchanged\n- output: the result, in the form below\n\
          If it cannot be done, send error: { message } instead of output. Do not end your turn before this call.\n\n# Output format\n",

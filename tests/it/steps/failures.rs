@@ -158,3 +158,19 @@ async fn what_says_that_it_is_hopeless_is_not_tried_again() {
     play.report(&token, report).await;
     assert_eq!(play.state(), "failed");
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_history_of_attempts_says_how_long_each_took() {
+    let mut play = Play::begin(
+        "steps:\n  - { id: a, guidance: A., result: {}, retry: { max_attempts: 2 } }\n",
+        json!({}),
+    )
+    .await;
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    play.fails("a", "BUSY").await;
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    play.done("a", json!(1)).await;
+    let history = play.history().await;
+    let took: Vec<_> = history.iter().map(|row| row.duration_ms).collect();
+    assert_eq!(took, [Some(5000), Some(3000)]);
+}

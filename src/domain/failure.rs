@@ -1,0 +1,82 @@
+//! What steps and executions fail with by midex's own doing: one table. What an agent, an activity or an operation
+//! reports has codes of its own, and what refuses a call stands in [`crate::error`].
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal;)*) => {
+        /// A stable name of a failure.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum FailureCode { $($(#[doc = $doc])+ $name,)* }
+
+        impl FailureCode {
+            /// Every code.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// The stable name, as `failure.code` and `run.failure.code` have it.
+            pub const fn as_str(self) -> &'static str { match self { $(Self::$name => $text,)* } }
+        }
+    };
+}
+
+codes! {
+    /// A model could not do its step, and gave no code of its own.
+    StepFailed = "STEP_FAILED";
+    /// What the server's own step brought breaks its `result`.
+    OutputInvalid = "STEP_OUTPUT_INVALID";
+    /// An expression leads to nothing, or cannot be computed.
+    ExpressionFailed = "EXPRESSION_FAILED";
+    /// The step was to be entered once more than `max_visits` allows.
+    MaxVisits = "MAX_VISITS";
+    /// The steps were to be entered once more than the workflow's `max_steps` allows.
+    MaxSteps = "MAX_STEPS";
+    /// Too many steps of the server followed each other without a pause.
+    StepsAtOnce = "STEPS_AT_ONCE";
+    /// What `wait` gives is no duration or no instant.
+    WaitInvalid = "WAIT_INVALID";
+    /// What `foreach.in` gives is no list.
+    NotAList = "NOT_A_LIST";
+    /// A value is larger, or a list longer, than the limit.
+    LimitExceeded = "LIMIT_EXCEEDED";
+    /// What `repeat.until` asks for did not come to hold in `max_attempts`.
+    RepeatExhausted = "REPEAT_EXHAUSTED";
+    /// What `repeat.until` asks for did not come to hold in time.
+    RepeatTimedOut = "REPEAT_TIMED_OUT";
+    /// The step, or an attempt of the server's, took longer than its `timeout`.
+    StepTimedOut = "STEP_TIMED_OUT";
+    /// Nobody answered the gate before it expired.
+    GateExpired = "GATE_EXPIRED";
+    /// The execution took longer than its workflow's `timeout`.
+    WorkflowTimedOut = "WORKFLOW_TIMED_OUT";
+    /// Somebody asked for the execution to fail.
+    FailedOnRequest = "FAILED_ON_REQUEST";
+    /// There is no activity of that name.
+    ActivityNotFound = "ACTIVITY_NOT_FOUND";
+    /// There is no operation of that name.
+    OperationNotFound = "OPERATION_NOT_FOUND";
+    /// A secret that the step needs is not there.
+    SecretMissing = "SECRET_MISSING";
+}
+
+impl From<FailureCode> for String {
+    fn from(code: FailureCode) -> Self {
+        code.as_str().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::limits;
+
+    #[test]
+    fn codes_are_distinct_and_fit() {
+        let names: BTreeSet<_> = FailureCode::ALL.iter().map(|code| code.as_str()).collect();
+        assert_eq!(names.len(), FailureCode::ALL.len());
+        assert!(
+            names
+                .iter()
+                .all(|name| name.len() <= limits::FAILURE_CODE_BYTES_MAX)
+        );
+    }
+}
