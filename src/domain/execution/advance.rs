@@ -229,7 +229,7 @@ impl Execution {
         let step = facts.definition.workflow.steps[position].acting();
         step.retry.as_ref().is_some_and(|retry| {
             let covers = retry.on.is_empty() || retry.on.contains(&failure.code);
-            covers && visit.attempt < retry.max_attempts
+            covers && visit.failures + 1 < retry.max_attempts
         })
     }
 

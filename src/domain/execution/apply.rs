@@ -164,6 +164,11 @@ impl Execution {
                     None => visit.retire_token(row.revision),
                 }
                 visit.refused.clear();
+                if ended.failure.is_some() {
+                    visit.failures += 1;
+                } else {
+                    (visit.failures, visit.repeats) = (0, visit.repeats + 1);
+                }
                 visit.awaiting = Some(ended.awaiting.clone());
             }),
             Event::WaitingChanged {

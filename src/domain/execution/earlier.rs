@@ -193,6 +193,8 @@ impl From<EarlierVisit> for Visit {
             input: None,
             ended: Vec::new(),
             paused_ms: 0,
+            failures: 0,
+            repeats: 0,
         }
     }
 }

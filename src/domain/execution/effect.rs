@@ -139,7 +139,7 @@ impl Execution {
         }
         let step = draft.step(position).acting();
         match outcome {
-            Err(failure) => draft.attempt_failed(step, fence, failure)?,
+            Err(failure) => draft.attempt_failed(step, fence, visit, failure)?,
             Ok(output) => draft.attempt_succeeded(position, step, fence, visit, output)?,
         }
         draft.settle()?;
@@ -234,6 +234,7 @@ impl Draft<'_> {
         &mut self,
         step: &Step,
         fence: &Fence,
+        visit: &Visit,
         failure: &OperationFailure,
     ) -> Flow<()> {
         let told = Failure {
@@ -248,11 +249,11 @@ impl Draft<'_> {
             step: Some(fence.site.step.clone()),
         };
         if let Some(retry) = &step.retry
-            && fence.attempt < retry.max_attempts
+            && visit.failures + 1 < retry.max_attempts
             && retry.covers(failure)
         {
             let pause = retry
-                .pause(fence.attempt, self.ids.random())
+                .pause(visit.failures + 1, self.ids.random())
                 .max(failure.retry_after.unwrap_or_default());
             let due = self.row.at.after(pause.min(limits::SPAN_MAX));
             self.attempt_ended(fence, Some(told), due);
@@ -356,10 +357,10 @@ impl Draft<'_> {
         {
             return Ok(None);
         }
-        if fence.attempt >= repeat.max_attempts {
+        if visit.repeats + 1 >= repeat.max_attempts {
             let message = format!(
                 "`{}` did not hold after {} attempts",
-                repeat.until, fence.attempt
+                repeat.until, repeat.max_attempts
             );
             return Err(Halt::fails(step, FailureCode::RepeatExhausted, message));
         }
@@ -406,7 +407,7 @@ impl Retry {
         self.on.iter().any(named)
     }
 
-    /// The pause after the attempt with this number: doubled each time, capped, and with jitter spread between half of
+    /// The pause after so many failures in a row: doubled each time, capped, and with jitter spread between half of
     /// it and the whole by `random`.
     pub fn pause(&self, attempt: u32, random: u128) -> Duration {
         let factor = 1_u32

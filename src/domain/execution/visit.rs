@@ -102,6 +102,10 @@ pub struct Visit {
     pub ended: Vec<Ended>,
     /// How long the execution had been paused when it was opened, in milliseconds.
     pub paused_ms: u64,
+    /// Attempts that failed since the last one that did not.
+    pub failures: u32,
+    /// Attempts that came to something and are repeated until something holds.
+    pub repeats: u32,
 }
 
 /// A call that ended an attempt while its visit went on.
@@ -263,6 +267,8 @@ impl Visit {
             input: None,
             ended: Vec::new(),
             paused_ms: 0,
+            failures: 0,
+            repeats: 0,
         }
     }
 

@@ -42,6 +42,28 @@ async fn the_last_attempt_may_fail_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_repeated_until_something_holds_has_its_retries_anew_after_each_success() {
+    let log = Log::new();
+    let polled = log.activity("polled", seconds(0), |context| match context.attempt {
+        4 | 5 | 7 => fails("network"),
+        attempt => Ok(json!({ "done": attempt > 7 })),
+    });
+    let engine = engine(&log, Activities::default().with(polled).expect("one")).await;
+    let mut more = retry(3, false, &[]);
+    more["repeat"] = json!({ "until": "steps.polled.done", "every": "1s", "max_attempts": 6 });
+    begin(
+        &engine,
+        defined(json!([activity("polled", None, more)]), json!({})),
+        json!({}),
+    )
+    .await;
+    until_state(&engine, "completed").await;
+    assert_eq!(output_of(&engine, "polled").await, json!({ "done": true }));
+    // A second between repeats; 2 s and 4 s after two failures in a row, and 2 s again after the next one.
+    assert_eq!(log.at(), [0.0, 1.0, 2.0, 3.0, 5.0, 9.0, 10.0, 12.0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failure_of_another_class_is_not_tried_again() {
     let log = Log::new();
     let flaky = log.activity("flaky", seconds(0), |_| fails("refused"));
