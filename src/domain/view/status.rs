@@ -277,7 +277,7 @@ pub struct StatusView {
     /// Whether the final output is shortened; `step_history` has it whole.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub final_output_truncated: bool,
-    /// Why it failed.
+    /// Why it failed; while it is still running, why it will fail once what is to run nevertheless is done.
     pub error: Option<FailureView>,
     /// What keeps it from going on, where it is paused: `person`, `engine_fault`.
     pub pause_reasons: Vec<PauseReason>,
@@ -329,7 +329,7 @@ pub fn status(subject: &Subject<'_>) -> StatusView {
         revision: execution.revision(),
         final_output,
         final_output_truncated: truncated.unwrap_or(false),
-        error: execution.failure().map(Into::into),
+        error: execution.failure().or(execution.failing()).map(Into::into),
         pause_reasons: execution.pauses().to_vec(),
         reason: execution.reason().map(str::to_owned),
         project: execution.project().map(str::to_owned),

@@ -73,6 +73,12 @@ async fn what_is_to_run_after_a_failure_runs_before_the_execution_fails() {
     play.fails("a", "BROKEN").await;
     assert_eq!(play.state(), "running");
     assert_eq!(play.open(), ["clean", "tell"]);
+    let status = play.engine.status(&super::id()).await.unwrap();
+    let error = status.error.map(|error| error.code);
+    assert_eq!(
+        (status.state.as_str(), error.as_deref()),
+        ("running", Some("BROKEN"))
+    );
     assert!(play.offers()[1].instructions.contains("Tell of BROKEN"));
     let tell = play.token("tell");
     play.done("clean", json!(1)).await;
