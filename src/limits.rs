@@ -410,6 +410,8 @@ pub const BEARER_TOKEN_BYTES_MAX: usize = 4096;
 /// Files that a server may have open besides the connections of its HTTP clients: its store, the control socket's
 /// callers, what it watches.
 pub const HTTP_FILES_BESIDES: usize = 256;
+/// Connections that were cut to make room and have not let go of their files yet; past it nobody else is let in.
+pub const HTTP_CUT_MAX: usize = 64;
 /// Connections of HTTP clients that there are room for, however few files the process may have open.
 pub const HTTP_CONNECTIONS_MIN: usize = 16;
 /// Connections of HTTP clients that wait to be let in. Past it the system drops them, and their clients try again after a second.

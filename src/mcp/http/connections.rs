@@ -7,7 +7,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
 };
@@ -34,6 +34,8 @@ pub(super) struct Connections {
     /// How often [`Connections::sweep`] has looked.
     sweeps: Arc<AtomicU64>,
     left: Notify,
+    /// How many have not let go of their files yet, those that were cut included.
+    present: AtomicUsize,
 }
 
 /// One connection.
@@ -94,6 +96,7 @@ impl Connections {
             moments: Arc::default(),
             sweeps: Arc::default(),
             left: Notify::default(),
+            present: AtomicUsize::default(),
         }
     }
 
@@ -123,12 +126,14 @@ impl Connections {
             sweeps: self.sweeps.clone(),
         });
         self.open().insert(number, connection.clone());
+        self.present.fetch_add(1, Ordering::Relaxed);
         Some(connection)
     }
 
     /// The connection has ended.
     pub(super) fn leave(&self, connection: &Connection) {
         self.open().remove(&connection.number);
+        self.present.fetch_sub(1, Ordering::Relaxed);
         connection.written();
         self.left.notify_waiters();
     }
@@ -183,11 +188,22 @@ impl Connections {
 
     /// Waits until none is left.
     pub(super) async fn empty(&self) {
+        self.once(|| self.open().is_empty()).await;
+    }
+
+    /// Waits until no more than a few of those that were cut still have to let go of their files.
+    pub(super) async fn settled(&self) {
+        let most = self.max + limits::HTTP_CUT_MAX;
+        self.once(|| self.present.load(Ordering::Relaxed) < most)
+            .await;
+    }
+
+    async fn once(&self, is_so: impl Fn() -> bool) {
         loop {
             let left = self.left.notified();
             tokio::pin!(left);
             left.as_mut().enable();
-            if self.open().is_empty() {
+            if is_so() {
                 return;
             }
             left.await;
@@ -501,5 +517,23 @@ mod tests {
         }
         assert!(connection.cut().is_cancelled());
         drop(working);
+    }
+
+    #[test]
+    fn whoever_knocks_faster_than_the_cut_ones_leave_waits() {
+        let connections = Connections::new(1);
+        let mut inside: Vec<_> = (0..limits::HTTP_CUT_MAX)
+            .map(|_| connections.enter().expect("room is made"))
+            .collect();
+        assert!(
+            tokio_test::task::spawn(connections.settled())
+                .poll()
+                .is_ready()
+        );
+        inside.push(connections.enter().expect("room is made"));
+        let mut settled = tokio_test::task::spawn(connections.settled());
+        assert!(settled.poll().is_pending());
+        connections.leave(&inside[0]);
+        assert!(settled.is_woken() && settled.poll().is_ready());
     }
 }

@@ -123,7 +123,11 @@ impl<H: ServerHandler> Server<H> {
 async fn accept<H: ServerHandler>(server: &Arc<Server<H>>, listener: &TcpListener) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => let_in(server, stream),
+            Ok((stream, _)) => {
+                let_in(server, stream);
+                // Whoever knocks faster than the cut ones leave waits outside: files may be few.
+                server.connections().settled().await;
+            }
             // Out of file descriptors, say.
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be taken");
