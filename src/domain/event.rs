@@ -75,6 +75,17 @@ pub struct Site {
     pub item: Option<u32>,
 }
 
+impl Site {
+    /// The visit of the step itself, where this is one of its items.
+    #[must_use]
+    pub fn whole(&self) -> Self {
+        Self {
+            item: None,
+            ..self.clone()
+        }
+    }
+}
+
 /// What a step visit waits for. One enum, so that waiting is data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Awaiting {

@@ -145,7 +145,7 @@ impl Graph {
 }
 
 /// Everything that can be got to from `start`, itself included.
-fn reach(next: &[Vec<usize>], start: usize) -> BTreeSet<usize> {
+pub(super) fn reach(next: &[Vec<usize>], start: usize) -> BTreeSet<usize> {
     let mut reached = BTreeSet::from([start]);
     let mut open = vec![start];
     while let Some(at) = open.pop() {

@@ -14,8 +14,8 @@ use tokio::sync::watch;
 use super::{Seen, Shared, not_found, runner::Runner};
 use crate::{
     domain::{
-        Command, Decision, Definition, Event, Execution, ExecutionId, JournalKey, Row, State,
-        Transition,
+        Command, Decision, Definition, Digest, Event, Execution, ExecutionId, JournalKey, Row,
+        State, Transition,
         execution::{Need, Start, Values},
     },
     error::{Code, Error, Result},
@@ -275,28 +275,38 @@ impl ActorState {
     /// Decides, and looks up what the decision cannot be made without.
     async fn decide(&mut self, command: &Command) -> Result<(Decision, Live)> {
         let live = self.live()?.clone();
-        let mut values = mem::take(&mut self.values);
-        let kept = values.len();
+        let mut looked_up = Vec::new();
+        let decision = self.decide_with(&mut looked_up, &live, command).await;
+        // What was looked up may be large: it is not kept.
+        for digest in looked_up {
+            self.values.remove(&digest);
+        }
+        Ok((decision?, live))
+    }
+
+    async fn decide_with(
+        &mut self,
+        looked_up: &mut Vec<Digest>,
+        live: &Live,
+        command: &Command,
+    ) -> Result<Decision> {
         for _ in 0..limits::LOOKUPS_MAX {
             let decision = contained(|| {
-                let facts = self.shared.facts(&live.seen.definition, &values);
+                let facts = self.shared.facts(&live.seen.definition, &self.values);
                 let now = self.shared.clock.now();
                 live.seen
                     .execution
                     .decide(facts, command, now, &*self.shared.ids)
             })?;
             let Decision::Need(needs) = decision else {
-                // What was looked up may be large.
-                if values.len() == kept {
-                    self.values = values;
-                }
-                return Ok((decision, live));
+                return Ok(decision);
             };
             for need in needs {
-                values.insert(need.digest, self.look_up(need).await?);
+                self.values.insert(need.digest, self.look_up(need).await?);
+                looked_up.push(need.digest);
             }
         }
-        Ok((Decision::Need(Vec::new()), live))
+        Ok(Decision::Need(Vec::new()))
     }
 
     async fn look_up(&self, need: Need) -> Result<Arc<Value>> {

@@ -84,7 +84,7 @@ impl Engine {
                 limits::FINAL_OUTPUT_BYTES_MAX,
             )
             .await?;
-        let values = self.values(seen, None).await?;
+        let values = self.values_of(seen.execution.final_output()).await?;
         let mut status = view::status(&self.subject(seen, &outputs, &values));
         if self.shared.faults.is_faulted(seen.execution.id()) && !state.is_final() {
             // What cannot be woken cannot be moved either: this pause is known to this process alone.
@@ -382,8 +382,13 @@ impl Engine {
 
     /// What else the views of an execution show, with those of the reply to `row`.
     pub(super) async fn values(&self, seen: &Seen, row: Option<&Row>) -> Result<Values> {
+        self.values_of(view::needed_values(&seen.execution, row))
+            .await
+    }
+
+    async fn values_of(&self, digests: impl IntoIterator<Item = Digest>) -> Result<Values> {
         let mut values = Values::new();
-        for digest in view::needed_values(&seen.execution, row) {
+        for digest in digests {
             let bytes = self.shared.store.content(digest).await?;
             if let Some(value) = bytes.and_then(|bytes| value(&bytes)) {
                 values.insert(digest, Arc::new(value));

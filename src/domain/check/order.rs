@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::{
     draft::{Field, Form, StepDraft},
     finding::{Finding, Place, Rule},
+    graph::reach,
     node::At,
 };
 use super::too_many;
@@ -232,14 +233,4 @@ fn apart(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form, edges: &[Vec
             );
         }
     }
-}
-
-/// Everything that can be got to from `start`, itself included.
-fn reach(next: &[Vec<usize>], start: usize) -> BTreeSet<usize> {
-    let mut reached = BTreeSet::from([start]);
-    let mut open = vec![start];
-    while let Some(at) = open.pop() {
-        open.extend(next[at].iter().filter(|at| reached.insert(**at)));
-    }
-    reached
 }

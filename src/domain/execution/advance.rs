@@ -446,9 +446,14 @@ fn reported(step: &StepState, message: &str, code: Option<&str>) -> Failure {
             code.unwrap_or(FailureCode::StepFailed.as_str()),
             limits::FAILURE_CODE_BYTES_MAX,
         ),
-        message: cut(message, limits::FAILURE_MESSAGE_BYTES_MAX),
+        message: cut_message(message),
         step: Some(step.id.clone()),
     }
+}
+
+/// As much of a failure's message as is kept.
+pub(super) fn cut_message(message: &str) -> String {
+    cut(message, limits::FAILURE_MESSAGE_BYTES_MAX)
 }
 
 /// At most `bytes_max` bytes of `text`, cut between characters.

@@ -80,6 +80,11 @@ impl Values {
         self.0.insert(digest, value);
     }
 
+    /// Lets a value go.
+    pub fn remove(&mut self, digest: &Digest) {
+        self.0.remove(digest);
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::{
     Awaiting, Decision, Event, Execution, Failure, Need, Outcome, PauseReason, Reported, Site,
     State, StepState, Visit,
+    advance::cut_message,
     decide::{Flow, Halt},
     draft::Draft,
     scope::Here,
@@ -242,10 +243,7 @@ impl Draft<'_> {
                 .code
                 .clone()
                 .unwrap_or_else(|| failure.class.to_uppercase()),
-            message: failure.message[..failure
-                .message
-                .floor_char_boundary(limits::FAILURE_MESSAGE_BYTES_MAX)]
-                .to_owned(),
+            message: cut_message(&failure.message),
             step: Some(fence.site.step.clone()),
         };
         if let Some(retry) = &step.retry

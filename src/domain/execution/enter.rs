@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     Awaiting, Begin, Effect, Event, Failure, Fence, Need, Outcome, Payload, Site, Skipped,
+    advance::cut_message,
     decide::{Flow, Halt},
     draft::Draft,
     plan::Plan,
@@ -125,11 +126,7 @@ impl Draft<'_> {
 
     /// What memory holds at the start.
     pub(super) fn fill_memory(&mut self) -> Flow<()> {
-        let here = Here {
-            site: None,
-            own: None,
-            item: None,
-        };
+        let here = Here::outside();
         let memory = self.render(&self.facts.definition.whole().memory, &here);
         let memory = match memory {
             Err(Halt::Fails(failure)) => return self.fail(failure),
@@ -182,8 +179,7 @@ impl Draft<'_> {
         let message = text(&brief["message"]);
         let failure = Failure {
             code: code.to_owned(),
-            message: message[..message.floor_char_boundary(limits::FAILURE_MESSAGE_BYTES_MAX)]
-                .to_owned(),
+            message: cut_message(&message),
             step: Some(site.step.clone()),
         };
         let (site, outcome) = (site.clone(), Outcome::Failed(failure.clone()));

@@ -145,10 +145,7 @@ impl Draft<'_> {
         outcome: &Outcome,
     ) -> Flow<()> {
         self.item_done(position, site, outcome)?;
-        let parent = Site {
-            item: None,
-            ..site.clone()
-        };
+        let parent = site.whole();
         let awaiting = self
             .next
             .visit(&parent)
@@ -167,10 +164,7 @@ impl Draft<'_> {
         };
         match outcome {
             Outcome::Failed(failure) if !body.optional && body.on_error != OnError::Continue => {
-                let parent = Site {
-                    item: None,
-                    ..site.clone()
-                };
+                let parent = site.whole();
                 self.void_items(position);
                 self.finish(&parent, &Outcome::Failed(failure.clone()), None)
             }
@@ -187,10 +181,7 @@ impl Draft<'_> {
 
     /// Ends a `foreach` whose items have all come to their end.
     fn gather(&mut self, site: &Site) -> Flow<()> {
-        let parent = Site {
-            item: None,
-            ..site.clone()
-        };
+        let parent = site.whole();
         let Some((_, step, visit)) = self.next.visit(&parent) else {
             return Ok(());
         };

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Execution, Failure, Need, Payload, Site, StepStatus,
+    Failure, Need, Payload, Site, StepStatus,
+    advance::cut_message,
     decide::{Flow, Halt},
     draft::Draft,
 };
@@ -30,6 +31,15 @@ pub(super) struct Here<'a> {
 }
 
 impl<'a> Here<'a> {
+    /// In the workflow as a whole, outside of its steps.
+    pub(super) const fn outside() -> Self {
+        Self {
+            site: None,
+            own: None,
+            item: None,
+        }
+    }
+
     pub(super) const fn of(site: &'a Site) -> Self {
         Self {
             site: Some(site),
@@ -69,11 +79,7 @@ impl Draft<'_> {
         let Some(template) = &self.facts.definition.whole().final_output else {
             return Ok(Ok(None));
         };
-        let here = Here {
-            site: None,
-            own: None,
-            item: None,
-        };
+        let here = Here::outside();
         match self.render(template, &here) {
             Ok(value) => {
                 let kept = self.keep_apart(value, limits::OUTPUT_BYTES_MAX, "final output");
@@ -127,8 +133,17 @@ impl Draft<'_> {
         Ok(inputs.as_object().cloned().unwrap_or_default())
     }
 
+    /// The output that a step has now: none while it may be entered again.
     fn output_of(&self, id: &StepId) -> Option<Need> {
-        output_of(&self.next, id)
+        let (_, step) = self.next.step(id)?;
+        if step.status != StepStatus::Completed {
+            return None;
+        }
+        let closed = step.visit()?.closed.as_ref()?;
+        Some(Need {
+            digest: closed.output?,
+            row: closed.row,
+        })
     }
 
     /// All that these references ask for.
@@ -151,18 +166,6 @@ impl Draft<'_> {
         roots.item.clone_from(&here.item);
         Ok(roots)
     }
-}
-
-/// The output that a step has now: none while it may be entered again.
-fn output_of(execution: &Execution, id: &StepId) -> Option<Need> {
-    let (_, step) = execution
-        .step(id)
-        .filter(|(_, step)| step.status == StepStatus::Completed)?;
-    let closed = step.visit()?.closed.as_ref()?;
-    Some(Need {
-        digest: closed.output?,
-        row: closed.row,
-    })
 }
 
 struct Gathered<'a, 'b> {
@@ -311,8 +314,7 @@ fn failed(fault: &EvaluationFault, source: &str, here: &Here<'_>) -> Halt {
     let message = format!("{}{wherein}", fault.message);
     Halt::Fails(Failure {
         code: FailureCode::ExpressionFailed.into(),
-        message: message[..message.floor_char_boundary(limits::FAILURE_MESSAGE_BYTES_MAX)]
-            .to_owned(),
+        message: cut_message(&message),
         step: here.site.map(|site| site.step.clone()),
     })
 }
