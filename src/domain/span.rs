@@ -33,6 +33,14 @@ impl Span {
     }
 }
 
+/// The pause after so many failures in a row: `least` after the first, doubled each time, at most `most`.
+pub fn backoff(failures: u32, least: Duration, most: Duration) -> Duration {
+    let factor = 1_u32
+        .checked_shl(failures.saturating_sub(1))
+        .unwrap_or(u32::MAX);
+    least.saturating_mul(factor).min(most)
+}
+
 /// Why a text is no duration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanFault(String);

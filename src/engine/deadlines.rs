@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use tokio::{
@@ -14,7 +13,7 @@ use tokio::{
 use super::{Shared, reach::Caller};
 use crate::{
     clock::Timestamp,
-    domain::{Command, Execution, ExecutionId, State},
+    domain::{Command, Execution, ExecutionId, State, span::backoff},
     error::{Code, Error, Result},
     limits,
     store::ListQuery,
@@ -117,14 +116,6 @@ impl Deadlines {
     fn first(&self) -> Option<Timestamp> {
         self.entries().in_order.first().map(|(due, _)| *due)
     }
-}
-
-/// The pause after so many failures in a row.
-pub(super) fn backoff(failures: u32, least: Duration, most: Duration) -> Duration {
-    let factor = 1_u32
-        .checked_shl(failures.saturating_sub(1))
-        .unwrap_or(u32::MAX);
-    least.saturating_mul(factor).min(most)
 }
 
 /// Serves deadlines until the server stops.

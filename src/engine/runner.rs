@@ -12,13 +12,13 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     Shared,
     attempt::{self, Hands},
-    deadlines::backoff,
     reach::Caller,
 };
 use crate::{
     domain::{
         Command, ExecutionId,
         execution::{Begin, Effect, Fence, OperationFailure},
+        span::backoff,
     },
     error::{Code, Error},
     limits,

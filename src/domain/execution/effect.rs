@@ -13,11 +13,13 @@ use super::{
     scope::Here,
 };
 use crate::{
+    clock::Timestamp,
     domain::{
         FailureCode,
         definition::{Repeat, Retry, Step, StepKind},
         event::AttemptEnded,
         expression::Rendered,
+        span::backoff,
     },
     error::Error,
     limits,
@@ -260,12 +262,7 @@ impl Draft<'_> {
         self.conclude_visit(&fence.site, Reported::Failure(told))
     }
 
-    fn attempt_ended(
-        &mut self,
-        fence: &Fence,
-        failure: Option<Failure>,
-        due: crate::clock::Timestamp,
-    ) {
+    fn attempt_ended(&mut self, fence: &Fence, failure: Option<Failure>, due: Timestamp) {
         self.push(Event::AttemptEnded(Box::new(AttemptEnded {
             site: fence.site.clone(),
             attempt: fence.attempt,
@@ -343,7 +340,7 @@ impl Draft<'_> {
         visit: &Visit,
         repeat: &Repeat,
         output: &Value,
-    ) -> Flow<Option<crate::clock::Timestamp>> {
+    ) -> Flow<Option<Timestamp>> {
         let plan = self.facts.definition.plan(position);
         let plan = plan.body.as_deref().unwrap_or(plan);
         let here = Here {
@@ -407,15 +404,12 @@ impl Retry {
 
     /// The pause after so many failures in a row: doubled each time, capped, and with jitter spread between half of
     /// it and the whole by `random`.
-    pub fn pause(&self, attempt: u32, random: u128) -> Duration {
-        let factor = 1_u32
-            .checked_shl(attempt.saturating_sub(1))
-            .unwrap_or(u32::MAX);
-        let whole = self
-            .backoff
-            .duration()
-            .saturating_mul(factor)
-            .min(self.max_backoff.duration());
+    pub fn pause(&self, failures: u32, random: u128) -> Duration {
+        let whole = backoff(
+            failures,
+            self.backoff.duration(),
+            self.max_backoff.duration(),
+        );
         if !self.jitter {
             return whole;
         }
