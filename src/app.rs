@@ -7,14 +7,16 @@ use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    activity::Activities,
     clock::{Clock, IdSource, Timestamp},
     config::Config,
     domain::{
         Change, ExecutionId, JournalKey, State, WorkflowName,
-        execution::Report,
+        check::Abilities,
+        execution::{GateAnswer, Report, Resolution},
         view::{Advanced, Listing, Resumed, StatusView},
     },
-    engine::{Changes, Engine, Options, StartRequest},
+    engine::{self, Changes, Engine, StartRequest},
     error::{Code, Error, Result, Violation},
     limits,
     registry::{Definitions, Registry},
@@ -30,11 +32,46 @@ pub struct App {
     project_dir: Arc<Path>,
 }
 
+/// What an app is made of.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What the process is told.
+    pub config: Config,
+    /// Where the time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Where randomness comes from.
+    pub ids: Arc<dyn IdSource>,
+    /// The work of this process that steps may ask for, by name.
+    pub activities: Activities,
+}
+
+impl Options {
+    /// Nothing but midex: what the binary serves.
+    pub fn new(config: Config, clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>) -> Self {
+        Self {
+            config,
+            clock,
+            ids,
+            activities: Activities::default(),
+        }
+    }
+
+    /// What steps may name of it.
+    fn abilities(&self) -> Abilities {
+        let activities = self.activities.names().map(str::to_owned);
+        Abilities {
+            activities: activities.collect(),
+        }
+    }
+}
+
 /// What all callers share.
 struct Host {
     config: Config,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
+    activities: Activities,
+    abilities: Abilities,
     engine: Mutex<Slot>,
     opened: watch::Sender<bool>,
     stopping: CancellationToken,
@@ -94,7 +131,20 @@ impl fmt::Debug for App {
 impl App {
     /// Loads the definitions. The store is opened by the first call that needs it.
     pub fn new(config: Config, clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>) -> Self {
-        let definitions = Arc::new(config.definitions());
+        Self::with(Options::new(config, clock, ids))
+    }
+
+    /// The same for a program that brings something of its own. What the server does itself goes on as soon as the store
+    /// is open: a program that has such work opens it at its start ([`App::engine`]).
+    pub fn with(options: Options) -> Self {
+        let abilities = options.abilities();
+        let Options {
+            config,
+            clock,
+            ids,
+            activities,
+        } = options;
+        let definitions = Arc::new(config.definitions(&abilities));
         let project_dir = config.project_dir.as_path().into();
         let engine = Mutex::new(Slot::Closed { tried: None });
         let opened = watch::Sender::new(false);
@@ -103,6 +153,8 @@ impl App {
                 config,
                 clock,
                 ids,
+                activities,
+                abilities,
                 engine,
                 opened,
                 stopping: CancellationToken::new(),
@@ -119,7 +171,7 @@ impl App {
     pub fn for_caller(&self, caller: &Config) -> Self {
         Self {
             host: self.host.clone(),
-            definitions: Arc::new(caller.definitions()),
+            definitions: Arc::new(caller.definitions(&self.host.abilities)),
             project_dir: caller.project_dir.as_path().into(),
         }
     }
@@ -223,12 +275,14 @@ impl App {
             opened
                 .map_err(|error| Error::internal("opening the store panicked").because(error))??,
         );
-        let options = Options {
+        let options = engine::Options {
+            activities: self.host.activities.clone(),
             token_ttl: self.host.config.token_ttl,
             env: Arc::new(self.host.config.environment()),
+            secrets: self.host.config.secrets(),
             changes: self.host.changes.clone(),
             stopping: self.host.stopping.clone(),
-            ..Options::new(store, self.host.clock.clone(), self.host.ids.clone())
+            ..engine::Options::new(store, self.host.clock.clone(), self.host.ids.clone())
         };
         Engine::new(options).await
     }
@@ -270,6 +324,30 @@ impl App {
         payload: Value,
     ) -> Result<StatusView> {
         self.engine().await?.signal(id, name, payload).await
+    }
+
+    /// Takes in a person's answer to a gate.
+    ///
+    /// # Errors
+    /// As [`Engine::answer`].
+    pub async fn answer(&self, id: &ExecutionId, answer: GateAnswer) -> Result<StatusView> {
+        self.engine().await?.answer(id, answer).await
+    }
+
+    /// The same, and answers with what follows.
+    ///
+    /// # Errors
+    /// As [`Engine::answer`].
+    pub async fn answer_to_go_on(&self, id: &ExecutionId, answer: GateAnswer) -> Result<Advanced> {
+        self.engine().await?.answer_to_go_on(id, answer).await
+    }
+
+    /// Takes in what came of work that was cut off.
+    ///
+    /// # Errors
+    /// As [`Engine::resolve`].
+    pub async fn resolve(&self, id: &ExecutionId, resolution: Resolution) -> Result<StatusView> {
+        self.engine().await?.resolve(id, resolution).await
     }
 
     /// A page of executions, the one that moved last first.

@@ -9,6 +9,8 @@ use std::{
 use etcetera::BaseStrategy;
 
 use crate::{
+    domain::check::Abilities,
+    engine::Secrets,
     error::{Code, Error, Result},
     limits,
     registry::{Definitions, Places, Registry},
@@ -19,6 +21,9 @@ pub const DATA_DIR_ENV: &str = "MIDEX_DATA_DIR";
 
 /// The environment variable that names those that defaults of inputs may be taken from, with commas between them.
 pub const ALLOW_ENV_ENV: &str = "MIDEX_ALLOW_ENV";
+
+/// The environment variable that names those that are secrets of steps, with commas between them.
+pub const SECRET_ENV_ENV: &str = "MIDEX_SECRET_ENV";
 
 /// What a process is told.
 #[derive(Clone, Debug)]
@@ -37,6 +42,8 @@ pub struct Config {
     pub snapshot_every: u32,
     /// The environment variables that defaults of inputs may be taken from. None but these are looked at.
     pub allow_env: Vec<String>,
+    /// The environment variables that steps of the server may be given as `secrets.NAME`. Nobody sees their values.
+    pub secret_env: Vec<String>,
 }
 
 impl Config {
@@ -55,26 +62,27 @@ impl Config {
             project_dir: project_dir(),
             token_ttl: limits::TOKEN_TTL,
             snapshot_every: 1,
-            allow_env: std::env::var(ALLOW_ENV_ENV)
-                .map(|names| split_names(&names))
-                .unwrap_or_default(),
+            allow_env: named_in(ALLOW_ENV_ENV),
+            secret_env: named_in(SECRET_ENV_ENV),
         })
     }
 
     /// The environment variables that are let in, as they stand now: those that are set, and are Unicode.
     pub fn environment(&self) -> BTreeMap<String, String> {
-        let names = self.allow_env.iter().take(limits::ENV_NAMES_MAX);
-        names
-            .filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)))
-            .collect()
+        values_of(&self.allow_env).collect()
     }
 
-    /// The definitions that are found from here, live.
-    pub fn definitions(&self) -> Definitions {
-        Definitions::new(self.places())
+    /// The secrets of steps, as they stand now: those that are set, and are Unicode.
+    pub fn secrets(&self) -> Secrets {
+        values_of(&self.secret_env).collect()
     }
 
-    /// The definitions that are found from here.
+    /// The definitions that are found from here, live, as a server with these abilities can run them.
+    pub fn definitions(&self, abilities: &Abilities) -> Definitions {
+        Definitions::new_for(self.places(), abilities)
+    }
+
+    /// The definitions that are found from here, as a server that has nothing but midex can run them.
     pub fn registry(&self) -> Registry {
         Registry::load(&self.places().sources())
     }
@@ -86,6 +94,18 @@ impl Config {
             &self.project_dir,
         )
     }
+}
+
+/// The names that an environment variable holds.
+fn named_in(variable: &str) -> Vec<String> {
+    let names = std::env::var(variable);
+    names.map(|names| split_names(&names)).unwrap_or_default()
+}
+
+/// The values of environment variables.
+fn values_of(names: &[String]) -> impl Iterator<Item = (String, String)> {
+    let names = names.iter().take(limits::ENV_NAMES_MAX);
+    names.filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)))
 }
 
 fn user_data_dir() -> Result<PathBuf> {

@@ -91,6 +91,21 @@ codes! {
     /// The seven states do not allow this change.
     StateTransitionRefused = "STATE_TRANSITION_REFUSED", Conflict, false,
         "Read midex://workflow/workflow_status/{execution_id} and choose a call that its state allows";
+    /// Only the user may answer, and the client has not asked the user.
+    UserAlone = "USER_ALONE", Conflict, false,
+        "Call workflow.next_step again with the same token and output {} once the user is there to be asked; where this client can show no form, ask the user to run `midex run {workflow} --id {execution_id}` in a terminal";
+    /// Answers came with a call of which nobody knows that it was sent before.
+    RequestStateMissing = "REQUEST_STATE_MISSING", Validation, false,
+        "Send the call with inputResponses and the requestState of the answer that asked for them, or without either to begin it anew";
+    /// What was answered is no gate that waits for an answer.
+    GateNotOpen = "GATE_NOT_OPEN", Conflict, false,
+        "Read midex://workflow/workflow_status/{execution_id}: what waits for a person stands in waits";
+    /// The gate asks something else than what the person was shown.
+    GateChanged = "GATE_CHANGED", Conflict, false,
+        "Read midex://workflow/workflow_status/{execution_id}, show the person what the gate asks now, and send the answer to that";
+    /// What came of the step is known, or several items of it are meant.
+    OutcomeKnown = "OUTCOME_KNOWN", Conflict, false,
+        "Read midex://workflow/workflow_status/{execution_id}: the steps of which nobody knows what came stand in waits";
     /// The step's output breaks the step's schema.
     StepOutputInvalid = "STEP_OUTPUT_INVALID", Validation, false,
         "Correct every violation and call workflow.next_step again with the same token";

@@ -334,6 +334,10 @@ pub const SUBSCRIPTION_BYTES_MAX: usize = 256 << 10;
 pub const LISTENS_MAX: usize = 64;
 /// Listens of all stateless clients over HTTP together.
 pub const HTTP_LISTENS_MAX: usize = 512;
+/// How long one call waits for the user's answer to a question that the client shows.
+pub const QUESTION_MAX: Duration = Duration::from_secs(600);
+/// Questions that one call may put to the user.
+pub const QUESTIONS_PER_CALL_MAX: usize = 10;
 /// How often a caller who asks for it is told that its call is still being worked on.
 pub const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// Longest frame (one line) of a stdio client; a longer one gets an error answer.
@@ -475,12 +479,19 @@ pub const MEMORY_VALUE_BYTES_MAX: usize = 1 << 20;
 pub const SIGNAL_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a signal's name.
 pub const SIGNAL_NAME_BYTES_MAX: usize = 128;
+/// Bytes of the name of whoever answers a gate.
+pub const PERSON_BYTES_MAX: usize = 200;
+/// Bytes of what a person says with the answer to a gate, or of work that was cut off.
+pub const COMMENT_BYTES_MAX: usize = 4000;
 /// Signals that an execution keeps while nothing waits for them.
 pub const SIGNALS_KEPT_MAX: usize = 100;
 /// How often one decision may ask for values from the store.
 pub const LOOKUPS_MAX: usize = 1000;
 /// Small values that an execution that is awake keeps at hand.
 pub const VALUES_KEPT_MAX: usize = 2048;
+/// Bytes of JSON of values of all executions that are held parsed because they were asked for lately: lists, inputs,
+/// large outputs. Parsed, a value may take some times as much.
+pub const CONTENTS_HELD_BYTES_MAX: usize = 8 << 20;
 /// Attempts of steps that the server does itself that are in work at once; those past it wait in order.
 pub const ATTEMPTS_AT_ONCE_MAX: usize = 256;
 /// How long a shutdown lets attempts in work come to their end before it breaks them off.

@@ -140,14 +140,6 @@ mod tests {
       |
       = help: `b` follows `a` because it does not say otherwise: `depends_on: []` makes it independent
 
-    error[not_supported_yet]: `gate` is not supported yet
-     --> w.yaml:8:5
-      |
-    8 |     gate: {ask: Go?}
-      |     ^^^^
-      |
-      = help: remove it: nothing would act on it
-
     error[unknown_key]: a step has no key `depends-on`
      --> w.yaml:9:5
       |

@@ -1,5 +1,6 @@
 //! The command line: one file per command. Data goes to stdout, everything else to stderr.
 
+mod approve;
 pub mod completions;
 mod demo;
 pub mod diagnostic;
@@ -10,6 +11,7 @@ pub mod list;
 mod log;
 pub mod new;
 mod offer;
+mod resolve;
 mod run;
 pub mod schema;
 mod screen;
@@ -108,6 +110,10 @@ enum Command {
     Abandon(lifecycle::ChangeArgs),
     /// Say that something happened that a step waits for
     Signal(signal::SignalArgs),
+    /// Approve or reject what a gate asks, on a terminal; without an execution, list what is asked
+    Approve(approve::ApproveArgs),
+    /// Say what came of work that the server was cut off in
+    Resolve(resolve::ResolveArgs),
     /// Write a starting file for a workflow or an agent
     #[command(subcommand)]
     New(new::NewArgs),
@@ -191,6 +197,8 @@ fn run(cli: Cli) -> Result<u8> {
             &mut out,
         )),
         Command::Signal(args) => run_to_end(signal::signal(args, &config, json, &mut out)),
+        Command::Approve(args) => run_to_end(approve::approve(args, &config, json, &mut out)),
+        Command::Resolve(args) => run_to_end(resolve::resolve(args, &config, json, &mut out)),
         Command::New(args) => new::new(&args, &config, json, &mut out),
         Command::Graph(args) => {
             let mut err = anstream::stderr();

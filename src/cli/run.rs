@@ -1,7 +1,7 @@
 //! `midex run`: a workflow in the terminal. Whoever sits there, or a file, or a script is the agent.
 
 mod editor;
-mod input;
+pub(super) mod input;
 pub(super) mod inputs;
 mod lines;
 mod page;
@@ -17,7 +17,7 @@ use self::{
     source::Source,
 };
 use super::{
-    EXIT_FINDINGS, EXIT_OK,
+    EXIT_FINDINGS, EXIT_OK, approve,
     link::{Link, is_final},
     report,
     serve::{signalled, signals},
@@ -102,8 +102,16 @@ enum End {
     Ended(Box<Value>),
     /// This command has, and the execution can go on: why.
     Stopped(String),
-    /// The execution is paused: why.
-    Paused(String),
+    /// The execution is paused: why, and what lets it go on.
+    Paused(String, Means),
+}
+
+/// What lets a paused execution go on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Means {
+    Resume,
+    Approval,
+    Resolution,
 }
 
 struct Runner<'a> {
@@ -141,6 +149,7 @@ impl Runner<'_> {
         loop {
             let steps = match self.open_steps().await? {
                 Ok(steps) => steps,
+                Err(End::Paused(_, Means::Approval)) if self.asked_in_passing().await? => continue,
                 Err(end) => return Ok(end),
             };
             let page = &mut self.page;
@@ -164,8 +173,7 @@ impl Runner<'_> {
                 return Ok(Err(End::Ended(Box::new(status))));
             }
             if *state == State::Paused.as_str() {
-                let why = current["message"].as_str().unwrap_or_default();
-                return Ok(Err(End::Paused(why.to_owned())));
+                return Ok(Err(paused(&current)));
             }
             match current["ready_steps"].take() {
                 Value::Array(steps) if !steps.is_empty() => return Ok(Ok(steps)),
@@ -174,6 +182,14 @@ impl Runner<'_> {
                     self.wait(&current["revision"]).await?;
                 }
             }
+        }
+    }
+
+    /// Whether whoever sits here has answered a gate.
+    async fn asked_in_passing(&mut self) -> Result<bool> {
+        match self.source.at_prompt() {
+            Some(input) => approve::in_passing(&mut self.link, &self.id, input).await,
+            None => Ok(false),
         }
     }
 
@@ -271,7 +287,7 @@ impl Runner<'_> {
         let current = self.link.read_of("current_step", &self.id).await?;
         let same = inputs::same(
             self.inputs.as_ref(),
-            &current["inputs"],
+            current.get("inputs_at_start").unwrap_or(&current["inputs"]),
             self.declared.is_some(),
         );
         if !same {
@@ -293,7 +309,14 @@ impl Runner<'_> {
         let mut arguments = Map::new();
         arguments.insert("token".into(), step["continuation_token"].clone());
         arguments.insert(name.into(), value.clone());
-        match self.link.call("workflow.next_step", arguments.into()).await {
+        // What a person types here is the user's own answer.
+        let of_user = handed.by_person && name == "output" && step["input"]["via"] == "elicitation";
+        let tool = if of_user {
+            "execution.answer"
+        } else {
+            "workflow.next_step"
+        };
+        match self.link.call(tool, arguments.into()).await {
             Ok(reply) => self.page.replied(&reply).map(|()| None),
             Err(error) => self.refused(error, handed),
         }
@@ -362,9 +385,14 @@ impl Runner<'_> {
                 self.page.stopped(&why, &[])?;
                 Ok(EXIT_FINDINGS)
             }
-            Ok(End::Paused(why)) => {
-                let resume = format!("midex resume {}{}", quoted(&self.id), self.data_dir());
-                self.page.stopped(&why, &[resume, self.command()])?;
+            Ok(End::Paused(why, means)) => {
+                let (id, directory) = (quoted(&self.id), self.data_dir());
+                let first = match means {
+                    Means::Resume => format!("midex resume {id}{directory}"),
+                    Means::Approval => format!("midex approve {id}{directory}"),
+                    Means::Resolution => format!("midex resolve {id}{directory} --help"),
+                };
+                self.page.stopped(&why, &[first, self.command()])?;
                 Ok(EXIT_FINDINGS)
             }
             Err(error) if self.begun => {
@@ -396,6 +424,31 @@ impl Runner<'_> {
             " --data-dir {}",
             quoted(&self.config.data_dir.display().to_string())
         )
+    }
+}
+
+/// Why an execution is paused, for people, and what lets it go on.
+fn paused(current: &Value) -> End {
+    let waits = current["waits"].as_array().into_iter().flatten();
+    let of = |kind: &str| -> Vec<String> {
+        let waits = waits.clone().filter(|wait| wait["waits_for"] == kind);
+        let steps = waits.filter_map(|wait| wait["step_name"].as_str());
+        steps.map(|step| format!("'{step}'")).collect()
+    };
+    let message = current["message"].as_str().unwrap_or_default();
+    let by_person = message.contains("execution.resume");
+    let (gates, unknown) = (of("gate"), of("unknown"));
+    if by_person {
+        End::Paused(message.to_owned(), Means::Resume)
+    } else if !unknown.is_empty() {
+        let steps = unknown.join(", ");
+        let why = format!("The server was cut off in {steps}, and nobody knows what came of it.");
+        End::Paused(why, Means::Resolution)
+    } else if !gates.is_empty() {
+        let why = format!("It waits for an approval: {}.", gates.join(", "));
+        End::Paused(why, Means::Approval)
+    } else {
+        End::Paused(message.to_owned(), Means::Resume)
     }
 }
 

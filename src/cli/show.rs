@@ -81,6 +81,7 @@ fn page(shown: &Value, screen: &Screen) -> String {
         head(&shown["status"], screen),
         visits(list(&shown["history"]), screen),
         open_steps(list(&shown["current_step"]["ready_steps"]), screen),
+        waits(&shown["status"], screen),
         artifacts(list(&shown["artifacts"]), screen),
         end(&shown["status"], screen),
     ];
@@ -124,6 +125,35 @@ fn head(status: &Value, screen: &Screen) -> String {
             let name = screen.paint(Style::Dim, &format!("{name:<8}"));
             let _ = writeln!(text, "{INDENT}{name} {value}");
         }
+    }
+    text
+}
+
+/// What is waited for that is no agent, and how people answer it.
+fn waits(status: &Value, screen: &Screen) -> String {
+    let id = field(status, "execution_id");
+    let mut text = String::new();
+    for wait in list(&status["waits"]) {
+        let step = field(wait, "step_name");
+        let due = || field(wait, "due");
+        let what = match wait["waits_for"].as_str().unwrap_or_default() {
+            "operation" => ": the server works on it".to_owned(),
+            "timer" => format!(" waits until {}", due()),
+            "retry" => format!(": it is tried again at {}", due()),
+            "signal" => {
+                let signal = field(wait, "signal");
+                format!(" waits for the signal '{signal}' (midex signal {id} {signal})")
+            }
+            "gate" => {
+                let ask = field(&wait["gate"], "ask");
+                format!(" waits for an approval (midex approve {id}): {ask}")
+            }
+            "unknown" => format!(": nobody knows what came of it (midex resolve {id} {step})"),
+            _ => " has come to its end, and waits for the resume".to_owned(),
+        };
+        let line = format!("{step}{what}");
+        let room = screen.columns().saturating_sub(INDENT.width());
+        let _ = writeln!(text, "{INDENT}{}", cut(&line, room));
     }
     text
 }

@@ -1,19 +1,23 @@
 //! From what a file says to what may be run. Every finding is reported, not the first one; a
 //! workflow or persona comes out only where there is none.
 
+mod asking;
 mod expression;
 mod flow;
 mod input;
 mod kind;
+mod known;
 mod order;
 mod section;
 mod shape;
 mod step;
 mod unbuilt;
 
-use std::collections::BTreeMap;
-
-pub use self::{shape::wrong_type, unbuilt::Built};
+pub use self::{
+    known::{Abilities, Agent, Agents, Known},
+    shape::wrong_type,
+    unbuilt::Built,
+};
 use super::{
     definition::{Complexity, Persona, Step, Workflow},
     draft::{Field, PersonaDraft, StepDraft, WorkflowDraft},
@@ -24,22 +28,10 @@ use super::{
 };
 use crate::{error::Result, limits};
 
-/// What is known of an agent that a step may name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Agent {
-    /// Its file has no findings.
-    Usable,
-    /// Its file has findings.
-    Broken,
-}
-
-/// The agents that steps may name.
-pub type Agents = BTreeMap<String, Agent>;
-
-/// Checks a workflow against the agents that are known. It may use so much of the grammar.
+/// Checks a workflow against what is known beside it. It may use so much of the grammar.
 pub fn workflow(
     draft: &WorkflowDraft,
-    agents: &Agents,
+    known: Known<'_>,
     built: Built,
 ) -> (Option<Workflow>, Vec<Finding>) {
     let mut findings = Vec::new();
@@ -64,7 +56,7 @@ pub fn workflow(
             shape::conform(found, &said.value, &said.path, &key.shape);
         }
     }
-    let steps = steps(found, draft, agents);
+    let steps = steps(found, draft, known);
     if !findings.is_empty() {
         return (None, arrange(findings));
     }
@@ -256,7 +248,7 @@ fn complexity(found: &mut Vec<Finding>, field: &Field<String>) -> Option<Complex
 }
 
 /// The steps of a draft; `None` where one of them cannot be one.
-fn steps(found: &mut Vec<Finding>, draft: &WorkflowDraft, agents: &Agents) -> Option<Vec<Step>> {
+fn steps(found: &mut Vec<Finding>, draft: &WorkflowDraft, known: Known<'_>) -> Option<Vec<Step>> {
     let key = draft.form.steps_key();
     let list = match &draft.steps {
         Field::Broken => return None,
@@ -280,6 +272,7 @@ fn steps(found: &mut Vec<Finding>, draft: &WorkflowDraft, agents: &Agents) -> Op
     let order = order::dependencies(found, &list, draft.form);
     let mut flow = flow::Flow::of(found, &list, order);
     flow.check(found);
+    asking::check(found, draft, &list);
     expression::check(found, draft, &list, &mut flow);
     let steps: Vec<_> = list
         .iter()
@@ -288,7 +281,7 @@ fn steps(found: &mut Vec<Finding>, draft: &WorkflowDraft, agents: &Agents) -> Op
             let before = before
                 .iter()
                 .filter_map(|before| id(&list, before.position));
-            step::step(found, step, draft.form, before.collect(), agents)
+            step::step(found, step, draft.form, before.collect(), known)
         })
         .collect();
     steps.into_iter().collect()

@@ -17,6 +17,19 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
+    /// The digest that this text spells: 64 hexadecimal digits, as [`fmt::Display`] writes them.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        let is_hex = text.len() == 64
+            && text
+                .bytes()
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+        }
+        is_hex.then_some(Self(bytes))
+    }
+
     /// The 32 bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0

@@ -284,15 +284,42 @@ pub enum Event {
         /// The value; stored by digest, whatever its size.
         value: Payload,
     },
-    /// Somebody answered a gate.
-    GateAnswered {
+    /// What a visit works on changed.
+    TaskChanged {
         /// The visit.
         site: Site,
-        /// Whether they approve.
-        approved: bool,
-        /// Who, as far as it is known.
-        by: String,
+        /// What it works on now; stored by digest, whatever its size.
+        input: Payload,
     },
+    /// Somebody answered a gate.
+    GateAnswered(Box<GateAnswered>),
+}
+
+/// A person's answer to a gate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GateAnswered {
+    /// The visit.
+    pub site: Site,
+    /// The digest of what the person was shown.
+    pub shown: Digest,
+    /// Whether they approve.
+    pub approved: bool,
+    /// Who they are, as far as it is known.
+    pub by: String,
+    /// How they were asked.
+    pub via: Channel,
+    /// What else they said.
+    pub comment: Option<String>,
+}
+
+/// How a person was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Channel {
+    /// On a terminal.
+    Terminal,
+    /// By the client of the agent.
+    Elicitation,
 }
 
 impl Event {
@@ -362,7 +389,8 @@ pub struct AttemptEnded {
     pub site: Site,
     /// Which attempt, from 1.
     pub attempt: u32,
-    /// Why it failed; `None` where it is repeated until something holds.
+    /// Why it failed; `None` where it is repeated until something holds, or where what it brought led to another
+    /// question.
     pub failure: Option<Failure>,
     /// The call that ended it, where one did.
     pub spent: Option<Spent>,

@@ -4,6 +4,7 @@
 //! Nothing here reads a clock, draws randomness, waits or fails for reasons outside its arguments.
 
 mod advance;
+mod answers;
 mod apply;
 mod decide;
 mod draft;
@@ -13,6 +14,7 @@ mod enter;
 mod flow;
 mod items;
 mod lifecycle;
+mod people;
 mod plan;
 mod scope;
 mod signal;
@@ -24,15 +26,19 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::plan::{Plan, Whole, brief};
+pub(crate) use self::{
+    answers::{Question, UTTERANCE},
+    plan::{Plan, Whole, brief},
+};
 pub use self::{
     decide::{Command, Decision, Facts, Need, Report, Start, Transition, Values},
     earlier::{EarlierExecution, EarlierRow},
     effect::{Begin, Effect, Fence, OperationFailure, Safety},
     lifecycle::{Change, Lifecycle},
+    people::{GateAnswer, Resolution, Verdict},
     signal::SignalRequest,
     state::State,
-    visit::{Closed, Ended, Past, Retired, Stale, StepState, StepStatus, Visit},
+    visit::{Closed, Ended, Past, PastInput, Retired, Stale, StepState, StepStatus, Visit},
 };
 use super::{
     document::Digest,
@@ -85,6 +91,8 @@ pub struct Execution {
     pub(super) paused_at: Option<Timestamp>,
     /// How long earlier pauses lasted together, in milliseconds.
     pub(super) paused_ms: u64,
+    /// The inputs that it was started with.
+    pub(super) given: Option<Digest>,
 }
 
 /// A signal that nothing has waited for yet.
@@ -117,9 +125,14 @@ impl Execution {
         self.project.as_deref()
     }
 
-    /// The digest of the inputs it was started with.
+    /// The digest of its inputs as they stand.
     pub fn inputs(&self) -> Option<Digest> {
         self.inputs
+    }
+
+    /// The digest of the inputs it was started with.
+    pub fn given(&self) -> Option<Digest> {
+        self.given
     }
 
     /// Where it stands.
@@ -193,10 +206,9 @@ impl Execution {
             .enumerate()
             .filter(|(_, step)| step.status == StepStatus::Running)
             .flat_map(|(at, step)| {
-                let own = step.visits.last().into_iter();
-                let all = own.chain(step.items.iter().map(|item| &**item));
+                let all = step.visits.last().into_iter().chain(&step.items);
                 let open = all.filter(|visit| visit.awaiting.is_some());
-                open.map(move |visit| (at, &**step, visit))
+                open.map(move |visit| (at, &**step, &**visit))
             })
     }
 

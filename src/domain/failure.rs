@@ -30,6 +30,8 @@ codes! {
     MaxSteps = "MAX_STEPS";
     /// Too many steps of the server followed each other without a pause.
     StepsAtOnce = "STEPS_AT_ONCE";
+    /// What a step asks for was not in what the user said, in all its attempts.
+    InputsMissing = "INPUTS_MISSING";
     /// What `wait` gives is no duration or no instant.
     WaitInvalid = "WAIT_INVALID";
     /// What `foreach.in` gives is no list.
@@ -42,14 +44,14 @@ codes! {
     RepeatTimedOut = "REPEAT_TIMED_OUT";
     /// The step, or an attempt of the server's, took longer than its `timeout`.
     StepTimedOut = "STEP_TIMED_OUT";
+    /// A person rejected what a gate asked.
+    GateRejected = "GATE_REJECTED";
     /// Nobody answered the gate before it expired.
     GateExpired = "GATE_EXPIRED";
     /// The execution took longer than its workflow's `timeout`.
     WorkflowTimedOut = "WORKFLOW_TIMED_OUT";
     /// Somebody asked for the execution to fail.
     FailedOnRequest = "FAILED_ON_REQUEST";
-    /// There is no activity of that name.
-    ActivityNotFound = "ACTIVITY_NOT_FOUND";
     /// There is no operation of that name.
     OperationNotFound = "OPERATION_NOT_FOUND";
     /// A secret that the step needs is not there.

@@ -75,6 +75,8 @@ rules! {
     MissingPersona = "missing_persona";
     /// The agent's own file has findings.
     InvalidPersona = "invalid_persona";
+    /// The server has no activity of the name that a step gives.
+    UnknownActivity = "unknown_activity";
     /// The file of an agent has no body.
     EmptyPersona = "empty_persona";
     /// `result` is not a JSON Schema.

@@ -3,6 +3,7 @@
 
 mod default;
 pub mod draft;
+mod output;
 mod resolve;
 mod schema;
 
@@ -11,11 +12,15 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
+pub(crate) use self::output::OutputOf;
 pub use self::{
     default::{DefaultFrom, DefaultSources, InputDefault, read_text},
     resolve::{Rejected, Taken},
 };
-use super::{id::InputName, schema::Schema};
+use super::{
+    id::{InputName, WorkflowName},
+    schema::Schema,
+};
 
 /// The types that an input may have: those of JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -340,6 +345,17 @@ impl Inputs {
             let default = input.default.as_ref();
             default.is_some_and(|default| default.from == DefaultFrom::History) && !is_given(input)
         })
+    }
+
+    /// The workflows whose last outputs a start that gives `given` takes defaults from.
+    pub fn needed_outputs(&self, given: Option<&Value>) -> Vec<WorkflowName> {
+        let is_open = |input: &&Input| {
+            let value = given.and_then(|given| given.get(input.key.as_str()));
+            value.is_none_or(Value::is_null)
+        };
+        let open = self.list.iter().filter(is_open);
+        open.filter_map(|input| Some(input.output_of()?.workflow))
+            .collect()
     }
 
     /// The one of this name, with its place among them.

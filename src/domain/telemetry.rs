@@ -164,11 +164,12 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
         | Event::StepsReset { .. }
         | Event::MemoryWritten { .. }
         | Event::InputsChanged { .. }
+        | Event::TaskChanged { .. }
         | Event::SignalKept { .. }
         | Event::SignalTaken { .. }
         | Event::FailureBegan { .. }
         | Event::FinalOutput { .. }
-        | Event::GateAnswered { .. } => {}
+        | Event::GateAnswered(_) => {}
         Event::TokenRenewed {
             site: Site { step, .. },
             ..

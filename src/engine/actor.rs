@@ -17,6 +17,7 @@ use crate::{
         Command, Decision, Definition, Digest, Event, Execution, ExecutionId, JournalKey, Row,
         State, Transition,
         execution::{Need, Start, Values},
+        view,
     },
     error::{Code, Error, Result},
     limits,
@@ -204,6 +205,9 @@ impl ActorState {
             return After::GoOn;
         };
         let execution = &live.seen.execution;
+        if self.shared.is_foreign(&live.seen.definition) {
+            return After::GoOn;
+        }
         if execution.state() != State::Running {
             self.is_recovered = false;
             return After::GoOn;
@@ -230,7 +234,9 @@ impl ActorState {
             return;
         };
         let (deadlines, now) = (&self.shared.deadlines, self.shared.clock.now());
-        let due = live.seen.execution.deadline(&live.seen.definition);
+        let definition = &live.seen.definition;
+        let due = live.seen.execution.deadline(definition);
+        let due = due.filter(|_| !self.shared.is_foreign(definition));
         if is_stuck && due.is_some_and(|due| due <= now) {
             deadlines.doubt(&self.id, now);
         } else {
@@ -320,14 +326,8 @@ impl ActorState {
                 return Ok(Arc::new(document.value()));
             }
         }
-        let bytes = self
-            .shared
-            .store
-            .content(need.digest)
-            .await?
-            .ok_or_else(gone)?;
-        let value = serde_json::from_slice(&bytes).map_err(|error| gone().because(error))?;
-        Ok(Arc::new(value))
+        let value = self.shared.contents.value(need.digest).await?;
+        value.ok_or_else(gone)
     }
 
     /// Makes the transition durable, then takes its state, then answers.
@@ -397,8 +397,15 @@ impl ActorState {
         let row = self.row(key).await?;
         let row =
             row.ok_or_else(|| Error::internal("a journal row that the execution names is gone"))?;
+        let mut seen = self.live()?.seen.clone();
+        if !view::holds_reply(&seen.execution, row.revision) {
+            let rows = self.shared.store.history(&self.id).await?;
+            let rows = rows.iter().take_while(|(at, _)| *at <= key);
+            let then = Execution::replay(rows.map(|(key, row)| (*key, row)));
+            seen.execution = then.map_or(seen.execution, Arc::new);
+        }
         Ok(Answer {
-            seen: self.live()?.seen.clone(),
+            seen,
             row: Some(row),
             replayed: true,
         })

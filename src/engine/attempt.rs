@@ -17,7 +17,7 @@ use crate::{
     activity::{Activities, Context},
     catalog::{OperationCall, Operations},
     domain::{
-        Digest, ExecutionId, FailureCode, StepKind,
+        Definition, Digest, ExecutionId, FailureCode, Step, StepKind,
         event::Site,
         execution::{Begin, OperationFailure, Safety},
     },
@@ -32,6 +32,23 @@ pub(super) struct Hands {
     pub(super) activities: Activities,
     pub(super) operations: Arc<dyn Operations>,
     pub(super) secrets: Secrets,
+}
+
+impl Hands {
+    /// An activity that a workflow names and this process has not.
+    pub(super) fn lack(&self, definition: &Definition) -> Option<String> {
+        let steps = definition.workflow.steps.iter().map(Step::acting);
+        let mut lacked = steps.filter(|step| self.lack_kind(&step.kind));
+        lacked.find_map(|step| match &step.kind {
+            StepKind::Activity { name, .. } => Some(name.clone()),
+            _ => None,
+        })
+    }
+
+    /// Whether the step is an activity that this process has not.
+    pub(super) fn lack_kind(&self, kind: &StepKind) -> bool {
+        matches!(kind, StepKind::Activity { name, .. } if self.activities.get(name).is_none())
+    }
 }
 
 impl Safety for Hands {
@@ -131,10 +148,7 @@ async fn perform(
 }
 
 fn no_activity(name: &str) -> OperationFailure {
-    OperationFailure {
-        code: Some(FailureCode::ActivityNotFound.into()),
-        ..OperationFailure::new("not_found", format!("this server has no activity '{name}'"))
-    }
+    OperationFailure::new("not_found", format!("this server has no activity '{name}'"))
 }
 
 /// The same for every attempt of a visit, and of no other.

@@ -241,9 +241,13 @@ async fn note(shared: &Shared, execution: &Execution) {
 }
 
 async fn due(shared: &Shared, execution: &Execution) -> Result<Option<Timestamp>> {
+    let definition = shared.definitions.get(execution.definition()).await?;
+    if let Some(activity) = shared.runner.hands.lack(&definition) {
+        tracing::warn!(execution = %execution.id(), activity, "an open execution waits for a process that has its activity");
+        return Ok(None);
+    }
     if execution.state() == State::Running && execution.operations().next().is_some() {
         return Ok(Some(shared.clock.now()));
     }
-    let definition = shared.definitions.get(execution.definition()).await?;
     Ok(execution.deadline(&definition))
 }

@@ -6,6 +6,7 @@
 mod actor;
 mod attempt;
 mod changes;
+mod contents;
 mod deadlines;
 mod definitions;
 mod directory;
@@ -34,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 use self::{
     actor::{Answer, Message, Reply},
     attempt::Hands,
+    contents::Contents,
     deadlines::Deadlines,
     definitions::Definitions,
     directory::Directory,
@@ -52,7 +54,7 @@ use crate::{
     clock::{Clock, IdSource},
     domain::{
         Change, Command, Definition, Execution, ExecutionId, Facts, Lifecycle, Token,
-        execution::{Report, SignalRequest, Start, Values},
+        execution::{GateAnswer, Report, Resolution, SignalRequest, Start, Values},
         view::{self, Advanced, StatusView},
     },
     error::{Code, Error, Result},
@@ -138,6 +140,7 @@ pub(crate) struct Shared {
     idle_max: Duration,
     env: Arc<BTreeMap<String, String>>,
     definitions: Definitions,
+    contents: Contents,
     directory: Directory,
     faults: Faults,
     changes: Changes,
@@ -150,6 +153,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Whether an execution of this workflow needs a process that brings what this one has not: nothing is begun for it
+    /// here, and no time passes for it, until such a one takes it up.
+    fn is_foreign(&self, definition: &Definition) -> bool {
+        self.runner.hands.lack(definition).is_some()
+    }
+
     /// What decisions may look at besides the execution.
     fn facts<'a>(&'a self, definition: &'a Definition, values: &'a Values) -> Facts<'a> {
         Facts {
@@ -182,6 +191,7 @@ impl Engine {
     pub async fn new(options: Options) -> Result<Self> {
         let shared = Arc::new(Shared {
             definitions: Definitions::new(options.store.clone()),
+            contents: Contents::new(options.store.clone()),
             store: options.store,
             clock: options.clock,
             ids: options.ids,
@@ -311,12 +321,7 @@ impl Engine {
         {
             return Ok(status);
         }
-        let command = |reply| Message::Command {
-            command: Command::Change(change.clone()),
-            reply,
-        };
-        let seen = self.call(id, command).await?.seen;
-        self.status_of(&seen).await
+        self.command(id, Command::Change(change)).await
     }
 
     /// Takes in that something happened elsewhere, and answers with where the execution stands then. A signal that
@@ -332,14 +337,49 @@ impl Engine {
         payload: Value,
     ) -> Result<StatusView> {
         let payload = Arc::new(payload);
-        let command = |reply| Message::Command {
-            command: Command::Signal(SignalRequest {
-                name: name.clone(),
-                payload: payload.clone(),
-            }),
+        self.command(id, Command::Signal(SignalRequest { name, payload }))
+            .await
+    }
+
+    /// Takes in a person's answer to a gate, and answers with where the execution stands then. While a person keeps the
+    /// execution paused the answer is noted, and takes effect with the resume.
+    ///
+    /// # Errors
+    /// `GATE_NOT_OPEN`; `GATE_CHANGED` where the person was shown something else than what is asked;
+    /// `EXECUTION_NOT_FOUND`, `EXECUTION_FINISHED`, `LIMIT_EXCEEDED`.
+    pub async fn answer(&self, id: &ExecutionId, answer: GateAnswer) -> Result<StatusView> {
+        self.command(id, Command::Answer(Arc::new(answer))).await
+    }
+
+    /// Takes in what came of work that was cut off, and answers with where the execution stands then.
+    ///
+    /// # Errors
+    /// `OUTCOME_KNOWN` where nobody needs to know; `STEP_OUTPUT_INVALID` where the output breaks the schema of the step;
+    /// `EXECUTION_NOT_FOUND`, `EXECUTION_FINISHED`, `LIMIT_EXCEEDED`.
+    pub async fn resolve(&self, id: &ExecutionId, resolution: Resolution) -> Result<StatusView> {
+        self.command(id, Command::Resolve(Arc::new(resolution)))
+            .await
+    }
+
+    /// The same, and answers with what follows, as [`Engine::advance`] does.
+    ///
+    /// # Errors
+    /// As [`Engine::answer`].
+    pub async fn answer_to_go_on(&self, id: &ExecutionId, answer: GateAnswer) -> Result<Advanced> {
+        let command = Command::Answer(Arc::new(answer));
+        let message = |reply| Message::Command {
+            command: command.clone(),
             reply,
         };
-        let seen = self.call(id, command).await?.seen;
+        self.advanced(self.call(id, message).await?).await
+    }
+
+    async fn command(&self, id: &ExecutionId, command: Command) -> Result<StatusView> {
+        let message = |reply| Message::Command {
+            command: command.clone(),
+            reply,
+        };
+        let seen = self.call(id, message).await?.seen;
         self.status_of(&seen).await
     }
 

@@ -2,23 +2,27 @@
 //! woken for it (save where an expired token is to be replaced).
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
 };
 
 use serde_json::{Map, Value};
 
-use super::{Engine, Listener, Seen, Topic, actor::Message, not_found, stopping};
+use super::{
+    Engine, Listener, Seen, Topic,
+    actor::{Answer, Message},
+    not_found, stopping,
+};
 use crate::{
     domain::{
         Command, DefaultSources, Digest, Event, Execution, ExecutionId, JournalKey, PauseReason,
-        Payload, Row, State, StepId, Workflow,
+        Payload, Row, State, StepId, Workflow, WorkflowName,
         execution::{Closed, Values},
         telemetry::{self, EventType},
         view::{
-            self, ArtifactContent, ArtifactView, CurrentStep, HistoryRow, Listing, Outputs,
-            Resumed, Shortened, StatusView, Subject, TelemetryEvent,
+            self, Advanced, ArtifactContent, ArtifactView, CurrentStep, HistoryRow, Listing,
+            Outputs, Resumed, Shortened, StatusView, Subject, TelemetryEvent,
         },
     },
     error::{Code, Error, Result},
@@ -50,6 +54,21 @@ impl Engine {
         let values = self.values(&seen, None).await?;
         let subject = self.subject(&seen, &outputs, &values);
         Ok(view::current_step(&subject, inputs))
+    }
+
+    /// What its last transition answers: where the execution goes on now.
+    pub async fn standing(&self, id: &ExecutionId) -> Result<Advanced> {
+        let seen = self.see(id).await?;
+        let row = match seen.execution.row() {
+            Some(key) => self.shared.store.row(key).await?,
+            None => None,
+        };
+        self.advanced(Answer {
+            row: row.map(Arc::new),
+            seen,
+            replayed: true,
+        })
+        .await
     }
 
     /// The execution, after its expired tokens were replaced.
@@ -84,7 +103,9 @@ impl Engine {
                 limits::FINAL_OUTPUT_BYTES_MAX,
             )
             .await?;
-        let values = self.values_of(seen.execution.final_output()).await?;
+        let values = self
+            .values_of(view::needed_for_status(&seen.execution))
+            .await?;
         let mut status = view::status(&self.subject(seen, &outputs, &values));
         if self.shared.faults.is_faulted(seen.execution.id()) && !state.is_final() {
             // What cannot be woken cannot be moved either: this pause is known to this process alone.
@@ -192,10 +213,41 @@ impl Engine {
         } else {
             Map::new()
         };
+        let mut outputs = BTreeMap::new();
+        for name in inputs.map_or_else(Vec::new, |inputs| inputs.needed_outputs(given)) {
+            if let Some(output) = self.last_output(&name, project).await? {
+                outputs.insert(name, output);
+            }
+        }
         Ok(DefaultSources {
             env: self.shared.env.clone(),
             history,
+            outputs,
         })
+    }
+
+    /// What the project's execution of a workflow that was completed last came to; one that is too large to be shown
+    /// whole counts as none.
+    async fn last_output(
+        &self,
+        workflow: &WorkflowName,
+        project: Option<&str>,
+    ) -> Result<Option<Value>> {
+        let query = ListQuery {
+            workflow: Some(workflow.clone()),
+            state: Some(State::Completed),
+            project: project.map(str::to_owned),
+            limit: 1,
+            ..ListQuery::default()
+        };
+        let page = self.shared.store.list(query).await?;
+        let Some(last) = page.executions.first() else {
+            return Ok(None);
+        };
+        let status = self.status(last.id()).await?;
+        Ok(status
+            .final_output
+            .filter(|_| !status.final_output_truncated))
     }
 
     /// The inputs of the project's execution of this workflow that moved last.
@@ -227,8 +279,8 @@ impl Engine {
         let Some(digest) = seen.execution.inputs() else {
             return Ok(None);
         };
-        let bytes = self.shared.store.content(digest).await?;
-        Ok(bytes.and_then(|bytes| value(&bytes)))
+        let value = self.shared.contents.value(digest).await?;
+        Ok(value.map(|value| Value::clone(&value)))
     }
 
     /// The artifacts of an execution, or of one of its steps, without their content. Wakes nobody.
@@ -389,9 +441,8 @@ impl Engine {
     async fn values_of(&self, digests: impl IntoIterator<Item = Digest>) -> Result<Values> {
         let mut values = Values::new();
         for digest in digests {
-            let bytes = self.shared.store.content(digest).await?;
-            if let Some(value) = bytes.and_then(|bytes| value(&bytes)) {
-                values.insert(digest, Arc::new(value));
+            if let Some(value) = self.shared.contents.value(digest).await? {
+                values.insert(digest, value);
             }
         }
         Ok(values)

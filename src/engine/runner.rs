@@ -186,6 +186,8 @@ async fn attempt_and_report(
     let runner = &shared.runner;
     let room = tokio::select! {
         biased;
+        // Somebody else has it.
+        () = std::future::ready(()), if runner.hands.lack_kind(&begin.kind) => None,
         () = shared.stopping.cancelled() => None,
         room = runner.room.acquire() => room.ok(),
     };

@@ -4,6 +4,7 @@
 //! does not bring (limits, panics that become answers, argument schemas) is added here once.
 
 mod answer;
+mod asking;
 pub mod client;
 pub mod control;
 mod frame;

@@ -43,7 +43,7 @@ const BOTH: &str = "\nWhere a text writes a tool's name with a dot, call the one
 impl Offer {
     /// Every tool under its own name: for midex's own commands.
     pub(super) const COMMANDS: Self = Self {
-        toolsets: Toolsets::ALL,
+        toolsets: Toolsets::ALL.and(Toolsets::PEOPLE),
         tool_names: ToolNames::Dotted,
     };
 

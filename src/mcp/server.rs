@@ -17,17 +17,19 @@ use rmcp::{
         SubscriptionContext, serve_server_with_ct,
     },
 };
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     answer,
+    asking::{Asked, Call, asked},
     guard::guarded,
     offer::Offer,
     page::page,
     progress, resources,
     stamp::{Fresh, implementation, is_modern, kept, signed},
     subscriptions::{Listens, Subscriptions},
-    tools::ToolSpec,
+    tools::{ToolSpec, personas::Shown},
     transport::LineTransport,
 };
 use crate::{
@@ -95,6 +97,24 @@ impl Server {
     ) -> Result<T, ErrorData> {
         let outcome = guarded(work).await;
         outcome.map_err(|error| answer::fault(&error, method, self.app.ids()))
+    }
+
+    /// Does what a tool does, and asks the user what its answer waits for.
+    async fn done(
+        &self,
+        tool: &ToolSpec,
+        arguments: Map<String, Value>,
+        call: Call<'_>,
+    ) -> Result<Asked> {
+        if !tool.asks_the_user() {
+            return Ok(Asked::Answered(tool.call(&self.app, arguments).await));
+        }
+        let shown = Shown::to(&arguments);
+        let answer = match call.begun().await {
+            Some(reply) => reply.and_then(|reply| shown.view(&reply)),
+            None => tool.call(&self.app, arguments).await,
+        };
+        Ok(Box::pin(asked(call, answer, |reply| shown.view(reply))).await)
     }
 
     /// Answers once the caller has withdrawn the request. At the end of the process nobody has: what was asked is
@@ -227,9 +247,11 @@ impl ServerHandler for Server {
         let ids = self.app.ids();
         let tool = self.offer.tool(&request.name);
         let tool = tool.map_err(|error| answer::fault(&error, "tools/call", ids))?;
+        let call = Call::new(&self.app, &context, &request);
         let arguments = request.arguments.unwrap_or_default();
         let longest = tool.longest(&arguments);
-        let work = guarded(tool.call(&self.app, arguments));
+        // Boxed, for few calls ever ask, and every call holds its room.
+        let work = guarded(Box::pin(self.done(tool, arguments, call)));
         let done = tokio::select! {
             biased;
             done = progress::told(&context, tool.name(), longest, work) => done,
@@ -239,8 +261,11 @@ impl ServerHandler for Server {
             }
         };
         let answer = match done {
-            Ok(value) => answer::success(value),
-            Err(error) => answer::refusal(&error, tool.name(), ids),
+            Ok(Asked::Answered(Ok(value))) => answer::success(value),
+            Ok(Asked::Needs(needs)) => return Ok(*needs),
+            Ok(Asked::Answered(Err(error))) | Err(error) => {
+                answer::refusal(&error, tool.name(), ids)
+            }
         };
         Ok(signed(answer, &context).into())
     }

@@ -15,7 +15,7 @@ use super::{
     shipped,
 };
 use crate::domain::{
-    check::{Agent, Agents, Built},
+    check::{Abilities, Agent, Agents, Built, Known},
     definition::{Definition, Persona, Workflow},
 };
 
@@ -35,16 +35,21 @@ pub(super) fn agents(
         .collect()
 }
 
-/// The workflows of these directories and the shipped ones, sorted by name.
+/// The workflows of these directories and the shipped ones, sorted by name, as a server with these abilities can run
+/// them.
 pub(super) fn workflows(
     directories: &[Directory],
     agents: &[AgentEntry],
+    abilities: &Abilities,
     past: &mut Past<'_, Definition>,
     visit: Visit<'_>,
 ) -> Vec<WorkflowEntry> {
-    let known = known(agents);
+    let known = Known {
+        agents: &known(agents),
+        abilities,
+    };
     let define = |workflow| Arc::new(define(workflow, agents));
-    let load = |file| load::workflow(file, &known, Built::Now).map(define);
+    let load = |file| load::workflow(file, known, Built::Now).map(define);
     let levels = levels(directories, files::EXTENSIONS, shipped::WORKFLOWS, visit)
         .map(|(source, files)| (source, files.into_iter().map(load).collect()))
         .collect();
@@ -109,7 +114,7 @@ fn rank<T>(loaded: &Loaded<T>) -> (&str, bool, bool) {
     )
 }
 
-/// What steps may name.
+/// The agents that steps may name.
 pub(super) fn known(agents: &[AgentEntry]) -> Agents {
     let mut known = Agents::new();
     for entry in agents {

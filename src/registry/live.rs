@@ -14,7 +14,7 @@ use std::{
 use tokio::sync::watch;
 
 use super::{Places, Registry, difference, notices::Notices, watch::Watch};
-use crate::limits;
+use crate::{domain::check::Abilities, limits};
 
 /// The registry as it stands, read anew when its files change. Before [`Definitions::watch`] it stays
 /// as it was loaded.
@@ -31,15 +31,22 @@ impl fmt::Debug for Definitions {
 }
 
 impl Definitions {
-    /// Loads what is in these places. Reads files: not for a worker of an async runtime.
+    /// Loads what is in these places, for a server that has nothing but midex. Reads files: not for a worker of an
+    /// async runtime.
     pub fn new(places: Places) -> Self {
-        Self::unwatched_every(places, limits::RELOAD_UNWATCHED_EVERY)
+        Self::new_for(places, &Abilities::default())
     }
 
-    fn unwatched_every(places: Places, unwatched_every: Duration) -> Self {
+    /// The same for a server that brings something of its own, which steps may name.
+    pub fn new_for(places: Places, abilities: &Abilities) -> Self {
+        Self::unwatched_every(places, abilities, limits::RELOAD_UNWATCHED_EVERY)
+    }
+
+    fn unwatched_every(places: Places, abilities: &Abilities, unwatched_every: Duration) -> Self {
+        let registry = Registry::load_for(&places.sources(), abilities);
         Self {
             live: Arc::new(Live {
-                loaded: RwLock::new(Arc::new(Registry::load(&places.sources()))),
+                loaded: RwLock::new(Arc::new(registry)),
                 places,
                 notices: Arc::default(),
                 watch: Mutex::default(),
@@ -180,7 +187,8 @@ impl Live {
             round.candidate(&path);
         }
         let mut visit = |directory: &_| round.directory(directory);
-        let after = Registry::load_after(&self.places.sources(), Some(before), &mut visit);
+        let sources = self.places.sources();
+        let after = Registry::load_after(&sources, before.abilities(), Some(before), &mut visit);
         let watched = round.finish();
         self.see(watched.trouble.as_deref());
         if watched.again {
@@ -289,7 +297,8 @@ mod tests {
             fs::create_dir_all(project.path().join(directory)).unwrap();
         }
         let every = Duration::from_millis(1);
-        let definitions = Definitions::unwatched_every(places(project.path()), every);
+        let definitions =
+            Definitions::unwatched_every(places(project.path()), &Abilities::default(), every);
         let mut changes = definitions.changes();
         definitions.watch();
         let last = format!("workflows/d{:04}/w.md", limits::WATCHED_DIRECTORIES_MAX - 1);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::{files::File, markdown, read, yaml};
 use crate::domain::{
-    check::{self, Agents, Built},
+    check::{self, Built, Known},
     definition::{Persona, Workflow},
     draft::Field,
     finding::{Finding, Place, Rule, arrange},
@@ -41,7 +41,7 @@ impl<T> Loaded<T> {
 }
 
 /// Loads a workflow, which may use so much of the grammar.
-pub(super) fn workflow(file: File, agents: &Agents, built: Built) -> Loaded<Workflow> {
+pub(super) fn workflow(file: File, known: Known<'_>, built: Built) -> Loaded<Workflow> {
     let draft = match super::files::extension(&file.path).as_str() {
         "md" => markdown::parse(&file.text).map(|markdown| read::markdown(&markdown)),
         "json" => yaml::parse_json(&file.text).map(|node| read::manifest(&node, &file.text)),
@@ -49,7 +49,7 @@ pub(super) fn workflow(file: File, agents: &Agents, built: Built) -> Loaded<Work
     };
     loaded(file, draft, |draft| {
         let name = named(&draft.name, |name| WorkflowName::parse(name).is_ok());
-        (name, check::workflow(draft, agents, built))
+        (name, check::workflow(draft, known, built))
     })
 }
 

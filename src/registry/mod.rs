@@ -45,6 +45,7 @@ use self::{
 };
 use crate::{
     domain::{
+        check::Abilities,
         definition::{Definition, Persona},
         finding::Finding,
         nearest::nearest,
@@ -59,6 +60,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Registry {
     sources: Sources,
+    abilities: Abilities,
     workflows: Vec<WorkflowEntry>,
     agents: Vec<AgentEntry>,
     departed_workflows: Versions<Definition>,
@@ -66,9 +68,15 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Reads every directory. It cannot fail as a whole: whatever is wrong is an entry's finding.
+    /// Reads every directory, for a server that has nothing but midex. It cannot fail as a whole: whatever is wrong is an
+    /// entry's finding.
     pub fn load(sources: &Sources) -> Self {
-        Self::load_after(sources, None, &mut |_| ())
+        Self::load_for(sources, &Abilities::default())
+    }
+
+    /// The same for a server that brings something of its own, which steps may name.
+    pub fn load_for(sources: &Sources, abilities: &Abilities) -> Self {
+        Self::load_after(sources, abilities, None, &mut |_| ())
     }
 
     /// Reads every directory anew. A file that now has findings keeps the last good version that this
@@ -76,17 +84,29 @@ impl Registry {
     /// ([`WorkflowEntry::is_stale`]). One that is no longer there is gone.
     #[must_use]
     pub fn reload(&self, sources: &Sources) -> Self {
-        Self::load_after(sources, Some(self), &mut |_| ())
+        Self::load_after(sources, &self.abilities, Some(self), &mut |_| ())
     }
 
     /// The same, and `visit` is told of each directory before it is read.
-    fn load_after(sources: &Sources, previous: Option<&Self>, visit: Visit<'_>) -> Self {
+    fn load_after(
+        sources: &Sources,
+        abilities: &Abilities,
+        previous: Option<&Self>,
+        visit: Visit<'_>,
+    ) -> Self {
         let mut personas = previous.map_or_else(Past::default, Self::past_agents);
         let mut definitions = previous.map_or_else(Past::default, Self::past_workflows);
         let agents = gather::agents(&sources.agents, &mut personas, visit);
-        let workflows = gather::workflows(&sources.workflows, &agents, &mut definitions, visit);
+        let workflows = gather::workflows(
+            &sources.workflows,
+            &agents,
+            abilities,
+            &mut definitions,
+            visit,
+        );
         Self {
             sources: sources.clone(),
+            abilities: abilities.clone(),
             workflows,
             agents,
             departed_workflows: definitions.into_departed(),
@@ -118,6 +138,11 @@ impl Registry {
     /// Where it was loaded from.
     pub fn sources(&self) -> &Sources {
         &self.sources
+    }
+
+    /// What the server does itself that it was loaded for.
+    pub fn abilities(&self) -> &Abilities {
+        &self.abilities
     }
 
     /// Every workflow, also those with findings, sorted by name.

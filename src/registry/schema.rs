@@ -4,7 +4,7 @@
 //! refused by the reader, so the schema does not offer it. What a schema cannot say stays with
 //! `midex validate`: that a dependency or a jump names another step, that steps do not wait for each other, that
 //! arms of a branch stay apart and every step can be come to, that step ids are distinct, that an agent exists and has a
-//! persona, that `allowParallel: false` can be kept, that `result` is a schema itself and `example` satisfies it, that
+//! persona, that the server has an activity, that `allowParallel: false` can be kept, that `result` is a schema itself and `example` satisfies it, that
 //! expressions can be read, that a duration or an instant is one that exists, that no key stands twice and no two files
 //! give one name.
 //! Where a limit counts bytes, the schema counts characters: beyond ASCII it is the more generous one.

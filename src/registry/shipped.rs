@@ -15,6 +15,7 @@ macro_rules! table {
 table! {
     /// The workflows.
     WORKFLOWS:
+    "workflows/app-scaffold.yaml"
     "workflows/bug-fix.md"
     "workflows/code-review.md"
     "workflows/component-performance-review.md"
@@ -24,6 +25,7 @@ table! {
     "workflows/parallel-maintenance-audit.md"
     "workflows/parallel-root-cause-analysis.md"
     "workflows/parallel-testing-strategy.md"
+    "workflows/review-until-approved.md"
     "workflows/security-audit.md"
     "workflows/security-threat-assessment.md"
 }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     domain::{
-        check::{Agent, Agents, Built},
+        check::{Agent, Agents, Built, Known},
         definition::{Persona, Workflow},
         finding::{Finding, Rule},
     },
@@ -54,7 +54,7 @@ pub struct FileReport {
 pub fn validate(paths: &[PathBuf], registry: &Registry) -> Result<Vec<FileReport>> {
     let mut agents = known(&registry.agents);
     if paths.is_empty() {
-        return Ok(everything(registry.sources(), &agents));
+        return Ok(everything(registry.sources(), beside(&agents, registry)));
     }
     let mut groups = Vec::new();
     for path in paths {
@@ -65,7 +65,7 @@ pub fn validate(paths: &[PathBuf], registry: &Registry) -> Result<Vec<FileReport
     }
     Ok(groups
         .into_iter()
-        .flat_map(|group| reports(group.files, &agents))
+        .flat_map(|group| reports(group.files, beside(&agents, registry)))
         .collect())
 }
 
@@ -82,12 +82,13 @@ pub fn workflow_file(path: &Path, registry: &Registry) -> Result<(FileReport, Op
     if let Some(directory) = agents_beside(&real) {
         add_agents(&mut agents, &directory);
     }
-    let mut loaded = load::workflow(read_named(path), &agents, Built::Now);
+    let mut loaded = load::workflow(read_named(path), beside(&agents, registry), Built::Now);
     let workflow = loaded.value.take();
     Ok((report(Kind::Workflow, loaded), workflow))
 }
 
-/// Checks a text as it would be checked in a file of this name, against the agents of `registry`. It may use so much of the
+/// Checks a text as it would be checked in a file of this name, against the agents of `registry` and the abilities that it was
+/// loaded for. It may use so much of the
 /// grammar.
 pub fn check_text(
     name: &str,
@@ -100,8 +101,17 @@ pub fn check_text(
         text: text.to_owned(),
         trouble: None,
     };
-    let loaded = load::workflow(file, &known(&registry.agents), built);
+    let agents = known(&registry.agents);
+    let loaded = load::workflow(file, beside(&agents, registry), built);
     (loaded.value, loaded.findings)
+}
+
+/// These agents, and what the server does that the registry was loaded for.
+fn beside<'a>(agents: &'a Agents, registry: &'a Registry) -> Known<'a> {
+    Known {
+        agents,
+        abilities: &registry.abilities,
+    }
 }
 
 fn add_agents(agents: &mut Agents, directory: &Path) {
@@ -118,7 +128,7 @@ fn real(path: &Path) -> Result<PathBuf> {
     })
 }
 
-fn everything(sources: &Sources, agents: &Agents) -> Vec<FileReport> {
+fn everything(sources: &Sources, known: Known<'_>) -> Vec<FileReport> {
     let (directories, extensions) = (&sources.workflows, files::EXTENSIONS);
     let workflows = levels(directories, extensions, shipped::WORKFLOWS, &mut |_| ())
         .map(|(_, files)| (Kind::Workflow, files))
@@ -130,7 +140,7 @@ fn everything(sources: &Sources, agents: &Agents) -> Vec<FileReport> {
         .into_iter()
         .chain(personas)
         .map(|(kind, files)| files.into_iter().map(|file| (kind, file)).collect())
-        .flat_map(|files| reports(files, agents))
+        .flat_map(|files| reports(files, known))
         .collect()
 }
 
@@ -242,13 +252,13 @@ fn state(loaded: &Loaded<Persona>) -> Agent {
     }
 }
 
-fn reports(files: Vec<(Kind, File)>, agents: &Agents) -> Vec<FileReport> {
+fn reports(files: Vec<(Kind, File)>, known: Known<'_>) -> Vec<FileReport> {
     let (workflows, others): (Vec<_>, Vec<_>) = files
         .into_iter()
         .partition(|(kind, _)| *kind == Kind::Workflow);
     let mut workflows: Vec<_> = workflows
         .into_iter()
-        .map(|(_, file)| load::workflow(file, agents, Built::Now))
+        .map(|(_, file)| load::workflow(file, known, Built::Now))
         .collect();
     load::refuse_duplicates(&mut workflows);
     let personas = personas(others.into_iter().map(|(_, file)| file).collect());

@@ -97,11 +97,12 @@ fn tells(event: &Event, wanted: EventType) -> bool {
         | Event::StepsReset { .. }
         | Event::MemoryWritten { .. }
         | Event::InputsChanged { .. }
+        | Event::TaskChanged { .. }
         | Event::SignalKept { .. }
         | Event::SignalTaken { .. }
         | Event::FailureBegan { .. }
         | Event::FinalOutput { .. }
-        | Event::GateAnswered { .. } => [None, None],
+        | Event::GateAnswered(_) => [None, None],
     };
     types.contains(&Some(wanted))
 }
@@ -134,7 +135,8 @@ mod tests {
             Artifact, ArtifactKind, Awaiting, Digest, ExecutionId, Grant, PauseReason, Payload,
             StepId, WorkflowName,
             event::{
-                AttemptEnded, Created, Failure, Site, Skipped, Spent, VisitClosed, VisitOpened,
+                AttemptEnded, Channel, Created, Failure, GateAnswered, Site, Skipped, Spent,
+                VisitClosed, VisitOpened,
             },
         },
     };
@@ -201,6 +203,10 @@ mod tests {
             Event::InputsChanged {
                 inputs: value.clone(),
             },
+            Event::TaskChanged {
+                site: site(step),
+                input: value.clone(),
+            },
             Event::SignalKept {
                 name: name.clone(),
                 payload: value.clone(),
@@ -208,11 +214,14 @@ mod tests {
             Event::SignalTaken { name: name.clone() },
             Event::FailureBegan { failure },
             Event::FinalOutput { value },
-            Event::GateAnswered {
+            Event::GateAnswered(Box::new(GateAnswered {
                 site: site(step),
+                shown: digest,
                 approved: true,
                 by: name,
-            },
+                via: Channel::Terminal,
+                comment: None,
+            })),
         ]
     }
 

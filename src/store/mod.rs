@@ -110,7 +110,7 @@ pub struct Committed {
 }
 
 /// Where an execution stands in the store. Opaque to callers, who hand back the latest one they got.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Eq)]
 pub struct Position {
     /// The revision of its last snapshot; 0 where there is none.
     pub(crate) snapshot_revision: u64,
@@ -118,6 +118,22 @@ pub struct Position {
     pub(crate) snapshot_bytes: u64,
     /// Bytes of journal rows since that snapshot.
     pub(crate) bytes_since_snapshot: u64,
+    /// The bytes of a snapshot that was made since and was too large to be worth writing; 0 where there is none. It
+    /// spares work and is no part of where the execution stands: the store does not know it.
+    pub(crate) made_in_vain: u64,
+}
+
+impl PartialEq for Position {
+    fn eq(&self, other: &Self) -> bool {
+        let stands = |position: &Self| {
+            (
+                position.snapshot_revision,
+                position.snapshot_bytes,
+                position.bytes_since_snapshot,
+            )
+        };
+        stands(self) == stands(other)
+    }
 }
 
 /// An execution as loaded.

@@ -144,12 +144,14 @@ impl RedbStore {
     }
 
     /// Whether `commit` carries a snapshot: at creation and at the end; else where one is due, and small or
-    /// outweighed by the rows since the last one.
-    fn snapshot(&self, commit: &Commit, row_bytes: u64) -> Result<Option<Vec<u8>>> {
+    /// outweighed by the rows since the last one. Where it was made and is not, how many bytes it has: none is made again
+    /// before the rows outweigh that, else a long execution would make one in vain at every third transition.
+    fn snapshot(&self, commit: &Commit, row_bytes: u64) -> Result<Snapshot> {
         let Position {
             snapshot_revision,
             snapshot_bytes,
             bytes_since_snapshot,
+            made_in_vain,
         } = commit.position;
         let rows = bytes_since_snapshot + row_bytes;
         let outweighed = |bytes: u64| bytes <= limits::SNAPSHOT_BYTES_FREE as u64 || bytes < rows;
@@ -157,11 +159,16 @@ impl RedbStore {
             >= u64::from(self.shared.options.snapshot_every);
         let must = snapshot_revision == 0 || commit.next.state().is_final();
         // A snapshot hardly shrinks: where the last one is not outweighed, this one need not be encoded.
-        if must || (due && outweighed(snapshot_bytes)) {
+        if must || (due && outweighed(snapshot_bytes.max(made_in_vain))) {
             let bytes = record::encode_snapshot(&commit.next)?;
-            return Ok((must || outweighed(bytes.len() as u64)).then_some(bytes));
+            let length = bytes.len() as u64;
+            return Ok(if must || outweighed(length) {
+                Snapshot::Made(bytes)
+            } else {
+                Snapshot::TooLarge(length)
+            });
         }
-        Ok(None)
+        Ok(Snapshot::NotDue)
     }
 
     async fn read_blocking<T: Send + 'static>(
@@ -190,12 +197,23 @@ impl Store for RedbStore {
             let row_bytes = record::encode_row(&commit.row)?;
             let bytes = row_bytes.len() as u64;
             let snapshot = self.snapshot(&commit, bytes)?;
-            let position = match &snapshot {
-                Some(snapshot) => Position::at(commit.row.revision, snapshot),
-                None => Position {
-                    bytes_since_snapshot: commit.position.bytes_since_snapshot + bytes,
-                    ..commit.position
-                },
+            let behind = Position {
+                bytes_since_snapshot: commit.position.bytes_since_snapshot + bytes,
+                ..commit.position
+            };
+            let (snapshot, position) = match snapshot {
+                Snapshot::Made(snapshot) => {
+                    let position = Position::at(commit.row.revision, &snapshot);
+                    (Some(snapshot), position)
+                }
+                Snapshot::TooLarge(bytes) => {
+                    let behind = Position {
+                        made_in_vain: bytes,
+                        ..behind
+                    };
+                    (None, behind)
+                }
+                Snapshot::NotDue => (None, behind),
             };
             let work = Work::Transition {
                 ids: telemetry::of(&commit.row).len() as u64,
@@ -328,8 +346,17 @@ impl Position {
             snapshot_revision: revision,
             snapshot_bytes: snapshot.len() as u64,
             bytes_since_snapshot: 0,
+            made_in_vain: 0,
         }
     }
+}
+
+/// What became of the thought that a transition could carry a snapshot.
+enum Snapshot {
+    NotDue,
+    /// Made, and so large that it is not worth being written yet.
+    TooLarge(u64),
+    Made(Vec<u8>),
 }
 
 /// Counts a caller for as long as it waits.
@@ -345,5 +372,72 @@ impl<'a> Caller<'a> {
 impl Drop for Caller<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        clock::Timestamp,
+        domain::{Event, Payload, WorkflowName, event::Created},
+    };
+
+    fn event(revision: u64) -> Event {
+        let digest = Digest::of(&revision.to_le_bytes());
+        if revision == 1 {
+            return Event::Created(Box::new(Created {
+                workflow: WorkflowName::parse("w").expect("a name"),
+                definition: digest,
+                complexity: None,
+                project: None,
+                inputs: None,
+                call: digest,
+                steps: Vec::new(),
+            }));
+        }
+        // What comes stays, so the snapshot grows nearly as fast as the rows do.
+        Event::SignalKept {
+            name: format!("{revision:0100}"),
+            payload: Payload {
+                digest,
+                bytes: 1,
+                inline: None,
+            },
+        }
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_made_in_vain_is_not_made_again_at_the_next_transition() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = RedbStore::open(directory.path(), Options::default()).expect("a store");
+        let (mut execution, mut position) = (None, Position::default());
+        let mut made_in_vain = 0;
+        for revision in 1..=400 {
+            let row = Row {
+                execution_id: ExecutionId::parse("long").expect("an id"),
+                revision,
+                at: Timestamp::from_milliseconds(0),
+                previous: execution.as_ref().and_then(Execution::row),
+                events: vec![event(revision)],
+            };
+            let mut next = Execution::advance(execution, &row).expect("an execution");
+            let commit = Commit {
+                next: Arc::new(next.clone()),
+                row,
+                contents: Vec::new(),
+                position,
+            };
+            let committed = store.commit(commit).await.expect("stored");
+            let before = position.made_in_vain;
+            position = committed.position;
+            made_in_vain += u64::from(position.made_in_vain > before);
+            next.settle(committed.row);
+            execution = Some(next);
+        }
+        let snapshots = store.counts().snapshots;
+        assert!(snapshots >= 10, "{snapshots}");
+        assert!(made_in_vain <= 45, "{made_in_vain} of 400");
+        store.close().await.expect("closed");
     }
 }

@@ -5,7 +5,7 @@ mod follow;
 mod run;
 mod show;
 mod socket;
-mod terminal;
+pub(crate) mod terminal;
 
 use std::{
     ffi::OsStr,

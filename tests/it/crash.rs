@@ -1,6 +1,8 @@
 //! The crash test: a server under 32 concurrent executions is killed at random instants and opened
 //! again. No acknowledged transition is lost, none is applied twice, and every execution goes on.
 
+mod effects;
+
 use std::{collections::HashMap, time::Duration};
 
 use serde_json::{Value, json};

@@ -7,7 +7,9 @@ mod crash;
 mod fence;
 mod flaky;
 mod operations;
+mod resolve;
 mod retries;
+mod study;
 mod timers;
 
 use std::{

@@ -15,13 +15,14 @@ use crate::{
 };
 
 /// Every tool by the name that the documents have.
-const TOOLS: [&str; 10] = [
+const TOOLS: [&str; 11] = [
     "workflow.start",
     "workflow.next_step",
     "execution.list",
     "execution.resume",
     "execution.wait",
     "execution.signal",
+    "execution.resolve",
     "execution.pause",
     "execution.abandon",
     "execution.diverge",

@@ -14,6 +14,7 @@ mod cli_tools;
 mod crash;
 mod door;
 mod effects;
+mod embedding;
 mod engine;
 mod faults;
 mod http;

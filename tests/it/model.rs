@@ -4,12 +4,13 @@
 //! A failing case prints its seed and commands; proptest replays it from `proptest-regressions`.
 
 mod driven;
+mod flow;
 mod reference;
 
 use std::{sync::Arc, time::Duration};
 
 use midex::{
-    clock::{SeededIds, TokioClock},
+    clock::TokioClock,
     domain::{Change, Definition, Lifecycle, execution::Report, view::Advanced},
     error::Code,
     store::{MemoryStore, Store},
@@ -85,7 +86,7 @@ impl Kind {
                 "id": artifact, "type": "data", "name": "numbers", "content_type": "text/plain", "size_bytes": 5
             }] }),
             _ => match self.report() {
-                Report::Output(output) => output,
+                Report::Output(output) | Report::Answer(output) => output,
                 Report::Error { .. } => serde_json::Value::Null,
             },
         }
@@ -307,8 +308,7 @@ proptest! {
         paused_runtime().block_on(async {
             let clock = TokioClock::starting_at(EPOCH);
             let definition = workflow(&graph);
-            let ids = SeededIds::new(7);
-            let mut subject = Pure { definition, clock, ids, execution: None, rows: Vec::new() };
+            let mut subject = Pure::new(definition, clock);
             run(graph, &actions, &mut subject).await;
         });
     }

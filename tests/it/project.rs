@@ -74,6 +74,13 @@ impl Project {
         server
     }
 
+    /// A server of a client that can ask its user.
+    pub(crate) fn serve_asking(&self) -> Server {
+        let mut server = Server::run(self.command(&["serve"]));
+        server.shake_hands_with(&json!({ "elicitation": {} }));
+        server
+    }
+
     /// Where its servers keep executions.
     pub(crate) fn data_file(&self) -> PathBuf {
         self.path("home/.local/share/midex/executions.redb")

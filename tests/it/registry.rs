@@ -4,6 +4,7 @@
     reason = "a test that cannot go on should say where"
 )]
 
+mod activities;
 mod commands;
 mod findings;
 mod loading;
@@ -15,13 +16,21 @@ mod watching;
 use std::{fs, path::PathBuf, sync::LazyLock};
 
 use midex::{
-    domain::finding::Finding,
+    domain::{check::Abilities, finding::Finding},
     registry::{Directory, Registry, Source, Sources},
 };
 use tempfile::TempDir;
 
-/// What is part of midex, loaded once.
-static SHIPPED: LazyLock<Registry> = LazyLock::new(|| Registry::load(&Sources::default()));
+/// What is part of midex, loaded once, for a server with the activities that the tests name.
+static SHIPPED: LazyLock<Registry> =
+    LazyLock::new(|| Registry::load_for(&Sources::default(), &activities(&["build", "x"])));
+
+/// A server that has these activities.
+fn activities(names: &[&str]) -> Abilities {
+    Abilities {
+        activities: names.iter().map(|name| (*name).to_owned()).collect(),
+    }
+}
 
 /// A project with `workflows/` and `agents/` of its own.
 struct Project(TempDir);

@@ -8,6 +8,13 @@ use serde_json::{Value, json};
 
 use crate::support::{Server, output};
 
+mod led;
+mod rounds;
+mod scaffold;
+
+/// The workflows that are manifests with control flow of their own: what is said of the others does not hold for them.
+pub(crate) const MANIFESTS: [&str; 2] = ["app-scaffold", "review-until-approved"];
+
 /// Each workflow with its phases; those before the last are independent where `true`.
 const WORKFLOWS: [(&str, bool, &[&str]); 11] = [
     (
@@ -131,12 +138,10 @@ const WORKFLOWS: [(&str, bool, &[&str]); 11] = [
 #[test]
 fn the_workflows_have_their_phases_and_a_section_on_each() {
     let registry = Registry::load(&Sources::default());
-    assert!(
-        registry
-            .workflows()
-            .map(|entry| entry.name.as_str())
-            .eq(WORKFLOWS.map(|(name, ..)| name))
-    );
+    let mut names = [&WORKFLOWS.map(|(name, ..)| name)[..], &MANIFESTS].concat();
+    names.sort_unstable();
+    let shown: Vec<_> = registry.workflows().map(|entry| &entry.name).collect();
+    assert_eq!(shown, names);
     for (name, independent, phases) in WORKFLOWS {
         let definition = registry.definition(name).unwrap();
         let workflow = &definition.workflow;
@@ -197,6 +202,31 @@ fn every_workflow_runs_to_its_end() {
             (&json!("completed"), phases.len()),
             "{name}"
         );
+    }
+}
+
+/// What readers learn from says what each part of it is.
+#[test]
+fn the_manifests_say_what_each_input_and_each_step_is() {
+    let registry = Registry::load(&Sources::default());
+    for name in MANIFESTS {
+        let entry = registry.workflows().find(|entry| entry.name == name);
+        assert_eq!(entry.unwrap().findings, [], "{name}");
+        let definition = registry.definition(name).unwrap();
+        let workflow = &definition.workflow;
+        assert_eq!(workflow.tags.first().unwrap(), "workflows", "{name}");
+        for input in workflow.inputs.as_ref().unwrap().iter() {
+            assert!(input.description.is_some(), "{name}: {}", input.key);
+            assert!(
+                input.optional || input.default.is_some(),
+                "{name}: no start needs {}",
+                input.key
+            );
+        }
+        let silent: Vec<_> = (workflow.steps.iter())
+            .filter(|step| step.description.is_empty())
+            .collect();
+        assert!(silent.is_empty(), "{name}: {silent:?}");
     }
 }
 

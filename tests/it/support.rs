@@ -138,8 +138,13 @@ impl Server {
 
     /// The handshake of the initialize era.
     pub(crate) fn shake_hands(&mut self) -> Value {
+        self.shake_hands_with(&json!({}))
+    }
+
+    /// The same of a client with these capabilities.
+    pub(crate) fn shake_hands_with(&mut self, capabilities: &Value) -> Value {
         let params = json!({
-            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "test", "version": "0" }
+            "protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": { "name": "test", "version": "0" }
         });
         let answer = self.request("initialize", params);
         self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));

@@ -45,13 +45,13 @@ fn too_long(what: &str, bytes_max: usize) -> Error {
 }
 
 /// Standard input, line by line.
-pub(super) struct Input {
+pub(in crate::cli) struct Input {
     reader: BufReader<Stdin>,
     number: usize,
 }
 
 impl Input {
-    pub(super) fn stdin() -> Self {
+    pub(in crate::cli) fn stdin() -> Self {
         Self {
             reader: BufReader::new(tokio::io::stdin()),
             number: 0,
@@ -67,7 +67,7 @@ impl Input {
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` past [`limits::FRAME_BYTES_MAX`]; `FILE_UNUSABLE`.
-    pub(super) async fn line(&mut self, link: &mut Link<'_>) -> Result<Option<String>> {
+    pub(in crate::cli) async fn line(&mut self, link: &mut Link<'_>) -> Result<Option<String>> {
         let mut bytes = Vec::new();
         let mut limited = (&mut self.reader).take(limits::FRAME_BYTES_MAX as u64 + 1);
         let mut read = Box::pin(limited.read_until(b'\n', &mut bytes));

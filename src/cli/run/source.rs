@@ -90,6 +90,15 @@ impl Source {
         }
     }
 
+    /// Standard input, where a person sits at it and is asked.
+    pub(super) fn at_prompt(&mut self) -> Option<&mut Input> {
+        match &mut self.person {
+            // Questions go to stderr: where that leads elsewhere nobody would see them.
+            Some(Person::Prompt(input)) if io::stderr().is_terminal() => Some(input),
+            _ => None,
+        }
+    }
+
     /// What was handed in with a token that had expired, where its step is still open.
     fn back(&mut self, open: &[Value]) -> Option<(usize, Handed)> {
         let step = self.back.as_ref()?.step.as_deref()?;
@@ -156,7 +165,12 @@ async fn prompt(
         field(&open[0], "step_name")
     );
     loop {
-        ask(&format!("{step}: summary or {{JSON}}, empty to stop> "));
+        let what = if takes_any(&open[0]) {
+            "text or JSON"
+        } else {
+            "summary or {JSON}"
+        };
+        ask(&format!("{step}: {what}, empty to stop> "));
         let Some(mut text) = answer(input, link).await? else {
             return Ok(None);
         };
@@ -187,7 +201,12 @@ fn is_begun(text: &str) -> bool {
         && serde_json::from_str::<Value>(text).is_err_and(|error| error.is_eof())
 }
 
-/// What a person wrote: JSON where it begins with a brace, else a summary.
+/// Whether the output of a step is something else than an object with a summary.
+fn takes_any(step: &Value) -> bool {
+    !step["output_schema"].is_null() || step["kind"] == "tool"
+}
+
+/// What a person wrote: JSON where it begins with a brace, else a summary where the step declares nothing else.
 ///
 /// # Errors
 /// `ARGUMENTS_INVALID` where it is no JSON, or names a step that is not open.
@@ -196,9 +215,15 @@ pub(super) fn written(text: &str, open: &[Value]) -> Result<(usize, Handed)> {
     let handed = if text.starts_with('{') {
         parse(text, place)?
     } else {
+        let output = match open.first() {
+            Some(step) if takes_any(step) => {
+                serde_json::from_str(text).unwrap_or_else(|_| json!(text))
+            }
+            _ => json!({ "summary": text }),
+        };
         Handed {
             step: None,
-            report: Report::Output(json!({ "summary": text })),
+            report: Report::Output(output),
             place,
             by_person: true,
             again: false,

@@ -110,9 +110,6 @@ impl Checker<'_, '_, '_> {
             if let Some(shape) = kind.or(field) {
                 self.said(said, shape, Scope { owner, alias });
             }
-            if ["input", "extract"].contains(&said.key) {
-                self.properties(said);
-            }
         }
     }
 
@@ -168,22 +165,6 @@ impl Checker<'_, '_, '_> {
         let finding = site.about(Rule::UnknownReference, reference, message);
         self.found
             .push(site.meant(finding, reference, &name, known.iter().copied()));
-    }
-
-    /// The names that a step asks for must be declared.
-    fn properties(&mut self, said: &Said) {
-        let Some(known) = &self.inputs else { return };
-        let names = said.value.get("properties").and_then(Node::items);
-        for (at, node) in names.unwrap_or_default().iter().enumerate() {
-            let Some(name) = node.text().filter(|name| !known.contains(name)) else {
-                continue;
-            };
-            let path = format!("{}.properties[{at}]", said.path);
-            let message = format!("no input is called `{name}`");
-            let finding = Finding::new(Rule::UnknownReference, path, node.place, message);
-            self.found
-                .push(finding.did_you_mean(node.place, name, known.iter().copied()));
-        }
     }
 
     fn output(&mut self, site: &Site<'_>, scope: Scope<'_>, reference: &Reference, id: &str) {

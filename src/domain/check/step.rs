@@ -14,7 +14,7 @@ use super::{
         schema::Schema,
         span::Span,
     },
-    Agent, Agents, kind, length, name,
+    Abilities, Agent, Agents, Known, kind, length, name,
     shape::conform,
     text,
 };
@@ -46,17 +46,17 @@ pub(super) fn step(
     draft: &StepDraft,
     form: Form,
     depends_on: Vec<StepId>,
-    agents: &Agents,
+    known: Known<'_>,
 ) -> Option<Step> {
     let path = format!("{}.{}", draft.path, form.id_key());
     let id = name(found, &draft.id, draft.place, &path, StepId::parse);
     // What a `foreach` does is checked also where the step has no id to give it.
     let borrowed = id.clone().or_else(|| StepId::parse("step").ok());
     let each = match (&draft.each, borrowed) {
-        (Some(each), Some(id)) => each_step(found, each, id, agents),
+        (Some(each), Some(id)) => each_step(found, each, id, known),
         _ => None,
     };
-    let kind = whole(found, draft, form, agents, each);
+    let kind = whole(found, draft, form, known, each);
     Some(Step {
         depends_on,
         ..kind::fields(Step::new(id?, kind?), draft)
@@ -76,9 +76,9 @@ fn each_step(
     found: &mut Vec<Finding>,
     draft: &StepDraft,
     id: StepId,
-    agents: &Agents,
+    known: Known<'_>,
 ) -> Option<Step> {
-    let kind = whole(found, draft, Form::Manifest, agents, None);
+    let kind = whole(found, draft, Form::Manifest, known, None);
     apart(found, draft);
     let step = kind::fields(Step::new(id, kind?), draft);
     Some(described(step, draft))
@@ -130,7 +130,7 @@ fn whole(
     found: &mut Vec<Finding>,
     draft: &StepDraft,
     form: Form,
-    agents: &Agents,
+    known: Known<'_>,
     each: Option<Step>,
 ) -> Option<StepKind> {
     length(
@@ -142,7 +142,11 @@ fn whole(
     let acting = acting(found, draft, form);
     for said in &draft.said {
         if let Some(kind) = grammar::kind_of(said.key) {
+            let before = found.len();
             conform(found, &said.value, &said.path, &kind.key.shape);
+            if said.key == "activity" && found.len() == before {
+                found.extend(unknown_activity(said, known.abilities));
+            }
         } else if let Some(field) = grammar::field_of(said.key) {
             conform(found, &said.value, &said.path, &field.key.shape);
             found.extend(acting.and_then(|acting| idle(said, field, &acting.value)));
@@ -150,7 +154,7 @@ fn whole(
     }
     between(found, draft);
     match acting?.value.as_str() {
-        "agent" => agent(found, draft, agents).map(|agent| StepKind::Agent {
+        "agent" => agent(found, draft, known.agents).map(|agent| StepKind::Agent {
             agent,
             instructions: None,
         }),
@@ -281,4 +285,26 @@ fn agent(found: &mut Vec<Finding>, draft: &StepDraft, agents: &Agents) -> Option
             None
         }
     }
+}
+
+/// The finding for an activity that the server does not have.
+fn unknown_activity(said: &Said, abilities: &Abilities) -> Option<Finding> {
+    let name = said.value.text()?;
+    let known = &abilities.activities;
+    if known.contains(name) {
+        return None;
+    }
+    let finding =
+        |message| Finding::new(Rule::UnknownActivity, &said.path, said.value.place, message);
+    if known.is_empty() {
+        let message = format!("no activity is called `{name}`: this server has none");
+        let hint = "activities are brought by programs that embed midex: run this workflow with the one that has it";
+        return Some(finding(message).suggest(hint.to_owned()));
+    }
+    let finding = finding(format!("no activity is called `{name}`"));
+    let known = || known.iter().map(String::as_str);
+    Some(match did_you_mean(name, known()) {
+        Some(_) => finding.did_you_mean(said.value.place, name, known()),
+        None => finding.suggest("give the server an activity with this name".to_owned()),
+    })
 }

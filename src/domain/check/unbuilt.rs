@@ -17,16 +17,7 @@ pub enum Built {
 }
 
 /// The kinds and fields of steps, and the keys of workflows, that nothing acts on yet.
-const UNBUILT: &[&str] = &[
-    "input",
-    "extract",
-    "run",
-    "activity",
-    "gate",
-    "body",
-    "idempotent",
-    "repeat",
-];
+const UNBUILT: &[&str] = &["run", "body"];
 
 /// A finding for each key of the draft that nothing acts on yet.
 pub(super) fn unbuilt(found: &mut Vec<Finding>, draft: &WorkflowDraft, built: Built) {

@@ -345,6 +345,14 @@ impl StepKind {
         }
     }
 
+    /// The names of the inputs that it asks for, where it asks for any.
+    pub fn asks_for(&self) -> Option<&[String]> {
+        match self {
+            Self::Input { properties, .. } | Self::Extract { properties, .. } => Some(properties),
+            _ => None,
+        }
+    }
+
     /// Whether a model brings the output.
     pub const fn is_of_model(&self) -> bool {
         matches!(

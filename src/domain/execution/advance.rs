@@ -51,10 +51,13 @@ impl Execution {
                     step,
                     visit,
                     token,
+                    is_of_user: matches!(report, Report::Answer(_)),
                 };
                 self.close(draft, &held, report)
             }
-            Recognised::Spent(step, used) => Ok(self.repeat(draft.facts, step, &used, report)?),
+            Recognised::Spent(position, step, visit, used) => {
+                self.repeat(&draft, (position, step, visit), &used, report)
+            }
             Recognised::Superseded => Err(self
                 .refuse(
                     token,
@@ -84,7 +87,9 @@ impl Execution {
             let (ended, was_accepted) = (&past.ended, past.was_accepted);
             let (spent, row) = (ended.spent, ended.row);
             return Recognised::Spent(
+                position,
                 step,
+                None,
                 Used {
                     spent,
                     row,
@@ -92,13 +97,12 @@ impl Execution {
                 },
             );
         }
-        let items = step.items.iter().map(|item| &**item);
-        for visit in step.visits.iter().rev().chain(items) {
+        for visit in step.visits.iter().rev().chain(&step.items) {
             if visit.grant().is_some_and(|grant| grant.matches(token)) {
                 return Recognised::Open(position, step, visit);
             }
             if let Some(used) = visit.used(token) {
-                return Recognised::Spent(step, used);
+                return Recognised::Spent(position, step, Some(visit), used);
             }
             let mut retired = visit.superseded.iter();
             if retired.any(|retired| retired.grant.matches(token)) {
@@ -133,11 +137,11 @@ impl Execution {
 
     fn repeat(
         &self,
-        facts: Facts<'_>,
-        step: &StepState,
+        draft: &Draft<'_>,
+        (position, step, visit): (usize, &StepState, Option<&Visit>),
         used: &Used,
         report: &Report,
-    ) -> Result<Decision> {
+    ) -> Flow<Decision> {
         if used.spent.call != report.call() {
             let stands = self.stands();
             let message = format!(
@@ -146,20 +150,22 @@ impl Execution {
             );
             let error =
                 Error::new(Code::TokenAlreadyUsed, message).with("step_id", step.id.as_str());
-            return Err(self.placed(self.acted(error)));
+            return Err(self.placed(self.acted(error)).into());
         }
-        if let Report::Output(value) = report
+        if let Report::Output(value) | Report::Answer(value) = report
             && !used.was_accepted
-            && let violations = Self::violations(facts, step, value)
+            && let violations = draft.violations_then(position, visit, value)?
             && !violations.is_empty()
         {
             // The call that was refused for the last time: it gets the same refusal.
-            let most = Self::attempts_max(facts, step);
-            return Err(self.passed(self.invalid(step, most, most, violations)));
+            let most = Self::attempts_max(draft.facts, step);
+            let refusal = self.invalid(step, most, most, violations);
+            return Err(self.passed(refusal).into());
         }
-        used.row
+        let row = used.row;
+        Ok(row
             .map(Decision::Replay)
-            .ok_or_else(|| Error::internal("a spent token has no journal row"))
+            .ok_or_else(|| Error::internal("a spent token has no journal row"))?)
     }
 
     fn close(&self, mut draft: Draft<'_>, held: &Held<'_>, report: &Report) -> Flow<Decision> {
@@ -168,30 +174,35 @@ impl Execution {
             step,
             visit,
             token,
+            ..
         } = *held;
-        let site = visit.site(&step.id);
+        let site = held.site();
         let spent = Spent {
             grant: token.grant(),
             call: report.call(),
         };
         let mut artifacts = Vec::new();
         let (outcome, refusal) = match report {
-            Report::Output(value) => match self.judge(draft.facts, step, visit, value)? {
-                Judged::Accepted(accepted) => {
-                    draft.contents.extend(accepted.contents);
-                    draft.note(&accepted.payload, accepted.output);
-                    artifacts = accepted.artifacts;
-                    (Outcome::Completed(accepted.payload), None)
+            Report::Output(value) | Report::Answer(value) => {
+                match self.judge(&mut draft, held, value, spent)? {
+                    Judged::Accepted(accepted) => {
+                        draft.contents.extend(accepted.contents);
+                        draft.note(&accepted.payload, accepted.output);
+                        artifacts = accepted.artifacts;
+                        (Outcome::Completed(accepted.payload), None)
+                    }
+                    Judged::Refused(refusal, output) => {
+                        draft.push(Event::OutputRefused { site, output });
+                        return Ok(draft.decision(Some(refusal)));
+                    }
+                    Judged::AskedAgain => return Ok(draft.decision(None)),
+                    Judged::Failed(failure) => (Outcome::Failed(failure), None),
+                    Judged::RefusedForGood(refusal) => (
+                        Outcome::Failed(Failure::of(&refusal, &step.id)),
+                        Some(refusal),
+                    ),
                 }
-                Judged::Refused(refusal, output) => {
-                    draft.push(Event::OutputRefused { site, output });
-                    return Ok(draft.decision(Some(refusal)));
-                }
-                Judged::RefusedForGood(refusal) => (
-                    Outcome::Failed(Failure::of(&refusal, &step.id)),
-                    Some(refusal),
-                ),
-            },
+            }
             Report::Error {
                 message,
                 code,
@@ -201,7 +212,7 @@ impl Execution {
                 if *retryable != Some(false)
                     && Self::may_try_again(draft.facts, position, visit, &failure)
                 {
-                    draft.try_again(&site, visit, failure, spent);
+                    draft.try_again(&site, visit, Some(failure), spent);
                     return Ok(draft.decision(None));
                 }
                 (Outcome::Failed(failure), None)
@@ -234,7 +245,7 @@ impl Execution {
     }
 
     /// How many distinct outputs of a step may be refused.
-    fn attempts_max(facts: Facts<'_>, step: &StepState) -> u32 {
+    pub(super) fn attempts_max(facts: Facts<'_>, step: &StepState) -> u32 {
         let step = facts
             .definition
             .step(&step.id)
@@ -245,18 +256,34 @@ impl Execution {
     /// Whether an output is accepted, and what its refusal costs.
     fn judge(
         &self,
-        facts: Facts<'_>,
-        step: &StepState,
-        visit: &Visit,
+        draft: &mut Draft<'_>,
+        held: &Held<'_>,
         value: &Value,
-    ) -> Result<Judged> {
-        let here = |error: Error| self.placed(error.with("step_id", step.id.as_str()));
+        spent: Spent,
+    ) -> Flow<Judged> {
+        let here = |error: Error| self.placed(error.with("step_id", held.step.id.as_str()));
         let whole = payload(value, limits::OUTPUT_BYTES_MAX, "output").map_err(here)?;
-        let violations = Self::violations(facts, step, value);
+        let judged = self.judge_answers(draft, held, value, spent);
+        if let Some(judged) = judged.map_err(|halt| halt.placed(here))? {
+            return Ok(judged);
+        }
+        let violations = draft.violations(held.position, Some(held.visit), value)?;
         if violations.is_empty() {
             let accepted = Accepted::of(value, whole, self.artifacts).map_err(here)?;
             return Ok(Judged::Accepted(Box::new(accepted)));
         }
+        Ok(self.refusal(draft.facts, held, value, violations)?)
+    }
+
+    /// What it costs that an output is refused.
+    pub(super) fn refusal(
+        &self,
+        facts: Facts<'_>,
+        held: &Held<'_>,
+        value: &Value,
+        violations: Vec<Violation>,
+    ) -> Result<Judged> {
+        let Held { step, visit, .. } = *held;
         let output = meaning(value);
         let seen = u32::try_from(visit.refused.len()).unwrap_or(u32::MAX);
         if visit.refused.contains(&output) {
@@ -269,15 +296,6 @@ impl Execution {
         } else {
             Ok(Judged::RefusedForGood(refusal))
         }
-    }
-
-    fn violations(facts: Facts<'_>, step: &StepState, value: &Value) -> Vec<Violation> {
-        let position = facts
-            .definition
-            .graph()
-            .position(&step.id)
-            .unwrap_or(usize::MAX);
-        facts.definition.output_schema(position).violations(value)
     }
 
     fn invalid(
@@ -335,17 +353,26 @@ impl Execution {
 
 enum Recognised<'a> {
     Open(usize, &'a StepState, &'a Visit),
-    Spent(&'a StepState, Used),
+    /// With the visit, where that is still remembered.
+    Spent(usize, &'a StepState, Option<&'a Visit>, Used),
     Superseded,
     Foreign,
 }
 
 /// An open visit and the token that was shown for it.
-struct Held<'a> {
-    position: usize,
-    step: &'a StepState,
-    visit: &'a Visit,
+pub(super) struct Held<'a> {
+    pub(super) position: usize,
+    pub(super) step: &'a StepState,
+    pub(super) visit: &'a Visit,
     token: &'a Token,
+    /// Whether the user was asked by the client.
+    pub(super) is_of_user: bool,
+}
+
+impl Held<'_> {
+    pub(super) fn site(&self) -> Site {
+        self.visit.site(&self.step.id)
+    }
 }
 
 /// A call that used a token.
@@ -366,7 +393,8 @@ impl Visit {
             return Some(Used {
                 spent: ended.spent,
                 row: ended.row,
-                was_accepted: false,
+                // The visit went on with what it brought.
+                was_accepted: true,
             });
         }
         let closed = self.closed.as_ref()?;
@@ -380,13 +408,49 @@ impl Visit {
 }
 
 impl Draft<'_> {
+    /// The same of an output that ended a visit before.
+    fn violations_then(
+        &self,
+        position: usize,
+        visit: Option<&Visit>,
+        value: &Value,
+    ) -> Flow<Vec<Violation>> {
+        if let Some(visit) = visit
+            && let Some(violations) = self.refused_for_good(position, visit, value)?
+        {
+            return Ok(violations);
+        }
+        self.violations(position, visit, value)
+    }
+
+    /// Every way in which an output breaks what its step asks for.
+    fn violations(
+        &self,
+        position: usize,
+        visit: Option<&Visit>,
+        value: &Value,
+    ) -> Flow<Vec<Violation>> {
+        let step = self.step(position).acting();
+        let definition = self.facts.definition;
+        Ok(match self.weigh(step, visit, value)? {
+            Some(weighed) => weighed.violations,
+            None => definition.output_schema(position).violations(value),
+        })
+    }
+
     /// A model is asked once more, with a new token.
-    fn try_again(&mut self, site: &Site, visit: &Visit, failure: Failure, spent: Spent) {
+    pub(super) fn try_again(
+        &mut self,
+        site: &Site,
+        visit: &Visit,
+        failure: Option<Failure>,
+        spent: Spent,
+    ) {
         let awaiting = Awaiting::Model(Grant::issue(self.row.at, self.ids));
         self.push(Event::AttemptEnded(Box::new(AttemptEnded {
             site: site.clone(),
             attempt: visit.attempt,
-            failure: Some(failure),
+            failure,
             spent: Some(spent),
             awaiting: awaiting.clone(),
         })));
@@ -400,11 +464,11 @@ impl Draft<'_> {
 }
 
 /// An output as it is kept.
-struct Accepted {
-    output: Value,
-    payload: Payload,
-    contents: Vec<(Digest, Arc<[u8]>)>,
-    artifacts: Vec<Artifact>,
+pub(super) struct Accepted {
+    pub(super) output: Value,
+    pub(super) payload: Payload,
+    pub(super) contents: Vec<(Digest, Arc<[u8]>)>,
+    pub(super) artifacts: Vec<Artifact>,
 }
 
 impl Accepted {
@@ -434,10 +498,15 @@ impl Accepted {
     }
 }
 
-enum Judged {
+/// What an output comes to.
+pub(super) enum Judged {
     Accepted(Box<Accepted>),
+    /// The token stays valid.
     Refused(Error, Digest),
     RefusedForGood(Error),
+    /// The visit goes on with another question and another token.
+    AskedAgain,
+    Failed(Failure),
 }
 
 fn reported(step: &StepState, message: &str, code: Option<&str>) -> Failure {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     Awaiting, Event, Execution, Failure, JournalKey, Row, Signal, State, StepState, StepStatus,
-    visit::{Ended, Visit},
+    visit::{Ended, PastInput, Visit},
 };
 use crate::{
     clock::Timestamp,
@@ -83,12 +83,13 @@ impl Execution {
             visits: 0,
             paused_at: None,
             paused_ms: 0,
+            given: created.inputs.as_ref().map(|payload| payload.digest),
         })
     }
 
     pub(super) fn apply(&mut self, row: &Row, event: &Event) {
         match event {
-            Event::Created(_) | Event::GateAnswered { .. } => {}
+            Event::Created(_) | Event::GateAnswered(_) => {}
             Event::StateChanged { to, failure, .. } => {
                 self.become_state(row.at, *to, failure.as_ref());
             }
@@ -104,6 +105,13 @@ impl Execution {
                 self.memory.insert(name.clone(), value.digest);
             }
             Event::InputsChanged { inputs } => self.inputs = Some(inputs.digest),
+            Event::TaskChanged { site, input } => self.revisit(site, |visit| {
+                let before = visit.input.replace(input.digest);
+                visit.past_inputs.extend(before.map(|input| PastInput {
+                    input,
+                    revision: row.revision,
+                }));
+            }),
             Event::SignalKept { name, payload } => self.signals.push(Signal {
                 name: name.clone(),
                 payload: payload.digest,
@@ -166,7 +174,7 @@ impl Execution {
                 visit.refused.clear();
                 if ended.failure.is_some() {
                     visit.failures += 1;
-                } else {
+                } else if ended.spent.is_none() {
                     (visit.failures, visit.repeats) = (0, visit.repeats + 1);
                 }
                 visit.awaiting = Some(ended.awaiting.clone());
@@ -211,7 +219,7 @@ impl Execution {
             } else {
                 state.status = StepStatus::Running;
                 state.clear_items();
-                state.visits.push(visit);
+                state.visits.push(Arc::new(visit));
             }
         });
     }

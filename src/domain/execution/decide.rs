@@ -10,7 +10,8 @@ use std::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    Change, Effect, Event, Execution, Failure, Fence, OperationFailure, Row, Safety, SignalRequest,
+    Change, Effect, Event, Execution, Failure, Fence, GateAnswer, OperationFailure, Resolution,
+    Row, Safety, SignalRequest,
     draft::{Draft, payload, stored},
     effect::Unsafe,
 };
@@ -184,6 +185,10 @@ pub enum Command {
     },
     /// Take in a signal.
     Signal(SignalRequest),
+    /// Take in a person's answer to a gate.
+    Answer(Arc<GateAnswer>),
+    /// Take in somebody's word on what came of work that was cut off.
+    Resolve(Arc<Resolution>),
 }
 
 /// What a model reports of its step.
@@ -191,6 +196,8 @@ pub enum Command {
 pub enum Report {
     /// The step's output.
     Output(Value),
+    /// What the user answered, whom the client asked.
+    Answer(Value),
     /// The step could not be done.
     Error {
         /// What happened.
@@ -255,7 +262,7 @@ impl Start {
                 payload(given, limits::INPUTS_BYTES_MAX, "inputs")?;
                 declared.resolve(map, &self.defaults)
             }
-            Some(_) => Err(vec![no_object()]),
+            Some(_) => Err(vec![no_object("inputs", "the inputs")]),
         };
         resolved
             .map(|inputs| Some(Value::Object(inputs)))
@@ -263,11 +270,12 @@ impl Start {
     }
 }
 
-fn no_object() -> Violation {
+/// That what stands at `path` is no object.
+pub(super) fn no_object(path: &str, what: &str) -> Violation {
     Violation {
-        path: "inputs".into(),
+        path: path.into(),
         rule: "type".into(),
-        message: "the inputs must be an object".into(),
+        message: format!("{what} must be an object"),
         expected: Some("an object".into()),
         actual: None,
         suggestion: None,
@@ -289,7 +297,7 @@ impl Report {
     /// The meaning of the report.
     pub(super) fn call(&self) -> Digest {
         match self {
-            Self::Output(value) => meaning(&json!(["output", value])),
+            Self::Output(value) | Self::Answer(value) => meaning(&json!(["output", value])),
             Self::Error {
                 message,
                 code,
@@ -405,6 +413,8 @@ impl Execution {
             Command::PutOff { fence } => Ok(self.decide_put_off(draft, fence)),
             Command::Recover { alive } => self.decide_recovery(draft, alive),
             Command::Signal(signal) => self.decide_signal(draft, signal),
+            Command::Answer(answer) => self.decide_answer(draft, answer),
+            Command::Resolve(resolution) => self.decide_resolution(draft, resolution),
         };
         match decided {
             Ok(decision) => Ok(decision),

@@ -161,6 +161,7 @@ impl From<EarlierExecution> for Execution {
             // It had no time limit that a pause would hold up.
             paused_at: (earlier.state == State::Paused).then_some(earlier.updated_at),
             paused_ms: 0,
+            given: earlier.inputs,
         }
     }
 }
@@ -170,7 +171,11 @@ impl From<EarlierStep> for StepState {
         Self {
             id: earlier.id,
             status: earlier.status,
-            visits: earlier.visits.into_iter().map(Visit::from).collect(),
+            visits: earlier
+                .visits
+                .into_iter()
+                .map(|visit| Arc::new(visit.into()))
+                .collect(),
             items: Vec::new(),
             past: Vec::new(),
             stale: None,
@@ -191,6 +196,7 @@ impl From<EarlierVisit> for Visit {
             refused: earlier.refused,
             superseded: earlier.superseded,
             input: None,
+            past_inputs: Vec::new(),
             ended: Vec::new(),
             paused_ms: 0,
             failures: 0,

@@ -152,12 +152,7 @@ impl Execution {
     /// An attempt that never began is put off until time asks for it, as the attempt that it was.
     pub(super) fn decide_put_off(&self, mut draft: Draft<'_>, fence: &Fence) -> Decision {
         if self.operations().any(|waits| waits == *fence) {
-            let (site, due) = (fence.site.clone(), draft.row.at);
-            draft.push(Event::WaitingChanged {
-                site,
-                attempt: fence.attempt - 1,
-                awaiting: Awaiting::Retry { due },
-            });
+            draft.put_off(&fence.site, fence.attempt - 1);
         }
         draft.decision(None)
     }

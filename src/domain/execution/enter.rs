@@ -60,6 +60,9 @@ impl Draft<'_> {
             StepKind::Wait(wait) => self.wait(position, site, wait, &brief.value),
             StepKind::Gate { expires, .. } => self.gate(site, *expires, brief.value),
             StepKind::Foreach { .. } => self.fan_out(position, site, plan, &here),
+            StepKind::Input { .. } | StepKind::Extract { .. } => {
+                self.ask(position, step, site, brief.value)
+            }
             _ => self.open_work(step, plan, site, brief),
         }
     }
@@ -268,7 +271,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    fn keep_brief(&mut self, brief: Value) -> Flow<Payload> {
+    pub(super) fn keep_brief(&mut self, brief: Value) -> Flow<Payload> {
         Ok(self.keep_apart(brief, limits::INPUTS_BYTES_MAX, "input of a step")?)
     }
 

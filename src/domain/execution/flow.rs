@@ -115,6 +115,11 @@ impl<'a> Draft<'a> {
         };
         let visit = visit.clone();
         self.close(site, &visit, outcome.clone(), spent);
+        // A fan-out none of whose items needed anybody came to its end as soon as it was entered.
+        let is_at_once = site.item.is_none() && visit.is_of(self.row.revision);
+        if is_at_once && !self.counts_at_once(position)? {
+            return Ok(());
+        }
         self.after_close(position, site, outcome)
     }
 
@@ -141,8 +146,13 @@ impl<'a> Draft<'a> {
 
     /// Notes that a step came to its end as soon as it was entered; false where there were too many of those.
     pub(super) fn is_done(&mut self, position: usize, site: Site, outcome: Outcome) -> Flow<bool> {
-        self.done_at_once += 1;
         self.push(Event::StepDone { site, outcome });
+        self.counts_at_once(position)
+    }
+
+    /// Counts a step that came to its end as soon as it was entered; false where there were too many of those.
+    fn counts_at_once(&mut self, position: usize) -> Flow<bool> {
+        self.done_at_once += 1;
         if self.done_at_once <= limits::STEPS_AT_ONCE_MAX {
             return Ok(true);
         }

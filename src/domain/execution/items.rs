@@ -76,12 +76,11 @@ impl Draft<'_> {
                     .visit()
                     .is_some_and(|visit| visit.number == site.visit);
             let opened = u32::try_from(state.items.len()).unwrap_or(u32::MAX);
-            let open = state
-                .items
-                .iter()
-                .filter(|item| item.awaiting.is_some())
-                .count();
-            if !is_current || opened >= total || open >= *parallel as usize {
+            // The open ones are mostly the last ones: as soon as they are enough the others need no look.
+            let newest_first = state.items.iter().rev();
+            let open = newest_first.filter(|item| item.awaiting.is_some());
+            let room = *parallel as usize;
+            if !is_current || opened >= total || open.take(room).count() == room {
                 return Ok(());
             }
             let item = Site {
@@ -188,12 +187,15 @@ impl Draft<'_> {
         let Some(Awaiting::Items { total, .. }) = visit.awaiting else {
             return Ok(());
         };
-        let ended = step.items.iter().filter_map(|item| item.closed.as_ref());
-        let ended: Vec<_> = ended.collect();
-        if ended.len() < total as usize {
+        if step.items.len() < total as usize {
             return Ok(());
         }
-        let needs = ended.iter().map(|closed| {
+        // The last ones are the likeliest to be open still.
+        if step.items.iter().rev().any(|item| item.closed.is_none()) {
+            return Ok(());
+        }
+        let ended = step.items.iter().filter_map(|item| item.closed.as_ref());
+        let needs = ended.map(|closed| {
             closed.output.map(|digest| Need {
                 digest,
                 row: closed.row,

@@ -125,7 +125,8 @@ impl Draft<'_> {
         }
     }
 
-    fn inputs_now(&self) -> Flow<Map<String, Value>> {
+    /// The inputs as they stand.
+    pub(super) fn inputs_now(&self) -> Flow<Map<String, Value>> {
         let Some(digest) = self.next.inputs else {
             return Ok(Map::new());
         };
@@ -182,7 +183,7 @@ impl Gathered<'_, '_> {
             .first()
             .map(|segment| segment.key().into_owned());
         match reference.root {
-            Root::Inputs => self.inputs(),
+            Root::Inputs => self.input(first.as_deref()),
             Root::Steps => match first {
                 Some(id) => self.step(&id),
                 None => self.all_steps(),
@@ -211,12 +212,23 @@ impl Gathered<'_, '_> {
         value.map_err(|need| self.missing.push(need)).ok()
     }
 
-    fn inputs(&mut self) {
+    /// The input of this name. All of them where none is named, and where there is none of it: what a fault says of the
+    /// name depends on those there are.
+    fn input(&mut self, name: Option<&str>) {
         let Some(digest) = self.draft.next.inputs else {
             return;
         };
-        if let Some(Value::Object(inputs)) = self.value(Need { digest, row: None }).as_deref() {
-            self.roots.inputs.clone_from(inputs);
+        let inputs = self.value(Need { digest, row: None });
+        let Some(Value::Object(inputs)) = inputs.as_deref() else {
+            return;
+        };
+        match name.and_then(|name| inputs.get_key_value(name)) {
+            Some((name, value)) => {
+                // One of them, which may be all by now.
+                let known = self.roots.inputs.entry(name.clone());
+                known.or_insert_with(|| value.clone());
+            }
+            None => self.roots.inputs.clone_from(inputs),
         }
     }
 
@@ -259,7 +271,7 @@ impl Gathered<'_, '_> {
                 .value(Need { digest, row: None })
                 .map(|value| Value::clone(&value)),
             None if name == WORKFLOW_INPUT => {
-                self.inputs();
+                self.input(None);
                 Some(Value::Object(self.roots.inputs.clone()))
             }
             None => self.output(name),

@@ -25,12 +25,7 @@ impl Execution {
         mut draft: Draft<'_>,
         signal: &SignalRequest,
     ) -> Flow<Decision> {
-        if self.state.is_final() {
-            let message = format!("the execution is {}", self.state);
-            return Err(self
-                .placed(Error::new(Code::ExecutionFinished, message))
-                .into());
-        }
+        self.check_open()?;
         check_name(&signal.name)?;
         let waits = self
             .open()

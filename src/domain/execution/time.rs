@@ -16,7 +16,7 @@ use crate::{
         definition::{Step, StepKind},
         span::Span,
     },
-    error::Code,
+    error::{Code, Error},
     limits,
 };
 
@@ -97,8 +97,9 @@ impl Draft<'_> {
         {
             self.expire()?;
         }
+        // What is due at the same instant keeps authoring order.
         let mut due = self.due_by(now);
-        due.sort();
+        due.sort_by_key(|(due, _)| *due);
         for (_, site) in due {
             if !self.next.state.is_final() {
                 self.fire(&site)?;
@@ -243,6 +244,16 @@ impl Halt {
         match self {
             Self::Refused(error) if error.code() == Code::LimitExceeded => {
                 Self::Fails(Failure::of(&error, &site.step))
+            }
+            halt => halt,
+        }
+    }
+
+    /// A refusal says where it arose.
+    pub(super) fn placed(self, place: impl FnOnce(Error) -> Error) -> Self {
+        match self {
+            Self::Refused(error) if error.context("execution_id").is_none() => {
+                Self::Refused(place(error))
             }
             halt => halt,
         }

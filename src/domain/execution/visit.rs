@@ -18,8 +18,8 @@ pub struct StepState {
     pub id: StepId,
     /// Where it stands.
     pub status: StepStatus,
-    /// Its visits, oldest first.
-    pub visits: Vec<Visit>,
+    /// Its visits, oldest first; each is shared with the predecessor until it changes, for there may be thousands.
+    pub visits: Vec<Arc<Visit>>,
     /// The items of its latest visit, in the order of the list, as far as they were opened.
     pub items: Vec<Arc<Visit>>,
     /// Calls that ended items of visits before, the latest [`limits::PAST_CALLS_MAX`] of them.
@@ -98,6 +98,8 @@ pub struct Visit {
     pub superseded: Vec<Retired>,
     /// What it works on, rendered and stored by digest.
     pub input: Option<Digest>,
+    /// What it worked on before that changed, oldest first.
+    pub past_inputs: Vec<PastInput>,
     /// Calls that ended earlier attempts of this visit.
     pub ended: Vec<Ended>,
     /// How long the execution had been paused when it was opened, in milliseconds.
@@ -106,6 +108,15 @@ pub struct Visit {
     pub failures: u32,
     /// Attempts that came to something and are repeated until something holds.
     pub repeats: u32,
+}
+
+/// What a visit worked on until that changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PastInput {
+    /// What, rendered and stored by digest.
+    pub input: Digest,
+    /// The revision that changed it.
+    pub revision: u64,
 }
 
 /// A call that ended an attempt while its visit went on.
@@ -147,7 +158,7 @@ pub struct Closed {
 
 impl StepState {
     /// Its visits of the round that the execution was in after `revision`.
-    pub fn round(&self, revision: u64) -> &[Visit] {
+    pub fn round(&self, revision: u64) -> &[Arc<Visit>] {
         let stale = self.stale.filter(|stale| stale.revision <= revision);
         let past = stale.map_or(0, |stale| stale.visits as usize);
         self.visits.get(past..).unwrap_or_default()
@@ -162,6 +173,7 @@ impl StepState {
     /// The items make room for those of another visit; of the calls that ended them the latest are remembered.
     pub(super) fn clear_items(&mut self) {
         let items = std::mem::take(&mut self.items);
+        self.keep_retired(&items);
         let past = items.iter().filter_map(|item| {
             let closed = item.closed.as_ref()?;
             let (spent, revision, row) = (closed.spent?, closed.revision, closed.row);
@@ -180,15 +192,31 @@ impl StepState {
         self.past.drain(..too_many);
     }
 
+    /// Tokens of items that were taken back go to the visit of their step, which has none of its own, with those of the visit
+    /// before it: the latest [`limits::PAST_CALLS_MAX`].
+    fn keep_retired(&mut self, items: &[Arc<Visit>]) {
+        let Some((last, before)) = self.visits.split_last_mut().filter(|_| !items.is_empty())
+        else {
+            return;
+        };
+        let before = before.last_mut().map(Arc::make_mut);
+        let mut retired =
+            before.map_or_else(Vec::new, |visit| std::mem::take(&mut visit.superseded));
+        retired.extend(items.iter().flat_map(|item| &item.superseded));
+        retired.sort_by_key(|retired| retired.revision);
+        retired.drain(..retired.len().saturating_sub(limits::PAST_CALLS_MAX));
+        Arc::make_mut(last).superseded = retired;
+    }
+
     /// Its visits, oldest first, and the items of the latest.
     pub fn all_visits(&self) -> impl DoubleEndedIterator<Item = &Visit> {
-        let items = self.items.iter().map(|item| &**item);
-        self.visits.iter().chain(items)
+        let visits = self.visits.iter().chain(&self.items);
+        visits.map(|visit| &**visit)
     }
 
     /// Its latest visit.
     pub fn visit(&self) -> Option<&Visit> {
-        self.visits.last()
+        self.visits.last().map(|visit| &**visit)
     }
 
     pub(super) fn visit_mut(&mut self, site: &Site, change: impl FnOnce(&mut Visit)) {
@@ -198,7 +226,8 @@ impl StepState {
                 .visits
                 .iter_mut()
                 .rev()
-                .find(|visit| visit.number == site.visit),
+                .find(|visit| visit.number == site.visit)
+                .map(Arc::make_mut),
         };
         if let Some(visit) = visit.filter(|visit| visit.number == site.visit) {
             change(visit);
@@ -232,7 +261,9 @@ impl StepState {
             if !visit.is_unsettled(revision) && !visit.is_of(revision) {
                 break;
             }
-            visit.settle(revision, key);
+            if visit.is_unsettled(revision) {
+                Arc::make_mut(visit).settle(revision, key);
+            }
         }
         for item in &mut self.items {
             if item.is_unsettled(revision) {
@@ -265,6 +296,7 @@ impl Visit {
             refused: Vec::new(),
             superseded: Vec::new(),
             input: None,
+            past_inputs: Vec::new(),
             ended: Vec::new(),
             paused_ms: 0,
             failures: 0,
@@ -311,13 +343,14 @@ impl Visit {
         }
     }
 
+    /// Whether it was open right after `revision`.
+    pub fn was_open(&self, revision: u64) -> bool {
+        let closed = self.closed.as_ref();
+        self.opened_revision <= revision && closed.is_none_or(|closed| closed.revision > revision)
+    }
+
     /// The token that was live right after `revision`; `None` where the visit was not open then.
     pub fn token_at(&self, revision: u64) -> Option<Grant> {
-        let open = self.opened_revision <= revision
-            && self
-                .closed
-                .as_ref()
-                .is_none_or(|closed| closed.revision > revision);
         // Of the tokens that were taken back or used since then, the one that went first was live.
         let retired = self
             .superseded
@@ -334,7 +367,26 @@ impl Visit {
             .as_ref()
             .and_then(|closed| closed.spent)
             .map(|spent| spent.grant);
-        first.or(self.grant()).or(spent).filter(|_| open)
+        first
+            .or(self.grant())
+            .or(spent)
+            .filter(|_| self.was_open(revision))
+    }
+
+    /// Which attempt a model was at right after `revision`.
+    pub fn attempt_at(&self, revision: u64) -> u32 {
+        let later = self.ended.iter().filter(|ended| ended.revision > revision);
+        let later = u32::try_from(later.count()).unwrap_or(u32::MAX);
+        self.attempt.saturating_sub(later).max(1)
+    }
+
+    /// What it worked on right after `revision`.
+    pub fn input_at(&self, revision: u64) -> Option<Digest> {
+        let later = self
+            .past_inputs
+            .iter()
+            .find(|past| past.revision > revision);
+        later.map(|past| past.input).or(self.input)
     }
 
     /// The live token, where a model is waited for.

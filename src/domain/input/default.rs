@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Input, InputType};
+use super::{Input, InputType, OutputOf};
+use crate::domain::id::WorkflowName;
 
 /// The default of an input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,13 +28,13 @@ pub enum DefaultFrom {
     Env,
     /// The execution of the workflow that moved last had it.
     History,
-    /// What another workflow came to. No definition that is checked has it yet.
+    /// What another workflow came to, where it was completed last.
     WorkflowOutput,
 }
 
 impl DefaultFrom {
     /// Those that can be written.
-    pub const NAMES: &[&str] = &["literal", "env", "history"];
+    pub const NAMES: &[&str] = &["literal", "env", "history", "workflow_output"];
 }
 
 /// What defaults that stand outside the definition are taken from. Its `Debug` shows no values.
@@ -43,6 +44,8 @@ pub struct DefaultSources {
     pub env: Arc<BTreeMap<String, String>>,
     /// The inputs of the execution of the same workflow that moved last.
     pub history: Map<String, Value>,
+    /// What other workflows came to, by their names: the executions that were completed last.
+    pub outputs: BTreeMap<WorkflowName, Value>,
 }
 
 impl fmt::Debug for DefaultSources {
@@ -72,9 +75,22 @@ impl Input {
                 let before = sources.history.get(self.key.as_str()).cloned();
                 before.filter(fits)
             }
-            DefaultFrom::WorkflowOutput => None,
+            DefaultFrom::WorkflowOutput => {
+                let of = self.output_of()?;
+                let output = sources.outputs.get(&of.workflow)?;
+                of.of(output).filter(fits)
+            }
         };
         found.filter(|value| !value.is_null())
+    }
+
+    /// The output that is its default, where one is.
+    pub(super) fn output_of(&self) -> Option<OutputOf> {
+        let InputDefault { from, value } = self.default.as_ref()?;
+        let text = value
+            .as_ref()
+            .filter(|_| *from == DefaultFrom::WorkflowOutput)?;
+        OutputOf::parse(text.as_str()?).ok()
     }
 
     /// Why it has no value although it has a default.
@@ -89,6 +105,9 @@ impl Input {
             (DefaultFrom::History, _) => {
                 "; its default is what the execution before had, and there is none that fits".into()
             }
+            (DefaultFrom::WorkflowOutput, Some(what)) => format!(
+                "; its default is `{what}` of what that workflow came to last in this project, and there is none that fits"
+            ),
             _ => String::new(),
         }
     }

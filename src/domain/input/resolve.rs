@@ -26,8 +26,10 @@ pub struct Rejected {
     pub value: Value,
     /// The rule that it breaks.
     pub rule: String,
-    /// What is wrong with it, for a reader.
+    /// What is wrong with it, for a reader; nothing of the answer stands in it.
     pub message: String,
+    /// What would be right.
+    pub expected: Option<String>,
 }
 
 impl Inputs {
@@ -142,7 +144,10 @@ impl Inputs {
                     self.violations(position, input, value, "")
                 }
                 Some(_) => vec![not_asked(property, names)],
-                None => vec![self.unknown(property)],
+                None => vec![Violation {
+                    expected: Some(shortened(&names.join(", "))),
+                    ..self.unknown(property)
+                }],
             };
             if violations.is_empty() {
                 taken.accepted.insert(property.clone(), value.clone());
@@ -152,6 +157,7 @@ impl Inputs {
                 value: value.clone(),
                 rule: violation.rule,
                 message: violation.message,
+                expected: violation.expected,
             };
             taken.rejected.extend(violations.into_iter().map(rejected));
         }
@@ -171,13 +177,32 @@ impl Input {
             "type" => self.effective_type()?.as_str().to_owned(),
             "enum" => self.choices()?,
             "pattern" => format!("a text that matches {}", rules.pattern.as_ref()?),
-            "minLength" => format!("at least {} characters", rules.min_length?),
-            "maxLength" => format!("at most {} characters", rules.max_length?),
+            "minLength" => format!("at least {}", characters(rules.min_length?)),
+            "maxLength" => format!("at most {}", characters(rules.max_length?)),
             "minimum" => format!("at least {}", rules.min.as_ref()?),
             "maximum" => format!("at most {}", rules.max.as_ref()?),
             _ => return None,
         };
         Some(shortened(&expected))
+    }
+
+    /// What its value must be beyond its type, in words.
+    pub fn rules(&self) -> impl Iterator<Item = String> {
+        let rules = [
+            "enum",
+            "pattern",
+            "minLength",
+            "maxLength",
+            "minimum",
+            "maximum",
+        ];
+        rules.into_iter().filter_map(|rule| self.expected(rule))
+    }
+
+    /// What people call it, in brackets.
+    fn words(&self) -> String {
+        let words = self.label.as_ref().or(self.description.as_ref());
+        words.map_or_else(String::new, |words| format!(" ({words})"))
     }
 
     fn choices(&self) -> Option<String> {
@@ -186,12 +211,21 @@ impl Input {
     }
 }
 
+impl Inputs {
+    /// That an answer for `name` is still missing.
+    pub fn unanswered(&self, name: &str) -> Option<Violation> {
+        self.find(name).map(|(_, input)| Violation {
+            message: shortened(&format!("`{}`{} is missing", input.key, input.words())),
+            ..missing(input, None)
+        })
+    }
+}
+
 fn missing(input: &Input, given: Option<&Value>) -> Violation {
-    let words = input.label.as_ref().or(input.description.as_ref());
-    let words = words.map_or_else(String::new, |words| format!(" ({words})"));
     let message = format!(
-        "`{}`{words} is missing{}",
+        "`{}`{} is missing{}",
         input.key,
+        input.words(),
         input.why_no_default()
     );
     let any = || Some("a value".to_owned());
@@ -215,6 +249,10 @@ fn not_asked(property: &str, names: &[String]) -> Violation {
         actual: None,
         suggestion: None,
     }
+}
+
+fn characters(count: u64) -> String {
+    format!("{count} character{}", if count == 1 { "" } else { "s" })
 }
 
 /// What a definition says may be long, where a refusal should not be.
@@ -444,6 +482,7 @@ mod tests {
         let mut sources = DefaultSources {
             env: Arc::new(env),
             history: map(json!({ "h": "before", "a": "not asked" })),
+            ..DefaultSources::default()
         };
         let expected = json!({ "a": [1], "b": false, "n": 7, "t": "7", "h": "before", "o": null });
         assert_eq!(resolve_with(&list, json!({}), &sources), Ok(expected));

@@ -46,10 +46,11 @@ pub struct DefaultView {
 
 /// The inputs, in the order in which they are declared.
 pub fn inputs(inputs: &Inputs) -> Vec<InputView> {
-    inputs.iter().map(input).collect()
+    inputs.iter().map(view_of).collect()
 }
 
-fn input(input: &Input) -> InputView {
+/// One input, as it is shown.
+pub(super) fn view_of(input: &Input) -> InputView {
     InputView {
         name: input.key.to_string(),
         label: input.label.clone(),

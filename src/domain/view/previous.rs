@@ -10,7 +10,7 @@ use super::Subject;
 use crate::{
     domain::{
         brief::{brief, length, shares},
-        definition::{Definition, Step},
+        definition::{Definition, Step, StepKind},
         execution::{Closed, Execution, State},
     },
     limits,
@@ -55,10 +55,27 @@ pub fn needed_before(
     definition: &Definition,
     positions: impl Iterator<Item = usize>,
 ) -> BTreeSet<usize> {
-    let graph = definition.graph();
     positions
-        .flat_map(|position| graph.dependencies(position).iter().copied())
+        .flat_map(|position| deciders(definition, position))
         .collect()
+}
+
+/// The steps before the one at `position` that decided something, in authoring order: what stands before a branch, or
+/// before a step that only writes memory, stands in its place.
+fn deciders(definition: &Definition, position: usize) -> BTreeSet<usize> {
+    let (graph, steps) = (definition.graph(), &definition.workflow.steps);
+    let mut left = graph.dependencies(position).to_vec();
+    let (mut seen, mut found) = (BTreeSet::new(), BTreeSet::new());
+    while let Some(at) = left.pop() {
+        let kind = steps.get(at).map(|step| &step.kind);
+        let passes = matches!(kind, Some(StepKind::Branch { .. } | StepKind::Set { .. }));
+        if !passes {
+            found.insert(at);
+        } else if seen.insert(at) {
+            left.extend(graph.dependencies(at));
+        }
+    }
+    found
 }
 
 /// The steps whose outputs are shown when the execution is completed: those that nothing follows.
@@ -73,10 +90,9 @@ pub fn needed_at_end(definition: &Definition, state: State) -> BTreeSet<usize> {
 
 /// What the steps that the one at `position` depends on decided, in at most `bytes_max` bytes of JSON.
 pub(super) fn previous(subject: &Subject<'_>, position: usize, bytes_max: usize) -> Vec<Previous> {
-    let dependencies = subject.definition.graph().dependencies(position);
-    let told: Vec<_> = dependencies
-        .iter()
-        .filter_map(|&at| told(subject, at))
+    let told: Vec<_> = deciders(subject.definition, position)
+        .into_iter()
+        .filter_map(|at| told(subject, at))
         .collect();
     // A list of very many must not be all names: those that have room for some words are shown.
     let shown = told.len().min(bytes_max / ENTRY_BYTES_MIN);

@@ -16,13 +16,14 @@ use super::{
     progress,
     task::{Task, Turn, given, task},
     token,
+    waits::asked_at,
 };
 use crate::{
     clock::Timestamp,
     domain::{
         definition::{Definition, Step},
         event::{Event, Failure, Row},
-        execution::{State, Visit},
+        execution::{Execution, State, Visit},
         id::AgentName,
     },
     limits,
@@ -175,6 +176,13 @@ pub fn needed_for_reply(definition: &Definition, row: &Row) -> BTreeSet<usize> {
     needed
 }
 
+/// Whether the execution still holds all that the reply to the transition of `revision` shows. Where control has gone back
+/// since, it does not: it keeps the items of a fan-out's latest visit alone, and knows of one round before the present one.
+pub fn holds_reply(execution: &Execution, revision: u64) -> bool {
+    let mut stale = execution.steps().iter().filter_map(|step| step.stale);
+    stale.all(|stale| stale.revision <= revision)
+}
+
 /// What the transition of `row` answers. The execution of `subject` may have moved on since.
 pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
     let Subject {
@@ -183,7 +191,11 @@ pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
         ..
     } = *subject;
     let ready = ready(subject, row);
-    let (state, failure) = ending(row);
+    let (state, failure) = if execution.revision() == row.revision {
+        (execution.state(), execution.failure())
+    } else {
+        ending(row)
+    };
     let open_steps = if ready.is_empty() && state == State::Running {
         open_at(subject, row.revision)
     } else {
@@ -211,7 +223,7 @@ pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
         new_token: first.map(|(_, offer)| offer.continuation_token.clone()),
         expires_at: first.map(|(_, offer)| offer.expires_at.clone()),
         previous: first.map_or_else(Vec::new, |(position, _)| before(subject, *position)),
-        message: message(row, state, failure, &ready, &open_steps),
+        message: message(subject, row, state, failure, &ready, &open_steps),
         new_tokens: without_first_instructions(ready),
         open_steps,
         final_output,
@@ -264,7 +276,10 @@ fn ending(row: &Row) -> (State, Option<&Failure>) {
 fn ready(subject: &Subject<'_>, row: &Row) -> Vec<(usize, Offer)> {
     let mut shown = Shown::default();
     let mut offers: Vec<_> = Vec::new();
-    for turn in given(subject.definition, subject.execution, row) {
+    // A step further down may have been passed before, and so have let one above it begin.
+    let mut turns = given(subject.definition, subject.execution, row);
+    turns.sort_by_key(|turn| turn.position);
+    for turn in turns {
         // What belongs to the first one stands in the singular fields.
         if offers.is_empty() {
             shown.note(subject.definition, turn.position);
@@ -282,7 +297,7 @@ fn open_at(subject: &Subject<'_>, revision: u64) -> Vec<Offer> {
     let steps = subject.execution.steps().iter().enumerate();
     let turns = steps.flat_map(|(position, step)| {
         let visits = step.all_visits();
-        visits.filter_map(move |visit| Some(Turn::of(position, visit, visit.token_at(revision)?)))
+        visits.filter_map(move |visit| Turn::at(position, visit, revision))
     });
     let mut open: Vec<_> = turns
         .filter_map(|turn| {
@@ -370,6 +385,7 @@ pub(super) fn expiry(issued_at: Timestamp, ttl: Duration) -> String {
 }
 
 fn message(
+    subject: &Subject<'_>,
     row: &Row,
     state: State,
     failure: Option<&Failure>,
@@ -394,9 +410,7 @@ fn message(
                 None => format!("The workflow has failed: {why}."),
             }
         }
-        (_, None, State::Paused) => {
-            "The execution waits for a person. Nothing is to be done until then.".into()
-        }
+        (_, None, State::Paused) => asked_at(subject, row.revision),
         (_, None, _) if open.is_empty() => {
             let id = &row.execution_id;
             let revision = row.revision;

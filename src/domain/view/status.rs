@@ -5,17 +5,18 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Previous, Subject, definition_step,
+    Previous, Subject, WaitView, definition_step,
     previous::{final_output, previous},
     progress,
     reply::{FailureView, Shown, expiry, persona},
     task::{Turn, task},
     token,
+    waits::{asked_of_people, told, waiting},
 };
 use crate::{
     domain::{
-        event::{Awaiting, PauseReason},
-        execution::{Execution, StepState, StepStatus, Visit},
+        event::PauseReason,
+        execution::{Execution, StepStatus, Visit},
     },
     limits,
 };
@@ -57,7 +58,13 @@ pub struct CurrentStep {
     pub example: Option<Value>,
     /// What the steps that it depends on decided, in short.
     pub previous: Vec<Previous>,
-    /// What the execution was started with.
+    /// What it was started with, where its inputs have changed since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inputs_at_start: Option<Value>,
+    /// What is waited for that is not a model: time, signals, people, work of the server.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<WaitView>,
+    /// Its inputs, as they stand.
     pub inputs: Option<Value>,
     /// Every open step, each with its own token and persona.
     pub ready_steps: Vec<ReadyStep>,
@@ -142,6 +149,12 @@ pub fn current_step(subject: &Subject<'_>, inputs: Option<Value>) -> CurrentStep
         previous: first.map_or_else(Vec::new, |step| step.previous.clone()),
         message: standing(execution),
         inputs,
+        inputs_at_start: execution
+            .given()
+            .filter(|given| Some(*given) != execution.inputs())
+            .and_then(|given| subject.values.get(&given))
+            .map(|given| Value::clone(given)),
+        waits: waiting(subject),
         revision: execution.revision(),
         ready_steps,
     }
@@ -163,8 +176,9 @@ fn standing(execution: &Execution) -> Option<String> {
                 .map(|reason| reason.as_str())
                 .collect();
             return Some(format!(
-                "The execution is paused ({}){why}: it goes on once a person has answered",
-                names.join(", ")
+                "The execution is paused ({}){why}. {}",
+                names.join(", "),
+                asked_of_people(execution)
             ));
         }
         return Some(format!(
@@ -177,7 +191,7 @@ fn standing(execution: &Execution) -> Option<String> {
     }
     let waits: Vec<_> = execution
         .open()
-        .filter_map(|(_, step, visit)| waits(step, visit))
+        .filter_map(|(_, step, visit)| told(step, visit))
         .collect();
     if waits.is_empty() {
         return Some(format!(
@@ -190,21 +204,6 @@ fn standing(execution: &Execution) -> Option<String> {
         "No step is a model's now: {}. Call execution.wait with execution_id '{id}' and since_revision {revision} to be told when that changes",
         waits.join("; ")
     ))
-}
-
-/// What an open visit waits for, where that is not a model.
-fn waits(step: &StepState, visit: &Visit) -> Option<String> {
-    let id = &step.id;
-    Some(match visit.awaiting.as_ref()? {
-        Awaiting::Model(_) | Awaiting::Items { .. } => return None,
-        Awaiting::Operation => format!("the server works on step '{id}'"),
-        Awaiting::Timer { due } => format!("step '{id}' waits until {due}"),
-        Awaiting::Retry { due } => format!("step '{id}' is tried again at {due}"),
-        Awaiting::Signal { name } => format!("step '{id}' waits for the signal '{name}'"),
-        Awaiting::Gate { .. } => format!("step '{id}' waits for a person's approval"),
-        Awaiting::Unknown => format!("nobody knows whether step '{id}' took effect"),
-        Awaiting::Held(_) => format!("step '{id}' has come to its end and waits for the resume"),
-    })
 }
 
 fn ready_step<'a>(
@@ -277,9 +276,11 @@ pub struct StatusView {
     /// Whether the final output is shortened; `step_history` has it whole.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub final_output_truncated: bool,
+    /// What is waited for that is not a model: time, signals, people, work of the server.
+    pub waits: Vec<WaitView>,
     /// Why it failed; while it is still running, why it will fail once what is to run nevertheless is done.
     pub error: Option<FailureView>,
-    /// What keeps it from going on, where it is paused: `person`, `engine_fault`.
+    /// What keeps it from going on, where it is paused: person, `engine_fault`, gate, `outcome_unknown`.
     pub pause_reasons: Vec<PauseReason>,
     /// Why its state was last changed, in the words of whoever asked for it.
     pub reason: Option<String>,
@@ -329,6 +330,7 @@ pub fn status(subject: &Subject<'_>) -> StatusView {
         revision: execution.revision(),
         final_output,
         final_output_truncated: truncated.unwrap_or(false),
+        waits: waiting(subject),
         error: execution.failure().or(execution.failing()).map(Into::into),
         pause_reasons: execution.pauses().to_vec(),
         reason: execution.reason().map(str::to_owned),

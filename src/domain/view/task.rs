@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Subject, definition_step};
+use super::{Subject, definition_step, question::Questions};
 use crate::{
     domain::{
         definition::{Definition, Step, StepKind},
         document::Digest,
-        event::{Event, Row, Site},
+        event::{Awaiting, Event, Row, Site},
         execution::{Execution, Visit, brief},
         token::Grant,
     },
@@ -38,6 +38,16 @@ impl Turn {
             input: visit.input,
         }
     }
+
+    /// The turn as it was right after `revision`.
+    pub(super) fn at(position: usize, visit: &Visit, revision: u64) -> Option<Self> {
+        let grant = visit.token_at(revision)?;
+        Some(Self {
+            input: visit.input_at(revision),
+            attempt: visit.attempt_at(revision),
+            ..Self::of(position, visit, grant)
+        })
+    }
 }
 
 /// The turns that the transition of `row` gave and did not take back.
@@ -51,8 +61,9 @@ pub(super) fn given(definition: &Definition, execution: &Execution, row: &Row) -
         let (site, grant) = event.offered().filter(|(site, _)| !closed.contains(site))?;
         let (attempt, input) = match event {
             Event::WaitingChanged { attempt, .. } => {
-                let visit = execution.visit(site).map(|(_, _, visit)| visit.input);
-                (*attempt, visit.flatten())
+                let visit = execution.visit(site);
+                let input = visit.and_then(|(_, _, visit)| visit.input_at(row.revision));
+                (*attempt, input)
             }
             Event::VisitOpened(opened) => (1, opened.input.as_ref().map(|input| input.digest)),
             _ => return None,
@@ -69,9 +80,26 @@ pub(super) fn given(definition: &Definition, execution: &Execution, row: &Row) -
     row.events.iter().filter_map(turn).collect()
 }
 
+/// Values that a status shows and that lie elsewhere.
+pub fn needed_for_status(execution: &Execution) -> BTreeSet<Digest> {
+    let shown = execution.open().filter_map(|(_, _, visit)| {
+        let awaiting = visit.awaiting.as_ref()?;
+        match awaiting {
+            Awaiting::Gate { shown, .. } => Some(*shown),
+            _ => None,
+        }
+    });
+    shown.chain(execution.final_output()).collect()
+}
+
 /// Values that the views of an execution show and that lie elsewhere, with those of the reply to `row`.
 pub fn needed_values(execution: &Execution, row: Option<&Row>) -> BTreeSet<Digest> {
     let mut needed: BTreeSet<Digest> = execution.final_output().into_iter().collect();
+    needed.extend(
+        execution
+            .given()
+            .filter(|given| Some(*given) != execution.inputs()),
+    );
     needed.extend(execution.open().filter_map(|(_, _, visit)| visit.input));
     for event in row.into_iter().flat_map(|row| &row.events) {
         if let Event::VisitOpened(opened) = event {
@@ -81,7 +109,7 @@ pub fn needed_values(execution: &Execution, row: Option<&Row>) -> BTreeSet<Diges
     if let Some(row) = row {
         let visits = execution.steps().iter().flat_map(|step| step.all_visits());
         let were_open = visits.filter(|visit| visit.token_at(row.revision).is_some());
-        needed.extend(were_open.filter_map(|visit| visit.input));
+        needed.extend(were_open.filter_map(|visit| visit.input_at(row.revision)));
     }
     needed
 }
@@ -100,14 +128,21 @@ pub(super) fn task(subject: &Subject<'_>, turn: &Turn) -> Option<Task> {
     let acting = step.acting();
     let rendered = turn.input.and_then(|digest| subject.values.get(&digest));
     let brief = rendered.map_or_else(|| brief(acting), |value| Value::clone(value));
-    let input = brief.get("with").cloned();
+    if let Some(questions) = Questions::of(subject.definition, acting, &brief) {
+        return Some(Task {
+            instructions: directly(subject, step, turn, &brief, Some(&questions)),
+            input: Some(questions.input()),
+            example: None,
+            output_schema: Some(questions.schema()),
+        });
+    }
     let instructions = match acting.kind {
         StepKind::Agent { .. } => as_agent(subject, step, &brief),
-        _ => directly(subject, step, turn, &brief),
+        _ => directly(subject, step, turn, &brief, None),
     };
     Some(Task {
         instructions,
-        input,
+        input: brief.get("with").cloned(),
         example: acting.example.clone(),
         output_schema: acting.result.clone(),
     })
@@ -175,7 +210,13 @@ fn before(text: &mut String, execution: &Execution, step: &Step) {
 
 /// What a model is told to do where it is nobody in particular: its part, the work, the call that must follow, and
 /// last the form of the output (S4's order, which small models follow best).
-fn directly(subject: &Subject<'_>, step: &Step, turn: &Turn, brief: &Value) -> String {
+fn directly(
+    subject: &Subject<'_>,
+    step: &Step,
+    turn: &Turn,
+    brief: &Value,
+    questions: Option<&Questions<'_>>,
+) -> String {
     let acting = step.acting();
     let mut text = format!(
         "# Role\nYou carry out step '{}' of workflow '{}'{}. Do this one step and nothing else.\n\n# Task\n",
@@ -189,14 +230,20 @@ fn directly(subject: &Subject<'_>, step: &Step, turn: &Turn, brief: &Value) -> S
             text.push('\n');
         }
     };
-    say(&step.description);
+    let is_asking = !questions.is_some_and(Questions::is_in_words);
+    say(Some(step.description.as_str())
+        .filter(|_| is_asking)
+        .unwrap_or_default());
     if let StepKind::Tool { name } = &acting.kind {
         say(&format!(
             "Call the tool `{name}` of your client (it is none of midex's) with exactly the input below, and bring back what it answers."
         ));
     }
     say(brief["guidance"].as_str().unwrap_or_default());
-    say(brief["instructions"].as_str().unwrap_or_default());
+    say(&questions.map_or_else(String::new, Questions::task));
+    let own = brief["instructions"].as_str().filter(|_| is_asking);
+    say(own.unwrap_or_default());
+    say(&questions.map_or_else(String::new, Questions::words));
     if let Some(input) = brief.get("with") {
         say(&format!("Input:\n```json\n{input:#}\n```"));
     }
@@ -207,7 +254,7 @@ fn directly(subject: &Subject<'_>, step: &Step, turn: &Turn, brief: &Value) -> S
         "\n# Required next call\nWhen it is done, call workflow.next_step with\n- token: this step's token, unchanged\n- output: the result, in the form below\n\
          If it cannot be done, send error: { message } instead of output. Do not end your turn before this call.\n\n# Output format\n",
     );
-    text.push_str(&form(acting));
+    text.push_str(&questions.map_or_else(|| form(acting), Questions::form));
     text
 }
 

@@ -1,11 +1,13 @@
 //! The tools: one table, one file each.
 
+mod execution_approve;
 mod execution_list;
+mod execution_resolve;
 mod execution_resume;
 mod execution_signal;
 mod execution_wait;
 mod lifecycle;
-mod personas;
+pub(super) mod personas;
 mod spelling;
 mod toolset;
 mod workflow_next_step;
@@ -61,10 +63,13 @@ const TABLE: &[(Toolsets, &str)] = &[
     (RUN.and(OPERATE), "execution.resume"),
     (RUN.and(OPERATE), "execution.wait"),
     (RUN.and(OPERATE), "execution.signal"),
+    (RUN.and(OPERATE), "execution.resolve"),
     (OPERATE, "execution.pause"),
     (OPERATE, "execution.abandon"),
     (OPERATE, "execution.diverge"),
     (OPERATE, "execution.fail"),
+    (Toolsets::PEOPLE, execution_approve::NAME),
+    (Toolsets::PEOPLE, execution_approve::ANSWER),
 ];
 const RUN: Toolsets = Toolsets::of(Toolset::Run);
 const OPERATE: Toolsets = Toolsets::of(Toolset::Operate);
@@ -88,6 +93,9 @@ fn specs() -> Vec<ToolSpec> {
         execution_resume::spec(),
         execution_wait::spec(),
         execution_signal::spec(),
+        execution_resolve::spec(),
+        execution_approve::spec(),
+        execution_approve::answer_spec(),
     ];
     specs.extend(lifecycle::specs());
     specs
@@ -129,12 +137,20 @@ pub(super) fn find(sets: Toolsets, name: &str) -> Result<&'static ToolSpec> {
         |tool: &ToolSpec| tool.name == name || Spelling::Underscored.name(tool.name) == name;
     match TOOLS.iter().find(|(_, tool)| named(tool)) {
         Some((set, tool)) if sets.meet(*set) => Ok(tool),
+        Some((Toolsets::PEOPLE, tool)) => Err(of_people(tool.name)),
         Some((set, tool)) => Err(left_out(tool.name, *set, sets)),
         None => {
             let message = format!("Unknown tool: {}", shorten(name));
             Err(Error::new(Code::ToolNotFound, message))
         }
     }
+}
+
+fn of_people(tool: &str) -> Error {
+    let message = format!("{tool} is for people: no agent decides what a person is asked");
+    Error::new(Code::ToolNotFound, message)
+        .with("tool", tool)
+        .with_action("Ask your user to run `midex approve` in a terminal, and call execution.wait")
 }
 
 fn left_out(tool: &str, of: Toolsets, sets: Toolsets) -> Error {
@@ -198,6 +214,11 @@ impl ToolSpec {
     /// How long a call with these arguments takes at most, where that is known.
     pub(super) fn longest(&self, arguments: &Map<String, Value>) -> Option<Duration> {
         self.longest.map(|longest| longest(arguments))
+    }
+
+    /// Whether its answer may have the user asked.
+    pub(super) fn asks_the_user(&self) -> bool {
+        ["workflow.start", "workflow.next_step"].contains(&self.name)
     }
 
     /// Whether it changes nothing.
@@ -362,6 +383,34 @@ fn execution_id_schema() -> Value {
     })
 }
 
+/// A count that the arguments name; their schema keeps it within bounds.
+fn count(arguments: &Map<String, Value>, name: &str) -> Option<u32> {
+    u32::try_from(whole(arguments, name)?).ok()
+}
+
+/// The refusal of an argument for a rule that its schema does not hold.
+fn unfit(tool: &'static str, path: &str, rule: &str, message: &str) -> Error {
+    let violation = Violation {
+        path: path.into(),
+        rule: rule.into(),
+        message: message.to_owned(),
+        expected: None,
+        actual: None,
+        suggestion: None,
+    };
+    Error::new(Code::ArgumentsInvalid, message)
+        .with("tool", tool)
+        .with_violations(vec![violation])
+}
+
+/// The schema of an argument that names a step.
+fn step_name_schema() -> Value {
+    json!({
+        "type": "string", "minLength": 1, "maxLength": limits::STEP_ID_BYTES_MAX,
+        "description": "The step, as waits in midex://workflow/workflow_status/{execution_id} shows it"
+    })
+}
+
 /// The schema of an argument that names a project.
 fn project_schema() -> Value {
     json!({
@@ -422,6 +471,7 @@ mod tests {
 
     #[test]
     fn every_tool_is_complete_and_found_in_both_spellings() {
+        let all = Toolsets::ALL.and(Toolsets::PEOPLE);
         for (_, tool) in TOOLS.iter() {
             assert!(
                 !tool.title.is_empty() && !tool.description.is_empty(),
@@ -432,7 +482,7 @@ mod tests {
             Schema::compile(&tool.output).expect("the output schema compiles");
             let underscored = Spelling::Underscored.name(tool.name);
             assert_eq!(
-                find(Toolsets::ALL, &underscored).expect("underscored").name,
+                find(all, &underscored).expect("underscored").name,
                 tool.name
             );
             let listed = tool.documented().expect("a listed tool");
@@ -440,7 +490,8 @@ mod tests {
             assert!(listed.read_only_hint.is_some() && listed.destructive_hint.is_some());
             assert!(listed.idempotent_hint.is_some() && listed.open_world_hint.is_some());
         }
-        assert!(find(Toolsets::ALL, "workflow.begin").is_err());
+        assert!(find(all, "workflow.begin").is_err());
+        assert!(find(Toolsets::ALL, execution_approve::NAME).is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::limits;
+use crate::{domain::view::Advanced, error::Result, limits};
 
 /// The schema of the argument that names those agents.
 pub(super) fn known_agents_schema() -> Value {
@@ -39,5 +39,22 @@ pub(super) fn leave_out(reply: &mut Value, known: &[String]) {
             .into_iter()
             .flatten()
             .for_each(|step| leave_out(step, known));
+    }
+}
+
+/// How the replies to a call with these arguments are shown.
+#[derive(Debug)]
+pub(in crate::mcp) struct Shown(Vec<String>);
+
+impl Shown {
+    pub(in crate::mcp) fn to(arguments: &Map<String, Value>) -> Self {
+        Self(take_known_agents(&mut arguments.clone()))
+    }
+
+    /// A reply, without the personas that the caller knows.
+    pub(in crate::mcp) fn view(&self, reply: &Advanced) -> Result<Value> {
+        let mut reply = super::view(reply)?;
+        leave_out(&mut reply, &self.0);
+        Ok(reply)
     }
 }

@@ -53,6 +53,9 @@ impl Toolsets {
             | Toolset::Catalog.bit(),
     );
 
+    /// What only people may do: in no set that a server can be told to offer, but offered to midex's own commands.
+    pub(crate) const PEOPLE: Self = Self(1 << 7);
+
     /// That one alone.
     pub const fn of(set: Toolset) -> Self {
         Self(set.bit())

@@ -125,6 +125,9 @@ fn harmful(tool: &str, token: &Value) -> Map<String, Value> {
         "execution.list" => json!({ "project": "*" }),
         "execution.wait" => json!({ "execution_id": WITNESS, "timeout_s": 0 }),
         "execution.signal" => json!({ "execution_id": WITNESS, "signal": "x" }),
+        "execution.resolve" => {
+            json!({ "execution_id": WITNESS, "step_name": "x", "verdict": "retry" })
+        }
         _ => json!({ "execution_id": WITNESS, "reason": "x" }),
     };
     arguments.as_object().unwrap().clone()

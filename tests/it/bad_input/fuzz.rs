@@ -13,7 +13,7 @@ use super::Witness;
 const CASES: u32 = 100;
 const SEED: u64 = 20_250_115;
 
-const TOOLS: [&str; 11] = [
+const TOOLS: [&str; 13] = [
     "workflow.start",
     "workflow.next_step",
     "execution.list",
@@ -24,6 +24,8 @@ const TOOLS: [&str; 11] = [
     "execution.fail",
     "execution.wait",
     "execution.signal",
+    "execution.resolve",
+    "execution.approve",
     "workflow_next_step",
 ];
 

@@ -18,7 +18,7 @@ use super::Place;
 use crate::support::{PATIENCE, wait};
 
 /// A command at a terminal of 60 columns.
-struct Terminal {
+pub(crate) struct Terminal {
     child: Child,
     keys: File,
     shown: mpsc::Receiver<String>,
@@ -26,7 +26,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn open(mut command: Command) -> Self {
+    pub(crate) fn open(mut command: Command) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -62,7 +62,7 @@ impl Terminal {
     }
 
     /// Waits until this is shown; what was shown before it since the last time.
-    fn expect(&mut self, text: &str) -> String {
+    pub(crate) fn expect(&mut self, text: &str) -> String {
         loop {
             if let Some(at) = self.seen.find(text) {
                 let rest = self.seen.split_off(at + text.len());
@@ -75,11 +75,11 @@ impl Terminal {
         }
     }
 
-    fn type_line(&mut self, text: &str) {
+    pub(crate) fn type_line(&mut self, text: &str) {
         self.keys.write_all(format!("{text}\n").as_bytes()).unwrap();
     }
 
-    fn end(mut self) -> (Option<i32>, String) {
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let code = wait(&mut self.child).code();
         // It ends when nobody holds the other end any more.
         while let Ok(more) = self.shown.recv_timeout(PATIENCE) {

@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex};
 use midex::{
     activity::{Activities, Context, function},
     clock::SeededIds,
+    domain::Lifecycle,
     engine::{Engine, Options, Secrets},
     limits,
 };
 use serde_json::{Value, json};
 
 use super::{
-    Flaky, Log, activity, begin, defined, engine, fails, failure, output_of, seconds, step,
-    until_state,
+    Flaky, Log, activity, begin, change, defined, engine, engine_on, fails, failure, id, output_of,
+    seconds, step, until, until_state,
 };
 
 /// What activities were begun with.
@@ -188,21 +189,52 @@ async fn a_panic_is_a_failure_of_its_own_class() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_there_is_not_fails_by_its_name() {
+async fn an_operation_that_there_is_not_fails_by_its_name() {
     let log = Log::new();
     let engine = engine(&log, Activities::default()).await;
     let call = json!({ "run": { "catalog": "shop", "operation": "orders.list" } });
-    let steps = json!([
-        activity("missing", None, json!({ "optional": true })),
-        step("call", Some("missing"), call, json!({})),
-    ]);
+    let steps = json!([step("call", None, call, json!({}))]);
     begin(&engine, defined(steps, json!({})), json!({})).await;
     let status = until_state(&engine, "failed").await;
     assert_eq!(failure(&status), "OPERATION_NOT_FOUND");
     let rows = super::history(&engine).await;
-    let told: Vec<_> = rows.iter().map(|row| format!("{:?}", row.error)).collect();
-    assert!(told[0].contains("'missing'"), "{told:?}");
-    assert!(told[1].contains("'shop'"), "{told:?}");
+    let told = format!("{:?}", rows[0].error);
+    assert!(told.contains("'shop'"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_this_process_has_not_waits_for_one_that_has_it() {
+    let log = Log::new();
+    let store = Arc::new(Flaky::default());
+    let without = engine_on(store.clone(), log.clock, Activities::default()).await;
+    let steps = json!([
+        activity("send", None, json!({})),
+        step(
+            "word",
+            Some("send"),
+            json!({ "wait": { "for": "1s" } }),
+            json!({})
+        )
+    ]);
+    begin(&without, defined(steps, json!({})), json!({})).await;
+    let waits = until(&without, |status| {
+        status.waits.iter().any(|wait| wait.waits_for == "retry")
+    });
+    assert_eq!(waits.await.waits[0].attempt, 1);
+    // Whoever asks for it, and however long that takes.
+    change(&without, Lifecycle::Pause).await;
+    change(&without, Lifecycle::Resume).await;
+    tokio::time::sleep(seconds(3600)).await;
+    assert_eq!(
+        without.status(&id()).await.expect("a status").state,
+        "running"
+    );
+    without.stop().await.expect("a stop");
+    let send = log.activity("send", seconds(0), |_| Ok(json!(1)));
+    let activities = Activities::default().with(send).expect("one");
+    let with = engine_on(store, log.clock, activities).await;
+    until_state(&with, "completed").await;
+    assert_eq!(log.lines(), ["send 1"]);
 }
 
 async fn engine_with(secrets: &[(&str, &str)], activities: Activities, log: &Log) -> Engine {
@@ -281,11 +313,11 @@ async fn a_secret_that_is_gone_fails_before_anything_is_done() {
     };
     let engine = Engine::new(options).await.expect("an engine");
     begin(&engine, defined(steps, json!({})), json!({})).await;
-    super::until(&engine, |status| status.revision == 3).await;
+    until(&engine, |status| status.revision == 3).await;
     engine.stop().await.expect("a stop");
     assert_eq!(seen.lock().expect("a list").len(), 1);
     // The next process has no such secret any more.
-    let engine = super::engine_on(store, log.clock, activities).await;
+    let engine = engine_on(store, log.clock, activities).await;
     let status = until_state(&engine, "failed").await;
     assert_eq!(failure(&status), "SECRET_MISSING");
     assert_eq!(seen.lock().expect("a list").len(), 1, "nothing was called");

@@ -21,7 +21,7 @@ use super::{
 use crate::support::EPOCH;
 
 /// The life of one process: dropped, everything in it is gone at once, and the store is as it was left.
-fn process() -> Runtime {
+pub(super) fn process() -> Runtime {
     let mut builder = Builder::new_current_thread();
     builder.enable_all().start_paused(true);
     builder.build().expect("a runtime")
@@ -58,7 +58,7 @@ fn crashed_in_first(is_idempotent: bool, more: Value) -> (Vec<String>, String, V
     })
 }
 
-fn two(log: &Log, is_idempotent: bool) -> Activities {
+pub(super) fn two(log: &Log, is_idempotent: bool) -> Activities {
     let first = log.activity("first", seconds(10), |_| Ok(json!(1)));
     let first = if is_idempotent {
         first.idempotent()

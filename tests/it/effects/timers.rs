@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     Flaky, Log, activity, advance, begin, begin_as, change, defined, engine, engine_on, fails,
-    failure, history, named, output_of, seconds, step, until_state,
+    failure, history, named, output_of, seconds, step, until, until_state,
 };
 use crate::support::EPOCH;
 
@@ -162,8 +162,8 @@ async fn what_is_due_and_cannot_be_done_is_not_tried_without_a_pause() {
         _ => Ok(json!(1)),
     });
     let activities = Activities::default().with(flaky).expect("one");
-    let engine = engine_on(store.clone(), log.clock, activities).await;
-    // Its input is too large to be kept at hand for the next attempt.
+    let engine = engine_on(store.clone(), log.clock, activities.clone()).await;
+    // Its input is too large for a row, and another engine has it in the store alone.
     let with = json!({ "text": "x".repeat(limits::INLINE_BYTES_MAX + 1) });
     let retry =
         json!({ "max_attempts": 2, "backoff": "10s", "max_backoff": "10s", "jitter": false });
@@ -173,6 +173,11 @@ async fn what_is_due_and_cannot_be_done_is_not_tried_without_a_pause() {
         json!({ "with": with, "retry": retry })
     )]);
     begin(&engine, defined(steps, json!({})), json!({})).await;
+    until(&engine, |status| status.waits[0].waits_for == "retry").await;
+    engine.begin_stop();
+    let engine = engine_on(store.clone(), log.clock, activities).await;
+    change(&engine, Lifecycle::Pause).await;
+    change(&engine, Lifecycle::Resume).await;
     store.forgets.store(true, Ordering::SeqCst);
     tokio::time::sleep(seconds(10 + 6)).await;
     let missed = store.missed.load(Ordering::SeqCst);

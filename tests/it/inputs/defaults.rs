@@ -150,3 +150,53 @@ fn history_gives_what_the_execution_before_had() {
         "you"
     );
 }
+
+#[test]
+fn what_another_workflow_came_to_is_a_default() {
+    let project = project(
+        "inputs:
+  image: { type: string, default: { from: workflow_output, value: 'build.image.tags[0]' } }
+  whole: { type: object, optional: true, default: { from: workflow_output, value: build } }
+",
+    );
+    project.write(
+        "workflows/build.yaml",
+        "workflow: build
+description: d
+inputs: { tag: { type: string, optional: true } }
+steps:
+  - { id: a, guidance: Build., result: {} }
+final_output: { image: { tags: ['${{ inputs.tag }}'] } }
+",
+    );
+    let mut server = project.serve();
+    let refused = server.refused("workflow.start", start("a"));
+    let message = refused["violations"][0]["message"].as_str().unwrap();
+    assert!(message.contains("`build.image.tags[0]`"), "{message}");
+    let mut build = |id: &str, tag: Value, project: &str| {
+        let inputs = json!({ "tag": tag });
+        let mut arguments =
+            json!({ "workflow_name": "build", "execution_id": id, "inputs": inputs });
+        if !project.is_empty() {
+            arguments["project"] = json!(project);
+        }
+        let first = server.done("workflow.start", arguments);
+        let arguments = json!({ "token": first["new_token"], "output": 1 });
+        server.done("workflow.next_step", arguments);
+    };
+    build("one", json!("v1"), "");
+    build("two", json!("v2"), "");
+    // Neither another project's nor one that does not fit.
+    build("elsewhere", json!("v3"), "/elsewhere");
+    server.done("workflow.start", start("b"));
+    let inputs = server.read(&address("current_step", "b"))["inputs"].clone();
+    assert_eq!(
+        inputs,
+        json!({ "image": "v2", "whole": { "image": { "tags": ["v2"] } } })
+    );
+    let mut given = start("c");
+    given["inputs"] = json!({ "image": "mine", "whole": { "own": true } });
+    server.done("workflow.start", given);
+    let inputs = server.read(&address("current_step", "c"))["inputs"].clone();
+    assert_eq!(inputs, json!({ "image": "mine", "whole": { "own": true } }));
+}

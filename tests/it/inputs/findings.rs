@@ -160,7 +160,7 @@ fn values_of_the_manifest_keep_its_own_rules() {
   g: { default: { from: env, value: 5 } }
   h: { default: { from: env, value: ' ' } }
   i: { default: { value: 5 } }
-  j: { default: { from: workflow_output, value: other.id } }
+  j: { default: { from: workflow_output, value: 'other.id + 1' } }
   k: { default: { from: literal, value: 'a ${{ inputs.a }}' } }
   l: { default: { from: literal, value: { deep: ['${{ inputs.a }}'] } } }
   m: { default: { from: literal, value: } }
@@ -176,7 +176,7 @@ fn values_of_the_manifest_keep_its_own_rules() {
             "10:37 wrong_type inputs.g.default.value",
             "11:37 empty_value inputs.h.default.value",
             "12:17 missing_key inputs.i.default.from",
-            "13:25 not_supported_yet inputs.j.default.from",
+            "13:49 wrong_type inputs.j.default.value",
             "14:41 not_supported_yet inputs.k.default.value",
             "15:50 not_supported_yet inputs.l.default.value.deep[0]",
             "16:34 wrong_type inputs.m.default.value",

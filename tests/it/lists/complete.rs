@@ -22,7 +22,7 @@ fn every_tool_says_all_there_is_to_say() {
         for name in ["claude-ai", "other"] {
             let mut client = Client::new(&project, era, name, &[]);
             let tools = client.tools();
-            assert_eq!(tools.len(), 10);
+            assert_eq!(tools.len(), super::TOOLS.len());
             for tool in tools {
                 for field in ["name", "title", "description"] {
                     text(&tool, field);
@@ -119,7 +119,7 @@ fn what_is_said_at_the_start_is_what_is_offered() {
     let said = String::from_utf8(said.stderr).unwrap();
     assert!(
         said.contains(
-            "Tools: 8 (execution_list, execution_resume, execution_wait, execution_signal, execution_pause, execution_abandon, \
+            "Tools: 9 (execution_list, execution_resume, execution_wait, execution_signal, execution_resolve, execution_pause, execution_abandon, \
              execution_diverge, execution_fail)"
         ),
         "{said}"
@@ -131,5 +131,5 @@ fn what_is_said_at_the_start_is_what_is_offered() {
     let mut server = Server::run(project.command(&["serve", "--toolsets", "operate"]));
     server.shake_hands();
     let tools = server.request("tools/list", json!({}))["result"]["tools"].clone();
-    assert_eq!(list(&tools).len(), 8);
+    assert_eq!(list(&tools).len(), 9);
 }

@@ -25,6 +25,7 @@ fn both_spellings_of_a_tool_are_accepted_and_unknown_things_refused() {
             "execution.resume",
             "execution.wait",
             "execution.signal",
+            "execution.resolve",
             "execution.pause",
             "execution.abandon",
             "execution.diverge",

@@ -1,23 +1,23 @@
 //! What is driven: the pure domain, or the whole engine.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use midex::{
     clock::{Clock, SeededIds, TokioClock},
     domain::{
         Change, Command, Decision, DefaultSources, Definition, Execution, ExecutionId, Facts,
         JournalKey, Row, Token, Transition,
-        execution::{Report, Start, Values},
-        view::{self, Advanced, Outputs, StatusView},
+        execution::{Need, Report, SignalRequest, Start, Values},
+        view::{self, Advanced, Outputs, ReadyStep, StatusView},
     },
     engine::{Engine, StartRequest},
     error::Result,
     limits,
     store::Store,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::support;
+use crate::support::{self, EPOCH};
 
 /// Something that runs one execution: the pure domain, or the whole engine.
 pub(super) trait Subject {
@@ -27,12 +27,23 @@ pub(super) trait Subject {
     async fn read(&mut self) -> (BTreeMap<String, String>, u64);
     async fn state(&mut self) -> StatusView;
     async fn change(&mut self, change: Change) -> Result<()>;
+    async fn signal(&mut self, name: &str, payload: Value) -> Result<()>;
     async fn restart(&mut self);
+    /// The open turns, in the order in which a model is shown them.
+    async fn turns(&mut self) -> Vec<ReadyStep>;
+    /// The execution and its journal as they are kept.
+    async fn kept(&self) -> (Execution, Vec<(JournalKey, Row)>);
+    /// Milliseconds since the start.
+    fn now(&self) -> u64;
+    /// Whether it sees to what is due by itself.
+    fn keeps_time(&self) -> bool;
+    /// Lets time pass until that many milliseconds after the start, and sees to what is due then.
+    async fn pass_until(&mut self, end: u64);
 }
 
 pub(super) const ID: &str = "modelled execution";
 
-pub(super) fn inputs(same: bool) -> serde_json::Value {
+pub(super) fn inputs(same: bool) -> Value {
     json!({ "same": same })
 }
 
@@ -41,13 +52,24 @@ pub(super) struct Pure {
     pub(super) definition: Arc<Definition>,
     pub(super) clock: TokioClock,
     pub(super) ids: SeededIds,
-    pub(super) execution: Option<Execution>,
-    pub(super) rows: Vec<Row>,
+    execution: Option<Execution>,
+    rows: Vec<Row>,
+    /// The values that are stored by digest.
+    contents: Values,
 }
 
-static NO_VALUES: Values = Values::new();
-
 impl Pure {
+    pub(super) fn new(definition: Arc<Definition>, clock: TokioClock) -> Self {
+        Self {
+            definition,
+            clock,
+            ids: SeededIds::new(7),
+            execution: None,
+            rows: Vec::new(),
+            contents: Values::new(),
+        }
+    }
+
     fn facts(&self) -> Facts<'_> {
         Facts::new(&self.definition, limits::TOKEN_TTL)
     }
@@ -61,6 +83,12 @@ impl Pure {
             "the events say all that the transition does"
         );
         next.settle(key);
+        for (digest, content) in transition.contents {
+            // What an artifact holds may be anything, and no decision asks for it.
+            if let Ok(value) = serde_json::from_slice(&content) {
+                self.contents.insert(digest, Arc::new(value));
+            }
+        }
         self.rows.push(transition.row);
         self.execution = Some(next);
         match transition.refusal {
@@ -72,7 +100,15 @@ impl Pure {
     fn answer(&self, key: JournalKey, replayed: bool) -> Advanced {
         let row = &self.rows[usize::try_from(key.0).expect("a small key")];
         let outputs = self.outputs(row.revision);
-        view::advanced(&self.subject(&outputs), row, replayed)
+        let now = self.subject(&outputs);
+        if view::holds_reply(now.execution, row.revision) {
+            return view::advanced(&now, row, replayed);
+        }
+        let rows = self.rows.iter().enumerate();
+        let rows = rows.map(|(at, row)| (JournalKey(at as u64), row));
+        let then = Execution::replay(rows.take_while(|(at, _)| *at <= key)).expect("rows");
+        let execution = &then;
+        view::advanced(&view::Subject { execution, ..now }, row, replayed)
     }
 
     fn subject<'a>(&'a self, outputs: &'a Outputs) -> view::Subject<'a> {
@@ -80,7 +116,7 @@ impl Pure {
             definition: &self.definition,
             execution: self.execution.as_ref().expect("an execution"),
             outputs,
-            values: &NO_VALUES,
+            values: &self.contents,
             ttl: limits::TOKEN_TTL,
         }
     }
@@ -101,13 +137,40 @@ impl Pure {
             .collect()
     }
 
+    /// What the engine would look up for a decision: in the row that is named, else by digest.
+    fn look_up(&self, need: &Need) -> Arc<Value> {
+        if let Some(value) = self.contents.get(&need.digest) {
+            return value.clone();
+        }
+        let key = need.row.expect("it is in a row");
+        let row = &self.rows[usize::try_from(key.0).expect("a small key")];
+        let mut payloads = row.events.iter().filter_map(|event| event.output());
+        let (_, payload) = payloads
+            .find(|(_, payload)| payload.digest == need.digest)
+            .expect("the row has it");
+        Arc::new(payload.inline.as_ref().expect("it is small").value())
+    }
+
     fn command(&mut self, command: &Command) -> Result<Option<Advanced>> {
-        let execution = self.execution.as_ref().expect("an execution");
-        match execution.decide(self.facts(), command, self.clock.now(), &self.ids)? {
-            Decision::Move(transition) => self.become_next(*transition).map(Some),
-            Decision::Replay(key) => Ok(Some(self.answer(key, true))),
-            Decision::Stay => Ok(None),
-            Decision::Need(needs) => panic!("{needs:?}"),
+        let mut known = Values::new();
+        loop {
+            let execution = self.execution.as_ref().expect("an execution");
+            let facts = Facts {
+                values: &known,
+                ..self.facts()
+            };
+            match execution.decide(facts, command, self.clock.now(), &self.ids)? {
+                Decision::Move(transition) => return self.become_next(*transition).map(Some),
+                Decision::Replay(key) => return Ok(Some(self.answer(key, true))),
+                Decision::Stay => return Ok(None),
+                Decision::Need(needs) => {
+                    let before = known.len();
+                    for need in &needs {
+                        known.insert(need.digest, self.look_up(need));
+                    }
+                    assert!(known.len() > before, "asked for what was given: {needs:?}");
+                }
+            }
         }
     }
 }
@@ -165,6 +228,48 @@ impl Subject for Pure {
         assert_eq!(rebuilt, self.execution, "the journal rebuilds the state");
         self.execution = rebuilt;
     }
+
+    async fn signal(&mut self, name: &str, payload: Value) -> Result<()> {
+        let (name, payload) = (name.to_owned(), Arc::new(payload));
+        let command = Command::Signal(SignalRequest { name, payload });
+        self.command(&command).map(|_| ())
+    }
+
+    async fn turns(&mut self) -> Vec<ReadyStep> {
+        view::current_step(&self.subject(&self.outputs(u64::MAX)), None).ready_steps
+    }
+
+    async fn kept(&self) -> (Execution, Vec<(JournalKey, Row)>) {
+        let rows = self.rows.iter().enumerate();
+        let rows = rows.map(|(at, row)| (JournalKey(at as u64), row.clone()));
+        (
+            self.execution.clone().expect("an execution"),
+            rows.collect(),
+        )
+    }
+
+    fn now(&self) -> u64 {
+        milliseconds(self.clock)
+    }
+
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
+    async fn pass_until(&mut self, end: u64) {
+        let execution = self.execution.as_ref().expect("an execution");
+        let deadline = execution.deadline(&self.definition);
+        sleep_until(self.clock, end).await;
+        let before = execution.revision();
+        self.command(&Command::Tick).expect("time is never refused");
+        let execution = self.execution.as_ref().expect("an execution");
+        let was_due = deadline.is_some_and(|deadline| deadline <= self.clock.now());
+        assert_eq!(
+            execution.revision() > before,
+            was_due,
+            "it moves where it said that it would"
+        );
+    }
 }
 
 /// The whole engine, on a store in memory.
@@ -221,9 +326,51 @@ impl Subject for Whole {
         self.seed += 1;
         self.engine = support::engine(self.store.clone(), self.clock, self.seed).await;
     }
+
+    async fn signal(&mut self, name: &str, payload: Value) -> Result<()> {
+        let id = ExecutionId::parse(ID).expect("an id");
+        let answered = self.engine.signal(&id, name.to_owned(), payload).await?;
+        let status = self.engine.status(&id).await.expect("the execution exists");
+        assert_eq!(answered, status, "the answer is the status");
+        Ok(())
+    }
+
+    async fn turns(&mut self) -> Vec<ReadyStep> {
+        let id = ExecutionId::parse(ID).expect("an id");
+        let current = self.engine.current_step(&id).await;
+        current.expect("the execution exists").ready_steps
+    }
+
+    async fn kept(&self) -> (Execution, Vec<(JournalKey, Row)>) {
+        let id = ExecutionId::parse(ID).expect("an id");
+        let stored = self.store.load(&id).await.expect("the store answers");
+        let rows = self.store.history(&id).await.expect("the store answers");
+        (stored.expect("the execution exists").execution, rows)
+    }
+
+    fn now(&self) -> u64 {
+        milliseconds(self.clock)
+    }
+
+    fn keeps_time(&self) -> bool {
+        true
+    }
+
+    async fn pass_until(&mut self, end: u64) {
+        sleep_until(self.clock, end).await;
+    }
+}
+
+fn milliseconds(clock: TokioClock) -> u64 {
+    u64::try_from(clock.now().since(EPOCH).as_millis()).expect("a time")
+}
+
+async fn sleep_until(clock: TokioClock, end: u64) {
+    let left = end.saturating_sub(milliseconds(clock));
+    tokio::time::sleep(Duration::from_millis(left)).await;
 }
 
 pub(super) fn tokens(current: &view::CurrentStep) -> BTreeMap<String, String> {
-    let pair = |step: &view::ReadyStep| (step.step_name.clone(), step.continuation_token.clone());
+    let pair = |step: &ReadyStep| (step.step_name.clone(), step.continuation_token.clone());
     current.ready_steps.iter().map(pair).collect()
 }

@@ -92,7 +92,7 @@ fn validate_says_what_is_wrong_and_exits_accordingly() {
     let shipped = Registry::load(&Sources::default());
     assert_eq!(
         validated(&[], &shipped, false, false),
-        ("21 files, no findings\n".into(), 0)
+        ("23 files, no findings\n".into(), 0)
     );
     let good = [project.path("workflows/good.md")];
     assert_eq!(
@@ -115,7 +115,7 @@ fn validate_says_what_is_wrong_and_exits_accordingly() {
     let (json, code) = validated(&[], &registry, true, true);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((code, &json["findings"]), (1, &2.into()));
-    assert_eq!(json["files"].as_array().unwrap().len(), 23);
+    assert_eq!(json["files"].as_array().unwrap().len(), 25);
     let bad = &json["files"][0];
     let written = fs::read_to_string(project.path("workflows/bad.md")).unwrap();
     let bad_at = written.find("reveiwer").unwrap();
@@ -149,6 +149,10 @@ fn list_shows_what_is_shipped() {
     assert_eq!(code, 0);
     insta::assert_snapshot!(text, @r#"
     name                           steps                                   source   description
+    app-scaffold                   hear, read, ask, design, agree,         shipped  Set up a new app from a request in
+                                   sent_back, heed, no_agreement, create,           plain words, asking only for what is
+                                   check, verdict, mend, remember,                  missing, until it builds and its tests
+                                   give_up, document                                pass
     bug-fix                        diagnose, fix, verify                   shipped  Find the cause of a defect, remove it
                                                                                     with a test that proves it, and check
                                                                                     the remedy
@@ -184,6 +188,9 @@ fn list_shows_what_is_shipped() {
     parallel-testing-strategy      unit-testing, integration-testing,      shipped  Plan the tests of a project or a
                                    security-testing, performance-testing,           feature on five levels at once, and
                                    user-testing, testing-synthesis                  make one affordable strategy of them
+    review-until-approved          review, verdict, mend, remember,        shipped  Review a change, mend what was found
+                                   sign_off, accept, objected, again,               and review again, until it is approved
+                                   unsettled, refuse                                or the rounds are used up
     security-audit                 reconnaissance, analysis,               shipped  Audit a code base in depth, with every
                                    verification, report                             serious finding proved or refuted by
                                                                                     another persona
@@ -231,9 +238,11 @@ fn list_shows_what_is_broken_and_what_there_is_as_json() {
 
     let (json, _) = listed(&registry, false, true);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    let [bad, bug_fix, ..] = json.as_array().unwrap().as_slice() else {
-        panic!("{json}")
+    let named = |name| {
+        let mut listed = json.as_array().unwrap().iter();
+        listed.find(|entry| entry["name"] == name).unwrap()
     };
+    let (bad, bug_fix) = (named("b\u{1b}ad"), named("bug-fix"));
     assert_eq!(bad["valid"], false);
     assert_eq!(bad["phases"], serde_json::json!([]));
     assert_eq!(bad["description"], serde_json::Value::Null);

@@ -69,6 +69,7 @@ const WHOLE: &str = r#"workflow: w
 description: d
 memory: {tries: 0, goal: "${{ inputs.goal }}"}
 timeout: 2h
+inputs: {goal: {type: string, optional: true}}
 limits: {max_steps: 50, max_visits: 7}
 final_output: {done: "${{ steps.call.id }}"}
 steps:
@@ -221,7 +222,7 @@ fn every_kind_and_field_is_read() {
 #[test]
 fn what_nothing_acts_on_yet_is_refused_and_only_that() {
     let (workflow, findings) = check_text("w.yaml", WHOLE, &SHIPPED, Built::Now);
-    assert!(workflow.is_none() && findings.len() > 6, "{findings:#?}");
+    assert!(workflow.is_none() && !findings.is_empty(), "{findings:#?}");
     assert!(
         findings
             .iter()
@@ -274,6 +275,8 @@ fn bodies_of_kinds_are_checked() {
         "extract: {from: '', properties: [x, x]}",
         &[
             "empty_value extract.from",
+            "unknown_reference extract.properties[0]",
+            "unknown_reference extract.properties[1]",
             "duplicate_value extract.properties[1]",
         ],
     );

@@ -73,3 +73,23 @@ async fn what_leads_to_nothing_fails_the_step_before_anything_happens() {
         failure.message
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_input_and_all_of_them_may_stand_side_by_side() {
+    let inputs = json!({ "n": 3, "list": [1, "two"], "more": { "z": 1 } });
+    for (first, second) in [("inputs.n", "inputs"), ("inputs", "inputs.n")] {
+        let lines = format!(
+            "steps:\n  - {{ id: a, set: {{ first: '${{{{ {first} }}}}', second: '${{{{ {second} }}}}' }} }}\nfinal_output: '${{{{ steps.a }}}}'\n"
+        );
+        let play = Play::begin(&lines, inputs.clone()).await;
+        let whole = play.last.final_output.clone().unwrap();
+        let value = |name: &str| match name {
+            "inputs" => inputs.clone(),
+            _ => json!(3),
+        };
+        assert_eq!(
+            whole,
+            json!({ "first": value(first), "second": value(second) })
+        );
+    }
+}

@@ -1,10 +1,14 @@
 //! Control flow as a manifest declares it, from the file to the end of the execution. Under paused time.
 
+mod asked;
+mod asking;
 mod branches;
 mod failures;
 mod faults;
+mod gates;
 mod items;
 mod memory;
+mod people;
 mod rounds;
 mod served;
 mod told;

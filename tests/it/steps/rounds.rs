@@ -95,3 +95,95 @@ async fn what_a_step_said_in_an_earlier_round_is_not_what_the_execution_came_to(
         .collect();
     assert!(!previous.contains(&"b"), "{:?}", play.last.previous);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_token_of_an_item_of_an_earlier_round_is_known_as_superseded() {
+    let mut play = Play::begin(
+        "steps:
+  - id: each
+    foreach: { in: '${{ inputs.list }}', parallel: 2, do: { guidance: Do., result: {} } }
+    on_error: each
+",
+        json!({ "list": [1, 2] }),
+    )
+    .await;
+    let mut old = Vec::new();
+    for visit in 2..4 {
+        let [zero, one] = [0, 1].map(|at| play.last.new_tokens[at].continuation_token.clone());
+        let report = Report::Error {
+            message: "no".into(),
+            code: None,
+            retryable: None,
+        };
+        play.report(&zero, report).await;
+        assert_eq!(play.offers()[0].visit, visit);
+        old.push(one);
+    }
+    for token in old {
+        let refused = play.engine.advance(&token, Report::Output(json!(1)));
+        let refused = refused.await.unwrap_err();
+        assert_eq!(refused.code(), midex::error::Code::TokenSuperseded);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_named_open_items_is_the_same_after_another_round() {
+    let mut play = Play::begin(
+        "steps:
+  - id: each
+    foreach: { in: '${{ inputs.list }}', parallel: 2, do: { guidance: Do., result: {} } }
+  - { id: again, branch: [{ if: run.visits.each < 2, next: each }] }
+",
+        json!({ "list": [1, 2] }),
+    )
+    .await;
+    let [zero, one] = [0, 1].map(|at| play.last.new_tokens[at].continuation_token.clone());
+    let told = play.report(&zero, Report::Output(json!("zero"))).await;
+    let told = told.clone();
+    assert_eq!(told.open_steps[0].continuation_token, one);
+    play.report(&one, Report::Output(json!("one"))).await;
+    assert_eq!(play.offers()[0].visit, 2);
+    let again = play.engine.advance(&zero, Report::Output(json!("zero")));
+    let again = again.await.unwrap();
+    assert_eq!(again.open_steps, told.open_steps);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_shows_the_same_decisions_after_another_round() {
+    let mut play = Play::begin(
+        "steps:
+  - { id: a, set: { n: 1 }, optional: true, max_visits: 1 }
+  - { id: b, guidance: B., result: {}, next: a }
+",
+        json!({}),
+    )
+    .await;
+    let first = play.token("b");
+    let told = play.done("b", json!("first")).await.previous.clone();
+    play.done("b", json!("second")).await;
+    let again = play.engine.advance(&first, Report::Output(json!("first")));
+    assert_eq!(again.await.unwrap().previous, told);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_timers_at_one_instant_the_upper_one_ends_first() {
+    let mut play = Play::begin(
+        "steps:
+  - { id: top, guidance: T., result: {} }
+  - { id: upper, wait: { for: 10s }, depends_on: [top], next: top, max_visits: 2 }
+  - { id: lower, wait: { for: 10s }, depends_on: [top] }
+",
+        json!({}),
+    )
+    .await;
+    play.done("top", json!(1)).await;
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    let path = play.path().await;
+    let expected = [
+        "top completed",
+        "upper completed",
+        "lower skipped",
+        "top running",
+    ];
+    assert_eq!(path, expected);
+}

@@ -64,3 +64,48 @@ async fn a_tool_step_names_the_tool_and_its_exact_input() {
     let history = play.history().await;
     assert!(history.iter().all(|row| row.agent_name.is_none()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn steps_that_became_ready_together_are_offered_in_authoring_order() {
+    let mut play = Play::begin(
+        "steps:
+  - { id: first, guidance: First., result: {} }
+  - { id: upper, guidance: Upper., result: {}, depends_on: [nothing] }
+  - { id: lower, guidance: Lower., result: {}, depends_on: [first] }
+  - { id: nothing, set: { n: 1 }, depends_on: [first] }
+",
+        json!({}),
+    )
+    .await;
+    play.done("first", json!(1)).await;
+    assert_eq!(play.open(), ["upper", "lower"]);
+    assert!(play.words().contains("Upper."), "{}", play.words());
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_a_branch_stands_what_was_decided_before_it() {
+    let mut play = Play::begin(
+        &format!(
+            "steps:
+  - {{ id: look, guidance: Look., {ANY} }}
+  - {{ id: note, set: {{ seen: 1 }} }}
+  - {{ id: route, branch: [{{ if: steps.look.ok, next: good }}, {{ next: bad }}] }}
+  - {{ id: good, guidance: Good., {ANY}, next: $end }}
+  - {{ id: bad, guidance: Bad., {ANY} }}
+"
+        ),
+        json!({}),
+    )
+    .await;
+    play.done("look", json!({ "ok": true })).await;
+    let previous: Vec<_> = play
+        .last
+        .previous
+        .iter()
+        .map(|one| (one.step_name.as_str(), &one.output))
+        .collect();
+    assert_eq!(previous, [("look", &json!({ "ok": true }))]);
+    play.restart().await;
+    let current = play.engine.current_step(&id()).await.unwrap();
+    assert_eq!(current.previous, play.last.previous);
+}

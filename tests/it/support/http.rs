@@ -309,6 +309,19 @@ impl Http {
         Ok((size > 0).then_some(chunk))
     }
 
+    /// The next message of a stream of events.
+    pub(crate) fn event(&mut self) -> Value {
+        loop {
+            let chunk = self.chunk().expect("a stream").expect("an event");
+            let text = String::from_utf8(chunk).expect("text");
+            let mut data = text.lines().filter_map(|line| line.strip_prefix("data:"));
+            let message = data.find_map(|data| serde_json::from_str::<Value>(data).ok());
+            if let Some(message) = message {
+                return message;
+            }
+        }
+    }
+
     /// Whether the server has ended the connection, waiting for that.
     pub(crate) fn is_closed(&mut self) -> bool {
         loop {
@@ -436,10 +449,24 @@ impl Session {
         Self::try_open(address, version).expect("a session")
     }
 
+    /// Shakes hands as a client that can ask its user.
+    pub(crate) fn open_asking(address: SocketAddr, version: &'static str) -> Self {
+        let body = initialize_with(version, &json!({ "elicitation": {} }));
+        Self::shake_hands(address, version, &body).expect("a session")
+    }
+
     /// Shakes hands; what was answered where the handshake is refused.
     pub(crate) fn try_open(address: SocketAddr, version: &'static str) -> Result<Self, Answer> {
+        Self::shake_hands(address, version, &initialize(version))
+    }
+
+    fn shake_hands(
+        address: SocketAddr,
+        version: &'static str,
+        body: &[u8],
+    ) -> Result<Self, Answer> {
         let mut http = Http::connect(address);
-        let answer = http.ask("POST", &[ACCEPT, JSON], &initialize(version));
+        let answer = http.ask("POST", &[ACCEPT, JSON], body);
         let Some(id) = answer.header("mcp-session-id").map(str::to_owned) else {
             return Err(answer);
         };
@@ -471,17 +498,27 @@ impl Session {
         Http::connect(self.http.address).ask("POST", &self.headers(), body.as_bytes())
     }
 
-    /// Sends a call, on a connection of its own, and waits until it is in work: its answer has begun.
+    /// Sends a call, on a connection of its own, and reads the head of its answer: events follow.
+    pub(crate) fn follow(&self, message: &Value) -> Http {
+        self.head(message).0
+    }
+
+    /// The same, and waits until it is in work: its answer has begun.
     pub(crate) fn begin(&self, message: &Value) -> Http {
+        let (mut http, answer) = self.head(message);
+        http.chunk().expect("an event");
+        http.begun = Some(answer);
+        http
+    }
+
+    fn head(&self, message: &Value) -> (Http, Answer) {
         let mut http = Http::connect(self.http.address);
         let body = message.to_string();
         http.send("POST", "/mcp", &self.headers(), body.as_bytes())
             .expect("it reads");
         let answer = http.answer_head().expect("an answer");
         assert_eq!(answer.status, 200, "{answer:?}");
-        http.chunk().expect("an event");
-        http.begun = Some(answer);
-        http
+        (http, answer)
     }
 
     /// Sends a notification.
@@ -513,8 +550,14 @@ impl Session {
 
 /// What begins a session.
 pub(crate) fn initialize(version: &str) -> Vec<u8> {
+    initialize_with(version, &json!({}))
+}
+
+/// The same of a client with these capabilities.
+fn initialize_with(version: &str, capabilities: &Value) -> Vec<u8> {
     let client = json!({ "name": "test", "version": "0" });
-    let params = json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": client });
+    let params =
+        json!({ "protocolVersion": version, "capabilities": capabilities, "clientInfo": client });
     let message = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
     message.to_string().into_bytes()
 }

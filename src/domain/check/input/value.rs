@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     domain::{
+        input::OutputOf,
         node::{At, Content, Node},
         schema::Schema,
     },
@@ -63,13 +64,7 @@ pub(super) fn default(found: &mut Vec<Finding>, draft: &InputDraft) -> Option<In
     let at = draft.default.given()?;
     let path = |key: &str| format!("{}.{key}", at.path);
     required(found, &at.value.from, at.value.place, &path("from"))?;
-    let said = at.value.from.given()?;
-    if said.value == "workflow_output" {
-        let message = "defaults from the output of another workflow are not supported yet";
-        let finding = Finding::new(Rule::NotSupportedYet, &said.path, said.place, message);
-        found.push(finding.suggest("let whoever starts it give the value".to_owned()));
-        return None;
-    }
+    at.value.from.given()?;
     let from = word(
         found,
         &at.value.from,
@@ -78,18 +73,20 @@ pub(super) fn default(found: &mut Vec<Finding>, draft: &InputDraft) -> Option<In
         parse,
     )?;
     if from != DefaultFrom::History && at.value.value == Field::Absent {
-        let what = if from == DefaultFrom::Env {
-            "the name of an environment variable"
-        } else {
-            "the default itself"
+        let what = match from {
+            DefaultFrom::Env => "the name of an environment variable",
+            DefaultFrom::WorkflowOutput => "the workflow whose output it is",
+            _ => "the default itself",
         };
         let message = format!("`value` is missing: {what}");
         let finding = Finding::new(Rule::MissingKey, path("value"), at.value.place, message);
         found.push(finding);
     }
     let value = at.value.value.given();
-    if from == DefaultFrom::Env {
-        variable(found, value);
+    match from {
+        DefaultFrom::Env => variable(found, value),
+        DefaultFrom::WorkflowOutput => output(found, value),
+        DefaultFrom::Literal | DefaultFrom::History => {}
     }
     Some(InputDefault {
         from,
@@ -102,8 +99,22 @@ fn parse(text: &str) -> Option<DefaultFrom> {
         "literal" => Some(DefaultFrom::Literal),
         "env" => Some(DefaultFrom::Env),
         "history" => Some(DefaultFrom::History),
+        "workflow_output" => Some(DefaultFrom::WorkflowOutput),
         _ => None,
     }
+}
+
+/// The output of a workflow.
+fn output(found: &mut Vec<Finding>, value: Option<&At<Node>>) {
+    let Some(at) = value else { return };
+    let fault = match &at.value.content {
+        Content::Text(text) => OutputOf::parse(text).err(),
+        _ => Some("a text"),
+    };
+    found.extend(fault.map(|expected| {
+        let message = format!("`value` must be {expected}");
+        Finding::new(Rule::WrongType, &at.path, at.place, message)
+    }));
 }
 
 /// The name of an environment variable.

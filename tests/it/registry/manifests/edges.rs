@@ -41,8 +41,8 @@ fn texts_and_lists_have_limits() {
     edge(limits::MEMORY_NAME_BYTES_MAX, "ill_formed_name set", |n| {
         format!("set: {{{}: 1}}", x(n))
     });
-    edge(limits::WORDS_MAX, "limit_exceeded input.properties", |n| {
-        format!("input: {{properties: [{}]}}", names(n))
+    edge(limits::WORDS_MAX, "limit_exceeded retry.on", |n| {
+        format!("tool: x\nretry: {{on: [{}]}}", names(n))
     });
     edge(limits::MEMORY_ENTRIES_MAX, "limit_exceeded set", |n| {
         format!("set: {{{}}}", entries(n))

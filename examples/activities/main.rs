@@ -1,0 +1,75 @@
+//! Using midex as a library: a server over standard input and output with activities of its own, which the workflow
+//! beside this file names. Any client of MCP may start `release`; its first two steps are done by this program.
+//!
+//! `cargo run --example activities [DATA_DIRECTORY]`
+
+use std::{error::Error, path::PathBuf, sync::Arc};
+
+use midex::{
+    activity::{Activities, Activity, BoxFuture, Context, Outcome, function},
+    app::{App, Options},
+    clock::{SystemClock, SystemIds},
+    config::Config,
+    domain::execution::OperationFailure,
+    mcp::{self, Server},
+};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+/// Brings a version to where it runs. It may be asked for again when the network fails, but after a crash of this program
+/// nobody can know how far it came: then the execution pauses, with the reason `outcome_unknown`.
+async fn upload(context: Context) -> Outcome {
+    if context.attempt == 1 {
+        // What `retry.on` of the step names, so there is another attempt.
+        return Err(OperationFailure::new("network", "the line was cut").retryable());
+    }
+    let version = context.input["version"].as_str().unwrap_or("none");
+    // Attempts share it: whoever is asked to store the version can tell that it was asked before.
+    let receipt = &context.idempotency_key[..8];
+    Ok(json!({ "url": format!("https://example.com/{version}"), "receipt": receipt }))
+}
+
+/// Looks whether a version is well. Looking twice is looking once, so it goes on after a crash too.
+struct Health;
+
+impl Activity for Health {
+    fn name(&self) -> &'static str {
+        "health"
+    }
+
+    fn is_idempotent(&self) -> bool {
+        true
+    }
+
+    fn run(&self, context: Context) -> BoxFuture<'_, Outcome> {
+        // `repeat` of the step asks until it is ready.
+        Box::pin(async move { Ok(json!({ "ready": context.attempt >= 3 })) })
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let data_dir = std::env::args_os().nth(1).map(PathBuf::from);
+    let data_dir = data_dir.unwrap_or_else(|| std::env::temp_dir().join("midex-activities"));
+    let mut config = Config::new(Some(data_dir))?;
+    config.workflows_dir = Some(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/activities").into());
+
+    let activities = Activities::default()
+        .with(function("upload", upload))?
+        .with(Health)?;
+    let app = Arc::new(App::with(Options {
+        activities,
+        ..Options::new(config, Arc::new(SystemClock), Arc::new(SystemIds))
+    }));
+    // The file is held to the names of the activities, now and whenever it changes.
+    app.definitions().watch();
+    // Opens the store: whatever was under way when the last process ended goes on from here.
+    app.engine().await?;
+    let stop = CancellationToken::new();
+    // So `midex --data-dir DATA_DIRECTORY show` and its like find this server.
+    tokio::spawn(mcp::control::listen((*app).clone(), stop.clone()));
+    mcp::serve_stdio(Server::new(app.clone()), stop.child_token()).await?;
+    stop.cancel();
+    app.stop().await?;
+    Ok(())
+}

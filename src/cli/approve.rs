@@ -1,0 +1,272 @@
+//! `midex approve`: a person answers what a gate asks. Only on a terminal, so that no script and no agent does so by merely
+//! running the command. Whoever acts as this user in earnest is this user.
+
+use std::io::{self, IsTerminal, Write};
+
+use serde_json::{Value, json};
+
+use super::{
+    EXIT_FINDINGS, EXIT_OK, lifecycle, link::Link, run::input::Input, unwritable, visible,
+};
+use crate::{
+    config::Config,
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// Which gate of which execution.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct ApproveArgs {
+    /// The execution; without it, what is asked in this project is listed
+    #[arg(value_name = "EXECUTION")]
+    execution_id: Option<String>,
+    /// The gate, where several are open
+    #[arg(value_name = "STEP", requires = "execution_id")]
+    step: Option<String>,
+    /// Who answers, for the record
+    #[arg(
+        long = "as",
+        value_name = "NAME",
+        help = "Who answers, for the record [default: the user's name]"
+    )]
+    name: Option<String>,
+    /// What else is said, for the record
+    #[arg(long, value_name = "TEXT")]
+    comment: Option<String>,
+}
+
+/// A gate that waits for an answer.
+struct Gate {
+    execution: String,
+    workflow: String,
+    wait: Value,
+}
+
+/// Shows what a gate asks and takes the answer, or lists what is asked.
+pub(super) async fn approve(
+    args: ApproveArgs,
+    config: &Config,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<u8> {
+    let mut link = Link::new(config);
+    let done = match args.execution_id.clone() {
+        Some(id) => answer(&mut link, &id, args, json, out).await,
+        None => list(&mut link, json, out).await,
+    };
+    if let Err(error) = link.close().await {
+        tracing::warn!(%error, "the session did not end in order");
+    }
+    done
+}
+
+async fn list(link: &mut Link<'_>, json: bool, out: &mut dyn Write) -> Result<u8> {
+    let arguments = json!({ "state": "open", "limit": limits::LIST_LIMIT_MAX });
+    let listed = link.call("execution.list", arguments).await?;
+    let mut gates = Vec::new();
+    for execution in listed["executions"].as_array().into_iter().flatten() {
+        if let Some(id) = execution["execution_id"].as_str() {
+            gates.extend(gates_of(link, id).await?);
+        }
+    }
+    let text = if json {
+        let gates: Vec<_> = gates.iter().map(Gate::json).collect();
+        format!("{:#}\n", json!({ "gates": gates }))
+    } else if gates.is_empty() {
+        "Nothing waits for an approval in this project.\n".to_owned()
+    } else {
+        gates.iter().map(Gate::line).collect()
+    };
+    out.write_all(text.as_bytes()).map_err(unwritable)?;
+    Ok(EXIT_OK)
+}
+
+async fn gates_of(link: &mut Link<'_>, id: &str) -> Result<Vec<Gate>> {
+    let status = link.read_of("workflow_status", id).await?;
+    let waits = status["waits"].as_array().into_iter().flatten();
+    let gates = waits.filter(|wait| wait["gate"].is_object());
+    let gate = |wait: &Value| Gate {
+        execution: id.to_owned(),
+        workflow: owned(&status["workflow_name"]),
+        wait: wait.clone(),
+    };
+    Ok(gates.map(gate).collect())
+}
+
+async fn answer(
+    link: &mut Link<'_>,
+    id: &str,
+    args: ApproveArgs,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<u8> {
+    let gate = one(gates_of(link, id).await?, id, args.step.as_deref())?;
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(no_terminal(id));
+    }
+    let Some((approved, why)) = asked(link, &gate, &mut Input::stdin()).await? else {
+        tell("Left open.\n")?;
+        return Ok(EXIT_FINDINGS);
+    };
+    let by = args.name.unwrap_or_else(user);
+    let answer = hand_in(link, &gate, approved, by, args.comment.or(why)).await?;
+    lifecycle::write(&answer, json, out)
+}
+
+/// Asks whoever sits at the terminal of another command what an execution waits for; false where it is left open.
+pub(super) async fn in_passing(link: &mut Link<'_>, id: &str, input: &mut Input) -> Result<bool> {
+    let Some(gate) = gates_of(link, id).await?.into_iter().next() else {
+        return Ok(false);
+    };
+    let Some((approved, why)) = asked(link, &gate, input).await? else {
+        return Ok(false);
+    };
+    hand_in(link, &gate, approved, user(), why)
+        .await
+        .map(|_| true)
+}
+
+async fn hand_in(
+    link: &mut Link<'_>,
+    gate: &Gate,
+    approved: bool,
+    by: String,
+    comment: Option<String>,
+) -> Result<Value> {
+    let mut arguments = json!({
+        "execution_id": gate.execution, "step_name": gate.wait["step_name"], "visit": gate.wait["visit"],
+        "shown": gate.wait["gate"]["shown"], "approved": approved, "by": by
+    });
+    if let Some(comment) = comment {
+        arguments["comment"] = json!(comment);
+    }
+    link.call("execution.approve", arguments).await
+}
+
+/// The gate that is meant.
+fn one(gates: Vec<Gate>, id: &str, step: Option<&str>) -> Result<Gate> {
+    let meant = |gate: &Gate| step.is_none_or(|step| gate.wait["step_name"] == step);
+    let mut meant: Vec<_> = gates.into_iter().filter(meant).collect();
+    if meant.len() > 1 {
+        let names: Vec<_> = meant
+            .iter()
+            .map(|gate| owned(&gate.wait["step_name"]))
+            .collect();
+        let message = format!(
+            "several gates of execution '{id}' are open: {}",
+            names.join(", ")
+        );
+        return Err(Error::new(Code::UsageInvalid, message)
+            .with("execution_id", id)
+            .with("step_id", names[0].as_str())
+            .with_action("Run `midex approve {execution_id} {step_id}`"));
+    }
+    meant.pop().ok_or_else(|| {
+        let message = format!("nothing of execution '{id}' waits for this approval");
+        Error::new(Code::GateNotOpen, message)
+            .with("execution_id", id)
+            .with_action("Run `midex approve` to list what is asked")
+    })
+}
+
+fn no_terminal(id: &str) -> Error {
+    let message =
+        "an approval is given on a terminal: neither a script nor an agent answers for a person";
+    Error::new(Code::UsageInvalid, message)
+        .with("execution_id", id)
+        .with_action("Run `midex approve {execution_id}` in a terminal of your own")
+}
+
+/// What the person answers, and why: `None` where the gate is left open.
+async fn asked(
+    link: &mut Link<'_>,
+    gate: &Gate,
+    input: &mut Input,
+) -> Result<Option<(bool, Option<String>)>> {
+    tell(&gate.page())?;
+    tell("Approve? [y]es, [r]eject, anything else leaves it open: ")?;
+    let said = line(input, link).await?.to_lowercase();
+    match said.as_str() {
+        "y" | "yes" => Ok(Some((true, None))),
+        "r" | "reject" => {
+            tell("Why? (may be left empty): ")?;
+            let why = line(input, link).await?;
+            Ok(Some((false, Some(why).filter(|why| !why.is_empty()))))
+        }
+        _ => Ok(None),
+    }
+}
+
+async fn line(input: &mut Input, link: &mut Link<'_>) -> Result<String> {
+    let said = input.line(link).await?.unwrap_or_default();
+    Ok(said.trim().to_owned())
+}
+
+fn tell(text: &str) -> Result<()> {
+    let mut stderr = anstream::stderr().lock();
+    let told = stderr
+        .write_all(text.as_bytes())
+        .and_then(|()| stderr.flush());
+    told.map_err(unwritable)
+}
+
+/// The name of the user of this process.
+fn user() -> String {
+    let known = ["USER", "LOGNAME"].into_iter();
+    let name = known
+        .filter_map(|name| std::env::var(name).ok())
+        .find(|name| !name.is_empty());
+    name.unwrap_or_else(|| "somebody".into())
+}
+
+fn owned(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+impl Gate {
+    fn json(&self) -> Value {
+        let mut gate = self.wait.clone();
+        (gate["execution_id"], gate["workflow_name"]) =
+            (json!(self.execution), json!(self.workflow));
+        gate
+    }
+
+    fn ask(&self) -> String {
+        owned(&self.wait["gate"]["ask"])
+    }
+
+    fn line(&self) -> String {
+        let first = self.ask().lines().next().unwrap_or_default().to_owned();
+        let step = owned(&self.wait["step_name"]);
+        let parts = [&self.execution, &step, &first].map(|part| visible(part));
+        parts.join("  ") + "\n"
+    }
+
+    /// Everything that the answer is bound to.
+    fn page(&self) -> String {
+        let step = owned(&self.wait["step_name"]);
+        let mut text = format!(
+            "Gate '{}' of execution '{}' (workflow '{}')\n",
+            visible(&step),
+            visible(&self.execution),
+            visible(&self.workflow)
+        );
+        let approvers = self.wait["gate"]["approvers"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let approvers: Vec<_> = approvers.map(|name| visible(&owned(name))).collect();
+        if !approvers.is_empty() {
+            text.extend(["To be answered by: ", &approvers.join(", "), "\n"]);
+        }
+        if let Some(due) = self.wait["due"].as_str() {
+            text.extend(["Until: ", &visible(due), "\n"]);
+        }
+        text.push('\n');
+        for line in self.ask().lines() {
+            text.extend(["  ", &visible(line), "\n"]);
+        }
+        text.push('\n');
+        text
+    }
+}

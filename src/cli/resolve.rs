@@ -1,0 +1,69 @@
+//! `midex resolve`.
+
+use std::io::Write;
+
+use serde_json::json;
+
+use super::{lifecycle, link::Link, run};
+use crate::{config::Config, error::Result, limits};
+
+/// Which step of which execution, and what came of it.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct ResolveArgs {
+    /// The execution
+    #[arg(value_name = "EXECUTION")]
+    execution_id: String,
+    /// The step that the server was cut off in
+    #[arg(value_name = "STEP")]
+    step: String,
+    #[command(flatten)]
+    verdict: VerdictArgs,
+    /// Which item, from 0, where the step is a fan-out and several were cut off
+    #[arg(long, value_name = "N")]
+    item: Option<u32>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct VerdictArgs {
+    /// It did not take effect: do it again
+    #[arg(long)]
+    retry: bool,
+    /// It failed, and why
+    #[arg(long, value_name = "WHY")]
+    failed: Option<String>,
+    /// It took effect, and this is what it came to: any JSON value, or a file that holds one
+    #[arg(long, value_name = "JSON|@FILE")]
+    output: Option<String>,
+}
+
+/// Says what came of the step, and where the execution stands then.
+pub(super) async fn resolve(
+    args: ResolveArgs,
+    config: &Config,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<u8> {
+    let mut arguments = json!({ "execution_id": args.execution_id, "step_name": args.step });
+    let VerdictArgs { failed, output, .. } = args.verdict;
+    match (failed, output) {
+        (Some(why), _) => {
+            (arguments["verdict"], arguments["message"]) = (json!("failed"), json!(why));
+        }
+        (_, Some(given)) => {
+            let output = run::inputs::json("--output", &given, limits::OUTPUT_BYTES_MAX)?.1;
+            (arguments["verdict"], arguments["output"]) = (json!("output"), output);
+        }
+        _ => arguments["verdict"] = json!("retry"),
+    }
+    if let Some(item) = args.item {
+        arguments["item"] = json!(item);
+    }
+    let mut link = Link::new(config);
+    let answer = link.call("execution.resolve", arguments).await;
+    if let Err(error) = link.close().await {
+        tracing::warn!(%error, "the session did not end in order");
+    }
+    lifecycle::write(&answer?, json, out)
+}

@@ -1,0 +1,283 @@
+//! What only people decide: gates, and what came of work that was cut off.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{
+    Awaiting, Decision, Event, Execution, Failure, PauseReason, Reported, Site, State, StepState,
+    Visit,
+    advance::cut_message,
+    decide::{Flow, Halt},
+    draft::Draft,
+};
+use crate::{
+    domain::{
+        FailureCode,
+        document::Digest,
+        event::{Channel, GateAnswered},
+        id::StepId,
+    },
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// A person's answer to a gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateAnswer {
+    /// The gate.
+    pub step: StepId,
+    /// Which visit of it.
+    pub visit: u32,
+    /// The digest of what the person was shown: an answer to anything else counts for nothing.
+    pub shown: Digest,
+    /// Whether they approve.
+    pub approved: bool,
+    /// Who they are, as far as it is known.
+    pub by: String,
+    /// How they were asked.
+    pub via: Channel,
+    /// What else they say.
+    pub comment: Option<String>,
+}
+
+/// Somebody's word on what came of work that was cut off.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resolution {
+    /// The step.
+    pub step: StepId,
+    /// Which item, where it is a `foreach`.
+    pub item: Option<u32>,
+    /// Which visit and attempt, where that is known: so that a word on one of them is none on a later one.
+    pub attempt: Option<(u32, u32)>,
+    /// What came of it.
+    pub verdict: Verdict,
+}
+
+/// What came of work that was cut off.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// Nothing: it is to be done again.
+    Retry,
+    /// It took effect, and this is its output.
+    Output(Arc<Value>),
+    /// It failed, and why.
+    Failed(String),
+}
+
+impl Execution {
+    pub(super) fn decide_answer(
+        &self,
+        mut draft: Draft<'_>,
+        answer: &GateAnswer,
+    ) -> Flow<Decision> {
+        self.check_open()?;
+        let (by, comment) = (&answer.by, answer.comment.as_deref().unwrap_or_default());
+        check_words("the name of who answers", by, limits::PERSON_BYTES_MAX)
+            .and_then(|()| check_words("a comment", comment, limits::COMMENT_BYTES_MAX))
+            .map_err(|error| self.placed(error.with("step_id", answer.step.as_str())))?;
+        let (step, visit) = self.gate(answer, draft.row.at)?;
+        let site = visit.site(&step.id);
+        draft.push(Event::GateAnswered(Box::new(GateAnswered {
+            site: site.clone(),
+            shown: answer.shown,
+            approved: answer.approved,
+            by: answer.by.clone(),
+            via: answer.via,
+            comment: answer.comment.clone(),
+        })));
+        draft.lift(PauseReason::Gate)?;
+        let reported = if answer.approved {
+            let at = draft.row.at.to_string();
+            let output = json!({
+                "approved": true, "by": answer.by, "via": answer.via, "comment": answer.comment, "at": at
+            });
+            Reported::Output(draft.keep(output, limits::OUTPUT_BYTES_MAX, "output")?)
+        } else {
+            Reported::Failure(rejected(&site, answer))
+        };
+        draft.conclude_visit(&site, reported)?;
+        draft.settle()?;
+        Ok(draft.decision(None))
+    }
+
+    /// The gate that is answered, which must ask what the person was shown.
+    fn gate(
+        &self,
+        answer: &GateAnswer,
+        now: crate::clock::Timestamp,
+    ) -> Flow<(&StepState, &Visit)> {
+        let refuse = |code, message: String| {
+            let error = Error::new(code, message).with("step_id", answer.step.as_str());
+            Halt::Refused(self.placed(error))
+        };
+        let mut open = self.open();
+        let found = open.find(|(_, step, _)| step.id == answer.step);
+        let (_, step, visit) = found.ok_or_else(|| {
+            let message = format!("step '{}' is not open", answer.step);
+            refuse(Code::GateNotOpen, message)
+        })?;
+        let Some(Awaiting::Gate { shown, due }) = &visit.awaiting else {
+            let message = format!("step '{}' waits for nobody's approval", answer.step);
+            return Err(refuse(Code::GateNotOpen, message));
+        };
+        if due.is_some_and(|due| due <= now) {
+            let message = format!("gate '{}' has expired", answer.step);
+            return Err(refuse(Code::GateNotOpen, message));
+        }
+        if *shown != answer.shown || visit.number != answer.visit {
+            let message = format!(
+                "gate '{}' asks something else than what was answered, or asks anew",
+                answer.step
+            );
+            return Err(refuse(Code::GateChanged, message));
+        }
+        Ok((step, visit))
+    }
+
+    pub(super) fn decide_resolution(
+        &self,
+        mut draft: Draft<'_>,
+        resolution: &Resolution,
+    ) -> Flow<Decision> {
+        self.check_open()?;
+        let (position, step, visit) = self.unknown(resolution)?;
+        let site = visit.site(&step.id);
+        let acting = draft.step(position).acting();
+        let reported = match &resolution.verdict {
+            Verdict::Retry => None,
+            Verdict::Failed(message) => Some(Reported::Failure(Failure {
+                code: FailureCode::StepFailed.into(),
+                message: cut_message(message),
+                step: Some(site.step.clone()),
+            })),
+            Verdict::Output(output) => {
+                draft.check_output(position, &site, output)?;
+                let output = Value::clone(output);
+                let output = draft.keep(output, limits::OUTPUT_BYTES_MAX, "output")?;
+                Some(Reported::Output(output))
+            }
+        };
+        let is_last = self.unknowns().count() == 1;
+        if is_last {
+            draft.lift(PauseReason::OutcomeUnknown)?;
+        }
+        match reported {
+            Some(reported) => draft.conclude_visit(&site, reported)?,
+            None if draft.next.state == State::Running => {
+                draft.begin_again(acting, &site, visit)?;
+            }
+            None => draft.put_off(&site, visit.attempt),
+        }
+        if draft.next.state == State::Running {
+            draft.release()?;
+        }
+        draft.settle()?;
+        Ok(draft.decision(None))
+    }
+
+    /// The visits of which nobody knows what came.
+    fn unknowns(&self) -> impl Iterator<Item = (usize, &StepState, &Visit)> {
+        let is_unknown = |visit: &Visit| visit.awaiting == Some(Awaiting::Unknown);
+        self.open().filter(move |(_, _, visit)| is_unknown(visit))
+    }
+
+    fn unknown(&self, resolution: &Resolution) -> Flow<(usize, &StepState, &Visit)> {
+        let meant = |step: &StepState, visit: &Visit| {
+            let is_item = resolution.item.is_none() || visit.item == resolution.item;
+            let attempt = (visit.number, visit.attempt);
+            let is_attempt = resolution.attempt.is_none_or(|meant| meant == attempt);
+            step.id == resolution.step && is_item && is_attempt
+        };
+        let mut found = self
+            .unknowns()
+            .filter(|(_, step, visit)| meant(step, visit));
+        let first = found.next();
+        let refuse = |message: String| {
+            let error = Error::new(Code::OutcomeKnown, message);
+            Halt::Refused(self.placed(error.with("step_id", resolution.step.as_str())))
+        };
+        let Some(first) = first else {
+            return Err(refuse(format!(
+                "nobody needs to say what came of step '{}'",
+                resolution.step
+            )));
+        };
+        if found.next().is_some() {
+            return Err(refuse(format!(
+                "what came of several items of step '{}' is not known: name one with item",
+                resolution.step
+            )));
+        }
+        Ok(first)
+    }
+
+    /// Refuses to move what has ended.
+    pub(super) fn check_open(&self) -> Flow<()> {
+        if !self.state.is_final() {
+            return Ok(());
+        }
+        let message = format!("the execution is {}", self.state);
+        let error = Error::new(Code::ExecutionFinished, message);
+        Err(self.placed(error).into())
+    }
+}
+
+fn rejected(site: &Site, answer: &GateAnswer) -> Failure {
+    let why = answer.comment.as_deref().map(|why| format!(": {why}"));
+    let message = format!(
+        "{} rejected '{}'{}",
+        answer.by,
+        site.step,
+        why.unwrap_or_default()
+    );
+    Failure {
+        code: FailureCode::GateRejected.into(),
+        message: cut_message(&message),
+        step: Some(site.step.clone()),
+    }
+}
+
+fn check_words(what: &str, words: &str, bytes_max: usize) -> Result<()> {
+    if words.len() <= bytes_max {
+        return Ok(());
+    }
+    let limit = format!("{what} may have {bytes_max} bytes");
+    let message = format!("{limit}, this one has {}", words.len());
+    Err(Error::new(Code::LimitExceeded, message).with("limit", limit))
+}
+
+impl Draft<'_> {
+    /// Refuses an output that somebody gives for a step and that breaks its schema.
+    fn check_output(&self, position: usize, site: &Site, output: &Value) -> Flow<()> {
+        let step = self.step(position).acting();
+        let schema = self.facts.definition.output_schema(position);
+        let violations = match step.result {
+            Some(_) => schema.violations(output),
+            None => Vec::new(),
+        };
+        if violations.is_empty() {
+            return Ok(());
+        }
+        let message = format!(
+            "the output breaks the schema of step '{}' in {} place(s)",
+            site.step,
+            violations.len()
+        );
+        let error = Error::new(Code::StepOutputInvalid, message)
+            .with("step_id", site.step.as_str())
+            .with_action("Correct every violation and send the same call again")
+            .with_violations(violations);
+        Err(self.next.placed(error).into())
+    }
+
+    /// The attempt is begun as soon as the execution goes on.
+    pub(super) fn put_off(&mut self, site: &Site, attempt: u32) {
+        let (site, due) = (site.clone(), self.row.at);
+        self.push(Event::WaitingChanged {
+            site,
+            attempt,
+            awaiting: Awaiting::Retry { due },
+        });
+    }
+}

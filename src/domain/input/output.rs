@@ -1,0 +1,74 @@
+//! What another workflow came to, as the default of an input.
+
+use serde_json::{Map, Value};
+
+use crate::domain::{
+    expression::{Expression, Roots},
+    id::WorkflowName,
+};
+
+/// A workflow, and what of its final output is meant: `build`, or `build.image.tags[0]`.
+#[derive(Debug)]
+pub(crate) struct OutputOf {
+    pub(crate) workflow: WorkflowName,
+    path: Expression,
+}
+
+impl OutputOf {
+    /// Reads it; what it would be where it cannot be read.
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        let end = text.find(['.', '[']).unwrap_or(text.len());
+        let (workflow, path) = text.split_at(end);
+        let workflow = WorkflowName::parse(workflow);
+        let is_plain = |c: char| c.is_alphanumeric() || "_-.[]".contains(c);
+        let path = Some(path).filter(|path| path.chars().all(is_plain));
+        let path = path.and_then(|path| Expression::parse(&format!("inputs.output{path}")).ok());
+        match (workflow, path) {
+            (Ok(workflow), Some(path)) => Ok(Self { workflow, path }),
+            _ => Err("a workflow, or a workflow and a path into what it came to: `build.image`"),
+        }
+    }
+
+    /// What is meant of this output, where it has that.
+    pub(crate) fn of(&self, output: &Value) -> Option<Value> {
+        let roots = Roots {
+            inputs: Map::from_iter([("output".to_owned(), output.clone())]),
+            ..Roots::default()
+        };
+        self.path.evaluate(&roots).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_path_leads_into_the_output() {
+        let output = json!({ "image": { "tags": ["v1", "v2"], "my-name": null } });
+        for (text, expected) in [
+            ("build", Some(output.clone())),
+            ("build.image.tags[1]", Some(json!("v2"))),
+            ("build.image.my-name", Some(Value::Null)),
+            ("build.image.size", None),
+            ("build.image.tags[2]", None),
+        ] {
+            let of = OutputOf::parse(text).expect(text);
+            assert_eq!(of.workflow.as_str(), "build");
+            assert_eq!(of.of(&output), expected, "{text}");
+        }
+        for bad in [
+            "",
+            ".image",
+            "build.",
+            "build[",
+            "build.a b",
+            "build.a + 1",
+            "build.a | upper",
+        ] {
+            assert!(OutputOf::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

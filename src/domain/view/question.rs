@@ -1,0 +1,223 @@
+//! What a model is told of a step that asks for inputs: which, of what type, what an answer may be, and what was wrong
+//! with the one before.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+
+use super::inputs::{InputView, view_of};
+use crate::domain::{
+    definition::{Definition, Step, StepKind, Via},
+    execution::{Question, UTTERANCE},
+    input::Input,
+};
+
+/// The inputs that a step asks for, as they stand in one turn.
+pub(super) struct Questions<'a> {
+    question: Question,
+    /// Every input that an answer may give.
+    all: Vec<&'a Input>,
+    /// The text that the values are to be taken out of, where there is one.
+    text: Option<String>,
+    /// Whether the user may answer in words of their own.
+    in_words: bool,
+    via: Via,
+}
+
+impl<'a> Questions<'a> {
+    /// Those of a step with this brief; `None` where it asks for no inputs.
+    pub(super) fn of(definition: &'a Definition, step: &Step, brief: &Value) -> Option<Self> {
+        let names = step.kind.asks_for()?;
+        let declared = definition.workflow.inputs.as_ref()?;
+        let question = Question::of(brief);
+        let find = |name: &String| declared.iter().find(|input| input.key.as_str() == name);
+        let (text, in_words) = match &step.kind {
+            StepKind::Extract { .. } => (Some(plain(&brief["from"])), false),
+            StepKind::Input { reextract, .. } => (question.utterance.clone(), *reextract),
+            _ => (None, false),
+        };
+        Some(Self {
+            all: names.iter().filter_map(find).collect(),
+            via: match &step.kind {
+                StepKind::Input { via, .. } => *via,
+                _ => Via::Guidance,
+            },
+            in_words: in_words && text.is_none(),
+            text,
+            question,
+        })
+    }
+
+    /// What is asked now: of a text everything, of a user what is missing or was refused.
+    fn asked(&self) -> impl Iterator<Item = &'a Input> {
+        let is_asked = |input: &&Input| {
+            let name = input.key.as_str();
+            let missing = self.question.missing.iter().any(|missing| missing == name);
+            let mut refused = self.question.refused.iter();
+            self.text.is_some() || missing || refused.any(|refused| refused.property == name)
+        };
+        self.all.iter().copied().filter(is_asked)
+    }
+
+    /// Whether the values are looked for in what a user said: what the author says of the step is about asking.
+    pub(super) fn is_in_words(&self) -> bool {
+        self.question.utterance.is_some()
+    }
+
+    /// The same for programs.
+    pub(super) fn input(&self) -> Value {
+        let asked: Vec<InputView> = self.asked().map(view_of).collect();
+        let mut input = json!({ "properties": asked });
+        if self.text.is_none() {
+            input["via"] = json!(self.via);
+        }
+        if let Some(text) = &self.text {
+            input["from"] = json!(text);
+        }
+        if !self.question.refused.is_empty() {
+            input["refused"] = json!(self.question.refused);
+        }
+        input
+    }
+
+    /// The JSON Schema of an answer.
+    pub(super) fn schema(&self) -> Value {
+        let property = |input: &Input| {
+            let schema = match &self.text {
+                Some(_) => or_null(input),
+                None => input.schema(),
+            };
+            (input.key.as_str().to_owned(), schema)
+        };
+        let mut properties: Map<_, _> = self.all.iter().map(|input| property(input)).collect();
+        let missing = &self.question.missing;
+        let required: &[String] = if self.text.is_some() { &[] } else { missing };
+        let answers = json!({
+            "type": "object", "properties": properties, "required": required, "additionalProperties": false
+        });
+        if !self.in_words || properties.contains_key(UTTERANCE) {
+            return answers;
+        }
+        let words = json!({
+            "type": "string", "description": "What the user said, in the user's own words: the values are then taken out of that"
+        });
+        properties = Map::from_iter([(UTTERANCE.to_owned(), words)]);
+        let in_words = json!({
+            "type": "object", "properties": properties, "required": [UTTERANCE], "additionalProperties": false
+        });
+        json!({ "anyOf": [answers, in_words] })
+    }
+
+    /// Whether nobody but the user answers, in a form that the client shows.
+    fn is_of_user(&self) -> bool {
+        self.via == Via::Elicitation && self.text.is_none()
+    }
+
+    /// What is to be done.
+    pub(super) fn task(&self) -> String {
+        const ASK: &str = "Ask the user for the values below, and wait for the answer. The values are the user's: nothing is guessed, and nothing is answered in the user's place.";
+        match (&self.text, self.in_words) {
+            (Some(_), _) => "Take the values below out of the text below. Give null for what the text does not say: nothing is guessed, and nothing is made up.".to_owned(),
+            (None, _) if self.is_of_user() => "The user alone answers this step, in a form that your client shows: the call below has it shown. Do not ask for the values yourself, and do not send any.".to_owned(),
+            (None, false) => ASK.to_owned(),
+            (None, true) => format!("{ASK} Where the user answers in words of their own, hand in those words as userUtterance."),
+        }
+    }
+
+    /// What is asked for, and what was refused.
+    pub(super) fn words(&self) -> String {
+        let mut text = String::from("Values:\n");
+        for input in self.asked() {
+            describe(&mut text, input);
+        }
+        if !self.question.refused.is_empty() {
+            text.push_str("The answer before was refused:\n");
+        }
+        for refused in &self.question.refused {
+            // Writing into a text has no way to fail.
+            let _ = writeln!(text, "- {}", refused.message);
+        }
+        if let Some(words) = &self.text {
+            let fence = fence(words);
+            let _ = write!(text, "Text:\n{fence}\n{}\n{fence}", words.trim_end());
+        }
+        text
+    }
+
+    /// The form of an answer.
+    pub(super) fn form(&self) -> String {
+        if self.is_of_user() {
+            return "An empty object, {}: the user's answer takes its place.".to_owned();
+        }
+        let example: Map<String, Value> = self
+            .asked()
+            .filter_map(|input| Some((input.key.as_str().to_owned(), sample(input)?)))
+            .collect();
+        let schema = self.schema();
+        let form = format!("A JSON object that satisfies this schema:\n```json\n{schema:#}\n```");
+        if example.len() < self.asked().count() {
+            return form;
+        }
+        let example = Value::Object(example);
+        format!(
+            "{form}\nFor example, with values of your user's in place of these:\n```json\n{example:#}\n```"
+        )
+    }
+}
+
+/// What an input may be, where a text need not say it.
+fn or_null(input: &Input) -> Value {
+    let mut schema = input.schema();
+    let constraints = Value::Object(input.constraints());
+    if let Value::Object(schema) = &mut schema {
+        // A default would be an invitation to give it.
+        schema.retain(|key, _| key != "default" && !input.constraints().contains_key(key));
+    }
+    schema["anyOf"] = json!([constraints, { "type": "null" }]);
+    schema
+}
+
+/// A value that would be accepted, where the definition has one.
+fn sample(input: &Input) -> Option<Value> {
+    input
+        .example
+        .clone()
+        .or_else(|| input.one_of.first().cloned())
+}
+
+fn describe(text: &mut String, input: &Input) {
+    let _ = write!(text, "- `{}`", input.key);
+    if let Some(label) = &input.label {
+        let _ = write!(text, " ({label})");
+    }
+    let kind = input
+        .effective_type()
+        .map(|kind| format!("type {}", kind.as_str()));
+    let hint = input.hint.as_ref().map(|hint| format!("hint: {hint}"));
+    let example = input
+        .example
+        .as_ref()
+        .map(|example| format!("for example {example}"));
+    let all = [input.description.clone(), kind].into_iter().flatten();
+    let all: Vec<_> = all
+        .chain(input.rules())
+        .chain(hint)
+        .chain(example)
+        .collect();
+    if !all.is_empty() {
+        let _ = write!(text, ": {}", all.join("; "));
+    }
+    text.push('\n');
+}
+
+/// A fence that is longer than any in the text.
+fn fence(text: &str) -> String {
+    let runs = text.split(|c| c != '`').map(str::len);
+    "`".repeat(runs.max().unwrap_or(0).max(2) + 1)
+}
+
+fn plain(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}

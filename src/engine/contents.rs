@@ -1,0 +1,169 @@
+//! Values that lie in the store by digest, read and parsed once as long as somebody goes on asking for them. What a
+//! digest names never changes, so nothing here is ever out of date.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use serde_json::Value;
+
+use crate::{domain::Digest, error::Result, limits, store::Store};
+
+/// Values by digest, from the store or from memory.
+pub(super) struct Contents {
+    store: Arc<dyn Store>,
+    held: Mutex<Held>,
+}
+
+impl Contents {
+    pub(super) fn new(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            held: Mutex::new(Held::new(limits::CONTENTS_HELD_BYTES_MAX)),
+        }
+    }
+
+    /// The value with this digest; `None` where the store has none.
+    pub(super) async fn value(&self, digest: Digest) -> Result<Option<Arc<Value>>> {
+        if let Some(value) = self.held(|held| held.get(digest)) {
+            return Ok(Some(value));
+        }
+        let Some(bytes) = self.store.content(digest).await? else {
+            return Ok(None);
+        };
+        let Ok(value) = serde_json::from_slice(&bytes) else {
+            return Ok(None);
+        };
+        let value = Arc::new(value);
+        self.held(|held| held.keep(digest, &value, bytes.len()));
+        Ok(Some(value))
+    }
+
+    fn held<T>(&self, take: impl FnOnce(&mut Held) -> T) -> T {
+        take(&mut self.held.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What is held: of all that was asked for, the latest.
+struct Held {
+    most: usize,
+    bytes: usize,
+    /// How often anything was asked for.
+    asked: u64,
+    values: HashMap<Digest, Entry>,
+    /// By when each was asked for last.
+    in_order: BTreeMap<u64, Digest>,
+}
+
+struct Entry {
+    value: Arc<Value>,
+    bytes: usize,
+    asked: u64,
+}
+
+impl Held {
+    /// What each value takes besides its text, so that very small ones are not held without bounds.
+    const BESIDE: usize = 128;
+
+    fn new(most: usize) -> Self {
+        Self {
+            most,
+            bytes: 0,
+            asked: 0,
+            values: HashMap::new(),
+            in_order: BTreeMap::new(),
+        }
+    }
+
+    fn get(&mut self, digest: Digest) -> Option<Arc<Value>> {
+        let entry = self.values.get_mut(&digest)?;
+        self.asked += 1;
+        self.in_order.remove(&entry.asked);
+        self.in_order.insert(self.asked, digest);
+        entry.asked = self.asked;
+        Some(entry.value.clone())
+    }
+
+    /// Holds a value whose text has so many bytes; those that nobody has asked for longest make room.
+    fn keep(&mut self, digest: Digest, value: &Arc<Value>, bytes: usize) {
+        let bytes = bytes + Self::BESIDE;
+        // Another may have looked it up meanwhile.
+        if bytes > self.most || self.values.contains_key(&digest) {
+            return;
+        }
+        while self.bytes + bytes > self.most {
+            self.let_go();
+        }
+        self.asked += 1;
+        self.bytes += bytes;
+        self.in_order.insert(self.asked, digest);
+        let entry = Entry {
+            value: value.clone(),
+            bytes,
+            asked: self.asked,
+        };
+        self.values.insert(digest, entry);
+    }
+
+    fn let_go(&mut self) {
+        let oldest = self.in_order.pop_first();
+        if let Some(entry) = oldest.and_then(|(_, digest)| self.values.remove(&digest)) {
+            self.bytes -= entry.bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn keep(held: &mut Held, name: &str, bytes: usize) {
+        held.keep(digest(name), &Arc::new(json!(name)), bytes - Held::BESIDE);
+    }
+
+    fn digest(name: &str) -> Digest {
+        Digest::of(name.as_bytes())
+    }
+
+    fn known(held: &mut Held, names: &[&str]) -> Vec<bool> {
+        let known = |name: &&str| held.values.contains_key(&digest(name));
+        names.iter().map(known).collect()
+    }
+
+    #[test]
+    fn what_nobody_has_asked_for_longest_makes_room() {
+        let mut held = Held::new(1000);
+        for name in ["a", "b", "c"] {
+            keep(&mut held, name, 300);
+        }
+        assert_eq!(held.get(digest("a")).as_deref(), Some(&json!("a")));
+        keep(&mut held, "d", 400);
+        assert_eq!(
+            known(&mut held, &["a", "b", "c", "d"]),
+            [true, false, true, true]
+        );
+        assert_eq!((held.bytes, held.in_order.len()), (1000, 3));
+    }
+
+    #[test]
+    fn what_is_larger_than_all_room_is_not_held_and_takes_none() {
+        let mut held = Held::new(1000);
+        keep(&mut held, "small", 200);
+        keep(&mut held, "large", 1001);
+        assert_eq!(known(&mut held, &["small", "large"]), [true, false]);
+        keep(&mut held, "whole", 1000);
+        assert_eq!(known(&mut held, &["small", "whole"]), [false, true]);
+        assert_eq!(held.bytes, 1000);
+    }
+
+    #[test]
+    fn a_value_that_two_looked_up_is_held_once() {
+        let mut held = Held::new(1000);
+        keep(&mut held, "a", 300);
+        keep(&mut held, "a", 300);
+        assert_eq!((held.bytes, held.in_order.len()), (300, 1));
+    }
+}

@@ -1,0 +1,554 @@
+//! Asking the user through the client, where it can: for inputs that a step misses, and for approvals. Since 2026-07-28 a
+//! call answers with what it needs and is sent again with the answers; before, the client is asked while the call lasts.
+//! Either way an answer counts for the question it was given to, by the key under which that was asked.
+
+use std::time::Duration;
+
+use rmcp::{
+    RoleServer,
+    model::{
+        CallToolRequestParams, CallToolResponse, ClientResult, ElicitRequest, ElicitRequestParams,
+        ElicitResult, ElicitationAction, InputRequest, InputRequiredResult, InputResponses,
+        ServerRequest,
+    },
+    service::{PeerRequestOptions, RequestContext},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::stamp::is_modern;
+use crate::{
+    app::App,
+    domain::{
+        Digest, ExecutionId, PauseReason, StepId,
+        document::meaning,
+        event::Channel,
+        execution::{GateAnswer, Report},
+        view::{Advanced, CurrentStep, ReadyStep, WaitView},
+    },
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// What came of a call: its answer, or what is needed for one.
+pub(super) enum Asked {
+    Answered(Result<Value>),
+    Needs(Box<CallToolResponse>),
+}
+
+/// A question to the user.
+struct Question {
+    /// Which question it is: another one has another key.
+    key: String,
+    message: String,
+    /// Of a form: an object of plain values.
+    schema: Value,
+    about: About,
+}
+
+enum About {
+    /// The inputs that the step with this token asks for.
+    Inputs { token: String },
+    Gate {
+        execution: ExecutionId,
+        wait: Box<WaitView>,
+    },
+}
+
+/// What the user said.
+enum Said {
+    /// The form, filled in.
+    Form(Value),
+    /// Nothing: the question was put aside.
+    Nothing,
+    /// The client could not show the question.
+    NotAsked,
+    /// The question is on its way.
+    Awaited(Box<CallToolResponse>),
+}
+
+/// A call that may have the user asked.
+pub(super) struct Call<'a> {
+    pub(super) app: &'a App,
+    pub(super) context: &'a RequestContext<RoleServer>,
+    /// The tool and its arguments, in short: what is sent back with the answers belongs to the same call.
+    digest: String,
+    responses: InputResponses,
+    /// The execution that the call was about, where it was sent before.
+    begun: Option<ExecutionId>,
+    /// Whether answers came with it that belong to no call that is known.
+    is_astray: bool,
+}
+
+/// What a client sends back with its answers. It is worth no more than the execution's id, which any client may name.
+#[derive(Debug, Serialize, Deserialize)]
+struct State {
+    execution_id: ExecutionId,
+    call: String,
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn new(
+        app: &'a App,
+        context: &'a RequestContext<RoleServer>,
+        request: &CallToolRequestParams,
+    ) -> Self {
+        let digest = meaning(&json!([request.name, request.arguments])).to_string();
+        let state = request.request_state.as_deref();
+        let state = state.and_then(|state| serde_json::from_str::<State>(state).ok());
+        let begun = state.filter(|state| state.call == digest);
+        Self {
+            app,
+            context,
+            is_astray: begun.is_none() && request.input_responses.is_some(),
+            begun: begun.map(|state| state.execution_id),
+            responses: request.input_responses.clone().unwrap_or_default(),
+            digest,
+        }
+    }
+
+    /// Where the execution stands, where this call was sent before and did then what it does: it is not done twice.
+    pub(super) async fn begun(&self) -> Option<Result<Advanced>> {
+        if self.is_astray {
+            // Done anew, a start would make another execution.
+            let message = "inputResponses came without the requestState that belongs to this call";
+            return Some(Err(Error::new(Code::RequestStateMissing, message)));
+        }
+        let id = self.begun.as_ref()?;
+        match self.app.engine().await {
+            Ok(engine) => Some(engine.standing(id).await),
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+/// Asks the user whatever the answer of a call waits for, as far as the client can, and answers with what follows. `view`
+/// makes an answer of a reply.
+pub(super) async fn asked(
+    mut call: Call<'_>,
+    mut answer: Result<Value>,
+    view: impl Fn(&Advanced) -> Result<Value>,
+) -> Asked {
+    let about = call.begun.clone().or_else(|| execution_of(&answer));
+    let Some(id) = about.filter(|_| can_ask(call.context)) else {
+        return Asked::Answered(answer);
+    };
+    let Ok(before) = revision_of(call.app, &id).await else {
+        return Asked::Answered(answer);
+    };
+    let mut carried = Vec::new();
+    let mut is_declined = false;
+    for _ in 0..limits::QUESTIONS_PER_CALL_MAX {
+        // That nobody could be asked is no reason to hide what the call did.
+        let Ok(Some(question)) = question(call.app, &id, step_of(&answer)).await else {
+            break;
+        };
+        let form = match call.put(&id, &question).await {
+            Said::Form(form) => form,
+            Said::Nothing => {
+                is_declined = true;
+                break;
+            }
+            Said::NotAsked => break,
+            Said::Awaited(needs) => return Asked::Needs(needs),
+        };
+        carried.extend(others(&answer, &question));
+        match take(call.app, call.context, &question, form).await {
+            Ok(reply) => answer = view(&reply),
+            // The user is asked again, and told why.
+            Err(error) if error.code() == Code::StepOutputInvalid => {}
+            // Somebody else was faster, or the execution stands still: the answer is what holds now.
+            Err(error) => {
+                tracing::debug!(%error, "what the user answered was not taken");
+                break;
+            }
+        }
+    }
+    if !call.is_now(&id, before, &answer).await
+        && let Ok(engine) = call.app.engine().await
+        && let Ok(reply) = engine.standing(&id).await
+    {
+        answer = view(&reply);
+    }
+    carry(&mut answer, still_open(call.app, &id, carried).await);
+    if is_declined {
+        tell_declined(&mut answer);
+    }
+    Asked::Answered(answer)
+}
+
+impl Call<'_> {
+    /// Puts a question to the user, or finds the answer that was sent with the call.
+    async fn put(&mut self, id: &ExecutionId, question: &Question) -> Said {
+        if let Some(response) = self.responses.remove(&question.key) {
+            return said(serde_json::from_value(response).ok());
+        }
+        let state = State {
+            execution_id: id.clone(),
+            call: self.digest.clone(),
+        };
+        ask(self.app, self.context, question, state).await
+    }
+
+    /// Whether the answer still says how the execution stands: others may have moved it while the user was asked.
+    async fn is_now(&self, id: &ExecutionId, before: u64, answer: &Result<Value>) -> bool {
+        let known = match answer {
+            Ok(value) => value["revision"].as_u64().unwrap_or(before),
+            Err(_) => before,
+        };
+        revision_of(self.app, id)
+            .await
+            .is_ok_and(|now| now == known)
+    }
+}
+
+async fn revision_of(app: &App, id: &ExecutionId) -> Result<u64> {
+    Ok(app.engine().await?.status(id).await?.revision)
+}
+
+/// The steps that an answer offers beside the one that is asked about: the reply to that knows nothing of them.
+fn others(answer: &Result<Value>, question: &Question) -> Vec<Value> {
+    let (Ok(value), About::Inputs { token }) = (answer, &question.about) else {
+        return Vec::new();
+    };
+    let offers = value["new_tokens"].as_array().into_iter().flatten();
+    let offers = offers.enumerate().map(|(at, offer)| {
+        let mut offer = offer.clone();
+        // Of the first one these stand in the answer itself.
+        for field in ["instructions", "agent_content", "previous"] {
+            if at == 0 && offer.get(field).is_none() && value.get(field).is_some() {
+                offer[field] = value[field].clone();
+            }
+        }
+        offer
+    });
+    offers
+        .filter(|offer| offer["continuation_token"] != *token)
+        .collect()
+}
+
+/// Of the steps that were offered before those that are still open.
+async fn still_open(app: &App, id: &ExecutionId, carried: Vec<Value>) -> Vec<Value> {
+    if carried.is_empty() {
+        return carried;
+    }
+    let current = match app.engine().await {
+        Ok(engine) => engine.current_step(id).await,
+        Err(error) => Err(error),
+    };
+    let Ok(current) = current else {
+        return Vec::new();
+    };
+    let is_open = |offer: &Value| {
+        let mut open = current.ready_steps.iter();
+        open.any(|step| offer["continuation_token"] == *step.continuation_token)
+    };
+    carried.into_iter().filter(is_open).collect()
+}
+
+/// Adds steps that were offered before to those that an answer offers.
+fn carry(answer: &mut Result<Value>, carried: Vec<Value>) {
+    let Ok(value) = answer else { return };
+    let known = |value: &Value, token: &Value| {
+        let lists = ["new_tokens", "open_steps"].into_iter();
+        let mut offers = lists.filter_map(|list| value[list].as_array()).flatten();
+        offers.any(|offer| offer["continuation_token"] == *token)
+    };
+    for offer in carried {
+        if value["workflow_state"] == "running" && !known(value, &offer["continuation_token"]) {
+            let list = if value["new_tokens"].as_array().is_some_and(Vec::is_empty) {
+                "open_steps"
+            } else {
+                "new_tokens"
+            };
+            match value[list].as_array_mut() {
+                Some(offers) => offers.push(offer),
+                None => value[list] = json!([offer]),
+            }
+        }
+    }
+}
+
+/// The step that alone the user may answer, where the call was refused for that.
+fn step_of(answer: &Result<Value>) -> Option<&str> {
+    let error = answer.as_ref().err()?;
+    error.context("step_id")?.as_str()
+}
+
+/// Whether the client can show the user a form.
+fn can_ask(context: &RequestContext<RoleServer>) -> bool {
+    let capabilities = context.client_capabilities();
+    let elicitation = capabilities.and_then(|capabilities| capabilities.elicitation);
+    // Early clients say nothing of the kinds there are, and mean forms.
+    elicitation.is_some_and(|kinds| kinds.form.is_some() || kinds.url.is_none())
+}
+
+/// The execution whose user may have to be asked after such an answer.
+fn execution_of(answer: &Result<Value>) -> Option<ExecutionId> {
+    let id = match answer {
+        Ok(value) => {
+            let mut offers = value["new_tokens"].as_array().into_iter().flatten();
+            let asks = offers.any(|offer| offer["kind"] == "input");
+            let may_ask = asks || value["workflow_state"] == "paused";
+            value["execution_id"].as_str().filter(|_| may_ask)
+        }
+        Err(error) if error.code() == Code::UserAlone => error.context("execution_id")?.as_str(),
+        Err(_) => None,
+    };
+    ExecutionId::parse(id?).ok()
+}
+
+/// What the execution asks the user now: for the inputs of a step, `wanted` where one is, or for an approval where it waits
+/// for nothing else.
+async fn question(app: &App, id: &ExecutionId, wanted: Option<&str>) -> Result<Option<Question>> {
+    let current = app.engine().await?.current_step(id).await?;
+    if current.workflow_state != "running" {
+        return gate(app, id, &current).await;
+    }
+    let is_meant = |step: &&ReadyStep| {
+        step.kind == "input" && wanted.is_none_or(|wanted| step.step_name == wanted)
+    };
+    let mut steps = current.ready_steps.iter().filter(is_meant);
+    Ok(steps.find_map(|step| for_inputs(id, step)))
+}
+
+async fn gate(app: &App, id: &ExecutionId, current: &CurrentStep) -> Result<Option<Question>> {
+    let status = app.engine().await?.status(id).await?;
+    let wait = current.waits.iter().find(|wait| wait.gate.is_some());
+    // What a person paused goes on when that person says so.
+    let only_gates = status.pause_reasons == [PauseReason::Gate];
+    let wait = wait.filter(|_| only_gates);
+    Ok(wait.and_then(|wait| for_gate(id, wait)))
+}
+
+fn for_gate(id: &ExecutionId, wait: &WaitView) -> Option<Question> {
+    let gate = wait.gate.as_ref()?;
+    let mut message = gate.ask.clone();
+    if let Some(due) = &wait.due {
+        message.extend(["\n(until ", due, ")"]);
+    }
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "decision": { "type": "string", "title": "Decision", "enum": ["approve", "reject"] },
+            "comment": { "type": "string", "title": "Comment", "description": "For the record; may be left empty", "maxLength": limits::COMMENT_BYTES_MAX / 4 }
+        },
+        "required": ["decision"]
+    });
+    Some(Question {
+        key: format!("gate:{id}:{}:{}:{}", wait.step_name, wait.visit, gate.shown),
+        message,
+        schema,
+        about: About::Gate {
+            execution: id.clone(),
+            wait: Box::new(wait.clone()),
+        },
+    })
+}
+
+/// The form for inputs that are missing; `None` where the author wants none, or where one of them fits into no form.
+fn for_inputs(id: &ExecutionId, step: &ReadyStep) -> Option<Question> {
+    let input = step.input.as_ref()?;
+    if input["via"] == "guidance" || input["from"].is_string() {
+        return None;
+    }
+    let (mut fields, mut names) = (Map::new(), Vec::new());
+    for property in input["properties"].as_array()? {
+        let name = property["name"].as_str()?;
+        fields.insert(name.to_owned(), field(property)?);
+        names.push(json!(name));
+    }
+    if fields.is_empty() {
+        return None;
+    }
+    let mut message = match step.description.as_str() {
+        "" => format!("Step '{}' needs to know:", step.step_name),
+        description => description.to_owned(),
+    };
+    for refused in input["refused"].as_array().into_iter().flatten() {
+        message.extend(["\n", refused["message"].as_str().unwrap_or_default()]);
+    }
+    let token = step.continuation_token.clone();
+    Some(Question {
+        key: format!(
+            "input:{id}:{}:{}",
+            step.step_name,
+            meaning(&json!([token, input]))
+        ),
+        message,
+        schema: json!({ "type": "object", "properties": fields, "required": names }),
+        about: About::Inputs { token },
+    })
+}
+
+/// One input as a field of a form, which holds plain values alone.
+fn field(property: &Value) -> Option<Value> {
+    let schema = &property["schema"];
+    let mut field = Map::new();
+    let options = schema["enum"].as_array();
+    let kind = match (schema["type"].as_str(), options) {
+        (None | Some("string"), Some(options)) if options.iter().all(Value::is_string) => {
+            field.insert("enum".into(), json!(options));
+            "string"
+        }
+        (_, Some(_)) => return None,
+        (kind, None) => kind.unwrap_or("string"),
+    };
+    // What a form cannot say the server checks all the same.
+    let fits: fn(&Value) -> bool = match kind {
+        "string" => |bound| {
+            bound
+                .as_u64()
+                .is_some_and(|bound| u32::try_from(bound).is_ok())
+        },
+        "integer" => |bound| bound.as_i64().is_some(),
+        "number" => Value::is_number,
+        "boolean" => |_| false,
+        _ => return None,
+    };
+    field.insert("type".into(), json!(kind));
+    for key in ["minLength", "maxLength", "minimum", "maximum"] {
+        let value = schema.get(key).filter(|bound| fits(bound));
+        field.extend(value.map(|value| (key.to_owned(), value.clone())));
+    }
+    let title = schema.get("title");
+    field.extend(title.map(|title| ("title".to_owned(), title.clone())));
+    let example = property
+        .get("example")
+        .map(|example| format!("For example {example}"));
+    let pattern = schema["pattern"]
+        .as_str()
+        .map(|pattern| format!("It matches {pattern}"));
+    let words = [&property["description"], &property["hint"]];
+    let words = words
+        .into_iter()
+        .filter_map(|words| words.as_str().map(str::to_owned));
+    let words: Vec<_> = words.chain(pattern).chain(example).collect();
+    if !words.is_empty() {
+        field.insert("description".into(), json!(words.join(". ")));
+    }
+    Some(Value::Object(field))
+}
+
+/// Asks, and waits for the answer as long as the call lasts; or says what the call needs.
+async fn ask(
+    app: &App,
+    context: &RequestContext<RoleServer>,
+    question: &Question,
+    state: State,
+) -> Said {
+    let params = json!({
+        "mode": "form", "message": question.message, "requestedSchema": question.schema
+    });
+    let Ok(params) = serde_json::from_value::<ElicitRequestParams>(params) else {
+        tracing::debug!("a question fits no form");
+        return Said::NotAsked;
+    };
+    let request = ElicitRequest::new(params);
+    if is_modern(context) {
+        let needed = [(question.key.clone(), InputRequest::Elicitation(request))].into();
+        let mut needs = InputRequiredResult::from_input_requests(needed);
+        needs.request_state = serde_json::to_string(&state).ok();
+        return Said::Awaited(Box::new(needs.into()));
+    }
+    tokio::select! {
+        answer = elicit(context, request, limits::QUESTION_MAX) => match answer {
+            Some(answer) => said(Some(answer)),
+            None => Said::NotAsked,
+        },
+        () = context.ct.cancelled() => Said::NotAsked,
+        () = app.stopping().cancelled() => Said::NotAsked,
+    }
+}
+
+async fn elicit(
+    context: &RequestContext<RoleServer>,
+    request: ElicitRequest,
+    longest: Duration,
+) -> Option<ElicitResult> {
+    let request = ServerRequest::ElicitRequest(request);
+    let options = PeerRequestOptions::with_timeout(longest);
+    let sent = context.peer.send_request_with_option(request, options);
+    let answer = async { sent.await?.await_response().await }.await;
+    match answer {
+        Ok(ClientResult::ElicitResult(result)) => Some(result),
+        Ok(_) => None,
+        Err(error) => {
+            tracing::debug!(%error, "the client did not bring an answer");
+            None
+        }
+    }
+}
+
+fn said(answer: Option<ElicitResult>) -> Said {
+    match answer {
+        Some(ElicitResult {
+            action: ElicitationAction::Accept,
+            content: Some(form),
+            ..
+        }) => Said::Form(form),
+        _ => Said::Nothing,
+    }
+}
+
+/// Hands in what the user said.
+async fn take(
+    app: &App,
+    context: &RequestContext<RoleServer>,
+    question: &Question,
+    form: Value,
+) -> Result<Advanced> {
+    match &question.about {
+        About::Inputs { token } => app.next_step(token, Report::Answer(form)).await,
+        About::Gate { execution, wait } => {
+            let answer = decided(context, wait, &form)?;
+            app.answer_to_go_on(execution, answer).await
+        }
+    }
+}
+
+/// The answer to a gate that a form holds.
+fn decided(
+    context: &RequestContext<RoleServer>,
+    wait: &WaitView,
+    form: &Value,
+) -> Result<GateAnswer> {
+    let unfit = || Error::new(Code::StepOutputInvalid, "the form holds no decision");
+    let shown = wait
+        .gate
+        .as_ref()
+        .and_then(|gate| Digest::parse(&gate.shown));
+    let comment = form["comment"].as_str().map(str::trim);
+    let comment = comment.map(|text| &text[..text.floor_char_boundary(limits::COMMENT_BYTES_MAX)]);
+    Ok(GateAnswer {
+        step: StepId::parse(&wait.step_name)?,
+        visit: wait.visit,
+        shown: shown.ok_or_else(unfit)?,
+        approved: match form["decision"].as_str() {
+            Some("approve") => true,
+            Some("reject") => false,
+            _ => return Err(unfit()),
+        },
+        by: user_of(context),
+        via: Channel::Elicitation,
+        comment: comment
+            .filter(|comment| !comment.is_empty())
+            .map(str::to_owned),
+    })
+}
+
+/// Whoever sits at the client: it does not say more.
+fn user_of(context: &RequestContext<RoleServer>) -> String {
+    let client = context.client_info();
+    let name = client.map_or_else(|| "a client".to_owned(), |client| client.name);
+    let name: String = name.chars().take(limits::PERSON_BYTES_MAX / 8).collect();
+    format!("the user of {name}")
+}
+
+fn tell_declined(answer: &mut Result<Value>) {
+    if let Ok(value) = answer
+        && let Some(message) = value["message"].as_str()
+    {
+        value["message"] = json!(format!("{message} The user was asked and gave no answer."));
+    }
+}

@@ -1,0 +1,79 @@
+//! `execution.resolve`: what came of work that was cut off.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    ToolSpec, acts, count, execution, execution_approve::step, execution_id_schema,
+    lifecycle::Changed, shape_of, step_name_schema, text, unfit, view,
+};
+use crate::{
+    app::App,
+    domain::execution::{Resolution, Verdict},
+    error::{Error, Result},
+    limits,
+};
+
+const NAME: &str = "execution.resolve";
+
+pub(super) fn spec() -> ToolSpec {
+    let input = json!({
+        "type": "object",
+        "properties": {
+            "execution_id": execution_id_schema(),
+            "step_name": step_name_schema(),
+            "visit": { "type": "integer", "minimum": 1, "maximum": u32::MAX, "description": "Which visit of the step, as waits has it" },
+            "attempt": { "type": "integer", "minimum": 1, "maximum": u32::MAX, "description": "Which attempt of the visit, as waits has it: so that this call, sent again, says nothing of a later one" },
+            "item": { "type": "integer", "minimum": 0, "maximum": u32::MAX, "description": "Which item, from 0, where the step is a fan-out and several were cut off" },
+            "verdict": {
+                "enum": ["retry", "output", "failed"],
+                "description": "retry: it did not take effect and is to be done again. output: it took effect, and output is what it came to. failed: it failed"
+            },
+            "output": { "description": "With output: what the step came to" },
+            "message": {
+                "type": "string", "minLength": 1, "maxLength": limits::COMMENT_BYTES_MAX,
+                "description": "With failed: why"
+            }
+        },
+        "required": ["execution_id", "step_name", "verdict"],
+        "additionalProperties": false
+    });
+    ToolSpec::new(
+        (
+            NAME,
+            "Say what came of interrupted work",
+            "Where the server was cut off in the midst of work that may not be done twice, the execution is paused (outcome_unknown) until somebody \
+             says what came of it. Find out first, with the user where in doubt: retry does the work again.",
+        ),
+        || acts(false, true, false),
+        (input, shape_of::<Changed>()),
+        |app, arguments| Box::pin(resolve(app, arguments)),
+    )
+}
+
+async fn resolve(app: &App, mut arguments: Map<String, Value>) -> Result<Value> {
+    let id = execution(&arguments, NAME)?;
+    let (output, message) = (arguments.remove("output"), text(&arguments, "message"));
+    let verdict = match (text(&arguments, "verdict"), output) {
+        (Some("retry"), None) => Verdict::Retry,
+        (Some("output"), Some(output)) => Verdict::Output(Arc::new(output)),
+        (Some("failed"), None) => Verdict::Failed(message.unwrap_or("it failed").to_owned()),
+        (Some("output"), None) => return Err(of_output("the verdict `output` needs output")),
+        _ => return Err(of_output("output belongs to the verdict `output` alone")),
+    };
+    let (visit, attempt) = (count(&arguments, "visit"), count(&arguments, "attempt"));
+    let resolution = Resolution {
+        step: step(&arguments, NAME)?,
+        item: count(&arguments, "item"),
+        attempt: visit.zip(attempt),
+        verdict,
+    };
+    let status = app.resolve(&id, resolution).await?;
+    let message = format!("Execution '{id}' is {}", status.state);
+    view(&Changed::of(status, message))
+}
+
+fn of_output(message: &str) -> Error {
+    unfit(NAME, "/output", "dependentRequired", message)
+}

@@ -1,0 +1,588 @@
+//! The reference: control flow as a reader of the contract would do it with pencil and paper. It looks at all steps again and
+//! again instead of keeping a queue, and knows neither events nor tokens.
+//!
+//! Where the contract is silent a rule is marked *ours*: it is the machine's way, found reasonable.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use midex::limits;
+use serde_json::{Value, json};
+
+use super::manifest::{COUNTERS, Condition, Flow, Foreach, Kind, List, OnError, RunWhen, To, id};
+
+/// An open visit: the step, and the item where it is one of a fan-out. In authoring order, a step before its items.
+pub(super) type Place = (usize, Option<usize>);
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Waits {
+    Model,
+    /// Until this instant, in milliseconds since the start.
+    Timer(u64),
+    Signal(usize),
+    Items,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Open {
+    pub(super) visit: u32,
+    pub(super) waits: Waits,
+}
+
+/// Where a step stands.
+#[derive(Clone, Debug)]
+pub(super) struct Standing {
+    pub(super) status: &'static str,
+    pub(super) visits: u32,
+    output: Option<Value>,
+}
+
+/// The items of the open visit of a `foreach`.
+#[derive(Clone, Debug)]
+struct Fan {
+    /// Whether nobody was waited for since it was entered.
+    is_fresh: bool,
+    list: Vec<Value>,
+    /// One for each that was begun, in order: its output once it has ended.
+    outputs: Vec<Option<Value>>,
+}
+
+/// A row of the history.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Entry {
+    pub(super) step: &'static str,
+    pub(super) visit: u32,
+    pub(super) item: Option<usize>,
+    pub(super) status: &'static str,
+}
+
+/// What a step comes to: an output, or the code of a failure.
+pub(super) type Outcome = Result<Value, &'static str>;
+
+pub(super) struct Interpreter<'a> {
+    flow: &'a Flow,
+    pub(super) now: u64,
+    pub(super) state: &'static str,
+    pub(super) steps: Vec<Standing>,
+    pub(super) open: BTreeMap<Place, Open>,
+    fans: BTreeMap<usize, Fan>,
+    pub(super) memory: [i64; COUNTERS.len()],
+    /// Signals that came before their wait.
+    pub(super) kept: Vec<(usize, Value)>,
+    /// The failure that what is open now was let run after.
+    pub(super) failing: Option<&'static str>,
+    pub(super) failure: Option<&'static str>,
+    pub(super) history: Vec<Entry>,
+    /// Steps that control went back to and that are entered next.
+    back: Vec<usize>,
+    /// Steps that needed nobody since somebody was last waited for.
+    at_once: usize,
+}
+
+impl<'a> Interpreter<'a> {
+    pub(super) fn start(flow: &'a Flow) -> Self {
+        let pending = Standing {
+            status: "pending",
+            visits: 0,
+            output: None,
+        };
+        let mut begun = Self {
+            flow,
+            now: 0,
+            state: "running",
+            steps: vec![pending; flow.steps.len()],
+            open: BTreeMap::new(),
+            fans: BTreeMap::new(),
+            memory: [0; COUNTERS.len()],
+            kept: Vec::new(),
+            failing: None,
+            failure: None,
+            history: Vec::new(),
+            back: Vec::new(),
+            at_once: 0,
+        };
+        begun.settle();
+        begun
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self.state, "completed" | "failed")
+    }
+
+    /// A model brought the output of a turn, or said that it could not do it.
+    pub(super) fn report(&mut self, place: Place, outcome: Outcome) {
+        self.finish(place, outcome);
+        self.settle();
+    }
+
+    /// A signal goes to the first wait for it, in authoring order; where there is none, and during a pause, it is kept.
+    pub(super) fn signal(&mut self, name: usize, payload: Value) {
+        let wait = self.waiting_for(name).filter(|_| self.state == "running");
+        match wait {
+            Some(place) => {
+                self.finish(place, Ok(payload));
+                self.settle();
+            }
+            None => self.kept.push((name, payload)),
+        }
+    }
+
+    fn waiting_for(&self, name: usize) -> Option<Place> {
+        let mut open = self.open.iter();
+        let found = open.find(|(_, open)| open.waits == Waits::Signal(name));
+        found.map(|(place, _)| *place)
+    }
+
+    pub(super) fn pause(&mut self) {
+        self.state = "paused";
+    }
+
+    /// What came during the pause takes its effect: signals, in the order of the waits, then timers. Ours: a timer counts on
+    /// during a pause; all that came is taken in before anything new is entered.
+    pub(super) fn resume(&mut self) {
+        self.state = "running";
+        let waits: Vec<_> = self
+            .open
+            .iter()
+            .map(|(place, open)| (*place, open.waits.clone()))
+            .collect();
+        for (place, waits) in waits {
+            let Waits::Signal(name) = waits else { continue };
+            let kept = self.kept.iter().position(|(kept, _)| *kept == name);
+            if let Some(at) = kept.filter(|_| self.open.contains_key(&place)) {
+                let (_, payload) = self.kept.remove(at);
+                self.finish(place, Ok(payload));
+            }
+        }
+        self.fire();
+        self.settle();
+    }
+
+    /// When something will happen by itself.
+    pub(super) fn due(&self) -> Option<u64> {
+        let running = self.state == "running";
+        self.timers().map(|(due, _)| due).min().filter(|_| running)
+    }
+
+    fn timers(&self) -> impl Iterator<Item = (u64, Place)> {
+        self.open
+            .iter()
+            .filter_map(|(place, open)| match open.waits {
+                Waits::Timer(due) => Some((due, *place)),
+                _ => None,
+            })
+    }
+
+    /// It is now `now`, and the execution is told so.
+    pub(super) fn tick(&mut self, now: u64) {
+        self.now = now;
+        if self.state == "running" {
+            self.fire();
+            self.settle();
+        }
+    }
+
+    /// Timers end in the order in which they became due. Ours: of two at once in authoring order; what is due together is
+    /// taken in together, before anything new is entered.
+    fn fire(&mut self) {
+        let mut due: Vec<_> = self.timers().filter(|(due, _)| *due <= self.now).collect();
+        due.sort_unstable();
+        for (due, place) in due {
+            if self.open.contains_key(&place) {
+                self.finish(place, Ok(json!({ "due": due })));
+            }
+        }
+    }
+
+    /// Enters or passes what has become ready until somebody is waited for, and ends the execution where nobody is.
+    fn settle(&mut self) {
+        while !self.has_ended() {
+            if !self.back.is_empty() {
+                let step = self.back.remove(0);
+                self.enter(step);
+            } else if let Some(step) = self.ready() {
+                if self.may_run(step) {
+                    self.enter(step);
+                } else {
+                    self.skip(step);
+                }
+            } else {
+                break;
+            }
+        }
+        self.at_once = 0;
+        self.fans.values_mut().for_each(|fan| fan.is_fresh = false);
+        if !self.has_ended() && self.open.is_empty() {
+            (self.state, self.failure) = match self.failing.take() {
+                Some(code) => ("failed", Some(code)),
+                None => ("completed", None),
+            };
+        }
+    }
+
+    /// The first step, in authoring order, all of whose predecessors have come to an end, whichever.
+    fn ready(&self) -> Option<usize> {
+        let ended = |step: &usize| !matches!(self.steps[*step].status, "pending" | "running");
+        (0..self.steps.len())
+            .filter(|step| self.steps[*step].status == "pending")
+            .find(|step| self.flow.before[*step].iter().all(ended))
+    }
+
+    fn may_run(&self, step: usize) -> bool {
+        match self.flow.steps[step].run_when {
+            RunWhen::Succeeded => self.failing.is_none(),
+            RunWhen::Finished => true,
+            // Ours: a failure anywhere before it counts, also one that was passed.
+            RunWhen::Failed => self.failing.is_some() || self.has_failed_before(step),
+        }
+    }
+
+    fn has_failed_before(&self, step: usize) -> bool {
+        let before = &self.flow.before[step];
+        before
+            .iter()
+            .any(|before| self.steps[*before].status == "failed" || self.has_failed_before(*before))
+    }
+
+    /// The step and all that depends on it, directly or not.
+    fn downstream(&self, step: usize) -> BTreeSet<usize> {
+        let mut found = BTreeSet::from([step]);
+        let after = |found: &BTreeSet<usize>| {
+            (0..self.steps.len()).find(|step| {
+                !found.contains(step)
+                    && self.flow.before[*step]
+                        .iter()
+                        .any(|before| found.contains(before))
+            })
+        };
+        while let Some(step) = after(&found) {
+            found.insert(step);
+        }
+        found
+    }
+
+    fn skip(&mut self, step: usize) {
+        self.steps[step].status = "skipped";
+        self.history.push(Entry {
+            step: id(step),
+            visit: 0,
+            item: None,
+            status: "skipped",
+        });
+    }
+
+    /// Ours: a step whose `if` does not hold is not entered at all, so this counts as no visit; an entry that may not or
+    /// cannot be made is a visit, which fails.
+    fn enter(&mut self, step: usize) {
+        let spec = &self.flow.steps[step];
+        match spec
+            .condition
+            .as_ref()
+            .map(|condition| self.holds(condition))
+        {
+            Some(Err(code)) => return self.end_at_once(step, Err(code), None),
+            Some(Ok(false)) => return self.skip(step),
+            Some(Ok(true)) | None => {}
+        }
+        if self.steps[step].visits >= spec.max_visits.unwrap_or(limits::VISITS_DEFAULT) {
+            return self.end_at_once(step, Err("MAX_VISITS"), None);
+        }
+        match &spec.kind {
+            Kind::Guidance => self.open(step, Waits::Model),
+            Kind::Timer(time) => self.open(step, Waits::Timer(self.now + time)),
+            Kind::Signal(name) => match self.kept.iter().position(|(kept, _)| kept == name) {
+                Some(at) => {
+                    let (_, payload) = self.kept.remove(at);
+                    self.end_at_once(step, Ok(payload), spec.next);
+                }
+                None => self.open(step, Waits::Signal(*name)),
+            },
+            Kind::Count(counter) => {
+                self.memory[*counter] += 1;
+                self.end_at_once(
+                    step,
+                    Ok(json!({ COUNTERS[*counter]: self.memory[*counter] })),
+                    spec.next,
+                );
+            }
+            Kind::Branch(arms) => self.choose(step, arms),
+            Kind::Foreach(foreach) => self.fan_out(step, foreach),
+            // It fails the execution, whatever is said of the failures of steps.
+            Kind::Fail => {
+                self.visited(step, "failed");
+                self.fail("TOLD");
+            }
+        }
+    }
+
+    fn holds(&self, condition: &Condition) -> Result<bool, &'static str> {
+        match condition {
+            Condition::Counted(counter, below) => Ok(self.memory[*counter] < *below),
+            Condition::Visits(step, below) => Ok(i64::from(self.steps[*step].visits) < *below),
+            Condition::Output(step, is) => Ok(*self.output(*step)? == json!(is)),
+        }
+    }
+
+    /// What the step brought when it was last entered; there is nothing to read where it was passed by, failed, or is to be
+    /// done again.
+    fn output(&self, step: usize) -> Result<&Value, &'static str> {
+        self.steps[step].output.as_ref().ok_or("EXPRESSION_FAILED")
+    }
+
+    fn choose(&mut self, step: usize, arms: &[(Option<Condition>, To)]) {
+        for (at, (condition, to)) in arms.iter().enumerate() {
+            match condition
+                .as_ref()
+                .map_or(Ok(true), |condition| self.holds(condition))
+            {
+                Err(code) => return self.end_at_once(step, Err(code), None),
+                Ok(true) => return self.end_at_once(step, Ok(json!({ "arm": at })), Some(*to)),
+                Ok(false) => {}
+            }
+        }
+        self.end_at_once(step, Ok(json!({ "arm": null })), None);
+    }
+
+    fn fan_out(&mut self, step: usize, foreach: &Foreach) {
+        let list = match &foreach.list {
+            List::Literal(list) => Ok(json!(list)),
+            List::Output(of) => self.output(*of).cloned(),
+        };
+        let list = match list {
+            Ok(Value::Array(list)) => list,
+            Ok(_) => return self.end_at_once(step, Err("NOT_A_LIST"), None),
+            Err(code) => return self.end_at_once(step, Err(code), None),
+        };
+        if list.is_empty() {
+            return self.end_at_once(step, Ok(json!([])), self.flow.steps[step].next);
+        }
+        self.fans.insert(
+            step,
+            Fan {
+                is_fresh: true,
+                list,
+                outputs: Vec::new(),
+            },
+        );
+        self.open(step, Waits::Items);
+        self.open_items(step, foreach);
+    }
+
+    /// Opens items in order, as many at once as `parallel` says. Ours: one whose `if` does not hold counts as done, with null.
+    fn open_items(&mut self, step: usize, foreach: &Foreach) {
+        let visit = self.steps[step].visits;
+        while let Some(fan) = self.fans.get_mut(&step) {
+            let is_open = |(at, item): &Place| *at == step && item.is_some();
+            let open = self.open.keys().filter(|place| is_open(place)).count();
+            let begun = fan.outputs.len();
+            if begun == fan.list.len() || open == foreach.parallel {
+                return;
+            }
+            fan.outputs.push(None);
+            let is_passed = foreach
+                .above
+                .is_some_and(|above| fan.list[begun].as_i64() <= Some(above));
+            let status = if is_passed { "completed" } else { "running" };
+            self.history.push(Entry {
+                step: id(step),
+                visit,
+                item: Some(begun),
+                status,
+            });
+            if is_passed {
+                self.item_ended(step, begun, Value::Null);
+            } else {
+                self.open.insert(
+                    (step, Some(begun)),
+                    Open {
+                        visit,
+                        waits: Waits::Model,
+                    },
+                );
+            }
+        }
+    }
+
+    fn item_ended(&mut self, step: usize, item: usize, output: Value) {
+        let fan = self.fans.get_mut(&step).expect("an open foreach");
+        fan.outputs[item] = Some(output);
+        let ended: Vec<_> = fan.outputs.iter().flatten().cloned().collect();
+        if ended.len() == fan.list.len() {
+            self.finish((step, None), Ok(json!(ended)));
+        }
+    }
+
+    fn open(&mut self, step: usize, waits: Waits) {
+        self.visited(step, "running");
+        let visit = self.steps[step].visits;
+        self.open.insert((step, None), Open { visit, waits });
+    }
+
+    fn visited(&mut self, step: usize, status: &'static str) {
+        let standing = &mut self.steps[step];
+        standing.visits += 1;
+        standing.status = status;
+        self.history.push(Entry {
+            step: id(step),
+            visit: standing.visits,
+            item: None,
+            status,
+        });
+    }
+
+    /// A step needed nobody. There is a limit to how many of those follow each other.
+    fn end_at_once(&mut self, step: usize, outcome: Outcome, to: Option<To>) {
+        self.visited(step, status(&outcome));
+        self.steps[step].output = outcome.clone().ok();
+        if !self.are_too_many_at_once() {
+            self.follow(step, &outcome, to);
+        }
+    }
+
+    fn are_too_many_at_once(&mut self) -> bool {
+        self.at_once += 1;
+        let are_too_many = self.at_once > limits::STEPS_AT_ONCE_MAX;
+        if are_too_many {
+            self.fail("STEPS_AT_ONCE");
+        }
+        are_too_many
+    }
+
+    /// An open visit came to its end.
+    fn finish(&mut self, place: Place, outcome: Outcome) {
+        let (step, item) = place;
+        let is_at_once = item.is_none() && self.fans.get(&step).is_some_and(|fan| fan.is_fresh);
+        self.close(place, status(&outcome));
+        let Some(item) = item else {
+            self.steps[step].output = outcome.clone().ok();
+            if is_at_once && self.are_too_many_at_once() {
+                return;
+            }
+            return self.follow(step, &outcome, self.flow.steps[step].next);
+        };
+        let Kind::Foreach(foreach) = &self.flow.steps[step].kind else {
+            panic!("only a foreach has items");
+        };
+        match outcome {
+            Ok(output) => self.item_ended(step, item, output),
+            Err(_) if foreach.forgives != OnError::Fail => self.item_ended(step, item, Value::Null),
+            Err(code) => {
+                self.void(|(at, item)| at == step && item.is_some());
+                self.finish((step, None), Err(code));
+            }
+        }
+        self.open_items(step, foreach);
+    }
+
+    fn close(&mut self, place: Place, status: &'static str) {
+        let closed = self.open.remove(&place).expect("an open visit");
+        let (step, item) = place;
+        let of = |entry: &&mut Entry| {
+            (entry.step, entry.visit, entry.item) == (id(step), closed.visit, item)
+        };
+        self.history.iter_mut().find(of).expect("its row").status = status;
+        if item.is_none() {
+            self.steps[step].status = status;
+            self.fans.remove(&step);
+        }
+    }
+
+    fn void(&mut self, is_meant: impl Fn(Place) -> bool) {
+        let places: Vec<_> = self
+            .open
+            .keys()
+            .copied()
+            .filter(|place| is_meant(*place))
+            .collect();
+        for place in places {
+            self.close(place, "skipped");
+        }
+    }
+
+    /// What follows the end of a step: a jump, a failure, or what depends on it. Ours: `next` is the way of a step that was
+    /// done; one that failed and is passed, or was skipped, goes on to what depends on it.
+    fn follow(&mut self, step: usize, outcome: &Outcome, to: Option<To>) {
+        match (outcome, self.flow.steps[step].on_error) {
+            (Ok(_), _) => self.go(step, to),
+            (Err(_), OnError::Step(target)) => self.go(step, Some(To::Step(target))),
+            (Err(_), OnError::Optional | OnError::Continue) => {}
+            (Err(code), OnError::Fail) => self.fail(code),
+        }
+    }
+
+    fn go(&mut self, from: usize, to: Option<To>) {
+        // An execution that is failing goes nowhere but to its end.
+        match to.filter(|_| self.failing.is_none()) {
+            None => {}
+            Some(To::End) => self.pass_by(from, &BTreeSet::new()),
+            Some(To::Step(target)) => {
+                let reached = self.downstream(target);
+                let goes_back = self.steps[target].status != "pending";
+                if goes_back {
+                    self.reset(&reached);
+                }
+                if !reached.contains(&from) || !goes_back {
+                    self.pass_by(from, &reached);
+                }
+                if goes_back {
+                    self.back.push(target);
+                }
+            }
+        }
+    }
+
+    /// Control went back to a step that was entered or passed before: it and what depends on it will be done again.
+    fn reset(&mut self, again: &BTreeSet<usize>) {
+        self.void(|(step, _)| again.contains(&step));
+        for step in again {
+            (self.steps[*step].status, self.steps[*step].output) = ("pending", None);
+        }
+        self.back.retain(|step| !again.contains(step));
+    }
+
+    /// Skips what can be reached only through `from` and what is so skipped, except for what the jump reaches.
+    fn pass_by(&mut self, from: usize, reached: &BTreeSet<usize>) {
+        let mut past = BTreeSet::from([from]);
+        loop {
+            let is_past = |step: &usize| {
+                let before = &self.flow.before[*step];
+                self.steps[*step].status == "pending"
+                    && !reached.contains(step)
+                    && !before.is_empty()
+                    && before.iter().all(|before| past.contains(before))
+            };
+            let Some(step) = (0..self.steps.len()).find(is_past) else {
+                return;
+            };
+            past.insert(step);
+            self.skip(step);
+        }
+    }
+
+    /// A required step failed: what is open is void, and the execution fails once what is to run nevertheless has run. Ours:
+    /// what was open is void also where it is of those, and is not begun again.
+    fn fail(&mut self, code: &'static str) {
+        if self.failing.is_some() || self.has_ended() {
+            return;
+        }
+        self.void(|_| true);
+        self.back.clear();
+        if self
+            .flow
+            .steps
+            .iter()
+            .any(|step| step.run_when != RunWhen::Succeeded)
+        {
+            self.failing = Some(code);
+        } else {
+            (self.state, self.failure) = ("failed", Some(code));
+        }
+    }
+}
+
+fn status(outcome: &Outcome) -> &'static str {
+    if outcome.is_ok() {
+        "completed"
+    } else {
+        "failed"
+    }
+}

@@ -1,0 +1,445 @@
+//! Random workflows: as data that the interpreter reads, and as the manifest that says the same.
+
+use std::{
+    fmt,
+    sync::{Arc, LazyLock},
+};
+
+use midex::{
+    domain::{Definition, check::Built},
+    registry::{self, Registry, Sources},
+};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+/// Ids of steps by position: authoring order is not the order of names, and one has a hyphen.
+const IDS: [&str; 8] = [
+    "kiwi", "sour-fig", "pear", "apple", "plum", "lime", "date", "berry",
+];
+
+/// A registry of nothing but what is shipped: reading that costs more than a case.
+static NONE: LazyLock<Registry> = LazyLock::new(|| Registry::load(&Sources::default()));
+
+/// Names of counters in memory.
+pub(super) const COUNTERS: [&str; 2] = ["n", "m"];
+
+/// Names of signals.
+pub(super) const SIGNALS: [&str; 2] = ["go", "stop"];
+
+/// A workflow that a check accepted.
+#[derive(Clone)]
+pub(super) struct Flow {
+    pub(super) steps: Vec<Spec>,
+    /// What each step waits for: what it says, what the list means, and what its expressions refer to.
+    pub(super) before: Vec<Vec<usize>>,
+    pub(super) definition: Arc<Definition>,
+    manifest: String,
+}
+
+/// A failing case shows what a person would read: the manifest.
+impl fmt::Debug for Flow {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "\n{}", self.manifest)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Spec {
+    pub(super) kind: Kind,
+    pub(super) after: Option<Vec<usize>>,
+    pub(super) condition: Option<Condition>,
+    pub(super) next: Option<To>,
+    pub(super) on_error: OnError,
+    pub(super) run_when: RunWhen,
+    pub(super) max_visits: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    Guidance,
+    /// Adds one to a counter.
+    Count(usize),
+    Branch(Vec<(Option<Condition>, To)>),
+    Foreach(Foreach),
+    /// Waits for a signal.
+    Signal(usize),
+    /// Waits for so many units of time, or with exact times for a time that no other step waits for.
+    Timer(u64),
+    Fail,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Foreach {
+    pub(super) list: List,
+    pub(super) parallel: usize,
+    /// Only items above this are worked on.
+    pub(super) above: Option<i64>,
+    /// What the failure of one item does: see [`OnError`], without a step.
+    pub(super) forgives: OnError,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum List {
+    Literal(Vec<i64>),
+    Output(usize),
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Condition {
+    /// A counter is below this.
+    Counted(usize, i64),
+    /// The step's output is this.
+    Output(usize, i64),
+    /// The step was entered less often than this.
+    Visits(usize, i64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum To {
+    Step(usize),
+    End,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum OnError {
+    Fail,
+    Optional,
+    Continue,
+    Step(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum RunWhen {
+    Succeeded,
+    Finished,
+    Failed,
+}
+
+/// Workflows of three to eight steps that the check accepts. `unit` makes of a timer's position and units how long it
+/// waits, in milliseconds.
+pub(super) fn flows(unit: fn(usize, u64) -> u64) -> impl Strategy<Value = Flow> {
+    prop::collection::vec(spec(), 3..=8).prop_filter_map("the check finds fault", move |steps| {
+        Flow::checked(steps, unit)
+    })
+}
+
+fn spec() -> impl Strategy<Value = Spec> {
+    let after = prop_oneof![
+        6 => Just(None),
+        4 => prop::collection::vec(0..8usize, 0..3).prop_map(Some),
+    ];
+    let next = prop_oneof![5 => Just(None), 1 => to().prop_map(Some)];
+    let on_error = prop_oneof![
+        6 => Just(OnError::Fail),
+        1 => Just(OnError::Optional),
+        1 => Just(OnError::Continue),
+        2 => (0..8usize).prop_map(OnError::Step),
+    ];
+    let run_when = prop_oneof![
+        8 => Just(RunWhen::Succeeded),
+        1 => Just(RunWhen::Finished),
+        1 => Just(RunWhen::Failed),
+    ];
+    let max_visits = prop_oneof![1 => Just(None), 8 => (1..4u32).prop_map(Some)];
+    let condition = prop_oneof![4 => Just(None), 1 => condition().prop_map(Some)];
+    let rest = (after, condition, next, on_error, run_when, max_visits);
+    (kind(), rest).prop_map(|(kind, rest)| {
+        let (after, condition, next, on_error, run_when, max_visits) = rest;
+        Spec {
+            kind,
+            after,
+            condition,
+            next,
+            on_error,
+            run_when,
+            max_visits,
+        }
+    })
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    let arm = (prop::option::weighted(0.8, condition()), to());
+    prop_oneof![
+        8 => Just(Kind::Guidance),
+        3 => (0..2usize).prop_map(Kind::Count),
+        3 => prop::collection::vec(arm, 1..4).prop_map(Kind::Branch),
+        4 => foreach().prop_map(Kind::Foreach),
+        2 => (0..2usize).prop_map(Kind::Signal),
+        2 => (1..4u64).prop_map(Kind::Timer),
+        1 => Just(Kind::Fail),
+    ]
+}
+
+fn foreach() -> impl Strategy<Value = Foreach> {
+    let list = prop_oneof![
+        2 => prop::collection::vec(0..4i64, 0..5).prop_map(List::Literal),
+        1 => (0..8usize).prop_map(List::Output),
+    ];
+    let forgives = prop_oneof![
+        Just(OnError::Fail),
+        Just(OnError::Optional),
+        Just(OnError::Continue)
+    ];
+    let above = prop_oneof![3 => Just(None), 1 => (0..3i64).prop_map(Some)];
+    (list, 1..5usize, above, forgives).prop_map(|(list, parallel, above, forgives)| Foreach {
+        list,
+        parallel,
+        above,
+        forgives,
+    })
+}
+
+fn condition() -> impl Strategy<Value = Condition> {
+    prop_oneof![
+        2 => (0..2usize, 1..4i64).prop_map(|(counter, below)| Condition::Counted(counter, below)),
+        3 => (0..8usize, 0..3i64).prop_map(|(step, is)| Condition::Output(step, is)),
+        2 => (0..8usize, 1..4i64).prop_map(|(step, below)| Condition::Visits(step, below)),
+    ]
+}
+
+fn to() -> impl Strategy<Value = To> {
+    prop_oneof![6 => (0..8usize).prop_map(To::Step), 1 => Just(To::End)]
+}
+
+pub(super) fn id(step: usize) -> &'static str {
+    IDS[step]
+}
+
+impl Flow {
+    /// The workflow, where its check finds no fault in it.
+    fn checked(mut steps: Vec<Spec>, unit: fn(usize, u64) -> u64) -> Option<Self> {
+        let count = steps.len();
+        for (position, step) in steps.iter_mut().enumerate() {
+            step.fit(position, count);
+            if let Kind::Timer(units) = &mut step.kind {
+                *units = unit(position, *units);
+            }
+        }
+        let told: Vec<_> = steps
+            .iter()
+            .enumerate()
+            .map(|(at, step)| step.told(at))
+            .collect();
+        let memory = json!({ COUNTERS[0]: 0, COUNTERS[1]: 0 });
+        let manifest =
+            json!({ "workflow": "w", "description": "d", "memory": memory, "steps": told });
+        let manifest = serde_json::to_string_pretty(&manifest).expect("JSON");
+        let (workflow, findings) = registry::check_text("w.json", &manifest, &NONE, Built::Now);
+        let workflow = workflow.filter(|_| findings.is_empty())?;
+        let position = |name: &str| IDS.iter().position(|id| *id == name).expect("a step");
+        let before = workflow.steps.iter();
+        let before: Vec<Vec<_>> = before
+            .map(|step| {
+                step.depends_on
+                    .iter()
+                    .map(|id| position(id.as_str()))
+                    .collect()
+            })
+            .collect();
+        for (at, step) in steps.iter().enumerate() {
+            step.check_before(at, &before[at]);
+        }
+        let whole = json!({ "workflow": workflow, "personas": {} });
+        let definition = Definition::decode(whole.to_string().as_bytes()).expect("a definition");
+        Some(Self {
+            steps,
+            before,
+            definition: Arc::new(definition),
+            manifest,
+        })
+    }
+}
+
+impl Spec {
+    /// Makes every mention of a step one of a step that there is, and drops what the kind does not have.
+    fn fit(&mut self, position: usize, count: usize) {
+        let fit = |step: &mut usize| *step %= count;
+        let fit_to = |to: &mut To| {
+            if let To::Step(step) = to {
+                *step %= count;
+            }
+        };
+        let fit_condition = |condition: &mut Condition| match condition {
+            Condition::Counted(..) => {}
+            // Of what comes later there is mostly no output.
+            Condition::Output(step, _) => *step %= position.max(1),
+            Condition::Visits(step, _) => *step %= count,
+        };
+        if let Some(after) = &mut self.after {
+            // Mostly what stands above, now and then what stands below.
+            for step in after.iter_mut() {
+                *step %= if *step == 7 { count } else { position.max(1) };
+            }
+            after.retain(|step| *step != position);
+            after.sort_unstable();
+            after.dedup();
+        }
+        self.condition.iter_mut().for_each(fit_condition);
+        self.next.iter_mut().for_each(fit_to);
+        if let OnError::Step(step) = &mut self.on_error {
+            fit(step);
+        }
+        match &mut self.kind {
+            Kind::Branch(arms) => {
+                self.next = None;
+                // An arm without a condition is the last one.
+                let always = arms.iter().position(|(condition, _)| condition.is_none());
+                arms.truncate(always.map_or(arms.len(), |at| at + 1));
+                for (condition, to) in arms {
+                    condition.iter_mut().for_each(fit_condition);
+                    fit_to(to);
+                }
+            }
+            Kind::Fail => (self.next, self.on_error) = (None, OnError::Fail),
+            Kind::Foreach(Foreach {
+                list: List::Output(step),
+                above,
+                ..
+            }) => {
+                *step %= position.max(1);
+                // Only numbers can be compared with one, and of an output nobody knows.
+                *above = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// What the check says that the step waits for is what it said, or the step above; and what it refers to.
+    fn check_before(&self, position: usize, before: &[usize]) {
+        let above: Vec<_> = position.checked_sub(1).into_iter().collect();
+        let said = self.after.as_ref().unwrap_or(&above);
+        assert!(said.iter().all(|step| before.contains(step)), "{before:?}");
+        let referred = self.referred();
+        let fits = |step: &usize| said.contains(step) || referred.contains(step);
+        assert!(before.iter().all(fits), "{before:?}");
+    }
+
+    /// The steps whose output it refers to.
+    fn referred(&self) -> Vec<usize> {
+        let arms: &[_] = match &self.kind {
+            Kind::Branch(arms) => arms,
+            _ => &[],
+        };
+        let conditions = self
+            .condition
+            .iter()
+            .chain(arms.iter().filter_map(|(condition, _)| condition.as_ref()));
+        let list = match &self.kind {
+            Kind::Foreach(Foreach {
+                list: List::Output(step),
+                ..
+            }) => Some(*step),
+            _ => None,
+        };
+        let outputs = conditions.filter_map(|condition| match condition {
+            Condition::Output(step, _) => Some(*step),
+            _ => None,
+        });
+        outputs.chain(list).collect()
+    }
+
+    fn told(&self, position: usize) -> Value {
+        let mut told = Map::new();
+        let mut say = |key: &str, value: Value| drop(told.insert(key.to_owned(), value));
+        say("id", json!(id(position)));
+        let (key, body) = self.kind.told();
+        say(key, body);
+        if matches!(self.kind, Kind::Guidance) {
+            say("result", json!({}));
+        }
+        if let Some(after) = &self.after {
+            say("depends_on", after.iter().map(|step| id(*step)).collect());
+        }
+        if let Some(condition) = &self.condition {
+            say("if", json!(condition.told()));
+        }
+        if let Some(next) = &self.next {
+            say("next", next.told());
+        }
+        if let Some((key, value)) = self.on_error.told() {
+            say(key, value);
+        }
+        match self.run_when {
+            RunWhen::Succeeded => {}
+            RunWhen::Finished => say("run_when", json!("finished")),
+            RunWhen::Failed => say("run_when", json!("failed")),
+        }
+        if let Some(most) = self.max_visits {
+            say("max_visits", json!(most));
+        }
+        Value::Object(told)
+    }
+}
+
+impl Kind {
+    fn told(&self) -> (&'static str, Value) {
+        match self {
+            Self::Guidance => ("guidance", json!("Do it.")),
+            Self::Count(counter) => {
+                let name = COUNTERS[*counter];
+                (
+                    "set",
+                    json!({ name: format!("${{{{ memory.{name} + 1 }}}}") }),
+                )
+            }
+            Self::Branch(arms) => {
+                let arm = |(condition, to): &(Option<Condition>, To)| match condition {
+                    Some(condition) => json!({ "if": condition.told(), "next": to.told() }),
+                    None => json!({ "next": to.told() }),
+                };
+                ("branch", arms.iter().map(arm).collect())
+            }
+            Self::Foreach(foreach) => ("foreach", foreach.told()),
+            Self::Signal(name) => ("wait", json!({ "signal": SIGNALS[*name] })),
+            Self::Timer(time) => ("wait", json!({ "for": format!("{time}ms") })),
+            Self::Fail => ("fail", json!({ "code": "TOLD", "message": "told" })),
+        }
+    }
+}
+
+impl Foreach {
+    fn told(&self) -> Value {
+        let list = match &self.list {
+            List::Literal(list) => json!(list),
+            List::Output(step) => json!(format!("${{{{ steps.{} }}}}", id(*step))),
+        };
+        let mut body = json!({ "guidance": "Do one.", "result": {} });
+        if let Some(above) = self.above {
+            body["if"] = json!(format!("one > {above}"));
+        }
+        if let Some((key, value)) = self.forgives.told() {
+            body[key] = value;
+        }
+        json!({ "in": list, "as": "one", "parallel": self.parallel, "do": body })
+    }
+}
+
+impl Condition {
+    fn told(&self) -> String {
+        match self {
+            Self::Counted(counter, below) => format!("memory.{} < {below}", COUNTERS[*counter]),
+            Self::Output(step, is) => format!("steps.{} == {is}", id(*step)),
+            Self::Visits(step, below) => format!("run.visits.{} < {below}", id(*step)),
+        }
+    }
+}
+
+impl To {
+    fn told(self) -> Value {
+        match self {
+            Self::Step(step) => json!(id(step)),
+            Self::End => json!("$end"),
+        }
+    }
+}
+
+impl OnError {
+    fn told(self) -> Option<(&'static str, Value)> {
+        match self {
+            Self::Fail => None,
+            Self::Optional => Some(("optional", json!(true))),
+            Self::Continue => Some(("on_error", json!("continue"))),
+            Self::Step(step) => Some(("on_error", json!(id(step)))),
+        }
+    }
+}

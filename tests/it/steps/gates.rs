@@ -1,0 +1,264 @@
+//! What only people decide.
+
+use std::time::Duration;
+
+use midex::{
+    domain::{
+        Change, Digest, Lifecycle, PauseReason, StepId,
+        event::Channel,
+        execution::{GateAnswer, Report},
+        view::StatusView,
+    },
+    error::{Code, Error},
+};
+use serde_json::{Value, json};
+
+use super::{ANY, Play, id};
+
+const SHIP: &str = "memory: { version: 1 }
+steps:
+  - { id: build, guidance: Build., result: {} }
+  - id: ship
+    gate: { ask: 'Ship ${{ steps.build.tag }}?', approvers: [ann], expires: 1h }
+  - { id: tell, guidance: 'Shipped by ${{ steps.ship.by }}.', result: {} }
+";
+
+async fn at_gate(lines: &str) -> Play {
+    let mut play = Play::begin(lines, json!({})).await;
+    play.done("build", json!({ "tag": "v1" })).await;
+    play
+}
+
+fn answer(status: &StatusView, approved: bool, comment: Option<&str>) -> GateAnswer {
+    let wait = status
+        .waits
+        .iter()
+        .find(|wait| wait.gate.is_some())
+        .unwrap();
+    GateAnswer {
+        step: StepId::parse(&wait.step_name).unwrap(),
+        visit: wait.visit,
+        shown: Digest::parse(&wait.gate.as_ref().unwrap().shown).unwrap(),
+        approved,
+        by: "ann".into(),
+        via: Channel::Terminal,
+        comment: comment.map(str::to_owned),
+    }
+}
+
+async fn status(play: &Play) -> StatusView {
+    play.engine.status(&id()).await.unwrap()
+}
+
+async fn refused(play: &Play, answer: GateAnswer) -> Error {
+    play.engine.answer(&id(), answer).await.unwrap_err()
+}
+
+async fn change(play: &Play, lifecycle: Lifecycle) -> Result<StatusView, Error> {
+    let change = Change {
+        lifecycle,
+        reason: None,
+    };
+    play.engine.change(&id(), change).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_execution_that_waits_for_gates_alone_is_paused_until_a_person_approves() {
+    let mut play = at_gate(SHIP).await;
+    assert_eq!(play.state(), "paused");
+    assert!(
+        play.last.message.contains("`midex approve e`") && play.last.message.contains("'ship'"),
+        "{}",
+        play.last.message
+    );
+    let shown = status(&play).await;
+    assert_eq!(shown.pause_reasons, [PauseReason::Gate]);
+    let wait = &shown.waits[0];
+    assert_eq!(
+        (wait.step_name.as_str(), wait.waits_for.as_str()),
+        ("ship", "gate")
+    );
+    assert_eq!(wait.due.as_deref(), Some("2025-01-15T11:00:00.000Z"));
+    let gate = wait.gate.as_ref().unwrap();
+    assert_eq!(
+        (gate.ask.as_str(), gate.approvers.clone()),
+        ("Ship v1?", vec!["ann".to_owned()])
+    );
+    // Not even a restart, nor a resume, goes past it.
+    play.restart().await;
+    let error = change(&play, Lifecycle::Resume).await.unwrap_err();
+    assert_eq!(error.code(), Code::ExecutionPaused);
+    let current = play.engine.current_step(&id()).await.unwrap();
+    assert_eq!(current.continuation_token, None);
+    assert!(current.message.unwrap().contains("midex approve"));
+    let after = play
+        .engine
+        .answer(&id(), answer(&shown, true, Some("go")))
+        .await
+        .unwrap();
+    assert_eq!(
+        (after.state.as_str(), after.pause_reasons.len()),
+        ("running", 0)
+    );
+    let current = play.engine.current_step(&id()).await.unwrap();
+    assert!(current.instructions.unwrap().contains("Shipped by ann."));
+    let history = play.history().await;
+    assert_eq!(
+        history[1].output,
+        Some(json!({
+            "approved": true, "by": "ann", "via": "terminal", "comment": "go",
+            "at": "2025-01-15T10:00:00.000Z"
+        }))
+    );
+    let again = refused(&play, answer(&shown, false, None)).await;
+    assert_eq!(again.code(), Code::GateNotOpen);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_token_of_the_agent_answers_a_gate() {
+    let play = at_gate(SHIP).await;
+    assert!(play.last.new_tokens.is_empty() && play.last.open_steps.is_empty());
+    // Nor does one that the agent makes up.
+    let ids = midex::clock::SeededIds::new(7);
+    let grant = midex::domain::Grant::issue(crate::support::EPOCH, &ids);
+    let forged = midex::domain::Token::new(id(), StepId::parse("ship").unwrap(), grant);
+    let output = Report::Output(json!({ "approved": true }));
+    let error = play
+        .engine
+        .advance(&forged.encode(), output)
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), Code::TokenMismatch);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_counts_for_what_was_shown_and_nothing_else() {
+    let play = at_gate(SHIP).await;
+    let shown = status(&play).await;
+    let other = GateAnswer {
+        shown: Digest::of(b"Ship v2?"),
+        ..answer(&shown, true, None)
+    };
+    assert_eq!(refused(&play, other).await.code(), Code::GateChanged);
+    let step = StepId::parse("build").unwrap();
+    let other = GateAnswer {
+        step,
+        ..answer(&shown, true, None)
+    };
+    assert_eq!(refused(&play, other).await.code(), Code::GateNotOpen);
+    let long = GateAnswer {
+        by: "a".repeat(201),
+        ..answer(&shown, true, None)
+    };
+    assert_eq!(refused(&play, long).await.code(), Code::LimitExceeded);
+    let comment = "a".repeat(midex::limits::COMMENT_BYTES_MAX + 1);
+    let long = answer(&shown, true, Some(&comment));
+    assert_eq!(refused(&play, long).await.code(), Code::LimitExceeded);
+    assert_eq!(status(&play).await.revision, shown.revision);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rejection_is_the_failure_of_the_gate() {
+    let play = at_gate(SHIP).await;
+    let shown = status(&play).await;
+    let after = play
+        .engine
+        .answer(&id(), answer(&shown, false, Some("too early")))
+        .await
+        .unwrap();
+    assert_eq!(after.state, "failed");
+    let error = after.error.unwrap();
+    assert_eq!(
+        (error.code.as_str(), error.message.as_str()),
+        ("GATE_REJECTED", "ann rejected 'ship': too early")
+    );
+
+    let lines = SHIP.replace("expires: 1h }", "expires: 1h }\n    on_error: build");
+    let play = at_gate(&lines).await;
+    let shown = status(&play).await;
+    let after = play
+        .engine
+        .answer(&id(), answer(&shown, false, None))
+        .await
+        .unwrap();
+    assert_eq!(
+        (after.state.as_str(), after.current_step.as_deref()),
+        ("running", Some("build"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_answers_an_expired_gate() {
+    let play = at_gate(SHIP).await;
+    let shown = status(&play).await;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let after = play
+        .engine
+        .wait(&id(), Some(shown.revision), Duration::from_secs(5))
+        .await
+        .unwrap();
+    assert_eq!(
+        (after.state.as_str(), after.error.unwrap().code.as_str()),
+        ("failed", "GATE_EXPIRED")
+    );
+    let late = refused(&play, answer(&shown, true, None)).await;
+    assert_eq!(late.code(), Code::ExecutionFinished);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_a_person_keeps_it_paused_an_answer_is_noted_and_takes_effect_with_the_resume() {
+    let play = at_gate(SHIP).await;
+    change(&play, Lifecycle::Pause).await.unwrap();
+    let shown = status(&play).await;
+    assert_eq!(
+        shown.pause_reasons,
+        [PauseReason::Person, PauseReason::Gate]
+    );
+    let after = play
+        .engine
+        .answer(&id(), answer(&shown, true, None))
+        .await
+        .unwrap();
+    assert_eq!(
+        (after.state.as_str(), after.pause_reasons.clone()),
+        ("paused", vec![PauseReason::Person])
+    );
+    assert_eq!(after.waits[0].waits_for, "held");
+    let error = refused(&play, answer(&shown, true, None)).await;
+    assert_eq!(error.code(), Code::GateNotOpen);
+    let after = change(&play, Lifecycle::Resume).await.unwrap();
+    assert_eq!(
+        (after.state.as_str(), after.current_step.as_deref()),
+        ("running", Some("tell"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_several_gates_each_is_answered_for_itself() {
+    let lines = format!(
+        "steps:
+  - {{ id: a, gate: A? }}
+  - {{ id: b, gate: B?, depends_on: [] }}
+  - {{ id: c, guidance: C., depends_on: [], {ANY} }}
+"
+    );
+    let mut play = Play::begin(&lines, json!({})).await;
+    // Beside work of a model nothing is paused.
+    assert_eq!(play.state(), "running");
+    let shown = status(&play).await;
+    assert_eq!(shown.waits.len(), 2);
+    play.done("c", Value::Null).await;
+    assert_eq!(play.state(), "paused");
+    let after = play
+        .engine
+        .answer(&id(), answer(&shown, true, None))
+        .await
+        .unwrap();
+    assert_eq!((after.state.as_str(), after.waits.len()), ("paused", 1));
+    let after = play
+        .engine
+        .answer(&id(), answer(&after, true, None))
+        .await
+        .unwrap();
+    assert_eq!(after.state, "completed");
+}
