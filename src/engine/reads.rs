@@ -66,7 +66,7 @@ impl Engine {
         self.advanced(Answer {
             row: row.map(Arc::new),
             seen,
-            replayed: true,
+            replayed: false,
         })
         .await
     }

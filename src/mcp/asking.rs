@@ -137,13 +137,15 @@ pub(super) async fn asked(
         return Asked::Answered(answer);
     };
     let mut carried = Vec::new();
-    let mut is_declined = false;
+    let (mut has_asked, mut is_declined) = (call.begun.is_some(), false);
     for _ in 0..limits::QUESTIONS_PER_CALL_MAX {
         // That nobody could be asked is no reason to hide what the call did.
         let Ok(Some(question)) = question(call.app, &id, step_of(&answer)).await else {
             break;
         };
-        let form = match call.put(&id, &question).await {
+        let said = call.put(&id, &question).await;
+        has_asked = true;
+        let form = match said {
             Said::Form(form) => form,
             Said::Nothing => {
                 is_declined = true;
@@ -164,7 +166,9 @@ pub(super) async fn asked(
             }
         }
     }
-    if !call.is_now(&id, before, &answer).await
+    // Where nobody was asked it is what the call answers whenever it is repeated.
+    if has_asked
+        && !call.is_now(&id, before, &answer).await
         && let Ok(engine) = call.app.engine().await
         && let Ok(reply) = engine.standing(&id).await
     {

@@ -224,7 +224,7 @@ async fn an_execution_outlives_the_program_that_had_its_activity() {
 #[tokio::test]
 async fn a_step_is_given_the_secrets_that_the_configuration_names_and_no_others() {
     // Cargo sets it for every test.
-    const NAME: &str = "CARGO_MANIFEST_DIR";
+    const NAME: &str = "CARGO_PKG_DESCRIPTION";
     let home = TempDir::new().unwrap();
     let text = format!(
         "workflow: w\ndescription: d\nsteps:\n  - {{ id: a, activity: look, with: {{ key: '${{{{ secrets.{NAME} }}}}' }} }}\n"
@@ -233,7 +233,7 @@ async fn a_step_is_given_the_secrets_that_the_configuration_names_and_no_others(
     std::fs::write(home.path().join("workflows/w.yaml"), text).unwrap();
     let look = || {
         let look = function("look", |context| async move {
-            let is_right = context.input["key"] == env!("CARGO_MANIFEST_DIR");
+            let is_right = context.input["key"] == env!("CARGO_PKG_DESCRIPTION");
             Ok(json!({ "right": is_right, "sent": context.input }))
         });
         Activities::default().with(look).unwrap()

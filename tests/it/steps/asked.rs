@@ -1,41 +1,18 @@
-//! Asking people: what a second look found.
+//! Asking people, and what may happen meanwhile.
 
 use midex::{
-    domain::{
-        Change, Digest, Lifecycle, StepId,
-        check::Built,
-        event::Channel,
-        execution::{GateAnswer, Report},
-        view::StatusView,
-    },
+    domain::{Change, Lifecycle, check::Built, execution::Report},
     error::Code,
     registry::{self, Registry, Sources},
 };
 use serde_json::{Value, json};
 
-use super::{Play, id};
+use super::{Play, gates::answer, id};
 use crate::{
     cli_run::terminal::Terminal,
     project::{Project, list, text},
     support::Server,
 };
-
-fn answer(status: &StatusView, approved: bool) -> GateAnswer {
-    let wait = status
-        .waits
-        .iter()
-        .find(|wait| wait.gate.is_some())
-        .unwrap();
-    GateAnswer {
-        step: StepId::parse(&wait.step_name).unwrap(),
-        visit: wait.visit,
-        shown: Digest::parse(&wait.gate.as_ref().unwrap().shown).unwrap(),
-        approved,
-        by: "ann".into(),
-        via: Channel::Terminal,
-        comment: None,
-    }
-}
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_to_an_earlier_visit_of_a_gate_counts_for_nothing() {
@@ -52,7 +29,7 @@ async fn an_answer_to_an_earlier_visit_of_a_gate_counts_for_nothing() {
     let first = play.engine.status(&id()).await.unwrap();
     // Two people look at the first build; one rejects.
     play.engine
-        .answer(&id(), answer(&first, false))
+        .answer(&id(), answer(&first, false, None))
         .await
         .unwrap();
     let current = play.engine.current_step(&id()).await.unwrap();
@@ -61,7 +38,7 @@ async fn an_answer_to_an_earlier_visit_of_a_gate_counts_for_nothing() {
     let second = play.engine.status(&id()).await.unwrap();
     assert_eq!(second.waits[0].visit, 2);
     // The other one's approval, of the first build, comes now.
-    let error = play.engine.answer(&id(), answer(&first, true)).await;
+    let error = play.engine.answer(&id(), answer(&first, true, None)).await;
     assert_eq!(error.unwrap_err().code(), Code::GateChanged);
 }
 
@@ -177,7 +154,7 @@ steps:
 }
 
 #[tokio::test(start_paused = true)]
-async fn standing_tells_the_state() {
+async fn where_an_execution_stands_is_told_with_its_state() {
     let play = Play::begin("steps:\n  - { id: go, gate: 'Go?' }\n", json!({})).await;
     play.engine
         .signal(&id(), "ping".into(), json!(1))
@@ -194,7 +171,7 @@ async fn standing_tells_the_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answer_to_go_on_while_paused() {
+async fn an_answer_while_a_person_keeps_it_paused_tells_the_state() {
     let play = Play::begin("steps:\n  - { id: go, gate: 'Go?' }\n", json!({})).await;
     let shown = play.engine.status(&id()).await.unwrap();
     play.engine
@@ -209,7 +186,7 @@ async fn answer_to_go_on_while_paused() {
         .unwrap();
     let said = play
         .engine
-        .answer_to_go_on(&id(), answer(&shown, true))
+        .answer_to_go_on(&id(), answer(&shown, true, None))
         .await
         .unwrap();
     let status = play.engine.status(&id()).await.unwrap();
@@ -219,11 +196,7 @@ async fn answer_to_go_on_while_paused() {
     );
 }
 
-fn question(server: &mut Server) -> Option<Value> {
-    let line = server.next_line();
-    (line["method"] == "elicitation/create").then_some(line)
-}
-
+/// The next question of the server, or its next answer.
 fn next(server: &mut Server) -> Value {
     loop {
         let line = server.next_line();
@@ -252,9 +225,9 @@ steps:
     );
     let project = Project::new(&[("workflows/w.yaml", &w)]);
     let mut server = project.serve_asking();
-    server.post("tools/call", json!({ "name": "workflow.start", "arguments": { "workflow_name": "w", "execution_id": "e" } }));
-    let asked = question(&mut server).unwrap();
-    server.send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "action": "accept", "content": { "a": 0 } } }));
+    begin(&mut server);
+    let asked = next(&mut server);
+    accept(&mut server, &asked, json!({ "a": 0 }));
     let line = next(&mut server);
     let reply = &line["result"]["structuredContent"];
     let state = reply["workflow_state"].clone();
@@ -263,7 +236,7 @@ steps:
 }
 
 #[test]
-fn a_gate_that_somebody_else_answered() {
+fn a_gate_that_somebody_else_answered_meanwhile_is_told_as_it_stands() {
     let w = yaml(
         "w",
         "steps:
@@ -273,8 +246,8 @@ fn a_gate_that_somebody_else_answered() {
     );
     let project = Project::new(&[("workflows/w.yaml", &w)]);
     let mut server = project.serve_asking();
-    server.post("tools/call", json!({ "name": "workflow.start", "arguments": { "workflow_name": "w", "execution_id": "e" } }));
-    let asked = question(&mut server).unwrap();
+    begin(&mut server);
+    let asked = next(&mut server);
     let mut terminal = Terminal::open(project.command(&["approve", "e"]));
     terminal.expect("Approve?");
     terminal.type_line("y");
@@ -291,7 +264,7 @@ fn a_gate_that_somebody_else_answered() {
 }
 
 #[test]
-fn a_long_comment() {
+fn a_long_comment_is_cut_and_the_decision_counts() {
     let w = yaml(
         "w",
         "steps:
@@ -301,15 +274,20 @@ fn a_long_comment() {
     );
     let project = Project::new(&[("workflows/w.yaml", &w)]);
     let mut server = project.serve_asking();
-    server.post("tools/call", json!({ "name": "workflow.start", "arguments": { "workflow_name": "w", "execution_id": "e" } }));
-    let asked = question(&mut server).unwrap();
-    server.send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "action": "accept", "content": { "decision": "approve", "comment": "x".repeat(4001) } } }));
+    begin(&mut server);
+    let asked = next(&mut server);
+    let comment = "x".repeat(4001);
+    accept(
+        &mut server,
+        &asked,
+        json!({ "decision": "approve", "comment": comment }),
+    );
     let line = next(&mut server);
     assert_eq!(line["result"]["isError"], json!(false), "{line}");
 }
 
 #[test]
-fn a_dialog_of_an_earlier_visit() {
+fn a_dialog_of_an_earlier_visit_decides_nothing() {
     let w = yaml(
         "w",
         "steps:
@@ -321,8 +299,8 @@ fn a_dialog_of_an_earlier_visit() {
     let project = Project::new(&[("workflows/w.yaml", &w)]);
     let mut server = project.serve_asking();
     let reply = server.begin("w", "e");
-    server.post("tools/call", json!({ "name": "workflow.next_step", "arguments": { "token": reply["new_token"], "output": 1 } }));
-    let asked = question(&mut server).unwrap();
+    finish(&mut server, &reply["new_token"], json!(1));
+    let asked = next(&mut server);
     // Somebody rejects on a terminal; another agent makes the next build.
     let mut terminal = Terminal::open(project.command(&["approve", "e"]));
     terminal.expect("Approve?");
@@ -332,11 +310,11 @@ fn a_dialog_of_an_earlier_visit() {
     assert_eq!(terminal.end().0, Some(0));
     let current = server.current("e");
     assert_eq!(current["current_step"], "build", "{current}");
-    let _second = server.post("tools/call", json!({ "name": "workflow.next_step", "arguments": { "token": current["continuation_token"], "output": 2 } }));
-    let asked_two = question(&mut server).unwrap();
+    finish(&mut server, &current["continuation_token"], json!(2));
+    let asked_two = next(&mut server);
     assert_ne!(asked_two["id"], asked["id"]);
     // The dialog about the first build is answered.
-    server.send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "action": "accept", "content": { "decision": "approve" } } }));
+    accept(&mut server, &asked, json!({ "decision": "approve" }));
     let line = next(&mut server);
     assert_eq!(server.status("e")["state"], "paused", "{line}");
 }
@@ -357,7 +335,7 @@ fn meta() -> Value {
 }
 
 #[test]
-fn a_paused_execution_is_said_to_run() {
+fn a_paused_execution_is_never_said_to_run() {
     let w = yaml(
         "w",
         "steps:
@@ -386,7 +364,7 @@ fn a_paused_execution_is_said_to_run() {
 }
 
 #[test]
-fn a_second_refused_form_of_a_stateless_client() {
+fn a_stateless_client_is_asked_after_every_refused_form() {
     let w = yaml(
         "w",
         "inputs:
@@ -662,4 +640,30 @@ steps:
         (error.context("execution_id"), error.context("step_id")),
         (Some(&json!("e")), Some(&json!("one")))
     );
+}
+
+#[test]
+fn where_nobody_is_asked_a_call_again_gets_the_answer_that_it_got() {
+    let w = yaml(
+        "w",
+        "inputs:
+  a: { type: string, optional: true }
+steps:
+  - { id: work, guidance: W, result: {} }
+  - { id: one, input: { properties: [a], via: guidance } }
+  - { id: tell, guidance: T, result: {} }
+",
+    );
+    let project = Project::new(&[("workflows/w.yaml", &w)]);
+    let mut server = project.serve_asking();
+    let first = server.begin("w", "e");
+    let asks = server.hand_in(&first["new_token"], json!(1));
+    assert_eq!(asks["step_name"], "one", "{asks}");
+    server.hand_in(&asks["new_token"], json!({ "a": "x" }));
+    let mut again = server.hand_in(&first["new_token"], json!(1));
+    assert_eq!(
+        again.as_object_mut().unwrap().remove("replayed"),
+        Some(json!(true))
+    );
+    assert_eq!(again, asks);
 }

@@ -29,7 +29,7 @@ async fn at_gate(lines: &str) -> Play {
     play
 }
 
-fn answer(status: &StatusView, approved: bool, comment: Option<&str>) -> GateAnswer {
+pub(super) fn answer(status: &StatusView, approved: bool, comment: Option<&str>) -> GateAnswer {
     let wait = status
         .waits
         .iter()
