@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{lifecycle, link::Link, run};
 use crate::{config::Config, error::Result, limits};
@@ -61,9 +61,27 @@ pub(super) async fn resolve(
         arguments["item"] = json!(item);
     }
     let mut link = Link::new(config);
-    let answer = link.call("execution.resolve", arguments).await;
+    let answer = resolved(&mut link, arguments).await;
     if let Err(error) = link.close().await {
         tracing::warn!(%error, "the session did not end in order");
     }
     lifecycle::write(&answer?, json, out)
+}
+
+/// Names the attempt that is meant, so that the call, sent again where a server went away, says nothing of a later one.
+async fn resolved(link: &mut Link<'_>, mut arguments: Value) -> Result<Value> {
+    let id = arguments["execution_id"].as_str().unwrap_or_default();
+    let status = link.read_of("workflow_status", id).await?;
+    let waits = status["waits"].as_array().into_iter().flatten();
+    let is_meant = |wait: &&Value| {
+        let is_item = arguments["item"].is_null() || wait["item"] == arguments["item"];
+        wait["waits_for"] == "unknown" && wait["step_name"] == arguments["step_name"] && is_item
+    };
+    let meant: Vec<_> = waits.filter(is_meant).collect();
+    // Where none is, or several are, the call says so.
+    if let [wait] = meant.as_slice() {
+        (arguments["visit"], arguments["attempt"]) =
+            (wait["visit"].clone(), wait["attempt"].clone());
+    }
+    link.call("execution.resolve", arguments).await
 }

@@ -153,8 +153,10 @@ impl<'a> Questions<'a> {
             .asked()
             .filter_map(|input| Some((input.key.as_str().to_owned(), sample(input)?)))
             .collect();
-        let schema = self.schema();
-        let form = format!("A JSON object that satisfies this schema:\n```json\n{schema:#}\n```");
+        // What each value is stands above already.
+        let mut schema = self.schema();
+        leave_out_words(&mut schema);
+        let form = format!("A JSON object that satisfies this schema:\n```json\n{schema}\n```");
         if example.len() < self.asked().count() {
             return form;
         }
@@ -164,6 +166,25 @@ impl<'a> Questions<'a> {
         )
     }
 }
+
+/// A schema of answers, without what is said of each.
+fn leave_out_words(schema: &mut Value) {
+    let answers = match schema.get_mut("anyOf") {
+        Some(Value::Array(forms)) => forms.iter_mut().collect(),
+        _ => vec![schema],
+    };
+    for form in answers {
+        let properties = form.get_mut("properties").and_then(Value::as_object_mut);
+        for (_, property) in properties.into_iter().flatten() {
+            if let Some(property) = property.as_object_mut() {
+                property.retain(|key, _| !WORDS.contains(&key.as_str()));
+            }
+        }
+    }
+}
+
+/// What a schema says for readers.
+const WORDS: [&str; 4] = ["title", "description", "examples", "default"];
 
 /// What an input may be, where a text need not say it.
 fn or_null(input: &Input) -> Value {

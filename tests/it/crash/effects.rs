@@ -6,7 +6,7 @@ mod tale;
 mod worker;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::Path,
     process::{Command, Stdio},
     time::Duration,
@@ -163,6 +163,36 @@ fn rest(server: &mut Server, id: &str) {
     panic!("{id} never rests: {status}");
 }
 
+/// Says what came of everything that was cut off, until the execution is completed: nothing, so that it is done again, or
+/// an output.
+fn resolve(server: &mut Server, id: &str, is_nothing: bool) -> BTreeSet<tale::Site> {
+    let mut sites = BTreeSet::new();
+    for _ in 0..MOVES_MAX {
+        rest(server, id);
+        let status = server.read(&address("workflow_status", id));
+        let waits = status["waits"].as_array().unwrap();
+        let Some(wait) = waits.iter().find(|wait| wait["waits_for"] == "unknown") else {
+            assert_eq!(status["state"], "completed", "{id}: {status}");
+            return sites;
+        };
+        let step = wait["step_name"].as_str().unwrap().to_owned();
+        sites.insert((step, wait["visit"].as_u64().unwrap(), wait["item"].as_u64()));
+        let mut arguments = json!({ "execution_id": id });
+        for name in ["step_name", "visit", "attempt", "item"] {
+            if let Some(value) = wait.get(name) {
+                arguments[name] = value.clone();
+            }
+        }
+        if is_nothing {
+            arguments["verdict"] = json!("retry");
+        } else {
+            (arguments["verdict"], arguments["output"]) = (json!("output"), json!("found"));
+        }
+        server.done("execution.resolve", arguments);
+    }
+    panic!("{id} never ends");
+}
+
 #[expect(
     clippy::print_stdout,
     reason = "a failing run must say which seed it had"
@@ -176,13 +206,12 @@ fn survive(kills: usize, seed: u64) {
     let mut server = drill.come_to_rest();
     let tale = Tale::read(drill.home.path(), kills);
     let mut counted = tale.count();
+    let mut paused = Vec::new();
     for id in drill.executions.keys() {
         let state = tale.check(&mut server, id);
         *counted.entry(state).or_default() += 1;
-        // Nobody can say yet what came of it.
         if state == "paused" {
-            let given_up = server.done("execution.abandon", json!({ "execution_id": id }));
-            assert_eq!(given_up["workflow_state"], "abandoned", "{given_up}");
+            paused.push(id.clone());
         }
     }
     println!("{counted:?}");
@@ -190,6 +219,25 @@ fn survive(kills: usize, seed: u64) {
     assert!(status.success(), "{status}");
     let after = Tale::read(drill.home.path(), kills);
     assert_eq!(after.len(), tale.len(), "what rests begins nothing");
+    // Once somebody says what came of them they go on to their end.
+    let mut server = drill.serve();
+    let said = |(at, id): (usize, &String)| {
+        (
+            id.clone(),
+            at % 2 == 0,
+            resolve(&mut server, id, at % 2 == 0),
+        )
+    };
+    let said: Vec<_> = paused.iter().enumerate().map(said).collect();
+    let (status, ..) = server.close();
+    assert!(status.success(), "{status}");
+    let last = Tale::read(drill.home.path(), kills);
+    for (id, is_nothing, sites) in said {
+        for site in sites {
+            let more = last.attempts(&id, &site) - after.attempts(&id, &site);
+            assert_eq!(more, usize::from(is_nothing), "{id} {site:?}");
+        }
+    }
     // Were it otherwise the kills would all have missed, and nothing were shown.
     for happened in ["begun again", "cut off", "paused", "completed"] {
         assert!(counted.contains_key(happened), "{happened}: {counted:?}");

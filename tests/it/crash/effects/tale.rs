@@ -120,7 +120,7 @@ fn step_of(id: &str, site: &Site) -> &'static Step {
 }
 
 /// A visit of a step.
-type Site = (String, u64, Option<u64>);
+pub(super) type Site = (String, u64, Option<u64>);
 
 /// One attempt, as its lines tell of it.
 #[derive(Debug)]
@@ -205,6 +205,12 @@ impl Tale {
                 assert!(taken.insert(key), "{id} {site:?} has the key of another");
             }
         }
+    }
+
+    /// How many attempts of a visit were begun.
+    pub(super) fn attempts(&self, id: &str, site: &Site) -> usize {
+        let sites = self.executions.get(id);
+        sites.and_then(|sites| sites.get(site)).map_or(0, Vec::len)
     }
 
     /// How many lines there are.
