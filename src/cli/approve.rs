@@ -54,9 +54,7 @@ pub(super) async fn approve(
         Some(id) => answer(&mut link, &id, args, json, out).await,
         None => list(&mut link, json, out).await,
     };
-    if let Err(error) = link.close().await {
-        tracing::warn!(%error, "the session did not end in order");
-    }
+    link.end().await;
     done
 }
 

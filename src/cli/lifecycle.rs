@@ -81,10 +81,7 @@ async fn call(
     {
         answer = settled(&mut link, tool, id, refusal).await;
     }
-    // What was done is done, however the session ends.
-    if let Err(error) = link.close().await {
-        tracing::warn!(%error, "the session did not end in order");
-    }
+    link.end().await;
     answer
 }
 

@@ -108,6 +108,13 @@ impl<'a> Link<'a> {
             .is_some_and(|session| !session.is_own())
     }
 
+    /// Says good-bye after what was asked: that is done, however the session ends.
+    pub(super) async fn end(self) {
+        if let Err(error) = self.close().await {
+            tracing::warn!(%error, "the session did not end in order");
+        }
+    }
+
     /// Says good-bye. A server that has gone already has heard all there was to hear.
     pub(super) async fn close(mut self) -> Result<()> {
         self.release().await?;

@@ -62,9 +62,7 @@ pub(super) async fn resolve(
     }
     let mut link = Link::new(config);
     let answer = resolved(&mut link, arguments).await;
-    if let Err(error) = link.close().await {
-        tracing::warn!(%error, "the session did not end in order");
-    }
+    link.end().await;
     lifecycle::write(&answer?, json, out)
 }
 

@@ -37,8 +37,6 @@ pub(super) async fn signal(
     });
     let mut link = Link::new(config);
     let answer = link.call("execution.signal", arguments).await;
-    if let Err(error) = link.close().await {
-        tracing::warn!(%error, "the session did not end in order");
-    }
+    link.end().await;
     lifecycle::write(&answer?, json, out)
 }

@@ -4,7 +4,7 @@
 mod step;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, OnceLock},
 };
 
@@ -127,6 +127,7 @@ struct Compiled {
     schemas: Vec<Option<Schema>>,
     plans: Vec<Plan>,
     whole: Whole,
+    activities: BTreeSet<String>,
 }
 
 /// Equal are two that say the same; what follows from that is not worked out for it.
@@ -166,6 +167,7 @@ impl Definition {
                 schemas: self.workflow.steps.iter().map(schema).collect(),
                 plans: self.workflow.steps.iter().map(Plan::of).collect(),
                 whole: Whole::of(&self.workflow),
+                activities: activities(&self.workflow),
             }
         })
     }
@@ -195,6 +197,11 @@ impl Definition {
     /// Where there is no such step.
     pub(crate) fn plan(&self, position: usize) -> &Plan {
         &self.compiled().plans[position]
+    }
+
+    /// The activities that its steps name.
+    pub(crate) fn activities(&self) -> &BTreeSet<String> {
+        &self.compiled().activities
     }
 
     /// What the workflow evaluates as a whole.
@@ -233,6 +240,15 @@ impl Definition {
             .and_then(|agent| self.personas.get(agent))
             .map_or("", |persona| &persona.content)
     }
+}
+
+fn activities(workflow: &Workflow) -> BTreeSet<String> {
+    let kinds = workflow.steps.iter().map(|step| &step.acting().kind);
+    let names = kinds.filter_map(|kind| match kind {
+        StepKind::Activity { name, .. } => Some(name.clone()),
+        _ => None,
+    });
+    names.collect()
 }
 
 /// The schema of an output where the step declares none (S0, `workflow.next_step`).

@@ -109,6 +109,13 @@ impl<'de> Deserialize<'de> for Document {
     }
 }
 
+/// A value as plain text: a string as it is, anything else as JSON.
+pub(crate) fn plain(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}
+
 /// A digest of `value` that is the same whatever the order of its keys: two calls with the same
 /// meaning are the same call.
 pub fn meaning(value: &Value) -> Digest {

@@ -17,7 +17,7 @@ use crate::{
     activity::{Activities, Context},
     catalog::{OperationCall, Operations},
     domain::{
-        Definition, Digest, ExecutionId, FailureCode, Step, StepKind,
+        Definition, Digest, ExecutionId, FailureCode, StepKind,
         event::Site,
         execution::{Begin, OperationFailure, Safety},
     },
@@ -36,13 +36,10 @@ pub(super) struct Hands {
 
 impl Hands {
     /// An activity that a workflow names and this process has not.
-    pub(super) fn lack(&self, definition: &Definition) -> Option<String> {
-        let steps = definition.workflow.steps.iter().map(Step::acting);
-        let mut lacked = steps.filter(|step| self.lack_kind(&step.kind));
-        lacked.find_map(|step| match &step.kind {
-            StepKind::Activity { name, .. } => Some(name.clone()),
-            _ => None,
-        })
+    pub(super) fn lack<'a>(&self, definition: &'a Definition) -> Option<&'a str> {
+        let mut names = definition.activities().iter();
+        let lacked = names.find(|name| self.activities.get(name).is_none());
+        lacked.map(String::as_str)
     }
 
     /// Whether the step is an activity that this process has not.

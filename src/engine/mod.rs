@@ -294,11 +294,7 @@ impl Engine {
             token: token.clone(),
             report: Arc::new(report),
         };
-        let answer = self.call(id, |reply| Message::Command {
-            command: command.clone(),
-            reply,
-        });
-        match answer.await {
+        match self.send(id, command).await {
             // The order of refusals: a token from the future is that first, and of nobody second.
             Err(error) if error.code() == Code::ExecutionNotFound => {
                 let future = token.check_not_from_future(self.shared.clock.now());
@@ -351,6 +347,15 @@ impl Engine {
         self.command(id, Command::Answer(Arc::new(answer))).await
     }
 
+    /// The same, and answers with what follows, as [`Engine::advance`] does.
+    ///
+    /// # Errors
+    /// As [`Engine::answer`].
+    pub async fn answer_to_go_on(&self, id: &ExecutionId, answer: GateAnswer) -> Result<Advanced> {
+        let command = Command::Answer(Arc::new(answer));
+        self.advanced(self.send(id, command).await?).await
+    }
+
     /// Takes in what came of work that was cut off, and answers with where the execution stands then.
     ///
     /// # Errors
@@ -361,35 +366,22 @@ impl Engine {
             .await
     }
 
-    /// The same, and answers with what follows, as [`Engine::advance`] does.
-    ///
-    /// # Errors
-    /// As [`Engine::answer`].
-    pub async fn answer_to_go_on(&self, id: &ExecutionId, answer: GateAnswer) -> Result<Advanced> {
-        let command = Command::Answer(Arc::new(answer));
-        let message = |reply| Message::Command {
-            command: command.clone(),
-            reply,
-        };
-        self.advanced(self.call(id, message).await?).await
+    async fn command(&self, id: &ExecutionId, command: Command) -> Result<StatusView> {
+        let seen = self.send(id, command).await?.seen;
+        self.status_of(&seen).await
     }
 
-    async fn command(&self, id: &ExecutionId, command: Command) -> Result<StatusView> {
+    async fn send(&self, id: &ExecutionId, command: Command) -> Result<Answer> {
         let message = |reply| Message::Command {
             command: command.clone(),
             reply,
         };
-        let seen = self.call(id, message).await?.seen;
-        self.status_of(&seen).await
+        self.call(id, message).await
     }
 
     /// Tries once more to wake what could not be woken; its status where that was all that kept it from going on.
     async fn wake(&self, id: &ExecutionId) -> Result<Option<StatusView>> {
-        let command = |reply| Message::Command {
-            command: Command::RenewTokens,
-            reply,
-        };
-        let seen = self.call(id, command).await?.seen;
+        let seen = self.send(id, Command::RenewTokens).await?.seen;
         if seen.execution.pauses().is_empty() {
             return self.status_of(&seen).await.map(Some);
         }

@@ -9,11 +9,7 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::{
-    Engine, Listener, Seen, Topic,
-    actor::{Answer, Message},
-    not_found, stopping,
-};
+use super::{Engine, Listener, Seen, Topic, actor::Answer, not_found, stopping};
 use crate::{
     domain::{
         Command, DefaultSources, Digest, Event, Execution, ExecutionId, JournalKey, PauseReason,
@@ -78,11 +74,7 @@ impl Engine {
             .execution
             .has_expired_token(self.shared.token_ttl, self.shared.clock.now())
         {
-            let renew = |reply| Message::Command {
-                command: Command::RenewTokens,
-                reply,
-            };
-            return Ok(self.call(id, renew).await?.seen);
+            return Ok(self.send(id, Command::RenewTokens).await?.seen);
         }
         Ok(seen)
     }

@@ -24,7 +24,7 @@ use crate::{
         document::meaning,
         event::Channel,
         execution::{GateAnswer, Report},
-        view::{Advanced, CurrentStep, ReadyStep, WaitView},
+        view::{Advanced, ReadyStep, StatusView, WaitView},
     },
     error::{Code, Error, Result},
     limits,
@@ -305,10 +305,12 @@ fn execution_of(answer: &Result<Value>) -> Option<ExecutionId> {
 /// What the execution asks the user now: for the inputs of a step, `wanted` where one is, or for an approval where it waits
 /// for nothing else.
 async fn question(app: &App, id: &ExecutionId, wanted: Option<&str>) -> Result<Option<Question>> {
-    let current = app.engine().await?.current_step(id).await?;
-    if current.workflow_state != "running" {
-        return gate(app, id, &current).await;
+    let engine = app.engine().await?;
+    let status = engine.status(id).await?;
+    if status.state != "running" {
+        return Ok(for_gates(id, &status));
     }
+    let current = engine.current_step(id).await?;
     let is_meant = |step: &&ReadyStep| {
         step.kind == "input" && wanted.is_none_or(|wanted| step.step_name == wanted)
     };
@@ -316,13 +318,11 @@ async fn question(app: &App, id: &ExecutionId, wanted: Option<&str>) -> Result<O
     Ok(steps.find_map(|step| for_inputs(id, step)))
 }
 
-async fn gate(app: &App, id: &ExecutionId, current: &CurrentStep) -> Result<Option<Question>> {
-    let status = app.engine().await?.status(id).await?;
-    let wait = current.waits.iter().find(|wait| wait.gate.is_some());
+fn for_gates(id: &ExecutionId, status: &StatusView) -> Option<Question> {
     // What a person paused goes on when that person says so.
     let only_gates = status.pause_reasons == [PauseReason::Gate];
-    let wait = wait.filter(|_| only_gates);
-    Ok(wait.and_then(|wait| for_gate(id, wait)))
+    let mut waits = status.waits.iter().filter(|_| only_gates);
+    waits.find_map(|wait| for_gate(id, wait))
 }
 
 fn for_gate(id: &ExecutionId, wait: &WaitView) -> Option<Question> {

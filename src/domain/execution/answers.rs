@@ -17,7 +17,7 @@ use crate::{
         FailureCode,
         definition::{Step, StepKind, Via},
         document::meaning,
-        input::{Inputs, Rejected, Taken},
+        input::{Inputs, Taken},
         token::Grant,
     },
     error::{Code, Error, Violation},
@@ -63,6 +63,36 @@ impl Question {
         serde_json::from_value(question).unwrap_or_default()
     }
 
+    /// What is left of a question: what is missing, and what was refused.
+    fn left(missing: Vec<String>, taken: &Taken) -> Self {
+        let refused = taken.rejected.iter().map(|rejected| Refused {
+            property: rejected.property.clone(),
+            rule: rejected.rule.clone(),
+            message: rejected.message.clone(),
+            expected: rejected.expected.clone(),
+        });
+        Self {
+            missing,
+            refused: refused.collect(),
+            utterance: None,
+        }
+    }
+
+    /// What keeps the step from being done: what was refused, and what else is missing.
+    fn violations(&self, declared: Option<&Inputs>) -> Vec<Violation> {
+        let is_refused = |name: &String| {
+            let mut refused = self.refused.iter();
+            refused.any(|refused| refused.property == *name)
+        };
+        let open = self.missing.iter().filter(|name| !is_refused(name));
+        let open = open.filter_map(|name| {
+            let path = format!("/{name}");
+            let open = declared?.unanswered(name);
+            open.map(|open| Violation { path, ..open })
+        });
+        self.refused.iter().map(violation).chain(open).collect()
+    }
+
     /// The brief with this question in it.
     fn within(&self, mut brief: Value) -> Value {
         brief["question"] = json!(self);
@@ -75,26 +105,11 @@ pub(super) struct Weighed {
     /// All inputs, with those that were accepted.
     after: Map<String, Value>,
     has_changed: bool,
-    missing: Vec<String>,
     taken: Taken,
+    /// What is left to be asked.
+    question: Question,
     /// What keeps the step from being done.
     pub(super) violations: Vec<Violation>,
-}
-
-impl Weighed {
-    fn question(&self) -> Question {
-        let refused = self.taken.rejected.iter().map(|rejected| Refused {
-            property: rejected.property.clone(),
-            rule: rejected.rule.clone(),
-            message: rejected.message.clone(),
-            expected: rejected.expected.clone(),
-        });
-        Question {
-            missing: self.missing.clone(),
-            refused: refused.collect(),
-            utterance: None,
-        }
-    }
 }
 
 impl Draft<'_> {
@@ -136,39 +151,37 @@ impl Draft<'_> {
         let Some(properties) = step.kind.asks_for() else {
             return Ok(None);
         };
-        let none = Inputs::default();
         let declared = self.facts.definition.workflow.inputs.as_ref();
-        let declared = declared.unwrap_or(&none);
         let before = self.inputs_now()?;
         let Value::Object(answers) = value else {
+            let taken = Taken::default();
             return Ok(Some(Weighed {
-                missing: missing(step, &before),
+                question: Question::left(missing(step, &before), &taken),
                 after: before,
                 has_changed: false,
-                taken: Taken::default(),
+                taken,
                 violations: vec![no_object("", "the output")],
             }));
         };
-        let taken = declared.take(properties, answers);
+        let taken = match declared {
+            Some(declared) => declared.take(properties, answers),
+            None => Inputs::default().take(properties, answers),
+        };
         let mut after = before.clone();
         after.extend(taken.accepted.clone());
-        let missing = missing(step, &after);
+        let question = Question::left(missing(step, &after), &taken);
         let from_text = matches!(step.kind, StepKind::Extract { .. }) || self.is_in_words(visit)?;
         let violations = if from_text {
             // A text says what it says: what cannot be taken out of it is part of the result.
             Vec::new()
         } else {
-            let refused = |rejected: &Rejected| rejected.property.clone();
-            let again: Vec<_> = taken.rejected.iter().map(refused).collect();
-            let open = missing.iter().filter(|name| !again.contains(name));
-            let open = open.filter_map(|name| unanswered(declared, name));
-            taken.rejected.iter().map(violation).chain(open).collect()
+            question.violations(declared)
         };
         Ok(Some(Weighed {
             has_changed: after != before,
             after,
-            missing,
             taken,
+            question,
             violations,
         }))
     }
@@ -205,16 +218,8 @@ impl Draft<'_> {
             return Ok(Some(vec![no_object("", "the output")]));
         }
         let question = Question::of(&*self.brief_of(visit)?);
-        let is_open = |name: &&String| {
-            let mut refused = question.refused.iter();
-            !refused.any(|refused| refused.property == **name)
-        };
         let declared = self.facts.definition.workflow.inputs.as_ref();
-        let open = question.missing.iter().filter(is_open);
-        let open = open.filter_map(|name| unanswered(declared?, name));
-        Ok(Some(
-            question.refused.iter().map(again).chain(open).collect(),
-        ))
+        Ok(Some(question.violations(declared)))
     }
 
     /// What was accepted is an input from now on.
@@ -284,16 +289,21 @@ impl Execution {
             };
             if !seen {
                 draft.take_in(&weighed)?;
-                draft.ask_again(&site, held.visit, &weighed.question())?;
+                draft.ask_again(&site, held.visit, &weighed.question)?;
             }
             return Ok(Some(refusal));
         }
         draft.take_in(&weighed)?;
         let in_words = draft.is_in_words(Some(held.visit))?;
-        if in_words && !weighed.missing.is_empty() {
+        if in_words && !weighed.question.missing.is_empty() {
             return draft.still_missing(held, &weighed, spent).map(Some);
         }
-        let output = output(step, &weighed.after, weighed.taken, &weighed.missing);
+        let output = output(
+            step,
+            &weighed.after,
+            weighed.taken,
+            &weighed.question.missing,
+        );
         let (payload, content) = payload(&output, limits::OUTPUT_BYTES_MAX, "output")?;
         Ok(Some(Judged::Accepted(Box::new(Accepted {
             output,
@@ -343,7 +353,7 @@ impl Draft<'_> {
         let (site, visit) = (held.site(), held.visit);
         let message = format!(
             "what the user said left open: {}",
-            weighed.missing.join(", ")
+            weighed.question.missing.join(", ")
         );
         let failure = Failure {
             code: FailureCode::InputsMissing.into(),
@@ -353,7 +363,7 @@ impl Draft<'_> {
         if visit.failures + 1 >= Execution::attempts_max(self.facts, held.step) {
             return Ok(Judged::Failed(failure));
         }
-        self.ask_again(&site, visit, &weighed.question())?;
+        self.ask_again(&site, visit, &weighed.question)?;
         self.try_again(&site, visit, Some(failure), spent);
         Ok(Judged::AskedAgain)
     }
@@ -391,31 +401,12 @@ fn output(step: &Step, inputs: &Map<String, Value>, taken: Taken, missing: &[Str
     Value::Object(names.map(value).collect())
 }
 
-/// That an answer is still missing.
-fn unanswered(declared: &Inputs, name: &str) -> Option<Violation> {
-    let path = format!("/{name}");
-    let open = declared.unanswered(name);
-    open.map(|open| Violation { path, ..open })
-}
-
-/// What was wrong with an answer, as it was said then.
-fn again(refused: &Refused) -> Violation {
+fn violation(refused: &Refused) -> Violation {
     Violation {
         path: format!("/{}", refused.property),
         rule: refused.rule.clone(),
         message: refused.message.clone(),
         expected: refused.expected.clone(),
-        actual: None,
-        suggestion: None,
-    }
-}
-
-fn violation(rejected: &Rejected) -> Violation {
-    Violation {
-        path: format!("/{}", rejected.property),
-        rule: rejected.rule.clone(),
-        message: rejected.message.clone(),
-        expected: rejected.expected.clone(),
         actual: None,
         suggestion: None,
     }

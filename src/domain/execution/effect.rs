@@ -21,7 +21,7 @@ use crate::{
         expression::Rendered,
         span::backoff,
     },
-    error::Error,
+    error::{Error, Violation},
     limits,
 };
 
@@ -303,16 +303,18 @@ impl Draft<'_> {
         self.conclude_visit(site, reported)
     }
 
+    /// Every way in which an output breaks the schema of a server's step; one that declares none takes anything.
+    pub(super) fn breaks(&self, position: usize, step: &Step, output: &Value) -> Vec<Violation> {
+        let schema = self.facts.definition.output_schema(position);
+        match step.result {
+            Some(_) => schema.violations(output),
+            None => Vec::new(),
+        }
+    }
+
     /// Whether the output satisfies the schema of the step.
     fn judged(&self, position: usize, step: &Step, site: &Site, output: &Value) -> Flow<()> {
-        if step.result.is_none() {
-            return Ok(());
-        }
-        let violations = self
-            .facts
-            .definition
-            .output_schema(position)
-            .violations(output);
+        let violations = self.breaks(position, step, output);
         let Some(first) = violations.first() else {
             return Ok(());
         };

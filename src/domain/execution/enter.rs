@@ -15,6 +15,7 @@ use crate::{
     domain::{
         FailureCode,
         definition::{Arm, Next, Step, StepKind, Wait},
+        document::plain,
         expression::Rendered,
         span::Span,
         token::Grant,
@@ -179,7 +180,7 @@ impl Draft<'_> {
         code: &str,
         brief: &Value,
     ) -> Flow<()> {
-        let message = text(&brief["message"]);
+        let message = plain(&brief["message"]);
         let failure = Failure {
             code: code.to_owned(),
             message: cut_message(&message),
@@ -193,7 +194,7 @@ impl Draft<'_> {
 
     fn wait(&mut self, position: usize, site: &Site, wait: &Wait, brief: &Value) -> Flow<()> {
         let step = self.step(position);
-        let said = text(&brief["wait"]);
+        let said = plain(&brief["wait"]);
         let due = match wait {
             Wait::Signal(_) => return self.wait_for_signal(position, site, said),
             Wait::For(_) => said
@@ -288,13 +289,6 @@ impl Draft<'_> {
 /// The output of a timer.
 pub(super) fn waited(due: Timestamp) -> Value {
     json!({ "due": due.to_string() })
-}
-
-/// A rendered value as text.
-fn text(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn shown(text: &str) -> String {

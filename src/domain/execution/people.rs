@@ -12,6 +12,7 @@ use super::{
     draft::Draft,
 };
 use crate::{
+    clock::Timestamp,
     domain::{
         FailureCode,
         document::Digest,
@@ -102,11 +103,7 @@ impl Execution {
     }
 
     /// The gate that is answered, which must ask what the person was shown.
-    fn gate(
-        &self,
-        answer: &GateAnswer,
-        now: crate::clock::Timestamp,
-    ) -> Flow<(&StepState, &Visit)> {
+    fn gate(&self, answer: &GateAnswer, now: Timestamp) -> Flow<(&StepState, &Visit)> {
         let refuse = |code, message: String| {
             let error = Error::new(code, message).with("step_id", answer.step.as_str());
             Halt::Refused(self.placed(error))
@@ -251,11 +248,7 @@ impl Draft<'_> {
     /// Refuses an output that somebody gives for a step and that breaks its schema.
     fn check_output(&self, position: usize, site: &Site, output: &Value) -> Flow<()> {
         let step = self.step(position).acting();
-        let schema = self.facts.definition.output_schema(position);
-        let violations = match step.result {
-            Some(_) => schema.violations(output),
-            None => Vec::new(),
-        };
+        let violations = self.breaks(position, step, output);
         if violations.is_empty() {
             return Ok(());
         }

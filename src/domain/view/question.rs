@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::inputs::{InputView, view_of};
 use crate::domain::{
     definition::{Definition, Step, StepKind, Via},
+    document::plain,
     execution::{Question, UTTERANCE},
     input::Input,
 };
@@ -82,28 +83,41 @@ impl<'a> Questions<'a> {
 
     /// The JSON Schema of an answer.
     pub(super) fn schema(&self) -> Value {
-        let property = |input: &Input| {
-            let schema = match &self.text {
-                Some(_) => or_null(input),
-                None => input.schema(),
-            };
-            (input.key.as_str().to_owned(), schema)
-        };
-        let mut properties: Map<_, _> = self.all.iter().map(|input| property(input)).collect();
-        let missing = &self.question.missing;
-        let required: &[String] = if self.text.is_some() { &[] } else { missing };
-        let answers = json!({
-            "type": "object", "properties": properties, "required": required, "additionalProperties": false
-        });
-        if !self.in_words || properties.contains_key(UTTERANCE) {
-            return answers;
-        }
         let words = json!({
             "type": "string", "description": "What the user said, in the user's own words: the values are then taken out of that"
         });
-        properties = Map::from_iter([(UTTERANCE.to_owned(), words)]);
+        self.schema_with(&words, |input| match &self.text {
+            Some(_) => or_null(input),
+            None => input.schema(),
+        })
+    }
+
+    /// The same without what is said of each value.
+    fn bare_schema(&self) -> Value {
+        self.schema_with(&json!({ "type": "string" }), |input| match &self.text {
+            Some(_) => any_of_null(input),
+            None => Value::Object(input.constraints()),
+        })
+    }
+
+    /// The schema of answers whose values are such, and whose words, where the user may answer in words, are such.
+    fn schema_with(&self, words: &Value, property: impl Fn(&Input) -> Value) -> Value {
+        let properties = self
+            .all
+            .iter()
+            .map(|input| (input.key.as_str().to_owned(), property(input)));
+        let properties: Map<_, _> = properties.collect();
+        let missing = &self.question.missing;
+        let required: &[String] = if self.text.is_some() { &[] } else { missing };
+        let in_words = self.in_words && !properties.contains_key(UTTERANCE);
+        let answers = json!({
+            "type": "object", "properties": properties, "required": required, "additionalProperties": false
+        });
+        if !in_words {
+            return answers;
+        }
         let in_words = json!({
-            "type": "object", "properties": properties, "required": [UTTERANCE], "additionalProperties": false
+            "type": "object", "properties": { (UTTERANCE): words }, "required": [UTTERANCE], "additionalProperties": false
         });
         json!({ "anyOf": [answers, in_words] })
     }
@@ -154,8 +168,7 @@ impl<'a> Questions<'a> {
             .filter_map(|input| Some((input.key.as_str().to_owned(), sample(input)?)))
             .collect();
         // What each value is stands above already.
-        let mut schema = self.schema();
-        leave_out_words(&mut schema);
+        let schema = self.bare_schema();
         let form = format!("A JSON object that satisfies this schema:\n```json\n{schema}\n```");
         if example.len() < self.asked().count() {
             return form;
@@ -167,34 +180,19 @@ impl<'a> Questions<'a> {
     }
 }
 
-/// A schema of answers, without what is said of each.
-fn leave_out_words(schema: &mut Value) {
-    let answers = match schema.get_mut("anyOf") {
-        Some(Value::Array(forms)) => forms.iter_mut().collect(),
-        _ => vec![schema],
-    };
-    for form in answers {
-        let properties = form.get_mut("properties").and_then(Value::as_object_mut);
-        for (_, property) in properties.into_iter().flatten() {
-            if let Some(property) = property.as_object_mut() {
-                property.retain(|key, _| !WORDS.contains(&key.as_str()));
-            }
-        }
-    }
+/// What an input may be, where a text need not say it.
+fn any_of_null(input: &Input) -> Value {
+    json!({ "anyOf": [input.constraints(), { "type": "null" }] })
 }
 
-/// What a schema says for readers.
-const WORDS: [&str; 4] = ["title", "description", "examples", "default"];
-
-/// What an input may be, where a text need not say it.
+/// The same with words for who looks for it.
 fn or_null(input: &Input) -> Value {
-    let mut schema = input.schema();
-    let constraints = Value::Object(input.constraints());
-    if let Value::Object(schema) = &mut schema {
+    let (mut schema, constraints) = (input.schema(), input.constraints());
+    if let (Value::Object(schema), Value::Object(any_of)) = (&mut schema, any_of_null(input)) {
         // A default would be an invitation to give it.
-        schema.retain(|key, _| key != "default" && !input.constraints().contains_key(key));
+        schema.retain(|key, _| key != "default" && !constraints.contains_key(key));
+        schema.extend(any_of);
     }
-    schema["anyOf"] = json!([constraints, { "type": "null" }]);
     schema
 }
 
@@ -235,10 +233,4 @@ fn describe(text: &mut String, input: &Input) {
 fn fence(text: &str) -> String {
     let runs = text.split(|c| c != '`').map(str::len);
     "`".repeat(runs.max().unwrap_or(0).max(2) + 1)
-}
-
-fn plain(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::{Subject, definition_step};
 use crate::domain::{
     definition::StepKind,
+    document::plain,
     event::Awaiting,
     execution::{Execution, StepState, Visit},
     id::{ExecutionId, StepId},
@@ -94,11 +95,8 @@ fn gate(subject: &Subject<'_>, position: usize, awaiting: &Awaiting) -> Option<G
         return None;
     };
     let ask = subject.values.get(shown)?.get("ask")?;
-    let ask = ask
-        .as_str()
-        .map_or_else(|| ask.to_string(), ToOwned::to_owned);
     Some(GateView {
-        ask,
+        ask: plain(ask),
         shown: shown.to_string(),
         approvers: approvers.clone(),
     })

@@ -212,10 +212,16 @@ fn yaml(name: &str, rest: &str) -> String {
     format!("workflow: {name}\ndescription: d\n{rest}")
 }
 
+/// A project with the workflow `w` of these lines, and a server of a client that can ask its user.
+fn asking(rest: &str) -> (Project, Server) {
+    let project = Project::new(&[("workflows/w.yaml", &yaml("w", rest))]);
+    let server = project.serve_asking();
+    (project, server)
+}
+
 #[test]
 fn what_came_of_a_form_is_answered() {
-    let w = yaml(
-        "w",
+    let (_project, mut server) = asking(
         "inputs:
   a: { type: integer, validate: { min: 1 }, optional: true }
 steps:
@@ -223,8 +229,6 @@ steps:
   - { id: tell, guidance: T, result: {} }
 ",
     );
-    let project = Project::new(&[("workflows/w.yaml", &w)]);
-    let mut server = project.serve_asking();
     begin(&mut server);
     let asked = next(&mut server);
     accept(&mut server, &asked, json!({ "a": 0 }));
@@ -237,15 +241,12 @@ steps:
 
 #[test]
 fn a_gate_that_somebody_else_answered_meanwhile_is_told_as_it_stands() {
-    let w = yaml(
-        "w",
+    let (project, mut server) = asking(
         "steps:
   - { id: go, gate: 'Go?' }
   - { id: tell, guidance: T, result: {} }
 ",
     );
-    let project = Project::new(&[("workflows/w.yaml", &w)]);
-    let mut server = project.serve_asking();
     begin(&mut server);
     let asked = next(&mut server);
     let mut terminal = Terminal::open(project.command(&["approve", "e"]));
@@ -265,15 +266,12 @@ fn a_gate_that_somebody_else_answered_meanwhile_is_told_as_it_stands() {
 
 #[test]
 fn a_long_comment_is_cut_and_the_decision_counts() {
-    let w = yaml(
-        "w",
+    let (_project, mut server) = asking(
         "steps:
   - { id: go, gate: 'Go?' }
   - { id: tell, guidance: T, result: {} }
 ",
     );
-    let project = Project::new(&[("workflows/w.yaml", &w)]);
-    let mut server = project.serve_asking();
     begin(&mut server);
     let asked = next(&mut server);
     let comment = "x".repeat(4001);
@@ -288,16 +286,13 @@ fn a_long_comment_is_cut_and_the_decision_counts() {
 
 #[test]
 fn a_dialog_of_an_earlier_visit_decides_nothing() {
-    let w = yaml(
-        "w",
+    let (project, mut server) = asking(
         "steps:
   - { id: build, guidance: Build., result: {}, max_visits: 3 }
   - { id: ship, gate: { ask: 'Ship it?' }, on_error: build, max_visits: 3 }
   - { id: tell, guidance: T, result: {} }
 ",
     );
-    let project = Project::new(&[("workflows/w.yaml", &w)]);
-    let mut server = project.serve_asking();
     let reply = server.begin("w", "e");
     finish(&mut server, &reply["new_token"], json!(1));
     let asked = next(&mut server);
@@ -418,8 +413,7 @@ fn finish(server: &mut Server, token: &Value, output: Value) {
 
 #[test]
 fn several_steps_that_ask_are_asked_one_after_the_other_and_none_beside_them_is_lost() {
-    let w = yaml(
-        "w",
+    let (_project, mut server) = asking(
         "inputs:
   a: { type: string, optional: true }
   b: { type: string, optional: true }
@@ -430,8 +424,6 @@ steps:
   - { id: tell, guidance: 'T ${{ inputs.a }} ${{ inputs.b }}', result: {}, depends_on: [one, two] }
 ",
     );
-    let project = Project::new(&[("workflows/w.yaml", &w)]);
-    let mut server = project.serve_asking();
     begin(&mut server);
     let asked = next(&mut server);
     assert_eq!(
@@ -461,8 +453,7 @@ steps:
 
 #[test]
 fn a_step_that_the_user_put_aside_is_asked_again_when_the_agent_comes_back() {
-    let w = yaml(
-        "w",
+    let (_project, mut server) = asking(
         "inputs:
   a: { type: string, optional: true }
 steps:
@@ -470,8 +461,6 @@ steps:
   - { id: work, guidance: W, result: {}, depends_on: [] }
 ",
     );
-    let project = Project::new(&[("workflows/w.yaml", &w)]);
-    let mut server = project.serve_asking();
     begin(&mut server);
     let asked = next(&mut server);
     server.send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "action": "decline" } }));
@@ -604,8 +593,7 @@ fn what_fits_into_no_form_is_found_where_the_user_alone_is_asked() {
 
 #[test]
 fn nobody_is_asked_for_what_is_paused() {
-    let project = Project::new(&[("workflows/w.yaml", &yaml("w", ALONE))]);
-    let mut server = project.serve_asking();
+    let (project, mut server) = asking(ALONE);
     begin(&mut server);
     let asked = next(&mut server);
     let said = project.command(&["pause", "e"]).output().unwrap();
@@ -644,8 +632,7 @@ steps:
 
 #[test]
 fn where_nobody_is_asked_a_call_again_gets_the_answer_that_it_got() {
-    let w = yaml(
-        "w",
+    let (_project, mut server) = asking(
         "inputs:
   a: { type: string, optional: true }
 steps:
@@ -654,8 +641,6 @@ steps:
   - { id: tell, guidance: T, result: {} }
 ",
     );
-    let project = Project::new(&[("workflows/w.yaml", &w)]);
-    let mut server = project.serve_asking();
     let first = server.begin("w", "e");
     let asks = server.hand_in(&first["new_token"], json!(1));
     assert_eq!(asks["step_name"], "one", "{asks}");
