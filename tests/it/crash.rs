@@ -7,23 +7,13 @@ use std::{collections::HashMap, time::Duration};
 
 use serde_json::{Value, json};
 
-use crate::support::{Server, address, output};
+use crate::support::{
+    Server, address,
+    long::{self, Dice},
+    output,
+};
 
 const EXECUTIONS: usize = 32;
-
-/// A plain generator of numbers: the same seed, the same test.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        // Knuth's MMIX constants.
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-}
 
 /// What a client of one execution knows for certain.
 #[derive(Clone, Debug)]
@@ -221,13 +211,7 @@ fn survive(kills: u64, seed: u64, flags: &[&str]) {
 
 #[test]
 fn thirty_kills_lose_nothing_and_repeat_nothing() {
-    survive(20, 1, &[]);
-    survive(10, 2, &["--snapshot-every", "16"]);
-}
-
-#[test]
-#[ignore = "takes some ten minutes: cargo test --release -- --ignored a_thousand_kills"]
-fn a_thousand_kills_lose_nothing_and_repeat_nothing() {
-    survive(500, 3, &[]);
-    survive(500, 4, &["--snapshot-every", "16"]);
+    let seed = long::seed(1);
+    survive(long::rounds(20, 500), seed, &[]);
+    survive(long::rounds(10, 500), seed + 1, &["--snapshot-every", "16"]);
 }

@@ -1,6 +1,7 @@
 //! What several tests share: definitions, an engine under test, and a raw client of the real binary.
 
 pub(crate) mod http;
+pub(crate) mod long;
 
 use std::{
     io::{BufRead, BufReader, Write},

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use self::{tale::Tale, worker::HOME};
-use super::Dice;
+use crate::support::long::Dice;
 use crate::support::{Server, address};
 
 /// How many executions are started before each kill.
