@@ -227,7 +227,7 @@ impl App {
     ///
     /// # Errors
     /// `STORE_BUSY` while another process owns the data directory: asked again at most every
-    /// [`limits::STORE_RETRY_EVERY`]; `STORE_CORRUPT`, `STORE_TOO_NEW`, `FILE_UNUSABLE`.
+    /// [`limits::STORE_RETRY_EVERY`]; `STORE_CORRUPT`, `STORE_TOO_NEW`, `STORE_FORMAT`, `FILE_UNUSABLE`.
     pub async fn engine(&self) -> Result<Engine> {
         let mut slot = self.host.engine.lock().await;
         match &*slot {

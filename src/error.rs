@@ -172,6 +172,9 @@ codes! {
     /// The database was written by a later version.
     StoreTooNew = "STORE_TOO_NEW", Internal, false,
         "Use the version of midex that wrote {path}, or another --data-dir";
+    /// The database was written by a build before the first release.
+    StoreFormat = "STORE_FORMAT", Internal, false,
+        "Choose another --data-dir, or move {path} away: midex then begins a new database in its place";
     /// The server is shutting down.
     ServerStopping = "SERVER_STOPPING", Execution, true,
         "Send the same call again to the next server on this data directory";

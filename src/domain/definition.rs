@@ -216,17 +216,8 @@ impl Definition {
 
     /// The definition that [`Definition::encode`] stored.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut definition: Self = serde_json::from_slice(bytes).map_err(|error| {
-            Error::internal("a stored definition cannot be read").because(error)
-        })?;
-        for step in &mut definition.workflow.steps {
-            if let StepKind::Agent { instructions, .. } = &mut step.kind
-                && let Some(early) = instructions.take()
-            {
-                step.instructions.get_or_insert(early);
-            }
-        }
-        Ok(definition)
+        serde_json::from_slice(bytes)
+            .map_err(|error| Error::internal("a stored definition cannot be read").because(error))
     }
 
     /// The step with this id.

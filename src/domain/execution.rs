@@ -8,7 +8,6 @@ mod answers;
 mod apply;
 mod decide;
 mod draft;
-mod earlier;
 mod effect;
 mod enter;
 mod flow;
@@ -32,7 +31,6 @@ pub(crate) use self::{
 };
 pub use self::{
     decide::{Command, Decision, Facts, Need, Report, Start, Transition, Values},
-    earlier::{EarlierExecution, EarlierRow},
     effect::{Begin, Effect, Fence, OperationFailure, Safety},
     lifecycle::{Change, Lifecycle},
     people::{GateAnswer, Resolution, Verdict},

@@ -1,4 +1,4 @@
-//! Opening the data file: created whole or not at all, refused where it is damaged or too new, and never
+//! Opening the data file: created whole or not at all, refused where it is damaged or of another format, and never
 //! replaced.
 
 use std::{
@@ -21,7 +21,6 @@ use super::{
     backend::{Backend, Disk},
     batch::{CONTENT, EXECUTIONS, JOURNAL, Ledger, META, OPEN, REFUSALS},
     fault::{busy, fault, fault_at_opening, guarded, unavailable, unusable},
-    migration,
     record::damaged,
     recovery,
 };
@@ -38,18 +37,20 @@ const LOCK_NAME: &str = "executions.lock";
 const DRAFT: &str = ".new-";
 /// What a copy of a damaged one is called until it is whole.
 const COPY: &str = ".copy-";
-/// The entry of `meta.v1` that holds the format's version.
-pub(super) const FORMAT_KEY: &str = "format";
-/// The format of the file as a whole. Format 1 had no index of open executions.
-pub(super) const FORMAT: u8 = 3;
-/// Our tables, without the version that their names end with, each with the format it came with.
-const TABLES: [(&str, u8); 6] = [
-    ("executions", 1),
-    ("journal", 1),
-    ("content", 1),
-    ("refusals", 1),
-    ("meta", 1),
-    ("open", 2),
+/// The entry of `meta.v1` that holds the name of the format. No build before this format wrote it.
+const FORMAT_KEY: &str = "release_format";
+/// The format of the file as a whole.
+const FORMAT: &str = "midex-1";
+/// Where builds before the first release had a number instead.
+const UNRELEASED_KEY: &str = "format";
+/// Our tables, without the version that their names end with.
+const TABLES: [&str; 6] = [
+    "executions",
+    "journal",
+    "content",
+    "refusals",
+    "meta",
+    "open",
 ];
 
 /// An open database and its file.
@@ -130,10 +131,10 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens the data file at `path`, and brings its format and its snapshots up to date.
+/// Opens the data file at `path`, and brings its snapshots up to date.
 ///
 /// # Errors
-/// `STORE_BUSY`, `STORE_TOO_NEW`, `STORE_CORRUPT` and `FILE_UNUSABLE` leave the file as it was, to the byte; save
+/// `STORE_BUSY`, `STORE_TOO_NEW`, `STORE_FORMAT`, `STORE_CORRUPT` and `FILE_UNUSABLE` leave the file as it was, to the byte; save
 /// that fresh snapshots stay where the damage is met while they are made.
 pub(super) fn open(path: &Path, options: &Options) -> Result<(Opened, Ledger)> {
     open_disk(
@@ -178,11 +179,8 @@ fn open_unguarded(path: &Path, disk: Arc<Disk>, options: &Options) -> Result<(Op
         return Err(damaged("it is empty"));
     }
     let opened = open_database(disk, path, options)?;
-    let format = check_format(&opened.database)?;
+    check_format(&opened.database, path)?;
     let mut ledger = recovery::survey(&opened.database)?;
-    if format < FORMAT {
-        migration::migrate(&opened)?;
-    }
     // What folding overwrites need not be kept: each of its transactions leaves a whole database.
     opened.disk.trust();
     let room = recovery::fold_bytes(&ledger);
@@ -234,8 +232,7 @@ fn fill(file: File, draft: &Path, options: &Options) -> Result<()> {
     transaction.open_table(REFUSALS).map_err(fault)?;
     transaction.open_table(OPEN).map_err(fault)?;
     let mut meta = transaction.open_table(META).map_err(fault)?;
-    meta.insert(FORMAT_KEY, [FORMAT].as_slice())
-        .map_err(fault)?;
+    meta.insert(FORMAT_KEY, FORMAT.as_bytes()).map_err(fault)?;
     drop(meta);
     transaction.commit().map_err(fault)?;
     opened.database.close().map_err(fault)?;
@@ -299,8 +296,8 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The format of a database of midex. Refuses what a later version wrote, and what is no such database.
-fn check_format(database: &Database) -> Result<u8> {
+/// Refuses what another version wrote, and what is no database of midex.
+fn check_format(database: &Database, path: &Path) -> Result<()> {
     let transaction = database.begin_read().map_err(fault)?;
     let tables: Vec<String> = transaction
         .list_tables()
@@ -308,19 +305,18 @@ fn check_format(database: &Database) -> Result<u8> {
         .map(|table| table.name().to_owned())
         .collect();
     refuse_later_tables(&tables)?;
-    let format = format(&transaction)?;
-    let missing =
-        |&(name, since): &(&str, u8)| since <= format && !tables.contains(&format!("{name}.v1"));
+    refuse_other_formats(&transaction, path)?;
+    let missing = |name: &&str| !tables.contains(&format!("{name}.v1"));
     match TABLES.into_iter().find(missing) {
-        None => Ok(format),
-        Some((name, _)) => Err(damaged(&format!("it has no table `{name}.v1`"))),
+        None => Ok(()),
+        Some(name) => Err(damaged(&format!("it has no table `{name}.v1`"))),
     }
 }
 
 fn refuse_later_tables(tables: &[String]) -> Result<()> {
     for table in tables {
         if let Some((name, version)) = table.rsplit_once(".v")
-            && TABLES.iter().any(|(ours, _)| *ours == name)
+            && TABLES.contains(&name)
             && version.parse::<u64>().is_ok_and(|version| version > 1)
         {
             return Err(too_new(&format!("the table `{table}`")));
@@ -329,14 +325,26 @@ fn refuse_later_tables(tables: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn format(transaction: &ReadTransaction) -> Result<u8> {
+fn refuse_other_formats(transaction: &ReadTransaction, path: &Path) -> Result<()> {
     let meta = transaction.open_table(META).map_err(fault)?;
     let format = meta.get(FORMAT_KEY).map_err(fault)?;
     match format.as_ref().map(redb::AccessGuard::value) {
-        Some(&[format @ 1..=FORMAT]) => Ok(format),
-        Some([0] | []) | None => Err(damaged("it does not say its format")),
-        Some(later) => Err(too_new(&format!("the format {later:?}"))),
+        Some(format) if format == FORMAT.as_bytes() => Ok(()),
+        Some(later) => Err(too_new(&format!(
+            "the format `{}`",
+            String::from_utf8_lossy(later)
+        ))),
+        None if meta.get(UNRELEASED_KEY).map_err(fault)?.is_some() => Err(unreleased(path)),
+        None => Err(damaged("it does not say its format")),
     }
+}
+
+fn unreleased(path: &Path) -> Error {
+    let message = format!(
+        "`{}` was written by an earlier build, before the first release of midex, and is left as it is",
+        path.display()
+    );
+    Error::new(Code::StoreFormat, message)
 }
 
 fn too_new(what: &str) -> Error {

@@ -12,7 +12,6 @@ mod heads;
 mod list;
 mod memory;
 mod merge;
-mod migration;
 mod reader;
 mod record;
 mod recovery;

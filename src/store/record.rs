@@ -8,22 +8,12 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::Refusal;
 use crate::{
-    domain::{
-        Execution, ExecutionId, JournalKey, Row,
-        execution::{EarlierExecution, EarlierRow},
-    },
+    domain::{Execution, ExecutionId, JournalKey, Row},
     error::{Code, Error, Result},
 };
 
-/// The version of every record written; it stands in its first byte.
-const VERSION: u8 = 3;
-/// Records of the second version are read too: what they hold had another form.
-const VERSION_SECOND: u8 = 2;
-/// Those of the first as well: their snapshots lack the last fields of an execution of the second, and an empty
-/// field is one zero byte in postcard.
-const VERSION_FIRST: u8 = 1;
-/// How many fields those are.
-const FIELDS_ADDED: usize = 3;
+/// The version of every record; it stands in its first byte.
+const VERSION: u8 = 1;
 /// `version u8, number u64, number u64`.
 const PREFIX_BYTES: usize = 17;
 
@@ -57,25 +47,14 @@ pub(super) fn seal_snapshot(bytes: &mut [u8], last: u64) {
 
 /// The header of a stored snapshot.
 pub(super) fn snapshot_header(bytes: &[u8]) -> Result<SnapshotHeader> {
-    let Record {
-        numbers: (revision, last),
-        ..
-    } = split(bytes)?;
+    let ((revision, last), _) = split(bytes)?;
     Ok(SnapshotHeader { revision, last })
 }
 
 /// A stored snapshot: the execution, settled.
 pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotHeader, Execution)> {
-    let Record {
-        version,
-        numbers: (revision, last),
-        body,
-    } = split(bytes)?;
-    let mut execution: Execution = match version {
-        VERSION_FIRST => decode::<EarlierExecution>(&[body, &[0; FIELDS_ADDED]].concat())?.into(),
-        VERSION_SECOND => decode::<EarlierExecution>(body)?.into(),
-        _ => decode(body)?,
-    };
+    let ((revision, last), body) = split(bytes)?;
+    let mut execution: Execution = decode(body)?;
     if execution.revision() != revision {
         return Err(damaged(
             "a snapshot disagrees with its header about its revision",
@@ -98,25 +77,17 @@ pub(super) fn seal_row(bytes: &mut [u8], header: RowHeader) {
 
 /// A stored journal row.
 pub(super) fn decode_row(bytes: &[u8]) -> Result<(RowHeader, Row)> {
-    let Record {
-        version,
-        numbers: (low_water, first_id),
-        body,
-    } = split(bytes)?;
+    let ((low_water, first_id), body) = split(bytes)?;
     let header = RowHeader {
         low_water,
         first_id,
     };
-    let row = match version {
-        VERSION_FIRST | VERSION_SECOND => decode::<EarlierRow>(body)?.into(),
-        _ => decode(body)?,
-    };
-    Ok((header, row))
+    Ok((header, decode(body)?))
 }
 
 /// The execution of a stored journal row, without a look at what happened to it: the row begins with its id.
 pub(super) fn row_execution(bytes: &[u8]) -> Result<ExecutionId> {
-    let Record { body, .. } = split(bytes)?;
+    let (_, body) = split(bytes)?;
     let id = postcard::take_from_bytes(body).map(|(id, _)| id);
     id.map_err(unreadable)
 }
@@ -155,13 +126,8 @@ fn seal(bytes: &mut [u8], at: usize, number: u64) {
     bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
 }
 
-struct Record<'a> {
-    version: u8,
-    numbers: (u64, u64),
-    body: &'a [u8],
-}
-
-fn split(bytes: &[u8]) -> Result<Record<'_>> {
+/// The two numbers of a record's prefix, and what follows it.
+fn split(bytes: &[u8]) -> Result<((u64, u64), &[u8])> {
     let short = || damaged("a stored record is too short");
     let (prefix, body) = bytes
         .split_first_chunk::<PREFIX_BYTES>()
@@ -171,16 +137,12 @@ fn split(bytes: &[u8]) -> Result<Record<'_>> {
         let chunk = prefix[at..].first_chunk::<8>().ok_or_else(short)?;
         Ok(u64::from_le_bytes(*chunk))
     };
-    Ok(Record {
-        version: prefix[0],
-        numbers: (number(1)?, number(9)?),
-        body,
-    })
+    Ok(((number(1)?, number(9)?), body))
 }
 
 fn check_version(version: u8) -> Result<()> {
     match version {
-        VERSION_FIRST | VERSION_SECOND | VERSION => Ok(()),
+        VERSION => Ok(()),
         0 => Err(damaged("a stored record has no version")),
         later => Err(Error::new(
             Code::StoreTooNew,
@@ -208,64 +170,7 @@ fn unreadable(error: postcard::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::domain::Event;
-
-    /// The first version's bytes of an execution of one step, as they were written to disk.
-    const FIRST: &str = "0102000000000000000200000000000000036f6e650474616c65ddc90ade507854328620c1e1976a51589ce941365c94c4b00b0f9310b20832ac00000780e69ad6a1828ed88a8ba0cb7615d41dfe8fe50d16cfa221cc0a5ddb82bdd40102d0afabfef962a0bfabfef962000001010202733002010101d0afabfef962010001a0bfabfef962020001814dd7b9784d57c15b9c2972e9b4fd6cd0afabfef9625b186d2a8da3b9cb705fdb8ed977d76592461c5713b81d6a22de4e6eb7796689012a70c38c66df66dda77ac0e3bee08ed75285929899c04c70e706f31d78b7719f000002733101010101a0bfabfef9620201000c730b69905c5ef7a4ca5269f7236540a0bfabfef962000000";
-
-    /// The second version's, one step on.
-    const SECOND: &str = "0202000000000000000200000000000000036f6e650474616c65ddc90ade507854328620c1e1976a51589ce941365c94c4b00b0f9310b20832ac00000780e69ad6a1828ed88a8ba0cb7615d41dfe8fe50d16cfa221cc0a5ddb82bdd40102d0afabfef962a0bfabfef962000001010202733002010101d0afabfef962010001a0bfabfef962020001814dd7b9784d57c15b9c2972e9b4fd6cd0afabfef9625b186d2a8da3b9cb705fdb8ed977d76592461c5713b81d6a22de4e6eb7796689012a70c38c66df66dda77ac0e3bee08ed75285929899c04c70e706f31d78b7719f000002733101010101a0bfabfef9620201000c730b69905c5ef7a4ca5269f7236540a0bfabfef962000000000000";
-    const SECOND_ROW: &str = "0203000000000000000600000000000000036f6e6502a0bfabfef96201010203027330010106777269746572002a70c38c66df66dda77ac0e3bee08ed75285929899c04c70e706f31d78b7719f1201127b2273756d6d617279223a22646f6e65227d01814dd7b9784d57c15b9c2972e9b4fd6cd0afabfef9625b186d2a8da3b9cb705fdb8ed977d76592461c5713b81d6a22de4e6eb7796689e8070202733101010106777269746572000c730b69905c5ef7a4ca5269f7236540a0bfabfef962";
-
-    fn bytes(text: &str) -> Vec<u8> {
-        (0..text.len() / 2)
-            .map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).expect("hexadecimal"))
-            .collect()
-    }
-
-    #[test]
-    fn a_snapshot_of_the_first_version_is_read() {
-        let bytes = bytes(FIRST);
-        let (header, execution) = decode_snapshot(&bytes).expect("it is read");
-        assert_eq!(
-            (
-                header.revision,
-                execution.id().as_str(),
-                execution.steps().len()
-            ),
-            (2, "one", 2)
-        );
-        assert_eq!(
-            (
-                execution.pauses(),
-                execution.reason(),
-                execution.artifacts()
-            ),
-            (&[][..], None, 0)
-        );
-        let again = encode_snapshot(&execution).expect("it is written");
-        assert_eq!(again[0], VERSION);
-        let (_, same) = decode_snapshot(&again).expect("and read again");
-        assert_eq!(same.id(), execution.id());
-        for cut in 1..4 {
-            assert!(decode_snapshot(&bytes[..bytes.len() - cut]).is_err());
-        }
-    }
-
-    #[test]
-    fn records_of_the_second_version_are_read() {
-        let (header, execution) = decode_snapshot(&bytes(SECOND)).expect("it is read");
-        assert_eq!((header.revision, execution.steps().len()), (2, 2));
-        let (_, row) = decode_row(&bytes(SECOND_ROW)).expect("it is read");
-        assert_eq!((row.revision, row.events.len()), (2, 2));
-        let (site, payload) = row.events[0].output().expect("an output");
-        assert_eq!((site.step.as_str(), site.visit, site.item), ("s0", 1, None));
-        assert_eq!(payload.bytes, 18);
-        let again = encode_row(&row).expect("it is written");
-        assert_eq!(again[0], VERSION);
-        assert_eq!(decode_row(&again).expect("and read again").1, row);
-    }
 
     #[test]
     fn events_keep_their_numbers() {

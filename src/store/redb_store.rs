@@ -84,7 +84,8 @@ impl RedbStore {
     ///
     /// # Errors
     /// `STORE_BUSY` where another process has it, `STORE_CORRUPT` where it is damaged, `STORE_TOO_NEW` where
-    /// a later version wrote it, `FILE_UNUSABLE` where the system refuses. None of them changes the file.
+    /// a later version wrote it, `STORE_FORMAT` where a build before the first release did, `FILE_UNUSABLE`
+    /// where the system refuses. None of them changes the file.
     pub fn open(directory: &Path, options: Options) -> Result<Self> {
         let options = options.checked()?;
         let lock = file::lock(directory)?;

@@ -83,7 +83,7 @@ impl Shared {
         let opened = slot.opened()?;
         let done = guarded(|| read(&opened.database.begin_read().map_err(fault)?));
         done.map_err(|error| match error.code() {
-            Code::StoreCorrupt | Code::StoreTooNew => self.place(error),
+            Code::StoreCorrupt | Code::StoreTooNew | Code::StoreFormat => self.place(error),
             Code::StoreUnavailable => {
                 self.read_failed.store(true, Ordering::Release);
                 error
@@ -196,7 +196,10 @@ impl Slot {
     pub(super) fn may_open(&self) -> bool {
         match self {
             Self::Open(_) => false,
-            Self::Shut(error) => !matches!(error.code(), Code::StoreCorrupt | Code::StoreTooNew),
+            Self::Shut(error) => !matches!(
+                error.code(),
+                Code::StoreCorrupt | Code::StoreTooNew | Code::StoreFormat
+            ),
         }
     }
 

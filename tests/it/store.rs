@@ -8,5 +8,4 @@ mod format;
 mod histories;
 mod index;
 mod listing;
-mod migration;
 mod tale;

@@ -154,10 +154,7 @@ fn whole(
     }
     between(found, draft);
     match acting?.value.as_str() {
-        "agent" => agent(found, draft, known.agents).map(|agent| StepKind::Agent {
-            agent,
-            instructions: None,
-        }),
+        "agent" => agent(found, draft, known.agents).map(|agent| StepKind::Agent { agent }),
         key => kind::kind(draft, key, each),
     }
 }

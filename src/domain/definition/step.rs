@@ -75,9 +75,6 @@ pub enum StepKind {
     Agent {
         /// Whose persona.
         agent: AgentName,
-        /// Where definitions stored by early versions have the step's instructions.
-        #[serde(default, skip_serializing)]
-        instructions: Option<String>,
     },
     /// The model is told directly what to do (S4).
     Guidance {
@@ -313,7 +310,7 @@ impl Step {
     /// The agent that acts, where one does; for each item where it is a `foreach`.
     pub fn agent(&self) -> Option<&AgentName> {
         match &self.kind {
-            StepKind::Agent { agent, .. } => Some(agent),
+            StepKind::Agent { agent } => Some(agent),
             StepKind::Foreach { body, .. } => body.agent(),
             _ => None,
         }

@@ -109,10 +109,21 @@ fn a_data_directory_that_is_none_is_refused_and_left_as_it_is() {
     }
 }
 
+/// A file of which no more is known than that an earlier build says its format in it.
+fn written_before_the_first_release(path: &Path) {
+    let database = redb::Database::create(path).unwrap();
+    let transaction = database.begin_write().unwrap();
+    let meta = redb::TableDefinition::<&str, &[u8]>::new("meta.v1");
+    let mut meta = transaction.open_table(meta).unwrap();
+    meta.insert("format", [3].as_slice()).unwrap();
+    drop(meta);
+    transaction.commit().unwrap();
+}
+
 #[test]
 fn what_stands_in_the_place_of_the_stores_files_is_refused_and_left_as_it_is() {
     type Put = fn(&Path);
-    let cases: [(&str, &str, Put); 7] = [
+    let cases: [(&str, &str, Put); 8] = [
         ("executions.redb", "FILE_UNUSABLE", |path| {
             fs::create_dir(path).unwrap();
         }),
@@ -128,6 +139,11 @@ fn what_stands_in_the_place_of_the_stores_files_is_refused_and_left_as_it_is() {
         ("executions.redb", "STORE_CORRUPT", |path| {
             fs::write(path, "x".repeat(100_000)).unwrap();
         }),
+        (
+            "executions.redb",
+            "STORE_FORMAT",
+            written_before_the_first_release,
+        ),
         ("executions.lock", "FILE_UNUSABLE", |path| {
             fs::create_dir(path).unwrap();
         }),

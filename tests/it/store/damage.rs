@@ -182,9 +182,71 @@ async fn a_later_format_is_refused() {
     let (_directory, path) = stored(5).await;
     edit(&path, |transaction| {
         let mut meta = transaction.open_table(META).unwrap();
-        meta.insert("format", [4].as_slice()).unwrap();
+        let later = b"midex-2".as_slice();
+        meta.insert("release_format", later).unwrap();
     });
-    refused(&path, Code::StoreTooNew);
+    let error = refused(&path, Code::StoreTooNew);
+    assert!(error.message().contains("`midex-2`"), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_file_of_a_build_before_the_first_release_is_refused() {
+    for (format, has_index) in [(1, false), (2, true), (3, true)] {
+        let (_directory, path) = stored(5).await;
+        edit(&path, |transaction| {
+            let mut meta = transaction.open_table(META).unwrap();
+            meta.remove("release_format").unwrap();
+            meta.insert("format", [format].as_slice()).unwrap();
+            if !has_index {
+                let open = TableDefinition::<&str, ()>::new("open.v1");
+                transaction.delete_table(open).unwrap();
+            }
+        });
+        let error = refused(&path, Code::StoreFormat);
+        let named = error.message().contains(path.to_str().unwrap());
+        assert!(
+            named && error.message().contains("earlier build"),
+            "{error:?}"
+        );
+        let action = error.suggested_action();
+        assert!(action.contains("another --data-dir"), "{action}");
+        assert!(action.contains(path.to_str().unwrap()), "{action}");
+    }
+    // One that says no format at all is none of midex's.
+    let (_directory, path) = stored(5).await;
+    edit(&path, |transaction| {
+        let mut meta = transaction.open_table(META).unwrap();
+        meta.remove("release_format").unwrap();
+    });
+    refused(&path, Code::StoreCorrupt);
+}
+
+/// As a crash leaves it: opening has to repair it before its format can be read.
+#[tokio::test]
+async fn a_file_of_an_earlier_build_that_crashed_is_left_as_it_is_too() {
+    let (directory, path) = stored(5).await;
+    let database = Database::open(&path).unwrap();
+    let transaction = database.begin_write().unwrap();
+    {
+        let mut meta = transaction.open_table(META).unwrap();
+        meta.remove("release_format").unwrap();
+        meta.insert("format", [3].as_slice()).unwrap();
+    }
+    transaction.commit().unwrap();
+    let crashed = super::disk::crash(directory.path());
+    drop(database);
+    refused(&crashed.path().join("executions.redb"), Code::StoreFormat);
+}
+
+#[tokio::test]
+async fn a_file_must_have_its_index() {
+    let (_directory, path) = stored(5).await;
+    edit(&path, |transaction| {
+        let open = TableDefinition::<&str, ()>::new("open.v1");
+        transaction.delete_table(open).unwrap();
+    });
+    let error = refused(&path, Code::StoreCorrupt);
+    assert!(error.message().contains("open.v1"), "{error:?}");
 }
 
 #[tokio::test]
@@ -196,7 +258,7 @@ async fn a_record_of_a_later_version_is_refused() {
         let last = journal.pop_last().unwrap().unwrap();
         let (key, mut bytes) = (last.0.value(), last.1.value().to_vec());
         drop(last);
-        bytes[0] = 4;
+        bytes[0] = 2;
         journal.insert(key, bytes.as_slice()).unwrap();
     });
     refused(&path, Code::StoreTooNew);
