@@ -13,7 +13,10 @@ pub(crate) fn rounds(short: u64, long: u64) -> u64 {
 }
 
 /// The seed of a randomised test, printed so that a failure names it: `MIDEX_SEED`, else `fixed`.
-#[expect(clippy::print_stdout, reason = "the test harness shows it with a failure")]
+#[expect(
+    clippy::print_stdout,
+    reason = "the test harness shows it with a failure"
+)]
 pub(crate) fn seed(fixed: u64) -> u64 {
     let given = std::env::var("MIDEX_SEED").ok();
     let seed = given.map_or(fixed, |text| text.parse().expect("MIDEX_SEED is a number"));
