@@ -314,6 +314,14 @@ pub const CONTROL_CLIENTS_MAX: usize = 64;
 pub const CONTROL_GRACE: Duration = Duration::from_millis(300);
 /// How long clients of the control socket may finish at the end of input, where the whole end may take a second.
 pub const EOF_DOOR_MAX: Duration = Duration::from_millis(100);
+/// Lines of the log that wait for somebody to read stderr; those past it are dropped and counted.
+pub const LOG_BYTES_MAX: usize = 256 << 10;
+/// Lines of one kind that are logged in each [`LOG_KIND_SPAN`]; those past it are counted.
+pub const LOG_LINES_OF_A_KIND_MAX: usize = 50;
+/// The span of time in which lines of one kind are counted.
+pub const LOG_KIND_SPAN: Duration = Duration::from_secs(10);
+/// At the end of the process, how long the last lines of the log may take to be written.
+pub const LOG_FLUSH_MAX: Duration = Duration::from_millis(200);
 /// After a signal, how long the replies to those who waited may take to leave.
 pub const SIGNAL_GRACE: Duration = Duration::from_millis(100);
 /// Longest first line of a client of the control socket.

@@ -4,25 +4,57 @@
 //! crates print whole messages, headers and panics, some of them as errors, and may do so in any later version. So
 //! what they tell is shown from `WARN` up, by its place alone, and their spans, whose fields would stand in front of
 //! midex's own lines, not at all.
+//!
+//! No line blocks: they are queued ([`queue`]), and of one kind there are only so many ([`kinds`]).
 
-use std::{any::Any, io, panic};
+mod kinds;
+mod queue;
 
-use tracing::{Level, Metadata, Subscriber};
+use std::{
+    any::Any,
+    fmt::{Debug, Write as _},
+    io, panic,
+};
+
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    field::{Field, Visit},
+};
 use tracing_subscriber::{
     EnvFilter, Layer,
-    filter::filter_fn,
-    fmt::{self, MakeWriter, format},
-    layer::SubscriberExt,
+    filter::{FilterExt, filter_fn},
+    fmt::{self, format},
+    layer::{Context, Filter, SubscriberExt},
     registry::LookupSpan,
     util::SubscriberInitExt,
 };
 
+use self::queue::Queue;
+use crate::limits;
+
 /// Stands in place of another crate's words.
 const WITHHELD: &str = "its words are withheld: they may hold what was sent";
 
+/// The log of this process.
+#[derive(Clone, Debug)]
+pub(super) struct Log(Queue);
+
+impl Log {
+    /// Tells a line as it stands.
+    pub(super) fn tell(&self, line: &str) {
+        self.0.push(format!("{line}\n").as_bytes());
+    }
+
+    /// To be called at the end of the process: what was told before is written, unless nobody reads it.
+    pub(super) fn end(&self) {
+        self.0.flush(limits::LOG_FLUSH_MAX);
+    }
+}
+
 /// Starts logging. A second start is ignored. Commands that end tell their user themselves what was refused, and
 /// that a server went away; a server tells its log.
-pub(super) fn init(serves: bool) {
+pub(super) fn init(serves: bool) -> Log {
+    let queue = Queue::to(io::stderr());
     let usual = if serves {
         // rmcp tells of every refused call once more, and may say nothing of it.
         "warn,rmcp=off,midex=info"
@@ -32,35 +64,78 @@ pub(super) fn init(serves: bool) {
     let chosen = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
     let _ = tracing_subscriber::registry()
         .with(chosen)
-        .with(lines(io::stderr))
+        .with(lines(&queue))
         .try_init();
     if serves {
         panic::set_hook(Box::new(tell_panic));
     }
+    Log(queue)
 }
 
 /// What is written of what was chosen.
-fn lines<S, W>(writer: W) -> impl Layer<S>
+fn lines<S>(queue: &Queue) -> impl Layer<S> + use<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
-    W: for<'w> MakeWriter<'w> + Clone + Send + Sync + 'static,
 {
+    let writer = || {
+        let queue = queue.clone();
+        move || queue.clone()
+    };
     let ours = fmt::layer()
-        .with_writer(writer.clone())
+        .with_writer(writer())
         .with_ansi(false)
-        .with_filter(filter_fn(is_ours));
+        .log_internal_errors(false)
+        .with_filter(filter_fn(is_ours).and(Seldom(queue.clone())));
     let theirs = fmt::layer()
-        .with_writer(writer)
+        .with_writer(writer())
         .with_ansi(false)
+        .log_internal_errors(false)
         .with_line_number(true)
         .fmt_fields(format::debug_fn(|to, field, _| match field.name() {
             "message" => write!(to, "{WITHHELD}"),
             _ => Ok(()),
         }))
-        .with_filter(filter_fn(|metadata| {
-            !is_ours(metadata) && metadata.is_event() && *metadata.level() <= Level::WARN
-        }));
+        .with_filter(
+            filter_fn(|metadata| {
+                !is_ours(metadata) && metadata.is_event() && *metadata.level() <= Level::WARN
+            })
+            .and(Seldom(queue.clone())),
+        );
     ours.and_then(theirs)
+}
+
+/// Lets lines of one kind pass so often only. They are of one kind where they come from the same place with the same
+/// code.
+struct Seldom(Queue);
+
+impl<S> Filter<S> for Seldom {
+    fn enabled(&self, _: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        true
+    }
+
+    fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
+        let metadata = event.metadata();
+        let line = metadata.line().unwrap_or_default();
+        let kind = format!("{} {}:{line}", metadata.level(), metadata.target());
+        let mut kind = Kind(kind);
+        if is_ours(metadata) {
+            event.record(&mut kind);
+        }
+        self.0.admits(kind.0)
+    }
+}
+
+/// What kind of line it is, in words.
+struct Kind(String);
+
+impl Visit for Kind {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "code" {
+            let _ = write!(self.0, " {value}");
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn Debug) {}
 }
 
 fn is_ours(metadata: &Metadata<'_>) -> bool {
@@ -91,6 +166,7 @@ mod tests {
     use std::{
         io::Write,
         sync::{Arc, Mutex},
+        time::Duration,
     };
 
     use super::*;
@@ -113,11 +189,12 @@ mod tests {
     /// What is written of what `work` tells, when everything is asked for.
     fn written(chosen: &str, work: impl FnOnce()) -> String {
         let written = Written::default();
-        let writer = written.clone();
+        let queue = Queue::to(written.clone());
         let subscriber = tracing_subscriber::registry()
             .with(EnvFilter::new(chosen))
-            .with(lines(move || writer.clone()));
+            .with(lines(&queue));
         tracing::subscriber::with_default(subscriber, work);
+        queue.flush(Duration::from_secs(60));
         let bytes = written.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
     }
@@ -176,6 +253,33 @@ mod tests {
         });
         assert_eq!(told.lines().count(), 1, "{told}");
         assert!(told.contains("WARN midex::store: ours"), "{told}");
+    }
+
+    #[test]
+    fn of_one_kind_only_so_many_lines_are_told_and_the_rest_is_counted() {
+        let most = limits::LOG_LINES_OF_A_KIND_MAX;
+        let told = written("info", || {
+            for _ in 0..most + 3 {
+                for code in ["ONE", "OTHER"] {
+                    tracing::info!(target: "midex::mcp", code, other = CANARY, "ours");
+                }
+                tracing::info!(target: "rmcp::service", code = CANARY, "never told");
+                tracing::warn!(target: "rmcp::service", code = CANARY, "theirs");
+            }
+        });
+        let lines = |part: &str| told.lines().filter(|line| line.contains(part)).count();
+        assert_eq!(
+            (lines("code=\"ONE\""), lines("code=\"OTHER\"")),
+            (most, most)
+        );
+        assert_eq!((lines(WITHHELD), lines("more lines like")), (most, 3));
+        for kind in [" ONE`", " OTHER`", "WARN rmcp::service:"] {
+            let left_out = told.lines().filter(|line| line.starts_with("3 more lines"));
+            assert!(
+                left_out.clone().any(|line| line.contains(kind)),
+                "{kind}: {told}"
+            );
+        }
     }
 
     #[test]

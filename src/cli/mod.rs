@@ -146,18 +146,26 @@ pub fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    log::init(matches!(cli.command, Command::Serve(_)));
+    let serves = matches!(cli.command, Command::Serve(_));
+    let log = log::init(serves);
     let json = cli.global.json;
-    match run(cli) {
+    let ended = run(cli, &log);
+    if let (Err(error), true) = (&ended, serves) {
+        log.tell(&reported(error, json));
+    }
+    log.end();
+    match ended {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            report(&error, json);
+            if !serves {
+                report(&error, json);
+            }
             ExitCode::from(error.exit_code())
         }
     }
 }
 
-fn run(cli: Cli) -> Result<u8> {
+fn run(cli: Cli, log: &log::Log) -> Result<u8> {
     let config = config(&cli.global)?;
     let json = cli.global.json;
     let mut out = Out(io::stdout());
@@ -168,7 +176,7 @@ fn run(cli: Cli) -> Result<u8> {
                 snapshot_every,
                 ..config
             };
-            run_to_end(serve::serve(config, args.edge, args.offer.into()))
+            run_to_end(serve::serve(config, args.edge, args.offer.into(), log))
         }
         Command::Demo => run_to_end(demo::demo(&config, cli.global.data_dir, json, &mut out)),
         Command::Run(args) => run_to_end(run::run(args, &config, json, &mut out)),
@@ -241,13 +249,17 @@ fn run_to_end<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
     result
 }
 
+/// Tells the user of a command; a server tells its log.
 fn report(error: &Error, json: bool) {
-    let mut stderr = anstream::stderr().lock();
-    let _ = if json {
-        writeln!(stderr, "{}", serde_json::Value::Object(error.payload("")))
+    let _ = writeln!(anstream::stderr().lock(), "{}", reported(error, json));
+}
+
+fn reported(error: &Error, json: bool) -> String {
+    if json {
+        serde_json::Value::Object(error.payload("")).to_string()
     } else {
-        writeln!(stderr, "{}", described(error))
-    };
+        described(error)
+    }
 }
 
 /// Says what its user should know of a command that did its work.

@@ -1,12 +1,12 @@
 //! `midex serve`.
 
-use std::{io::Write, net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use clap::Args;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
-use super::EXIT_OK;
+use super::{EXIT_OK, log::Log};
 use crate::{
     app::App,
     clock::{SystemClock, SystemIds},
@@ -121,7 +121,7 @@ fn connections_max() -> usize {
 }
 
 /// Serves until a signal comes; standard input and output alone, until the client goes.
-pub(super) async fn serve(config: Config, edge: Edge, offer: Offer) -> Result<u8> {
+pub(super) async fn serve(config: Config, edge: Edge, offer: Offer, log: &Log) -> Result<u8> {
     let listening = edge.listen()?;
     let app = Arc::new(App::new(config, Arc::new(SystemClock), Arc::new(SystemIds)));
     app.definitions().watch();
@@ -138,7 +138,9 @@ pub(super) async fn serve(config: Config, edge: Edge, offer: Offer) -> Result<u8
     }
     let stop = CancellationToken::new();
     let signals = tokio::spawn(cancel_on_signal(signals()?, app.clone(), stop.clone()));
-    greet(&places(&edge, listening.as_ref()), offer);
+    for line in mcp::start_up_lines(&places(&edge, listening.as_ref()), offer) {
+        log.tell(&line);
+    }
     // Opened now rather than by the first call, so that what is wrong with the store is in the log early;
     // the handshake does not wait for it, and where it is busy every call tries again.
     let opening = tokio::spawn(open_store(app.clone()));
@@ -207,14 +209,6 @@ async fn open_store(app: Arc<App>) {
             "{error}; help: {}",
             error.suggested_action()
         );
-    }
-}
-
-fn greet(places: &[String], offer: Offer) {
-    let mut stderr = anstream::stderr().lock();
-    for line in mcp::start_up_lines(places, offer) {
-        // A host that closed stderr still wants its server.
-        let _ = writeln!(stderr, "{line}");
     }
 }
 

@@ -28,6 +28,7 @@ mod project;
 mod reads;
 mod registry;
 mod shipped;
+mod stderr;
 mod steps;
 mod store;
 mod study;

@@ -246,11 +246,6 @@ impl Server {
         answer["error"].clone()
     }
 
-    /// The process id.
-    pub(crate) fn process_id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Ends it as a crash would, and gives what it had written. A line cut off by the end is none.
     pub(crate) fn kill_and_drain(&mut self) -> Vec<Value> {
         self.lines();
@@ -259,6 +254,11 @@ impl Server {
             .iter()
             .filter_map(|line| serde_json::from_str(&line).ok())
             .collect()
+    }
+
+    /// Asks it to end.
+    pub(crate) fn terminate(&self) {
+        terminate(&self.child);
     }
 
     /// Waits for its end, with its input still open.
@@ -288,6 +288,12 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Asks a process to end.
+pub(crate) fn terminate(child: &Child) {
+    let process = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("it lives");
 }
 
 /// Waits for the end of a process, for as long as a test is patient. One that does not end is killed.

@@ -162,17 +162,12 @@ fn the_server_ends_with_its_input_and_pending_replies_leave_first() {
     );
 }
 
-fn terminate(process_id: u32) {
-    let process = rustix::process::Pid::from_raw(i32::try_from(process_id).unwrap()).unwrap();
-    rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
-}
-
 #[test]
 fn a_signal_ends_the_server_in_order_while_its_input_is_open() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = Server::start(dir.path());
     let first = start(&mut server, "e");
-    terminate(server.process_id());
+    server.terminate();
     assert_eq!(server.wait().code(), Some(0));
     let mut server = Server::start(dir.path());
     next(&mut server, &first["new_token"], "still there");
@@ -203,6 +198,6 @@ fn a_signal_ends_a_server_whose_streams_are_sockets() {
         .read_line(&mut line)
         .unwrap();
     assert!(line.contains("\"id\":1"), "{line}");
-    terminate(child.id());
+    crate::support::terminate(&child);
     assert_eq!(wait(&mut child).code(), Some(0));
 }

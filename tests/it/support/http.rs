@@ -118,8 +118,7 @@ impl HttpServer {
 
     /// Asks it to end.
     pub(crate) fn terminate(&self) {
-        let process = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("it lives");
+        super::terminate(&self.child);
     }
 
     /// Waits for its end.

@@ -1,0 +1,73 @@
+//! How often lines of one kind are logged: a caller whose calls are refused by the thousand does not fill a disk.
+
+use std::{
+    collections::HashMap,
+    fmt::Write as _,
+    time::{Duration, Instant},
+};
+
+use crate::limits;
+
+/// How many lines of each kind there were since the present span of time began.
+#[derive(Debug, Default)]
+pub(super) struct Kinds {
+    since: Option<Instant>,
+    lines: HashMap<String, usize>,
+}
+
+impl Kinds {
+    /// Counts a line: whether it is one of the first [`limits::LOG_LINES_OF_A_KIND_MAX`]. Kinds are places in the
+    /// program and codes, so they have a bound.
+    pub(super) fn admits(&mut self, kind: String, now: Instant) -> bool {
+        self.since.get_or_insert(now);
+        let lines = self.lines.entry(kind).or_default();
+        *lines += 1;
+        *lines <= limits::LOG_LINES_OF_A_KIND_MAX
+    }
+
+    /// How long the present span lasts yet; `None` where none has begun.
+    pub(super) fn ends_in(&self, now: Instant) -> Option<Duration> {
+        let since = self.since?;
+        Some(limits::LOG_KIND_SPAN.saturating_sub(now.duration_since(since)))
+    }
+
+    /// Ends the present span: what was left out, in lines.
+    pub(super) fn end(&mut self) -> String {
+        let mut words = String::new();
+        self.since = None;
+        for (kind, lines) in self.lines.drain() {
+            let left_out = lines.saturating_sub(limits::LOG_LINES_OF_A_KIND_MAX);
+            if left_out > 0 {
+                let _ = writeln!(words, "{left_out} more lines like `{kind}` were left out");
+            }
+        }
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+    fn each_kind_has_its_own_count_and_each_span_a_new_one() {
+        let start = Instant::now();
+        let mut kinds = Kinds::default();
+        assert_eq!(kinds.ends_in(start), None);
+        let told = |kinds: &mut Kinds, kind: &str, times| {
+            let lines = (0..times).filter(|_| kinds.admits(kind.to_owned(), start));
+            lines.count()
+        };
+        let most = limits::LOG_LINES_OF_A_KIND_MAX;
+        assert_eq!(told(&mut kinds, "one", most + 3), most);
+        assert_eq!(told(&mut kinds, "other", most), most);
+        let later = start + limits::LOG_KIND_SPAN / 2;
+        assert_eq!(kinds.ends_in(later), Some(limits::LOG_KIND_SPAN / 2));
+        let later = start + limits::LOG_KIND_SPAN * 2;
+        assert_eq!(kinds.ends_in(later), Some(Duration::ZERO));
+        assert_eq!(kinds.end(), "3 more lines like `one` were left out\n");
+        assert_eq!(kinds.ends_in(later), None);
+        assert_eq!(told(&mut kinds, "one", most + 3), most);
+    }
+}

@@ -1,0 +1,242 @@
+//! The way to stderr. A line is queued or dropped, never waited with: a client that does not read the stderr of its
+//! server must not stop it. What is left out is counted, and told as soon as somebody reads.
+
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use super::kinds::Kinds;
+use crate::limits;
+
+/// Lines on their way to a thread of their own, the only one that writes them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Queue(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Whole lines that wait, [`limits::LOG_BYTES_MAX`] at most.
+    text: Vec<u8>,
+    /// Lines that found no room after those in `text`.
+    dropped: u64,
+    /// Whether the thread is writing what it took, perhaps for ever.
+    is_writing: bool,
+    kinds: Kinds,
+}
+
+impl Queue {
+    /// A queue whose lines are written to `out`. Where there is no thread to be had they are dropped.
+    pub(super) fn to(out: impl Write + Send + 'static) -> Self {
+        let queue = Self::default();
+        let writer = queue.clone();
+        let thread = std::thread::Builder::new().name("log".into());
+        let _ = thread.spawn(move || writer.serve(out));
+        queue
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        let state = self.0.state.lock();
+        state.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a line, its end included.
+    pub(super) fn push(&self, line: &[u8]) {
+        self.state().push(line);
+        self.0.changed.notify_all();
+    }
+
+    /// Whether another line of this kind is to be told now; where it is not, it is counted.
+    pub(super) fn admits(&self, kind: String) -> bool {
+        let now = now();
+        let mut state = self.state();
+        state.tell_left_out(now);
+        let admits = state.kinds.admits(kind, now);
+        // The thread tells what was left out even where nothing follows.
+        self.0.changed.notify_all();
+        admits
+    }
+
+    /// Until all is written, for so long at most.
+    pub(super) fn flush(&self, limit: Duration) {
+        let mut state = self.state();
+        let left_out = state.kinds.end();
+        state.push(left_out.as_bytes());
+        self.0.changed.notify_all();
+        let is_busy = |state: &mut State| state.is_writing || !state.is_empty();
+        let _ = self.0.changed.wait_timeout_while(state, limit, is_busy);
+    }
+
+    fn serve(&self, mut out: impl Write) {
+        loop {
+            // Whoever closed stderr still wants its server.
+            let _ = out.write_all(&self.take()).and_then(|()| out.flush());
+            self.state().is_writing = false;
+            self.0.changed.notify_all();
+        }
+    }
+
+    /// Waits for something to write.
+    fn take(&self) -> Vec<u8> {
+        let mut state = self.state();
+        loop {
+            let now = now();
+            state.tell_left_out(now);
+            if !state.is_empty() {
+                return state.take();
+            }
+            let pause = state.kinds.ends_in(now).unwrap_or(Duration::MAX);
+            let waited = self.0.changed.wait_timeout(state, pause);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl State {
+    fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.dropped == 0
+    }
+
+    /// After the first line that is dropped all are, so that the count stands in the place of what it counts.
+    fn push(&mut self, line: &[u8]) {
+        let has_room = self.text.len() + line.len() <= limits::LOG_BYTES_MAX;
+        if self.dropped == 0 && has_room {
+            self.text.extend_from_slice(line);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    fn tell_left_out(&mut self, now: Instant) {
+        if self.kinds.ends_in(now) == Some(Duration::ZERO) {
+            let left_out = self.kinds.end();
+            self.push(left_out.as_bytes());
+        }
+    }
+
+    fn take(&mut self) -> Vec<u8> {
+        self.is_writing = true;
+        let mut text = std::mem::take(&mut self.text);
+        let dropped = std::mem::take(&mut self.dropped);
+        if dropped > 0 {
+            let mut words = String::new();
+            let _ = writeln!(
+                words,
+                "{dropped} lines of the log were dropped: nobody was reading stderr"
+            );
+            text.extend(words.bytes());
+        }
+        text
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how often a line is logged is no business of the injected clock"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// One write is one line.
+impl Write for Queue {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.push(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// A stderr that takes nothing unless somebody reads.
+    struct Pipe(SyncSender<Vec<u8>>);
+
+    impl Write for Pipe {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let sent = self.0.send(bytes.to_vec());
+            sent.map_or(Err(io::ErrorKind::BrokenPipe.into()), |()| Ok(bytes.len()))
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn piped() -> (Queue, Receiver<Vec<u8>>) {
+        let (to, from) = sync_channel(0);
+        (Queue::to(Pipe(to)), from)
+    }
+
+    fn next(from: &Receiver<Vec<u8>>) -> String {
+        let bytes = from.recv_timeout(PATIENCE).expect("a write");
+        String::from_utf8(bytes).expect("UTF-8")
+    }
+
+    #[test]
+    fn what_nobody_reads_is_dropped_and_counted_and_the_count_is_told() {
+        let (queue, from) = piped();
+        queue.push(b"first\n");
+        // Now the thread waits in its write for ever.
+        while !queue.state().is_writing {
+            std::thread::yield_now();
+        }
+        let line = [b"x".repeat(99), b"\n".to_vec()].concat();
+        let room = limits::LOG_BYTES_MAX / line.len();
+        for _ in 0..room + 7 {
+            queue.push(&line);
+        }
+        // There is room for a short one, but not in its place.
+        queue.push(b"\n");
+        queue.flush(Duration::ZERO);
+        assert_eq!(next(&from), "first\n");
+        let rest = next(&from);
+        assert_eq!(rest.lines().count(), room + 1);
+        let last = rest.lines().next_back();
+        let words = "9 lines of the log were dropped: nobody was reading stderr";
+        assert_eq!(last, Some(words));
+        queue.push(b"again\n");
+        assert_eq!(next(&from), "again\n");
+    }
+
+    #[test]
+    fn a_flush_waits_until_all_is_written() {
+        let (queue, from) = piped();
+        let reader = std::thread::spawn(move || (next(&from), next(&from), next(&from)).2);
+        queue.push(b"one\n");
+        queue.flush(PATIENCE);
+        queue.push(b"two\n");
+        queue.flush(PATIENCE);
+        queue.push(b"three\n");
+        queue.flush(PATIENCE);
+        assert!(queue.state().is_empty() && !queue.state().is_writing);
+        assert_eq!(reader.join().expect("a reader"), "three\n");
+    }
+
+    #[test]
+    fn what_was_left_out_of_a_kind_is_told_at_the_end() {
+        let (queue, from) = piped();
+        let kind = || "INFO midex::mcp REFUSED".to_owned();
+        let told = (0..limits::LOG_LINES_OF_A_KIND_MAX + 5).filter(|_| queue.admits(kind()));
+        assert_eq!(told.count(), limits::LOG_LINES_OF_A_KIND_MAX);
+        let flushed = std::thread::spawn(move || queue.flush(PATIENCE));
+        assert!(next(&from).starts_with("5 more lines like `INFO midex::mcp REFUSED` "));
+        flushed.join().expect("a flush");
+    }
+}
