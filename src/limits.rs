@@ -285,6 +285,9 @@ pub const CALLS_IN_FLIGHT_MAX: usize = 4096;
 /// How often a call is sent to an actor, each time a fresh one, before the caller is told that it could
 /// not be reached. One more than [`WAKE_FAILURES_MAX`], so that an execution that cannot be woken says so.
 pub const CALL_ATTEMPTS_MAX: u32 = WAKE_FAILURES_MAX + 1;
+/// How often a call is brought to an actor that turns out to be on its way out, before the caller is told that the
+/// server is busy. Each time that actor has answered somebody else.
+pub const CALL_DELIVERIES_MAX: u32 = 10_000;
 /// An execution whose actor dies this often in a row, without an answer between, is not woken again.
 pub const WAKE_FAILURES_MAX: u32 = 3;
 /// An actor nobody asked for this long goes to sleep.

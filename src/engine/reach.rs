@@ -33,27 +33,36 @@ impl Shared {
     ) -> Result<Answer> {
         let mut stale = None;
         let mut last = None;
-        for _ in 0..limits::CALL_ATTEMPTS_MAX {
+        let mut attempts = 0;
+        for _ in 0..limits::CALL_DELIVERIES_MAX {
             if caller == Caller::Outside && self.stopping.is_cancelled() {
                 return Err(stopping());
             }
             let actor = self.actor(id, caller, stale).await?;
             match actor.call(&message, None).await {
+                // It was on its way out already. Nothing was done, so this is no attempt, however many callers there are.
+                Err(_) => {
+                    stale = Some(actor.get_id());
+                    continue;
+                }
                 Ok(CallResult::Success(Err(error))) if error.code() == Code::RevisionConflict => {
                     last = Some(error);
                 }
                 Ok(CallResult::Success(answer)) => return answer,
-                // Not delivered, or the actor died with the outcome unknown. Every message may be sent
-                // again: a start, a token and an outcome answer their repeat as the first time.
-                Ok(CallResult::SenderError | CallResult::Timeout) | Err(_) => {}
+                // The actor died with the outcome unknown. Every message may be sent again: a start, a token and an
+                // outcome answer their repeat as the first time.
+                Ok(CallResult::SenderError | CallResult::Timeout) => {}
             }
             stale = Some(actor.get_id());
+            attempts += 1;
+            if attempts == limits::CALL_ATTEMPTS_MAX {
+                return Err(last.unwrap_or_else(|| unknown_outcome(id)));
+            }
         }
-        Err(last.unwrap_or_else(|| {
-            let message =
-                format!("execution '{id}' could not be reached; what the call did is not known");
-            Error::new(Code::StoreUnavailable, message).with("execution_id", id.as_str())
-        }))
+        let message = format!(
+            "so many call execution '{id}' at once that this call did not get through; it did nothing"
+        );
+        Err(Error::new(Code::ServerBusy, message).with("execution_id", id.as_str()))
     }
 
     /// The same with a command.
@@ -93,4 +102,9 @@ impl Shared {
             _ => Err(stopping()),
         }
     }
+}
+
+fn unknown_outcome(id: &ExecutionId) -> Error {
+    let message = format!("execution '{id}' could not be reached; what the call did is not known");
+    Error::new(Code::StoreUnavailable, message).with("execution_id", id.as_str())
 }

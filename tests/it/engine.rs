@@ -1,6 +1,7 @@
 //! The engine from outside, under paused time: not one real second is slept.
 
 mod faults;
+mod mixes;
 
 use std::{sync::Arc, time::Duration};
 

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// What somebody may ask of an execution's state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lifecycle {
     /// running → paused.
     Pause,
