@@ -3,7 +3,7 @@
 use annotate_snippets::{AnnotationKind, Level, Message, Renderer, Snippet};
 
 use super::visible;
-use crate::domain::finding::Finding;
+use crate::domain::finding::{Finding, Severity};
 
 /// The findings of one file, drawn into its text.
 pub fn render(path: &str, text: &str, findings: &[Finding], color: bool) -> String {
@@ -22,9 +22,11 @@ pub fn render(path: &str, text: &str, findings: &[Finding], color: bool) -> Stri
 
 fn one(renderer: &Renderer, path: &str, text: &str, finding: &Finding) -> String {
     let message = visible(&finding.message);
-    let title = Level::ERROR
-        .primary_title(message)
-        .id(finding.rule.as_str());
+    let level = match finding.rule.severity() {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+    };
+    let title = level.primary_title(message).id(finding.rule.as_str());
     // Only the line itself is handed over: where it stands in the file is known already, and a long
     // file with many findings would be searched for each of them.
     let (line, offset) = line_of(text, finding.start);

@@ -4,7 +4,11 @@ use std::{io::Write, path::Path};
 
 use super::{EXIT_FINDINGS, EXIT_OK, diagnostic, unwritable};
 use crate::{
-    domain::{Workflow, finding::Finding, view::GraphView},
+    domain::{
+        Workflow,
+        finding::{Finding, errors, is_broken},
+        view::GraphView,
+    },
     error::{Code, Error, Result},
     limits,
     registry::{self, FileReport, Kind, Registry},
@@ -31,7 +35,7 @@ pub enum GraphFormat {
     Dot,
 }
 
-/// Writes the graph; where the workflow has findings, those to `err`, and the exit code is 1.
+/// Writes the graph; where the workflow is broken, its findings to `err`, and the exit code is 1.
 pub fn graph(
     args: &GraphArgs,
     registry: &Registry,
@@ -91,9 +95,9 @@ fn sound(workflow: &Workflow) -> Found {
     Found::Sound(GraphView::of(workflow))
 }
 
-/// The report of a workflow that has findings, with the text that they stand in.
+/// The report of a workflow that is broken, with the text that they stand in.
 fn broken(name: &str, findings: &[Finding], registry: &Registry) -> Result<Option<FileReport>> {
-    if findings.is_empty() {
+    if !is_broken(findings) {
         return Ok(None);
     }
     let reports = registry::validate(&[], registry)?;
@@ -103,7 +107,7 @@ fn broken(name: &str, findings: &[Finding], registry: &Registry) -> Result<Optio
 }
 
 fn invalid(report: &FileReport) -> Error {
-    let violations = report.findings.iter().map(Finding::violation);
+    let violations = errors(&report.findings).map(Finding::violation);
     Error::new(
         Code::WorkflowInvalid,
         format!("{} has findings", report.path),

@@ -8,7 +8,11 @@ use serde_json::{Value, json};
 use super::{EXIT_OK, link::Link, unwritable, visible};
 use crate::{
     config::Config,
-    domain::{Step, Workflow, finding::Finding, view},
+    domain::{
+        Step, Workflow,
+        finding::{Finding, errors},
+        view,
+    },
     error::Result,
     limits,
     registry::{AgentEntry, Registry, Source, WorkflowEntry},
@@ -148,7 +152,7 @@ fn workflow_json(entry: &WorkflowEntry) -> Value {
         "tags": workflow.map_or(&[][..], |workflow| &workflow.tags),
         "inputs": inputs.map(view::inputs),
         "phases": steps.iter().map(phase_json).collect::<Vec<_>>(),
-        "valid": entry.findings.is_empty(),
+        "valid": !entry.is_broken(),
         "findings": entry.findings,
     })
 }
@@ -171,7 +175,7 @@ fn agent_json(entry: &AgentEntry) -> Value {
         "path": entry.path.as_deref().map(shown),
         "tags": persona.map_or(&[][..], |persona| &persona.tags),
         "version": persona.and_then(|persona| persona.version.as_ref()),
-        "valid": entry.findings.is_empty(),
+        "valid": !entry.is_broken(),
         "findings": entry.findings,
     })
 }
@@ -235,17 +239,18 @@ fn table(header: &[&str]) -> Table {
     table
 }
 
-/// What stands in place of a description: where the findings are.
+/// What stands in place of a description: where the errors are.
 fn broken(findings: &[Finding], source: Source, path: Option<&Path>) -> String {
     let place = path.map_or_else(
         || source.as_str().to_owned(),
         |path| path.display().to_string(),
     );
-    let line = findings.first().map_or(1, |finding| finding.line);
-    let rest = match findings.len() {
+    let first = errors(findings).next();
+    let line = first.map_or(1, |finding| finding.line);
+    let rest = match errors(findings).count() {
         0 | 1 => String::new(),
         count => format!(" (and {} more)", count - 1),
     };
-    let message = findings.first().map_or("", |finding| &finding.message);
+    let message = first.map_or("", |finding| &finding.message);
     format!("{place}:{line}: {message}{rest}")
 }

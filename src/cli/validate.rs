@@ -15,9 +15,12 @@ use crate::{
 pub struct ValidateArgs {
     /// Files or directories; without any, every definition that midex would load
     pub paths: Vec<PathBuf>,
+    /// Exit 1 on warnings too
+    #[arg(long)]
+    pub strict: bool,
 }
 
-/// Checks the files and shows their findings; exit code 1 if there are any.
+/// Checks the files and shows their findings; exit code 1 if one is more than a warning, or where the check is strict.
 pub fn validate(
     args: &ValidateArgs,
     registry: &Registry,
@@ -32,15 +35,22 @@ pub fn validate(
         as_text(&reports, color)
     };
     out.write_all(text.as_bytes()).map_err(unwritable)?;
-    Ok(if findings(&reports) == 0 {
-        EXIT_OK
-    } else {
+    let refused =
+        |report: &FileReport| report.is_broken() || args.strict && !report.findings.is_empty();
+    Ok(if reports.iter().any(refused) {
         EXIT_FINDINGS
+    } else {
+        EXIT_OK
     })
 }
 
 fn findings(reports: &[FileReport]) -> usize {
     reports.iter().map(|report| report.findings.len()).sum()
+}
+
+fn warnings(reports: &[FileReport]) -> usize {
+    let all = reports.iter().flat_map(|report| &report.findings);
+    all.filter(|finding| finding.is_warning()).count()
 }
 
 fn as_json(reports: &[FileReport]) -> Value {
@@ -49,12 +59,12 @@ fn as_json(reports: &[FileReport]) -> Value {
             "path": report.path,
             "kind": report.kind,
             "name": report.name,
-            "valid": report.findings.is_empty(),
+            "valid": !report.is_broken(),
             "findings": report.findings,
         })
     };
     let files: Vec<_> = reports.iter().map(file).collect();
-    json!({ "files": files, "findings": findings(reports) })
+    json!({ "files": files, "findings": findings(reports), "warnings": warnings(reports) })
 }
 
 fn as_text(reports: &[FileReport], color: bool) -> String {
@@ -72,7 +82,11 @@ fn as_text(reports: &[FileReport], color: bool) -> String {
         0 => "no findings".to_owned(),
         count => counted(count, "finding"),
     };
-    text + &format!("{files}, {found}\n")
+    let of_them = match warnings(reports) {
+        0 => String::new(),
+        count => format!(" ({})", counted(count, "warning")),
+    };
+    text + &format!("{files}, {found}{of_them}\n")
 }
 
 fn counted(count: usize, noun: &str) -> String {

@@ -1,5 +1,5 @@
 //! From what a file says to what may be run. Every finding is reported, not the first one; a
-//! workflow or persona comes out only where there is none.
+//! workflow or persona comes out only where there is none but warnings. The findings come in no order.
 
 mod asking;
 mod expression;
@@ -20,8 +20,8 @@ pub use self::{
 };
 use super::{
     definition::{Complexity, Persona, Step, Workflow},
-    draft::{Field, PersonaDraft, StepDraft, WorkflowDraft},
-    finding::{Finding, Place, Rule, arrange},
+    draft::{Field, Form, PersonaDraft, StepDraft, WorkflowDraft},
+    finding::{Finding, Place, Rule, is_broken},
     grammar,
     id::{AgentName, StepId, WorkflowName},
     node::{At, Node},
@@ -44,7 +44,7 @@ pub fn workflow(
         form.name_key(),
         WorkflowName::parse,
     );
-    let description = description(found, &draft.description, draft.place);
+    let description = purpose(found, draft);
     length(found, &draft.title, "title", limits::DESCRIPTION_BYTES_MAX);
     length(found, &draft.version, "version", limits::VERSION_BYTES_MAX);
     let tags = tags(found, &draft.tags);
@@ -57,30 +57,28 @@ pub fn workflow(
         }
     }
     let steps = steps(found, draft, known);
-    if !findings.is_empty() {
-        return (None, arrange(findings));
+    if is_broken(&findings) {
+        return (None, findings);
     }
-    let workflow = name
-        .zip(description)
-        .zip(steps)
-        .map(|((name, description), steps)| Workflow {
-            name,
-            title: text(&draft.title),
-            description,
-            version: text(&draft.version),
-            tags,
-            complexity,
-            content: draft.content.clone(),
-            inputs,
-            steps,
-            memory: said(draft, "memory")
-                .and_then(kind::map)
-                .unwrap_or_default(),
-            final_output: said(draft, "final_output").map(Node::to_json),
-            timeout: said(draft, "timeout").and_then(kind::parsed),
-            max_visits: limit(draft, "max_visits"),
-            max_steps: limit(draft, "max_steps"),
-        });
+    let title = text(&draft.title);
+    let workflow = name.zip(steps).map(|(name, steps)| Workflow {
+        name,
+        description: description.or_else(|| title.clone()).unwrap_or_default(),
+        title,
+        version: text(&draft.version),
+        tags,
+        complexity,
+        content: draft.content.clone(),
+        inputs,
+        steps,
+        memory: said(draft, "memory")
+            .and_then(kind::map)
+            .unwrap_or_default(),
+        final_output: said(draft, "final_output").map(Node::to_json),
+        timeout: said(draft, "timeout").and_then(kind::parsed),
+        max_visits: limit(draft, "max_visits"),
+        max_steps: limit(draft, "max_steps"),
+    });
     (workflow, findings)
 }
 
@@ -98,7 +96,13 @@ pub fn persona(draft: &PersonaDraft) -> (Option<Persona>, Vec<Finding>) {
     let mut findings = Vec::new();
     let found = &mut findings;
     let name = name(found, &draft.name, draft.place, "name", AgentName::parse);
-    let description = description(found, &draft.description, draft.place);
+    let description = required(found, &draft.description, draft.place, "description");
+    length(
+        found,
+        &draft.description,
+        "description",
+        limits::DESCRIPTION_BYTES_MAX,
+    );
     length(found, &draft.version, "version", limits::VERSION_BYTES_MAX);
     let tags = tags(found, &draft.tags);
     if draft.content.value.trim().is_empty() {
@@ -112,8 +116,8 @@ pub fn persona(draft: &PersonaDraft) -> (Option<Persona>, Vec<Finding>) {
             .suggest("write the persona below the closing `---`".to_owned()),
         );
     }
-    if !findings.is_empty() {
-        return (None, arrange(findings));
+    if is_broken(&findings) {
+        return (None, findings);
     }
     let persona = name.zip(description).map(|(name, description)| Persona {
         name,
@@ -182,11 +186,24 @@ fn name<T>(
     }
 }
 
-/// The description that a workflow and an agent must both have.
-fn description(found: &mut Vec<Finding>, field: &Field<String>, place: Place) -> Option<String> {
-    let description = required(found, field, place, "description");
+/// What a workflow is for. Front matter must say so; a manifest should, for an agent chooses by these words.
+fn purpose(found: &mut Vec<Finding>, draft: &WorkflowDraft) -> Option<String> {
+    let field = &draft.description;
+    if *field == Field::Absent && draft.form == Form::Manifest {
+        let message = "`description` is missing: an agent chooses a workflow by these words";
+        found.push(
+            Finding::new(
+                Rule::MissingDescription,
+                "description",
+                draft.place,
+                message,
+            )
+            .suggest("say in a sentence what the workflow is for".to_owned()),
+        );
+        return None;
+    }
     length(found, field, "description", limits::DESCRIPTION_BYTES_MAX);
-    description
+    required(found, field, draft.place, "description")
 }
 
 fn length(found: &mut Vec<Finding>, field: &Field<String>, what: &str, bytes_max: usize) {

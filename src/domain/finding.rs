@@ -14,8 +14,18 @@ use crate::{
     limits,
 };
 
+/// Whether a definition can be used in spite of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// It cannot.
+    Error,
+    /// It can: it is loaded and may be started, but probably does not do what its author means.
+    Warning,
+}
+
 macro_rules! rules {
-    ($($(#[doc = $doc:literal])* $name:ident = $text:literal;)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident = $text:literal, $severity:ident;)*) => {
         /// The rule that a file breaks, as a stable name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Rule { $($(#[doc = $doc])* $name,)* }
@@ -26,117 +36,122 @@ macro_rules! rules {
 
             /// The stable name.
             pub const fn as_str(self) -> &'static str { match self { $(Self::$name => $text,)* } }
+
+            /// Whether what breaks it can be used all the same.
+            pub const fn severity(self) -> Severity { match self { $(Self::$name => Severity::$severity,)* } }
         }
     };
 }
 
 rules! {
     /// The text is not YAML or JSON.
-    Syntax = "syntax";
+    Syntax = "syntax", Error;
     /// The Markdown file does not begin with front matter.
-    MissingFrontMatter = "missing_front_matter";
+    MissingFrontMatter = "missing_front_matter", Error;
     /// The front matter has no closing `---`.
-    UnclosedFrontMatter = "unclosed_front_matter";
+    UnclosedFrontMatter = "unclosed_front_matter", Error;
     /// A key that must be there is not.
-    MissingKey = "missing_key";
+    MissingKey = "missing_key", Error;
+    /// A workflow does not say what it is for.
+    MissingDescription = "missing_description", Warning;
     /// A key that midex does not know.
-    UnknownKey = "unknown_key";
+    UnknownKey = "unknown_key", Error;
     /// A key that this version does not act on yet.
-    NotSupportedYet = "not_supported_yet";
+    NotSupportedYet = "not_supported_yet", Error;
     /// A key stands twice in one mapping.
-    DuplicateKey = "duplicate_key";
+    DuplicateKey = "duplicate_key", Error;
     /// The value has another type than the key asks for.
-    WrongType = "wrong_type";
+    WrongType = "wrong_type", Error;
     /// The value is empty where something must stand.
-    EmptyValue = "empty_value";
+    EmptyValue = "empty_value", Error;
     /// The value is longer, or there are more of them, than the limit allows.
-    LimitExceeded = "limit_exceeded";
+    LimitExceeded = "limit_exceeded", Error;
     /// The name or id breaks the rules of names.
-    IllFormedName = "ill_formed_name";
+    IllFormedName = "ill_formed_name", Error;
     /// The value is not one of those the key allows.
-    UnknownValue = "unknown_value";
+    UnknownValue = "unknown_value", Error;
     /// Two steps have one id.
-    DuplicateStep = "duplicate_step";
+    DuplicateStep = "duplicate_step", Error;
     /// The step has no kind key.
-    MissingKind = "missing_kind";
+    MissingKind = "missing_kind", Error;
     /// The step has more than one kind key.
-    SeveralKinds = "several_kinds";
+    SeveralKinds = "several_kinds", Error;
     /// The workflow has no steps.
-    NoSteps = "no_steps";
+    NoSteps = "no_steps", Error;
     /// A dependency names no step.
-    UnknownDependency = "unknown_dependency";
+    UnknownDependency = "unknown_dependency", Error;
     /// A step depends on itself.
-    SelfDependency = "self_dependency";
+    SelfDependency = "self_dependency", Error;
     /// A step names one dependency twice.
-    DuplicateDependency = "duplicate_dependency";
+    DuplicateDependency = "duplicate_dependency", Error;
     /// Steps wait for each other.
-    CyclicDependency = "cyclic_dependency";
+    CyclicDependency = "cyclic_dependency", Error;
     /// No agent has the name that a step gives.
-    MissingPersona = "missing_persona";
+    MissingPersona = "missing_persona", Error;
     /// The agent's own file has findings.
-    InvalidPersona = "invalid_persona";
+    InvalidPersona = "invalid_persona", Error;
     /// The server has no activity of the name that a step gives.
-    UnknownActivity = "unknown_activity";
+    UnknownActivity = "unknown_activity", Error;
     /// The file of an agent has no body.
-    EmptyPersona = "empty_persona";
+    EmptyPersona = "empty_persona", Error;
     /// `result` is not a JSON Schema.
-    InvalidSchema = "invalid_schema";
+    InvalidSchema = "invalid_schema", Error;
     /// `pattern` is not a regular expression.
-    InvalidPattern = "invalid_pattern";
+    InvalidPattern = "invalid_pattern", Error;
     /// A value of `enum` breaks the other rules of its input.
-    InvalidEnum = "invalid_enum";
+    InvalidEnum = "invalid_enum", Error;
     /// A default breaks the rules of its input.
-    InvalidDefault = "invalid_default";
+    InvalidDefault = "invalid_default", Error;
     /// Two things that are said cannot both hold.
-    Contradiction = "contradiction";
+    Contradiction = "contradiction", Error;
     /// No input has the name that is referred to.
-    UnknownInput = "unknown_input";
+    UnknownInput = "unknown_input", Error;
     /// An argument of a provider refers to something that `depends_on` does not name.
-    MissingDependency = "missing_dependency";
+    MissingDependency = "missing_dependency", Error;
     /// `example` is not what `result` asks for.
-    ExampleMismatch = "example_mismatch";
+    ExampleMismatch = "example_mismatch", Error;
     /// A list names one thing twice.
-    DuplicateValue = "duplicate_value";
+    DuplicateValue = "duplicate_value", Error;
     /// Two keys that exclude each other.
-    ConflictingKeys = "conflicting_keys";
+    ConflictingKeys = "conflicting_keys", Error;
     /// A key that nothing would act on where it stands.
-    NoEffect = "no_effect";
+    NoEffect = "no_effect", Error;
     /// The number is too small or too large.
-    OutOfRange = "out_of_range";
+    OutOfRange = "out_of_range", Error;
     /// The text is not a duration.
-    IllFormedDuration = "ill_formed_duration";
+    IllFormedDuration = "ill_formed_duration", Error;
     /// The text is not an instant.
-    IllFormedInstant = "ill_formed_instant";
+    IllFormedInstant = "ill_formed_instant", Error;
     /// No step has the id that control would go to.
-    UnknownStep = "unknown_step";
+    UnknownStep = "unknown_step", Error;
     /// One arm of a branch runs on into another one.
-    ArmsRunTogether = "arms_run_together";
+    ArmsRunTogether = "arms_run_together", Error;
     /// Nothing leads to the step, or the arm can never be taken.
-    Unreachable = "unreachable";
+    Unreachable = "unreachable", Error;
     /// The expression cannot be read.
-    IllFormedExpression = "ill_formed_expression";
+    IllFormedExpression = "ill_formed_expression", Error;
     /// The expression names something that is not there.
-    UnknownReference = "unknown_reference";
+    UnknownReference = "unknown_reference", Error;
     /// The expression names a step that cannot come before.
-    ReferenceTooEarly = "reference_too_early";
+    ReferenceTooEarly = "reference_too_early", Error;
     /// A section of the Markdown body belongs to no step.
-    UnknownSection = "unknown_section";
+    UnknownSection = "unknown_section", Error;
     /// Two files of one directory define the same name.
-    DuplicateName = "duplicate_name";
+    DuplicateName = "duplicate_name", Error;
     /// The file or directory cannot be read.
-    Unreadable = "unreadable";
+    Unreadable = "unreadable", Error;
     /// The file is not UTF-8.
-    NotUtf8 = "not_utf8";
+    NotUtf8 = "not_utf8", Error;
     /// The file is larger than the limit.
-    FileTooLarge = "file_too_large";
+    FileTooLarge = "file_too_large", Error;
     /// The directory holds more definition files than the limit.
-    TooManyFiles = "too_many_files";
+    TooManyFiles = "too_many_files", Error;
     /// A symbolic link leaves the directory.
-    OutsideDirectory = "outside_directory";
+    OutsideDirectory = "outside_directory", Error;
     /// The file is of no kind that midex reads.
-    UnsupportedFile = "unsupported_file";
+    UnsupportedFile = "unsupported_file", Error;
     /// There are more findings than are listed.
-    TooManyFindings = "too_many_findings";
+    TooManyFindings = "too_many_findings", Warning;
 }
 
 impl fmt::Display for Rule {
@@ -232,6 +247,7 @@ pub struct Finding {
 struct Shown {
     path: String,
     rule: Rule,
+    severity: Severity,
     message: String,
     line: usize,
     column: usize,
@@ -248,6 +264,7 @@ impl From<Finding> for Shown {
         Self {
             suggestion: finding.suggested(),
             path: finding.path,
+            severity: finding.rule.severity(),
             rule: finding.rule,
             message: finding.message,
             line: finding.line,
@@ -281,6 +298,11 @@ impl Finding {
             part: None,
             changes: Vec::new(),
         }
+    }
+
+    /// Whether the definition can be used all the same.
+    pub fn is_warning(&self) -> bool {
+        self.rule.severity() == Severity::Warning
     }
 
     /// A finding about the file as a whole.
@@ -401,13 +423,30 @@ impl Finding {
     }
 }
 
-/// Puts findings in the order of the file and lists at most [`limits::FINDINGS_MAX`] of them; the
-/// last one then says how many more there are.
+/// The findings for which a definition cannot be used.
+pub fn errors(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
+    findings.iter().filter(|finding| !finding.is_warning())
+}
+
+/// Whether a definition with these findings cannot be used.
+pub fn is_broken(findings: &[Finding]) -> bool {
+    errors(findings).next().is_some()
+}
+
+/// Puts findings in the order of the file and lists at most [`limits::FINDINGS_MAX`] of them, warnings only where errors
+/// leave room; the last one then says how many more there are.
 pub fn arrange(mut findings: Vec<Finding>) -> Vec<Finding> {
-    findings.sort_by_key(|finding| (finding.line, finding.column));
     let more = findings.len().saturating_sub(limits::FINDINGS_MAX);
+    findings.sort_by_key(|finding| {
+        (
+            more > 0 && finding.is_warning(),
+            finding.line,
+            finding.column,
+        )
+    });
+    findings.truncate(limits::FINDINGS_MAX);
+    findings.sort_by_key(|finding| (finding.line, finding.column));
     if more > 0 {
-        findings.truncate(limits::FINDINGS_MAX);
         findings.push(Finding::of_file(
             Rule::TooManyFindings,
             format!("{more} more findings are not listed"),

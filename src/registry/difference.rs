@@ -9,12 +9,12 @@ use crate::limits;
 pub(super) fn log(before: &Registry, after: &Registry) {
     let workflows = names(&before.workflows, &after.workflows, |entry| &entry.name);
     let agents = names(&before.agents, &after.agents, |entry| &entry.name);
-    let broken = after.workflows().filter(|entry| !entry.findings.is_empty());
-    let broken_agents = after.agents().filter(|entry| !entry.findings.is_empty());
+    let broken = after.workflows().filter(|entry| entry.is_broken());
+    let broken_agents = after.agents().filter(|entry| entry.is_broken());
     tracing::info!(
         workflows = listed(&workflows),
         agents = listed(&agents),
-        with_findings = broken.count() + broken_agents.count(),
+        broken = broken.count() + broken_agents.count(),
         "definitions changed"
     );
 }

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use super::Source;
 use crate::domain::{
     definition::{Definition, Persona},
-    finding::Finding,
+    finding::{Finding, is_broken},
 };
 
 /// A workflow file and what became of it.
@@ -17,16 +17,21 @@ pub struct WorkflowEntry {
     pub source: Source,
     /// The file; none for those that are part of midex.
     pub path: Option<PathBuf>,
-    /// The definition, where there are no findings; else the last good one, where one is known.
+    /// The definition, where no finding is more than a warning; else the last good one, where one is known.
     pub definition: Option<Arc<Definition>>,
     /// Everything that is wrong with it.
     pub findings: Vec<Finding>,
 }
 
 impl WorkflowEntry {
-    /// Whether the file has findings and its last good version stands in for it.
+    /// Whether the file as it is cannot be used.
+    pub fn is_broken(&self) -> bool {
+        is_broken(&self.findings)
+    }
+
+    /// Whether that is so and its last good version stands in for it.
     pub fn is_stale(&self) -> bool {
-        self.definition.is_some() && !self.findings.is_empty()
+        self.definition.is_some() && self.is_broken()
     }
 }
 
@@ -39,15 +44,20 @@ pub struct AgentEntry {
     pub source: Source,
     /// The file; none for those that are part of midex.
     pub path: Option<PathBuf>,
-    /// The persona, where there are no findings; else the last good one, where one is known.
+    /// The persona, where no finding is more than a warning; else the last good one, where one is known.
     pub persona: Option<Arc<Persona>>,
     /// Everything that is wrong with it.
     pub findings: Vec<Finding>,
 }
 
 impl AgentEntry {
-    /// Whether the file has findings and its last good version stands in for it.
+    /// Whether the file as it is cannot be used.
+    pub fn is_broken(&self) -> bool {
+        is_broken(&self.findings)
+    }
+
+    /// Whether that is so and its last good version stands in for it.
     pub fn is_stale(&self) -> bool {
-        self.persona.is_some() && !self.findings.is_empty()
+        self.persona.is_some() && self.is_broken()
     }
 }

@@ -8,7 +8,7 @@ use crate::domain::{
     check::{self, Built, Known},
     definition::{Persona, Workflow},
     draft::Field,
-    finding::{Finding, Place, Rule, arrange},
+    finding::{Finding, Place, Rule, arrange, is_broken},
     id::{AgentName, WorkflowName},
 };
 
@@ -21,7 +21,7 @@ pub(super) struct Loaded<T> {
     pub(super) name: String,
     /// Where it gives a name; nowhere if the name is the file's.
     pub(super) named_at: Option<Place>,
-    /// The definition, where there are no findings.
+    /// The definition, where no finding is more than a warning.
     pub(super) value: Option<T>,
     /// Everything that is wrong with it.
     pub(super) findings: Vec<Finding>,
@@ -89,7 +89,7 @@ fn loaded<D, T>(
             .as_ref()
             .map_or_else(|| file.stem(), |(name, _)| name.clone()),
         named_at: named.map(|(_, place)| place),
-        value: value.filter(|_| findings.is_empty()),
+        value: value.filter(|_| !is_broken(&findings)),
         findings,
         file,
     }

@@ -47,7 +47,7 @@ use crate::{
     domain::{
         check::Abilities,
         definition::{Definition, Persona},
-        finding::Finding,
+        finding::{Finding, errors},
         nearest::nearest,
     },
     error::{Code, Error, Result},
@@ -193,13 +193,13 @@ fn agent<'a>(agents: &'a [AgentEntry], name: &str) -> Option<&'a AgentEntry> {
 }
 
 fn invalid(entry: &WorkflowEntry) -> Error {
-    let count = entry.findings.len();
+    let count = errors(&entry.findings).count();
     let noun = if count == 1 { "finding" } else { "findings" };
     let error = Error::new(
         Code::WorkflowInvalid,
         format!("Workflow '{}' has {count} {noun}", entry.name),
     );
-    let violations = entry.findings.iter().map(Finding::violation);
+    let violations = errors(&entry.findings).map(Finding::violation);
     let error = error
         .with("workflow", entry.name.as_str())
         .with_violations(violations.take(limits::VIOLATIONS_MAX).collect());

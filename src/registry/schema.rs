@@ -123,8 +123,12 @@ fn workflow(form: Form) -> Value {
         Form::Phases => ("Front matter of a midex workflow", &FRONT_MATTER),
         Form::Manifest => ("A midex workflow", &MANIFEST),
     };
-    let required = [form.name_key(), "description", form.steps_key()];
-    let mut schema = mapping(keys, &required, false, |key| workflow_property(form, key));
+    // A manifest without a description is valid, with a warning.
+    let required: &[_] = match form {
+        Form::Phases => &[form.name_key(), "description", form.steps_key()],
+        Form::Manifest => &[form.name_key(), form.steps_key()],
+    };
+    let mut schema = mapping(keys, required, false, |key| workflow_property(form, key));
     let mut definitions = Map::from_iter([
         ("step".to_owned(), step(form)),
         ("stepId".to_owned(), step_id()),

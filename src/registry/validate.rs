@@ -18,7 +18,7 @@ use crate::{
     domain::{
         check::{Agent, Agents, Built, Known},
         definition::{Persona, Workflow},
-        finding::{Finding, Rule},
+        finding::{Finding, Rule, is_broken},
     },
     error::{Code, Error, Result},
 };
@@ -48,6 +48,13 @@ pub struct FileReport {
     pub findings: Vec<Finding>,
 }
 
+impl FileReport {
+    /// Whether the file cannot be used: it has more than warnings.
+    pub fn is_broken(&self) -> bool {
+        is_broken(&self.findings)
+    }
+}
+
 /// Checks the files and directories named by `paths`; if there are none, everything that `registry`
 /// was loaded from and what is part of midex. Agents that lie beside a named directory, in its
 /// `agents/` or in the one next to it, count as known.
@@ -74,8 +81,7 @@ pub fn is_definition_file(path: &Path) -> bool {
     files::EXTENSIONS.contains(&files::extension(path).as_str())
 }
 
-/// Loads one named file as a workflow. It comes with its report; there is no workflow where that has
-/// findings. Agents count as known as for [`validate`].
+/// Loads one named file as a workflow. It comes with its report; there is no workflow where that is broken. Agents count as known as for [`validate`].
 pub fn workflow_file(path: &Path, registry: &Registry) -> Result<(FileReport, Option<Workflow>)> {
     let real = real(path)?;
     let mut agents = known(&registry.agents);

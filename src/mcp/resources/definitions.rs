@@ -3,7 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::{
-    domain::{Definition, finding::Finding, view},
+    domain::{
+        Definition,
+        finding::{Finding, is_broken},
+        view,
+    },
     error::{Code, Error, Result},
     registry::{Registry, WorkflowEntry},
 };
@@ -18,6 +22,7 @@ pub(super) fn workflow_details(registry: &Registry, name: &str) -> Result<Value>
     let entry = registry.workflow(name);
     let entry = entry.ok_or_else(|| not_found(Code::WorkflowNotFound, "Workflow", name))?;
     let mut details = summary(entry);
+    note_findings(&mut details, &entry.findings);
     if let Some(definition) = &entry.definition {
         details["content"] = json!(definition.workflow.content);
         details["version"] = json!(definition.workflow.version);
@@ -56,20 +61,24 @@ fn not_found(code: Code, what: &str, name: &str) -> Error {
     Error::new(code, format!("{what} '{shown}' not found"))
 }
 
-/// A workflow as S0 lists it; one whose file has findings with these, beside its last good version where there
-/// is one.
+/// A workflow as S0 lists it; one whose file is broken with the findings, beside its last good version where there
+/// is one. Warnings are for its author, who reads its details: the list is for those who choose.
 fn summary(entry: &WorkflowEntry) -> Value {
     let mut summary = entry.definition.as_ref().map_or_else(
         || json!({ "name": entry.name }),
         |definition| described(definition),
     );
-    note_findings(&mut summary, &entry.findings);
+    if entry.is_broken() {
+        note_findings(&mut summary, &entry.findings);
+    }
     summary
 }
 
 fn note_findings(shown: &mut Value, findings: &[Finding]) {
-    if !findings.is_empty() {
+    if is_broken(findings) {
         shown["valid"] = json!(false);
+    }
+    if !findings.is_empty() {
         shown["findings"] = json!(findings);
     }
 }

@@ -638,7 +638,10 @@ fn a_new_file_stays_in_its_directory_and_a_check_changes_none() {
         {
             continue;
         }
-        let args = ValidateArgs { paths: vec![path] };
+        let args = ValidateArgs {
+            paths: vec![path],
+            ..Default::default()
+        };
         let mut out = Vec::new();
         let _ = midex::cli::validate::validate(&args, &registry, false, false, &mut out);
     }

@@ -53,6 +53,7 @@ fn validated(paths: &[PathBuf], registry: &Registry, json: bool, color: bool) ->
     let mut out = Vec::new();
     let args = ValidateArgs {
         paths: paths.to_vec(),
+        strict: false,
     };
     let code = midex::cli::validate::validate(&args, registry, json, color, &mut out).unwrap();
     (String::from_utf8(out).unwrap(), code)
@@ -127,6 +128,7 @@ fn validate_says_what_is_wrong_and_exits_accordingly() {
         serde_json::json!({
             "path": "phases[0].agent",
             "rule": "missing_persona",
+            "severity": "error",
             "message": "no agent is called `reveiwer`",
             "line": 6,
             "column": 12,

@@ -105,7 +105,7 @@ fn every_finding_of_a_manifest_has_its_place() {
         "",
         &[
             "1:1 missing_key workflow",
-            "1:1 missing_key description",
+            "1:1 missing_description description",
             "1:1 missing_key steps",
         ],
     );
@@ -235,7 +235,7 @@ fn a_json_manifest_is_a_manifest() {
         "w.json",
         "{\"steps\": [], \"workflow\": \"w\", \"agnt\": 1}",
         &[
-            "1:1 missing_key description",
+            "1:1 missing_description description",
             "1:11 no_steps steps",
             "1:32 unknown_key agnt",
         ],
@@ -379,7 +379,7 @@ fn a_file_may_break_off_anywhere() {
         }
         let drawn = midex::cli::diagnostic::render(&report.path, text, &report.findings, false);
         assert_eq!(
-            drawn.matches("error[").count(),
+            drawn.matches("error[").count() + drawn.matches("warning[").count(),
             report.findings.len(),
             "{drawn}"
         );
