@@ -17,6 +17,7 @@ use std::{
 use redb::{BackendError, StorageBackend, backends::FileBackend};
 use rustix::io::Errno;
 
+use super::lock::{Identity, Lock};
 use crate::limits;
 
 /// Room is asked for in pieces of this size.
@@ -24,30 +25,44 @@ const ROOM_BYTES: u64 = 1 << 20;
 
 /// What the database is about to do to its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Operation {
-    /// Have the system forget what it holds of the file in memory.
-    Forget,
+pub enum Operation<'a> {
+    /// Begin another file, with which everything else is done until it takes the place of the one before.
+    Create,
     /// Have the file system set blocks aside.
     Reserve,
     /// Read from it.
     Read,
-    /// Change the file's length.
-    Resize,
+    /// Change the file's length to so many bytes.
+    Resize(u64),
     /// Write to it.
-    Write,
+    Write {
+        /// Where.
+        offset: u64,
+        /// What.
+        data: &'a [u8],
+    },
     /// Make what was written durable.
     Sync,
+    /// Give the new file its name.
+    Rename,
+    /// Make that name durable.
+    SyncDirectory,
 }
 
 /// Called before each operation on the data file; an error takes its place. For tests of failure, and
 /// for benches that make a disk as slow as a real one.
 #[derive(Clone)]
-pub struct Hook(Arc<dyn Fn(Operation) -> io::Result<()> + Send + Sync>);
+pub struct Hook(Arc<dyn Fn(Operation<'_>) -> io::Result<()> + Send + Sync>);
 
 impl Hook {
     /// A hook that calls `act`.
-    pub fn new(act: impl Fn(Operation) -> io::Result<()> + Send + Sync + 'static) -> Self {
+    pub fn new(act: impl Fn(Operation<'_>) -> io::Result<()> + Send + Sync + 'static) -> Self {
         Self(Arc::new(act))
+    }
+
+    /// Asks it before `operation`.
+    pub(super) fn before(&self, operation: Operation<'_>) -> io::Result<()> {
+        (self.0)(operation)
     }
 }
 
@@ -62,6 +77,8 @@ impl fmt::Debug for Hook {
 pub(super) struct Disk {
     file: File,
     hook: Option<Hook>,
+    /// Is told of each sync that fails.
+    lock: Arc<Lock>,
     /// Blocks are set aside for every byte below this offset.
     room: AtomicU64,
     /// Cleared where the file system cannot set blocks aside: then a full disk is met later.
@@ -81,10 +98,11 @@ struct Trial {
 
 impl Disk {
     /// Takes `file`. Until [`Disk::trust`] is called, everything done to it is taken back at its closing.
-    pub(super) fn new(file: File, hook: Option<Hook>) -> Arc<Self> {
+    pub(super) fn new(file: File, hook: Option<Hook>, lock: &Arc<Lock>) -> Arc<Self> {
         Arc::new(Self {
             file,
             hook,
+            lock: Arc::clone(lock),
             room: AtomicU64::new(0),
             can_reserve: AtomicBool::new(true),
             trial: Mutex::new(Some(Trial::default())),
@@ -103,19 +121,33 @@ impl Disk {
 
     /// Makes everything durable, the length and times included.
     pub(super) fn sync(&self) -> io::Result<()> {
-        self.file.sync_all()
+        self.synced_by(|| self.file.sync_all())
     }
 
-    /// Has the system forget what it holds of the file in memory, so that reading shows what the disk has:
-    /// after a failed sync it takes the pages that never reached the disk for written.
-    pub(super) fn forget(&self) -> io::Result<()> {
-        self.before(Operation::Forget)?;
-        // A page that is still to be written is not forgotten: it is written now, or taken for written.
-        let _ = self.file.sync_data();
-        if let Err(error) = forget_pages(&self.file) {
-            tracing::warn!(%error, "the system keeps what it holds of the database in memory");
+    /// Whatever fails here, the system may take for written what the disk never got.
+    fn synced_by(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let done = self.before(Operation::Sync).and_then(|()| sync());
+        if done.is_err() {
+            self.lock.sync_failed();
         }
-        Ok(())
+        done
+    }
+
+    /// Reads beside redb.
+    pub(super) fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.before(Operation::Read)?;
+        self.file.read_exact_at(out, offset)
+    }
+
+    /// Writes beside redb.
+    pub(super) fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.before(Operation::Write { offset, data })?;
+        self.file.write_all_at(data, offset)
+    }
+
+    /// Which file this is.
+    pub(super) fn identity(&self) -> io::Result<Identity> {
+        Ok(Identity::of(&self.file.metadata()?))
     }
 
     /// Sets blocks aside for the whole file, and behind its end for `bytes` and for what redb will grow it
@@ -148,10 +180,10 @@ impl Disk {
         Ok(())
     }
 
-    fn before(&self, operation: Operation) -> io::Result<()> {
+    fn before(&self, operation: Operation<'_>) -> io::Result<()> {
         self.hook
             .as_ref()
-            .map_or(Ok(()), |hook| (hook.0)(operation))
+            .map_or(Ok(()), |hook| hook.before(operation))
     }
 
     fn trial(&self) -> MutexGuard<'_, Option<Trial>> {
@@ -177,7 +209,7 @@ impl Disk {
         // What is cut off is written over with nothing.
         let length = self.bytes()?;
         self.remember(bytes, length.saturating_sub(bytes))?;
-        self.before(Operation::Resize)?;
+        self.before(Operation::Resize(bytes))?;
         if bytes > length {
             self.reserve_to(bytes)?;
         } else {
@@ -200,7 +232,7 @@ impl Disk {
         self.file.set_len(bytes)?;
         self.file
             .set_times(FileTimes::new().set_modified(modified))?;
-        self.file.sync_all()
+        self.sync()
     }
 }
 
@@ -214,19 +246,6 @@ fn set_blocks_aside(file: &File, offset: u64, bytes: u64) -> rustix::io::Result<
 #[cfg(not(target_os = "linux"))]
 #[expect(clippy::unnecessary_wraps, reason = "as on Linux, where it may fail")]
 fn set_blocks_aside(_file: &File, _offset: u64, _bytes: u64) -> rustix::io::Result<()> {
-    Ok(())
-}
-
-#[cfg(target_os = "linux")]
-fn forget_pages(file: &File) -> rustix::io::Result<()> {
-    use rustix::fs::{Advice, fadvise};
-    fadvise(file, 0, None, Advice::DontNeed)
-}
-
-/// Elsewhere the system keeps a page that it could not write to be written again.
-#[cfg(not(target_os = "linux"))]
-#[expect(clippy::unnecessary_wraps, reason = "as on Linux, where it may fail")]
-fn forget_pages(_file: &File) -> rustix::io::Result<()> {
     Ok(())
 }
 
@@ -272,12 +291,11 @@ impl StorageBackend for Backend {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.disk.before(Operation::Sync)?;
-        self.inner.sync_data()
+        self.disk.synced_by(|| self.inner.sync_data())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.disk.before(Operation::Write)?;
+        self.disk.before(Operation::Write { offset, data })?;
         self.disk.remember(offset, data.len() as u64)?;
         self.inner.write(offset, data)
     }

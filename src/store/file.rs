@@ -2,7 +2,7 @@
 //! replaced.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    fs::{self, DirBuilder, File, OpenOptions},
     io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
@@ -18,11 +18,12 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::{
     Options,
-    backend::{Backend, Disk},
+    backend::{Backend, Disk, Operation},
     batch::{CONTENT, EXECUTIONS, JOURNAL, Ledger, META, OPEN, REFUSALS},
-    fault::{busy, fault, fault_at_opening, guarded, unavailable, unusable},
+    fault::{fault, fault_at_opening, guarded, unusable},
+    lock::Lock,
     record::damaged,
-    recovery,
+    recovery, rewrite,
 };
 use crate::{
     error::{Code, Error, Result},
@@ -31,8 +32,6 @@ use crate::{
 
 /// The data file's name in its directory.
 const FILE_NAME: &str = "executions.redb";
-/// The name of the file that the owner of the directory holds locked. It is empty, and never removed.
-const LOCK_NAME: &str = "executions.lock";
 /// What a database is called, behind that name, until it is whole.
 const DRAFT: &str = ".new-";
 /// What a copy of a damaged one is called until it is whole.
@@ -60,37 +59,25 @@ pub(super) struct Opened {
     pub(super) disk: Arc<Disk>,
 }
 
-/// Takes `directory`, which is created where it is missing, for as long as the file it returns is open. redb's own
-/// lock is not enough: it is free while a database that failed is opened again.
-pub(super) fn lock(directory: &Path) -> Result<File> {
+/// Takes `directory`, which is created where it is missing, for as long as the lock it returns lives.
+pub(super) fn lock(directory: &Path) -> Result<Arc<Lock>> {
     make_directory(directory).map_err(|error| unusable(directory, &error))?;
-    let path = directory.join(LOCK_NAME);
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(&path)
-        .map_err(|error| unusable(&path, &error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(busy(&path)),
-        // Some file systems have no such locks: there redb's own has to do.
-        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(file),
-        Err(TryLockError::Error(error)) => Err(unusable(&path, &error)),
-    }
+    Lock::take(directory).map(Arc::new)
 }
 
 /// The data file in `directory`; it is created where it is missing.
-pub(super) fn prepare(directory: &Path, options: &Options) -> Result<PathBuf> {
+pub(super) fn prepare(directory: &Path, lock: &Arc<Lock>, options: &Options) -> Result<PathBuf> {
     let path = directory.join(FILE_NAME);
     match fs::symlink_metadata(&path) {
         Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => create(&path, options)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => create(&path, lock, options)?,
         Err(error) => return Err(unusable(&path, &error)),
     }
     // Whoever created it may have crashed before its name was durable.
-    sync_directory(directory).map_err(|error| unusable(directory, &error))?;
+    let named = options.before(Operation::SyncDirectory);
+    named
+        .and_then(|()| sync_directory(directory))
+        .map_err(|error| unusable(directory, &error))?;
     Ok(path)
 }
 
@@ -111,7 +98,7 @@ fn make_directory(directory: &Path) -> io::Result<()> {
 }
 
 /// Makes the names in `directory` durable, where the system lets us.
-fn sync_directory(directory: &Path) -> io::Result<()> {
+pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
     let here = Path::new(".");
     let named = !directory.as_os_str().is_empty();
     let synced = File::open(if named { directory } else { here }).and_then(|file| file.sync_all());
@@ -131,35 +118,44 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens the data file at `path`, and brings its snapshots up to date.
+/// Opens the data file at `path`, and brings its snapshots up to date. Where a sync of it failed, its content is
+/// written anew first.
 ///
 /// # Errors
-/// `STORE_BUSY`, `STORE_TOO_NEW`, `STORE_FORMAT`, `STORE_CORRUPT` and `FILE_UNUSABLE` leave the file as it was, to the byte; save
-/// that fresh snapshots stay where the damage is met while they are made.
-pub(super) fn open(path: &Path, options: &Options) -> Result<(Opened, Ledger)> {
-    open_disk(
-        path,
-        || Ok(Disk::new(at(path)?, options.hook.clone())),
-        options,
-    )
+/// `STORE_BUSY`, `STORE_TOO_NEW`, `STORE_FORMAT`, `STORE_CORRUPT` and `FILE_UNUSABLE` leave the file as it was, to the
+/// byte; save that fresh snapshots stay where the damage is met while they are made.
+pub(super) fn open(path: &Path, lock: &Arc<Lock>, options: &Options) -> Result<(Opened, Ledger)> {
+    let (opened, ledger) = if lock.is_unsynced() {
+        rewrite::open(path, lock, options)?
+    } else {
+        let disk = || Ok(Disk::new(at(path)?, options.hook.clone(), lock));
+        open_disk(path, disk, options, limits::CHECKED_FILE_BYTES_MAX)?
+    };
+    lock.name(
+        opened
+            .disk
+            .identity()
+            .map_err(|error| unusable(path, &error))?,
+    );
+    Ok((opened, ledger))
 }
 
-/// The same after a failure, when what the system holds of the file in memory may never have reached the disk.
-pub(super) fn open_again(path: &Path, options: &Options) -> Result<(Opened, Ledger)> {
-    let disk = || {
-        let disk = Disk::new(at(path)?, options.hook.clone());
-        disk.forget().map_err(|error| unavailable(&error))?;
-        Ok(disk)
-    };
-    open_disk(path, disk, options)
+/// The same with a copy of the data file that is to take its place: every page of it is checked.
+pub(super) fn open_checked(
+    path: &Path,
+    copy: Arc<Disk>,
+    options: &Options,
+) -> Result<(Opened, Ledger)> {
+    open_disk(path, || Ok(copy), options, u64::MAX)
 }
 
 fn open_disk(
     path: &Path,
     disk: impl FnOnce() -> Result<Arc<Disk>>,
     options: &Options,
+    checked_below: u64,
 ) -> Result<(Opened, Ledger)> {
-    let opened = guarded(|| open_unguarded(path, disk()?, options));
+    let opened = guarded(|| open_unguarded(path, disk()?, options, checked_below));
     opened.map_err(|error| {
         let error = error.with("path", path.display().to_string());
         if error.code() == Code::StoreCorrupt {
@@ -169,16 +165,32 @@ fn open_disk(
     })
 }
 
-fn at(path: &Path) -> Result<File> {
+/// The file at `path`, to be read and written.
+pub(super) fn at(path: &Path) -> Result<File> {
     let file = OpenOptions::new().read(true).write(true).open(path);
     file.map_err(|error| unusable(path, &error))
 }
 
-fn open_unguarded(path: &Path, disk: Arc<Disk>, options: &Options) -> Result<(Opened, Ledger)> {
+/// A new file at `path`.
+pub(super) fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+}
+
+fn open_unguarded(
+    path: &Path,
+    disk: Arc<Disk>,
+    options: &Options,
+    checked_below: u64,
+) -> Result<(Opened, Ledger)> {
     if disk.bytes().map_err(|error| unusable(path, &error))? == 0 {
         return Err(damaged("it is empty"));
     }
-    let opened = open_database(disk, path, options)?;
+    let opened = open_database(disk, path, options, checked_below)?;
     check_format(&opened.database, path)?;
     let mut ledger = recovery::survey(&opened.database)?;
     // What folding overwrites need not be kept: each of its transactions leaves a whole database.
@@ -191,39 +203,42 @@ fn open_unguarded(path: &Path, disk: Arc<Disk>, options: &Options) -> Result<(Op
     Ok((opened, ledger))
 }
 
-fn open_database(disk: Arc<Disk>, path: &Path, options: &Options) -> Result<Opened> {
+fn open_database(
+    disk: Arc<Disk>,
+    path: &Path,
+    options: &Options,
+    checked_below: u64,
+) -> Result<Opened> {
     let backend = Backend::new(&disk).map_err(|error| unusable(path, &error))?;
     let bytes = disk.bytes().map_err(|error| unusable(path, &error))?;
     let database = Database::builder()
         .set_cache_size(options.cache_bytes)
         // redb trusts what it closed cleanly. A small file is cheap to read through, as after a crash.
-        .set_check_integrity_on_open(bytes < limits::CHECKED_FILE_BYTES_MAX)
+        .set_check_integrity_on_open(bytes < checked_below)
         .create_with_backend(backend)
         .map_err(|error| fault_at_opening(error, path))?;
     Ok(Opened { database, disk })
 }
 
 /// Makes an empty database under another name and moves it into its place: a crash leaves no half of one.
-fn create(path: &Path, options: &Options) -> Result<()> {
-    let draft = beside(path, DRAFT, &unique());
+fn create(path: &Path, lock: &Arc<Lock>, options: &Options) -> Result<()> {
+    let draft = draft(path);
     let refuse = |error: io::Error| unusable(path, &error);
     remove(&draft).map_err(refuse)?;
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&draft)
-        .map_err(refuse)?;
-    let made = fill(file, &draft, options);
-    let placed = made.and_then(|()| place(&draft, path).map_err(refuse));
+    options.before(Operation::Create).map_err(refuse)?;
+    let file = create_new(&draft).map_err(refuse)?;
+    let made = fill(file, &draft, lock, options);
+    let placed = made.and_then(|()| {
+        let named = options.before(Operation::Rename);
+        named.and_then(|()| place(&draft, path)).map_err(refuse)
+    });
     let removed = remove(&draft).map_err(refuse);
     placed.and(removed)
 }
 
-fn fill(file: File, draft: &Path, options: &Options) -> Result<()> {
-    let disk = Disk::new(file, options.hook.clone());
-    let opened = open_database(disk, draft, options)?;
+fn fill(file: File, draft: &Path, lock: &Arc<Lock>, options: &Options) -> Result<()> {
+    let disk = Disk::new(file, options.hook.clone(), lock);
+    let opened = open_database(disk, draft, options, 0)?;
     opened.disk.trust();
     let transaction = opened.database.begin_write().map_err(fault)?;
     transaction.open_table(EXECUTIONS).map_err(fault)?;
@@ -278,6 +293,11 @@ pub(super) fn sweep(path: &Path) {
     }
 }
 
+/// The name of a file that is to take the place of the one at `path`.
+pub(super) fn draft(path: &Path) -> PathBuf {
+    beside(path, DRAFT, &unique())
+}
+
 fn beside(path: &Path, kind: &str, name: &str) -> PathBuf {
     path.with_file_name(format!("{FILE_NAME}{kind}{name}"))
 }
@@ -289,7 +309,8 @@ fn unique() -> String {
     format!("{}-{number}", std::process::id())
 }
 
-fn remove(path: &Path) -> io::Result<()> {
+/// Removes what is at `path`, if anything is.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

@@ -322,7 +322,7 @@ mod tests {
 
     /// Opens what is in `directory` for reading, with rows that no snapshot covers.
     fn reopened(directory: &Path) -> Shared {
-        let full = |operation| match operation {
+        let full = |operation: Operation<'_>| match operation {
             Operation::Reserve => Err(io::ErrorKind::StorageFull.into()),
             _ => Ok(()),
         };
@@ -330,8 +330,9 @@ mod tests {
             hook: Some(Hook::new(full)),
             ..Options::default()
         };
-        let path = file::prepare(directory, &options).expect("a file");
-        let (opened, ledger) = file::open(&path, &options).expect("a store");
+        let lock = file::lock(directory).expect("a lock");
+        let path = file::prepare(directory, &lock, &options).expect("a file");
+        let (opened, ledger) = file::open(&path, &lock, &options).expect("a store");
         assert_eq!(ledger.heads.low_water(), Some(2));
         Shared::new(path, options, opened, &ledger)
     }

@@ -10,12 +10,14 @@ mod fault;
 mod file;
 mod heads;
 mod list;
+mod lock;
 mod memory;
 mod merge;
 mod reader;
 mod record;
 mod recovery;
 mod redb_store;
+mod rewrite;
 mod shared;
 mod writer;
 

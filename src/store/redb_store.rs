@@ -1,6 +1,7 @@
 //! The store on disk: a handle on the writer's queue and on the database that readers share with it.
 
 use std::{
+    io,
     path::Path,
     sync::{
         Arc, Mutex, PoisonError,
@@ -14,8 +15,8 @@ use redb::ReadTransaction;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{
-    BoxFuture, Commit, Committed, Hook, ListQuery, Page, Position, Refusal, Store, Stored,
-    TelemetryQuery, Told,
+    BoxFuture, Commit, Committed, Hook, ListQuery, Operation, Page, Position, Refusal, Store,
+    Stored, TelemetryQuery, Told,
     batch::Work,
     check, closed, file, list, reader, record,
     shared::Shared,
@@ -89,8 +90,8 @@ impl RedbStore {
     pub fn open(directory: &Path, options: Options) -> Result<Self> {
         let options = options.checked()?;
         let lock = file::lock(directory)?;
-        let path = file::prepare(directory, &options)?;
-        let (opened, ledger) = file::open(&path, &options)?;
+        let path = file::prepare(directory, &lock, &options)?;
+        let (opened, ledger) = file::open(&path, &lock, &options)?;
         file::sweep(&path);
         let shared = Arc::new(Shared::new(path, options, opened, &ledger));
         let (queue, messages) = mpsc::channel();
@@ -326,6 +327,11 @@ impl Drop for RedbStore {
 }
 
 impl Options {
+    /// Asks the hook before `operation`.
+    pub(super) fn before(&self, operation: Operation<'_>) -> io::Result<()> {
+        (self.hook.as_ref()).map_or(Ok(()), |hook| hook.before(operation))
+    }
+
     fn checked(self) -> Result<Self> {
         let snapshots = (1..=limits::SNAPSHOT_EVERY_MAX).contains(&self.snapshot_every);
         let batches = (1..=limits::BATCH_TRANSITIONS_MAX).contains(&self.batch_max);

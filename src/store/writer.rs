@@ -3,7 +3,6 @@
 
 use std::{
     collections::HashMap,
-    fs::File,
     sync::{
         Arc,
         atomic::Ordering,
@@ -21,6 +20,7 @@ use super::{
     closed,
     fault::{fault, guarded, unavailable},
     file,
+    lock::Lock,
     shared::{Shared, Slot},
 };
 use crate::{
@@ -66,7 +66,7 @@ pub(super) struct Request {
 pub(super) struct Writer {
     shared: Arc<Shared>,
     /// Held while the database is open, and while it is shut by a failure: nobody else may take it meanwhile.
-    lock: File,
+    lock: Arc<Lock>,
     queue: Receiver<Message>,
     ledger: Ledger,
     pace: Pace,
@@ -101,7 +101,7 @@ impl Writer {
     /// A writer that takes its work from `queue`, and lets go of `lock` when it has closed the database.
     pub(super) fn new(
         shared: Arc<Shared>,
-        lock: File,
+        lock: Arc<Lock>,
         queue: Receiver<Message>,
         ledger: Ledger,
     ) -> Self {
@@ -313,7 +313,7 @@ impl Writer {
     }
 
     fn reopen(&mut self) {
-        match file::open_again(&self.shared.path, &self.shared.options) {
+        match file::open(&self.shared.path, &self.lock, &self.shared.options) {
             Ok((opened, ledger)) => {
                 self.shared.take_heads(&ledger);
                 self.ledger = ledger;

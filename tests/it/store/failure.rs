@@ -1,11 +1,10 @@
 //! A disk that fails: what was answered stays, what was not is refused, and the store comes back.
 
 use std::{
-    fs, io,
-    os::unix::fs::FileExt,
+    io,
     path::Path,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
     time::Duration,
@@ -20,16 +19,16 @@ use super::tale::{Tale, refusal};
 
 /// Fails the operations of one kind from the k-th after it is armed, as many as it is told.
 #[derive(Clone, Default)]
-struct Saboteur {
+pub(super) struct Saboteur {
     before: Arc<AtomicI64>,
     fails: Arc<AtomicI64>,
     failed: Arc<AtomicU64>,
 }
 
 impl Saboteur {
-    fn hook(
+    pub(super) fn hook(
         &self,
-        wanted: impl Fn(Operation) -> bool + Send + Sync + 'static,
+        wanted: impl Fn(Operation<'_>) -> bool + Send + Sync + 'static,
         kind: io::ErrorKind,
     ) -> Hook {
         let this = self.clone();
@@ -46,7 +45,7 @@ impl Saboteur {
         })
     }
 
-    fn arm(&self, before: i64, fails: i64) {
+    pub(super) fn arm(&self, before: i64, fails: i64) {
         self.before.store(before, Ordering::SeqCst);
         self.failed.store(0, Ordering::SeqCst);
         self.fails.store(fails, Ordering::SeqCst);
@@ -61,7 +60,7 @@ impl Saboteur {
     }
 }
 
-fn open(directory: &Path, hook: Hook, snapshot_every: u32) -> RedbStore {
+pub(super) fn open(directory: &Path, hook: Hook, snapshot_every: u32) -> RedbStore {
     let options = Options {
         snapshot_every,
         hook: Some(hook),
@@ -70,15 +69,15 @@ fn open(directory: &Path, hook: Hook, snapshot_every: u32) -> RedbStore {
     RedbStore::open(directory, options).unwrap()
 }
 
-fn writes(operation: Operation) -> bool {
+fn writes(operation: Operation<'_>) -> bool {
     matches!(
         operation,
-        Operation::Write | Operation::Sync | Operation::Resize
+        Operation::Write { .. } | Operation::Sync | Operation::Resize(_)
     )
 }
 
 /// Until the store answers again: it opens its file in its own time.
-async fn back(store: &RedbStore, tale: &Tale) {
+pub(super) async fn back(store: &RedbStore, tale: &Tale) {
     let back = async {
         while store.load(&tale.id).await.is_err() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -135,7 +134,7 @@ async fn a_store_that_stays_broken_comes_back_with_its_disk() {
     let directory = tempfile::tempdir().unwrap();
     let saboteur = Saboteur::default();
     // All but setting blocks aside: where that fails the batch is refused, and nothing is broken.
-    let all = |operation| !matches!(operation, Operation::Reserve);
+    let all = |operation: Operation<'_>| !matches!(operation, Operation::Reserve);
     let store = open(
         directory.path(),
         saboteur.hook(all, io::ErrorKind::Other),
@@ -198,42 +197,6 @@ async fn a_failed_read_heals_without_a_write() {
         tale.step(&store).await.unwrap();
         tale.check(&store).await;
     }
-}
-
-/// After a failed sync the system may hold pages in memory that the disk never got.
-#[tokio::test]
-async fn what_a_failed_sync_left_in_memory_is_not_trusted() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("executions.redb");
-    let durable = Arc::new(Mutex::new(None::<Vec<u8>>));
-    let fails = Arc::new(AtomicBool::new(false));
-    let hook = {
-        let (path, durable, fails) = (path.clone(), Arc::clone(&durable), Arc::clone(&fails));
-        Hook::new(move |operation| {
-            if operation == Operation::Sync && fails.swap(false, Ordering::SeqCst) {
-                return Err(io::ErrorKind::Other.into());
-            }
-            if operation == Operation::Forget
-                && let Some(bytes) = &*durable.lock().unwrap()
-            {
-                // What the disk has is what comes back.
-                let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
-                file.write_all_at(bytes, 0).unwrap();
-            }
-            Ok(())
-        })
-    };
-    let store = open(directory.path(), hook, 1);
-    let mut tale = Tale::new("one", 9);
-    tale.steps(&store, 3).await;
-    *durable.lock().unwrap() = Some(fs::read(&path).unwrap());
-    fails.store(true, Ordering::SeqCst);
-    tale.step(&store).await.unwrap_err();
-    back(&store, &tale).await;
-    tale.check(&store).await;
-    *durable.lock().unwrap() = None;
-    tale.step(&store).await.unwrap();
-    tale.check(&store).await;
 }
 
 #[tokio::test]

@@ -80,6 +80,20 @@ impl Tale {
         }
     }
 
+    /// The same at the same place, to go on in another store.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            definition: Arc::clone(&self.definition),
+            ids: SeededIds::new(2),
+            seconds: self.seconds,
+            id: self.id.clone(),
+            project: self.project.clone(),
+            execution: self.execution.clone(),
+            position: self.position,
+            rows: self.rows.clone(),
+        }
+    }
+
     /// One that is started for `project`.
     pub(crate) fn of(mut self, project: Option<&str>) -> Self {
         self.project = project.map(str::to_owned);

@@ -1,0 +1,244 @@
+//! A disk whose syncs fail and which forgets the pages then: they stay in memory, clean, and a later sync does not
+//! write them. Then the power is cut.
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use midex::store::{Hook, Operation, Options, RedbStore, Store};
+
+use super::tale::Tale;
+use crate::support::long::{self, Dice};
+
+const PAGE: usize = 4096;
+
+/// One file: what reading shows, and what the disk has. A page that is not dirty is clean, whether it ever reached the
+/// disk or was forgotten.
+#[derive(Default)]
+struct Image {
+    memory: Vec<u8>,
+    disk: Vec<u8>,
+    dirty: BTreeSet<usize>,
+}
+
+impl Image {
+    fn write(&mut self, offset: u64, data: &[u8]) {
+        let start = usize::try_from(offset).unwrap();
+        let end = start + data.len();
+        self.memory.resize(self.memory.len().max(end), 0);
+        self.memory[start..end].copy_from_slice(data);
+        self.dirty.extend(start / PAGE..end.div_ceil(PAGE));
+    }
+
+    fn resize(&mut self, bytes: usize) {
+        self.memory.resize(bytes, 0);
+        self.dirty.retain(|page| page * PAGE < bytes);
+    }
+
+    /// Of the dirty pages those that `reaches` picks reach the disk; all are clean then.
+    fn flush(&mut self, mut reaches: impl FnMut() -> bool) {
+        if reaches() {
+            self.disk.resize(self.memory.len(), 0);
+        }
+        for page in std::mem::take(&mut self.dirty) {
+            let end = self.memory.len().min((page + 1) * PAGE);
+            if reaches() {
+                self.disk.resize(self.disk.len().max(end), 0);
+                self.disk[page * PAGE..end].copy_from_slice(&self.memory[page * PAGE..end]);
+            }
+        }
+    }
+}
+
+/// The files of a store and their names, as the disk has them.
+struct Disk {
+    current: Image,
+    /// One that is written to take the place of `current`.
+    new: Option<Image>,
+    /// The one before, while the name of `current` may not be durable.
+    before: Option<Image>,
+    dice: Dice,
+    /// Out of how many syncs one fails; none while it is 0.
+    fails_one_in: u64,
+    failed: u64,
+    /// Operations until the power is cut.
+    left: u64,
+    /// What a power cut left.
+    survivor: Option<Vec<u8>>,
+}
+
+impl Disk {
+    fn act(&mut self, operation: Operation<'_>) -> io::Result<()> {
+        if self.survivor.is_some() {
+            return Err(io::ErrorKind::Other.into());
+        }
+        self.left -= 1;
+        if self.left == 0 {
+            self.cut();
+            return Err(io::ErrorKind::Other.into());
+        }
+        let written = self.new.as_mut().unwrap_or(&mut self.current);
+        match operation {
+            Operation::Create => self.new = Some(Image::default()),
+            Operation::Write { offset, data } => written.write(offset, data),
+            Operation::Resize(bytes) => written.resize(usize::try_from(bytes).unwrap()),
+            Operation::Sync if fails(&mut self.dice, self.fails_one_in) => {
+                self.failed += 1;
+                written.flush(|| self.dice.roll(2) == 0);
+                return Err(io::ErrorKind::Other.into());
+            }
+            Operation::Sync => written.flush(|| true),
+            Operation::Rename => {
+                let new = self.new.take().unwrap();
+                self.before = Some(std::mem::replace(&mut self.current, new));
+            }
+            Operation::SyncDirectory if fails(&mut self.dice, self.fails_one_in) => {
+                self.failed += 1;
+                return Err(io::ErrorKind::Other.into());
+            }
+            Operation::SyncDirectory => self.before = None,
+            Operation::Read | Operation::Reserve => {}
+        }
+        Ok(())
+    }
+
+    /// Some of what is dirty reaches the disk in the last moment, and one of the two names.
+    fn cut(&mut self) {
+        let old = self.before.take().filter(|_| self.dice.roll(2) == 0);
+        let mut left = old.unwrap_or_else(|| std::mem::take(&mut self.current));
+        left.flush(|| self.dice.roll(2) == 0);
+        self.survivor = Some(left.disk);
+    }
+}
+
+fn fails(dice: &mut Dice, one_in: u64) -> bool {
+    one_in > 0 && dice.roll(one_in) == 0
+}
+
+#[derive(Clone)]
+struct Forgetful(Arc<Mutex<Disk>>);
+
+impl Forgetful {
+    fn new(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(Disk {
+            current: Image::default(),
+            new: None,
+            before: None,
+            dice: Dice(seed),
+            fails_one_in: 0,
+            failed: 0,
+            left: u64::MAX,
+            survivor: None,
+        })))
+    }
+
+    fn options(&self) -> Options {
+        let disk = self.clone();
+        Options {
+            snapshot_every: if self.disk().dice.roll(2) == 0 { 1 } else { 16 },
+            hook: Some(Hook::new(move |operation| disk.disk().act(operation))),
+            ..Options::default()
+        }
+    }
+
+    fn disk(&self) -> MutexGuard<'_, Disk> {
+        self.0.lock().unwrap()
+    }
+
+    fn is_cut(&self) -> bool {
+        self.disk().survivor.is_some()
+    }
+}
+
+/// The execution as the store has it; of the transition that was refused nothing is known but what it says.
+/// Not while the power is cut.
+async fn learn(tale: &mut Tale, store: &RedbStore, disk: &Forgetful) {
+    while !disk.is_cut() {
+        if let Ok(stored) = store.load(&tale.id).await
+            && let Ok(history) = store.history(&tale.id).await
+        {
+            become_as_stored(tale, stored, history);
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Everything that was acknowledged is there, and at most the one transition that was refused.
+fn become_as_stored(
+    tale: &mut Tale,
+    stored: Option<midex::store::Stored>,
+    history: Vec<(midex::domain::JournalKey, midex::domain::Row)>,
+) {
+    let known = tale.rows.len();
+    assert!(history.len() == known || history.len() == known + 1);
+    assert_eq!(history[..known], tale.rows, "acknowledged rows are lost");
+    tale.rows = history;
+    tale.position = stored
+        .as_ref()
+        .map_or_else(Default::default, |stored| stored.position);
+    tale.execution = stored.map(|stored| stored.execution);
+}
+
+/// Works until the power is cut; how many syncs failed.
+async fn round(seed: u64) -> u64 {
+    let disk = Forgetful::new(seed);
+    let directory = tempfile::tempdir().unwrap();
+    let store = RedbStore::open(directory.path(), disk.options()).unwrap();
+    let mut tales: Vec<_> = (0..4)
+        .map(|at| Tale::new(&format!("tale {at}"), 400))
+        .collect();
+    let mut dice = Dice(seed ^ 0x5eed);
+    {
+        let mut disk = disk.disk();
+        disk.fails_one_in = 4 + dice.roll(12);
+        disk.left = 100 + dice.roll(600);
+    }
+    while !disk.is_cut() {
+        let tale = &mut tales[usize::try_from(dice.roll(4)).unwrap()];
+        let text = "x".repeat(usize::try_from(dice.roll(9_000)).unwrap());
+        if tale.say(&store, &text).await.is_err() {
+            learn(tale, &store, &disk).await;
+        }
+    }
+    drop(store);
+    let survivor = disk.disk().survivor.take().unwrap();
+    is_sound(&survivor, &mut tales).await;
+    disk.disk().failed
+}
+
+/// What the power cut left is whole, has all that was acknowledged, and goes on.
+async fn is_sound(bytes: &[u8], tales: &mut [Tale]) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("executions.redb");
+    fs::write(&path, bytes).unwrap();
+    let store = RedbStore::open(directory.path(), Options::default()).unwrap();
+    for tale in tales {
+        let stored = store.load(&tale.id).await.unwrap();
+        let history = store.history(&tale.id).await.unwrap();
+        become_as_stored(tale, stored, history);
+        tale.step(&store).await.unwrap();
+        tale.check(&store).await;
+    }
+    store.close().await.unwrap();
+    let mut database = redb::Database::open(&path).unwrap();
+    assert!(database.check_integrity().unwrap());
+}
+
+#[tokio::test]
+async fn nothing_acknowledged_is_lost_on_a_disk_that_forgets() {
+    let (seed, rounds) = (long::seed(1), long::rounds(20, 200));
+    let mut failed = 0;
+    for from in (0..rounds).step_by(10) {
+        // Side by side: a store that has just failed takes its time before it tries again.
+        let round = |at| tokio::spawn(round(seed.wrapping_mul(1000).wrapping_add(at)));
+        let running: Vec<_> = (from..rounds.min(from + 10)).map(round).collect();
+        for round in running {
+            failed += round.await.unwrap();
+        }
+    }
+    assert!(failed > rounds, "{failed} syncs failed in {rounds} rounds");
+}
