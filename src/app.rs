@@ -11,7 +11,7 @@ use crate::{
     clock::{Clock, IdSource, Timestamp},
     config::Config,
     domain::{
-        Change, ExecutionId, JournalKey, State, WorkflowName,
+        Change, Definition, ExecutionId, JournalKey, State, WorkflowName,
         check::Abilities,
         execution::{GateAnswer, Report, Resolution},
         view::{Advanced, Listing, Resumed, StatusView},
@@ -183,12 +183,29 @@ impl App {
 
     /// The definitions as they stand, those on disk included.
     pub async fn registry(&self) -> Result<Arc<Registry>> {
-        let definitions = self.definitions.clone();
-        if !definitions.is_dirty() {
-            return Ok(definitions.loaded());
+        if !self.definitions.is_dirty() {
+            return Ok(self.definitions.loaded());
         }
-        let loaded = tokio::task::spawn_blocking(move || definitions.current()).await;
-        loaded.map_err(|error| Error::internal("loading the definitions panicked").because(error))
+        self.look_into_files(Definitions::current).await
+    }
+
+    /// What an execution of this workflow would follow now.
+    async fn definition(&self, name: &str) -> Result<Arc<Definition>> {
+        if !self.definitions.is_dirty() {
+            return self.definitions.loaded().definition(name);
+        }
+        let name = name.to_owned();
+        self.look_into_files(move |definitions| definitions.definition(&name))
+            .await?
+    }
+
+    async fn look_into_files<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Definitions) -> T + Send + 'static,
+    ) -> Result<T> {
+        let definitions = self.definitions.clone();
+        let looked = tokio::task::spawn_blocking(move || look(&definitions)).await;
+        looked.map_err(|error| Error::internal("loading the definitions panicked").because(error))
     }
 
     /// The definitions, live.
@@ -295,7 +312,7 @@ impl App {
             inputs,
             project,
         } = arguments;
-        let definition = self.registry().await?.definition(&workflow_name)?;
+        let definition = self.definition(&workflow_name).await?;
         let project = Some(project.unwrap_or_else(|| self.project()));
         let request = StartRequest {
             definition,

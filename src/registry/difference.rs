@@ -15,6 +15,7 @@ pub(super) fn log(before: &Registry, after: &Registry) {
         workflows = listed(&workflows),
         agents = listed(&agents),
         broken = broken.count() + broken_agents.count(),
+        parsed = after.parsed,
         "definitions changed"
     );
 }

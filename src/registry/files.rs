@@ -15,6 +15,7 @@ use std::{
 
 use rustix::fs::{Dir, Mode, OFlags, openat};
 
+use super::Directory;
 use crate::{
     domain::finding::{Finding, Place, Rule},
     error::{Code, Error, Result},
@@ -241,6 +242,15 @@ impl Walk<'_> {
             (self.visit)(parent);
         }
     }
+}
+
+/// Reads a file again that [`read_directory`] found in one of `directories`, as carefully as it did; none where it is gone, or
+/// leads out of its directory now.
+pub(super) fn read_again(directories: &[Directory], path: &Path) -> Option<File> {
+    let mut roots = directories.iter().map(|directory| &directory.path);
+    let root = Root::open(roots.find(|root| path.starts_with(root))?).ok()?;
+    let opened = root.below(&fs::canonicalize(path).ok()?).ok()?;
+    Some(read_opened(path.to_owned(), Ok(opened)))
 }
 
 /// Reads one file.

@@ -12,22 +12,25 @@ use super::{
     load::{self, Loaded},
     markdown,
     past::Past,
+    readings::Reader,
     shipped,
 };
 use crate::domain::{
-    check::{Abilities, Agent, Agents, Built, Known},
+    check::{Agent, Agents, Built, Known},
     definition::{Definition, Persona, Workflow},
 };
 
 /// The agents of these directories and the shipped ones, sorted by name.
 pub(super) fn agents(
     directories: &[Directory],
+    reader: &mut Reader<'_, Persona>,
     past: &mut Past<'_, Persona>,
     visit: Visit<'_>,
 ) -> Vec<AgentEntry> {
     let load = |file| load::persona(file).map(Arc::new);
+    let mut read = |file| reader.read(file, |_| true, load);
     let levels = levels(directories, &["md"], shipped::AGENTS, visit)
-        .map(|(source, files)| (source, files.into_iter().map(load).collect()))
+        .map(|(source, files)| (source, files.into_iter().map(&mut read).collect()))
         .collect();
     first_of_each_name(levels, past)
         .into_iter()
@@ -40,18 +43,17 @@ pub(super) fn agents(
 pub(super) fn workflows(
     directories: &[Directory],
     agents: &[AgentEntry],
-    abilities: &Abilities,
+    known: Known<'_>,
+    reader: &mut Reader<'_, Definition>,
     past: &mut Past<'_, Definition>,
     visit: Visit<'_>,
 ) -> Vec<WorkflowEntry> {
-    let known = Known {
-        agents: &known(agents),
-        abilities,
+    let mut read = |file| {
+        let valid = |definition: &Definition| has_personas_of(definition, agents);
+        reader.read(file, valid, |file| workflow(file, agents, known))
     };
-    let define = |workflow| Arc::new(define(workflow, agents));
-    let load = |file| load::workflow(file, known, Built::Now).map(define);
     let levels = levels(directories, files::EXTENSIONS, shipped::WORKFLOWS, visit)
-        .map(|(source, files)| (source, files.into_iter().map(load).collect()))
+        .map(|(source, files)| (source, files.into_iter().map(&mut read).collect()))
         .collect();
     first_of_each_name(levels, past)
         .into_iter()
@@ -126,6 +128,25 @@ pub(super) fn known(agents: &[AgentEntry]) -> Agents {
         known.entry(entry.name.clone()).or_insert(state);
     }
     known
+}
+
+/// What a file defines, with the personas of its agents.
+pub(super) fn workflow(
+    file: File,
+    agents: &[AgentEntry],
+    known: Known<'_>,
+) -> Loaded<Arc<Definition>> {
+    let define = |workflow| Arc::new(define(workflow, agents));
+    load::workflow(file, known, Built::Now).map(define)
+}
+
+/// Whether its personas are those of the agents as they are now.
+fn has_personas_of(definition: &Definition, agents: &[AgentEntry]) -> bool {
+    let mut personas = definition.personas.iter();
+    personas.all(|(name, persona)| {
+        let agent = agent(agents, name.as_str());
+        agent.is_some_and(|agent| agent.persona.as_deref() == Some(persona))
+    })
 }
 
 /// A checked workflow with the personas of its agents, all of which the check has found. Agents are

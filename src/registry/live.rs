@@ -14,7 +14,11 @@ use std::{
 use tokio::sync::watch;
 
 use super::{Places, Registry, difference, notices::Notices, watch::Watch};
-use crate::{domain::check::Abilities, limits};
+use crate::{
+    domain::{check::Abilities, definition::Definition},
+    error::Result,
+    limits,
+};
 
 /// The registry as it stands, read anew when its files change. Before [`Definitions::watch`] it stays
 /// as it was loaded.
@@ -73,6 +77,20 @@ impl Definitions {
     pub fn current(&self) -> Arc<Registry> {
         self.live.catch_up();
         self.live.loaded()
+    }
+
+    /// What an execution of this workflow would follow now. Of what was noticed only its own file is looked at, where that
+    /// will do; all else follows in the background. Reads files where [`Definitions::is_dirty`]: then not for a worker of an
+    /// async runtime.
+    ///
+    /// # Errors
+    /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_INVALID`.
+    pub fn definition(&self, name: &str) -> Result<Arc<Definition>> {
+        let now = self.is_dirty().then(|| self.loaded().definition_now(name));
+        match now.flatten() {
+            Some(definition) => Ok(definition),
+            None => self.current().definition(name),
+        }
     }
 
     /// Reads everything anew, noticed or not, and answers whether anything differs. Reads files: not
@@ -287,6 +305,101 @@ mod tests {
         assert!(!definitions.reload());
         assert_eq!(definitions.loaded().sources().agents.len(), 1);
         assert_eq!(*definitions.changes().borrow(), 0);
+    }
+
+    #[test]
+    fn a_start_looks_at_its_own_file_and_at_no_other() {
+        let project = tempfile::tempdir().unwrap();
+        for name in ["a", "b"] {
+            write(project.path(), &format!("workflows/{name}.md"), "one");
+        }
+        let definitions = Definitions::new(places(project.path()));
+        let told = |name: &str| {
+            let definition = definitions.definition(name).unwrap();
+            definition.workflow.description.clone()
+        };
+        for name in ["a", "b"] {
+            write(project.path(), &format!("workflows/{name}.md"), "two");
+        }
+        assert_eq!(told("a"), "one", "nobody noticed");
+        definitions.live.notices.tell();
+        assert_eq!(told("a"), "two");
+        let loaded = definitions.loaded();
+        assert!(definitions.is_dirty(), "the rest is left to the background");
+        assert_eq!(description(&loaded, "b").as_deref(), Some("one"));
+
+        fs::write(project.path().join("workflows/a.md"), "broken").unwrap();
+        assert_eq!(told("a"), "one", "the last good version that is loaded");
+        assert!(definitions.is_dirty());
+
+        write(project.path(), "workflows/new.md", "new");
+        assert_eq!(told("new"), "new", "what is not known yet is looked for");
+        assert!(!definitions.is_dirty());
+        fs::remove_file(project.path().join("workflows/b.md")).unwrap();
+        definitions.live.notices.tell();
+        let gone = definitions.definition("b").unwrap_err();
+        assert_eq!(gone.code(), crate::error::Code::WorkflowNotFound);
+    }
+
+    #[test]
+    fn a_start_takes_the_personas_of_its_agents_as_they_are_now() {
+        let project = tempfile::tempdir().unwrap();
+        let persona = |text: &str| {
+            let path = project.path().join("agents/reviewer.md");
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let front = "---\nname: reviewer\ndescription: d\n---\n";
+            fs::write(path, format!("{front}{text}\n")).unwrap();
+        };
+        persona("One.");
+        write(project.path(), "workflows/w.md", "d");
+        let definitions = Definitions::new(places(project.path()));
+        persona("Two.");
+        definitions.live.notices.tell();
+        let definition = definitions.definition("w").unwrap();
+        let personas: Vec<_> = definition.personas.values().collect();
+        assert_eq!(personas.len(), 1);
+        assert!(personas[0].content.contains("Two."));
+    }
+
+    #[test]
+    fn a_load_parses_what_changed() {
+        let project = tempfile::tempdir().unwrap();
+        for number in 0..20 {
+            write(project.path(), &format!("workflows/w{number:02}.md"), "one");
+        }
+        let places = places(project.path());
+        let first = Registry::load(&places.sources());
+        assert_eq!(first.reload(&places.sources()).parsed, 0);
+        write(project.path(), "workflows/w07.md", "two");
+        let second = first.reload(&places.sources());
+        assert_eq!(second.parsed, 1);
+        assert_eq!(description(&second, "w07").as_deref(), Some("two"));
+        assert_eq!(description(&second, "w08").as_deref(), Some("one"));
+
+        // An agent that steps may name from now on may mend or break any workflow.
+        let agent = "---\nname: reviewer\ndescription: d\n---\nMine.\n";
+        fs::create_dir_all(project.path().join("agents")).unwrap();
+        fs::write(
+            project.path().join("agents/own.md"),
+            agent.replace("reviewer", "own"),
+        )
+        .unwrap();
+        let third = second.reload(&places.sources());
+        assert!(third.parsed > 20, "{}", third.parsed);
+        // One that only says something else touches those that name it.
+        fs::write(project.path().join("agents/reviewer.md"), agent).unwrap();
+        let fourth = third.reload(&places.sources());
+        let users = fourth
+            .workflows()
+            .filter_map(|entry| entry.definition.as_ref());
+        let users = users.filter(|definition| {
+            definition
+                .personas
+                .keys()
+                .any(|name| name.as_str() == "reviewer")
+        });
+        assert_eq!(fourth.parsed, 1 + users.count());
+        assert!(fourth.parsed < third.parsed);
     }
 
     #[tokio::test]

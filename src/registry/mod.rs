@@ -19,6 +19,7 @@ mod notices;
 mod past;
 mod points;
 mod read;
+mod readings;
 mod schema;
 mod sections;
 mod shipped;
@@ -42,10 +43,11 @@ pub use self::{
 use self::{
     files::Visit,
     past::{Past, Versions},
+    readings::{Reader, Readings},
 };
 use crate::{
     domain::{
-        check::Abilities,
+        check::{Abilities, Known},
         definition::{Definition, Persona},
         finding::{Finding, errors},
         nearest::nearest,
@@ -65,6 +67,10 @@ pub struct Registry {
     agents: Vec<AgentEntry>,
     departed_workflows: Versions<Definition>,
     departed_agents: Versions<Persona>,
+    workflow_readings: Readings<Definition>,
+    agent_readings: Readings<Persona>,
+    /// How many files were parsed for it.
+    parsed: usize,
 }
 
 impl Registry {
@@ -96,14 +102,30 @@ impl Registry {
     ) -> Self {
         let mut personas = previous.map_or_else(Past::default, Self::past_agents);
         let mut definitions = previous.map_or_else(Past::default, Self::past_workflows);
-        let agents = gather::agents(&sources.agents, &mut personas, visit);
+        let (no_workflows, no_agents) = (Readings::default(), Readings::default());
+        let mut reader = Reader::new(previous.map_or(&no_agents, |before| &before.agent_readings));
+        let agents = gather::agents(&sources.agents, &mut reader, &mut personas, visit);
+        let (agent_readings, agents_parsed) = reader.finish();
+        let names = gather::known(&agents);
+        // A workflow is checked against the agents and abilities that there are: where those differ, all are checked anew.
+        let same = previous.filter(|before| {
+            before.abilities == *abilities && gather::known(&before.agents) == names
+        });
+        let mut reader =
+            Reader::new(same.map_or(&no_workflows, |before| &before.workflow_readings));
+        let known = Known {
+            agents: &names,
+            abilities,
+        };
         let workflows = gather::workflows(
             &sources.workflows,
             &agents,
-            abilities,
+            known,
+            &mut reader,
             &mut definitions,
             visit,
         );
+        let (workflow_readings, workflows_parsed) = reader.finish();
         Self {
             sources: sources.clone(),
             abilities: abilities.clone(),
@@ -111,6 +133,9 @@ impl Registry {
             agents,
             departed_workflows: definitions.into_departed(),
             departed_agents: personas.into_departed(),
+            workflow_readings,
+            agent_readings,
+            parsed: agents_parsed + workflows_parsed,
         }
     }
 
@@ -172,6 +197,44 @@ impl Registry {
     pub fn definition(&self, name: &str) -> Result<Arc<Definition>> {
         let entry = self.workflow(name).ok_or_else(|| self.not_found(name))?;
         entry.definition.clone().ok_or_else(|| invalid(entry))
+    }
+
+    /// What an execution of this workflow would follow, its file looked at now and parsed anew where its text differs. None
+    /// where that takes more than this file to tell: it or one of its agents is new, gone or renamed.
+    fn definition_now(&self, name: &str) -> Option<Arc<Definition>> {
+        let entry = self.workflow(name)?;
+        let definition = entry.definition.as_ref()?;
+        let mut agents = definition.personas.keys();
+        let are_same = agents.all(|name| self.is_agent_same(name.as_str()));
+        if !are_same {
+            return None;
+        }
+        let Some(path) = &entry.path else {
+            return Some(definition.clone());
+        };
+        let file = files::read_again(&self.sources.workflows, path)?;
+        if self.workflow_readings.is_of(&file) {
+            return Some(definition.clone());
+        }
+        let known = Known {
+            agents: &gather::known(&self.agents),
+            abilities: &self.abilities,
+        };
+        let loaded = gather::workflow(file, &self.agents, known);
+        match loaded.value {
+            Some(value) => (loaded.name == name).then_some(value),
+            // Its last good version stands in for it.
+            None => Some(definition.clone()),
+        }
+    }
+
+    fn is_agent_same(&self, name: &str) -> bool {
+        let is_same = |path: &std::path::PathBuf| {
+            let file = files::read_again(&self.sources.agents, path);
+            file.is_some_and(|file| self.agent_readings.is_of(&file))
+        };
+        let agent = self.agent(name);
+        agent.is_some_and(|agent| agent.path.as_ref().is_none_or(is_same))
     }
 
     fn not_found(&self, name: &str) -> Error {
