@@ -126,6 +126,8 @@ pub enum Awaiting {
     Unknown,
     /// The end of a pause: this is what came meanwhile.
     Held(Box<Reported>),
+    /// A resume: as many outputs broke the schema as may. The token counts again from then on.
+    OutputInvalid(Grant),
 }
 
 /// What a server's step came to.
@@ -413,6 +415,8 @@ pub enum PauseReason {
     /// The server was cut off in the middle of something that may not be done twice; a person's word on what came of it
     /// lifts it.
     OutcomeUnknown,
+    /// Nothing is open but steps whose outputs broke their schema too often; a resume lets those go on.
+    OutputInvalid,
 }
 
 impl PauseReason {
@@ -423,6 +427,7 @@ impl PauseReason {
             Self::EngineFault => "engine_fault",
             Self::Gate => "gate",
             Self::OutcomeUnknown => "outcome_unknown",
+            Self::OutputInvalid => "output_invalid",
         }
     }
 }

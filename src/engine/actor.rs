@@ -17,7 +17,6 @@ use crate::{
         Command, Decision, Definition, Digest, Event, Execution, ExecutionId, JournalKey, Row,
         State, Transition,
         execution::{Need, Start, Values},
-        view,
     },
     error::{Code, Error, Result},
     limits,
@@ -398,7 +397,8 @@ impl ActorState {
         let row =
             row.ok_or_else(|| Error::internal("a journal row that the execution names is gone"))?;
         let mut seen = self.live()?.seen.clone();
-        if !view::holds_reply(&seen.execution, row.revision) {
+        // What was shown then is made of the execution as it stood then.
+        if seen.execution.revision() != row.revision {
             let rows = self.shared.store.history(&self.id).await?;
             let rows = rows.iter().take_while(|(at, _)| *at <= key);
             let then = Execution::replay(rows.map(|(key, row)| (*key, row)));

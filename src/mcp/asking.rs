@@ -320,8 +320,10 @@ async fn question(app: &App, id: &ExecutionId, wanted: Option<&str>) -> Result<O
 
 fn for_gates(id: &ExecutionId, status: &StatusView) -> Option<Question> {
     // What a person paused goes on when that person says so.
-    let only_gates = status.pause_reasons == [PauseReason::Gate];
-    let mut waits = status.waits.iter().filter(|_| only_gates);
+    let by_itself =
+        |reason: &PauseReason| matches!(reason, PauseReason::Gate | PauseReason::OutputInvalid);
+    let may_ask = status.pause_reasons.iter().all(by_itself);
+    let mut waits = status.waits.iter().filter(|_| may_ask);
     waits.find_map(|wait| for_gate(id, wait))
 }
 

@@ -7,7 +7,9 @@ use std::{sync::Arc, time::Duration};
 
 use midex::{
     clock::TokioClock,
-    domain::{Definition, ExecutionId, execution::Report, view::Advanced},
+    domain::{
+        Change, Definition, ExecutionId, Lifecycle, PauseReason, execution::Report, view::Advanced,
+    },
     engine::{Engine, StartRequest},
     error::Code,
     limits,
@@ -323,7 +325,7 @@ async fn a_reported_error_fails_the_execution_and_voids_its_siblings() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_fifth_distinct_bad_output_ends_the_step() {
+async fn the_fifth_distinct_bad_output_holds_the_step_until_a_resume() {
     let engine = memory_engine().await;
     let first = token(&start(&engine, "e").await);
     let bad = |n: u32| Report::Output(json!({ "summary": n, "artifacts": "x" }));
@@ -345,21 +347,33 @@ async fn the_fifth_distinct_bad_output_ends_the_step() {
         5,
         "an identical one counts once"
     );
-    for _ in 0..2 {
-        let error = engine
-            .advance(&first, bad(5))
-            .await
-            .expect_err("the last bad output");
-        assert_eq!(
-            error.context("workflow_state"),
-            Some(&json!("failed")),
-            "{error:?}"
-        );
-    }
+    let error = engine
+        .advance(&first, bad(5))
+        .await
+        .expect_err("the last bad output");
     assert_eq!(
-        engine.status(&id("e")).await.expect("a status").state,
-        "failed"
+        (error.code(), error.context("workflow_state")),
+        (Code::StepOutputInvalid, Some(&json!("paused"))),
+        "{error:?}"
     );
+    for output in [bad(5), good("late")] {
+        let error = engine.advance(&first, output).await;
+        assert_eq!(error.expect_err("held").code(), Code::ExecutionPaused);
+    }
+    let status = engine.status(&id("e")).await.expect("a status");
+    assert_eq!(
+        (status.state.as_str(), status.pause_reasons),
+        ("paused", vec![PauseReason::OutputInvalid])
+    );
+    let resume = Change {
+        lifecycle: Lifecycle::Resume,
+        reason: None,
+    };
+    engine.change(&id("e"), resume).await.expect("a resume");
+    engine
+        .advance(&first, good("in the end"))
+        .await
+        .expect("the same token");
 }
 
 #[tokio::test(start_paused = true)]

@@ -158,7 +158,7 @@ async fn advance(model: &mut Model, subject: &mut impl Subject, index: usize, re
     let answer = subject.advance(&token.text, report.report()).await;
     match (expected, answer) {
         (Ok(Expected::Completed), Ok(answer)) => model.complete(index, report, &answer),
-        (Ok(Expected::Failed), Ok(answer)) => model.fail(index, report, Some(&answer)),
+        (Ok(Expected::Failed), Ok(answer)) => model.fail(index, report, &answer),
         (Ok(Expected::Replay(first)), Ok(answer)) => {
             assert!(answer.replayed);
             let again = Advanced {
@@ -170,7 +170,7 @@ async fn advance(model: &mut Model, subject: &mut impl Subject, index: usize, re
         (Err(code), Err(error)) => {
             assert_eq!(error.code(), code, "{error:?}");
             if code == Code::StepOutputInvalid && token.is == Is::Live {
-                model.refuse_output(index, report);
+                model.refuse_output(token.step, report);
             }
         }
         (expected, answer) => panic!(

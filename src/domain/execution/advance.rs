@@ -1,6 +1,6 @@
 //! Finishing a step: the token is recognised, the output judged, and what follows is opened.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use serde_json::Value;
 
@@ -15,6 +15,7 @@ use crate::{
     domain::{
         FailureCode,
         artifact::{Artifact, extract},
+        definition::{OnError, Step, StepKind},
         document::{Digest, meaning},
         event::{AttemptEnded, JournalKey},
         token::{Grant, Token},
@@ -29,7 +30,10 @@ const NOTHING_OPEN: &str = "Read midex://workflow/step_history/{execution_id} fo
 const FAILED_FOR_GOOD: &str =
     "Read midex://workflow/workflow_status/{execution_id}, and call workflow.start to begin again";
 
-/// The same where the execution goes on without it.
+/// The next call where a step is held.
+const HELD: &str = "Call execution.resume with execution_id {execution_id}: the step goes on with the token that it has, and may bring as many malformed outputs again; correct every violation before";
+
+/// The next call where a step failed for good and the execution goes on without it.
 const FAILED_AND_PASSED: &str = "Read midex://workflow/current_step/{execution_id}: the execution goes on without this step's output";
 
 impl Execution {
@@ -46,6 +50,10 @@ impl Execution {
             Recognised::Open(position, step, visit) => {
                 self.check_life(draft.facts, token, draft.row.at)?;
                 self.check_running()?;
+                if visit.is_held() {
+                    return Err(self.held(step).into());
+                }
+                let report = &*draft.meant(position, report);
                 let held = Held {
                     position,
                     step,
@@ -56,6 +64,7 @@ impl Execution {
                 self.close(draft, &held, report)
             }
             Recognised::Spent(position, step, visit, used) => {
+                let report = &*draft.meant(position, report);
                 self.repeat(&draft, (position, step, visit), &used, report)
             }
             Recognised::Superseded => Err(self
@@ -98,7 +107,7 @@ impl Execution {
             );
         }
         for visit in step.visits.iter().rev().chain(&step.items) {
-            if visit.grant().is_some_and(|grant| grant.matches(token)) {
+            if visit.token().is_some_and(|grant| grant.matches(token)) {
                 return Recognised::Open(position, step, visit);
             }
             if let Some(used) = visit.used(token) {
@@ -158,8 +167,8 @@ impl Execution {
             && !violations.is_empty()
         {
             // The call that was refused for the last time: it gets the same refusal.
-            let most = Self::attempts_max(draft.facts, step);
-            let refusal = self.invalid(step, most, most, violations);
+            let most = limits::OUTPUT_ATTEMPTS_MAX;
+            let refusal = self.invalid(step, most, AtLast::Fails, violations);
             return Err(self.passed(refusal).into());
         }
         let row = used.row;
@@ -193,6 +202,10 @@ impl Execution {
                     }
                     Judged::Refused(refusal, output) => {
                         draft.push(Event::OutputRefused { site, output });
+                        return Ok(draft.decision(Some(refusal)));
+                    }
+                    Judged::Held(refusal, output) => {
+                        draft.hold(site, visit, token.grant(), output)?;
                         return Ok(draft.decision(Some(refusal)));
                     }
                     Judged::AskedAgain => return Ok(draft.decision(None)),
@@ -244,15 +257,6 @@ impl Execution {
         })
     }
 
-    /// How many distinct outputs of a step may be refused.
-    pub(super) fn attempts_max(facts: Facts<'_>, step: &StepState) -> u32 {
-        let step = facts
-            .definition
-            .step(&step.id)
-            .and_then(|step| step.acting().retry.as_ref());
-        step.map_or(limits::OUTPUT_ATTEMPTS_MAX, |retry| retry.max_attempts)
-    }
-
     /// Whether an output is accepted, and what its refusal costs.
     fn judge(
         &self,
@@ -272,56 +276,81 @@ impl Execution {
             let accepted = Accepted::of(value, whole, self.artifacts).map_err(here)?;
             return Ok(Judged::Accepted(Box::new(accepted)));
         }
-        Ok(self.refusal(draft.facts, held, value, violations)?)
+        Ok(self.refusal(draft, held, value, violations)?)
     }
 
     /// What it costs that an output is refused.
     pub(super) fn refusal(
         &self,
-        facts: Facts<'_>,
+        draft: &Draft<'_>,
         held: &Held<'_>,
         value: &Value,
         violations: Vec<Violation>,
     ) -> Result<Judged> {
-        let Held { step, visit, .. } = *held;
+        let Held {
+            position,
+            step,
+            visit,
+            ..
+        } = *held;
         let output = meaning(value);
         let seen = u32::try_from(visit.refused.len()).unwrap_or(u32::MAX);
+        let at_last = draft.at_last(position);
         if visit.refused.contains(&output) {
-            return Err(self.invalid(step, seen, Self::attempts_max(facts, step), violations));
+            return Err(self.invalid(step, seen, at_last, violations));
         }
-        let most = Self::attempts_max(facts, step);
-        let refusal = self.invalid(step, seen + 1, most, violations);
-        if seen + 1 < most {
-            Ok(Judged::Refused(refusal, output))
+        let refusal = self.invalid(step, seen + 1, at_last, violations);
+        Ok(if seen + 1 < limits::OUTPUT_ATTEMPTS_MAX {
+            Judged::Refused(refusal, output)
+        } else if at_last == AtLast::Holds {
+            Judged::Held(refusal, output)
         } else {
-            Ok(Judged::RefusedForGood(refusal))
-        }
+            Judged::RefusedForGood(refusal)
+        })
     }
 
+    /// The refusal of the malformed output number `seen` of a visit.
     fn invalid(
         &self,
         step: &StepState,
-        attempt: u32,
-        most: u32,
+        seen: u32,
+        at_last: AtLast,
         violations: Vec<Violation>,
     ) -> Error {
-        let what = if attempt < most {
-            "the token stays valid"
-        } else {
-            "that was the last attempt: the step failed"
+        let most = limits::OUTPUT_ATTEMPTS_MAX;
+        let (what, action) = match at_last {
+            _ if seen < most => ("the token stays valid", None),
+            AtLast::Holds => (
+                "that was the last one: the step is held until execution.resume",
+                Some(HELD),
+            ),
+            AtLast::Fails => (
+                "that was the last one: the step failed",
+                Some(FAILED_FOR_GOOD),
+            ),
         };
         let count = violations.len();
         let message = format!(
-            "the output of step '{}' breaks its schema in {count} place(s) (attempt {attempt} of {most}; {what})",
+            "the output of step '{}' breaks its schema in {count} place(s) (malformed output {seen} of {most}; {what})",
             step.id
         );
         let error = Error::new(Code::StepOutputInvalid, message).with("step_id", step.id.as_str());
-        let error = if attempt < most {
-            error
-        } else {
-            error.with_action(FAILED_FOR_GOOD)
+        let error = match action {
+            Some(action) => error.with_action(action),
+            None => error,
         };
         self.placed(error.with_violations(violations))
+    }
+
+    /// The refusal of anything for a step that is held.
+    fn held(&self, step: &StepState) -> Error {
+        let message = format!(
+            "step '{}' is held (output_invalid): {} outputs in a row broke its schema",
+            step.id,
+            limits::OUTPUT_ATTEMPTS_MAX
+        );
+        let error = Error::new(Code::ExecutionPaused, message).with("step_id", step.id.as_str());
+        self.placed(error.with_action(HELD))
     }
 
     fn refuse(&self, token: &Token, code: Code, message: &str) -> Error {
@@ -407,7 +436,66 @@ impl Visit {
     }
 }
 
+/// What becomes of a visit at the end of its malformed outputs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AtLast {
+    /// It waits for a resume.
+    Holds,
+    /// It fails, which somebody provided for.
+    Fails,
+}
+
 impl Draft<'_> {
+    /// A step whose failure leads on fails. One whose failure would end the execution, and the work of hours with it, is
+    /// held; where that is failing already nothing is left to be lost.
+    fn at_last(&self, position: usize) -> AtLast {
+        let step = self.step(position);
+        let leads_on = |step: &Step| step.optional || step.on_error != OnError::Fail;
+        let fails = leads_on(step) || leads_on(step.acting()) || self.next.failing.is_some();
+        if fails { AtLast::Fails } else { AtLast::Holds }
+    }
+
+    /// The visit waits for a resume; whatever else is open goes on.
+    fn hold(&mut self, site: Site, visit: &Visit, grant: Grant, output: Digest) -> Flow<()> {
+        self.push(Event::OutputRefused {
+            site: site.clone(),
+            output,
+        });
+        self.push(Event::WaitingChanged {
+            site,
+            attempt: visit.attempt,
+            awaiting: Awaiting::OutputInvalid(grant),
+        });
+        self.settle()
+    }
+
+    /// The report as it was meant: a text that breaks the schema and holds JSON is taken as what it holds, so that text and
+    /// value are one call.
+    fn meant<'a>(&self, position: usize, report: &'a Report) -> Cow<'a, Report> {
+        let Report::Output(Value::String(text)) = report else {
+            return Cow::Borrowed(report);
+        };
+        let step = self.step(position).acting();
+        let fits = |value: &Value| {
+            let schema = self.facts.definition.output_schema(position);
+            schema.violations(value).is_empty()
+        };
+        let takes_text = match &step.kind {
+            // The words of a user.
+            StepKind::Input { reextract, .. } => *reextract,
+            StepKind::Extract { .. } => false,
+            _ => fits(&Value::String(text.clone())),
+        };
+        if takes_text || text.len() > limits::OUTPUT_BYTES_MAX {
+            return Cow::Borrowed(report);
+        }
+        match serde_json::from_str(text) {
+            Ok(value @ (Value::Object(_) | Value::Array(_))) => Cow::Owned(Report::Output(value)),
+            Ok(value) if fits(&value) => Cow::Owned(Report::Output(value)),
+            _ => Cow::Borrowed(report),
+        }
+    }
+
     /// The same of an output that ended a visit before.
     fn violations_then(
         &self,
@@ -504,6 +592,8 @@ pub(super) enum Judged {
     /// The token stays valid.
     Refused(Error, Digest),
     RefusedForGood(Error),
+    /// The visit waits for a resume.
+    Held(Error, Digest),
     /// The visit goes on with another question and another token.
     AskedAgain,
     Failed(Failure),

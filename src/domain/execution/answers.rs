@@ -32,6 +32,9 @@ pub(crate) const UTTERANCE: &str = "userUtterance";
 /// What a model is asked for in a step of these kinds: kept with the brief of its visit, under `question`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Question {
+    /// The inputs that had no value when the visit of an `input` step began: an answer may set these and no others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) asked: Vec<String>,
     /// The inputs that have no value yet, in the order of the step.
     pub(crate) missing: Vec<String>,
     /// What was wrong with the answers before.
@@ -64,7 +67,7 @@ impl Question {
     }
 
     /// What is left of a question: what is missing, and what was refused.
-    fn left(missing: Vec<String>, taken: &Taken) -> Self {
+    fn left(asked: Vec<String>, missing: Vec<String>, taken: &Taken) -> Self {
         let refused = taken.rejected.iter().map(|rejected| Refused {
             property: rejected.property.clone(),
             rule: rejected.rule.clone(),
@@ -72,6 +75,7 @@ impl Question {
             expected: rejected.expected.clone(),
         });
         Self {
+            asked,
             missing,
             refused: refused.collect(),
             utterance: None,
@@ -131,7 +135,12 @@ impl Draft<'_> {
             let taken = Taken::default();
             return self.done_with(position, site, output(step, &inputs, taken, &missing));
         }
+        let asked = match &step.kind {
+            StepKind::Input { .. } => missing.clone(),
+            _ => Vec::new(),
+        };
         let question = Question {
+            asked,
             missing,
             ..Question::default()
         };
@@ -153,23 +162,31 @@ impl Draft<'_> {
         };
         let declared = self.facts.definition.workflow.inputs.as_ref();
         let before = self.inputs_now()?;
+        let asked = self.asked(visit)?;
         let Value::Object(answers) = value else {
             let taken = Taken::default();
             return Ok(Some(Weighed {
-                question: Question::left(missing(step, &before), &taken),
+                question: Question::left(asked, missing(step, &before), &taken),
                 after: before,
                 has_changed: false,
                 taken,
                 violations: vec![no_object("", "the output")],
             }));
         };
+        let names = if asked.is_empty() { properties } else { &asked };
+        // To repeat what is known already sets nothing.
+        let is_known = |name: &String, value: &Value| {
+            !names.contains(name) && before.get(name).is_some_and(|known| known == value)
+        };
+        let mut answers = answers.clone();
+        answers.retain(|name, value| !is_known(name, value));
         let taken = match declared {
-            Some(declared) => declared.take(properties, answers),
-            None => Inputs::default().take(properties, answers),
+            Some(declared) => declared.take(names, &answers),
+            None => Inputs::default().take(names, &answers),
         };
         let mut after = before.clone();
         after.extend(taken.accepted.clone());
-        let question = Question::left(missing(step, &after), &taken);
+        let question = Question::left(asked, missing(step, &after), &taken);
         let from_text = matches!(step.kind, StepKind::Extract { .. }) || self.is_in_words(visit)?;
         let violations = if from_text {
             // A text says what it says: what cannot be taken out of it is part of the result.
@@ -184,6 +201,14 @@ impl Draft<'_> {
             question,
             violations,
         }))
+    }
+
+    /// The inputs that the visit of an `input` step asked for; empty where it is none.
+    fn asked(&self, visit: Option<&Visit>) -> Flow<Vec<String>> {
+        let Some(visit) = visit else {
+            return Ok(Vec::new());
+        };
+        Ok(Question::of(&*self.brief_of(visit)?).asked)
     }
 
     /// Whether the visit looks for values in what a user said.
@@ -280,7 +305,7 @@ impl Execution {
         };
         if !weighed.violations.is_empty() {
             let seen = held.visit.refused.contains(&meaning(value));
-            let refusal = self.refusal(draft.facts, held, value, weighed.violations.clone())?;
+            let refusal = self.refusal(draft, held, value, weighed.violations.clone())?;
             let refusal = match refusal {
                 Judged::Refused(error, output) => {
                     Judged::Refused(error.with_action(ASK_AGAIN), output)
@@ -360,7 +385,9 @@ impl Draft<'_> {
             message: cut_message(&message),
             step: Some(site.step.clone()),
         };
-        if visit.failures + 1 >= Execution::attempts_max(self.facts, held.step) {
+        let retry = self.step(held.position).acting().retry.as_ref();
+        let most = retry.map_or(limits::OUTPUT_ATTEMPTS_MAX, |retry| retry.max_attempts);
+        if visit.failures + 1 >= most {
             return Ok(Judged::Failed(failure));
         }
         self.ask_again(&site, visit, &weighed.question)?;

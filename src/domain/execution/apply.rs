@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     Awaiting, Event, Execution, Failure, JournalKey, Row, Signal, State, StepState, StepStatus,
-    visit::{Ended, PastInput, Visit},
+    visit::{PastInput, Visit},
 };
 use crate::{
     clock::Timestamp,
@@ -162,30 +162,15 @@ impl Execution {
                 visit.retire_token(row.revision);
                 visit.awaiting = Some(Awaiting::Model(*grant));
             }),
-            Event::AttemptEnded(ended) => self.revisit(&ended.site, |visit| {
-                match ended.spent {
-                    Some(spent) => visit.ended.push(Ended {
-                        spent,
-                        revision: row.revision,
-                        row: None,
-                    }),
-                    None => visit.retire_token(row.revision),
-                }
-                visit.refused.clear();
-                if ended.failure.is_some() {
-                    visit.failures += 1;
-                } else if ended.spent.is_none() {
-                    (visit.failures, visit.repeats) = (0, visit.repeats + 1);
-                }
-                visit.awaiting = Some(ended.awaiting.clone());
-            }),
+            Event::AttemptEnded(ended) => {
+                self.revisit(&ended.site, |visit| visit.end_attempt(row.revision, ended));
+            }
             Event::WaitingChanged {
                 site,
                 attempt,
                 awaiting,
             } => self.revisit(site, |visit| {
-                visit.attempt = *attempt;
-                visit.awaiting = Some(awaiting.clone());
+                visit.wait_for(*attempt, awaiting);
             }),
         }
     }

@@ -144,6 +144,12 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
+    /// Something moves again: what the execution pauses for by itself is worked out anew once that is done.
+    pub(super) fn go_on(&mut self) -> Result<()> {
+        self.lift(PauseReason::Gate)?;
+        self.lift(PauseReason::OutputInvalid)
+    }
+
     pub(super) fn open(&mut self, site: Site, awaiting: Awaiting, input: Option<Payload>) {
         let agent = self.agent(&site.step);
         self.push(Event::VisitOpened(Box::new(VisitOpened {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Awaiting, Event, Failure, Outcome, PauseReason, Site, Skipped, Spent, State, StepStatus,
+    Awaiting, Event, Failure, Outcome, PauseReason, Site, Skipped, Spent, State, StepStatus, Visit,
     decide::Flow, draft::Draft,
 };
 use crate::{
@@ -272,7 +272,7 @@ impl<'a> Draft<'a> {
         self.targets.push_back(target);
     }
 
-    /// Ends the execution where nothing is left; pauses it where only gates are.
+    /// Ends the execution where nothing is left; pauses it where nothing but people can make it go on.
     fn conclude(&mut self) -> Flow<()> {
         if self.next.state.is_final() {
             return Ok(());
@@ -289,16 +289,36 @@ impl<'a> Draft<'a> {
                 None => self.complete(),
             };
         }
-        let is_gate = |awaiting: &Awaiting| matches!(awaiting, Awaiting::Gate { .. });
-        let only_gates = self
-            .next
-            .open()
-            .all(|(_, _, visit)| visit.awaiting.as_ref().is_some_and(is_gate));
-        match (only_gates, self.next.pauses.contains(&PauseReason::Gate)) {
-            (true, false) => Ok(self.pause(PauseReason::Gate)?),
-            (false, true) => Ok(self.lift(PauseReason::Gate)?),
-            _ => Ok(()),
+        let wanted = self.waits_for_people();
+        let had = self.next.pauses.clone();
+        for reason in wanted.iter().filter(|reason| !had.contains(reason)) {
+            self.pause(*reason)?;
         }
+        // Only then: an execution that goes from one pause to another does not run in between.
+        for reason in [PauseReason::Gate, PauseReason::OutputInvalid] {
+            if !wanted.contains(&reason) {
+                self.lift(reason)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the execution pauses for by itself: where something else is open, nothing.
+    fn waits_for_people(&self) -> Vec<PauseReason> {
+        let is_of_items = |visit: &Visit| matches!(visit.awaiting, Some(Awaiting::Items { .. }));
+        // A `foreach` waits for what its items wait for.
+        let open = self.next.open().map(|(_, _, visit)| visit);
+        let open: Vec<_> = open.filter(|visit| !is_of_items(visit)).collect();
+        if !open.iter().all(|visit| visit.is_of_people()) {
+            return Vec::new();
+        }
+        let held = open.iter().filter(|visit| visit.is_held()).count();
+        let reasons = [
+            (PauseReason::Gate, held < open.len()),
+            (PauseReason::OutputInvalid, held > 0),
+        ];
+        let wanted = reasons.into_iter().filter(|(_, is_wanted)| *is_wanted);
+        wanted.map(|(reason, _)| reason).collect()
     }
 
     /// Pending steps that wait for nothing.

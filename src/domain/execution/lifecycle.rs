@@ -1,6 +1,6 @@
 //! Changes of state that somebody asks for: pause, resume, abandon, diverge, fail (S0's seven states).
 
-use super::{Decision, Event, Execution, Failure, State, decide::Flow, draft::Draft};
+use super::{Awaiting, Decision, Event, Execution, Failure, State, decide::Flow, draft::Draft};
 use crate::{
     domain::{FailureCode, event::PauseReason},
     error::{Code, Error, Result},
@@ -84,18 +84,25 @@ impl Execution {
 
     /// Lifts what a resume lifts; what else keeps the execution is lifted by its own means.
     fn resume(&self, draft: &mut Draft<'_>) -> Flow<()> {
-        self.state
-            .check(State::Running)
-            .map_err(|error| self.placed(error))?;
+        let has_held = self.open().any(|(_, _, visit)| visit.is_held());
+        if !has_held {
+            self.state
+                .check(State::Running)
+                .map_err(|error| self.placed(error))?;
+        }
         let by_resume = |reason: &&PauseReason| {
             matches!(reason, PauseReason::Person | PauseReason::EngineFault)
         };
         let lifted: Vec<_> = self.pauses.iter().filter(by_resume).collect();
-        if lifted.is_empty() {
+        if lifted.is_empty() && !has_held {
             return Err(self.paused().into());
         }
         for &reason in lifted {
             draft.lift(reason)?;
+        }
+        if has_held {
+            draft.let_go_on();
+            draft.go_on()?;
         }
         if draft.next.state == State::Running {
             draft.release()?;
@@ -112,6 +119,26 @@ impl Execution {
             .map_or_else(String::new, |reason| format!(": {reason}"));
         let message = format!("the execution is paused ({}{why})", names.join(", "));
         self.placed(Error::new(Code::ExecutionPaused, message))
+    }
+}
+
+impl Draft<'_> {
+    /// The held visits may bring as many malformed outputs again, with the tokens that they have.
+    fn let_go_on(&mut self) {
+        let open = self.next.open();
+        let held: Vec<_> = open
+            .filter_map(|(_, step, visit)| match visit.awaiting {
+                Some(Awaiting::OutputInvalid(grant)) => Some(Event::WaitingChanged {
+                    site: visit.site(&step.id),
+                    attempt: visit.attempt,
+                    awaiting: Awaiting::Model(grant),
+                }),
+                _ => None,
+            })
+            .collect();
+        for event in held {
+            self.push(event);
+        }
     }
 }
 

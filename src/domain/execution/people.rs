@@ -87,7 +87,7 @@ impl Execution {
             via: answer.via,
             comment: answer.comment.clone(),
         })));
-        draft.lift(PauseReason::Gate)?;
+        draft.go_on()?;
         let reported = if answer.approved {
             let at = draft.row.at.to_string();
             let output = json!({

@@ -40,7 +40,7 @@ impl Execution {
     fn stands_still(&self) -> bool {
         self.pauses
             .iter()
-            .any(|reason| *reason != PauseReason::Gate)
+            .any(|reason| !matches!(reason, PauseReason::Gate | PauseReason::OutputInvalid))
     }
 
     /// When the execution as a whole has taken too long.
@@ -74,7 +74,11 @@ fn due(step: &Step, visit: &Visit, paused_ms: u64) -> Option<Timestamp> {
         Awaiting::Gate { due, .. } => [*due, limit].into_iter().flatten().min(),
         Awaiting::Model(_) | Awaiting::Signal { .. } | Awaiting::Items { .. } => limit,
         // An attempt of the server has its limit in whoever works on it.
-        Awaiting::Operation | Awaiting::Unknown | Awaiting::Held(_) => None,
+        // One that is held nobody may work on.
+        Awaiting::Operation
+        | Awaiting::Unknown
+        | Awaiting::Held(_)
+        | Awaiting::OutputInvalid(_) => None,
     }
 }
 
@@ -146,7 +150,7 @@ impl Draft<'_> {
             }
             Some(Awaiting::Retry { .. }) => self.begin_again(step, site, &visit),
             Some(Awaiting::Gate { .. }) => {
-                self.lift(PauseReason::Gate)?;
+                self.go_on()?;
                 let failure = timed_out(
                     site,
                     FailureCode::GateExpired,

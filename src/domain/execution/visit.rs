@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Awaiting, Failure, JournalKey, Outcome, Payload, Row, Site, Spent};
 use crate::{
     clock::Timestamp,
-    domain::{document::Digest, id::StepId, token::Grant},
+    domain::{document::Digest, event::AttemptEnded, id::StepId, token::Grant},
     limits,
 };
 
@@ -92,7 +92,7 @@ pub struct Visit {
     pub awaiting: Option<Awaiting>,
     /// How it ended.
     pub closed: Option<Closed>,
-    /// Distinct outputs that its schema refused.
+    /// Distinct outputs that broke its schema, over all its attempts, since a resume last let it go on.
     pub refused: Vec<Digest>,
     /// Tokens that were replaced or voided, the latest [`limits::SUPERSEDED_TOKENS_MAX`] of them.
     pub superseded: Vec<Retired>,
@@ -397,6 +397,27 @@ impl Visit {
         }
     }
 
+    /// The token that is out, though it counts for nothing while the visit is held.
+    pub(super) const fn token(&self) -> Option<Grant> {
+        match self.awaiting {
+            Some(Awaiting::Model(grant) | Awaiting::OutputInvalid(grant)) => Some(grant),
+            _ => None,
+        }
+    }
+
+    /// Whether it waits for a resume, because too many of its outputs broke its schema.
+    pub const fn is_held(&self) -> bool {
+        matches!(self.awaiting, Some(Awaiting::OutputInvalid(_)))
+    }
+
+    /// Whether nobody but a person, or whoever resumes it, can make it go on.
+    pub(super) const fn is_of_people(&self) -> bool {
+        matches!(
+            self.awaiting,
+            Some(Awaiting::Gate { .. } | Awaiting::OutputInvalid(_))
+        )
+    }
+
     pub(super) fn close(&mut self, row: &Row, outcome: &Outcome, spent: Option<Spent>) {
         if spent.is_none() {
             self.retire_token(row.revision);
@@ -418,8 +439,35 @@ impl Visit {
         });
     }
 
+    /// An attempt ended, and the visit goes on.
+    pub(super) fn end_attempt(&mut self, revision: u64, ended: &AttemptEnded) {
+        match ended.spent {
+            Some(spent) => self.ended.push(Ended {
+                spent,
+                revision,
+                row: None,
+            }),
+            None => self.retire_token(revision),
+        }
+        if ended.failure.is_some() {
+            self.failures += 1;
+        } else if ended.spent.is_none() {
+            (self.failures, self.repeats) = (0, self.repeats + 1);
+        }
+        self.awaiting = Some(ended.awaiting.clone());
+    }
+
+    /// It waits for something else. One that was held may bring as many malformed outputs again.
+    pub(super) fn wait_for(&mut self, attempt: u32, awaiting: &Awaiting) {
+        if self.is_held() {
+            self.refused.clear();
+        }
+        self.attempt = attempt;
+        self.awaiting = Some(awaiting.clone());
+    }
+
     pub(super) fn retire_token(&mut self, revision: u64) {
-        if let Some(Awaiting::Model(grant)) = self.awaiting {
+        if let Some(grant) = self.token() {
             if self.superseded.len() == limits::SUPERSEDED_TOKENS_MAX {
                 self.superseded.remove(0);
             }

@@ -31,14 +31,20 @@ impl<'a> Questions<'a> {
         let names = step.kind.asks_for()?;
         let declared = definition.workflow.inputs.as_ref()?;
         let question = Question::of(brief);
+        let names = if question.asked.is_empty() {
+            names
+        } else {
+            &question.asked
+        };
         let find = |name: &String| declared.iter().find(|input| input.key.as_str() == name);
+        let all = names.iter().filter_map(find).collect();
         let (text, in_words) = match &step.kind {
             StepKind::Extract { .. } => (Some(plain(&brief["from"])), false),
             StepKind::Input { reextract, .. } => (question.utterance.clone(), *reextract),
             _ => (None, false),
         };
         Some(Self {
-            all: names.iter().filter_map(find).collect(),
+            all,
             via: match &step.kind {
                 StepKind::Input { via, .. } => *via,
                 _ => Via::Guidance,

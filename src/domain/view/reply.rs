@@ -16,14 +16,14 @@ use super::{
     progress,
     task::{Task, Turn, given, task},
     token,
-    waits::asked_at,
+    waits::asked_of_people,
 };
 use crate::{
     clock::Timestamp,
     domain::{
         definition::{Definition, Step},
         event::{Event, Failure, Row},
-        execution::{Execution, State, Visit},
+        execution::{State, Visit},
         id::AgentName,
     },
     limits,
@@ -176,14 +176,7 @@ pub fn needed_for_reply(definition: &Definition, row: &Row) -> BTreeSet<usize> {
     needed
 }
 
-/// Whether the execution still holds all that the reply to the transition of `revision` shows. Where control has gone back
-/// since, it does not: it keeps the items of a fan-out's latest visit alone, and knows of one round before the present one.
-pub fn holds_reply(execution: &Execution, revision: u64) -> bool {
-    let mut stale = execution.steps().iter().filter_map(|step| step.stale);
-    stale.all(|stale| stale.revision <= revision)
-}
-
-/// What the transition of `row` answers. The execution of `subject` may have moved on since.
+/// What the transition of `row` answers. The execution of `subject` is the one that the transition led to.
 pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
     let Subject {
         definition,
@@ -191,11 +184,7 @@ pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
         ..
     } = *subject;
     let ready = ready(subject, row);
-    let (state, failure) = if execution.revision() == row.revision {
-        (execution.state(), execution.failure())
-    } else {
-        ending(row)
-    };
+    let (state, failure) = (execution.state(), execution.failure());
     let open_steps = if ready.is_empty() && state == State::Running {
         open_at(subject, row.revision)
     } else {
@@ -410,7 +399,7 @@ fn message(
                 None => format!("The workflow has failed: {why}."),
             }
         }
-        (_, None, State::Paused) => asked_at(subject, row.revision),
+        (_, None, State::Paused) => asked_of_people(subject.execution),
         (_, None, _) if open.is_empty() => {
             let id = &row.execution_id;
             let revision = row.revision;

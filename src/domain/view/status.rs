@@ -280,7 +280,7 @@ pub struct StatusView {
     pub waits: Vec<WaitView>,
     /// Why it failed; while it is still running, why it will fail once what is to run nevertheless is done.
     pub error: Option<FailureView>,
-    /// What keeps it from going on, where it is paused: person, `engine_fault`, gate, `outcome_unknown`.
+    /// What keeps it from going on, where it is paused: person, `engine_fault`, gate, `outcome_unknown`, `output_invalid`.
     pub pause_reasons: Vec<PauseReason>,
     /// Why its state was last changed, in the words of whoever asked for it.
     pub reason: Option<String>,

@@ -11,6 +11,7 @@ use crate::domain::{
     execution::{Execution, StepState, Visit},
     id::{ExecutionId, StepId},
 };
+use crate::limits;
 
 /// One thing that an execution waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -25,7 +26,8 @@ pub struct WaitView {
     /// Which attempt of the visit, from 1.
     pub attempt: u32,
     /// What for: operation (the server works on it), timer, retry, signal, gate (a person's approval), unknown (nobody
-    /// knows what came of it: `execution.resolve`), held (it has come to its end and waits for the resume).
+    /// knows what came of it: `execution.resolve`), held (it has come to its end and waits for the resume), `output_invalid` (too
+    /// many of its outputs broke its schema).
     pub waits_for: String,
     /// When it is over, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,6 +35,9 @@ pub struct WaitView {
     /// The signal, where one is waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<String>,
+    /// The call that leads on, where one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_call: Option<String>,
     /// What a person is asked, where one is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<GateView>,
@@ -72,6 +77,7 @@ fn wait(
         Awaiting::Gate { due, .. } => ("gate", *due, None),
         Awaiting::Unknown => ("unknown", None, None),
         Awaiting::Held(_) => ("held", None, None),
+        Awaiting::OutputInvalid(_) => ("output_invalid", None, None),
     };
     Some(WaitView {
         step_name: step.id.to_string(),
@@ -82,7 +88,28 @@ fn wait(
         waits_for: waits_for.to_owned(),
         due: due.map(|due| due.to_string()),
         signal,
+        next_call: next_call(subject.execution, step, awaiting),
         gate: gate(subject, position, awaiting),
+    })
+}
+
+/// The call that ends a wait that does not end by itself.
+fn next_call(execution: &Execution, step: &StepState, awaiting: &Awaiting) -> Option<String> {
+    let id = execution.id();
+    Some(match awaiting {
+        Awaiting::Signal { name } => {
+            format!("execution.signal with execution_id '{id}' and name '{name}'")
+        }
+        Awaiting::Unknown => {
+            format!(
+                "execution.resolve with execution_id '{id}' and step '{}'",
+                step.id
+            )
+        }
+        Awaiting::OutputInvalid(_) | Awaiting::Held(_) => {
+            format!("execution.resume with execution_id '{id}'")
+        }
+        _ => return None,
     })
 }
 
@@ -114,20 +141,21 @@ pub(super) fn told(step: &StepState, visit: &Visit) -> Option<String> {
         Awaiting::Gate { .. } => format!("step '{id}' waits for a person's approval"),
         Awaiting::Unknown => format!("nobody knows whether step '{id}' took effect"),
         Awaiting::Held(_) => format!("step '{id}' has come to its end and waits for the resume"),
+        Awaiting::OutputInvalid(_) => format!(
+            "step '{id}' is held, for {} of its outputs broke its schema, and waits for execution.resume",
+            limits::OUTPUT_ATTEMPTS_MAX
+        ),
     })
 }
 
-/// What people are asked for, and how they answer.
+/// What only people, or whoever resumes the execution, can do so that it goes on, and how.
 pub(super) fn asked_of_people(execution: &Execution) -> String {
-    let open = execution.open().filter_map(|(_, step, visit)| {
-        let awaiting = visit.awaiting.as_ref()?;
-        Some((&step.id, awaiting))
-    });
-    let (mut gates, mut unknown) = (Vec::new(), Vec::new());
-    for (step, awaiting) in open {
-        match awaiting {
-            Awaiting::Gate { .. } => gates.push(step),
-            Awaiting::Unknown => unknown.push(step),
+    let (mut gates, mut unknown, mut held) = (Vec::new(), Vec::new(), Vec::new());
+    for (_, step, visit) in execution.open() {
+        match visit.awaiting.as_ref() {
+            Some(Awaiting::Gate { .. }) => gates.push(&step.id),
+            Some(Awaiting::Unknown) => unknown.push(&step.id),
+            Some(Awaiting::OutputInvalid(_)) => held.push(&step.id),
             _ => {}
         }
     }
@@ -141,25 +169,18 @@ pub(super) fn asked_of_people(execution: &Execution) -> String {
             quoted(&unknown)
         ));
     }
-    text.join(". ")
-}
-
-/// The same of the gates that were open right after `revision`.
-pub(super) fn asked_at(subject: &Subject<'_>, revision: u64) -> String {
-    let execution = subject.execution;
-    let is_gate = |position: usize| {
-        let step = definition_step(subject.definition, position);
-        step.is_some_and(|step| matches!(step.kind, StepKind::Gate { .. }))
-    };
-    let steps = execution.steps().iter().enumerate();
-    let gates = steps.filter(|(position, step)| {
-        is_gate(*position) && step.visits.iter().any(|visit| visit.was_open(revision))
-    });
-    let gates: Vec<_> = gates.map(|(_, step)| &step.id).collect();
-    if gates.is_empty() {
+    if !held.is_empty() {
+        text.push(format!(
+            "Outputs of {} broke the schema {} times. Call execution.resume with execution_id '{}' to let it go on, with the token that it has",
+            quoted(&held),
+            limits::OUTPUT_ATTEMPTS_MAX,
+            execution.id()
+        ));
+    }
+    if text.is_empty() {
         return "The execution waits for a person. Nothing is to be done until then".into();
     }
-    to_approve(&gates, execution.id(), revision)
+    text.join(". ")
 }
 
 fn to_approve(gates: &[&StepId], id: &ExecutionId, revision: u64) -> String {

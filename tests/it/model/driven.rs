@@ -101,7 +101,7 @@ impl Pure {
         let row = &self.rows[usize::try_from(key.0).expect("a small key")];
         let outputs = self.outputs(row.revision);
         let now = self.subject(&outputs);
-        if view::holds_reply(now.execution, row.revision) {
+        if now.execution.revision() == row.revision {
             return view::advanced(&now, row, replayed);
         }
         let rows = self.rows.iter().enumerate();

@@ -1,6 +1,9 @@
 //! The reference model: what a reader of the documents would expect.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use midex::{
     domain::{
@@ -25,7 +28,7 @@ pub(super) struct ModelToken {
 pub(super) enum Is {
     Live,
     /// Used with this report, and answered so.
-    Spent(Kind, Option<Box<Advanced>>),
+    Spent(Kind, Box<Advanced>),
     Superseded,
 }
 
@@ -47,6 +50,10 @@ pub(super) struct Model {
     pub(super) tokens: Vec<ModelToken>,
     /// Distinct bad outputs of the open visit of each step.
     pub(super) bad: Vec<Vec<Kind>>,
+    /// Steps that had as many bad outputs as there may be, until a resume.
+    held: BTreeSet<usize>,
+    /// Whether somebody asked for the pause.
+    by_person: bool,
     pub(super) first: Option<Advanced>,
     /// What each step handed over, as it is kept.
     pub(super) outputs: Vec<Option<serde_json::Value>>,
@@ -64,6 +71,8 @@ impl Model {
             now: Duration::ZERO,
             tokens: Vec::new(),
             bad: vec![Vec::new(); count],
+            held: BTreeSet::new(),
+            by_person: false,
             first: None,
             outputs: vec![None; count],
             artifacts: 0,
@@ -125,21 +134,31 @@ impl Model {
         {
             self.state = "completed";
         }
+        self.pause_where_all_is_held();
+    }
+
+    /// Where every open step is held nothing goes on without a resume.
+    fn pause_where_all_is_held(&mut self) {
+        let mut steps = self.status.iter().enumerate();
+        let may_go_on =
+            steps.any(|(at, status)| *status == Status::Running && !self.held.contains(&at));
+        if self.state == "running" && !may_go_on {
+            self.state = "paused";
+        }
     }
 
     /// What using the token must come to: a code, or an answer that `Outcome` describes.
     pub(super) fn expect(&self, token: &ModelToken, report: Kind) -> Result<Expected, Code> {
         match &token.is {
             Is::Superseded => Err(Code::TokenSuperseded),
-            Is::Spent(used, answer) if *used == report => match answer {
-                Some(answer) => Ok(Expected::Replay(answer.clone())),
-                None => Err(Code::StepOutputInvalid),
-            },
+            Is::Spent(used, answer) if *used == report => Ok(Expected::Replay(answer.clone())),
             Is::Spent(..) => Err(Code::TokenAlreadyUsed),
             Is::Live if self.now.checked_sub(token.issued).unwrap() >= limits::TOKEN_TTL => {
                 Err(Code::TokenExpired)
             }
-            Is::Live if self.state == "paused" => Err(Code::ExecutionPaused),
+            Is::Live if self.state == "paused" || self.held.contains(&token.step) => {
+                Err(Code::ExecutionPaused)
+            }
             Is::Live => match report {
                 Kind::Good(_) | Kind::Rich => Ok(Expected::Completed),
                 Kind::Error => Ok(Expected::Failed),
@@ -154,14 +173,14 @@ impl Model {
         self.status[step] = Status::Completed;
         self.artifacts += u32::from(report == Kind::Rich);
         self.outputs[step] = Some(report.kept(self.artifacts));
-        self.tokens[index].is = Is::Spent(report, Some(Box::new(answer.clone())));
+        self.tokens[index].is = Is::Spent(report, Box::new(answer.clone()));
         self.open_ready(answer);
     }
 
-    pub(super) fn fail(&mut self, index: usize, report: Kind, answer: Option<&Advanced>) {
+    pub(super) fn fail(&mut self, index: usize, report: Kind, answer: &Advanced) {
         let step = self.tokens[index].step;
         self.revision += 1;
-        self.tokens[index].is = Is::Spent(report, answer.cloned().map(Box::new));
+        self.tokens[index].is = Is::Spent(report, Box::new(answer.clone()));
         self.status[step] = Status::Failed;
         self.end("failed");
     }
@@ -181,41 +200,51 @@ impl Model {
         self.state = state;
     }
 
-    /// The changes of S0's drawing.
+    /// The changes of S0's drawing. A resume lets go on what is held, also while something else is open.
     pub(super) fn change(&mut self, change: Lifecycle) -> bool {
         let to = match (self.state, change) {
             ("running", Lifecycle::Pause) => "paused",
+            ("paused", Lifecycle::Pause) if !self.by_person => "paused",
             ("paused", Lifecycle::Resume) => "running",
+            ("running", Lifecycle::Resume) if !self.held.is_empty() => "running",
             ("running" | "paused", Lifecycle::Abandon) => "abandoned",
             ("running", Lifecycle::Diverge) => "diverged",
             ("running", Lifecycle::Fail) => "failed",
             _ => return false,
         };
         self.revision += 1;
+        self.by_person = change == Lifecycle::Pause;
         match to {
-            "paused" | "running" => self.state = to,
+            "paused" => self.state = to,
+            "running" => {
+                self.state = to;
+                for step in std::mem::take(&mut self.held) {
+                    self.bad[step].clear();
+                }
+            }
             ended => self.end(ended),
         }
         true
     }
 
-    pub(super) fn refuse_output(&mut self, index: usize, report: Kind) {
-        let step = self.tokens[index].step;
+    pub(super) fn refuse_output(&mut self, step: usize, report: Kind) {
         if self.bad[step].contains(&report) {
             return;
         }
         self.bad[step].push(report);
+        self.revision += 1;
         if self.bad[step].len() == limits::OUTPUT_ATTEMPTS_MAX as usize {
-            self.fail(index, report, None);
-        } else {
-            self.revision += 1;
+            self.held.insert(step);
+            self.pause_where_all_is_held();
         }
     }
 
     /// What reading shows; expired tokens are replaced by the ones that were read.
     pub(super) fn renew(&mut self, shown: &BTreeMap<String, String>) {
         let expired = |token: &ModelToken| {
-            token.is == Is::Live && self.now.checked_sub(token.issued).unwrap() >= limits::TOKEN_TTL
+            token.is == Is::Live
+                && !self.held.contains(&token.step)
+                && self.now.checked_sub(token.issued).unwrap() >= limits::TOKEN_TTL
         };
         let old: Vec<usize> = (0..self.tokens.len())
             .filter(|at| expired(&self.tokens[*at]))
@@ -235,7 +264,9 @@ impl Model {
                 is: Is::Live,
             });
         }
-        let live = self.tokens.iter().filter(|token| token.is == Is::Live);
+        let is_shown =
+            |token: &&ModelToken| token.is == Is::Live && !self.held.contains(&token.step);
+        let live = self.tokens.iter().filter(is_shown);
         let live: BTreeMap<_, _> = live
             .map(|token| (format!("s{}", token.step), token.text.clone()))
             .collect();

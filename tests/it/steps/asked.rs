@@ -48,7 +48,7 @@ async fn a_refusal_for_good_is_repeated_as_it_was() {
         "inputs:
   a: { type: string, optional: true }
 steps:
-  - { id: one, input: { properties: [a] }, retry: { max_attempts: 1 }, on_error: continue }
+  - { id: one, input: { properties: [a] }, on_error: continue }
   - { id: two, input: { properties: [a] } }
   - { id: tell, guidance: T, result: {} }
 ",
@@ -56,12 +56,16 @@ steps:
     )
     .await;
     let token = play.token("one");
+    for at in 1..5 {
+        play.refused(&token, json!({ "a": at })).await;
+    }
     let first = play
         .engine
         .advance(&token, Report::Output(json!({ "a": null })))
         .await
         .unwrap_err();
     assert_eq!(first.code(), Code::StepOutputInvalid);
+    assert!(first.message().contains("the step failed"), "{first}");
     let again = play
         .engine
         .advance(&token, Report::Output(json!({ "a": null })))
@@ -89,7 +93,7 @@ async fn a_refusal_for_good_lists_the_same_violations() {
   b: { type: string, optional: true }
   c: { type: integer, optional: true }
 steps:
-  - { id: one, input: { properties: [a, b, c] }, retry: { max_attempts: 1 }, on_error: continue }
+  - { id: one, input: { properties: [a, b, c] }, on_error: continue }
   - { id: two, input: { properties: [a, b] } }
   - { id: tell, guidance: T, result: {} }
 ",
@@ -97,6 +101,9 @@ steps:
     )
     .await;
     let token = play.token("one");
+    for at in 1..5 {
+        play.refused(&token, json!({ "c": at.to_string() })).await;
+    }
     let said = json!({ "c": "no" });
     let first = play
         .engine
@@ -225,17 +232,20 @@ fn what_came_of_a_form_is_answered() {
         "inputs:
   a: { type: integer, validate: { min: 1 }, optional: true }
 steps:
-  - { id: one, input: { properties: [a] }, retry: { max_attempts: 1 } }
+  - { id: one, input: { properties: [a] } }
   - { id: tell, guidance: T, result: {} }
 ",
     );
     begin(&mut server);
-    let asked = next(&mut server);
-    accept(&mut server, &asked, json!({ "a": 0 }));
+    for at in 0..5 {
+        let asked = next(&mut server);
+        accept(&mut server, &asked, json!({ "a": -at }));
+    }
     let line = next(&mut server);
     let reply = &line["result"]["structuredContent"];
     let state = reply["workflow_state"].clone();
     let reply = reply.clone();
+    assert_eq!(state, "paused", "{reply}");
     assert_eq!(state, server.status("e")["state"], "{reply}");
 }
 

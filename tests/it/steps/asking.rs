@@ -1,6 +1,6 @@
 //! Steps that ask for inputs: of a text, and of the user.
 
-use midex::error::Code;
+use midex::{domain::Lifecycle, error::Code};
 use serde_json::{Value, json};
 
 use super::{Play, id};
@@ -141,14 +141,14 @@ async fn a_refused_answer_is_asked_for_again_with_why_and_the_accepted_ones_are_
         Some(r#"one of "iOS", "Android""#)
     );
     assert!(
-        first.message().contains("attempt 1 of 5"),
+        first.message().contains("malformed output 1 of 5"),
         "{}",
         first.message()
     );
     // The same answer again costs nothing.
     let again = refused(&play, "ask", answer).await;
     assert!(
-        again.message().contains("attempt 1 of 5"),
+        again.message().contains("malformed output 1 of 5"),
         "{}",
         again.message()
     );
@@ -174,25 +174,40 @@ async fn a_refused_answer_is_asked_for_again_with_why_and_the_accepted_ones_are_
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_fifth_refused_answer_ends_the_step() {
+async fn the_fifth_refused_answer_holds_the_step_and_a_resume_asks_on() {
     let mut play = Play::begin(&app(&[ASK, END].join("\n")), request()).await;
     for attempt in 1..=5 {
         let error = refused(&play, "ask", json!({ "platform": attempt })).await;
         assert_eq!(error.code(), Code::StepOutputInvalid);
     }
     let status = play.engine.status(&id()).await.unwrap();
-    assert_eq!(status.state, "failed");
-    assert_eq!(status.error.unwrap().code, "STEP_OUTPUT_INVALID");
-    // The last call again is refused as it was.
-    let error = refused(&play, "ask", json!({ "platform": 5 })).await;
-    assert_eq!(error.code(), Code::StepOutputInvalid);
+    assert_eq!(status.state, "paused");
+    let error = refused(&play, "ask", json!({ "platform": "iOS" })).await;
+    assert_eq!(error.code(), Code::ExecutionPaused);
     play.restart().await;
-    let token = play.token("ask");
-    let other = play
-        .engine
-        .advance(&token, Report::Output(json!({ "platform": "iOS" })))
+    play.change(Lifecycle::Resume).await;
+    let words = play.engine.current_step(&id()).await.unwrap().instructions;
+    assert!(words.unwrap().contains("The answer before was refused"));
+    play.done("ask", json!({ "platform": "iOS", "push": true }))
         .await;
-    assert_eq!(other.unwrap_err().code(), Code::TokenAlreadyUsed);
+    assert_eq!(play.open(), ["tell"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_sets_only_what_was_asked_for() {
+    let given = json!({ "request": "An app", "platform": "iOS" });
+    let mut play = Play::begin(&app(&[ASK, END].join("\n")), given).await;
+    let schema = play.offers()[0].output_schema.clone().unwrap();
+    assert!(schema["properties"].get("platform").is_none(), "{schema}");
+    let other = json!({ "platform": "Android", "push": true });
+    let error = refused(&play, "ask", other).await;
+    let violation = &error.violations()[0];
+    assert_eq!(violation.path, "/platform", "{error:?}");
+    // To repeat what is known sets nothing.
+    play.done("ask", json!({ "platform": "iOS", "push": false }))
+        .await;
+    let output = play.history().await[0].output.clone().unwrap();
+    assert_eq!(output, json!({ "platform": "iOS", "push": false }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -206,16 +221,6 @@ async fn a_list_is_no_answer_and_no_text_holds_one() {
         error.violations()[0].message,
         "the output must be an object"
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_known_may_be_corrected_with_what_is_asked() {
-    let mut inputs = request();
-    inputs["push"] = json!(true);
-    let mut play = Play::begin(&app(&[ASK, END].join("\n")), inputs).await;
-    play.done("ask", json!({ "platform": "iOS", "push": false }))
-        .await;
-    assert!(play.words().contains("push false"), "{}", play.words());
 }
 
 #[tokio::test(start_paused = true)]

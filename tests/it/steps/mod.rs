@@ -8,6 +8,7 @@ mod faults;
 mod gates;
 mod items;
 mod memory;
+mod outputs;
 mod people;
 mod rounds;
 mod served;
@@ -18,12 +19,13 @@ use std::sync::Arc;
 use midex::{
     clock::TokioClock,
     domain::{
-        Definition, ExecutionId,
+        Change, Definition, ExecutionId, Lifecycle,
         check::Built,
         execution::Report,
-        view::{Advanced, HistoryRow, Offer},
+        view::{Advanced, HistoryRow, Offer, StatusView},
     },
     engine::{Engine, StartRequest},
+    error::Error,
     registry::{self, Registry, Sources},
     store::{MemoryStore, Store},
 };
@@ -124,6 +126,24 @@ impl Play {
         let offer = offers.find(|offer| offer.step_name == step);
         let offer = offer.unwrap_or_else(|| panic!("{step} is not open: {:?}", self.last));
         offer.continuation_token.clone()
+    }
+
+    async fn change(&self, lifecycle: Lifecycle) -> StatusView {
+        let change = Change {
+            lifecycle,
+            reason: None,
+        };
+        self.engine.change(&id(), change).await.unwrap()
+    }
+
+    /// The refusal of an output for the step.
+    async fn refused(&self, token: &str, output: Value) -> Error {
+        let refused = self.engine.advance(token, Report::Output(output)).await;
+        refused.unwrap_err()
+    }
+
+    async fn status(&self) -> StatusView {
+        self.engine.status(&id()).await.unwrap()
     }
 
     async fn history(&self) -> Vec<HistoryRow> {
