@@ -53,8 +53,7 @@ impl Names {
     /// `FORBIDDEN` where it calls the server by another name, or comes from a page of another one.
     pub(super) fn check(&self, target: &Uri, headers: &HeaderMap) -> Result<()> {
         let host = authority(headers.get(header::HOST).map(http::HeaderValue::as_bytes));
-        let is_ours =
-            |host: &Authority| is_among(&self.own, host) || is_among(&self.others, host);
+        let is_ours = |host: &Authority| is_among(&self.own, host) || is_among(&self.others, host);
         if !host.as_ref().is_some_and(is_ours) {
             let message = "the Host header names another server than this one";
             return Err(Error::new(Code::Forbidden, message));
@@ -154,7 +153,12 @@ mod tests {
             assert!(!check(host, None), "{host}");
         }
         let names = Names::new("127.0.0.1:1".parse().expect("an address"), Vec::new());
-        assert!(names.check(&Uri::from_static("/mcp"), &HeaderMap::new()).is_err(), "no name at all");
+        assert!(
+            names
+                .check(&Uri::from_static("/mcp"), &HeaderMap::new())
+                .is_err(),
+            "no name at all"
+        );
     }
 
     #[test]
