@@ -237,10 +237,7 @@ impl SeededIds {
 
 impl IdSource for SeededIds {
     fn random(&self) -> u128 {
-        let mut state = self
-            .0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.1 += 1;
         let hash = Sha256::digest([state.0.to_le_bytes(), state.1.to_le_bytes()].concat());
         hash.iter()

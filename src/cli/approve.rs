@@ -6,7 +6,8 @@ use std::io::{self, IsTerminal, Write};
 use serde_json::{Value, json};
 
 use super::{
-    EXIT_FINDINGS, EXIT_OK, lifecycle, link::Link, run::input::Input, unwritable, visible,
+    EXIT_FINDINGS, EXIT_OK, lifecycle, link::Link, run::input::Input, unwritable, value::json_text,
+    visible::visible,
 };
 use crate::{
     config::Config,
@@ -69,7 +70,7 @@ async fn list(link: &mut Link<'_>, json: bool, out: &mut dyn Write) -> Result<u8
     }
     let text = if json {
         let gates: Vec<_> = gates.iter().map(Gate::json).collect();
-        format!("{:#}\n", json!({ "gates": gates }))
+        json_text(&json!({ "gates": gates }), true) + "\n"
     } else if gates.is_empty() {
         "Nothing waits for an approval in this project.\n".to_owned()
     } else {
