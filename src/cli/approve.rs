@@ -1,5 +1,6 @@
-//! `midex approve`: a person answers what a gate asks. Only on a terminal, so that no script and no agent does so by merely
-//! running the command. Whoever acts as this user in earnest is this user.
+//! `midex approve`: a person answers what a gate asks. Only on a terminal, so that nothing answers by merely running the
+//! command. That proves nobody to be a person: whoever acts as this user, on a terminal of theirs or at the control
+//! socket, can answer. So who answered, by which way, and the digest of what they were shown are on record.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -169,8 +170,7 @@ fn one(gates: Vec<Gate>, id: &str, step: Option<&str>) -> Result<Gate> {
 }
 
 fn no_terminal(id: &str) -> Error {
-    let message =
-        "an approval is given on a terminal: neither a script nor an agent answers for a person";
+    let message = "an approval is given on a terminal: there is none to show the question on";
     Error::new(Code::UsageInvalid, message)
         .with("execution_id", id)
         .with_action("Run `midex approve {execution_id}` in a terminal of your own")

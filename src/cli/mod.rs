@@ -113,6 +113,9 @@ enum Command {
     /// Say that something happened that a step waits for
     Signal(signal::SignalArgs),
     /// Approve or reject what a gate asks, on a terminal; without an execution, list what is asked
+    ///
+    /// A terminal is no proof of a person: whoever acts as this user, a script or an agent too, can answer. Who answered, by
+    /// which way, and the digest of what they were shown stand in the execution's history.
     Approve(approve::ApproveArgs),
     /// Say what came of work that the server was cut off in
     Resolve(resolve::ResolveArgs),
