@@ -1,6 +1,11 @@
 //! `midex serve`.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{
+    net::SocketAddr,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use clap::Args;
 use tokio::net::{TcpListener, TcpSocket};
@@ -140,6 +145,9 @@ pub(super) async fn serve(config: Config, edge: Edge, offer: Offer, log: &Log) -
             );
         }
     }
+    if let Some(warning) = open_to_others(&app.config().data_dir) {
+        tracing::warn!("{warning}");
+    }
     let stop = CancellationToken::new();
     let signals = tokio::spawn(cancel_on_signal(signals()?, app.clone(), stop.clone()));
     for line in mcp::start_up_lines(&places(&edge, listening.as_ref()), offer) {
@@ -168,6 +176,18 @@ pub(super) async fn serve(config: Config, edge: Edge, offer: Offer, log: &Log) -
             Ok(())
         });
     served.and(stopped).map(|()| EXIT_OK)
+}
+
+/// What to say of a data directory in which others may put files of theirs. One that is missing is made for this user
+/// alone.
+fn open_to_others(data_dir: &Path) -> Option<String> {
+    let mode = std::fs::metadata(data_dir).ok()?.permissions().mode() & 0o7777;
+    (mode & 0o022 != 0).then(|| {
+        format!(
+            "others than this user may write to the data directory `{0}` (mode {mode:04o}) and replace what is stored: run `chmod go-w {0}`",
+            data_dir.display()
+        )
+    })
 }
 
 /// Where standard input and output are not all there is, their end is not the end of the server.

@@ -179,6 +179,34 @@ fn what_stands_in_the_place_of_the_stores_files_is_refused_and_left_as_it_is() {
     }
 }
 
+/// The log of a server that was started in a data directory of this mode.
+fn log_in(mode: u32) -> (String, String) {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data");
+    fs::create_dir(&data).unwrap();
+    permit(&data, mode);
+    let log = home.path().join("log");
+    let mut server = Server::logging(serve(home.path(), &data), fs::File::create(&log).unwrap());
+    server.shake_hands();
+    start(&mut server);
+    server.close();
+    let data = data.display().to_string();
+    (fs::read_to_string(log).unwrap(), data)
+}
+
+#[test]
+fn a_data_directory_that_others_may_write_to_is_warned_of() {
+    for mode in [0o777, 0o1777, 0o770, 0o702] {
+        let (log, data) = log_in(mode);
+        assert!(log.contains(&format!("run `chmod go-w {data}`")), "{log}");
+        assert!(log.contains(&format!("mode {mode:04o}")), "{log}");
+    }
+    for mode in [0o700, 0o755] {
+        let (log, _) = log_in(mode);
+        assert!(!log.contains("chmod"), "{log}");
+    }
+}
+
 /// Somebody without any rights, where this test may act as one.
 const NOBODY: u32 = 65534;
 
