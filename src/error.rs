@@ -52,7 +52,7 @@ macro_rules! codes {
             }
 
             /// The one right next call; `{name}` stands for the context value of that name.
-            const fn action(self) -> &'static str { match self { $(Self::$name => $action,)* } }
+            pub(crate) const fn action(self) -> &'static str { match self { $(Self::$name => $action,)* } }
         }
     };
 }
@@ -163,6 +163,9 @@ codes! {
     /// The store could not write or read just now.
     StoreUnavailable = "STORE_UNAVAILABLE", Execution, true,
         "Send the same call again in a second; nothing that was acknowledged is lost";
+    /// The file system of the database has no room.
+    StoreFull = "STORE_FULL", Execution, true,
+        "Ask the user to free at least {needed_mib} MiB on the file system of {path}, then send the same call again; nothing that was acknowledged is lost";
     /// Another writer moved the execution on.
     RevisionConflict = "REVISION_CONFLICT", Conflict, true,
         "Send the same call again";
@@ -175,6 +178,9 @@ codes! {
     /// The database was written by a build before the first release.
     StoreFormat = "STORE_FORMAT", Internal, false,
         "Choose another --data-dir, or move {path} away: midex then begins a new database in its place";
+    /// The database was removed, replaced or cut while it was open.
+    StoreLost = "STORE_LOST", Internal, false,
+        "Ask the user to end this midex, put {path} back from where it was moved to or from a backup, and start midex again: it goes on with the file that it finds there, or begins an empty one";
     /// The server is shutting down.
     ServerStopping = "SERVER_STOPPING", Execution, true,
         "Send the same call again to the next server on this data directory";

@@ -6,7 +6,7 @@ use std::{
     fs::{File, FileTimes},
     io,
     ops::Bound,
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, MetadataExt},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -17,7 +17,10 @@ use std::{
 use redb::{BackendError, StorageBackend, backends::FileBackend};
 use rustix::io::Errno;
 
-use super::lock::{Identity, Lock};
+use super::{
+    fault::NoRoom,
+    lock::{Identity, Lock},
+};
 use crate::limits;
 
 /// Room is asked for in pieces of this size.
@@ -79,6 +82,10 @@ pub(super) struct Disk {
     hook: Option<Hook>,
     /// Is told of each sync that fails.
     lock: Arc<Lock>,
+    /// How long the file is, as far as this process has made it. Known once the opening is trusted.
+    length: AtomicU64,
+    /// The file is another's by now: nothing is written to it any more.
+    abandoned: AtomicBool,
     /// Blocks are set aside for every byte below this offset.
     room: AtomicU64,
     /// Cleared where the file system cannot set blocks aside: then a full disk is met later.
@@ -103,6 +110,8 @@ impl Disk {
             file,
             hook,
             lock: Arc::clone(lock),
+            length: AtomicU64::new(0),
+            abandoned: AtomicBool::new(false),
             room: AtomicU64::new(0),
             can_reserve: AtomicBool::new(true),
             trial: Mutex::new(Some(Trial::default())),
@@ -112,6 +121,26 @@ impl Disk {
     /// The opening succeeded: from here on what is written stays.
     pub(super) fn trust(&self) {
         *self.trial() = None;
+        self.length
+            .store(self.bytes().unwrap_or_default(), Ordering::Release);
+    }
+
+    /// By how much somebody else has cut the file: how long it is and how long it was.
+    pub(super) fn cut(&self) -> io::Result<Option<(u64, u64)>> {
+        let (is, was) = (self.bytes()?, self.length.load(Ordering::Acquire));
+        Ok((is < was).then_some((is, was)))
+    }
+
+    /// Leaves the file as it is from here on: closing it would write to it.
+    pub(super) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Release);
+    }
+
+    fn check_ours(&self) -> io::Result<()> {
+        if self.abandoned.load(Ordering::Acquire) {
+            return Err(io::Error::other("the file was given up"));
+        }
+        Ok(())
     }
 
     /// The length of the file.
@@ -126,6 +155,7 @@ impl Disk {
 
     /// Whatever fails here, the system may take for written what the disk never got.
     fn synced_by(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        self.check_ours()?;
         let done = self.before(Operation::Sync).and_then(|()| sync());
         if done.is_err() {
             self.lock.sync_failed();
@@ -142,7 +172,10 @@ impl Disk {
     /// Writes beside redb.
     pub(super) fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.before(Operation::Write { offset, data })?;
-        self.file.write_all_at(data, offset)
+        self.file.write_all_at(data, offset)?;
+        self.length
+            .fetch_max(offset + data.len() as u64, Ordering::AcqRel);
+        Ok(())
     }
 
     /// Which file this is.
@@ -173,11 +206,26 @@ impl Disk {
         self.before(Operation::Reserve)?;
         match set_blocks_aside(&self.file, room, end - room) {
             Ok(()) => self.room.store(end, Ordering::Release),
-            Err(Errno::NOSPC | Errno::DQUOT) => return Err(io::ErrorKind::StorageFull.into()),
+            Err(error @ (Errno::NOSPC | Errno::DQUOT)) => {
+                let lacking = NoRoom(self.lacking(end, error == Errno::NOSPC)?);
+                return Err(io::Error::new(io::ErrorKind::StorageFull, lacking));
+            }
             Err(Errno::INTR) => {}
             Err(_) => self.can_reserve.store(false, Ordering::Release),
         }
         Ok(())
+    }
+
+    /// How much must be freed before the file can have blocks up to `end`. A quota does not say what it leaves.
+    fn lacking(&self, end: u64, counts_free: bool) -> io::Result<u64> {
+        let has = self.file.metadata()?.blocks() * 512;
+        let system = rustix::fs::fstatvfs(&self.file)?;
+        let free = if counts_free {
+            system.f_bavail * system.f_frsize
+        } else {
+            0
+        };
+        Ok(end.saturating_sub(has).saturating_sub(free).max(ROOM_BYTES))
     }
 
     fn before(&self, operation: Operation<'_>) -> io::Result<()> {
@@ -206,6 +254,7 @@ impl Disk {
     }
 
     fn set_len(&self, bytes: u64, inner: &FileBackend) -> io::Result<()> {
+        self.check_ours()?;
         // What is cut off is written over with nothing.
         let length = self.bytes()?;
         self.remember(bytes, length.saturating_sub(bytes))?;
@@ -215,7 +264,9 @@ impl Disk {
         } else {
             self.room.fetch_min(bytes, Ordering::AcqRel);
         }
-        inner.set_len(bytes)
+        inner.set_len(bytes)?;
+        self.length.store(bytes, Ordering::Release);
+        Ok(())
     }
 
     /// Takes back what an opening did that was not trusted.
@@ -295,6 +346,7 @@ impl StorageBackend for Backend {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.disk.check_ours()?;
         self.disk.before(Operation::Write { offset, data })?;
         self.disk.remember(offset, data.len() as u64)?;
         self.inner.write(offset, data)

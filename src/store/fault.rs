@@ -1,7 +1,7 @@
 //! What redb's errors and panics mean to midex.
 
 use std::{
-    io,
+    fmt, io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
 };
@@ -10,6 +10,9 @@ use redb::{DatabaseError, StorageError};
 
 use super::record::damaged;
 use crate::error::{Code, Error, Result};
+
+/// What is asked for where the system does not say how much is lacking.
+const NEEDED_BYTES: u64 = 16 << 20;
 
 /// An error of redb while a database is in use.
 pub(super) fn fault(error: impl Into<redb::Error>) -> Error {
@@ -22,6 +25,7 @@ pub(super) fn fault(error: impl Into<redb::Error>) -> Error {
         | redb::Error::TypeDefinitionChanged { .. }
         | redb::Error::TableDoesNotExist(_) => Code::StoreCorrupt,
         redb::Error::Io(error) if is_damage(error) => Code::StoreCorrupt,
+        redb::Error::Io(error) if is_full(error) => return full(error),
         _ => Code::StoreUnavailable,
     };
     let message = if code == Code::StoreCorrupt {
@@ -55,20 +59,68 @@ pub(super) fn fault_at_opening(error: DatabaseError, path: &Path) -> Error {
 
 /// A file or directory that the system refuses.
 pub(super) fn unusable(path: &Path, error: &io::Error) -> Error {
-    let code = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Code::StoreUnavailable,
-        _ => Code::FileUnusable,
-    };
-    let message = format!("`{}` cannot be used: {}", path.display(), error.kind());
-    Error::new(code, message).with("path", path.display().to_string())
+    let path = path.display().to_string();
+    if is_full(error) {
+        return full(error).with("path", path);
+    }
+    let message = format!("`{path}` cannot be used: {}", error.kind());
+    Error::new(Code::FileUnusable, message).with("path", path)
 }
 
-/// No room, or another refusal of the disk that leaves the database as it is.
-pub(super) fn unavailable(error: &io::Error) -> Error {
-    Error::new(
-        Code::StoreUnavailable,
-        format!("the disk refuses what is to be stored: {error}"),
-    )
+/// No room, or another refusal of the disk that leaves the database at `path` as it is.
+pub(super) fn unavailable(path: &Path, error: &io::Error) -> Error {
+    let path = path.display().to_string();
+    if is_full(error) {
+        return full(error).with("path", path);
+    }
+    let message = format!("the disk refuses what is to be stored: {error}");
+    Error::new(Code::StoreUnavailable, message).with("path", path)
+}
+
+/// So many bytes are lacking on a full file system.
+#[derive(Debug)]
+pub(super) struct NoRoom(pub(super) u64);
+
+impl fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes are lacking", self.0)
+    }
+}
+
+impl std::error::Error for NoRoom {}
+
+/// No room for the database, and how much is needed at least.
+fn full(error: &io::Error) -> Error {
+    let lacking = error.get_ref().and_then(|error| error.downcast_ref());
+    let bytes = lacking.map_or(NEEDED_BYTES, |NoRoom(bytes)| *bytes);
+    let needed = bytes.div_ceil(1 << 20).max(1);
+    let message =
+        format!("the file system of the database is full: at least {needed} MiB more are needed");
+    Error::new(Code::StoreFull, message).with("needed_mib", needed)
+}
+
+/// What the callers of a batch are told that failed while it was written: what of it the disk has is not known, save
+/// where the file was lost.
+pub(super) fn batch_failed(path: &Path, error: Error) -> Error {
+    if error.code() == Code::StoreLost {
+        return error;
+    }
+    let failed = Error::new(Code::StoreUnavailable, error.message())
+        .with("path", path.display().to_string());
+    let failed = match error.context("needed_mib") {
+        Some(needed) => failed
+            .with("needed_mib", needed.clone())
+            .with_action(Code::StoreFull.action()),
+        None => failed,
+    };
+    failed.because(error)
+}
+
+/// Somebody else did this to a file that is open.
+pub(super) fn lost(path: &Path, what: &str) -> Error {
+    let path = path.display().to_string();
+    let message = format!("`{path}` {what} while midex had it open, and nothing more is stored");
+    Error::new(Code::StoreLost, message).with("path", path)
 }
 
 /// Runs what reads a file that may be damaged: redb panics on some damage.
@@ -89,6 +141,14 @@ fn is_refusal(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+    )
+}
+
+/// Freeing room helps.
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
     )
 }
 

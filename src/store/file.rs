@@ -69,8 +69,13 @@ pub(super) fn lock(directory: &Path) -> Result<Arc<Lock>> {
 pub(super) fn prepare(directory: &Path, lock: &Arc<Lock>, options: &Options) -> Result<PathBuf> {
     let path = directory.join(FILE_NAME);
     match fs::symlink_metadata(&path) {
-        Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => create(&path, lock, options)?,
+        Ok(_) => check_regular(&path)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if lock.stood_for_one() {
+                tracing::warn!(path = %path.display(), "the database that was in this directory is gone; an empty one is begun");
+            }
+            create(&path, lock, options)?;
+        }
         Err(error) => return Err(unusable(&path, &error)),
     }
     // Whoever created it may have crashed before its name was durable.
@@ -79,6 +84,21 @@ pub(super) fn prepare(directory: &Path, lock: &Arc<Lock>, options: &Options) -> 
         .and_then(|()| sync_directory(directory))
         .map_err(|error| unusable(directory, &error))?;
     Ok(path)
+}
+
+/// Refuses a pipe, for which opening would wait, and a device.
+pub(super) fn check_regular(path: &Path) -> Result<()> {
+    match fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => {
+            let path = path.display().to_string();
+            let message = format!("`{path}` is not a regular file");
+            Err(Error::new(Code::FileUnusable, message)
+                .with("path", path)
+                .with_action("Move {path} away, or choose another --data-dir"))
+        }
+        // Whatever else is wrong with it is met when it is opened.
+        _ => Ok(()),
+    }
 }
 
 /// Creates `directory` and what is missing above it, and makes their names durable.
@@ -125,6 +145,7 @@ pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
 /// `STORE_BUSY`, `STORE_TOO_NEW`, `STORE_FORMAT`, `STORE_CORRUPT` and `FILE_UNUSABLE` leave the file as it was, to the
 /// byte; save that fresh snapshots stay where the damage is met while they are made.
 pub(super) fn open(path: &Path, lock: &Arc<Lock>, options: &Options) -> Result<(Opened, Ledger)> {
+    lock.check_names(path)?;
     let (opened, ledger) = if lock.is_unsynced() {
         rewrite::open(path, lock, options)?
     } else {
@@ -227,7 +248,8 @@ fn create(path: &Path, lock: &Arc<Lock>, options: &Options) -> Result<()> {
     remove(&draft).map_err(refuse)?;
     options.before(Operation::Create).map_err(refuse)?;
     let file = create_new(&draft).map_err(refuse)?;
-    let made = fill(file, &draft, lock, options);
+    let made = fill(file, &draft, lock, options)
+        .map_err(|error| error.with("path", path.display().to_string()));
     let placed = made.and_then(|()| {
         let named = options.before(Operation::Rename);
         named.and_then(|()| place(&draft, path)).map_err(refuse)

@@ -1,19 +1,26 @@
 //! The lock file of a data directory: held by the process that owns the store. It says to the next owner which data
 //! file it stood for, and whether a sync of that file failed.
+//!
+//! A lock holds on to a file, not to its name: whoever removes the lock file and the data file can start a second
+//! server, with a store of its own. So each commit compares what both names stand for with what is open.
 
 use std::{
     fmt,
-    fs::{File, Metadata, OpenOptions, TryLockError},
+    fs::{self, File, Metadata, OpenOptions, TryLockError},
     io,
     os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
 
-use super::fault::{busy, unusable};
+use super::{
+    backend::Disk,
+    fault::{busy, lost, unavailable, unusable},
+    file::check_regular,
+};
 use crate::error::Result;
 
 /// The name of the file. It is never removed.
@@ -23,10 +30,17 @@ const SAID_BYTES: usize = 63;
 /// Said where a sync of the data file failed.
 const UNSYNCED: &str = "unsynced";
 
+/// What helps where the lock was lost: nothing is wrong with the data file then.
+const START_AGAIN: &str = "Ask the user to end every midex that uses the directory of {path} and to start one again: it goes on with what is stored there";
+
 /// The lock of a data directory, held while this lives.
 #[derive(Debug)]
 pub(super) struct Lock {
+    path: PathBuf,
     file: File,
+    identity: Identity,
+    /// Whether there was a data file when this directory was owned last.
+    stood_for_one: bool,
     /// Whether a sync of the data file failed since its content was last written anew, by whichever process.
     unsynced: AtomicBool,
     /// The data file that it stands for, once that is open.
@@ -61,6 +75,7 @@ impl Lock {
     /// opened again.
     pub(super) fn take(directory: &Path) -> Result<Self> {
         let path = directory.join(NAME);
+        check_regular(&path)?;
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -76,12 +91,42 @@ impl Lock {
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(unusable(&path, &error)),
         }
-        let said = said(&file).map_err(|error| unusable(&path, &error))?;
+        let known = said(&file).and_then(|said| Ok((said, Identity::of(&file.metadata()?))));
+        let (said, identity) = known.map_err(|error| unusable(&path, &error))?;
         Ok(Self {
+            path,
+            identity,
+            stood_for_one: said.contains(':'),
             unsynced: AtomicBool::new(said.split_whitespace().any(|word| word == UNSYNCED)),
             named: Mutex::default(),
             file,
         })
+    }
+
+    /// Whether there was a data file when this directory was owned last.
+    pub(super) fn stood_for_one(&self) -> bool {
+        self.stood_for_one
+    }
+
+    /// Refuses to go on where the name of the lock or of the data file stands for another file than when it was opened.
+    pub(super) fn check_names(&self, data: &Path) -> Result<()> {
+        if let Some(named) = *self.named()
+            && let Some(what) = changed(data, named)?
+        {
+            return Err(lost(data, what));
+        }
+        match changed(&self.path, self.identity)? {
+            Some(what) => Err(lost(&self.path, what).with_action(START_AGAIN)),
+            None => Ok(()),
+        }
+    }
+
+    /// The same, and where the open data file was cut. What is found is final: the file is left as it is then.
+    pub(super) fn check(&self, data: &Path, disk: &Disk) -> Result<()> {
+        let checked = self
+            .check_names(data)
+            .and_then(|()| check_length(data, disk));
+        checked.inspect_err(|_| disk.abandon())
     }
 
     /// Whether what the system holds of the data file in memory may never have reached the disk.
@@ -121,6 +166,24 @@ impl Lock {
 
     fn named(&self) -> MutexGuard<'_, Option<Identity>> {
         self.named.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What became of the file that was opened at `path`. A file that is open keeps its identity, even where it has no name
+/// any more.
+fn changed(path: &Path, opened: Identity) -> Result<Option<&'static str>> {
+    match fs::metadata(path) {
+        Ok(there) if Identity::of(&there) == opened => Ok(None),
+        Ok(_) => Ok(Some("was replaced by another file")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some("was removed or moved")),
+        Err(error) => Err(unavailable(path, &error)),
+    }
+}
+
+fn check_length(path: &Path, disk: &Disk) -> Result<()> {
+    match disk.cut().map_err(|error| unavailable(path, &error))? {
+        Some((is, was)) => Err(lost(path, &format!("was cut from {was} to {is} bytes"))),
+        None => Ok(()),
     }
 }
 

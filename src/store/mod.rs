@@ -43,8 +43,9 @@ pub trait Store: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// `REVISION_CONFLICT` where the stored revision is not the one before `commit.row.revision`
-    /// (nothing is stored); `STORE_UNAVAILABLE` where the disk refuses (what the disk holds is then
-    /// unknown until the execution is loaded again). Dropping the future does not take a commit back.
+    /// (nothing is stored); `STORE_FULL` where there is no room for it (nothing is stored);
+    /// `STORE_LOST` where the file is not the one that was opened; `STORE_UNAVAILABLE` where the disk refuses (what the
+    /// disk holds is then unknown until the execution is loaded again). Dropping the future does not take a commit back.
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Committed>>;
 
     /// Writes a snapshot of an execution that is not moving, so that loading it needs no journal row.

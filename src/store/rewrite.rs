@@ -73,9 +73,10 @@ fn write_anew(
     let copy = begin(path, draft, options).map_err(|error| unusable(draft, &error))?;
     let copy = Disk::new(copy, options.hook.clone(), lock);
     copy.trust();
-    copy_all(&source, &copy).map_err(|error| unavailable(&error))?;
+    copy_all(&source, &copy).map_err(|error| unavailable(path, &error))?;
     let (opened, ledger) = file::open_checked(path, copy, options)?;
-    put_in_place(&opened.disk, draft, path, options).map_err(|error| unusable(path, &error))?;
+    put_in_place(&opened.disk, draft, path, lock, options)
+        .map_err(|error| unusable(path, &error))?;
     lock.written_anew();
     tracing::warn!(path = %path.display(), "the content of the database was written anew after a failed sync");
     Ok((opened, ledger))
@@ -104,10 +105,17 @@ fn copy_all(source: &Disk, copy: &Disk) -> io::Result<()> {
     Ok(())
 }
 
-fn put_in_place(copy: &Disk, draft: &Path, path: &Path, options: &Options) -> io::Result<()> {
+fn put_in_place(
+    copy: &Disk,
+    draft: &Path,
+    path: &Path,
+    lock: &Lock,
+    options: &Options,
+) -> io::Result<()> {
     copy.sync()?;
     options.before(Operation::Rename)?;
     fs::rename(draft, path)?;
+    lock.name(copy.identity()?);
     options.before(Operation::SyncDirectory)?;
     file::sync_directory(path.parent().unwrap_or(path))
 }

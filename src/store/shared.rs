@@ -198,7 +198,7 @@ impl Slot {
             Self::Open(_) => false,
             Self::Shut(error) => !matches!(
                 error.code(),
-                Code::StoreCorrupt | Code::StoreTooNew | Code::StoreFormat
+                Code::StoreCorrupt | Code::StoreTooNew | Code::StoreFormat | Code::StoreLost
             ),
         }
     }

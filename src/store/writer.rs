@@ -18,7 +18,7 @@ use super::{
     Refusal,
     batch::{self, Effects, Ledger, Work},
     closed,
-    fault::{fault, guarded, unavailable},
+    fault::{batch_failed, fault, guarded, unavailable},
     file,
     lock::Lock,
     shared::{Shared, Slot},
@@ -216,7 +216,11 @@ impl Writer {
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "a batch could not be stored");
+                if error.code() == Code::StoreLost {
+                    tracing::error!(%error, "nothing more is stored");
+                } else {
+                    tracing::warn!(%error, "a batch could not be stored");
+                }
                 for to in gathered.answers {
                     let _ = to.send(Err(error.clone()));
                 }
@@ -237,8 +241,8 @@ impl Writer {
                 Ok(effects)
             }
             Err(error) => {
-                // What the disk holds now is known only after it is opened again.
-                let error = Error::new(Code::StoreUnavailable, error.message()).because(error);
+                // What the disk holds now is known only after it is opened again, if it is the same one.
+                let error = batch_failed(&self.shared.path, error);
                 self.doubtful = Some(Doubtful { refusals, next_id });
                 self.shut(error.clone());
                 self.heal();
@@ -262,21 +266,27 @@ impl Writer {
         slot.opened()?
             .disk
             .reserve(bytes + pages)
-            .map_err(|error| unavailable(&error))
+            .map_err(|error| unavailable(&self.shared.path, &error))
     }
 
     fn transact(&mut self, works: &mut [Work], refusals: &[Refusal]) -> Result<Effects> {
         let slot = self.shared.slot();
         let opened = slot.opened()?;
+        self.lock.check(&self.shared.path, &opened.disk)?;
         let mut transaction = opened.database.begin_write().map_err(fault)?;
         transaction
             .set_durability(Durability::Immediate)
             .map_err(fault)?;
-        let bytes = opened.disk.bytes().map_err(|error| unavailable(&error))?;
+        let bytes = opened
+            .disk
+            .bytes()
+            .map_err(|error| unavailable(&self.shared.path, &error))?;
         transaction.set_quick_repair(bytes >= limits::QUICK_REPAIR_FILE_BYTES);
         let effects = batch::apply(&transaction, &mut self.ledger, works.iter_mut(), refusals)?;
         if effects.changed {
             transaction.commit().map_err(fault)?;
+            // Removed meanwhile it was stored nowhere.
+            self.lock.check(&self.shared.path, &opened.disk)?;
             self.shared.commits.fetch_add(1, Ordering::Relaxed);
         } else {
             transaction.abort().map_err(fault)?;
@@ -338,6 +348,10 @@ impl Writer {
         let slot = std::mem::replace(&mut *self.shared.slot_mut(), Slot::Shut(closed()));
         let done = match slot {
             Slot::Open(opened) => guarded(|| {
+                if let Err(error) = self.lock.check(&self.shared.path, &opened.disk) {
+                    tracing::error!(%error, "the database is not where it was");
+                    return Ok(());
+                }
                 if let Err(error) = opened.disk.release() {
                     tracing::warn!(%error, "room behind the database was not given back");
                 }

@@ -9,5 +9,6 @@ mod format;
 mod histories;
 mod index;
 mod listing;
+mod lost;
 mod rewrite;
 mod tale;

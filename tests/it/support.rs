@@ -101,6 +101,11 @@ impl Server {
         Self::logging(command, Stdio::null())
     }
 
+    /// The number of its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The same, and its log goes to `log`, as its environment chooses.
     pub(crate) fn logging(mut command: Command, log: impl Into<Stdio>) -> Self {
         let mut child = command

@@ -2,7 +2,8 @@
 
 use std::{
     fs,
-    os::unix::fs::{PermissionsExt, symlink},
+    io::Write as _,
+    os::unix::fs::{FileTypeExt, PermissionsExt, symlink},
     path::Path,
     process::Command,
 };
@@ -205,6 +206,106 @@ fn a_data_directory_that_others_may_write_to_is_warned_of() {
         let (log, _) = log_in(mode);
         assert!(!log.contains("chmod"), "{log}");
     }
+}
+
+/// A file system of its own, which the server alone sees. None where this user may not have one.
+fn on_a_small_disk(home: &Path, data: &Path, size: &str) -> Option<Command> {
+    let script = format!("mount -t tmpfs -o size={size} none \"$1\" && shift && exec \"$@\"");
+    let inside = |program: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", &script, "sh"]);
+        command.arg(data).arg(program);
+        command
+    };
+    let probe = inside("true").output();
+    if !probe.is_ok_and(|ran| ran.status.success()) {
+        return None;
+    }
+    let mut command = inside(env!("CARGO_BIN_EXE_midex"));
+    command
+        .args(["serve", "--data-dir"])
+        .arg(data)
+        .current_dir(home)
+        .env("XDG_CONFIG_HOME", home.join("config"))
+        .env_remove("RUST_LOG");
+    Some(command)
+}
+
+#[test]
+fn a_full_disk_says_how_much_to_free_and_that_is_enough() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let Some(command) = on_a_small_disk(home.path(), &data, "32m") else {
+        return;
+    };
+    let mut server = Server::greeted(command);
+    let first = start(&mut server);
+    let seen = format!("/proc/{}/root{}/fill", server.pid(), data.display());
+    let mut filler = fs::File::create(seen).unwrap();
+    while filler.write_all(&[1; 4096]).is_ok() {}
+    let text = "x".repeat(3 << 20);
+    let arguments = json!({ "token": first["new_token"], "output": output(&text) });
+    let refused = server.refused("workflow.next_step", arguments.clone());
+    assert_eq!(
+        (&refused["error_code"], &refused["retryable"]),
+        (&json!("STORE_FULL"), &json!(true)),
+        "{refused}"
+    );
+    let needed = refused["context"]["needed_mib"].as_u64().unwrap();
+    let action = refused["suggested_action"].as_str().unwrap();
+    for part in [format!("{needed} MiB"), data.display().to_string()] {
+        assert!(action.contains(&part), "{refused}");
+    }
+    let length = filler.metadata().unwrap().len();
+    // One less is too little.
+    filler.set_len(length - (needed - 1) * (1 << 20)).unwrap();
+    let again = server.refused("workflow.next_step", arguments.clone());
+    assert_eq!(again["context"]["needed_mib"], 1, "{again}");
+    filler.set_len(length - needed * (1 << 20)).unwrap();
+    server.done("workflow.next_step", arguments);
+    server.close();
+}
+
+/// Opening a pipe waits for whoever writes to it: it is not opened.
+#[test]
+fn a_pipe_in_the_place_of_the_stores_files_is_refused_at_once() {
+    for name in ["executions.redb", "executions.lock"] {
+        let home = tempfile::tempdir().unwrap();
+        let data = home.path().join("data");
+        fs::create_dir(&data).unwrap();
+        let path = data.join(name);
+        let made = Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        let server = Server::greeted(serve(home.path(), &data));
+        refuses(server, "FILE_UNUSABLE", &path);
+        command_refuses(home.path(), &data, "FILE_UNUSABLE");
+        assert!(fs::symlink_metadata(&path).unwrap().file_type().is_fifo());
+        fs::remove_file(&path).unwrap();
+        start(&mut Server::greeted(serve(home.path(), &data)));
+    }
+}
+
+#[test]
+fn a_server_whose_executions_were_removed_says_so_and_the_next_one_too() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data");
+    let mut server = Server::greeted(serve(home.path(), &data));
+    let first = start(&mut server);
+    let file = data.join("executions.redb");
+    fs::remove_file(&file).unwrap();
+    let arguments = json!({ "token": first["new_token"], "output": output("done") });
+    let refused = server.refused("workflow.next_step", arguments);
+    assert_eq!(refused["error_code"], "STORE_LOST", "{refused}");
+    refuses(server, "STORE_LOST", &file);
+    let log = home.path().join("log");
+    let mut next = Server::logging(serve(home.path(), &data), fs::File::create(&log).unwrap());
+    next.shake_hands();
+    start(&mut next);
+    next.close();
+    let log = fs::read_to_string(log).unwrap();
+    assert!(log.contains("is gone; an empty one is begun"), "{log}");
+    assert!(log.contains(file.to_str().unwrap()), "{log}");
 }
 
 /// Somebody without any rights, where this test may act as one.

@@ -55,7 +55,7 @@ impl Saboteur {
         self.failed.load(Ordering::SeqCst)
     }
 
-    fn disarm(&self) {
+    pub(super) fn disarm(&self) {
         self.fails.store(0, Ordering::SeqCst);
     }
 }
@@ -238,17 +238,49 @@ async fn a_full_disk_changes_nothing_and_is_met_before_the_database() {
     tale.step(&store).await.unwrap();
     let text = "x".repeat(2 << 20);
     let error = tale.say(&store, &text).await.unwrap_err();
-    assert_eq!(error.code(), Code::StoreUnavailable);
+    assert_eq!(
+        (error.code(), error.code().retryable()),
+        (Code::StoreFull, true)
+    );
+    let action = error.suggested_action();
+    let path = directory.path().join("executions.redb");
+    for part in ["free at least ", " MiB", path.to_str().unwrap()] {
+        assert!(action.contains(part), "{action}");
+    }
     let commits = store.counts().commits;
     tale.check(&store).await;
     let error = tale.say(&store, &text).await.unwrap_err();
-    assert_eq!(error.code(), Code::StoreUnavailable);
+    assert_eq!(error.code(), Code::StoreFull);
     tale.check(&store).await;
     full.store(false, Ordering::SeqCst);
     tale.say(&store, &text).await.unwrap();
     let counts = store.counts();
     assert_eq!((counts.commits, counts.reopenings), (commits + 1, 0));
     tale.check(&store).await;
+}
+
+/// Where no room can be set aside the database itself meets the full disk: what it stored is not known then.
+#[tokio::test]
+async fn a_full_disk_that_the_database_meets_is_named_too() {
+    for sabotaged in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        let saboteur = Saboteur::default();
+        let wanted = move |operation: Operation<'_>| match operation {
+            Operation::Write { .. } => sabotaged,
+            Operation::Sync => !sabotaged,
+            _ => false,
+        };
+        let hook = saboteur.hook(wanted, io::ErrorKind::StorageFull);
+        let store = open(directory.path(), hook, 1);
+        let mut tale = Tale::new("one", 9);
+        tale.steps(&store, 2).await;
+        saboteur.arm(0, 1);
+        let error = tale.step(&store).await.unwrap_err();
+        assert_eq!(error.code(), Code::StoreUnavailable, "{error:?}");
+        let action = error.suggested_action();
+        assert!(action.contains("free at least 16 MiB"), "{action}");
+        back(&store, &tale).await;
+    }
 }
 
 #[tokio::test]
