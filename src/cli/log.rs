@@ -35,8 +35,9 @@ use crate::limits;
 /// Stands in place of another crate's words.
 const WITHHELD: &str = "its words are withheld: they may hold what was sent";
 
-/// The log of this process.
-#[derive(Clone, Debug)]
+/// The log of this process. Where it goes, also because of a panic, what was told before is written, unless nobody reads
+/// it.
+#[derive(Debug)]
 pub(super) struct Log(Queue);
 
 impl Log {
@@ -44,9 +45,10 @@ impl Log {
     pub(super) fn tell(&self, line: &str) {
         self.0.push(format!("{line}\n").as_bytes());
     }
+}
 
-    /// To be called at the end of the process: what was told before is written, unless nobody reads it.
-    pub(super) fn end(&self) {
+impl Drop for Log {
+    fn drop(&mut self) {
         self.0.flush(limits::LOG_FLUSH_MAX);
     }
 }

@@ -158,7 +158,7 @@ pub fn main() -> ExitCode {
     if let (Err(error), true) = (&ended, serves) {
         log.tell(&reported(error, json));
     }
-    log.end();
+    drop(log);
     match ended {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
