@@ -61,6 +61,7 @@ impl Options {
         let activities = self.activities.names().map(str::to_owned);
         Abilities {
             activities: activities.collect(),
+            ..Abilities::default()
         }
     }
 }

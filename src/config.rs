@@ -79,12 +79,21 @@ impl Config {
 
     /// The definitions that are found from here, live, as a server with these abilities can run them.
     pub fn definitions(&self, abilities: &Abilities) -> Definitions {
-        Definitions::new_for(self.places(), abilities)
+        Definitions::new_for(self.places(), &self.with_secrets(abilities))
     }
 
     /// The definitions that are found from here, as a server that has nothing but midex can run them.
     pub fn registry(&self) -> Registry {
-        Registry::load(&self.places().sources())
+        let abilities = self.with_secrets(&Abilities::default());
+        Registry::load_for(&self.places().sources(), &abilities)
+    }
+
+    /// These abilities, and the names of the secrets that steps may use here.
+    fn with_secrets(&self, abilities: &Abilities) -> Abilities {
+        Abilities {
+            secrets: Some(self.secret_env.iter().cloned().collect()),
+            ..abilities.clone()
+        }
     }
 
     fn places(&self) -> Places {

@@ -32,6 +32,7 @@ pub(crate) fn manifest(lines: &str) -> Arc<Definition> {
     let text = format!("workflow: bench\ndescription: Measured\n{lines}");
     let abilities = Abilities {
         activities: [ACTIVITY.to_owned()].into_iter().collect(),
+        ..Abilities::default()
     };
     let registry = Registry::load_for(&Sources::default(), &abilities);
     let (workflow, findings) = registry::check_text("bench.yaml", &text, &registry, Built::Now);

@@ -1,12 +1,14 @@
 //! From what a file says to what may be run. Every finding is reported, not the first one; a
 //! workflow or persona comes out only where there is none but warnings. The findings come in no order.
 
+mod alike;
 mod asking;
 mod expression;
 mod flow;
 mod input;
 mod kind;
 mod known;
+mod names;
 mod order;
 mod section;
 mod shape;
@@ -290,7 +292,8 @@ fn steps(found: &mut Vec<Finding>, draft: &WorkflowDraft, known: Known<'_>) -> O
     let mut flow = flow::Flow::of(found, &list, order);
     flow.check(found);
     asking::check(found, draft, &list);
-    expression::check(found, draft, &list, &mut flow);
+    let secrets = known.abilities.secrets.as_ref();
+    expression::check(found, draft, &list, secrets, &mut flow);
     let steps: Vec<_> = list
         .iter()
         .zip(flow.before())

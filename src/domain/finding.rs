@@ -134,6 +134,18 @@ rules! {
     UnknownReference = "unknown_reference", Error;
     /// The expression names a step that cannot come before.
     ReferenceTooEarly = "reference_too_early", Error;
+    /// The expression names a step that is reset by whatever leads to where it is named.
+    ForgottenOutput = "forgotten_output", Error;
+    /// The expression names a field that its step need not bring.
+    UncertainReference = "uncertain_reference", Warning;
+    /// The text looks like an expression and is none.
+    LooksLikeExpression = "looks_like_expression", Warning;
+    /// Nothing leads out of a loop.
+    EndlessLoop = "endless_loop", Error;
+    /// A step that handles failures is reached without one.
+    HandlerInOrder = "handler_in_order", Error;
+    /// A secret that the configuration does not name.
+    UnknownSecret = "unknown_secret", Warning;
     /// A section of the Markdown body belongs to no step.
     UnknownSection = "unknown_section", Error;
     /// Two files of one directory define the same name.
@@ -374,6 +386,18 @@ impl Finding {
         new: &str,
     ) -> Self {
         self.change(Change::part(place, value, (offset, length), new))
+    }
+
+    /// Says that the step whose id `id` stands at `place` may also say `key` with this value.
+    #[must_use]
+    pub fn insert_key(self, place: Place, id: &str, key: &str, value: &str) -> Self {
+        self.change(Change::key(place, id, key, value))
+    }
+
+    /// Says that `item` may stand in the list before the one that stands at `place`.
+    #[must_use]
+    pub fn insert_before(self, place: Place, item: &str) -> Self {
+        self.change(Change::item(place, item))
     }
 
     fn change(mut self, change: Change) -> Self {

@@ -121,7 +121,7 @@ impl<'a> Mapping<'a> {
             let finding = if self.keys.planned.contains(&key) {
                 let message = format!("`{key}` is not supported yet");
                 Finding::new(Rule::NotSupportedYet, path, entry.place, message)
-                    .suggest("remove it: nothing would act on it".to_owned())
+                    .suggest(instead_of(key).to_owned())
             } else if self.keys.read.contains(&key) {
                 let message = format!("`{key}` says again what another key says");
                 Finding::new(Rule::DuplicateKey, path, entry.place, message)
@@ -233,5 +233,26 @@ pub(super) fn text_or_texts(
             place: node.place,
         }]),
         _ => texts(found, node, path),
+    }
+}
+
+/// What to write in place of a key that is planned.
+fn instead_of(key: &str) -> &'static str {
+    match key {
+        "workflow" => {
+            "write the steps of that workflow here, or start it with a `tool` step that calls workflow.start"
+        }
+        "hooks" | "compensate" | "on_failure" => {
+            "write a step with `run_when: failed`, or with `run_when: finished`, that does it"
+        }
+        "join" => {
+            "a step waits for all that `depends_on` names; make those `optional` that may fail"
+        }
+        "stall_after" | "escalate" => {
+            "give the step a `timeout`, and an `on_error` that leads to a step for a person"
+        }
+        "extends" => "copy what you need of that workflow",
+        "requires" => "say in `description` what the workflow needs",
+        _ => "leave it out: nothing would act on it",
     }
 }

@@ -207,7 +207,7 @@ fn tree(text: &str, spanned: Spanned<Loose>) -> Result<Node, Box<Finding>> {
         Loose::Bool(value) => Content::Bool(value),
         Loose::Number(number) => {
             let written = written(text, &spanned.defined).unwrap_or_else(|| number.to_string());
-            Content::Number(number, written)
+            numeric(number, written, place)?
         }
         Loose::Text(value) => Content::Text(value),
         Loose::List(items) => {
@@ -222,6 +222,53 @@ fn tree(text: &str, spanned: Spanned<Loose>) -> Result<Node, Box<Finding>> {
         }
     };
     Ok(Node { content, place })
+}
+
+/// What the core schema makes of a number as it is written: the library reads more as numbers than that does.
+fn numeric(number: Number, written: String, place: Place) -> Result<Content, Box<Finding>> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_+-.:".contains(c);
+    if !written.chars().all(is_plain) {
+        return Ok(Content::Number(number, written));
+    }
+    let digits = written.trim_start_matches(['+', '-']);
+    let radix = match digits.get(..2) {
+        Some("0x") => Some(16),
+        Some("0o") => Some(8),
+        _ if digits.bytes().all(|digit| digit.is_ascii_digit()) => Some(10),
+        _ => None,
+    };
+    let Some(radix) = radix else {
+        let is_float = digits
+            .bytes()
+            .all(|c| c.is_ascii_digit() || b"+-.eE".contains(&c));
+        return Ok(if is_float {
+            Content::Number(number, written)
+        } else {
+            Content::Text(written)
+        });
+    };
+    let digits = if radix == 10 { digits } else { &digits[2..] };
+    let whole = if written.starts_with('-') {
+        i64::from_str_radix(&format!("-{digits}"), radix)
+            .ok()
+            .map(Number::from)
+    } else {
+        u64::from_str_radix(digits, radix).ok().map(Number::from)
+    };
+    match whole {
+        Some(whole) => Ok(Content::Number(whole, written)),
+        None => Err(Box::new(too_large(&written, place))),
+    }
+}
+
+/// A whole number that would be kept as another one.
+fn too_large(written: &str, place: Place) -> Finding {
+    let message =
+        format!("the whole number `{written}` is too large: it could not be kept as it is");
+    Finding::new(Rule::OutOfRange, "", place, message)
+        .expected("a whole number from -2^63 to 2^64 - 1", written)
+        .suggest("write it as a text, in quotes".to_owned())
+        .rewrite(place, written, &format!("\"{written}\""))
 }
 
 fn entry(text: &str, key: Spanned<Loose>, value: Spanned<Loose>) -> Result<Entry, Box<Finding>> {

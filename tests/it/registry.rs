@@ -30,6 +30,7 @@ static SHIPPED: LazyLock<Registry> =
 fn activities(names: &[&str]) -> Abilities {
     Abilities {
         activities: names.iter().map(|name| (*name).to_owned()).collect(),
+        ..Abilities::default()
     }
 }
 

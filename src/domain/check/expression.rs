@@ -1,20 +1,23 @@
 //! The expressions of a manifest: whether they can be read, and whether what they refer to can be there. A reference to a
 //! step that might run beside this one makes this one wait for it.
 
-use std::borrow::Cow;
-
-use serde_json::Value;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use super::super::{
     draft::{Said, StepDraft, WorkflowDraft},
-    expression::{Expression, ExpressionFault, FaultKind, Reference, Root, Template},
+    expression::{Expression, ExpressionFault, FaultKind, Reference, Root, Segment, Template},
     finding::{Finding, Place, Rule},
     grammar::{self, Record, Shape, is_template},
+    nearest::nearest,
     node::{Content, Node},
 };
-use super::flow::Flow;
+use super::{
+    alike,
+    flow::Flow,
+    names::{self, Leads, Unknown},
+};
 
-/// A text that holds expressions, or is one.
+/// A text that may hold expressions, or is one.
 struct Site<'a> {
     text: &'a str,
     path: String,
@@ -28,6 +31,13 @@ struct Scope<'a> {
     owner: Owner,
     /// What an item is called, inside a `foreach`.
     alias: Option<&'a str>,
+}
+
+impl<'a> Scope<'a> {
+    /// The names that stand for an item.
+    fn names(&self) -> &[&'a str] {
+        self.alias.as_slice()
+    }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -56,13 +66,16 @@ pub(super) fn check(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     steps: &[StepDraft],
+    secrets: Option<&BTreeSet<String>>,
     flow: &mut Flow<'_>,
 ) {
-    let inputs = declared_inputs(draft);
     let mut checker = Checker {
         found,
         flow,
-        inputs,
+        inputs: declared_inputs(draft),
+        memory: names::memory(draft, steps),
+        secrets,
+        steps,
     };
     for said in &draft.said {
         let owner = match said.key {
@@ -93,10 +106,14 @@ fn declared_inputs(draft: &WorkflowDraft) -> Option<Vec<&str>> {
 struct Checker<'f, 'a, 'd> {
     found: &'f mut Vec<Finding>,
     flow: &'f mut Flow<'a>,
+    steps: &'d [StepDraft],
     inputs: Option<Vec<&'d str>>,
+    /// The names that memory can have; none where nobody knows.
+    memory: Option<BTreeSet<&'d str>>,
+    secrets: Option<&'d BTreeSet<String>>,
 }
 
-impl Checker<'_, '_, '_> {
+impl<'d> Checker<'_, '_, 'd> {
     fn step(&mut self, position: usize, step: &StepDraft, alias: Option<&str>) {
         for said in &step.said {
             let own = match said.key {
@@ -118,21 +135,134 @@ impl Checker<'_, '_, '_> {
         collect(&mut sites, &said.value, &said.path, shape);
         for site in sites {
             self.site(&site, scope);
+            self.literal(&site, scope);
         }
     }
 
     fn site(&mut self, site: &Site<'_>, scope: Scope<'_>) {
-        let names: Vec<&str> = scope.alias.into_iter().collect();
-        match references(site, &names) {
-            Ok(references) => {
-                for reference in &references {
-                    self.reference(site, scope, reference);
-                }
-            }
-            Err(faults) => self
-                .found
-                .extend(faults.iter().map(|fault| told(site, fault))),
+        if !site.is_condition && !is_template(site.text) {
+            return;
         }
+        let (references, faults) = references(site, scope.names());
+        for reference in &references {
+            let before = self.found.len();
+            self.reference(site, scope, reference);
+            if self.found.len() == before {
+                self.field(site, &references, reference);
+            }
+        }
+        self.found
+            .extend(faults.iter().map(|fault| told(site, fault)));
+    }
+
+    /// A warning for each part of a text that looks like an expression, and would be passed on as it is.
+    fn literal(&mut self, site: &Site<'_>, scope: Scope<'_>) {
+        if site.is_condition {
+            return;
+        }
+        for alike in alike::parts(site.text, scope.names()) {
+            if alike
+                .references
+                .iter()
+                .all(|reference| self.is_there(scope, reference))
+            {
+                let written = &site.text[alike.start..alike.end];
+                let message = format!(
+                    "`{written}` is passed on as it is: an expression stands between `${{{{` and `}}}}`"
+                );
+                let part = (alike.start, alike.end - alike.start);
+                self.found.push(
+                    Finding::new(Rule::LooksLikeExpression, &site.path, site.place, message)
+                        .within(site.place, site.text, part.0, part.1)
+                        .suggest(format!("write `{}`", alike.meant))
+                        .replace_within(site.place, site.text, part, &alike.meant),
+                );
+            }
+        }
+    }
+
+    /// Whether the first name of a path stands for something here.
+    fn is_there(&self, scope: Scope<'_>, reference: &Reference) -> bool {
+        let Some(name) = first(reference) else {
+            return false;
+        };
+        match reference.root {
+            Root::Inputs => self
+                .inputs
+                .as_ref()
+                .is_none_or(|known| known.contains(&&*name)),
+            Root::Memory => self
+                .memory
+                .as_ref()
+                .is_none_or(|known| known.contains(&*name)),
+            Root::Steps => self.flow.position(&name).is_some(),
+            Root::Run => names::run(&reference.path, self.flow.ids()).is_none(),
+            // Variables are written in capitals; a text such as `env.local` names a file.
+            Root::Env | Root::Secrets => !name.contains(char::is_lowercase),
+            Root::Item | Root::Index => scope.alias.is_some(),
+        }
+    }
+
+    /// What the `result` of a step says of a field that is named.
+    fn field(&mut self, site: &Site<'_>, all: &[Reference], reference: &Reference) {
+        let Some((step, schema, path)) = self.schema_of(reference) else {
+            return;
+        };
+        match names::lead(schema, path) {
+            Leads::Somewhere => {}
+            Leads::Nowhere(unknown) => {
+                let message = format!(
+                    "`{reference}` cannot be there: the `result` of `{step}` allows no `{}`",
+                    unknown.name
+                );
+                self.unknown(site, reference, &unknown, message);
+            }
+            Leads::Perhaps(name) => {
+                let is_same = |other: &&Reference| other.is_guarded && other.is_above(reference);
+                if all.iter().any(|other| is_same(&other)) {
+                    return;
+                }
+                let message = format!(
+                    "`{reference}` may be missing: the `result` of `{step}` does not require `{name}`"
+                );
+                let hint = format!(
+                    "add `{name}` to `required` there, or say what stands in for it: `{reference} | default(…)`"
+                );
+                self.found.push(
+                    site.about(Rule::UncertainReference, reference, message)
+                        .suggest(hint),
+                );
+            }
+        }
+    }
+
+    /// The schema of the output that a path leads into, with whose it is and the path inside of it.
+    fn schema_of<'r>(&self, reference: &'r Reference) -> Option<(String, &'d Node, &'r [Segment])> {
+        let id = reference.step()?;
+        let step = self.steps.get(self.flow.position(&id)?)?;
+        let (step, path) = match (&step.each, reference.path.get(1)) {
+            (None, _) => (step, &reference.path[1..]),
+            (Some(each), Some(Segment::Index(_))) => (&**each, &reference.path[2..]),
+            _ => return None,
+        };
+        Some((id.into_owned(), &step.said("result")?.value, path))
+    }
+
+    fn unknown(
+        &mut self,
+        site: &Site<'_>,
+        reference: &Reference,
+        unknown: &Unknown<'_>,
+        message: String,
+    ) {
+        let finding = site.about(Rule::UnknownReference, reference, message);
+        let known = unknown.known.iter().copied();
+        self.found
+            .push(match nearest(&unknown.name, known.clone()) {
+                Some(_) => site.meant(finding, reference, &unknown.name, known),
+                None if unknown.known.is_empty() => finding,
+                None => finding.suggest(format!("there are {}", unknown.known.join(", "))),
+            });
     }
 
     fn reference(&mut self, site: &Site<'_>, scope: Scope<'_>, reference: &Reference) {
@@ -143,6 +273,15 @@ impl Checker<'_, '_, '_> {
                     .push(site.about(Rule::UnknownReference, reference, message));
             }
             Root::Inputs => self.input(site, reference),
+            Root::Memory => self.remembered(site, reference),
+            Root::Secrets => self.secret(site, reference),
+            Root::Run => {
+                if let Some(unknown) = names::run(&reference.path, self.flow.ids()) {
+                    let message =
+                        format!("`{reference}` is nothing that an execution says of itself");
+                    self.unknown(site, reference, &unknown, message);
+                }
+            }
             Root::Steps => {
                 if let Some(id) = reference.step() {
                     self.output(site, scope, reference, &id);
@@ -165,6 +304,43 @@ impl Checker<'_, '_, '_> {
         let finding = site.about(Rule::UnknownReference, reference, message);
         self.found
             .push(site.meant(finding, reference, &name, known.iter().copied()));
+    }
+
+    fn remembered(&mut self, site: &Site<'_>, reference: &Reference) {
+        let (Some(name), Some(known)) = (first(reference), &self.memory) else {
+            return;
+        };
+        if known.contains(&*name) {
+            return;
+        }
+        let message = format!("nothing sets `memory.{name}`");
+        let finding = site.about(Rule::UnknownReference, reference, message);
+        self.found
+            .push(match nearest(&name, known.iter().copied()) {
+                Some(_) => site.meant(finding, reference, &name, known.iter().copied()),
+                None => finding.suggest(format!(
+                    "give it a first value, as `memory: {{ {name}: … }}`, or write it in a `set`"
+                )),
+            });
+    }
+
+    /// A secret that this server was not told of has no value when the step is entered.
+    fn secret(&mut self, site: &Site<'_>, reference: &Reference) {
+        let (Some(name), Some(known)) = (reference.secret(), self.secrets) else {
+            return;
+        };
+        if known.contains(&*name) {
+            return;
+        }
+        let message = format!("no secret is called `{name}` here");
+        let finding = site.about(Rule::UnknownSecret, reference, message);
+        let known = || known.iter().map(String::as_str);
+        self.found.push(match nearest(&name, known()) {
+            Some(_) => site.meant(finding, reference, &name, known()),
+            None => finding.suggest(format!(
+                "name the environment variable that holds it: MIDEX_SECRET_ENV={name}"
+            )),
+        });
     }
 
     fn output(&mut self, site: &Site<'_>, scope: Scope<'_>, reference: &Reference, id: &str) {
@@ -194,27 +370,82 @@ impl Checker<'_, '_, '_> {
         (first, position): (usize, usize),
         own: Own,
     ) {
-        let leads = match own {
-            Own::Latest if first == position => true,
-            Own::Never if first == position => false,
-            _ => self.flow.leads(first, position),
-        };
-        if leads {
+        let is_own = first == position;
+        if is_own && own == Own::Latest || self.flow.waits(position, first) {
             return;
         }
-        if first != position && !self.flow.leads(position, first) {
+        if !is_own && !self.flow.waits(first, position) {
             self.flow.add(first, position);
             return;
         }
-        let (first, then) = (self.flow.id(first), self.flow.id(position));
-        let message = if first == then {
-            format!("`{first}` has no output yet where this is asked")
+        let is_loop = own != Own::Never && self.flow.leads(first, position);
+        let finding = if is_loop {
+            self.forgotten(site, reference, (first, position))
         } else {
-            format!("`{first}` cannot have been done when `{then}` is entered: it comes after it")
+            let (first, then) = (self.flow.id(first), self.flow.id(position));
+            let message = if is_own {
+                format!("`{first}` has no output yet where this is asked")
+            } else {
+                format!(
+                    "`{first}` cannot have been done when `{then}` is entered: it comes after it"
+                )
+            };
+            site.about(Rule::ReferenceTooEarly, reference, message)
         };
-        self.found
-            .push(site.about(Rule::ReferenceTooEarly, reference, message));
+        self.found.push(finding);
     }
+
+    /// In a loop a step finds none of what came after it in the round before: the jump back resets that too. Memory stays.
+    fn forgotten(
+        &self,
+        site: &Site<'_>,
+        reference: &Reference,
+        (first, position): (usize, usize),
+    ) -> Finding {
+        let (id, then) = (self.flow.id(first), self.flow.id(position));
+        let message = format!(
+            "`{reference}` is never there when `{then}` is entered: whatever leads back to `{then}` resets `{id}` and its output"
+        );
+        let name = kept_as(reference);
+        let instead = if reference.is_guarded {
+            format!("memory.{name}")
+        } else {
+            format!("memory.{name} | default('')")
+        };
+        let set = format!("set: {{ {name}: \"${{{{ {reference} }}}}\" }}");
+        let finding = site.about(Rule::ForgottenOutput, reference, message).suggest(format!(
+            "memory outlives the jump: write `{set}` in a step after `{id}`, and `{instead}` here"
+        ));
+        let keep = format!("keep_{name}");
+        let Some(below) = self
+            .flow
+            .below(first)
+            .filter(|_| self.flow.position(&keep).is_none())
+        else {
+            return finding;
+        };
+        let part = (reference.offset, reference.length);
+        finding
+            .insert_before(below.place, &format!("{{ id: {keep}, {set} }}"))
+            .replace_within(site.place, site.text, part, &instead)
+    }
+}
+
+/// What the output of a step may be called in memory: the last name of the path.
+fn kept_as(reference: &Reference) -> String {
+    let last = reference
+        .path
+        .iter()
+        .rev()
+        .find_map(|segment| match segment {
+            Segment::Key(key) => Some(key.as_str()),
+            Segment::Index(_) => None,
+        });
+    let last = last.unwrap_or("kept");
+    let letters = last
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
+    letters.collect()
 }
 
 impl Site<'_> {
@@ -235,7 +466,7 @@ impl Site<'_> {
         name: &str,
         known: impl Iterator<Item = &'k str>,
     ) -> Finding {
-        let Some(near) = super::super::nearest::nearest(name, known) else {
+        let Some(near) = nearest(name, known) else {
             return finding;
         };
         let finding = finding.suggest(format!("did you mean `{near}`?"));
@@ -257,15 +488,13 @@ fn first(reference: &Reference) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(text.trim_start_matches('.').to_owned()))
 }
 
-fn references(site: &Site<'_>, names: &[&str]) -> Result<Vec<Reference>, Vec<ExpressionFault>> {
+/// All that the text refers to, as far as it can be read, and what is wrong with the rest.
+fn references(site: &Site<'_>, names: &[&str]) -> (Vec<Reference>, Vec<ExpressionFault>) {
     if site.is_condition {
-        let expression = Expression::parse_condition(site.text, names)?;
-        return Ok(expression.references().to_vec());
+        Expression::survey_condition(site.text, names)
+    } else {
+        Template::survey(site.text, names)
     }
-    let template = Template::parse_with(&Value::String(site.text.to_owned()), names);
-    template
-        .map(|template| template.references().to_vec())
-        .map_err(|faults| faults.into_iter().map(|fault| fault.fault).collect())
 }
 
 /// What is wrong with the text of an expression, as a finding.
@@ -287,13 +516,15 @@ fn told(site: &Site<'_>, fault: &ExpressionFault) -> Finding {
     }
 }
 
-/// Adds every text of `node` that holds expressions.
+/// Adds every text of `node` that may hold expressions.
 fn collect<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str, shape: &Shape) {
     match shape {
         Shape::Condition => site(sites, node, path, true),
         Shape::Template(_) | Shape::SpanOrTemplate | Shape::InstantOrTemplate => {
             site(sites, node, path, false);
         }
+        // A bare text in place of a list is told of as such.
+        Shape::Items if node.text().is_some_and(|text| !is_template(text)) => {}
         Shape::Value | Shape::Values | Shape::Memory(_) | Shape::Items => deep(sites, node, path),
         Shape::List(of, ..) => {
             for (at, item) in node.items().unwrap_or_default().iter().enumerate() {
@@ -319,7 +550,6 @@ fn fields<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str, record: &Re
 
 fn site<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str, is_condition: bool) {
     let text = node.text().filter(|text| !text.trim().is_empty());
-    let text = text.filter(|text| is_condition || is_template(text));
     sites.extend(text.map(|text| Site {
         text,
         path: path.to_owned(),

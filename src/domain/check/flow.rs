@@ -1,6 +1,8 @@
 //! Where control goes besides the order: `next`, the arms of branches and `on_error`; whether each leads to a step, whether
 //! arms stay apart, and whether every step can be come to.
 
+mod ways;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::{
@@ -92,6 +94,28 @@ impl<'a> Flow<'a> {
         false
     }
 
+    /// Whether `then` waits for `first`, directly or not.
+    pub(super) fn waits(&self, then: usize, first: usize) -> bool {
+        let (mut open, mut seen) = (vec![then], BTreeSet::new());
+        while let Some(at) = open.pop() {
+            for before in &self.before[at] {
+                if before.position == first {
+                    return true;
+                }
+                if seen.insert(before.position) {
+                    open.push(before.position);
+                }
+            }
+        }
+        false
+    }
+
+    /// The step below, where control always goes on with it and nothing else is said of that.
+    pub(super) fn below(&self, position: usize) -> Option<&'a StepDraft> {
+        let step = self.steps.get(position + 1)?;
+        (self.above(position + 1) == Some(position) && !ends(&self.steps[position])).then_some(step)
+    }
+
     /// Makes `then` wait for `first`, as it refers to it.
     pub(super) fn add(&mut self, first: usize, then: usize) {
         self.before[then].push(Before {
@@ -120,6 +144,8 @@ impl<'a> Flow<'a> {
             self.arms(found, branch);
         }
         self.unreachable(found);
+        self.endless(found);
+        self.handlers(found);
     }
 
     fn arms(&self, found: &mut Vec<Finding>, branch: &Said) {

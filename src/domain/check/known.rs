@@ -20,6 +20,8 @@ pub type Agents = BTreeMap<String, Agent>;
 pub struct Abilities {
     /// The names of its activities.
     pub activities: BTreeSet<String>,
+    /// The names of the secrets that its configuration lists, where that was read.
+    pub secrets: Option<BTreeSet<String>>,
 }
 
 /// All that a workflow is checked against.

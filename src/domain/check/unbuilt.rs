@@ -16,8 +16,14 @@ pub enum Built {
     All,
 }
 
-/// The kinds and fields of steps, and the keys of workflows, that nothing acts on yet.
-const UNBUILT: &[&str] = &["run", "body"];
+/// The kinds and fields of steps, and the keys of workflows, that nothing acts on yet, with what to write instead.
+const UNBUILT: &[(&str, &str)] = &[
+    (
+        "run",
+        "use a `tool` step, in which the client makes the call, or an `activity` of the program that serves",
+    ),
+    ("body", "hand over what the step works on in `with:`"),
+];
 
 /// A finding for each key of the draft that nothing acts on yet.
 pub(super) fn unbuilt(found: &mut Vec<Finding>, draft: &WorkflowDraft, built: Built) {
@@ -31,11 +37,7 @@ pub(super) fn unbuilt(found: &mut Vec<Finding>, draft: &WorkflowDraft, built: Bu
         .iter()
         .map(|said| (said.key, said.path.as_str(), said.place));
     let refused = of_workflow.chain(of_steps);
-    found.extend(
-        refused
-            .filter(|(key, ..)| UNBUILT.contains(key))
-            .map(refusal),
-    );
+    found.extend(refused.filter_map(refusal));
 }
 
 /// What a step says, and what it does with each item where it is a `foreach`.
@@ -45,10 +47,10 @@ fn said(step: &StepDraft) -> impl Iterator<Item = (&'static str, &str, Place)> {
     all.map(|said| (said.key, said.path.as_str(), said.place))
 }
 
-fn refusal((key, path, place): (&str, &str, Place)) -> Finding {
+fn refusal((key, path, place): (&str, &str, Place)) -> Option<Finding> {
+    let (_, instead) = UNBUILT.iter().find(|(unbuilt, _)| *unbuilt == key)?;
     let message = format!("`{key}` is not supported yet");
-    Finding::new(Rule::NotSupportedYet, path, place, message)
-        .suggest("remove it: nothing would act on it".to_owned())
+    Some(Finding::new(Rule::NotSupportedYet, path, place, message).suggest((*instead).to_owned()))
 }
 
 #[cfg(test)]
@@ -58,7 +60,7 @@ mod tests {
 
     #[test]
     fn what_is_not_built_is_in_the_grammar() {
-        for key in UNBUILT {
+        for (key, _) in UNBUILT {
             let known = grammar::kind_of(key).is_some()
                 || grammar::field_of(key).is_some()
                 || grammar::WORKFLOW.iter().any(|known| known.name == *key);

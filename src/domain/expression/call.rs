@@ -1,5 +1,7 @@
 //! Filters and tests as they are applied, and their arguments.
 
+use serde_json::Value;
+
 use super::{
     fault::{ExpressionFault, FaultKind},
     filters, operand,
@@ -39,8 +41,9 @@ impl Parser<'_> {
                 message,
             ));
         }
+        self.judge(&token, filter, &nodes);
         let subject = if filter.is_default() {
-            forgiving(node)
+            self.forgiving(node)
         } else {
             node.text.clone()
         };
@@ -77,11 +80,10 @@ impl Parser<'_> {
                 message,
             ));
         }
-        let subject = forgiving(node);
         let subject = if known.is_presence() {
-            &subject
+            self.forgiving(node)
         } else {
-            &node.text
+            node.text.clone()
         };
         let values: Vec<_> = arguments.iter().map(Argument::text).collect();
         let text = format!(
@@ -154,6 +156,45 @@ impl Parser<'_> {
         Ok(token)
     }
 
+    /// The value, where a path that leads to nothing is an answer and no fault.
+    fn forgiving(&mut self, node: &Node) -> String {
+        let Some(number) = node.reference else {
+            return node.text.clone();
+        };
+        if let Some(reference) = self.references.get_mut(number) {
+            reference.is_guarded = true;
+        }
+        format!("_u{number}")
+    }
+
+    /// A test that `selectattr` gets by name is written out, so that one that it does not have can be told of.
+    fn judge(&mut self, filter: &Token, known: &filters::Filter, nodes: &[Node]) {
+        let Some(tests) = known.tests() else { return };
+        let Some(node) = nodes.get(2) else { return };
+        let Some(Value::String(test)) = self.literal_of(node).cloned() else {
+            return;
+        };
+        if !tests.contains(&test.as_str()) {
+            let inside = Token {
+                start: node.start + 1,
+                end: node.end.saturating_sub(1),
+                ..filter.clone()
+            };
+            let message = format!("`{}` has no test `{}`", known.name, cut(&test));
+            let fault = ExpressionFault::new(FaultKind::Filter, node.start, node.end, message);
+            self.suggesting(fault, &inside, &test, "test", tests);
+        } else if nodes.len() == 3 {
+            let message = format!("the test `{test}` needs a value to compare with");
+            let end = self.last_end();
+            self.note(ExpressionFault::new(
+                FaultKind::Filter,
+                node.start,
+                end,
+                message,
+            ));
+        }
+    }
+
     fn unknown_filter<'n>(
         &mut self,
         token: &Token,
@@ -164,7 +205,19 @@ impl Parser<'_> {
         let known: Vec<_> = known.collect();
         let message = format!("there is no {what} `{}`", cut(&written));
         let fault = ExpressionFault::new(FaultKind::Filter, token.start, token.end, message);
-        let fault = match nearest::nearest(&written, known.iter().copied()) {
+        self.suggesting(fault, token, &written, what, &known);
+    }
+
+    /// Notes a fault with the one of `known` that is meant by what stands at `token`, or all of them.
+    fn suggesting(
+        &mut self,
+        fault: ExpressionFault,
+        token: &Token,
+        written: &str,
+        what: &str,
+        known: &[&str],
+    ) {
+        let fault = match nearest::nearest(written, known.iter().copied()) {
             Some(meant) => fault.suggest(format!("did you mean `{meant}`?")).replace(
                 token.start,
                 token.end,
@@ -188,13 +241,5 @@ impl Argument {
             Some(name) => format!("{name}={}", self.value),
             None => self.value.clone(),
         }
-    }
-}
-
-/// The value, where a path that leads to nothing is an answer and no fault.
-fn forgiving(node: &Node) -> String {
-    match node.reference {
-        Some(number) => format!("_u{number}"),
-        None => node.text.clone(),
     }
 }

@@ -55,6 +55,9 @@ const FILTERS: &[Filter] = &[
     filter("values", (0, 0), &[]),
 ];
 
+/// The tests that `selectattr` and `rejectattr` know, each with a value to compare with.
+const ATTRIBUTE_TESTS: &[&str] = &["equalto", "eq", "==", "ne", "!=", "in"];
+
 /// Other names that Jinja has for some of them.
 const ALIASES: &[(&str, &str)] = &[("count", "length"), ("d", "default")];
 
@@ -67,6 +70,11 @@ impl Filter {
 
     pub(super) fn is_default(&self) -> bool {
         self.name == "default"
+    }
+
+    /// The tests that it takes by name, where it takes any.
+    pub(super) fn tests(&self) -> Option<&'static [&'static str]> {
+        matches!(self.name, "selectattr" | "rejectattr").then_some(ATTRIBUTE_TESTS)
     }
 
     /// What is wrong with the arguments, if anything is.

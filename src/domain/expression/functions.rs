@@ -8,7 +8,7 @@ use minijinja::{
 
 use super::{
     engine::{Scope, Work, inward, outward, pairs, unsuitable, weigh},
-    operators::{added, described},
+    operators::{added, described, have_order},
     text_of,
 };
 
@@ -61,7 +61,9 @@ fn add_lists(environment: &mut Environment<'static>) {
     environment.add_filter(
         "sort",
         |state: &State<'_, '_>, value: Inner, named: Kwargs| {
+            let path = named.peek::<Option<String>>("attribute")?;
             ordered(state, &value, "sort")?;
+            comparable(&value, "sort", path.as_deref())?;
             given::sort(state, value, named)
         },
     );
@@ -74,10 +76,12 @@ fn add_lists(environment: &mut Environment<'static>) {
     );
     environment.add_filter("min", |state: &State<'_, '_>, value: Inner| {
         ordered(state, &value, "min")?;
+        comparable(&value, "min", None)?;
         given::min(state, value)
     });
     environment.add_filter("max", |state: &State<'_, '_>, value: Inner| {
         ordered(state, &value, "max")?;
+        comparable(&value, "max", None)?;
         given::max(state, value)
     });
     environment.add_filter("sum", sum);
@@ -97,7 +101,7 @@ fn add_lists(environment: &mut Environment<'static>) {
 
 fn add_values(environment: &mut Environment<'static>) {
     environment.add_filter("default", default);
-    environment.add_filter("bool", |value: Inner| value.is_true());
+    environment.add_filter("bool", |value: Inner| boolean(&value));
     environment.add_filter("length", length);
     environment.add_filter("first", |value: Inner| end(&value, "first", given::first));
     environment.add_filter("last", |value: Inner| {
@@ -139,6 +143,37 @@ fn add_tests(environment: &mut Environment<'static>) {
     environment.add_test("endingwith", |value: Inner, end: &str| {
         text(&value, "endingwith").map(|text| text.ends_with(end))
     });
+}
+
+/// `true`, `false`, and the texts that say so: any other value would be guessed at.
+fn boolean(value: &Inner) -> Result<bool, Error> {
+    match (value.kind(), value.as_str()) {
+        (ValueKind::Bool, _) => Ok(value.is_true()),
+        (_, Some("true")) => Ok(true),
+        (_, Some("false")) => Ok(false),
+        (_, Some(_)) => Err(unsuitable("`bool`: the text is neither `true` nor `false`")),
+        _ => Err(wants("bool", "true, false, or one of them as text", value)),
+    }
+}
+
+/// Refuses a list some of whose items have no order among them; with `path` what that leads to is looked at.
+fn comparable(value: &Inner, name: &str, path: Option<&str>) -> Result<(), Error> {
+    let found = |item: Inner| path.map_or_else(|| item.clone(), |path| attribute(&item, path));
+    let mut items = value.try_iter()?.map(found);
+    let Some(first) = items.next() else {
+        return Ok(());
+    };
+    let other = std::iter::once(first.clone())
+        .chain(items)
+        .find(|item| !have_order(&first, item));
+    match other {
+        None => Ok(()),
+        Some(other) => Err(unsuitable(format!(
+            "`{name}` orders numbers, or texts: here are {} and {}",
+            described(&first),
+            described(&other)
+        ))),
+    }
 }
 
 fn divides(value: &Inner, by: i128) -> Option<bool> {

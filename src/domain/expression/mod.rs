@@ -108,6 +108,24 @@ impl Expression {
         }
     }
 
+    /// All that a condition refers to, as far as it can be read, and everything that is wrong with it.
+    pub fn survey_condition(text: &str, names: &[&str]) -> (Vec<Reference>, Vec<ExpressionFault>) {
+        match Self::parse_condition(text, names) {
+            Ok(expression) => (expression.references.to_vec(), Vec::new()),
+            Err(faults) => {
+                let open = text.len() - text.trim_start().len();
+                let start = if text[open..].starts_with("${{") {
+                    open + 3
+                } else {
+                    open
+                };
+                let tokens = tokens(text, start, start > open);
+                let references = tokens.map(|tokens| parse::references(text, &tokens, names));
+                (references.unwrap_or_default(), faults)
+            }
+        }
+    }
+
     fn read(
         text: &str,
         span: (usize, usize),

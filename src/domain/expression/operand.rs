@@ -111,6 +111,7 @@ impl Parser<'_> {
             path,
             offset: token.start,
             length: end - token.start,
+            is_guarded: false,
         };
         Ok(self.referring(reference))
     }

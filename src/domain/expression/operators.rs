@@ -9,6 +9,7 @@ use super::engine::{Scope, outward, unsuitable, unsuitable_at, weigh};
 
 pub(super) fn add_to(environment: &mut Environment<'static>) {
     environment.add_function("_weigh", weighed);
+    environment.add_function("_order", order);
     environment.add_function("_number", number);
     environment.add_function("_sum", sum);
     environment.add_function("_text", text);
@@ -19,6 +20,49 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
 fn weighed(state: &State<'_, '_>, value: Inner) -> Result<Inner, Error> {
     weigh(&value, &Scope::of(state)?.work)?;
     Ok(value)
+}
+
+/// `a < b <= c`, and `==` and `!=` among them: each pair in turn, as long as they hold.
+fn order(state: &State<'_, '_>, signs: &str, values: Rest<Inner>) -> Result<bool, Error> {
+    let work = &Scope::of(state)?.work;
+    let values = values.0;
+    for (sign, pair) in signs.split(' ').zip(values.windows(2)) {
+        let (left, right) = (&pair[0], &pair[1]);
+        weigh(right, work)?;
+        let holds = match sign {
+            "==" => left == right,
+            "!=" => left != right,
+            _ => in_order(sign, left, right)?,
+        };
+        if !holds {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn in_order(sign: &str, left: &Inner, right: &Inner) -> Result<bool, Error> {
+    if !have_order(left, right) {
+        let (left, right) = (described(left), described(right));
+        return Err(unsuitable(format!(
+            "`{sign}` does not go between {left} and {right}: it compares two numbers, or two texts"
+        )));
+    }
+    let ordering = left.cmp(right);
+    Ok(match sign {
+        "<" => ordering.is_lt(),
+        "<=" => ordering.is_le(),
+        ">" => ordering.is_gt(),
+        _ => ordering.is_ge(),
+    })
+}
+
+/// Whether one of the two can come before the other: both are numbers, or both are texts.
+pub(super) fn have_order(left: &Inner, right: &Inner) -> bool {
+    matches!(
+        (left.kind(), right.kind()),
+        (ValueKind::Number, ValueKind::Number) | (ValueKind::String, ValueKind::String)
+    )
 }
 
 /// The value itself, if it is a number.

@@ -64,17 +64,7 @@ pub(super) fn parse(
     tokens: &Tokens,
     names: &[&str],
 ) -> Result<Parsed, Vec<ExpressionFault>> {
-    let mut parser = Parser {
-        source,
-        tokens: &tokens.list,
-        at: 0,
-        end: tokens.end,
-        names,
-        references: Vec::new(),
-        constants: Vec::new(),
-        faults: Vec::new(),
-        nesting: 0,
-    };
+    let mut parser = Parser::of(source, tokens, names);
     let node = parser.all();
     let node = node.ok().filter(|_| parser.faults.is_empty());
     let Some(node) = node else {
@@ -86,6 +76,30 @@ pub(super) fn parse(
         references: parser.references,
         constants: parser.constants,
     })
+}
+
+/// Every path that is written in an expression, also where that cannot be read to its end.
+pub(super) fn references(source: &str, tokens: &Tokens, names: &[&str]) -> Vec<Reference> {
+    let mut parser = Parser::of(source, tokens, names);
+    // What is wrong with it was told by who read it first.
+    let _ = parser.all();
+    parser.references
+}
+
+impl<'a> Parser<'a> {
+    fn of(source: &'a str, tokens: &'a Tokens, names: &'a [&'a str]) -> Self {
+        Self {
+            source,
+            tokens: &tokens.list,
+            at: 0,
+            end: tokens.end,
+            names,
+            references: Vec::new(),
+            constants: Vec::new(),
+            faults: Vec::new(),
+            nesting: 0,
+        }
+    }
 }
 
 impl Parser<'_> {
@@ -172,23 +186,63 @@ impl Parser<'_> {
 
     fn compare(&mut self) -> Read {
         let mut nodes = vec![self.sum()?];
-        let mut text = nodes[0].text.clone();
+        let mut signs = Vec::new();
         while let Some(operator) = self.comparison()? {
-            let node = self.sum()?;
-            // A literal is as long as it is written; anything else may be large, and is weighed.
-            let operand = if node.constant {
-                node.text.clone()
-            } else {
-                format!("_weigh({})", node.text)
-            };
-            text = format!("{text} {operator} {operand}");
-            nodes.push(node);
+            signs.push(operator);
+            nodes.push(self.sum()?);
         }
         if nodes.len() == 1 {
             return Ok(nodes.remove(0));
         }
+        let text = if signs.iter().any(|sign| sign.starts_with(['<', '>'])) {
+            self.ordered(&signs, &nodes)
+        } else {
+            compared(&signs, &nodes)
+        };
         let parts: Vec<_> = nodes.iter().collect();
-        self.join(format!("({text})"), &parts)
+        self.join(text, &parts)
+    }
+
+    /// A comparison that asks for an order, which the engine would find between any two values.
+    fn ordered(&mut self, signs: &[&str], nodes: &[Node]) -> String {
+        for (sign, pair) in signs.iter().zip(nodes.windows(2)) {
+            if sign.ends_with("in") {
+                let fault =
+                    "`in` and an order stand in one comparison: join two of them with `and`";
+                let (start, end) = (pair[0].start, pair[1].end);
+                self.note(ExpressionFault::new(FaultKind::Syntax, start, end, fault));
+            } else if sign.starts_with(['<', '>']) {
+                self.refuse_order(sign, &pair[0], &pair[1]);
+            }
+        }
+        let signs = self.constant(Value::from(signs.join(" ")));
+        format!("_order({signs}, {})", listed(nodes))
+    }
+
+    /// Literals say themselves whether there is an order between them.
+    fn refuse_order(&mut self, sign: &str, left: &Node, right: &Node) {
+        let literals = [self.literal_of(left), self.literal_of(right)];
+        let is_ordered = match literals {
+            [Some(left), Some(right)] => {
+                left.is_number() && right.is_number() || left.is_string() && right.is_string()
+            }
+            [Some(one), None] | [None, Some(one)] => one.is_number() || one.is_string(),
+            [None, None] => true,
+        };
+        if is_ordered {
+            return;
+        }
+        let message = format!("`{sign}` compares two numbers, or two texts");
+        let fault = ExpressionFault::new(FaultKind::Syntax, left.start, right.end, message);
+        self.note(
+            fault.suggest("write both alike, or make a number of a text with `| int` or `| float`"),
+        );
+    }
+
+    /// The value of a literal.
+    pub(super) fn literal_of(&self, node: &Node) -> Option<&Value> {
+        let number = node.text.strip_prefix("_k").filter(|_| node.constant)?;
+        self.constants.get(number.parse::<usize>().ok()?)
     }
 
     fn comparison(&mut self) -> Read<Option<&'static str>> {
@@ -304,6 +358,21 @@ impl Parser<'_> {
 /// A number, or the fault that it is none, at its place.
 pub(super) fn number(node: &Node) -> String {
     format!("_number({}, {}, {})", node.text, node.start, node.end)
+}
+
+/// Comparisons that need no order, as the engine takes them.
+fn compared(signs: &[&str], nodes: &[Node]) -> String {
+    let mut text = nodes[0].text.clone();
+    for (sign, node) in signs.iter().zip(&nodes[1..]) {
+        // A literal is as long as it is written; anything else may be large, and is weighed.
+        let operand = if node.constant {
+            node.text.clone()
+        } else {
+            format!("_weigh({})", node.text)
+        };
+        text = format!("{text} {sign} {operand}");
+    }
+    format!("({text})")
 }
 
 pub(super) fn listed(nodes: &[Node]) -> String {

@@ -112,6 +112,8 @@ pub struct Reference {
     pub offset: usize,
     /// Its length in bytes.
     pub length: usize,
+    /// Whether it may lead to nothing wherever it stands: `default` or `is defined` asks.
+    pub is_guarded: bool,
 }
 
 impl Reference {
@@ -128,6 +130,11 @@ impl Reference {
     fn first(&self, root: Root) -> Option<Cow<'_, str>> {
         let first = self.path.first().filter(|_| self.root == root);
         first.map(Segment::key)
+    }
+
+    /// Whether it leads to the same, or to what the other is a part of.
+    pub(crate) fn is_above(&self, other: &Self) -> bool {
+        self.root == other.root && other.path.starts_with(&self.path)
     }
 
     pub(super) fn is_same_path(&self, other: &Self) -> bool {

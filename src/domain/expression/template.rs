@@ -14,8 +14,8 @@ use crate::limits;
 
 /// Any JSON value whose texts may hold `${{ … }}` anywhere.
 ///
-/// A text that is one expression and nothing else becomes the value itself, with its type and the order of its
-/// keys; the result of an expression inside a longer text becomes text: a text as it is, null as nothing,
+/// A text that is one expression and nothing else but white space around it becomes the value itself, with its type and the
+/// order of its keys; the result of an expression inside a longer text becomes text: a text as it is, null as nothing,
 /// anything else as JSON. Keys of maps are taken as they are, and what an expression brings in is not read
 /// again. There is no escape: `${{ '${{' }}` makes a literal `${{`, and `$${{ inputs.price }}` is a price in
 /// dollars.
@@ -94,13 +94,7 @@ impl Template {
 
     /// [`Self::parse`] where `names` stand for the item of a `foreach`.
     pub fn parse_with(value: &Value, names: &[&str]) -> Result<Self, Vec<TemplateFault>> {
-        let mut reader = Reader {
-            names,
-            path: Vec::new(),
-            references: Vec::new(),
-            faults: Vec::new(),
-            expressions: 0,
-        };
+        let mut reader = Reader::of(names);
         let node = reader.node(value);
         if !reader.faults.is_empty() {
             return Err(reader.faults);
@@ -110,6 +104,14 @@ impl Template {
             references: reader.references,
             source: value.clone(),
         })
+    }
+
+    /// All that the expressions of a text refer to, as far as they can be read, and everything that is wrong with them.
+    pub fn survey(text: &str, names: &[&str]) -> (Vec<Reference>, Vec<ExpressionFault>) {
+        let mut reader = Reader::of(names);
+        reader.text(text);
+        let faults = reader.faults.into_iter().map(|fault| fault.fault);
+        (reader.references, faults.collect())
     }
 
     /// Every path that any of its expressions takes, each once, in order. Offsets are bytes of the text in
@@ -155,6 +157,18 @@ struct Reader<'a> {
     references: Vec<Reference>,
     faults: Vec<TemplateFault>,
     expressions: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn of(names: &'a [&'a str]) -> Self {
+        Self {
+            names,
+            path: Vec::new(),
+            references: Vec::new(),
+            faults: Vec::new(),
+            expressions: 0,
+        }
+    }
 }
 
 impl Reader<'_> {
@@ -212,6 +226,14 @@ impl Reader<'_> {
         if at < text.len() {
             parts.push(Part::Text(text[at..].to_owned()));
         }
+        // A block of YAML ends with a line break: that does not make a text of the value.
+        let is_blank = |part: &Part| matches!(part, Part::Text(text) if text.trim().is_empty());
+        if parts.iter().filter(|part| is_blank(part)).count() + 1 == parts.len()
+            && let Some(at) = parts.iter().position(|part| !is_blank(part))
+            && matches!(parts[at], Part::Expression(_))
+        {
+            parts = vec![parts.swap_remove(at)];
+        }
         let only = if parts.len() == 1 { parts.pop() } else { None };
         match only {
             Some(Part::Expression(expression)) => Node::Whole(expression),
@@ -254,10 +276,11 @@ impl Reader<'_> {
         let end = tokens.end + 2;
         match Expression::read(text, (open, end), &tokens, self.names) {
             Ok(expression) => {
-                self.refer(&expression);
+                self.refer(expression.references());
                 (Some(expression), end)
             }
             Err(faults) => {
+                self.refer(&super::parse::references(text, &tokens, self.names));
                 for fault in faults {
                     self.fault(fault);
                 }
@@ -266,14 +289,12 @@ impl Reader<'_> {
         }
     }
 
-    fn refer(&mut self, expression: &Expression) {
-        for reference in expression.references() {
-            if !self
-                .references
-                .iter()
-                .any(|known| known.is_same_path(reference))
-            {
-                self.references.push(reference.clone());
+    fn refer(&mut self, references: &[Reference]) {
+        for reference in references {
+            let mut known = self.references.iter_mut();
+            match known.find(|known| known.is_same_path(reference)) {
+                Some(known) => known.is_guarded |= reference.is_guarded,
+                None => self.references.push(reference.clone()),
             }
         }
     }

@@ -11,8 +11,20 @@ pub(super) struct Change {
     value: String,
     part: (usize, usize),
     new: String,
-    /// `new` is written as it is; else as the value it stands in is.
-    as_is: bool,
+    manner: Manner,
+}
+
+/// How a change is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Manner {
+    /// In place of the part, as the value that it stands in is.
+    Alike,
+    /// In place of the part, as it is.
+    AsIs,
+    /// As another key of the mapping, beside that of the value.
+    Key(String),
+    /// As another item of the list, before the one that stands at the place.
+    Item,
 }
 
 /// How a value is written.
@@ -33,8 +45,24 @@ impl Change {
     /// The whole of what is no text, such as a number.
     pub(super) fn written(place: Place, value: &str, new: &str) -> Self {
         Self {
-            as_is: true,
+            manner: Manner::AsIs,
             ..Self::value(place, value, new)
+        }
+    }
+
+    /// Another key beside that of the value.
+    pub(super) fn key(place: Place, value: &str, key: &str, new: &str) -> Self {
+        Self {
+            manner: Manner::Key(key.to_owned()),
+            ..Self::value(place, value, new)
+        }
+    }
+
+    /// Another item of the list, before the one at the place.
+    pub(super) fn item(place: Place, new: &str) -> Self {
+        Self {
+            manner: Manner::Item,
+            ..Self::value(place, "", new)
         }
     }
 
@@ -45,7 +73,7 @@ impl Change {
             value: value.to_owned(),
             part,
             new: new.to_owned(),
-            as_is: false,
+            manner: Manner::Alike,
         }
     }
 
@@ -56,8 +84,14 @@ impl Change {
 
     /// The edit of `text`, if it is safe.
     pub(super) fn edit(&self, text: &str) -> Option<Edit> {
-        let (start, end, writing) = self.find(text)?;
-        let new_text = self.fitting(&writing)?;
+        let (start, end, new_text) = match &self.manner {
+            Manner::Item => self.as_item(text)?,
+            Manner::Key(key) => self.as_key(text, key)?,
+            Manner::Alike | Manner::AsIs => {
+                let (start, end, writing) = self.find(text)?;
+                (start, end, self.fitting(&writing)?)
+            }
+        };
         let (from, to) = (Place::of(text, start, start), Place::of(text, end, end));
         Some(Edit {
             line: from.line,
@@ -68,6 +102,44 @@ impl Change {
             end,
             new_text,
         })
+    }
+
+    /// A line of its own above the item at the place, where that begins its line.
+    fn as_item(&self, text: &str) -> Option<(usize, usize, String)> {
+        let start = text[..self.place.start]
+            .rfind('\n')
+            .map_or(0, |end| end + 1);
+        let dash = text.get(start..self.place.start)?;
+        (dash.trim() == "-").then(|| (start, start, format!("{dash}{}\n", self.new)))
+    }
+
+    /// A line of its own below that of the value, or beside it where the mapping stands in one line.
+    fn as_key(&self, text: &str, key: &str) -> Option<(usize, usize, String)> {
+        let (start, end, writing) = self.find(text)?;
+        let quote = usize::from(matches!(writing, Writing::Quoted(_)));
+        let line = text[..start].rfind('\n').map_or(0, |end| end + 1);
+        let before = text.get(line..start - quote)?.trim_end();
+        let before = before.strip_suffix(':')?;
+        let (after, new) = (text.get(end + quote..)?, &self.new);
+        let rest = after.split('\n').next().unwrap_or_default();
+        if rest.trim_start().starts_with([',', '}']) {
+            let json = before.ends_with('"');
+            let new = if json {
+                format!(", \"{key}\": \"{new}\"")
+            } else {
+                format!(", {key}: {new}")
+            };
+            return Some((end + quote, end + quote, new));
+        }
+        let is_comment = rest.trim().is_empty() || rest.trim_start().starts_with('#');
+        let name = before.rfind(|c: char| !c.is_alphanumeric() && c != '_')?;
+        let indent = before.get(..=name)?;
+        if !is_comment || indent.contains(|c: char| c != ' ' && c != '-') {
+            return None;
+        }
+        let at = end + quote + rest.trim_end_matches('\r').len();
+        let indent = indent.replace('-', " ");
+        Some((at, at, format!("\n{indent}{key}: {new}")))
     }
 
     fn find(&self, text: &str) -> Option<(usize, usize, Writing)> {
@@ -125,14 +197,27 @@ impl Change {
     fn fitting(&self, writing: &Writing) -> Option<String> {
         let is_word = |c: char| c.is_alphanumeric() || "_-$./ ()".contains(c);
         let safe = match writing {
-            _ if self.as_is => matches!(writing, Writing::Plain),
+            _ if self.manner == Manner::AsIs => matches!(writing, Writing::Plain),
             Writing::Plain if self.part.1 == self.value.len() => {
-                self.new.chars().all(is_word) && self.new.trim() == self.new
+                if self.new.chars().all(is_word) && self.new.trim() == self.new {
+                    return Some(self.new.clone());
+                }
+                return quoted(&self.new);
             }
+            // Braces in what is there say that no mapping in braces is around it.
+            Writing::Plain if self.value.contains('{') => !self.new.contains([':', '#', '\n']),
             Writing::Plain => !self.new.contains([':', '#', ',', '[', ']', '{', '}', '\n']),
             Writing::Quoted(quote) => !self.new.contains([*quote, '\\', '\n']),
             Writing::Block => !self.new.contains('\n'),
         };
         safe.then(|| self.new.clone())
     }
+}
+
+/// A text in quotes, where neither kind of them needs an escape.
+fn quoted(text: &str) -> Option<String> {
+    let quote = ['"', '\'']
+        .into_iter()
+        .find(|quote| !text.contains([*quote, '\\', '\n']))?;
+    Some(format!("{quote}{text}{quote}"))
 }

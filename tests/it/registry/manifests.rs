@@ -19,6 +19,8 @@ use super::*;
 mod edges;
 mod edits;
 mod expressions;
+mod names;
+mod ways;
 
 fn checked(name: &str, text: &str) -> (Option<Workflow>, Vec<Finding>) {
     check_text(name, text, &SHIPPED, Built::All)
@@ -421,7 +423,7 @@ fn a_field_that_nothing_would_act_on_says_so() {
         ),
         ("gate: Go?", vec!["with: {}", "timeout: 1s", "retry: {}"]),
         (
-            "branch: [{next: a}]",
+            "branch: [{next: $end}]",
             vec!["result: {}", "next: a", "example: 1"],
         ),
         (
@@ -495,8 +497,8 @@ fn control_leads_to_steps_and_arms_stay_apart() {
         &["7:36 arms_run_together steps[1].branch[0].next"],
     );
     wrong(
-        &after_a("  - id: r\n    branch: [{next: a}, {if: steps.a.x, next: a}]\n"),
-        &["7:25 unreachable steps[1].branch[1]"],
+        &after_a("  - id: r\n    branch: [{next: $end}, {if: steps.a.x, next: a}]\n"),
+        &["7:28 unreachable steps[1].branch[1]"],
     );
     wrong(
         &after_a(&format!("{}    next: $end\n{}{}", g("b"), g("c"), g("d"))),

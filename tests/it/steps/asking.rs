@@ -265,7 +265,11 @@ async fn words_of_the_user_go_through_extraction() {
 async fn words_that_never_say_it_end_the_step() {
     let ask = "  - { id: ask, input: { properties: [platform], reextract: true }, retry: { max_attempts: 2 }, on_error: tell }";
     let mut play = Play::begin(
-        &app(&[ask, "  - { id: tell, guidance: Go on., result: {} }"].join("\n")),
+        &app(&[
+            ask,
+            "  - { id: tell, guidance: Go on., result: {}, run_when: finished }",
+        ]
+        .join("\n")),
         request(),
     )
     .await;

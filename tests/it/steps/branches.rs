@@ -192,7 +192,7 @@ async fn steps_of_the_server_that_chase_each_other_are_stopped() {
     let play = Play::begin(
         "steps:
   - { id: a, set: { n: 1 }, max_visits: 10000 }
-  - { id: b, set: { n: 2 }, max_visits: 10000, next: a }
+  - { id: b, set: { n: 2 }, max_visits: 10000, next: a, if: 'true' }
 ",
         json!({}),
     )

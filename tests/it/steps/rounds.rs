@@ -153,7 +153,7 @@ async fn an_answer_shows_the_same_decisions_after_another_round() {
     let mut play = Play::begin(
         "steps:
   - { id: a, set: { n: 1 }, optional: true, max_visits: 1 }
-  - { id: b, guidance: B., result: {}, next: a }
+  - { id: b, guidance: B., result: {}, next: a, if: 'true' }
 ",
         json!({}),
     )

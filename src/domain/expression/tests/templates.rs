@@ -18,7 +18,10 @@ fn a_whole_text_keeps_its_type_and_a_part_becomes_text() {
         ("${{ inputs.empty }}", json!("")),
         ("${{ inputs.no }}", json!(false)),
         ("${{ inputs.n + 1 }}", json!(4)),
-        (" ${{ inputs.n }}", json!(" 3")),
+        (" ${{ inputs.n }}", json!(3)),
+        ("${{ inputs.tags }}\n", json!(["a", "b"])),
+        (" x ${{ inputs.n }}", json!(" x 3")),
+        (" \n", json!(" \n")),
         ("${{ inputs.n }}${{ inputs.n }}", json!("33")),
         ("${{ inputs.empty }}x", json!("x")),
         (

@@ -171,7 +171,10 @@ fn filters_do_what_they_are_known_for() {
         "inputs.users | map(attribute='on', default=false)",
         json!([false, true]),
     );
-    is("inputs.zero | bool", json!(false));
+    is(
+        "['true' | bool, 'false' | bool, true | bool, inputs.no | bool]",
+        json!([true, false, true, false]),
+    );
 }
 
 #[test]
@@ -221,4 +224,42 @@ fn tests_with_and_without_parentheses() {
         "null is null and true is true and false is false",
         json!(true),
     );
+}
+
+/// An order between unlike values would be one that nobody asked for.
+#[test]
+fn only_numbers_and_texts_have_an_order() {
+    is("1 < 2.5 and 'a' < 'b' and inputs.n >= 3", json!(true));
+    is("1 < 2 < 3 == 3 != 4", json!(true));
+    is("3 > inputs.n > 'x'", json!(false));
+    is("['b', 'a'] | sort", json!(["a", "b"]));
+    for text in [
+        "inputs.empty > inputs.n",
+        "inputs.tags > 5",
+        "inputs.n < inputs.unset",
+        "inputs.no <= inputs.no",
+        "5 < inputs.empty",
+        "1 < 2 < inputs.tags",
+        "[1, inputs.empty] | sort",
+        "[inputs.no] | max",
+        "inputs.users | sort(attribute='nothing')",
+        "inputs.n | bool",
+        "'no' | bool",
+        "'True' | bool",
+    ] {
+        assert_eq!(fails(text).0, EvaluationFaultKind::Unsuitable, "{text}");
+    }
+    for text in [
+        "'3' > 5",
+        "[1] > 5 or 'abc' > 5",
+        "true < 1",
+        "inputs.n > null",
+    ] {
+        let (kind, _, message) = fault(text);
+        assert_eq!(kind, FaultKind::Syntax, "{text}");
+        assert!(
+            message.contains("compares two numbers, or two texts"),
+            "{message}"
+        );
+    }
 }

@@ -10,7 +10,7 @@ fn after_first(rest: &str) -> String {
 }
 
 /// The text with all edits made, from the last to the first.
-fn edited(text: &str, mut edits: Vec<Edit>) -> String {
+pub(super) fn edited(text: &str, mut edits: Vec<Edit>) -> String {
     edits.sort_by_key(|edit| edit.start);
     let mut text = text.to_owned();
     for edit in edits.iter().rev() {

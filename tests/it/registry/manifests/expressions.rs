@@ -40,7 +40,7 @@ fn expressions_refer_to_what_can_be_there() {
         &["unknown_reference foreach.in"],
     );
     wrong(
-        "workflow: w\ndescription: d\nmemory: {x: '${{ steps.a.x }}'}\nfinal_output: ['${{ steps.b.x }}']\nsteps:\n  - id: a\n    guidance: '${{ memory.x }} ${{ run.id }} ${{ env.HOME }}'\n",
+        "workflow: w\ndescription: d\nmemory: {x: '${{ steps.a.x }}'}\nfinal_output: ['${{ steps.b.x }}']\nsteps:\n  - id: a\n    guidance: '${{ memory.x }} ${{ run.execution_id }} ${{ env.HOME }}'\n",
         &[
             "3:18 reference_too_early memory.x",
             "4:21 unknown_reference final_output[0]",
@@ -56,7 +56,11 @@ fn expressions_refer_to_what_can_be_there() {
         &after_a(later),
         &["7:20 reference_too_early steps[1].guidance"],
     );
-    sound(&after_a(&format!("{later}    next: b\n")));
+    // A way back makes no difference: it resets what is named.
+    wrong(
+        &after_a(&format!("{later}    next: b\n    if: steps.a.x\n")),
+        &["7:20 forgotten_output steps[1].guidance"],
+    );
 }
 
 #[test]

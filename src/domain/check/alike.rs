@@ -1,0 +1,72 @@
+//! Texts that look like expressions to their author and are none: `{{ inputs.topic }}`, `${inputs.topic}`, or an expression
+//! without anything around it that is all there is.
+
+use super::super::expression::{Expression, Reference};
+
+/// A part of a text, and what its author probably means by it.
+pub(super) struct Alike {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    /// The same as an expression.
+    pub(super) meant: String,
+    pub(super) references: Vec<Reference>,
+}
+
+/// How other languages put an expression into a text: how it opens and closes.
+const BRACES: [(&str, &str); 2] = [("{{", "}}"), ("${", "}")];
+
+/// Every part of `text` that could be an expression; `names` stand for an item.
+pub(super) fn parts(text: &str, names: &[&str]) -> Vec<Alike> {
+    let trimmed = text.trim();
+    let start = text.len() - text.trim_start().len();
+    if let Some(whole) = alike(trimmed, (start, start + trimmed.len()), names) {
+        return vec![whole];
+    }
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(open) = text[from..].find('{').map(|at| from + at) {
+        let part = BRACES
+            .iter()
+            .find_map(|braces| braced(text, open, *braces, names));
+        from = part.as_ref().map_or(open + 1, |part| part.end);
+        // What is an expression already is passed over as a whole.
+        if text[..open].ends_with('$') && text[open..].starts_with("{{") {
+            from = text[open..]
+                .find("}}")
+                .map_or(text.len(), |at| open + at + 2);
+        } else {
+            found.extend(part);
+        }
+    }
+    found
+}
+
+/// The part whose first brace stands at `brace`, where it is written between these.
+fn braced(text: &str, brace: usize, (open, close): (&str, &str), names: &[&str]) -> Option<Alike> {
+    let start = brace + 1 - open.find('{')? - 1;
+    let inside = start + open.len();
+    if !text.get(start..)?.starts_with(open) {
+        return None;
+    }
+    let end = inside + text.get(inside..)?.find(close)?;
+    alike(text[inside..end].trim(), (start, end + close.len()), names)
+}
+
+/// The part of a text that says `inner`, if that is an expression with a path in it.
+fn alike(inner: &str, (start, end): (usize, usize), names: &[&str]) -> Option<Alike> {
+    // A cheap look first: most texts are prose.
+    if !inner.contains(['.', '[']) || inner.contains("${{") || inner.contains('\n') {
+        return None;
+    }
+    let expression = Expression::parse_with(inner, names).ok()?;
+    let references = expression.references().to_vec();
+    let has_paths = references
+        .iter()
+        .all(|reference| !reference.path.is_empty());
+    (has_paths && !references.is_empty()).then(|| Alike {
+        start,
+        end,
+        meant: format!("${{{{ {inner} }}}}"),
+        references,
+    })
+}

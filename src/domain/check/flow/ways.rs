@@ -1,0 +1,167 @@
+//! Ways that control takes and its author did not mean: a loop that nothing leads out of, and a handler of failures that is
+//! reached although nothing failed.
+
+use std::collections::BTreeSet;
+
+use super::{
+    super::super::{
+        draft::StepDraft,
+        finding::{Finding, Rule},
+        grammar,
+    },
+    Flow, Jump, arms, ends, jump, jumps,
+};
+
+/// Where control may go from a step, and whether it may come to an end there.
+struct Ways {
+    to: Vec<usize>,
+    ends: bool,
+}
+
+impl Flow<'_> {
+    /// A finding for each jump back that is always taken, in a loop that nothing leads out of.
+    pub(super) fn endless(&self, found: &mut Vec<Finding>) {
+        let mut told = BTreeSet::new();
+        for (position, step) in self.steps.iter().enumerate().filter(|(_, step)| ends(step)) {
+            let Some(jump) = first_way(step) else {
+                continue;
+            };
+            let within = self
+                .position(jump.to)
+                .and_then(|target| self.closed_from(target));
+            let Some(within) = within.filter(|within| within.contains(&position)) else {
+                continue;
+            };
+            if !told.insert(within) {
+                continue;
+            }
+            let message = format!(
+                "nothing leads out of this loop: `{}` always goes on with `{}`",
+                self.id(position),
+                jump.to
+            );
+            let hint = format!(
+                "give the loop a way out: a `branch` with an arm such as `{{ if: …, next: {} }}`, or `if:` at this step",
+                grammar::END
+            );
+            let finding = Finding::new(Rule::EndlessLoop, &jump.path, jump.place, message);
+            found.push(finding.suggest(hint));
+        }
+    }
+
+    /// All steps that control can come to from `start`, where none of them lets it come to an end.
+    fn closed_from(&self, start: usize) -> Option<BTreeSet<usize>> {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![start]);
+        while let Some(at) = open.pop() {
+            if !seen.insert(at) {
+                continue;
+            }
+            let ways = self.ways(at);
+            if ways.ends {
+                return None;
+            }
+            open.extend(ways.to);
+        }
+        Some(seen)
+    }
+
+    fn ways(&self, position: usize) -> Ways {
+        let step = &self.steps[position];
+        let jumps = jumps(step);
+        let to = jumps.iter().filter_map(|jump| self.position(jump.to));
+        let mut to: Vec<_> = to.collect();
+        let leaves =
+            |jump: &Jump<'_>| jump.words.contains(&jump.to) || self.position(jump.to).is_none();
+        let mut is_end = jumps.iter().any(leaves) || step.said("fail").is_some();
+        let on_error = step.said("on_error").and_then(|said| said.value.text());
+        let forgives = step.said("optional").is_some() || on_error == Some("continue");
+        // A failure that is passed over goes on in order, as a step does that its condition skips.
+        if forgives || !ends(step) {
+            let after: Vec<_> = self.after(position).map(|(next, _)| next).collect();
+            is_end |= after.is_empty();
+            to.extend(after);
+        }
+        Ways { to, ends: is_end }
+    }
+
+    /// A finding for each handler of failures that the steps before it lead to in any case.
+    pub(super) fn handlers(&self, found: &mut Vec<Finding>) {
+        let mut seen = BTreeSet::new();
+        for (failing, step) in self.steps.iter().enumerate() {
+            let handler = step
+                .said("on_error")
+                .and_then(|said| self.position(said.value.text()?));
+            let Some(handler) =
+                handler.filter(|handler| *handler != failing && !self.waits(failing, *handler))
+            else {
+                continue;
+            };
+            if self.is_in_order(handler) && seen.insert(handler) {
+                found.push(self.handled(failing, handler));
+            }
+        }
+    }
+
+    /// Whether a step is reached when those before it are done, with nothing asked.
+    fn is_in_order(&self, position: usize) -> bool {
+        let step = &self.steps[position];
+        let is_asked = ["if", "when"].iter().any(|key| step.said(key).is_some());
+        let run_when = step.said("run_when").and_then(|said| said.value.text());
+        let before = &self.before[position];
+        let leads = before
+            .iter()
+            .any(|before| !ends(&self.steps[before.position]));
+        !is_asked && run_when.is_none_or(|when| when == "succeeded") && (leads || before.is_empty())
+    }
+
+    fn handled(&self, failing: usize, handler: usize) -> Finding {
+        let (failing, step) = (self.id(failing), &self.steps[handler]);
+        let id = self.id(handler);
+        let message = format!(
+            "`{id}` handles the failure of `{failing}`, and is reached in order too, although nothing failed then"
+        );
+        let above = self.above(handler).filter(|above| self.may_end(*above));
+        let hint = match above {
+            Some(above) => format!(
+                "end `{}` above it with `next: {}`, or write `run_when: failed` at `{id}`",
+                self.id(above),
+                grammar::END
+            ),
+            None => format!("write `run_when: failed` at `{id}`"),
+        };
+        let (path, place) = match step.id.given() {
+            Some(at) => (at.path.clone(), at.place),
+            None => (step.path.clone(), step.place),
+        };
+        let finding = Finding::new(Rule::HandlerInOrder, path, place, message).suggest(hint);
+        let is_last = handler + 1 == self.steps.len();
+        let (at, key, value) = match above.filter(|_| is_last) {
+            Some(above) => (self.steps[above].id.given(), "next", grammar::END),
+            None => (step.id.given(), "run_when", "failed"),
+        };
+        match at {
+            Some(at) if step.said("run_when").is_none() => {
+                finding.insert_key(at.place, &at.value, key, value)
+            }
+            _ => finding,
+        }
+    }
+
+    /// Whether the step can say `next` and does not yet.
+    fn may_end(&self, position: usize) -> bool {
+        let step = &self.steps[position];
+        let next = grammar::field_of("next");
+        let may = |key: &str| next.is_some_and(|next| next.kinds.contains(&key));
+        let asked = ["if", "when"].iter().any(|key| step.said(key).is_some());
+        !asked && step.said("next").is_none() && step.kinds.iter().all(|kind| may(&kind.value))
+    }
+}
+
+/// The first way that the step itself names for what comes after it.
+fn first_way(step: &StepDraft) -> Option<Jump<'_>> {
+    if let Some(branch) = step.said("branch") {
+        return arms(branch).into_iter().next();
+    }
+    let said = step.said("next")?;
+    jump(said.path.clone(), &said.value, &[grammar::END])
+}
