@@ -487,6 +487,15 @@ pub const EXECUTION_VISITS_DEFAULT: u32 = 100_000;
 pub const STEPS_AT_ONCE_MAX: usize = 2_000;
 /// Items of one `foreach`.
 pub const FOREACH_ITEMS_MAX: usize = 10_000;
+/// How long a step without a `timeout` may stay open that runs although the execution fails, where the workflow has a
+/// `timeout` that is over by then.
+pub const AFTERMATH_STEP_MAX: Duration = Duration::from_secs(5 * 60);
+/// Items of one `foreach` that a transition begins; where they end as they are entered, the next one goes on.
+pub const ITEMS_AT_ONCE_MAX: usize = 1_000;
+/// Events of one transition: a power of two, so that a row's place and an event's in it make one number.
+pub const EVENTS_PER_ROW_MAX: usize = 1 << 16;
+/// Characters of an item that a failure shows.
+pub const ITEM_SHOWN_CHARS: usize = 60;
 /// Bytes of JSON of one value in memory.
 pub const MEMORY_VALUE_BYTES_MAX: usize = 1 << 20;
 /// Bytes of JSON that come with a signal.

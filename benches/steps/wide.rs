@@ -1,4 +1,4 @@
-//! A `foreach` over 10, 100 and 1,000 items: what an item costs should not depend on how many there are.
+//! A `foreach` over 10 to 10,000 items: what an item costs should not depend on how many there are.
 
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,8 @@ use super::{
 };
 
 pub(crate) const WIDTHS: [u64; 3] = [10, 100, 1000];
+/// Those of the tables, which go up to the longest list that there may be.
+const RATIO_WIDTHS: [u64; 4] = [10, 100, 1000, 10_000];
 pub(crate) const PARALLEL: [u64; 2] = [4, 64];
 
 /// Who does the items.
@@ -105,11 +107,11 @@ async fn lane(engine: Engine, token: String) {
     }
 }
 
-/// All widths in turns, as many items each; the medians.
+/// All widths in turns, 1,000 items each or one list; the medians.
 pub(crate) fn ratios(runtime: &Runtime) {
     const TURNS: usize = 5;
     println!(
-        "\na foreach, one execution at a time; medians of {TURNS} turns of 1,000 items; x = per item, of 10 items = 1\n"
+        "\na foreach, one execution at a time; medians of {TURNS} turns of 1,000 items or one list; x = per item, of 10 items = 1\n"
     );
     println!(
         "{:>9} {:>9} {:>6} {:>10} {:>9} {:>6}",
@@ -118,16 +120,18 @@ pub(crate) fn ratios(runtime: &Runtime) {
     for body in Body::ALL {
         for parallel in PARALLEL {
             let rig = runtime.block_on(Rig::new());
-            let loads = WIDTHS.map(|width| body.load(width, parallel));
-            let mut costs = [const { Vec::new() }; WIDTHS.len()];
+            let loads = RATIO_WIDTHS.map(|width| body.load(width, parallel));
+            let mut costs = [const { Vec::new() }; RATIO_WIDTHS.len()];
             for _ in 0..TURNS {
-                for ((costs, load), width) in costs.iter_mut().zip(&loads).zip(WIDTHS) {
-                    let took = runtime.block_on(run(&rig, body, load, 1000 / width));
-                    costs.push(took.as_secs_f64() * 1e6 / 1000.);
+                for ((costs, load), width) in costs.iter_mut().zip(&loads).zip(RATIO_WIDTHS) {
+                    let count = (1000 / width).max(1);
+                    let took = runtime.block_on(run(&rig, body, load, count));
+                    let items = u32::try_from(count * width).expect("a small number");
+                    costs.push((took / items).as_secs_f64() * 1e6);
                 }
             }
             let costs = costs.map(median);
-            for (width, cost) in WIDTHS.iter().zip(costs) {
+            for (width, cost) in RATIO_WIDTHS.iter().zip(costs) {
                 println!(
                     "{:>9} {parallel:>9} {width:>6} {:>10.0} {cost:>9.0} {:>6.2}",
                     body.name(),

@@ -184,7 +184,12 @@ async fn asked(
 ) -> Result<Option<(bool, Option<String>)>> {
     tell(&gate.page())?;
     tell("Approve? [y]es, [r]eject, anything else leaves it open: ")?;
-    let said = line(input, link).await?.to_lowercase();
+    let mut said = line(input, link).await?.to_lowercase();
+    if matches!(said.as_str(), "n" | "no") {
+        // It may mean either.
+        tell("Not approved. [r]eject it, or leave it [o]pen: ")?;
+        said = line(input, link).await?.to_lowercase();
+    }
     match said.as_str() {
         "y" | "yes" => Ok(Some((true, None))),
         "r" | "reject" => {

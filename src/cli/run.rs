@@ -347,6 +347,10 @@ impl Runner<'_> {
                 Page::not_recorded(&handed);
                 Err(error)
             }
+            // What comes through a pipe is no user's answer: one at a terminal is.
+            Code::UserAlone => Err(error
+                .with("execution_id", self.id.as_str())
+                .with_action(AT_A_TERMINAL)),
             _ => Err(error),
         }
     }
@@ -451,6 +455,9 @@ fn paused(current: &Value) -> End {
         End::Paused(message.to_owned(), Means::Resume)
     }
 }
+
+/// The next command where the user alone may answer.
+const AT_A_TERMINAL: &str = "Run `midex run {workflow} --id {execution_id}` in a terminal with nothing piped in, and type the answer there";
 
 /// A word as a shell takes it.
 fn quoted(word: &str) -> String {

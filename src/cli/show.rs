@@ -314,10 +314,16 @@ fn end(status: &Value, screen: &Screen) -> String {
         return format!("{title}\n{}", screen.block(None, INDENT, &failure(error)));
     }
     let output = &status["final_output"];
-    if output.is_null() {
+    let faults = list(&status["final_output_error"]);
+    if output.is_null() && faults.is_empty() {
         return String::new();
     }
     let mut text = section("final output", &[()], screen);
+    for fault in faults {
+        let part = fault["part"].as_str().unwrap_or("final_output");
+        let line = format!("{part} could not be computed: {}", field(fault, "message"));
+        text += &screen.block(Some(Style::Bad), INDENT, &line);
+    }
     for line in fields(output) {
         text += &screen.block(None, INDENT, &line);
     }

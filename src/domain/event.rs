@@ -53,6 +53,19 @@ pub struct Failure {
     pub message: String,
     /// The step it began in.
     pub step: Option<StepId>,
+    /// Which item of that step, from 0, where it is a `foreach`.
+    pub item: Option<u32>,
+}
+
+/// Why a part of the final output is null.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct OutputFault {
+    /// The key of `final_output`; null where all of it could not be computed.
+    pub part: Option<String>,
+    /// A stable name.
+    pub code: String,
+    /// What happened, for a reader.
+    pub message: String,
 }
 
 /// Which call closed or moved a visit: a repeat of it gets the same answer.
@@ -285,6 +298,8 @@ pub enum Event {
     FinalOutput {
         /// The value; stored by digest, whatever its size.
         value: Payload,
+        /// What of it could not be computed: null stands there.
+        faults: Vec<OutputFault>,
     },
     /// What a visit works on changed.
     TaskChanged {

@@ -13,6 +13,7 @@ mod enter;
 mod flow;
 mod items;
 mod lifecycle;
+mod list;
 mod people;
 mod plan;
 mod scope;
@@ -33,16 +34,17 @@ pub use self::{
     decide::{Command, Decision, Facts, Need, Report, Start, Transition, Values},
     effect::{Begin, Effect, Fence, OperationFailure, Safety},
     lifecycle::{Change, Lifecycle},
+    list::Items,
     people::{GateAnswer, Resolution, Verdict},
     signal::SignalRequest,
     state::State,
-    visit::{Closed, Ended, Past, PastInput, Retired, Stale, StepState, StepStatus, Visit},
+    visit::{Closed, Ended, Past, Retired, Stale, StepState, StepStatus, Visit},
 };
 use super::{
     document::Digest,
     event::{
-        Awaiting, Event, Failure, JournalKey, Outcome, PauseReason, Payload, Reported, Row, Site,
-        Skipped, Spent,
+        Awaiting, Event, Failure, JournalKey, Outcome, OutputFault, PauseReason, Payload, Reported,
+        Row, Site, Skipped, Spent,
     },
     id::{ExecutionId, StepId, WorkflowName},
 };
@@ -83,6 +85,8 @@ pub struct Execution {
     pub(super) failing: Option<Failure>,
     /// What it came to, as its workflow declares it.
     pub(super) final_output: Option<Digest>,
+    /// What of that could not be computed.
+    pub(super) final_output_faults: Vec<OutputFault>,
     /// How many visits its steps have had, items not counted.
     pub(super) visits: u32,
     /// Since when it has been paused.
@@ -204,25 +208,23 @@ impl Execution {
             .enumerate()
             .filter(|(_, step)| step.status == StepStatus::Running)
             .flat_map(|(at, step)| {
-                let all = step.visits.last().into_iter().chain(&step.items);
-                let open = all.filter(|visit| visit.awaiting.is_some());
-                open.map(move |visit| (at, &**step, &**visit))
+                let own = step.visit().filter(|visit| visit.awaiting.is_some());
+                let open = own.into_iter().chain(step.items.open());
+                open.map(move |visit| (at, &**step, visit))
             })
     }
 
     /// The visit that is meant, where there is one.
     pub fn visit(&self, site: &Site) -> Option<(usize, &StepState, &Visit)> {
         let (at, step) = self.step(&site.step)?;
-        let visit = step
-            .visits
-            .iter()
-            .rev()
-            .find(|visit| visit.number == site.visit)?;
         let visit = match site.item {
-            None => visit,
+            None => {
+                let mut newest_first = step.visits.iter().rev().map(|visit| &**visit);
+                newest_first.find(|visit| visit.number == site.visit)?
+            }
             Some(item) => step
                 .items
-                .get(item as usize)
+                .get(item)
                 .filter(|item| item.number == site.visit)?,
         };
         Some((at, step, visit))
@@ -246,5 +248,10 @@ impl Execution {
     /// What it came to, as its workflow declares it; stored by digest.
     pub fn final_output(&self) -> Option<Digest> {
         self.final_output
+    }
+
+    /// What of its final output could not be computed: null stands there.
+    pub fn final_output_faults(&self) -> &[OutputFault] {
+        &self.final_output_faults
     }
 }

@@ -23,7 +23,7 @@ pub use self::{
     reply::{Advanced, FailureView, Offer, advanced, needed_for_reply},
     status::{CurrentStep, ReadyStep, StatusView, StepCounts, current_step, status},
     task::{needed_for_status, needed_values},
-    waits::{GateView, WaitView},
+    waits::{GateView, SignalView, WaitView},
 };
 use std::time::Duration;
 

@@ -59,8 +59,8 @@ enum About {
 enum Said {
     /// The form, filled in.
     Form(Value),
-    /// Nothing: the question was put aside.
-    Nothing,
+    /// Nothing: the question was declined, or put aside.
+    Nothing { is_declined: bool },
     /// The client could not show the question.
     NotAsked,
     /// The question is on its way.
@@ -137,7 +137,7 @@ pub(super) async fn asked(
         return Asked::Answered(answer);
     };
     let mut carried = Vec::new();
-    let (mut has_asked, mut is_declined) = (call.begun.is_some(), false);
+    let (mut has_asked, mut left_open) = (call.begun.is_some(), None);
     for _ in 0..limits::QUESTIONS_PER_CALL_MAX {
         // That nobody could be asked is no reason to hide what the call did.
         let Ok(Some(question)) = question(call.app, &id, step_of(&answer)).await else {
@@ -147,8 +147,8 @@ pub(super) async fn asked(
         has_asked = true;
         let form = match said {
             Said::Form(form) => form,
-            Said::Nothing => {
-                is_declined = true;
+            Said::Nothing { is_declined } => {
+                left_open = Some(question.left_open(is_declined));
                 break;
             }
             Said::NotAsked => break,
@@ -175,8 +175,8 @@ pub(super) async fn asked(
         answer = view(&reply);
     }
     carry(&mut answer, still_open(call.app, &id, carried).await);
-    if is_declined {
-        tell_declined(&mut answer);
+    if let Some(words) = left_open {
+        tell_left_open(&mut answer, words);
     }
     Asked::Answered(answer)
 }
@@ -493,7 +493,9 @@ fn said(answer: Option<ElicitResult>) -> Said {
             content: Some(form),
             ..
         }) => Said::Form(form),
-        _ => Said::Nothing,
+        answer => Said::Nothing {
+            is_declined: answer.is_some_and(|answer| answer.action == ElicitationAction::Decline),
+        },
     }
 }
 
@@ -551,10 +553,22 @@ fn user_of(context: &RequestContext<RoleServer>) -> String {
     format!("the user of {name}")
 }
 
-fn tell_declined(answer: &mut Result<Value>) {
+fn tell_left_open(answer: &mut Result<Value>, words: &str) {
     if let Ok(value) = answer
         && let Some(message) = value["message"].as_str()
     {
-        value["message"] = json!(format!("{message} The user was asked and gave no answer."));
+        value["message"] = json!(format!("{message} {words}"));
+    }
+}
+
+impl Question {
+    /// What is told where the user did not answer.
+    const fn left_open(&self, is_declined: bool) -> &'static str {
+        match (&self.about, is_declined) {
+            (About::Gate { .. }, true) => "The user declined; the gate stays open.",
+            (About::Gate { .. }, false) => "The user gave no answer; the gate stays open.",
+            (About::Inputs { .. }, true) => "The user declined; the step stays open.",
+            (About::Inputs { .. }, false) => "The user gave no answer; the step stays open.",
+        }
     }
 }

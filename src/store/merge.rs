@@ -180,6 +180,7 @@ mod tests {
             code: "CODE".into(),
             message: "words".into(),
             step: None,
+            item: None,
         };
         let waiting = |awaiting| Event::WaitingChanged {
             site: site(step),
@@ -213,7 +214,10 @@ mod tests {
             },
             Event::SignalTaken { name: name.clone() },
             Event::FailureBegan { failure },
-            Event::FinalOutput { value },
+            Event::FinalOutput {
+                value,
+                faults: Vec::new(),
+            },
             Event::GateAnswered(Box::new(GateAnswered {
                 site: site(step),
                 shown: digest,
@@ -259,6 +263,7 @@ mod tests {
             code: "CODE".into(),
             message: "words".into(),
             step: None,
+            item: None,
         };
         let mut events = vec![
             Event::Created(Box::new(Created {

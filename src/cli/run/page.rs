@@ -192,6 +192,15 @@ impl<'a> Page<'a> {
                 text += &self.screen.block(None, INDENT, &line);
             }
         }
+        for fault in status["final_output_error"]
+            .as_array()
+            .into_iter()
+            .flatten()
+        {
+            let part = fault["part"].as_str().unwrap_or("final_output");
+            let line = format!("{part} could not be computed: {}", field(fault, "message"));
+            text += &self.screen.block(None, INDENT, &line);
+        }
         text += &self.line(
             "more",
             &format!("midex show {}", field(status, "execution_id")),

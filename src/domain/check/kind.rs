@@ -1,7 +1,7 @@
 //! From what a step says, which has been held against its shapes, to what it is. Where something is missing there is a
 //! finding already.
 
-use std::str::FromStr;
+use std::{str::FromStr, time::Duration};
 
 use serde_json::{Map, Value};
 
@@ -99,6 +99,7 @@ fn arm(node: &Node) -> Option<Arm> {
 /// The step with all that its fields say.
 pub(super) fn fields(step: Step, draft: &StepDraft) -> Step {
     let said = |key: &str| draft.said(key).map(|said| &said.value);
+    let retry = |node| retry(node, step.kind.is_of_model());
     Step {
         instructions: said("instructions").and_then(owned),
         result: said("result").map(Node::to_json),
@@ -118,11 +119,17 @@ pub(super) fn fields(step: Step, draft: &StepDraft) -> Step {
     }
 }
 
-fn retry(node: &Node) -> Retry {
+fn retry(node: &Node, is_of_model: bool) -> Retry {
+    // A model that says nothing of pauses is asked again at once.
+    let usual = if is_of_model {
+        Duration::ZERO
+    } else {
+        limits::RETRY_BACKOFF_DEFAULT
+    };
     let backoff = node
         .get("backoff")
         .and_then(parsed)
-        .unwrap_or(Span::of(limits::RETRY_BACKOFF_DEFAULT));
+        .unwrap_or(Span::of(usual));
     let max_backoff = node.get("max_backoff").and_then(parsed);
     Retry {
         max_attempts: count(node.get("max_attempts")).unwrap_or(limits::RETRY_ATTEMPTS_DEFAULT),

@@ -106,10 +106,13 @@ fn apart(found: &mut Vec<Finding>, draft: &StepDraft) {
         if grammar::field_of(said.key).is_some_and(|field| !field.each) {
             no(&said.path, said.place, said.key, foreach);
         } else if grammar::kind_of(said.key).is_some_and(|kind| !kind.each) {
-            let kinds = grammar::KINDS.iter().filter(|kind| kind.each);
-            let kinds: Vec<_> = kinds.map(|kind| kind.key.name).collect();
-            let why = format!("it can do {}", kinds.join(", "));
-            no(&said.path, said.place, said.key, &why);
+            let why = match said.key {
+                "branch" => {
+                    "say `if` in `do`, or branch after the `foreach`: an item leads nowhere"
+                }
+                _ => "make one list of all items in a step before, and go through that",
+            };
+            no(&said.path, said.place, said.key, why);
         }
     }
     let leads = draft

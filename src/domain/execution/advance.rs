@@ -106,10 +106,14 @@ impl Execution {
                 },
             );
         }
-        for visit in step.visits.iter().rev().chain(&step.items) {
-            if visit.token().is_some_and(|grant| grant.matches(token)) {
-                return Recognised::Open(position, step, visit);
-            }
+        // What is open first: of the items of a `foreach` there may be thousands that have ended.
+        let mut open = step.visit().into_iter().chain(step.items.open());
+        let is_live = |visit: &&Visit| visit.token().is_some_and(|grant| grant.matches(token));
+        if let Some(visit) = open.find(is_live) {
+            return Recognised::Open(position, step, visit);
+        }
+        let newest_first = step.visits.iter().rev().map(|visit| &**visit);
+        for visit in newest_first.chain(step.items.iter()) {
             if let Some(used) = visit.used(token) {
                 return Recognised::Spent(position, step, Some(visit), used);
             }
@@ -225,7 +229,7 @@ impl Execution {
                 if *retryable != Some(false)
                     && Self::may_try_again(draft.facts, position, visit, &failure)
                 {
-                    draft.try_again(&site, visit, Some(failure), spent);
+                    draft.try_again_later(position, &site, visit, failure, spent)?;
                     return Ok(draft.decision(None));
                 }
                 (Outcome::Failed(failure), None)
@@ -526,6 +530,46 @@ impl Draft<'_> {
         })
     }
 
+    /// A model is asked once more, after the pause that its step says.
+    fn try_again_later(
+        &mut self,
+        position: usize,
+        site: &Site,
+        visit: &Visit,
+        failure: Failure,
+        spent: Spent,
+    ) -> Flow<()> {
+        let retry = self.step(position).acting().retry.as_ref();
+        let random = self.ids.random();
+        let pause = retry.map_or(Duration::ZERO, |retry| {
+            retry.pause(visit.failures + 1, random)
+        });
+        if pause.is_zero() {
+            self.try_again(site, visit, Some(failure), spent);
+            return Ok(());
+        }
+        let due = self.row.at.after(pause);
+        self.push(Event::AttemptEnded(Box::new(AttemptEnded {
+            site: site.clone(),
+            attempt: visit.attempt,
+            failure: Some(failure),
+            spent: Some(spent),
+            awaiting: Awaiting::Retry { due },
+        })));
+        self.settle()
+    }
+
+    /// The next attempt of a model begins, with a new token.
+    pub(super) fn offer_again(&mut self, site: &Site, visit: &Visit) {
+        let awaiting = Awaiting::Model(Grant::issue(self.row.at, self.ids));
+        let (site, attempt) = (site.clone(), visit.attempt + 1);
+        self.push(Event::WaitingChanged {
+            site,
+            attempt,
+            awaiting,
+        });
+    }
+
     /// A model is asked once more, with a new token.
     pub(super) fn try_again(
         &mut self,
@@ -607,6 +651,7 @@ fn reported(step: &StepState, message: &str, code: Option<&str>) -> Failure {
         ),
         message: cut_message(message),
         step: Some(step.id.clone()),
+        item: None,
     }
 }
 

@@ -384,6 +384,7 @@ impl Draft<'_> {
             code: FailureCode::InputsMissing.into(),
             message: cut_message(&message),
             step: Some(site.step.clone()),
+            item: None,
         };
         let retry = self.step(held.position).acting().retry.as_ref();
         let most = retry.map_or(limits::OUTPUT_ATTEMPTS_MAX, |retry| retry.max_attempts);

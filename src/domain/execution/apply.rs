@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    Awaiting, Event, Execution, Failure, JournalKey, Row, Signal, State, StepState, StepStatus,
-    visit::{PastInput, Visit},
+    Awaiting, Event, Execution, Failure, Items, JournalKey, Row, Signal, State, StepState,
+    StepStatus, visit::Visit,
 };
 use crate::{
     clock::Timestamp,
@@ -53,7 +53,7 @@ impl Execution {
                 id: id.clone(),
                 status: StepStatus::Pending,
                 visits: Vec::new(),
-                items: Vec::new(),
+                items: Items::default(),
                 past: Vec::new(),
                 stale: None,
             })
@@ -80,6 +80,7 @@ impl Execution {
             signals: Vec::new(),
             failing: None,
             final_output: None,
+            final_output_faults: Vec::new(),
             visits: 0,
             paused_at: None,
             paused_ms: 0,
@@ -106,11 +107,7 @@ impl Execution {
             }
             Event::InputsChanged { inputs } => self.inputs = Some(inputs.digest),
             Event::TaskChanged { site, input } => self.revisit(site, |visit| {
-                let before = visit.input.replace(input.digest);
-                visit.past_inputs.extend(before.map(|input| PastInput {
-                    input,
-                    revision: row.revision,
-                }));
+                visit.input = Some(input.digest);
             }),
             Event::SignalKept { name, payload } => self.signals.push(Signal {
                 name: name.clone(),
@@ -122,7 +119,10 @@ impl Execution {
                 }
             }
             Event::FailureBegan { failure } => self.failing = Some(failure.clone()),
-            Event::FinalOutput { value } => self.final_output = Some(value.digest),
+            Event::FinalOutput { value, faults } => {
+                self.final_output = Some(value.digest);
+                self.final_output_faults.clone_from(faults);
+            }
             Event::StepSkipped { step, .. } => {
                 self.change(step, |state| state.status = StepStatus::Skipped);
             }
@@ -200,7 +200,7 @@ impl Execution {
         }
         self.change(&site.step, |state| {
             if site.item.is_some() {
-                state.items.push(Arc::new(visit));
+                state.items.push(visit);
             } else {
                 state.status = StepStatus::Running;
                 state.clear_items();

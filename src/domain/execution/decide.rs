@@ -307,6 +307,17 @@ impl Report {
     }
 }
 
+/// What a row may hold. Fan-outs and steps that end at once stop long before, so this is only a net.
+fn within(transition: &Transition) -> Result<()> {
+    let (events, most) = (transition.row.events.len(), limits::EVENTS_PER_ROW_MAX);
+    if events <= most {
+        return Ok(());
+    }
+    let limit = format!("a transition may have {most} events");
+    let message = format!("{limit}, this one has {events}");
+    Err(Error::new(Code::LimitExceeded, message).with("limit", limit))
+}
+
 /// What fails outside of a step fails the call.
 fn unexpected(failure: &Failure) -> Error {
     Error::internal(format!("{}: {}", failure.code, failure.message))
@@ -362,7 +373,11 @@ impl Execution {
             draft.note(&kept, inputs);
         }
         match draft.begin() {
-            Ok(()) => Ok(draft.transition(None)),
+            Ok(()) => {
+                let transition = draft.transition(None);
+                within(&transition)?;
+                Ok(transition)
+            }
             Err(Halt::Refused(error)) => Err(error),
             Err(Halt::Fails(failure)) => Err(unexpected(&failure)),
             // A start has everything in hand that it may ask for.
@@ -417,6 +432,10 @@ impl Execution {
             Command::Resolve(resolution) => self.decide_resolution(draft, resolution),
         };
         match decided {
+            Ok(Decision::Move(transition)) => {
+                within(&transition).map_err(|error| self.placed(error))?;
+                Ok(Decision::Move(transition))
+            }
             Ok(decision) => Ok(decision),
             Err(Halt::Refused(error)) => Err(error),
             Err(Halt::Fails(failure)) => Err(self.placed(unexpected(&failure))),

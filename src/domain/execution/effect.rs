@@ -242,6 +242,7 @@ impl Draft<'_> {
                 .unwrap_or_else(|| failure.class.to_uppercase()),
             message: cut_message(&failure.message),
             step: Some(fence.site.step.clone()),
+            item: None,
         };
         if let Some(retry) = &step.retry
             && visit.failures + 1 < retry.max_attempts
@@ -422,6 +423,7 @@ impl Failure {
             code: error.code().as_str().into(),
             message: error.message().into(),
             step: Some(step.clone()),
+            item: None,
         }
     }
 }

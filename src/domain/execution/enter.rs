@@ -53,14 +53,26 @@ impl Draft<'_> {
             return Ok(());
         }
         self.check_visits(step, site)?;
-        let brief = self.render_marked(&plan.brief, &here)?;
+        self.act(position, step, plan, site, &here)
+    }
+
+    /// Begins what a step does, or what a `foreach` does with an item.
+    pub(super) fn act(
+        &mut self,
+        position: usize,
+        step: &Step,
+        plan: &Plan,
+        site: &Site,
+        here: &Here<'_>,
+    ) -> Flow<()> {
+        let brief = self.render_marked(&plan.brief, here)?;
         match &step.kind {
             StepKind::Set { .. } => self.set(position, site, brief.value),
-            StepKind::Branch { arms } => self.branch(position, site, arms, plan, &here),
+            StepKind::Branch { arms } => self.branch(position, site, arms, plan, here),
             StepKind::Fail { code, .. } => self.fail_as_told(position, site, code, &brief.value),
             StepKind::Wait(wait) => self.wait(position, site, wait, &brief.value),
             StepKind::Gate { expires, .. } => self.gate(site, *expires, brief.value),
-            StepKind::Foreach { .. } => self.fan_out(position, site, plan, &here),
+            StepKind::Foreach { .. } => self.fan_out(position, site, plan, here),
             StepKind::Input { .. } | StepKind::Extract { .. } => {
                 self.ask(position, step, site, brief.value)
             }
@@ -185,7 +197,11 @@ impl Draft<'_> {
             code: code.to_owned(),
             message: cut_message(&message),
             step: Some(site.step.clone()),
+            item: None,
         };
+        if site.item.is_some() {
+            return self.done(position, site.clone(), &Outcome::Failed(failure));
+        }
         let (site, outcome) = (site.clone(), Outcome::Failed(failure.clone()));
         self.push(Event::StepDone { site, outcome });
         self.queue_dependents(position);
@@ -230,7 +246,11 @@ impl Draft<'_> {
         self.done_with(position, site, Value::clone(&payload))
     }
 
-    fn gate(&mut self, site: &Site, expires: Option<Span>, brief: Value) -> Flow<()> {
+    fn gate(&mut self, site: &Site, expires: Option<Span>, mut brief: Value) -> Flow<()> {
+        // Two items may ask the same: an answer is to one of them.
+        if let Some(item) = site.item {
+            brief["item"] = json!(item);
+        }
         let input = self.keep_apart(brief, limits::INPUTS_BYTES_MAX, "question")?;
         let due = expires.map(|span| self.row.at.after(span.duration()));
         let shown = input.digest;

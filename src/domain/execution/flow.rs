@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Awaiting, Event, Failure, Outcome, PauseReason, Site, Skipped, Spent, State, StepStatus, Visit,
-    decide::Flow, draft::Draft,
+    Awaiting, Event, Failure, Outcome, PauseReason, Site, Skipped, Spent, State, StepState,
+    StepStatus, Visit, decide::Flow, draft::Draft,
 };
 use crate::{
     domain::{
@@ -136,8 +136,15 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// A step was entered and came to its end in that moment, and what follows from that happens.
+    /// A step, or an item, was entered and came to its end in that moment, and what follows from that happens.
     pub(super) fn done(&mut self, position: usize, site: Site, outcome: &Outcome) -> Flow<()> {
+        if site.item.is_some() {
+            self.push(Event::StepDone {
+                site: site.clone(),
+                outcome: outcome.clone(),
+            });
+            return self.item_done(position, &site, outcome);
+        }
         if self.is_done(position, site, outcome.clone())? {
             self.follow(position, outcome)?;
         }
@@ -153,7 +160,8 @@ impl<'a> Draft<'a> {
     /// Counts a step that came to its end as soon as it was entered; false where there were too many of those.
     fn counts_at_once(&mut self, position: usize) -> Flow<bool> {
         self.done_at_once += 1;
-        if self.done_at_once <= limits::STEPS_AT_ONCE_MAX {
+        let is_full = self.row.events.len() > limits::EVENTS_PER_ROW_MAX / 2;
+        if self.done_at_once <= limits::STEPS_AT_ONCE_MAX && !is_full {
             return Ok(true);
         }
         let most = limits::STEPS_AT_ONCE_MAX;
@@ -164,6 +172,7 @@ impl<'a> Draft<'a> {
             code: FailureCode::StepsAtOnce.into(),
             message,
             step,
+            item: None,
         })?;
         Ok(false)
     }
@@ -305,10 +314,13 @@ impl<'a> Draft<'a> {
 
     /// What the execution pauses for by itself: where something else is open, nothing.
     fn waits_for_people(&self) -> Vec<PauseReason> {
-        let is_of_items = |visit: &Visit| matches!(visit.awaiting, Some(Awaiting::Items { .. }));
-        // A `foreach` waits for what its items wait for.
-        let open = self.next.open().map(|(_, _, visit)| visit);
-        let open: Vec<_> = open.filter(|visit| !is_of_items(visit)).collect();
+        // A `foreach` waits for what its items wait for, where it does not go on with others.
+        let is_of_items = |(position, step, visit): &(usize, &StepState, &Visit)| {
+            matches!(visit.awaiting, Some(Awaiting::Items { .. }))
+                && !step.has_room(self.step(*position))
+        };
+        let open = self.next.open().filter(|open| !is_of_items(open));
+        let open: Vec<_> = open.map(|(_, _, visit)| visit).collect();
         if !open.iter().all(|visit| visit.is_of_people()) {
             return Vec::new();
         }
@@ -331,10 +343,8 @@ impl<'a> Draft<'a> {
     }
 
     fn complete(&mut self) -> Flow<()> {
-        match self.final_output()? {
-            Ok(Some(value)) => self.push(Event::FinalOutput { value }),
-            Ok(None) => {}
-            Err(failure) => return Ok(self.become_state(State::Failed, Some(failure))?),
+        if let Some((value, faults)) = self.final_output()? {
+            self.push(Event::FinalOutput { value, faults });
         }
         Ok(self.become_state(State::Completed, None)?)
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{
-    Awaiting, Event, Failure, Need, Outcome, Site, StepStatus,
+    Awaiting, Failure, Need, Outcome, Site, StepState, StepStatus,
+    advance::cut_message,
     decide::{Flow, Halt},
     draft::Draft,
     plan::Plan,
@@ -13,12 +14,29 @@ use super::{
 };
 use crate::{
     domain::{
-        Digest, FailureCode,
+        FailureCode,
         definition::{OnError, Step, StepKind},
+        document::plain,
         expression::Item,
     },
     limits,
 };
+
+impl StepState {
+    /// Whether another item of its open visit may be opened now.
+    pub(super) fn has_room(&self, step: &Step) -> bool {
+        let StepKind::Foreach { parallel, .. } = &step.kind else {
+            return false;
+        };
+        let awaiting = self.visit().and_then(|visit| visit.awaiting.as_ref());
+        let Some(Awaiting::Items { total, .. }) = awaiting else {
+            return false;
+        };
+        self.status == StepStatus::Running
+            && self.items.len() < *total as usize
+            && self.items.open_count() < *parallel as usize
+    }
+}
 
 impl Draft<'_> {
     pub(super) fn fan_out(
@@ -54,86 +72,100 @@ impl Draft<'_> {
             .keep_apart(list, limits::OUTPUT_BYTES_MAX, "list")?
             .digest;
         self.open(site.clone(), Awaiting::Items { list, total }, None);
-        self.open_items(position, site, list, total)
+        self.open_items(position, site)
     }
 
-    /// Opens as many items as may be open at once.
-    fn open_items(&mut self, position: usize, site: &Site, list: Digest, total: u32) -> Flow<()> {
-        let StepKind::Foreach { parallel, body, .. } = &self.step(position).kind else {
+    /// Opens items where a transition before had no room for all of them.
+    pub(super) fn go_on_with_items(&mut self) -> Flow<()> {
+        let open = self.next.open();
+        let with_room = open.filter(|(position, step, visit)| {
+            visit.item.is_none() && step.has_room(self.step(*position))
+        });
+        let sites: Vec<_> = with_room
+            .map(|(position, step, visit)| (position, visit.site(&step.id)))
+            .collect();
+        for (position, site) in sites {
+            self.open_items(position, &site)?;
+        }
+        Ok(())
+    }
+
+    /// Opens as many items as may be open at once. One transition begins so many at most: where they end as they are
+    /// entered, the next one goes on with the others.
+    fn open_items(&mut self, position: usize, site: &Site) -> Flow<()> {
+        let step = self.step(position);
+        let StepKind::Foreach { body, .. } = &step.kind else {
             return Ok(());
         };
         let Some(plan) = &self.facts.definition.plan(position).body else {
             return Ok(());
         };
-        let list = self.wanted(Need {
-            digest: list,
-            row: None,
-        })?;
-        loop {
+        for _ in 0..limits::ITEMS_AT_ONCE_MAX {
             let state = &self.next.steps[position];
-            let is_current = state.status == StepStatus::Running
-                && state
-                    .visit()
-                    .is_some_and(|visit| visit.number == site.visit);
-            let opened = u32::try_from(state.items.len()).unwrap_or(u32::MAX);
-            // The open ones are mostly the last ones: as soon as they are enough the others need no look.
-            let newest_first = state.items.iter().rev();
-            let open = newest_first.filter(|item| item.awaiting.is_some());
-            let room = *parallel as usize;
-            if !is_current || opened >= total || open.take(room).count() == room {
+            let is_current = state
+                .visit()
+                .is_some_and(|visit| visit.number == site.visit);
+            let is_full = self.row.events.len() >= limits::EVENTS_PER_ROW_MAX / 4;
+            if !is_current || is_full || !state.has_room(step) {
                 return Ok(());
             }
             let item = Site {
-                item: Some(opened),
+                item: u32::try_from(state.items.len()).ok(),
                 ..site.clone()
             };
-            self.enter_item(position, body, plan, &item, &list)?;
+            self.enter_item(position, body, plan, &item)?;
         }
+        Ok(())
     }
 
-    fn enter_item(
-        &mut self,
-        position: usize,
-        body: &Step,
-        plan: &Plan,
-        site: &Site,
-        list: &Value,
-    ) -> Flow<()> {
-        let entered = self.try_enter_item(body, plan, site, list);
+    fn enter_item(&mut self, position: usize, body: &Step, plan: &Plan, site: &Site) -> Flow<()> {
+        let entered = self.try_enter_item(position, body, plan, site);
         match entered.map_err(|halt| halt.within(site)) {
             Err(Halt::Fails(failure)) => {
-                let outcome = Outcome::Failed(failure);
-                self.push(Event::StepDone {
-                    site: site.clone(),
-                    outcome: outcome.clone(),
-                });
-                self.item_done(position, site, &outcome)
+                self.done(position, site.clone(), &Outcome::Failed(failure))
             }
             entered => entered,
         }
     }
 
-    fn try_enter_item(&mut self, body: &Step, plan: &Plan, site: &Site, list: &Value) -> Flow<()> {
+    fn try_enter_item(
+        &mut self,
+        position: usize,
+        body: &Step,
+        plan: &Plan,
+        site: &Site,
+    ) -> Flow<()> {
         let index = site.item.unwrap_or_default() as usize;
-        let value = list.get(index).cloned().unwrap_or_default();
         let here = Here {
-            item: Some(Item { value, index }),
+            item: Some(Item {
+                value: self.item_of(site)?,
+                index,
+            }),
             ..Here::of(site)
         };
         plan.check(body)?;
         if let Some(condition) = &plan.condition
             && !self.holds(condition, &here)?
         {
-            let output = self.keep(Value::Null, limits::OUTPUT_BYTES_MAX, "output")?;
-            let outcome = Outcome::Completed(output);
-            self.push(Event::StepDone {
-                site: site.clone(),
-                outcome,
-            });
-            return self.gather(site);
+            return self.done_with(position, site, Value::Null);
         }
-        let brief = self.render_marked(&plan.brief, &here)?;
-        self.open_work(body, plan, site, brief)
+        self.act(position, body, plan, site, &here)
+    }
+
+    /// The value that an item is about.
+    fn item_of(&self, site: &Site) -> Flow<Value> {
+        let visit = self.next.visit(&site.whole());
+        let Some(&Awaiting::Items { list, .. }) =
+            visit.and_then(|(_, _, visit)| visit.awaiting.as_ref())
+        else {
+            return Ok(Value::Null);
+        };
+        let list = self.wanted(Need {
+            digest: list,
+            row: None,
+        })?;
+        let index = site.item.unwrap_or_default() as usize;
+        Ok(list.get(index).cloned().unwrap_or_default())
     }
 
     /// An item came to its end: the next one is opened, or the list of outputs is whole.
@@ -144,36 +176,47 @@ impl Draft<'_> {
         outcome: &Outcome,
     ) -> Flow<()> {
         self.item_done(position, site, outcome)?;
-        let parent = site.whole();
-        let awaiting = self
-            .next
-            .visit(&parent)
-            .and_then(|(_, _, visit)| visit.awaiting.clone());
-        match awaiting {
-            Some(Awaiting::Items { list, total }) => {
-                self.open_items(position, &parent, list, total)
-            }
-            _ => Ok(()),
-        }
+        self.open_items(position, &site.whole())
     }
 
-    fn item_done(&mut self, position: usize, site: &Site, outcome: &Outcome) -> Flow<()> {
-        let StepKind::Foreach { body, .. } = &self.step(position).kind else {
-            return Ok(());
-        };
+    /// What the end of an item is to its `foreach`.
+    pub(super) fn item_done(
+        &mut self,
+        position: usize,
+        site: &Site,
+        outcome: &Outcome,
+    ) -> Flow<()> {
+        let body = self.step(position).acting();
         match outcome {
             Outcome::Failed(failure) if !body.optional && body.on_error != OnError::Continue => {
-                let parent = site.whole();
+                let failure = self.of_item(site, failure)?;
                 self.void_items(position);
-                self.finish(&parent, &Outcome::Failed(failure.clone()), None)
+                self.finish(&site.whole(), &Outcome::Failed(failure), None)
             }
             _ => self.gather(site),
         }
     }
 
+    /// The failure of an item as that of its `foreach`: it says which item.
+    fn of_item(&self, site: &Site, failure: &Failure) -> Flow<Failure> {
+        let parent = self.next.visit(&site.whole());
+        let total = match parent.and_then(|(_, _, visit)| visit.awaiting.as_ref()) {
+            Some(Awaiting::Items { total, .. }) => *total,
+            _ => 0,
+        };
+        let number = site.item.unwrap_or_default() + 1;
+        let which = shown(&self.item_of(site)?);
+        let message = format!("item {number} of {total} (`{which}`): {}", failure.message);
+        Ok(Failure {
+            message: cut_message(&message),
+            item: site.item,
+            ..failure.clone()
+        })
+    }
+
     pub(super) fn void_items(&mut self, position: usize) {
         let step = self.next.steps[position].clone();
-        for item in step.items.iter().filter(|item| item.awaiting.is_some()) {
+        for item in step.items.open() {
             self.close(&item.site(&step.id), item, Outcome::Voided, None);
         }
     }
@@ -187,11 +230,7 @@ impl Draft<'_> {
         let Some(Awaiting::Items { total, .. }) = visit.awaiting else {
             return Ok(());
         };
-        if step.items.len() < total as usize {
-            return Ok(());
-        }
-        // The last ones are the likeliest to be open still.
-        if step.items.iter().rev().any(|item| item.closed.is_none()) {
+        if step.items.len() < total as usize || step.items.open_count() > 0 {
             return Ok(());
         }
         let ended = step.items.iter().filter_map(|item| item.closed.as_ref());
@@ -225,4 +264,15 @@ impl Draft<'_> {
         };
         self.finish(&parent, &outcome, None)
     }
+}
+
+/// What a reader knows an item by: a field that names it where it has one, else its text, shortened.
+fn shown(item: &Value) -> String {
+    const NAMES: [&str; 5] = ["id", "key", "name", "title", "path"];
+    let mut names = NAMES.iter().filter_map(|name| item.get(name));
+    let name = names.find(|name| name.is_string() || name.is_number());
+    plain(name.unwrap_or(item))
+        .chars()
+        .take(limits::ITEM_SHOWN_CHARS)
+        .collect()
 }

@@ -166,5 +166,6 @@ fn requested(change: &Change) -> Failure {
             .clone()
             .unwrap_or_else(|| "somebody asked for it to fail".into()),
         step: None,
+        item: None,
     }
 }

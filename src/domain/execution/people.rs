@@ -108,8 +108,14 @@ impl Execution {
             let error = Error::new(code, message).with("step_id", answer.step.as_str());
             Halt::Refused(self.placed(error))
         };
-        let mut open = self.open();
-        let found = open.find(|(_, step, _)| step.id == answer.step);
+        let of_step = || self.open().filter(|(_, step, _)| step.id == answer.step);
+        let is_gate = |visit: &Visit| matches!(visit.awaiting, Some(Awaiting::Gate { .. }));
+        let asks = |visit: &Visit| matches!(visit.awaiting, Some(Awaiting::Gate { shown, .. }) if shown == answer.shown);
+        // Of a `foreach` several may be open: what was shown says which one is meant.
+        let found = of_step()
+            .find(|(_, _, visit)| asks(visit))
+            .or_else(|| of_step().find(|(_, _, visit)| is_gate(visit)))
+            .or_else(|| of_step().next());
         let (_, step, visit) = found.ok_or_else(|| {
             let message = format!("step '{}' is not open", answer.step);
             refuse(Code::GateNotOpen, message)
@@ -147,6 +153,7 @@ impl Execution {
                 code: FailureCode::StepFailed.into(),
                 message: cut_message(message),
                 step: Some(site.step.clone()),
+                item: None,
             })),
             Verdict::Output(output) => {
                 draft.check_output(position, &site, output)?;
@@ -232,6 +239,7 @@ fn rejected(site: &Site, answer: &GateAnswer) -> Failure {
         code: FailureCode::GateRejected.into(),
         message: cut_message(&message),
         step: Some(site.step.clone()),
+        item: None,
     }
 }
 

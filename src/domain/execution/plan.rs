@@ -34,7 +34,14 @@ pub(crate) struct Whole {
     /// What memory holds at the start.
     pub(crate) memory: Template,
     /// What it comes to.
-    pub(crate) final_output: Option<Template>,
+    pub(crate) final_output: Option<Parts>,
+}
+
+/// The final output: of a mapping each key by itself, so that a fault in one leaves the others.
+#[derive(Debug)]
+pub(crate) enum Parts {
+    Whole(Template),
+    Keys(Vec<(String, Template)>),
 }
 
 impl Whole {
@@ -42,7 +49,17 @@ impl Whole {
         let template = |value: &Value| Template::parse(value).unwrap_or_else(|_| nothing());
         Self {
             memory: template(&Value::Object(workflow.memory.clone())),
-            final_output: workflow.final_output.as_ref().map(template),
+            final_output: workflow.final_output.as_ref().map(|value| match value {
+                Value::Object(map) if !map.is_empty() => {
+                    let parts = map.iter();
+                    Parts::Keys(
+                        parts
+                            .map(|(key, value)| (key.clone(), template(value)))
+                            .collect(),
+                    )
+                }
+                value => Parts::Whole(template(value)),
+            }),
         }
     }
 }

@@ -9,12 +9,15 @@ use super::{
     advance::cut_message,
     decide::{Flow, Halt},
     draft::Draft,
+    plan::Parts,
 };
 use crate::{
     domain::{
         FailureCode,
+        brief::length,
+        event::OutputFault,
         expression::{
-            EvaluationFault, Expression, Item, Reference, Rendered, Root, Roots, Template,
+            EvaluationFault, Expression, Item, Reference, Rendered, Root, Roots, Segment, Template,
         },
         id::StepId,
     },
@@ -58,7 +61,7 @@ impl Draft<'_> {
         let roots = self.roots(condition.references(), here)?;
         condition
             .holds(&roots)
-            .map_err(|fault| failed(&fault, condition.source(), here))
+            .map_err(|fault| self.failed(&fault, condition.source(), here))
     }
 
     /// A value with its expressions filled in.
@@ -71,27 +74,37 @@ impl Draft<'_> {
     pub(super) fn render_marked(&self, template: &Template, here: &Here<'_>) -> Flow<Rendered> {
         let roots = self.roots(template.references(), here)?;
         let rendered = template.render_marked(&roots);
-        rendered.map_err(|fault| failed(&fault, "", here))
+        rendered.map_err(|fault| self.failed(&fault, "", here))
     }
 
-    /// What the workflow says that it came to. A fault in that is the failure of the execution.
-    pub(super) fn final_output(&mut self) -> Flow<Result<Option<Payload>, Failure>> {
-        let Some(template) = &self.facts.definition.whole().final_output else {
-            return Ok(Ok(None));
+    /// What the workflow says that it came to. What of that cannot be computed is null and named: the work is done.
+    pub(super) fn final_output(&mut self) -> Flow<Option<(Payload, Vec<OutputFault>)>> {
+        let Some(parts) = &self.facts.definition.whole().final_output else {
+            return Ok(None);
         };
-        let here = Here::outside();
-        match self.render(template, &here) {
-            Ok(value) => {
-                let kept = self.keep_apart(value, limits::OUTPUT_BYTES_MAX, "final output");
-                Ok(kept.map(Some).map_err(|error| Failure {
-                    code: error.code().as_str().into(),
-                    message: error.message().into(),
-                    step: None,
-                }))
+        let mut made = FinalOutput::default();
+        match parts {
+            Parts::Whole(template) => made.take(None, self.render(template, &Here::outside()))?,
+            Parts::Keys(templates) => {
+                for (key, template) in templates {
+                    made.take(Some(key), self.render(template, &Here::outside()))?;
+                }
             }
-            Err(Halt::Fails(failure)) => Ok(Err(failure)),
-            Err(halt) => Err(halt),
         }
+        if !made.needs.is_empty() {
+            return Err(Halt::Needs(made.needs));
+        }
+        let kept = self.keep_apart(made.value, limits::OUTPUT_BYTES_MAX, "final output");
+        if let Ok(payload) = kept {
+            return Ok(Some((payload, made.faults)));
+        }
+        made.faults.extend(kept.err().map(|error| OutputFault {
+            part: None,
+            code: error.code().as_str().into(),
+            message: error.message().into(),
+        }));
+        let nothing = self.keep_apart(Value::Null, limits::OUTPUT_BYTES_MAX, "final output")?;
+        Ok(Some((nothing, made.faults)))
     }
 
     /// S3's default input of an activity: what the steps before it brought, else what the execution was started with.
@@ -166,6 +179,54 @@ impl Draft<'_> {
         }
         roots.item.clone_from(&here.item);
         Ok(roots)
+    }
+}
+
+/// The final output while it is made, part by part.
+#[derive(Default)]
+struct FinalOutput {
+    value: Value,
+    /// The bytes of its parts so far: what is too large is not computed to its end.
+    bytes: usize,
+    faults: Vec<OutputFault>,
+    needs: Vec<Need>,
+}
+
+impl FinalOutput {
+    fn take(&mut self, key: Option<&String>, rendered: Flow<Value>) -> Flow<()> {
+        let value = match rendered {
+            Ok(value) => value,
+            Err(Halt::Needs(needs)) => {
+                self.needs.extend(needs);
+                return Ok(());
+            }
+            Err(Halt::Fails(failure)) => {
+                self.fault(key, failure.code, failure.message);
+                Value::Null
+            }
+            Err(halt) => return Err(halt),
+        };
+        let Some(key) = key else {
+            self.value = value;
+            return Ok(());
+        };
+        self.bytes += length(&value);
+        let has_room = self.bytes <= limits::OUTPUT_BYTES_MAX;
+        if !has_room {
+            let most = limits::OUTPUT_BYTES_MAX;
+            let message = format!("the final output may have {most} bytes");
+            self.fault(Some(key), FailureCode::LimitExceeded.into(), message);
+        }
+        self.value[key] = if has_room { value } else { Value::Null };
+        Ok(())
+    }
+
+    fn fault(&mut self, key: Option<&String>, code: String, message: String) {
+        self.faults.push(OutputFault {
+            part: key.cloned(),
+            code,
+            message,
+        });
     }
 }
 
@@ -317,16 +378,60 @@ impl Gathered<'_, '_> {
     }
 }
 
-fn failed(fault: &EvaluationFault, source: &str, here: &Here<'_>) -> Halt {
-    let wherein = if source.is_empty() {
-        String::new()
-    } else {
-        format!(" in `{source}`")
-    };
-    let message = format!("{}{wherein}", fault.message);
-    Halt::Fails(Failure {
-        code: FailureCode::ExpressionFailed.into(),
-        message: cut_message(&message),
-        step: here.site.map(|site| site.step.clone()),
-    })
+impl Draft<'_> {
+    /// The failure that a fault is to a step, or to the workflow as a whole.
+    fn failed(&self, fault: &EvaluationFault, source: &str, here: &Here<'_>) -> Halt {
+        let wherein = match fault.place.as_slice() {
+            _ if !source.is_empty() => format!(" in `{source}`"),
+            [] => String::new(),
+            place => format!(" in `{}`", dotted(place)),
+        };
+        let why = fault
+            .path
+            .as_deref()
+            .and_then(|path| self.why_no_output(path));
+        let message = format!("{}{}{wherein}", fault.message, why.unwrap_or_default());
+        Halt::Fails(Failure {
+            code: FailureCode::ExpressionFailed.into(),
+            message: cut_message(&message),
+            step: here.site.map(|site| site.step.clone()),
+            item: None,
+        })
+    }
+
+    /// Why the step that this path names has no output now.
+    fn why_no_output(&self, path: &str) -> Option<&'static str> {
+        let rest = path.strip_prefix("steps.")?;
+        let is_named = |id: &str| {
+            let after = rest.strip_prefix(id);
+            after.is_some_and(|after| after.is_empty() || after.starts_with(['.', '[']))
+        };
+        let mut steps = self.next.steps.iter();
+        let step = steps.find(|step| is_named(step.id.as_str()))?;
+        Some(match step.status {
+            StepStatus::Skipped => " (it was skipped)",
+            StepStatus::Failed => " (it failed)",
+            StepStatus::Running => " (it is not done yet)",
+            StepStatus::Pending if step.visits.is_empty() => " (it was not reached)",
+            StepStatus::Pending => " (it is to be done again)",
+            StepStatus::Completed => return None,
+        })
+    }
+}
+
+/// A place in a value: `with.files[0]`.
+fn dotted(place: &[Segment]) -> String {
+    let mut text = String::new();
+    for segment in place {
+        match segment {
+            Segment::Index(at) => text.extend(["[", &at.to_string(), "]"]),
+            Segment::Key(key) => {
+                if !text.is_empty() {
+                    text.push('.');
+                }
+                text.push_str(key);
+            }
+        }
+    }
+    text
 }

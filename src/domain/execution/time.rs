@@ -26,12 +26,12 @@ impl Execution {
         if self.stands_still() || self.state.is_final() {
             return None;
         }
-        let dues = self.open().filter_map(|(position, _, visit)| {
-            due(
-                definition.workflow.steps.get(position)?,
-                visit,
-                self.paused_ms,
-            )
+        let dues = self.open().filter_map(|(position, state, visit)| {
+            let step = definition.workflow.steps.get(position)?;
+            if state.has_room(step) {
+                return Some(self.updated_at);
+            }
+            self.due(definition, position, visit)
         });
         dues.chain(self.expires(definition)).min()
     }
@@ -50,8 +50,7 @@ impl Execution {
             .timeout
             // One that is failing already cannot take too long once more.
             .filter(|_| self.state == State::Running && self.failing.is_none())?;
-        let paused = Duration::from_millis(self.paused_ms);
-        Some(self.started_at.after(most.duration()).after(paused))
+        Some(self.ends_at(most))
     }
 
     pub(super) fn decide_tick(&self, mut draft: Draft<'_>) -> Flow<Decision> {
@@ -62,23 +61,42 @@ impl Execution {
     }
 }
 
-/// When the visit is to move by itself, in an execution that has been paused for so long in all.
-fn due(step: &Step, visit: &Visit, paused_ms: u64) -> Option<Timestamp> {
-    let meanwhile = Duration::from_millis(paused_ms.saturating_sub(visit.paused_ms));
-    let limit = acting_on(step, visit).timeout.map(|most| {
-        let limit = visit.opened_at.after(most.duration());
-        limit.after(meanwhile)
-    });
-    match visit.awaiting.as_ref()? {
-        Awaiting::Timer { due } | Awaiting::Retry { due } => Some(*due),
-        Awaiting::Gate { due, .. } => [*due, limit].into_iter().flatten().min(),
-        Awaiting::Model(_) | Awaiting::Signal { .. } | Awaiting::Items { .. } => limit,
-        // An attempt of the server has its limit in whoever works on it.
-        // One that is held nobody may work on.
-        Awaiting::Operation
-        | Awaiting::Unknown
-        | Awaiting::Held(_)
-        | Awaiting::OutputInvalid(_) => None,
+impl Execution {
+    /// When the visit is to move by itself.
+    fn due(&self, definition: &Definition, position: usize, visit: &Visit) -> Option<Timestamp> {
+        let step = acting_on(definition.workflow.steps.get(position)?, visit);
+        let paused = self.paused_ms.saturating_sub(visit.paused_ms);
+        let opened_at = visit.opened_at.after(Duration::from_millis(paused));
+        let limit = match step.timeout {
+            Some(most) => Some(opened_at.after(most.duration())),
+            None => self.aftermath_until(definition, opened_at),
+        };
+        match visit.awaiting.as_ref()? {
+            Awaiting::Timer { due } | Awaiting::Retry { due } => Some(*due),
+            Awaiting::Gate { due, .. } => [*due, limit].into_iter().flatten().min(),
+            Awaiting::Model(_) | Awaiting::Signal { .. } | Awaiting::Items { .. } => limit,
+            // An attempt of the server has its limit in whoever works on it. One that is held nobody may work on.
+            Awaiting::Operation
+            | Awaiting::Unknown
+            | Awaiting::Held(_)
+            | Awaiting::OutputInvalid(_) => None,
+        }
+    }
+
+    /// Until when a step that runs although the execution fails may stay open, where it says nothing and the workflow has a
+    /// `timeout`: that no longer ends an execution which fails anyway, and it is not to run without bound.
+    fn aftermath_until(&self, definition: &Definition, opened_at: Timestamp) -> Option<Timestamp> {
+        let most = definition
+            .workflow
+            .timeout
+            .filter(|_| self.failing.is_some())?;
+        let least = opened_at.after(limits::AFTERMATH_STEP_MAX);
+        Some(self.ends_at(most).max(least))
+    }
+
+    fn ends_at(&self, timeout: Span) -> Timestamp {
+        let paused = Duration::from_millis(self.paused_ms);
+        self.started_at.after(timeout.duration()).after(paused)
     }
 }
 
@@ -109,13 +127,14 @@ impl Draft<'_> {
                 self.fire(&site)?;
             }
         }
+        self.go_on_with_items()?;
         self.settle()
     }
 
     fn due_by(&self, now: Timestamp) -> Vec<(Timestamp, Site)> {
-        let workflow = &self.facts.definition.workflow;
+        let definition = self.facts.definition;
         let due = self.next.open().filter_map(|(position, step, visit)| {
-            let due = due(workflow.steps.get(position)?, visit, self.next.paused_ms)?;
+            let due = self.next.due(definition, position, visit)?;
             (due <= now).then(|| (due, visit.site(&step.id)))
         });
         due.collect()
@@ -133,6 +152,7 @@ impl Draft<'_> {
             code: FailureCode::WorkflowTimedOut.into(),
             message: format!("the execution did not end within {most}"),
             step: None,
+            item: None,
         })
     }
 
@@ -148,6 +168,10 @@ impl Draft<'_> {
                 let output = self.keep(waited(due), limits::OUTPUT_BYTES_MAX, "output")?;
                 self.finish(site, &Outcome::Completed(output), None)
             }
+            Some(Awaiting::Retry { .. }) if step.kind.is_of_model() => {
+                self.offer_again(site, &visit);
+                Ok(())
+            }
             Some(Awaiting::Retry { .. }) => self.begin_again(step, site, &visit),
             Some(Awaiting::Gate { .. }) => {
                 self.go_on()?;
@@ -159,12 +183,15 @@ impl Draft<'_> {
                 self.finish(site, &Outcome::Failed(failure), None)
             }
             Some(_) => {
-                let most = step.timeout.unwrap_or(Span::of(limits::SPAN_MAX));
+                let within = match step.timeout {
+                    Some(most) => format!("within {most}"),
+                    None => "in the time that an execution which fails leaves it".to_owned(),
+                };
                 self.void_items_of(position, site);
                 let failure = timed_out(
                     site,
                     FailureCode::StepTimedOut,
-                    format!("step '{}' did not end within {most}", site.step),
+                    format!("step '{}' did not end {within}", site.step),
                 );
                 self.finish(site, &Outcome::Failed(failure), None)
             }
@@ -239,6 +266,7 @@ fn timed_out(site: &Site, code: FailureCode, message: String) -> Failure {
         code: code.into(),
         message,
         step: Some(site.step.clone()),
+        item: None,
     }
 }
 
@@ -269,6 +297,7 @@ impl Halt {
             code: code.into(),
             message,
             step: Some(step.id.clone()),
+            item: None,
         })
     }
 }

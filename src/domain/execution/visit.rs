@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Awaiting, Failure, JournalKey, Outcome, Payload, Row, Site, Spent};
+use super::{Awaiting, Failure, Items, JournalKey, Outcome, Payload, Row, Site, Spent};
 use crate::{
     clock::Timestamp,
     domain::{document::Digest, event::AttemptEnded, id::StepId, token::Grant},
@@ -21,7 +21,7 @@ pub struct StepState {
     /// Its visits, oldest first; each is shared with the predecessor until it changes, for there may be thousands.
     pub visits: Vec<Arc<Visit>>,
     /// The items of its latest visit, in the order of the list, as far as they were opened.
-    pub items: Vec<Arc<Visit>>,
+    pub items: Items,
     /// Calls that ended items of visits before, the latest [`limits::PAST_CALLS_MAX`] of them.
     pub past: Vec<Past>,
     /// Since when its visits until then are those of an earlier round.
@@ -98,8 +98,6 @@ pub struct Visit {
     pub superseded: Vec<Retired>,
     /// What it works on, rendered and stored by digest.
     pub input: Option<Digest>,
-    /// What it worked on before that changed, oldest first.
-    pub past_inputs: Vec<PastInput>,
     /// Calls that ended earlier attempts of this visit.
     pub ended: Vec<Ended>,
     /// How long the execution had been paused when it was opened, in milliseconds.
@@ -108,15 +106,6 @@ pub struct Visit {
     pub failures: u32,
     /// Attempts that came to something and are repeated until something holds.
     pub repeats: u32,
-}
-
-/// What a visit worked on until that changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PastInput {
-    /// What, rendered and stored by digest.
-    pub input: Digest,
-    /// The revision that changed it.
-    pub revision: u64,
 }
 
 /// A call that ended an attempt while its visit went on.
@@ -194,7 +183,7 @@ impl StepState {
 
     /// Tokens of items that were taken back go to the visit of their step, which has none of its own, with those of the visit
     /// before it: the latest [`limits::PAST_CALLS_MAX`].
-    fn keep_retired(&mut self, items: &[Arc<Visit>]) {
+    fn keep_retired(&mut self, items: &Items) {
         let Some((last, before)) = self.visits.split_last_mut().filter(|_| !items.is_empty())
         else {
             return;
@@ -208,29 +197,25 @@ impl StepState {
         Arc::make_mut(last).superseded = retired;
     }
 
-    /// Its visits, oldest first, and the items of the latest.
-    pub fn all_visits(&self) -> impl DoubleEndedIterator<Item = &Visit> {
-        let visits = self.visits.iter().chain(&self.items);
-        visits.map(|visit| &**visit)
-    }
-
     /// Its latest visit.
     pub fn visit(&self) -> Option<&Visit> {
         self.visits.last().map(|visit| &**visit)
     }
 
     pub(super) fn visit_mut(&mut self, site: &Site, change: impl FnOnce(&mut Visit)) {
-        let visit = match site.item {
-            Some(item) => self.items.get_mut(item as usize).map(Arc::make_mut),
-            None => self
-                .visits
-                .iter_mut()
-                .rev()
-                .find(|visit| visit.number == site.visit)
-                .map(Arc::make_mut),
-        };
-        if let Some(visit) = visit.filter(|visit| visit.number == site.visit) {
-            change(visit);
+        if let Some(item) = site.item {
+            if self
+                .items
+                .get(item)
+                .is_some_and(|visit| visit.number == site.visit)
+            {
+                self.items.change(item, change);
+            }
+            return;
+        }
+        let mut newest_first = self.visits.iter_mut().rev();
+        if let Some(visit) = newest_first.find(|visit| visit.number == site.visit) {
+            change(Arc::make_mut(visit));
         }
     }
 
@@ -243,7 +228,7 @@ impl StepState {
         newest_first()
             .take(opened + 1)
             .any(|visit| visit.is_unsettled(revision))
-            || self.items.iter().any(|item| item.is_unsettled(revision))
+            || self.items.is_unsettled()
             || self.past_of(revision).any(|past| past.ended.row.is_none())
     }
 
@@ -265,11 +250,7 @@ impl StepState {
                 Arc::make_mut(visit).settle(revision, key);
             }
         }
-        for item in &mut self.items {
-            if item.is_unsettled(revision) {
-                Arc::make_mut(item).settle(revision, key);
-            }
-        }
+        self.items.settle(revision, key);
     }
 }
 
@@ -296,7 +277,6 @@ impl Visit {
             refused: Vec::new(),
             superseded: Vec::new(),
             input: None,
-            past_inputs: Vec::new(),
             ended: Vec::new(),
             paused_ms: 0,
             failures: 0,
@@ -343,50 +323,11 @@ impl Visit {
         }
     }
 
-    /// Whether it was open right after `revision`.
-    pub fn was_open(&self, revision: u64) -> bool {
+    /// Whether a call that ended it, or an attempt of it, lies in a row whose key is not known yet.
+    pub(super) fn is_without_row(&self) -> bool {
         let closed = self.closed.as_ref();
-        self.opened_revision <= revision && closed.is_none_or(|closed| closed.revision > revision)
-    }
-
-    /// The token that was live right after `revision`; `None` where the visit was not open then.
-    pub fn token_at(&self, revision: u64) -> Option<Grant> {
-        // Of the tokens that were taken back or used since then, the one that went first was live.
-        let retired = self
-            .superseded
-            .iter()
-            .map(|retired| (retired.revision, retired.grant));
-        let ended = self
-            .ended
-            .iter()
-            .map(|ended| (ended.revision, ended.spent.grant));
-        let gone = retired.chain(ended).filter(|(gone, _)| *gone > revision);
-        let first = gone.min_by_key(|(gone, _)| *gone).map(|(_, grant)| grant);
-        let spent = self
-            .closed
-            .as_ref()
-            .and_then(|closed| closed.spent)
-            .map(|spent| spent.grant);
-        first
-            .or(self.grant())
-            .or(spent)
-            .filter(|_| self.was_open(revision))
-    }
-
-    /// Which attempt a model was at right after `revision`.
-    pub fn attempt_at(&self, revision: u64) -> u32 {
-        let later = self.ended.iter().filter(|ended| ended.revision > revision);
-        let later = u32::try_from(later.count()).unwrap_or(u32::MAX);
-        self.attempt.saturating_sub(later).max(1)
-    }
-
-    /// What it worked on right after `revision`.
-    pub fn input_at(&self, revision: u64) -> Option<Digest> {
-        let later = self
-            .past_inputs
-            .iter()
-            .find(|past| past.revision > revision);
-        later.map(|past| past.input).or(self.input)
+        closed.is_some_and(|closed| closed.row.is_none())
+            || self.ended.last().is_some_and(|ended| ended.row.is_none())
     }
 
     /// The live token, where a model is waited for.

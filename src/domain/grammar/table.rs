@@ -169,7 +169,7 @@ pub const RETRY: Record = record(
         key(
             "backoff",
             Shape::Span,
-            "The pause before the second attempt, doubled from there on; 1s without it",
+            "The pause before the second attempt, doubled from there on; 1s without it, none where a model acts",
         ),
         key(
             "max_backoff",
@@ -286,13 +286,13 @@ pub const KINDS: &[Kind] = &[
     kind(
         "input",
         Shape::Record(&INPUT),
-        false,
+        true,
         "The user is asked for inputs that are missing",
     ),
     kind(
         "extract",
         Shape::Record(&EXTRACT),
-        false,
+        true,
         "The model takes inputs out of free text",
     ),
     kind(
@@ -322,20 +322,20 @@ pub const KINDS: &[Kind] = &[
     kind(
         "gate",
         Shape::TextOr(&GATE),
-        false,
+        true,
         "A person approves; a text alone is what is asked",
     ),
     kind(
         "wait",
         Shape::Record(&WAIT),
-        false,
+        true,
         "Time passes, or something happens elsewhere",
     ),
-    kind("set", Shape::Memory(1), false, "Memory is written"),
+    kind("set", Shape::Memory(1), true, "Memory is written"),
     kind(
         "fail",
         Shape::Record(&FAIL),
-        false,
+        true,
         "The execution ends as failed",
     ),
 ];

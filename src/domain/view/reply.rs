@@ -16,14 +16,14 @@ use super::{
     progress,
     task::{Task, Turn, given, task},
     token,
-    waits::asked_of_people,
+    waits::{asked_of_people, signals_awaited},
 };
 use crate::{
     clock::Timestamp,
     domain::{
         definition::{Definition, Step},
-        event::{Event, Failure, Row},
-        execution::{State, Visit},
+        event::{Event, Failure, OutputFault, Row},
+        execution::{Execution, State, Visit},
         id::AgentName,
     },
     limits,
@@ -93,6 +93,9 @@ pub struct Advanced {
     /// Whether the final output is shortened; `step_history` has it whole.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub final_output_truncated: bool,
+    /// What of the final output could not be computed: null stands there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub final_output_error: Vec<OutputFault>,
     /// Why the execution failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureView>,
@@ -155,6 +158,9 @@ pub struct FailureView {
     /// The step it began in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_name: Option<String>,
+    /// Which item of that step, from 0, where it is a `foreach`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub item: Option<u32>,
 }
 
 impl From<&Failure> for FailureView {
@@ -163,6 +169,7 @@ impl From<&Failure> for FailureView {
             code: failure.code.clone(),
             message: failure.message.clone(),
             step_name: failure.step.as_ref().map(ToString::to_string),
+            item: failure.item,
         }
     }
 }
@@ -186,7 +193,7 @@ pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
     let ready = ready(subject, row);
     let (state, failure) = (execution.state(), execution.failure());
     let open_steps = if ready.is_empty() && state == State::Running {
-        open_at(subject, row.revision)
+        open_turns(subject)
     } else {
         Vec::new()
     };
@@ -217,6 +224,7 @@ pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
         open_steps,
         final_output,
         final_output_truncated: truncated.unwrap_or(false),
+        final_output_error: execution.final_output_faults().to_vec(),
         failure: failure.map(Into::into),
         replayed,
     }
@@ -279,15 +287,12 @@ fn ready(subject: &Subject<'_>, row: &Row) -> Vec<(usize, Offer)> {
     offers
 }
 
-/// The steps that were open right after `revision`, with the tokens that were live then. What was decided
-/// before them was shown when they became ready.
-fn open_at(subject: &Subject<'_>, revision: u64) -> Vec<Offer> {
+/// The open steps with their live tokens. What was decided before them was shown when they became ready.
+fn open_turns(subject: &Subject<'_>) -> Vec<Offer> {
     let mut shown = Shown::default();
-    let steps = subject.execution.steps().iter().enumerate();
-    let turns = steps.flat_map(|(position, step)| {
-        let visits = step.all_visits();
-        visits.filter_map(move |visit| Turn::at(position, visit, revision))
-    });
+    let open = subject.execution.open();
+    let turns =
+        open.filter_map(|(position, _, visit)| Some(Turn::of(position, visit, visit.grant()?)));
     let mut open: Vec<_> = turns
         .filter_map(|turn| {
             let dependencies = subject.definition.graph().dependencies(turn.position);
@@ -391,7 +396,7 @@ fn message(
             format!("Workflow '{workflow}' started. {}", now_ready(ready, ""))
         }
         (None, Some(_), _) => now_ready(ready, " Review agent_content and continue."),
-        (_, None, State::Completed) => "Workflow completed successfully".into(),
+        (_, None, State::Completed) => completed(subject.execution),
         (_, None, State::Failed) => {
             let why = failure.map_or("", |failure| failure.message.as_str());
             match failure.and_then(|failure| failure.step.as_ref()) {
@@ -400,13 +405,7 @@ fn message(
             }
         }
         (_, None, State::Paused) => asked_of_people(subject.execution),
-        (_, None, _) if open.is_empty() => {
-            let id = &row.execution_id;
-            let revision = row.revision;
-            format!(
-                "Nothing is to be done for a model now: the execution goes on by itself. Call execution.wait with execution_id '{id}' and since_revision {revision} to be told of it."
-            )
-        }
+        (_, None, _) if open.is_empty() => nothing_to_do(subject.execution),
         (_, None, _) => {
             let names: Vec<_> = open
                 .iter()
@@ -419,6 +418,33 @@ fn message(
             )
         }
     }
+}
+
+/// Where no step is a model's: what is waited for, and the call that leads on.
+fn nothing_to_do(execution: &Execution) -> String {
+    let (id, revision) = (execution.id(), execution.revision());
+    let wait = format!("execution.wait with execution_id '{id}' and since_revision {revision}");
+    let signals = signals_awaited(execution);
+    let Some(first) = signals.first() else {
+        return format!(
+            "Nothing is to be done for a model now: the execution goes on by itself. Call {wait} to be told of it."
+        );
+    };
+    let names: Vec<_> = signals.iter().map(|name| format!("'{name}'")).collect();
+    format!(
+        "Nothing is to be done for a model now: the execution waits for the signal {}. Whoever knows that it happened calls \
+         execution.signal with execution_id '{id}' and signal '{first}'. Call {wait} to be told of it.",
+        names.join(", ")
+    )
+}
+
+fn completed(execution: &Execution) -> String {
+    let mut text = "Workflow completed successfully".to_owned();
+    for fault in execution.final_output_faults() {
+        let part = fault.part.as_deref().unwrap_or("final_output");
+        text.extend([". `", part, "` could not be computed: ", &fault.message]);
+    }
+    text
 }
 
 fn now_ready(ready: &[(usize, Offer)], then: &str) -> String {

@@ -11,11 +11,11 @@ use super::{
     reply::{FailureView, Shown, expiry, persona},
     task::{Turn, task},
     token,
-    waits::{asked_of_people, told, waiting},
+    waits::{SignalView, asked_of_people, kept, told, waiting},
 };
 use crate::{
     domain::{
-        event::PauseReason,
+        event::{OutputFault, PauseReason},
         execution::{Execution, StepStatus, Visit},
     },
     limits,
@@ -276,8 +276,14 @@ pub struct StatusView {
     /// Whether the final output is shortened; `step_history` has it whole.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub final_output_truncated: bool,
+    /// What of the final output could not be computed: null stands there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub final_output_error: Vec<OutputFault>,
     /// What is waited for that is not a model: time, signals, people, work of the server.
     pub waits: Vec<WaitView>,
+    /// Signals that nothing has waited for yet, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub signals_kept: Vec<SignalView>,
     /// Why it failed; while it is still running, why it will fail once what is to run nevertheless is done.
     pub error: Option<FailureView>,
     /// What keeps it from going on, where it is paused: person, `engine_fault`, gate, `outcome_unknown`, `output_invalid`.
@@ -330,7 +336,9 @@ pub fn status(subject: &Subject<'_>) -> StatusView {
         revision: execution.revision(),
         final_output,
         final_output_truncated: truncated.unwrap_or(false),
+        final_output_error: execution.final_output_faults().to_vec(),
         waits: waiting(subject),
+        signals_kept: kept(subject),
         error: execution.failure().or(execution.failing()).map(Into::into),
         pause_reasons: execution.pauses().to_vec(),
         reason: execution.reason().map(str::to_owned),

@@ -38,16 +38,6 @@ impl Turn {
             input: visit.input,
         }
     }
-
-    /// The turn as it was right after `revision`.
-    pub(super) fn at(position: usize, visit: &Visit, revision: u64) -> Option<Self> {
-        let grant = visit.token_at(revision)?;
-        Some(Self {
-            input: visit.input_at(revision),
-            attempt: visit.attempt_at(revision),
-            ..Self::of(position, visit, grant)
-        })
-    }
 }
 
 /// The turns that the transition of `row` gave and did not take back.
@@ -62,7 +52,7 @@ pub(super) fn given(definition: &Definition, execution: &Execution, row: &Row) -
         let (attempt, input) = match event {
             Event::WaitingChanged { attempt, .. } => {
                 let visit = execution.visit(site);
-                let input = visit.and_then(|(_, _, visit)| visit.input_at(row.revision));
+                let input = visit.and_then(|(_, _, visit)| visit.input);
                 (*attempt, input)
             }
             Event::VisitOpened(opened) => (1, opened.input.as_ref().map(|input| input.digest)),
@@ -105,11 +95,6 @@ pub fn needed_values(execution: &Execution, row: Option<&Row>) -> BTreeSet<Diges
         if let Event::VisitOpened(opened) = event {
             needed.extend(opened.input.as_ref().map(|input| input.digest));
         }
-    }
-    if let Some(row) = row {
-        let visits = execution.steps().iter().flat_map(|step| step.all_visits());
-        let were_open = visits.filter(|visit| visit.token_at(row.revision).is_some());
-        needed.extend(were_open.filter_map(|visit| visit.input_at(row.revision)));
     }
     needed
 }

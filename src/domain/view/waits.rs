@@ -5,11 +5,13 @@ use serde::Serialize;
 
 use super::{Subject, definition_step};
 use crate::domain::{
-    definition::StepKind,
+    definition::{StepKind, Wait},
     document::plain,
     event::Awaiting,
     execution::{Execution, StepState, Visit},
+    grammar::is_template,
     id::{ExecutionId, StepId},
+    nearest::did_you_mean,
 };
 use crate::limits;
 
@@ -98,7 +100,7 @@ fn next_call(execution: &Execution, step: &StepState, awaiting: &Awaiting) -> Op
     let id = execution.id();
     Some(match awaiting {
         Awaiting::Signal { name } => {
-            format!("execution.signal with execution_id '{id}' and name '{name}'")
+            format!("execution.signal with execution_id '{id}' and signal '{name}'")
         }
         Awaiting::Unknown => {
             format!(
@@ -118,7 +120,7 @@ fn gate(subject: &Subject<'_>, position: usize, awaiting: &Awaiting) -> Option<G
         return None;
     };
     let step = definition_step(subject.definition, position)?;
-    let StepKind::Gate { approvers, .. } = &step.kind else {
+    let StepKind::Gate { approvers, .. } = &step.acting().kind else {
         return None;
     };
     let ask = subject.values.get(shown)?.get("ask")?;
@@ -137,7 +139,9 @@ pub(super) fn told(step: &StepState, visit: &Visit) -> Option<String> {
         Awaiting::Operation => format!("the server works on step '{id}'"),
         Awaiting::Timer { due } => format!("step '{id}' waits until {due}"),
         Awaiting::Retry { due } => format!("step '{id}' is tried again at {due}"),
-        Awaiting::Signal { name } => format!("step '{id}' waits for the signal '{name}'"),
+        Awaiting::Signal { name } => {
+            format!("step '{id}' waits for the signal '{name}', which execution.signal brings")
+        }
         Awaiting::Gate { .. } => format!("step '{id}' waits for a person's approval"),
         Awaiting::Unknown => format!("nobody knows whether step '{id}' took effect"),
         Awaiting::Held(_) => format!("step '{id}' has come to its end and waits for the resume"),
@@ -158,6 +162,10 @@ pub(super) fn asked_of_people(execution: &Execution) -> String {
             Some(Awaiting::OutputInvalid(_)) => held.push(&step.id),
             _ => {}
         }
+    }
+    // Of a `foreach` several items may wait.
+    for steps in [&mut gates, &mut unknown, &mut held] {
+        steps.dedup();
     }
     let mut text = Vec::new();
     if !gates.is_empty() {
@@ -194,4 +202,56 @@ fn to_approve(gates: &[&StepId], id: &ExecutionId, revision: u64) -> String {
 fn quoted(steps: &[&StepId]) -> String {
     let quoted: Vec<_> = steps.iter().map(|step| format!("'{step}'")).collect();
     quoted.join(", ")
+}
+
+/// The signals that are waited for, each once.
+pub(super) fn signals_awaited(execution: &Execution) -> Vec<&str> {
+    let mut names = Vec::new();
+    for (_, _, visit) in execution.open() {
+        if let Some(Awaiting::Signal { name }) = &visit.awaiting
+            && !names.contains(&name.as_str())
+        {
+            names.push(name.as_str());
+        }
+    }
+    names
+}
+
+/// A signal that nothing has waited for yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SignalView {
+    /// Its name.
+    pub name: String,
+    /// What to make of that, where no step of the workflow names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
+}
+
+/// The signals that are kept until a step waits for them.
+pub(super) fn kept(subject: &Subject<'_>) -> Vec<SignalView> {
+    let signals = subject.execution.signals().iter();
+    let view = |name: &String| SignalView {
+        name: name.clone(),
+        unknown: unknown(subject, name),
+    };
+    signals.map(|signal| view(&signal.name)).collect()
+}
+
+/// That no step waits for a signal of this name, where that is certain: a name may be computed.
+fn unknown(subject: &Subject<'_>, name: &str) -> Option<String> {
+    let steps = subject.definition.workflow.steps.iter();
+    let named = steps.filter_map(|step| match &step.acting().kind {
+        StepKind::Wait(Wait::Signal(name)) => Some(name.as_str()),
+        _ => None,
+    });
+    let mut known: Vec<_> = named.collect();
+    known.extend(signals_awaited(subject.execution));
+    if known
+        .iter()
+        .any(|known| *known == name || is_template(known))
+    {
+        return None;
+    }
+    let hint = did_you_mean(name, known).map_or_else(String::new, |hint| format!(": {hint}"));
+    Some(format!("no step of the workflow waits for it{hint}"))
 }

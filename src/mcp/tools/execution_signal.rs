@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{
     ToolSpec, acts, execution, execution_id_schema, lifecycle::Changed, shape_of, text, view,
 };
-use crate::{app::App, error::Result, limits};
+use crate::{app::App, domain::view::SignalView, error::Result, limits};
 
 pub(super) fn spec() -> ToolSpec {
     let input = json!({
@@ -41,8 +41,16 @@ async fn signal(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     let name = text(&arguments, "signal").unwrap_or_default().to_owned();
     let payload = arguments.get("payload").cloned().unwrap_or_default();
     let status = app.signal(&id, name.clone(), payload).await?;
+    let kept = status.signals_kept.iter().rfind(|kept| kept.name == name);
+    let became = match kept {
+        None => "has taken it".to_owned(),
+        Some(SignalView {
+            unknown: Some(why), ..
+        }) => format!("keeps it, but {why}"),
+        Some(_) => "keeps it until a step waits for it".to_owned(),
+    };
     let message = format!(
-        "Execution '{id}' has the signal '{name}', and is {}",
+        "Execution '{id}' has the signal '{name}': it {became}. The execution is {}",
         status.state
     );
     view(&Changed::of(status, message))

@@ -454,8 +454,8 @@ fn a_field_that_nothing_would_act_on_says_so() {
     second(&each("on_error: a"), &["no_effect foreach.do.on_error"]);
     second(&each("on_error: continue, if: item, retry: {}"), &[]);
     second(
-        "foreach: {in: [1], do: {gate: x}}",
-        &["no_effect foreach.do.gate"],
+        "foreach: {in: [1], do: {branch: [{next: $end}]}}",
+        &["no_effect foreach.do.branch"],
     );
     second(
         "foreach: {in: [1], do: {agent: nobody}}",

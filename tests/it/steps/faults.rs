@@ -138,7 +138,7 @@ steps:
     )
     .await;
     // Time moves only once nobody has anything to do.
-    tokio::time::sleep(Duration::from_secs(3600)).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
     let current = play.engine.current_step(&id()).await.unwrap();
     assert_eq!(current.current_step.as_deref(), Some("clean"));
     let token = current.continuation_token.unwrap();

@@ -1,9 +1,15 @@
 //! `foreach`: as many items at once as it says, outputs in the order of the list.
 
-use midex::domain::execution::Report;
-use serde_json::json;
+use std::time::Duration;
 
-use super::Play;
+use midex::{
+    domain::{check::Built, execution::Report},
+    limits,
+    registry::{self, Registry, Sources},
+};
+use serde_json::{Value, json};
+
+use super::{Play, gates::answer, id};
 
 const EACH: &str = "steps:
   - id: each
@@ -11,7 +17,7 @@ const EACH: &str = "steps:
 final_output: '${{ steps.each }}'
 ";
 
-fn files(count: usize) -> serde_json::Value {
+fn files(count: usize) -> Value {
     let files: Vec<_> = (0..count)
         .map(|at| json!({ "name": format!("f{at}") }))
         .collect();
@@ -128,4 +134,191 @@ async fn a_thousand_items_come_out_in_order() {
     let history = play.history().await;
     let output = history[0].output.clone().unwrap();
     assert_eq!(output, json!((0..1000).collect::<Vec<u32>>()));
+}
+
+/// An execution of one `foreach` over this list that does this with each.
+async fn over(list: Value, parallel: u32, body: &str) -> Play {
+    let lines = format!(
+        "inputs: {{ list: {{ type: array }}, platform: {{ type: string, optional: true }} }}
+memory: {{ last: null }}
+steps:
+  - id: each
+    foreach: {{ in: '${{{{ inputs.list }}}}', parallel: {parallel}, do: {{ {body} }} }}
+final_output: {{ all: '${{{{ steps.each }}}}', last: '${{{{ memory.last }}}}' }}
+"
+    );
+    Play::begin(&lines, json!({ "list": list })).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_past_the_limit_fails_the_step() {
+    let most = limits::FOREACH_ITEMS_MAX;
+    let list = |count: usize| json!((0..count).collect::<Vec<_>>());
+    let play = over(list(most + 1), 4, "guidance: G., result: {}").await;
+    assert_eq!(play.last.failure.clone().unwrap().code, "LIMIT_EXCEEDED");
+    let play = over(list(most), 4, "guidance: G., result: {}").await;
+    assert_eq!((play.state(), play.offers().len()), ("running", 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn items_that_need_nobody_are_done_in_rows_of_bounded_size() {
+    let most = limits::FOREACH_ITEMS_MAX;
+    let list: Vec<_> = (0..most).collect();
+    let play = over(json!(list), 4, "if: item < 0, guidance: G., result: {}").await;
+    assert_eq!(play.state(), "running");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let status = play.status().await;
+    assert_eq!(status.state, "completed");
+    let rows = play.store.history(&id()).await.unwrap();
+    let events: Vec<_> = rows.iter().map(|(_, row)| row.events.len()).collect();
+    assert!(
+        events.len() >= most / limits::ITEMS_AT_ONCE_MAX,
+        "{events:?}"
+    );
+    assert!(
+        events
+            .iter()
+            .all(|count| *count < limits::ITEMS_AT_ONCE_MAX + 10),
+        "{events:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_of_an_item_does_not_grow_with_the_list() {
+    let mut bytes = Vec::new();
+    for count in [100, limits::FOREACH_ITEMS_MAX] {
+        let list: Vec<_> = (0..count).map(|_| "one of many").collect();
+        let mut play = over(json!(list), 4, "guidance: G., result: {}").await;
+        play.done("each", json!(1)).await;
+        let rows = play.store.history(&id()).await.unwrap();
+        let (_, row) = rows.last().unwrap();
+        bytes.push(serde_json::to_string(&row.events).unwrap().len());
+    }
+    assert_eq!(bytes[0], bytes[1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_failure_of_an_item_says_which_it_was() {
+    let mut play = Play::begin(EACH, files(3)).await;
+    let token = play.last.new_tokens[1].continuation_token.clone();
+    let report = Report::Error {
+        message: "no".into(),
+        code: None,
+        retryable: None,
+    };
+    play.report(&token, report).await;
+    let failure = play.last.failure.clone().unwrap();
+    assert_eq!(failure.item, Some(1));
+    assert_eq!(failure.message, "item 2 of 3 (`f1`): no");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_may_be_a_wait() {
+    let play = over(json!([3, 1, 2]), 2, "wait: { for: '${{ item }}s' }").await;
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(play.status().await.state, "completed");
+    let play = over(json!(["a", "b"]), 2, "wait: { signal: 'go-${{ item }}' }").await;
+    for (name, payload) in [("go-b", 2), ("go-a", 1)] {
+        let sent = play.engine.signal(&id(), name.into(), json!(payload)).await;
+        sent.unwrap();
+    }
+    let output = play.status().await.final_output.unwrap();
+    assert_eq!(output["all"], json!([1, 2]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_may_be_a_gate_and_an_answer_is_to_one_of_them() {
+    let play = over(json!(["a", "b"]), 2, "gate: Ship?").await;
+    let status = play.status().await;
+    assert_eq!((status.state.as_str(), status.waits.len()), ("paused", 2));
+    assert_ne!(
+        status.waits[0].gate.as_ref().unwrap().shown,
+        status.waits[1].gate.as_ref().unwrap().shown
+    );
+    let mut second = status.clone();
+    second.waits.remove(0);
+    let after = play
+        .engine
+        .answer(&id(), answer(&second, true, None))
+        .await
+        .unwrap();
+    assert_eq!(after.waits.len(), 1);
+    assert_eq!(after.waits[0].item, Some(0));
+    let after = play
+        .engine
+        .answer(&id(), answer(&after, false, None))
+        .await
+        .unwrap();
+    let error = after.error.unwrap();
+    assert_eq!(
+        (error.code.as_str(), error.item),
+        ("GATE_REJECTED", Some(0))
+    );
+    assert!(
+        error.message.starts_with("item 1 of 2 (`a`): "),
+        "{}",
+        error.message
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_may_write_memory_fail_or_ask_for_inputs() {
+    let play = over(json!([1, 2]), 2, "set: { last: '${{ item }}' }").await;
+    let output = play.last.final_output.clone().unwrap();
+    assert_eq!(
+        output,
+        json!({ "all": [{ "last": 1 }, { "last": 2 }], "last": 2 })
+    );
+
+    let play = over(
+        json!([1, 2]),
+        2,
+        "if: item > 1, fail: { code: BAD, message: bad }",
+    )
+    .await;
+    let failure = play.last.failure.clone().unwrap();
+    assert_eq!((failure.code.as_str(), failure.item), ("BAD", Some(1)));
+
+    let mut play = over(
+        json!(["iOS", "none"]),
+        1,
+        "extract: { from: 'It says ${{ item }}', properties: [platform] }",
+    )
+    .await;
+    assert!(play.words().contains("It says iOS"), "{}", play.words());
+    play.done("each", json!({ "platform": "iOS" })).await;
+    play.done("each", json!({ "platform": null })).await;
+    assert_eq!(
+        play.last.final_output.clone().unwrap()["all"][1]["missing"],
+        json!([])
+    );
+
+    // Once it is known nobody is asked again.
+    let mut play = over(json!([1, 2, 3]), 1, "input: { properties: [platform] }").await;
+    play.done("each", json!({ "platform": "iOS" })).await;
+    let output = play.last.final_output.clone().unwrap();
+    assert_eq!(
+        output["all"],
+        json!([{ "platform": "iOS" }, { "platform": "iOS" }, { "platform": "iOS" }])
+    );
+}
+
+#[test]
+fn what_an_item_cannot_be_is_said_with_what_to_write() {
+    for (body, words) in [
+        ("branch: [{ next: $end }]", "branch after the `foreach`"),
+        (
+            "foreach: { in: [1], do: { guidance: G. } }",
+            "one list of all items",
+        ),
+    ] {
+        let text = format!(
+            "workflow: w\ndescription: d\nsteps:\n  - id: each\n    foreach: {{ in: [1], do: {{ {body} }} }}\n"
+        );
+        let registry = Registry::load(&Sources::default());
+        let (_, findings) = registry::check_text("w.yaml", &text, &registry, Built::Now);
+        let said = format!("{findings:?}");
+        assert!(said.contains(words), "{said}");
+        assert!(!said.contains("run, "), "{said}");
+    }
 }

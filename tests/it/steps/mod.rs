@@ -3,6 +3,7 @@
 mod asked;
 mod asking;
 mod branches;
+mod ends;
 mod failures;
 mod faults;
 mod gates;

@@ -134,7 +134,7 @@ fn a_user_who_puts_the_question_aside_is_asked_by_the_agent() {
     let reply = answered(&mut server, call);
     assert_eq!(reply["step_name"], "ask");
     assert!(
-        text(&reply["message"]).ends_with("The user was asked and gave no answer."),
+        text(&reply["message"]).ends_with("The user declined; the step stays open."),
         "{reply}"
     );
     // The agent may ask in words of its own; then the gate is put aside, and stays.
@@ -153,6 +153,10 @@ fn a_user_who_puts_the_question_aside_is_asked_by_the_agent() {
     );
     assert!(
         text(&reply["message"]).contains("`midex approve e`"),
+        "{reply}"
+    );
+    assert!(
+        text(&reply["message"]).ends_with("The user gave no answer; the gate stays open."),
         "{reply}"
     );
     assert_eq!(server.status("e")["pause_reasons"], json!(["gate"]));
@@ -384,6 +388,9 @@ fn a_person_rejects_on_a_terminal_with_no_server_about_and_the_store_is_let_go_m
         let answer = server.request("resources/read", uri);
         answer["error"].is_null().then_some(())
     });
+    // A `no` may mean either: it is asked which.
+    terminal.type_line("n");
+    terminal.expect("leave it [o]pen");
     terminal.type_line("r");
     terminal.expect("Why?");
     terminal.type_line("not like this");

@@ -62,7 +62,7 @@ steps:
         json!({}),
     )
     .await;
-    tokio::time::sleep(Duration::from_secs(3600)).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
     let current = play.engine.current_step(&id()).await.unwrap();
     assert_eq!(current.current_step.as_deref(), Some("tell"));
 }

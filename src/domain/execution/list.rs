@@ -1,0 +1,164 @@
+//! The items of a `foreach`: thousands of visits, of which a transition changes a few.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use super::{JournalKey, Visit};
+
+/// How many items lie in one block: a change copies that many pointers, and one for each block.
+const BLOCK: usize = 128;
+
+/// The items of a step's latest visit, in the order of the list, as far as they were opened.
+///
+/// Invariant: every block but the last holds [`BLOCK`] items; `open` names those that wait for something, `unsettled` those
+/// that ended, or had an attempt end, in a row whose key is not known yet. So what a transition does with them costs what it
+/// changes, however many there are.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Items {
+    blocks: Vec<Arc<Vec<Arc<Visit>>>>,
+    open: BTreeSet<u32>,
+    unsettled: BTreeSet<u32>,
+}
+
+impl Items {
+    /// How many were opened.
+    pub fn len(&self) -> usize {
+        let last = self.blocks.last().map_or(0, |block| block.len());
+        self.blocks.len().saturating_sub(1) * BLOCK + last
+    }
+
+    /// Whether none was opened.
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// The item with this number, from 0.
+    pub fn get(&self, item: u32) -> Option<&Visit> {
+        let item = item as usize;
+        let block = self.blocks.get(item / BLOCK)?;
+        block.get(item % BLOCK).map(|visit| &**visit)
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Visit> {
+        let all = self.blocks.iter().flat_map(|block| block.iter());
+        all.map(|visit| &**visit)
+    }
+
+    /// Those that wait for something, in order.
+    pub fn open(&self) -> impl Iterator<Item = &Visit> {
+        self.open.iter().filter_map(|item| self.get(*item))
+    }
+
+    /// How many wait for something.
+    pub fn open_count(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(super) fn push(&mut self, visit: Visit) {
+        let item = u32::try_from(self.len()).unwrap_or(u32::MAX);
+        self.note(item, &visit);
+        match self.blocks.last_mut() {
+            Some(block) if block.len() < BLOCK => Arc::make_mut(block).push(Arc::new(visit)),
+            _ => self.blocks.push(Arc::new(vec![Arc::new(visit)])),
+        }
+    }
+
+    pub(super) fn change(&mut self, item: u32, change: impl FnOnce(&mut Visit)) {
+        let at = item as usize;
+        let block = self.blocks.get_mut(at / BLOCK).map(Arc::make_mut);
+        let Some(visit) = block.and_then(|block| block.get_mut(at % BLOCK)) else {
+            return;
+        };
+        let visit = Arc::make_mut(visit);
+        change(visit);
+        let (is_open, is_unsettled) = (visit.awaiting.is_some(), visit.is_without_row());
+        mark(&mut self.open, item, is_open);
+        mark(&mut self.unsettled, item, is_unsettled);
+    }
+
+    fn note(&mut self, item: u32, visit: &Visit) {
+        mark(&mut self.open, item, visit.awaiting.is_some());
+        mark(&mut self.unsettled, item, visit.is_without_row());
+    }
+
+    /// Whether an end in the row of the present revision waits for the key of that row.
+    pub(super) fn is_unsettled(&self) -> bool {
+        !self.unsettled.is_empty()
+    }
+
+    pub(super) fn settle(&mut self, revision: u64, key: JournalKey) {
+        for item in self.unsettled.clone() {
+            self.change(item, |visit| visit.settle(revision, key));
+        }
+    }
+}
+
+fn mark(set: &mut BTreeSet<u32>, item: u32, belongs: bool) {
+    if belongs {
+        set.insert(item);
+    } else {
+        set.remove(&item);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        clock::Timestamp,
+        domain::{
+            event::{Awaiting, Row, Site},
+            id::{ExecutionId, StepId},
+        },
+        limits,
+    };
+
+    fn opened(item: u32) -> Visit {
+        let row = Row {
+            execution_id: ExecutionId::parse("e").unwrap(),
+            revision: 1,
+            at: Timestamp::from_milliseconds(0),
+            previous: None,
+            events: Vec::new(),
+        };
+        let site = Site {
+            step: StepId::parse("each").unwrap(),
+            visit: 1,
+            item: Some(item),
+        };
+        Visit::open(&row, &site, Some(Awaiting::Operation))
+    }
+
+    /// How many blocks the two do not share.
+    fn apart(one: &Items, other: &Items) -> usize {
+        let blocks = one.blocks.iter().zip(&other.blocks);
+        blocks
+            .filter(|(one, other)| !Arc::ptr_eq(one, other))
+            .count()
+    }
+
+    #[test]
+    fn a_change_copies_one_block_however_many_items_there_are() {
+        let most = u32::try_from(limits::FOREACH_ITEMS_MAX).unwrap();
+        let mut items = Items::default();
+        for item in 0..most {
+            items.push(opened(item));
+            items.change(item, |visit| visit.awaiting = None);
+        }
+        assert_eq!((items.len(), items.open_count()), (most as usize, 0));
+        let before = items.clone();
+        items.change(most / 2, |visit| visit.attempt += 1);
+        assert_eq!(apart(&before, &items), 1);
+        assert_eq!(items.get(most / 2).unwrap().attempt, 2);
+        assert_eq!(before.get(most / 2).unwrap().attempt, 1);
+        items.push(opened(most));
+        assert_eq!(apart(&before, &items), 2);
+        assert_eq!(
+            items.open().map(|visit| visit.item).collect::<Vec<_>>(),
+            [Some(most)]
+        );
+        assert_eq!(items.iter().count(), most as usize + 1);
+    }
+}
