@@ -252,6 +252,35 @@ pub const TEMPLATE_EXPRESSIONS_MAX: usize = 1000;
 /// What the expressions of one value may come to together, as JSON text.
 pub const TEMPLATE_RESULT_BYTES_MAX: usize = 8 << 20;
 
+/// Steps of one evaluation of a value against a JSON Schema: looks at a schema, parts of long texts and lists. They take
+/// some 200 ms.
+pub const SCHEMA_STEPS_MAX: u64 = 4_000_000;
+/// Steps of an evaluation against a JSON Schema that may be made where other calls wait for it.
+pub const SCHEMA_STEPS_INLINE_MAX: u64 = 50_000;
+/// Steps of the evaluation of an example at load, whatever its size.
+pub const SCHEMA_STEPS_EXAMPLE: u64 = 5000;
+/// Steps of the evaluation of an example at load for each value in the schema and in what is held to it.
+pub const SCHEMA_STEPS_PER_VALUE: u64 = 100;
+/// Schemas that lie inside each other in one evaluation, those of the parts of a value included.
+pub const SCHEMA_DEPTH_MAX: usize = 600;
+/// Schemas that lie inside each other for one value, those that references lead to included.
+pub const SCHEMA_CHAIN_MAX: usize = 50;
+/// What one evaluation remembers of values that were held to what a reference leads to; past it they are held to it again.
+pub const SCHEMA_KNOWN_MAX: usize = 200_000;
+/// Regular expressions of one definition.
+pub const SCHEMA_PATTERNS_MAX: usize = 200;
+/// Longest regular expression of a schema.
+pub const SCHEMA_PATTERN_BYTES_MAX: usize = 1000;
+/// Memory of one regular expression of a schema, compiled, in bytes.
+pub const SCHEMA_PATTERN_MEMORY_MAX: usize = 1 << 20;
+/// What a regular expression of a schema remembers of the text before it begins anew, in bytes.
+pub const SCHEMA_PATTERN_CACHE_MAX: usize = 128 << 10;
+/// Memory of all regular expressions of one definition, compiled, in bytes.
+pub const SCHEMA_PATTERNS_MEMORY_MAX: usize = 4 << 20;
+
+/// Decisions that may take long, made at once; those past it wait.
+pub const LONG_DECISIONS_MAX: usize = 2;
+
 /// Transitions committed together.
 pub const BATCH_TRANSITIONS_MAX: usize = 1024;
 /// Bytes after which a batch takes no further transition.
@@ -311,8 +340,7 @@ pub const LIST_SCANNED_MAX: usize = 100_000;
 /// Bytes of outputs that one `step_history` shows; outputs past it are named by digest and size.
 pub const HISTORY_OUTPUT_BYTES_MAX: usize = 8 << 20;
 
-/// Clients of the control socket at once. Past it, the one that has been silent longest since it came makes room; where
-/// all have said who they are, further ones wait to be let in.
+/// Clients of the control socket at once; further ones wait to be let in.
 pub const CONTROL_CLIENTS_MAX: usize = 64;
 /// How long clients of the control socket may finish when the server ends.
 pub const CONTROL_GRACE: Duration = Duration::from_millis(300);
@@ -332,8 +360,6 @@ pub const SIGNAL_GRACE: Duration = Duration::from_millis(100);
 pub const CONTROL_PREAMBLE_BYTES_MAX: u64 = 64 << 10;
 /// How long a client of the control socket may take over its first line.
 pub const CONTROL_PREAMBLE_MAX: Duration = Duration::from_secs(5);
-/// How long a client of the control socket may be silent before it makes room for another one.
-pub const CONTROL_SILENT_MIN: Duration = Duration::from_millis(100);
 /// How often a command looks for a server, or for a free store, before it says that the store is busy.
 pub const CONTROL_ATTEMPTS_MAX: u32 = 40;
 /// Calls of one stdio client that are being worked on or whose reply it has not taken; past this, reading stops.

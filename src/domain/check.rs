@@ -10,6 +10,7 @@ mod kind;
 mod known;
 mod names;
 mod order;
+mod schema;
 mod section;
 mod shape;
 mod step;
@@ -27,6 +28,7 @@ use super::{
     grammar,
     id::{AgentName, StepId, WorkflowName},
     node::{At, Node},
+    schema::Quota,
 };
 use crate::{error::Result, limits};
 
@@ -51,14 +53,15 @@ pub fn workflow(
     length(found, &draft.version, "version", limits::VERSION_BYTES_MAX);
     let tags = tags(found, &draft.tags);
     let complexity = complexity(found, &draft.complexity);
-    let inputs = input::inputs(found, draft);
+    let mut quota = Quota::default();
+    let inputs = input::inputs(found, draft, &mut quota);
     unbuilt::unbuilt(found, draft, built);
     for said in &draft.said {
         if let Some(key) = grammar::WORKFLOW.iter().find(|key| key.name == said.key) {
             shape::conform(found, &said.value, &said.path, &key.shape);
         }
     }
-    let steps = steps(found, draft, known);
+    let steps = steps(found, draft, known, &mut quota);
     if is_broken(&findings) {
         return (None, findings);
     }
@@ -267,7 +270,12 @@ fn complexity(found: &mut Vec<Finding>, field: &Field<String>) -> Option<Complex
 }
 
 /// The steps of a draft; `None` where one of them cannot be one.
-fn steps(found: &mut Vec<Finding>, draft: &WorkflowDraft, known: Known<'_>) -> Option<Vec<Step>> {
+fn steps(
+    found: &mut Vec<Finding>,
+    draft: &WorkflowDraft,
+    known: Known<'_>,
+    quota: &mut Quota,
+) -> Option<Vec<Step>> {
     let key = draft.form.steps_key();
     let list = match &draft.steps {
         Field::Broken => return None,
@@ -292,6 +300,7 @@ fn steps(found: &mut Vec<Finding>, draft: &WorkflowDraft, known: Known<'_>) -> O
     let mut flow = flow::Flow::of(found, &list, order);
     flow.check(found);
     asking::check(found, draft, &list);
+    schema::check(found, &list, quota);
     let secrets = known.abilities.secrets.as_ref();
     expression::check(found, draft, &list, secrets, &mut flow);
     let steps: Vec<_> = list

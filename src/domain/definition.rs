@@ -18,7 +18,7 @@ use super::{
     graph::Graph,
     id::{AgentName, StepId, WorkflowName},
     input::Inputs,
-    schema::Schema,
+    schema::{Measure, Schema},
     span::Span,
 };
 use crate::{
@@ -117,6 +117,9 @@ pub struct Definition {
     /// What follows from the above, worked out when first asked for.
     #[serde(skip)]
     compiled: OnceLock<Compiled>,
+    /// What the outputs of its steps are held to, compiled when the first one comes.
+    #[serde(skip)]
+    schemas: OnceLock<Vec<Option<Schema>>>,
 }
 
 #[derive(Debug)]
@@ -124,7 +127,6 @@ struct Compiled {
     digest: Digest,
     bytes: Arc<[u8]>,
     graph: Graph,
-    schemas: Vec<Option<Schema>>,
     plans: Vec<Plan>,
     whole: Whole,
     activities: BTreeSet<String>,
@@ -144,27 +146,18 @@ impl Definition {
             workflow,
             personas,
             compiled: OnceLock::new(),
+            schemas: OnceLock::new(),
         }
     }
 
     fn compiled(&self) -> &Compiled {
         self.compiled.get_or_init(|| {
-            let schema = |step: &Step| {
-                let acting = step.acting();
-                match (&acting.result, &acting.kind) {
-                    (Some(result), _) => Schema::compile(result).ok(),
-                    // What a tool of the client's answers is what it is.
-                    (None, StepKind::Tool { .. }) => Schema::compile(&json!({})).ok(),
-                    (None, _) => None,
-                }
-            };
             // Serialising plain structs with string keys into memory has no way to fail.
             let bytes: Arc<[u8]> = serde_json::to_vec(self).unwrap_or_default().into();
             Compiled {
                 digest: Digest::of(&bytes),
                 bytes,
                 graph: Graph::of(&self.workflow.steps),
-                schemas: self.workflow.steps.iter().map(schema).collect(),
                 plans: self.workflow.steps.iter().map(Plan::of).collect(),
                 whole: Whole::of(&self.workflow),
                 activities: activities(&self.workflow),
@@ -184,11 +177,30 @@ impl Definition {
 
     /// The schema that the output of the step at `position` must satisfy: its own, else S0's.
     pub fn output_schema(&self, position: usize) -> &Schema {
-        self.compiled()
-            .schemas
-            .get(position)
-            .and_then(Option::as_ref)
-            .unwrap_or_else(|| output_schema_default())
+        let own = self.schemas().get(position).and_then(Option::as_ref);
+        own.unwrap_or_else(|| output_schema_default())
+    }
+
+    fn schemas(&self) -> &[Option<Schema>] {
+        let schema = |step: &Step| {
+            let acting = step.acting();
+            match (&acting.result, &acting.kind) {
+                (Some(result), _) => Schema::compile(result).ok(),
+                // What a tool of the client's answers is what it is.
+                (None, StepKind::Tool { .. }) => Schema::compile(&json!({})).ok(),
+                (None, _) => None,
+            }
+        };
+        self.schemas
+            .get_or_init(|| self.workflow.steps.iter().map(schema).collect())
+    }
+
+    /// Whether it may take long to hold this value to what the workflow asks for: others should not have to wait for it.
+    pub(crate) fn is_long(&self, value: &Value) -> bool {
+        let measure = Measure::of(value);
+        let inputs = self.workflow.inputs.iter().flat_map(Inputs::all_compiled);
+        let mut all = self.schemas().iter().chain(inputs).flatten();
+        all.any(|schema| schema.is_long(measure)) || output_schema_default().is_long(measure)
     }
 
     /// What the step at `position` evaluates.

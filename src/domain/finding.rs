@@ -96,6 +96,10 @@ rules! {
     EmptyPersona = "empty_persona", Error;
     /// `result` is not a JSON Schema.
     InvalidSchema = "invalid_schema", Error;
+    /// JSON Schema has no such keyword.
+    UnknownKeyword = "unknown_keyword", Error;
+    /// Properties stand where a JSON Schema was to be.
+    BareProperties = "bare_properties", Error;
     /// `pattern` is not a regular expression.
     InvalidPattern = "invalid_pattern", Error;
     /// A value of `enum` breaks the other rules of its input.

@@ -111,6 +111,21 @@ impl Node {
             .map(|entry| &entry.value)
     }
 
+    /// How many values there are in it, itself included; a long text counts as several.
+    pub fn size(&self) -> usize {
+        match &self.content {
+            Content::Text(text) => 1 + text.len() / 64,
+            Content::List(items) => 1 + items.iter().map(Self::size).sum::<usize>(),
+            Content::Map(entries) => {
+                1 + entries
+                    .iter()
+                    .map(|entry| entry.value.size())
+                    .sum::<usize>()
+            }
+            _ => 1,
+        }
+    }
+
     /// The node as JSON; of a key that stands twice the last value stays.
     pub fn to_json(&self) -> Value {
         match &self.content {

@@ -179,10 +179,13 @@ impl ActorState {
             Ok(true) => (self.restart(&definition, &start).await, After::GoOn),
             Ok(false) => {
                 let definition = self.shared.definitions.share(definition);
-                let transition = contained(|| {
+                let is_long = start.inputs.as_ref();
+                let is_long = is_long.is_some_and(|inputs| definition.is_long(inputs));
+                let start = || {
                     let facts = self.shared.facts(&definition, &self.values);
                     Execution::start(facts, start, self.shared.clock.now(), &*self.shared.ids)
-                });
+                };
+                let transition = aside(&self.shared, is_long, start).await;
                 match transition {
                     Err(error) => (Err(error), After::Stop),
                     Ok(mut transition) => {
@@ -295,14 +298,18 @@ impl ActorState {
         live: &Live,
         command: &Command,
     ) -> Result<Decision> {
+        let definition = &live.seen.definition;
+        let is_long = command.brings();
+        let is_long = is_long.is_some_and(|value| definition.is_long(value));
         for _ in 0..limits::LOOKUPS_MAX {
-            let decision = contained(|| {
-                let facts = self.shared.facts(&live.seen.definition, &self.values);
+            let decide = || {
+                let facts = self.shared.facts(definition, &self.values);
                 let now = self.shared.clock.now();
                 live.seen
                     .execution
                     .decide(facts, command, now, &*self.shared.ids)
-            })?;
+            };
+            let decision = aside(&self.shared, is_long, decide).await?;
             let Decision::Need(needs) = decision else {
                 return Ok(decision);
             };
@@ -464,6 +471,21 @@ impl ActorState {
         self.live
             .as_ref()
             .ok_or_else(|| Error::internal("the execution is not loaded"))
+    }
+}
+
+/// Decides; where that may take long, on a thread that nobody else is served on, a few at once.
+async fn aside<T>(shared: &Shared, is_long: bool, decide: impl FnOnce() -> Result<T>) -> Result<T> {
+    if !is_long {
+        return contained(decide);
+    }
+    // Nobody closes it.
+    let _turn = shared.long_decisions.acquire().await.ok();
+    let runtime = tokio::runtime::Handle::current();
+    if runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread {
+        tokio::task::block_in_place(|| contained(decide))
+    } else {
+        contained(decide)
     }
 }
 

@@ -2,7 +2,6 @@
 //! them, and without.
 
 mod follow;
-mod hidden;
 mod run;
 mod show;
 mod socket;

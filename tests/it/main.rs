@@ -27,6 +27,7 @@ mod parallel;
 mod project;
 mod reads;
 mod registry;
+mod schemas;
 mod shipped;
 mod stderr;
 mod steps;

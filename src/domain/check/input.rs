@@ -15,25 +15,31 @@ use super::{
         },
         nearest::did_you_mean,
         node::At,
+        schema::Quota,
     },
     length, required, text, too_long, too_many,
 };
 use crate::limits;
 
 /// The inputs of a draft; `None` where it declares none, or one of them cannot be one.
-pub(super) fn inputs(found: &mut Vec<Finding>, draft: &WorkflowDraft) -> Option<Inputs> {
+pub(super) fn inputs(
+    found: &mut Vec<Finding>,
+    draft: &WorkflowDraft,
+    quota: &mut Quota,
+) -> Option<Inputs> {
     let list = draft.inputs.given()?;
     if let Some(finding) = too_many(list, "inputs", limits::INPUTS_DECLARED_MAX) {
         found.push(finding);
         return None;
     }
-    let inputs: Vec<_> = list.value.iter().map(|draft| input(found, draft)).collect();
+    let inputs = list.value.iter().map(|draft| input(found, draft, quota));
+    let inputs: Vec<_> = inputs.collect();
     refer::check(found, draft, &list.value);
     let inputs: Option<Vec<_>> = inputs.into_iter().collect();
     inputs.map(Inputs::from)
 }
 
-fn input(found: &mut Vec<Finding>, draft: &InputDraft) -> Option<Input> {
+fn input(found: &mut Vec<Finding>, draft: &InputDraft, quota: &mut Quota) -> Option<Input> {
     let key = key(found, &draft.key);
     for (field, what) in [
         (&draft.label, "name"),
@@ -50,7 +56,7 @@ fn input(found: &mut Vec<Finding>, draft: &InputDraft) -> Option<Input> {
         kind: kind(found, &draft.kind),
         optional: draft.optional.given().is_some_and(|at| at.value),
         one_of: value::one_of(found, draft),
-        validate: rules(found, &draft.validate),
+        validate: rules(found, &draft.validate, quota),
         default: value::default(found, draft),
         placeholder: text(&draft.placeholder),
         hint: text(&draft.hint),
@@ -130,12 +136,12 @@ fn kind(found: &mut Vec<Finding>, field: &Field<String>) -> Option<InputType> {
     kind
 }
 
-fn rules(found: &mut Vec<Finding>, field: &Field<ValidateDraft>) -> Validate {
+fn rules(found: &mut Vec<Finding>, field: &Field<ValidateDraft>, quota: &mut Quota) -> Validate {
     let Some(at) = field.given() else {
         return Validate::default();
     };
     let draft = &at.value;
-    value::pattern(found, &draft.pattern);
+    value::pattern(found, &draft.pattern, quota);
     let lengths = (plain(&draft.min_length), plain(&draft.max_length));
     let bounds = (plain(&draft.min), plain(&draft.max));
     let order = |low: Option<f64>, high: Option<f64>| low > high && high.is_some();

@@ -6,7 +6,6 @@ use super::super::{
     id::StepId,
     nearest::did_you_mean,
     node::{Content, Entry, Node},
-    schema::Schema,
     span::Span,
 };
 use crate::limits;
@@ -64,7 +63,8 @@ fn written(node: &Node, expected: &str) -> Option<(String, String)> {
 /// A finding for everything in `node` that is not as `shape` says.
 pub(super) fn conform(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
     match shape {
-        Shape::Value | Shape::Data | Shape::Step => {}
+        // Schemas are looked at together, for what they may come to is counted for all of them.
+        Shape::Value | Shape::Data | Shape::Step | Shape::Schema => {}
         Shape::Flag => {
             if !matches!(node.content, Content::Bool(_)) {
                 found.push(wrong_type(node, path, "`true` or `false`"));
@@ -85,7 +85,6 @@ pub(super) fn conform(found: &mut Vec<Finding>, node: &Node, path: &str, shape: 
             (Content::Map(_), _) => record(found, node, path, keys),
             _ => found.push(wrong_type(node, path, "a text or a mapping")),
         },
-        Shape::Schema => schema(found, node, path),
         _ => textual(found, node, path, shape),
     }
 }
@@ -446,13 +445,4 @@ fn absent(found: &mut Vec<Finding>, node: &Node, path: &str, record: &Record, th
         Rule::ConflictingKeys
     };
     found.push(Finding::new(rule, path, node.place, message));
-}
-
-fn schema(found: &mut Vec<Finding>, node: &Node, path: &str) {
-    let schema = node.to_json();
-    if let Some((pointer, fault)) = Schema::fault(&schema) {
-        let (node, path) = node.at_pointer(&pointer, path);
-        let message = format!("`result` is not a JSON Schema: {fault}");
-        found.push(Finding::new(Rule::InvalidSchema, path, node.place, message));
-    }
 }

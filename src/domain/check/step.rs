@@ -11,7 +11,6 @@ use super::{
         id::{AgentName, StepId},
         nearest::did_you_mean,
         node::At,
-        schema::Schema,
         span::Span,
     },
     Abilities, Agent, Agents, Known, kind, length, name,
@@ -187,28 +186,7 @@ fn between(found: &mut Vec<Finding>, draft: &StepDraft) {
             found.push(finding.suggest("keep one of them".to_owned()));
         }
     }
-    example(found, draft);
     pauses(found, draft);
-}
-
-/// An example that the schema refuses would teach the model to fail.
-fn example(found: &mut Vec<Finding>, draft: &StepDraft) {
-    let (Some(example), Some(result)) = (draft.said("example"), draft.said("result")) else {
-        return;
-    };
-    let Ok(schema) = Schema::compile(&result.value.to_json()) else {
-        return;
-    };
-    for violation in schema.violations(&example.value.to_json()) {
-        let (node, path) = example.value.at_pointer(&violation.path, &example.path);
-        let message = format!(
-            "the example does not satisfy `result`: {}",
-            violation.message
-        );
-        let mut finding = Finding::new(Rule::ExampleMismatch, path, node.place, message);
-        (finding.expected, finding.actual) = (violation.expected, violation.actual);
-        found.push(finding);
-    }
 }
 
 fn pauses(found: &mut Vec<Finding>, draft: &StepDraft) {

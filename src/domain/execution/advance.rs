@@ -18,6 +18,7 @@ use crate::{
         definition::{OnError, Step, StepKind},
         document::{Digest, meaning},
         event::{AttemptEnded, JournalKey},
+        schema::over_budget,
         token::{Grant, Token},
     },
     error::{Code, Error, Result, Violation},
@@ -338,7 +339,13 @@ impl Execution {
             "the output of step '{}' breaks its schema in {count} place(s) (malformed output {seen} of {most}; {what})",
             step.id
         );
-        let error = Error::new(Code::StepOutputInvalid, message).with("step_id", step.id.as_str());
+        let whose = format!(
+            "the output of step '{}' (malformed output {seen} of {most}; {what})",
+            step.id
+        );
+        let error = over_budget(&whose, &violations)
+            .unwrap_or_else(|| Error::new(Code::StepOutputInvalid, message))
+            .with("step_id", step.id.as_str());
         let error = match action {
             Some(action) => error.with_action(action),
             None => error,

@@ -231,8 +231,10 @@ impl Draft<'_> {
             .closed
             .as_ref()
             .and_then(|closed| closed.failure.as_ref());
-        let is_refusal =
-            failure.is_some_and(|failure| failure.code == Code::StepOutputInvalid.as_str());
+        let is_refusal = failure.is_some_and(|failure| {
+            failure.code == Code::StepOutputInvalid.as_str()
+                || failure.code == Code::LimitExceeded.as_str()
+        });
         if step.kind.asks_for().is_none() {
             return Ok(None);
         }

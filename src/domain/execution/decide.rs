@@ -14,6 +14,7 @@ use super::{
     Row, Safety, SignalRequest,
     draft::{Draft, payload, stored},
     effect::Unsafe,
+    people::Verdict,
 };
 use crate::{
     clock::{IdSource, Timestamp},
@@ -23,6 +24,7 @@ use crate::{
         event::{Created, JournalKey},
         id::ExecutionId,
         input::DefaultSources,
+        schema::over_budget,
         token::{Grant, Token},
     },
     error::{Code, Error, Result, Violation},
@@ -209,6 +211,24 @@ pub enum Report {
     },
 }
 
+impl Command {
+    /// The value that it brings, which is held to a schema.
+    pub fn brings(&self) -> Option<&Value> {
+        match self {
+            Self::Advance { report, .. } => match &**report {
+                Report::Output(value) | Report::Answer(value) => Some(value),
+                Report::Error { .. } => None,
+            },
+            Self::Outcome { outcome, .. } => outcome.as_ref().as_ref().ok(),
+            Self::Resolve(resolution) => match &resolution.verdict {
+                Verdict::Output(value) => Some(value),
+                Verdict::Retry | Verdict::Failed(_) => None,
+            },
+            _ => None,
+        }
+    }
+}
+
 /// What [`Execution::decide`] answers.
 #[derive(Clone, Debug)]
 pub enum Decision {
@@ -284,11 +304,13 @@ pub(super) fn no_object(path: &str, what: &str) -> Violation {
 
 fn refused(definition: &Definition, violations: Vec<Violation>) -> Error {
     let name = &definition.workflow.name;
+    let what = format!("the inputs of workflow '{name}'");
     let message = format!(
         "the inputs of workflow '{name}' break its rules in {} place(s); nothing was started",
         violations.len()
     );
-    Error::new(Code::InputsInvalid, message)
+    over_budget(&what, &violations)
+        .unwrap_or_else(|| Error::new(Code::InputsInvalid, message))
         .with("workflow", name.as_str())
         .with_violations(violations)
 }

@@ -19,6 +19,7 @@ use crate::{
         definition::{Repeat, Retry, Step, StepKind},
         event::AttemptEnded,
         expression::Rendered,
+        schema::over_budget,
         span::backoff,
     },
     error::{Error, Violation},
@@ -319,6 +320,11 @@ impl Draft<'_> {
         let Some(first) = violations.first() else {
             return Ok(());
         };
+        if let Some(error) = over_budget(&format!("what step '{}' brought", site.step), &violations)
+        {
+            let message = error.message().to_owned();
+            return Err(Halt::fails(step, FailureCode::LimitExceeded, message));
+        }
         let message = format!(
             "what step '{}' brought breaks its schema in {} place(s): {}: {}",
             site.step,

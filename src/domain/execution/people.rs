@@ -18,6 +18,7 @@ use crate::{
         document::Digest,
         event::{Channel, GateAnswered},
         id::StepId,
+        schema::over_budget,
     },
     error::{Code, Error, Result},
     limits,
@@ -265,7 +266,8 @@ impl Draft<'_> {
             site.step,
             violations.len()
         );
-        let error = Error::new(Code::StepOutputInvalid, message)
+        let error = over_budget(&format!("the output of step '{}'", site.step), &violations)
+            .unwrap_or_else(|| Error::new(Code::StepOutputInvalid, message))
             .with("step_id", site.step.as_str())
             .with_action("Correct every violation and send the same call again")
             .with_violations(violations);

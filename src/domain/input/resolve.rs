@@ -103,7 +103,9 @@ impl Inputs {
             return Vec::new();
         };
         let name = format!("`{}`{origin}", input.key);
-        let violations = schema.violations_named(value, &name).into_iter();
+        // All inputs together may take what one output may.
+        let steps = limits::SCHEMA_STEPS_MAX / self.names().count().max(1) as u64;
+        let violations = schema.violations_within(value, &name, steps).into_iter();
         violations
             .map(|violation| Violation {
                 path: format!("inputs.{}", input.key),

@@ -66,10 +66,13 @@ impl Inputs {
 
     /// What the value of the input at `position` is held to.
     pub(super) fn compiled(&self, position: usize) -> Option<&Schema> {
+        self.all_compiled().get(position)?.as_ref()
+    }
+
+    /// What the values of all of them are held to.
+    pub(in crate::domain) fn all_compiled(&self) -> &[Option<Schema>] {
         let compile = |input: &Input| Schema::compile(&Value::Object(input.constraints())).ok();
         self.compiled
             .get_or_init(|| self.list.iter().map(compile).collect())
-            .get(position)?
-            .as_ref()
     }
 }

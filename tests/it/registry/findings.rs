@@ -142,7 +142,7 @@ fn every_finding_of_a_manifest_has_its_place() {
         &steps(
             "  - id: a\n    agent: reviewer\n    result: {$ref: \"https://example.com/schema.json\"}\n",
         ),
-        &["6:13 invalid_schema steps[0].result"],
+        &["6:20 invalid_schema steps[0].result.$ref"],
     );
 }
 

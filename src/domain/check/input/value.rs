@@ -1,6 +1,6 @@
 //! The values that a manifest itself gives for an input: they must be ones that a caller could give.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{
     DefaultFrom, Field, Finding, Input, InputDefault, InputDraft, Rule, required, too_long,
@@ -8,9 +8,10 @@ use super::{
 };
 use crate::{
     domain::{
+        check::schema::rule as rule_of,
         input::OutputOf,
         node::{At, Content, Node},
-        schema::Schema,
+        schema::{Quota, Schema},
     },
     limits,
 };
@@ -42,20 +43,15 @@ fn lists(draft: &InputDraft) -> impl Iterator<Item = &At<Vec<At<Node>>>> {
 }
 
 /// A pattern must be a regular expression.
-pub(super) fn pattern(found: &mut Vec<Finding>, field: &Field<String>) {
+pub(super) fn pattern(found: &mut Vec<Finding>, field: &Field<String>, quota: &mut Quota) {
     let Some(at) = field.given() else { return };
     if at.value.len() > limits::INPUT_PATTERN_BYTES_MAX {
         found.push(too_long(at, "pattern", limits::INPUT_PATTERN_BYTES_MAX));
         return;
     }
-    if let Some((_, fault)) = Schema::fault(&json!({ "pattern": at.value })) {
-        let message = format!("`pattern` is not a regular expression: {fault}");
-        found.push(Finding::new(
-            Rule::InvalidPattern,
-            &at.path,
-            at.place,
-            message,
-        ));
+    if let Some(fault) = Schema::pattern_fault(&at.value, quota) {
+        let rule = rule_of(fault.kind);
+        found.push(Finding::new(rule, &at.path, at.place, fault.message));
     }
 }
 

@@ -1,0 +1,125 @@
+//! The schemas of outputs, and the examples beside them.
+
+use super::super::{
+    draft::{Said, StepDraft},
+    finding::{Finding, Rule},
+    node::{Content, Entry, Node},
+    schema::{BUDGET_RULE, Fault, FaultKind, Quota, Schema},
+};
+use crate::limits;
+
+/// Checks the `result` of each step, and its example. All regular expressions together are taken from the quota.
+pub(super) fn check(found: &mut Vec<Finding>, steps: &[StepDraft], quota: &mut Quota) {
+    for step in steps {
+        result(found, step, quota);
+        if let Some(each) = &step.each {
+            result(found, each, quota);
+        }
+    }
+}
+
+fn result(found: &mut Vec<Finding>, draft: &StepDraft, quota: &mut Quota) {
+    let Some(said) = draft.said("result") else {
+        return;
+    };
+    let (schema, faults) = Schema::read(&said.value.to_json(), quota);
+    found.extend(faults.iter().map(|fault| finding(fault, said)));
+    if let Some(example) = draft.said("example").filter(|_| faults.is_empty()) {
+        found.extend(mismatches(&schema, said, example));
+    }
+}
+
+/// The rule of a kind of fault.
+pub(super) fn rule(kind: FaultKind) -> Rule {
+    match kind {
+        FaultKind::Invalid => Rule::InvalidSchema,
+        FaultKind::UnknownKeyword => Rule::UnknownKeyword,
+        FaultKind::BareProperties => Rule::BareProperties,
+        FaultKind::Pattern => Rule::InvalidPattern,
+        FaultKind::Limit => Rule::LimitExceeded,
+    }
+}
+
+fn finding(fault: &Fault, said: &Said) -> Finding {
+    let (node, path) = said.value.at_pointer(&fault.pointer, &said.path);
+    let entry = fault.key.as_ref().and_then(|key| {
+        let mut entries = node.entries()?.iter();
+        entries.find(|entry| entry.key == *key)
+    });
+    let (path, place) = match entry {
+        Some(entry) => (format!("{path}.{}", entry.key), entry.place),
+        None => (path, node.place),
+    };
+    let rule = rule(fault.kind);
+    let finding = Finding::new(rule, path, place, &fault.message).suggest(fault.hint.clone());
+    match (&fault.meant, fault.kind) {
+        (_, FaultKind::BareProperties) => wrapped(finding, node),
+        (Some((old, new)), FaultKind::Invalid) if new.starts_with('{') => {
+            finding.rewrite(place, old, new)
+        }
+        (Some((old, new)), _) => finding.replace(place, old, Some(new)),
+        (None, _) => finding,
+    }
+}
+
+/// Writes what makes a schema of properties around them, where each is the name of a type and so stands on one line.
+fn wrapped(finding: Finding, node: &Node) -> Finding {
+    let entries = node.entries().unwrap_or_default();
+    let is_plain = |entry: &Entry| matches!(entry.value.content, Content::Text(_));
+    let Some((first, last)) = entries.first().zip(entries.last()) else {
+        return finding;
+    };
+    if !entries.iter().all(is_plain) {
+        return finding;
+    }
+    let indent = " ".repeat(first.place.column.saturating_sub(1));
+    // A block begins with its first key, a mapping in braces before it.
+    let is_block = node.place.start == first.place.start;
+    let mut finding = finding;
+    for entry in entries {
+        let key = &entry.key;
+        let is_first = entry.place == first.place;
+        let opened = match (is_block, is_first) {
+            (true, true) => format!("type: object\n{indent}properties:\n{indent}  {key}"),
+            (true, false) => format!("  {key}"),
+            (false, true) => format!("type: object, properties: {{{key}"),
+            (false, false) => key.clone(),
+        };
+        let closing = if !is_block && entry.place == last.place {
+            "}"
+        } else {
+            ""
+        };
+        let kind = entry.value.text().unwrap_or_default();
+        let closed = format!("{{type: {kind}}}{closing}");
+        finding =
+            finding
+                .rewrite(entry.place, key, &opened)
+                .rewrite(entry.value.place, kind, &closed);
+    }
+    finding
+}
+
+/// An example that the schema refuses would teach the model to fail. What it may cost to find that out grows with what is
+/// written, as reading it does.
+fn mismatches(schema: &Schema, said: &Said, example: &Said) -> Vec<Finding> {
+    let values = said.value.size() + example.value.size();
+    let steps = limits::SCHEMA_STEPS_EXAMPLE + limits::SCHEMA_STEPS_PER_VALUE * values as u64;
+    let violations = schema.violations_within(&example.value.to_json(), "the example", steps);
+    let finding = |violation: crate::error::Violation| {
+        let (node, path) = example.value.at_pointer(&violation.path, &example.path);
+        let rule = if violation.rule == BUDGET_RULE {
+            Rule::LimitExceeded
+        } else {
+            Rule::ExampleMismatch
+        };
+        let message = format!(
+            "the example does not satisfy `result`: {}",
+            violation.message
+        );
+        let mut finding = Finding::new(rule, path, node.place, message);
+        (finding.expected, finding.actual) = (violation.expected, violation.actual);
+        finding
+    };
+    violations.into_iter().map(finding).collect()
+}

@@ -1,0 +1,208 @@
+//! When JSON Schema takes two values for one: `1` is `1.0`, and the order of properties says nothing.
+
+use std::{
+    cmp::Ordering,
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+use serde_json::{Number, Value};
+
+/// Whether the two are one value.
+pub(super) fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => compare(a, b) == Ordering::Equal,
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            let other = |key, value| b.get(key).is_some_and(|other| same(value, other));
+            a.len() == b.len() && a.iter().all(|(key, value)| other(key, value))
+        }
+        (a, b) => a == b,
+    }
+}
+
+/// A number that is one for all values that are [`same`].
+pub(super) fn fingerprint(value: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    match value {
+        Value::Number(number) => match whole(number) {
+            Some(whole) => whole.hash(&mut hasher),
+            None => number.as_f64().unwrap_or(0.0).to_bits().hash(&mut hasher),
+        },
+        Value::Array(items) => {
+            'a'.hash(&mut hasher);
+            for item in items {
+                fingerprint(item).hash(&mut hasher);
+            }
+        }
+        Value::Object(map) => {
+            let of = |(key, value): (&String, &Value)| {
+                let mut hasher = DefaultHasher::new();
+                (key, fingerprint(value)).hash(&mut hasher);
+                hasher.finish()
+            };
+            'o'.hash(&mut hasher);
+            map.iter()
+                .map(of)
+                .fold(0_u64, u64::wrapping_add)
+                .hash(&mut hasher);
+        }
+        Value::String(text) => text.hash(&mut hasher),
+        Value::Bool(value) => value.hash(&mut hasher),
+        Value::Null => {}
+    }
+    hasher.finish()
+}
+
+/// How much there is in a value: what an evaluation may come to grows with it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Measure {
+    /// How many values there are, each name of a property counted as one.
+    pub(super) values: u64,
+    /// Bytes of all texts and names.
+    pub(super) bytes: u64,
+}
+
+impl Measure {
+    /// The measure of a value.
+    pub fn of(value: &Value) -> Self {
+        let mut measure = Self::default();
+        measure.add(value);
+        measure
+    }
+
+    fn add(&mut self, value: &Value) {
+        self.values += 1;
+        match value {
+            Value::String(text) => self.bytes += text.len() as u64,
+            Value::Array(items) => {
+                for item in items {
+                    self.add(item);
+                }
+            }
+            Value::Object(map) => {
+                for (name, value) in map {
+                    self.values += 1;
+                    self.bytes += name.len() as u64;
+                    self.add(value);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// How many values there are in it, and how many steps their texts are worth.
+pub(super) fn size(value: &Value) -> u64 {
+    match value {
+        Value::String(text) => 1 + text.len() as u64 / 64,
+        Value::Array(items) => 1 + items.iter().map(size).sum::<u64>(),
+        Value::Object(map) => {
+            let entry = |(key, value): (&String, &Value)| key.len() as u64 / 64 + size(value);
+            1 + map.iter().map(entry).sum::<u64>()
+        }
+        _ => 1,
+    }
+}
+
+/// The number, where it is a whole one: `3.0` is.
+pub(super) fn whole(number: &Number) -> Option<i128> {
+    let exact = number.as_i64().map(i128::from);
+    exact
+        .or_else(|| number.as_u64().map(i128::from))
+        .or_else(|| {
+            let float = number.as_f64()?;
+            // Beyond this a float holds whole numbers alone, and more of them than there is room for.
+            let is_whole = float.fract() == 0.0 && float.abs() < 1e30;
+            is_whole.then(|| format!("{float:.0}").parse().ok())?
+        })
+}
+
+/// Whether the number is a whole one, however large.
+pub(super) fn is_whole(number: &Number) -> bool {
+    !number.is_f64() || number.as_f64().is_some_and(|float| float.fract() == 0.0)
+}
+
+/// Which of two numbers is larger.
+pub(super) fn compare(a: &Number, b: &Number) -> Ordering {
+    if let (Some(a), Some(b)) = (whole(a), whole(b)) {
+        return a.cmp(&b);
+    }
+    let float = |number: &Number| number.as_f64().unwrap_or(f64::NAN);
+    float(a).partial_cmp(&float(b)).unwrap_or(Ordering::Equal)
+}
+
+/// Whether `number` is a multiple of `of`, as they are written: 0.3 is one of 0.1.
+pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
+    if let (Some(number), Some(of)) = (decimal(number), decimal(of)) {
+        let scale = number.1.max(of.1);
+        let scaled = |(digits, places): (i128, u32)| {
+            let factor = 10_i128.checked_pow(scale - places)?;
+            digits.checked_mul(factor)
+        };
+        if let (Some(number), Some(of)) = (scaled(number), scaled(of)) {
+            return of != 0 && number % of == 0;
+        }
+    }
+    let ratio = number.as_f64().unwrap_or(0.0) / of.as_f64().unwrap_or(1.0);
+    ratio.is_finite() && ratio.fract() == 0.0
+}
+
+/// The digits of a number, and how many of them stand behind the point.
+fn decimal(number: &Number) -> Option<(i128, u32)> {
+    if let Some(whole) = whole(number) {
+        return Some((whole, 0));
+    }
+    let float = number.as_f64()?;
+    if float.abs() < 1e-15 {
+        return None;
+    }
+    let text = float.to_string();
+    let (whole, rest) = text.split_once('.')?;
+    let digits = format!("{whole}{rest}").parse().ok()?;
+    Some((digits, u32::try_from(rest.len()).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_are_one_by_what_they_mean() {
+        for (a, b, one) in [
+            (json!(1), json!(1.0), true),
+            (json!(u64::MAX), json!(u64::MAX), true),
+            (
+                json!(9_007_199_254_740_993_u64),
+                json!(9_007_199_254_740_992_f64),
+                false,
+            ),
+            (
+                json!({ "a": 1, "b": [2] }),
+                json!({ "b": [2.0], "a": 1 }),
+                true,
+            ),
+            (json!([1, 2]), json!([2, 1]), false),
+            (json!(0), json!(false), false),
+            (json!("1"), json!(1), false),
+        ] {
+            assert_eq!(same(&a, &b), one, "{a} {b}");
+            assert!(!one || fingerprint(&a) == fingerprint(&b), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn multiples_are_those_of_what_is_written() {
+        let number = |value: Value| value.as_number().cloned().expect("a number");
+        let is_multiple = |a, b| is_multiple(&number(a), &number(b));
+        assert!(is_multiple(json!(0.3), json!(0.1)));
+        assert!(is_multiple(json!(0.0075), json!(0.0001)));
+        assert!(!is_multiple(json!(0.00751), json!(0.0001)));
+        assert!(is_multiple(json!(1e300), json!(0.5)));
+        assert!(!is_multiple(json!(7), json!(2)));
+        assert!(is_multiple(json!(-6), json!(2)));
+    }
+}

@@ -1,0 +1,453 @@
+//! A value held against a schema, within a budget. Every look at a schema costs steps, and what a look does beyond
+//! that (texts that are searched, items that are compared) costs more of them beforehand; when none are left, all of it
+//! ends there. What a reference leads to is worked out once for each value, so a schema that refers to itself several
+//! times costs as many looks as there are schemas and values, not twice as many at each level.
+
+mod unevaluated;
+
+use std::collections::HashMap;
+
+use regex_automata::hybrid::dfa::Cache;
+use serde_json::{Map, Value};
+
+use super::{
+    equal,
+    node::{Amount, Bound, Keyword, NodeId, PatternId, Program, Properties},
+    words::{Part, violation},
+};
+use crate::{error::Violation, limits};
+
+/// Why an evaluation ended before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Its budget is spent.
+    Spent,
+    /// There are as many violations as are told of.
+    Full,
+}
+
+type Held<T = bool> = Result<T, Stop>;
+
+/// An evaluation under way.
+pub(super) struct Evaluation<'a> {
+    program: &'a Program,
+    /// What the value as a whole is called.
+    name: &'a str,
+    /// Steps that are left.
+    steps: u64,
+    depth: usize,
+    known: HashMap<(NodeId, usize), Known>,
+    /// Above 0 while a value is looked at that does not stay where it is.
+    passing: usize,
+    path: Vec<Key<'a>>,
+    caches: HashMap<PatternId, Cache>,
+    pub(super) found: Vec<Violation>,
+}
+
+/// What is known of a value that was held to a schema before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Holds,
+    Fails,
+    /// It fails, and all of that was told of.
+    Told,
+}
+
+/// A step on the way to a value.
+#[derive(Clone, Copy, Debug)]
+enum Key<'a> {
+    Name(&'a str),
+    Index(usize),
+}
+
+/// Whether violations are told of, or the first one ends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tell {
+    All,
+    Nothing,
+}
+
+/// Steps that the compilation of a value that is to be a regular expression costs.
+const REGEX_STEPS: u64 = 5000;
+/// Bytes of a text that cost one step where they are only gone through.
+const BYTES_PER_STEP: u64 = 256;
+
+impl<'a> Evaluation<'a> {
+    /// An evaluation that may take so many steps.
+    pub(super) fn new(program: &'a Program, name: &'a str, steps: u64) -> Self {
+        Self {
+            program,
+            name,
+            steps,
+            depth: 0,
+            known: HashMap::new(),
+            passing: 0,
+            path: Vec::new(),
+            caches: HashMap::new(),
+            found: Vec::new(),
+        }
+    }
+
+    /// Holds a value to the whole schema. What is wrong with it lies in `found` after that.
+    pub(super) fn run(&mut self, value: &'a Value) -> Held {
+        self.holds(0, value, Tell::All)
+    }
+
+    fn spend(&mut self, steps: u64) -> Held<()> {
+        let left = self.steps.checked_sub(steps);
+        self.steps = left.unwrap_or(0);
+        left.map(drop).ok_or(Stop::Spent)
+    }
+
+    fn holds(&mut self, id: NodeId, value: &'a Value, tell: Tell) -> Held {
+        let node = &self.program.nodes[id];
+        self.spend(node.weight)?;
+        let key = (id, std::ptr::from_ref(value) as usize);
+        let remembered = node.shared && self.passing == 0;
+        if remembered {
+            match self.known.get(&key) {
+                Some(Known::Holds) => return Ok(true),
+                Some(Known::Fails) if tell == Tell::Nothing => return Ok(false),
+                Some(Known::Told) => return Ok(false),
+                _ => {}
+            }
+        }
+        if self.depth >= limits::SCHEMA_DEPTH_MAX {
+            return Err(Stop::Spent);
+        }
+        self.depth += 1;
+        let holds = self.all(id, value, tell)?;
+        self.depth -= 1;
+        if remembered && self.known.len() < limits::SCHEMA_KNOWN_MAX {
+            let known = match (holds, tell) {
+                (true, _) => Known::Holds,
+                (false, Tell::All) => Known::Told,
+                (false, Tell::Nothing) => Known::Fails,
+            };
+            self.known.insert(key, known);
+        }
+        Ok(holds)
+    }
+
+    fn all(&mut self, id: NodeId, value: &'a Value, tell: Tell) -> Held {
+        let program = self.program;
+        let mut holds = true;
+        for keyword in &program.nodes[id].keywords {
+            holds &= match keyword {
+                Keyword::Properties(properties) => {
+                    self.properties(keyword, properties, value, tell)?
+                }
+                Keyword::Items { prefix, rest } => self.items(prefix, *rest, value, tell)?,
+                Keyword::AllOf(nodes) => self.each(nodes, value, tell)?,
+                Keyword::Reference(node) => self.holds(*node, value, tell)?,
+                Keyword::If {
+                    condition,
+                    then,
+                    otherwise,
+                } => {
+                    let holds = self.holds(*condition, value, Tell::Nothing)?;
+                    let branch = if holds { then } else { otherwise };
+                    self.each(branch.as_slice(), value, tell)?
+                }
+                Keyword::DependentSchemas(schemas) => {
+                    let there = schemas.iter().filter(|(name, _)| value.get(name).is_some());
+                    let there: Vec<_> = there.map(|(_, node)| *node).collect();
+                    self.each(&there, value, tell)?
+                }
+                Keyword::Required(names) => self.have(keyword, names, value, tell)?,
+                Keyword::DependentRequired(lists) => {
+                    let mut all = true;
+                    for (_, names) in lists.iter().filter(|(name, _)| value.get(name).is_some()) {
+                        all &= self.have(keyword, names, value, tell)?;
+                    }
+                    all
+                }
+                Keyword::UnevaluatedProperties(node) => {
+                    self.unevaluated_properties(id, keyword, *node, value, tell)?
+                }
+                Keyword::UnevaluatedItems(node) => {
+                    self.unevaluated_items(id, keyword, *node, value, tell)?
+                }
+                keyword => match self.judged(keyword, value)? {
+                    None => true,
+                    Some(part) => self.breaks(keyword, part, value, tell)?,
+                },
+            };
+            if !holds && tell == Tell::Nothing {
+                return Ok(false);
+            }
+        }
+        Ok(holds)
+    }
+
+    /// Whether the value satisfies all of these.
+    fn each(&mut self, nodes: &[NodeId], value: &'a Value, tell: Tell) -> Held {
+        let mut holds = true;
+        for node in nodes {
+            holds &= self.holds(*node, value, tell)?;
+            if !holds && tell == Tell::Nothing {
+                break;
+            }
+        }
+        Ok(holds)
+    }
+
+    /// Whether the value, where it is an object, has all properties of these names.
+    fn have(&mut self, keyword: &Keyword, names: &[String], value: &Value, tell: Tell) -> Held {
+        let Value::Object(map) = value else {
+            return Ok(true);
+        };
+        let mut holds = true;
+        for name in names.iter().filter(|name| !map.contains_key(*name)) {
+            holds = self.breaks(keyword, Part::Property(name), value, tell)?;
+        }
+        Ok(holds)
+    }
+
+    /// Tells of a violation, where it is to be told of. Answers that the value does not hold.
+    fn breaks(&mut self, keyword: &Keyword, part: Part<'_>, value: &Value, tell: Tell) -> Held {
+        if tell == Tell::All {
+            self.spend(keyword.weight())?;
+            let path = self.pointer();
+            let quoted = format!("`{path}`");
+            let name = if path.is_empty() { self.name } else { &quoted };
+            let violation = violation(keyword, part, (path, name), value);
+            self.found.push(violation);
+            if self.found.len() >= limits::VIOLATIONS_MAX {
+                return Err(Stop::Full);
+            }
+        }
+        Ok(false)
+    }
+
+    fn pointer(&self) -> String {
+        let mut pointer = String::new();
+        for key in &self.path {
+            pointer.push('/');
+            match key {
+                Key::Name(name) => pointer.push_str(&name.replace('~', "~0").replace('/', "~1")),
+                Key::Index(index) => pointer.push_str(&index.to_string()),
+            }
+        }
+        pointer
+    }
+
+    fn within(&mut self, key: Key<'a>, node: NodeId, value: &'a Value, tell: Tell) -> Held {
+        self.path.push(key);
+        let holds = self.holds(node, value, tell)?;
+        self.path.pop();
+        Ok(holds)
+    }
+
+    /// What of a keyword the value breaks that is about the value itself, or about all schemas in it together.
+    fn judged(&mut self, keyword: &'a Keyword, value: &'a Value) -> Held<Option<Part<'static>>> {
+        let broken = |broken: bool| broken.then_some(Part::Whole);
+        Ok(match (keyword, value) {
+            (Keyword::Never, _) => broken(true),
+            (Keyword::Type(types), value) => broken(!types.hold(value)),
+            (Keyword::Const(one), value) => broken(!equal::same(one, value)),
+            (Keyword::Enum(options), value) => {
+                broken(!options.iter().any(|option| equal::same(option, value)))
+            }
+            (Keyword::Bound(bound, limit), Value::Number(number)) => {
+                let order = equal::compare(number, limit);
+                broken(match bound {
+                    Bound::Minimum => order.is_lt(),
+                    Bound::Maximum => order.is_gt(),
+                    Bound::ExclusiveMinimum => order.is_le(),
+                    Bound::ExclusiveMaximum => order.is_ge(),
+                })
+            }
+            (Keyword::MultipleOf(of), Value::Number(number)) => {
+                broken(!equal::is_multiple(number, of))
+            }
+            (Keyword::Amount(amount, limit), value) => broken(self.is_off(*amount, *limit, value)?),
+            (Keyword::Pattern(pattern, _), Value::String(text)) => {
+                broken(!self.is_match(*pattern, text)?)
+            }
+            (Keyword::Format(format), Value::String(text)) => {
+                let steps = if format.name == "regex" {
+                    REGEX_STEPS
+                } else {
+                    0
+                };
+                self.spend(steps + text.len() as u64 / 16)?;
+                broken(!format.holds(text))
+            }
+            (Keyword::UniqueItems, Value::Array(items)) => broken(!self.are_unique(items)?),
+            (Keyword::PropertyNames(node), Value::Object(map)) => self.misnamed(*node, map)?,
+            (Keyword::Contains { node, least, most }, Value::Array(items)) => {
+                let mut count = 0;
+                for item in items {
+                    count += u64::from(self.holds(*node, item, Tell::Nothing)?);
+                }
+                match most {
+                    Some(most) if count > *most => Some(Part::TooMany),
+                    _ => broken(count < *least),
+                }
+            }
+            (Keyword::AnyOf(nodes), value) => broken(self.some(nodes, value, 1)? == 0),
+            (Keyword::OneOf(nodes), value) => match self.some(nodes, value, 2)? {
+                0 => Some(Part::Whole),
+                1 => None,
+                _ => Some(Part::TooMany),
+            },
+            (Keyword::Not(node, _), value) => broken(self.holds(*node, value, Tell::Nothing)?),
+            _ => None,
+        })
+    }
+
+    /// How many of the schemas the value satisfies, up to a number that is enough to know.
+    fn some(&mut self, nodes: &[NodeId], value: &'a Value, enough: usize) -> Held<usize> {
+        let mut count = 0;
+        for node in nodes {
+            count += usize::from(self.holds(*node, value, Tell::Nothing)?);
+            if count == enough {
+                break;
+            }
+        }
+        Ok(count)
+    }
+
+    fn is_off(&mut self, amount: Amount, limit: u64, value: &Value) -> Held {
+        let count = match (amount, value) {
+            (Amount::MinLength | Amount::MaxLength, Value::String(text)) => {
+                self.spend(text.len() as u64 / BYTES_PER_STEP)?;
+                text.chars().count()
+            }
+            (Amount::MinItems | Amount::MaxItems, Value::Array(items)) => items.len(),
+            (Amount::MinProperties | Amount::MaxProperties, Value::Object(map)) => map.len(),
+            _ => return Ok(false),
+        } as u64;
+        Ok(match amount {
+            Amount::MinLength | Amount::MinItems | Amount::MinProperties => count < limit,
+            Amount::MaxLength | Amount::MaxItems | Amount::MaxProperties => count > limit,
+        })
+    }
+
+    fn is_match(&mut self, id: PatternId, text: &str) -> Held {
+        let pattern = &self.program.patterns[id];
+        let cache = self.caches.entry(id).or_insert_with(|| pattern.cache());
+        match pattern.is_match(cache, text, self.steps) {
+            Ok((found, steps)) => {
+                // What is done is done; only what comes after it can be kept from happening.
+                self.spend(steps)?;
+                Ok(found)
+            }
+            Err(steps) => self.spend(steps).map(|()| false),
+        }
+    }
+
+    fn are_unique(&mut self, items: &'a [Value]) -> Held {
+        let mut places: HashMap<u64, Vec<usize>> = HashMap::new();
+        for (place, item) in items.iter().enumerate() {
+            let size = equal::size(item);
+            self.spend(1 + size)?;
+            let alike = places.entry(equal::fingerprint(item)).or_default();
+            for other in &*alike {
+                self.spend(size)?;
+                if equal::same(item, &items[*other]) {
+                    return Ok(false);
+                }
+            }
+            alike.push(place);
+        }
+        Ok(true)
+    }
+
+    fn misnamed(
+        &mut self,
+        node: NodeId,
+        map: &'a Map<String, Value>,
+    ) -> Held<Option<Part<'static>>> {
+        for name in map.keys() {
+            self.spend(name.len() as u64 / BYTES_PER_STEP)?;
+            let mut inner = Evaluation::new(self.program, self.name, self.steps);
+            let text = Value::String(name.clone());
+            inner.passing = 1;
+            inner.depth = self.depth;
+            let holds = inner.holds(node, &text, Tell::Nothing);
+            self.steps = inner.steps;
+            if !holds? {
+                return Ok(Some(Part::Whole));
+            }
+        }
+        Ok(None)
+    }
+
+    fn properties(
+        &mut self,
+        keyword: &'a Keyword,
+        properties: &'a Properties,
+        value: &'a Value,
+        tell: Tell,
+    ) -> Held {
+        let Value::Object(map) = value else {
+            return Ok(true);
+        };
+        let mut holds = true;
+        for (name, node) in &properties.named {
+            if let Some((name, value)) = map.get_key_value(name) {
+                holds &= self.within(Key::Name(name), *node, value, tell)?;
+                if !holds && tell == Tell::Nothing {
+                    return Ok(false);
+                }
+            }
+        }
+        if properties.patterns.is_empty() && properties.additional.is_none() {
+            return Ok(holds);
+        }
+        let mut unexpected = Vec::new();
+        for (name, value) in map {
+            self.spend(1)?;
+            let mut matched = properties.position.contains_key(name);
+            for (pattern, node) in &properties.patterns {
+                if self.is_match(*pattern, name)? {
+                    matched = true;
+                    holds &= self.within(Key::Name(name), *node, value, tell)?;
+                }
+            }
+            match properties.additional {
+                Some(node) if !matched && self.is_never(node) => unexpected.push(name.as_str()),
+                Some(node) if !matched => {
+                    holds &= self.within(Key::Name(name), node, value, tell)?;
+                }
+                _ => {}
+            }
+            if (!holds || !unexpected.is_empty()) && tell == Tell::Nothing {
+                return Ok(false);
+            }
+        }
+        if unexpected.is_empty() {
+            return Ok(holds);
+        }
+        self.breaks(keyword, Part::Names(&unexpected), value, tell)
+    }
+
+    fn is_never(&self, node: NodeId) -> bool {
+        matches!(self.program.nodes[node].keywords[..], [Keyword::Never])
+    }
+
+    fn items(
+        &mut self,
+        prefix: &[NodeId],
+        rest: Option<NodeId>,
+        value: &'a Value,
+        tell: Tell,
+    ) -> Held {
+        let Value::Array(items) = value else {
+            return Ok(true);
+        };
+        let mut holds = true;
+        for (index, item) in items.iter().enumerate() {
+            let Some(node) = prefix.get(index).copied().or(rest) else {
+                break;
+            };
+            holds &= self.within(Key::Index(index), node, item, tell)?;
+            if !holds && tell == Tell::Nothing {
+                return Ok(false);
+            }
+        }
+        Ok(holds)
+    }
+}

@@ -1,0 +1,180 @@
+//! `unevaluatedProperties` and `unevaluatedItems`: what no other schema for the same value has looked at.
+
+use serde_json::{Map, Value};
+
+use super::{
+    super::{
+        node::{Keyword, NodeId},
+        words::Part,
+    },
+    Evaluation, Held, Key, Tell,
+};
+
+/// The parts of a value that were looked at.
+struct Seen<'a> {
+    value: &'a Value,
+    parts: Vec<bool>,
+    /// Schemas that were asked already.
+    asked: Vec<NodeId>,
+}
+
+impl<'a> Seen<'a> {
+    fn new(value: &'a Value, count: usize) -> Self {
+        Self {
+            value,
+            parts: vec![false; count],
+            asked: Vec::new(),
+        }
+    }
+}
+
+impl<'a> Evaluation<'a> {
+    pub(super) fn unevaluated_properties(
+        &mut self,
+        id: NodeId,
+        keyword: &'a Keyword,
+        node: NodeId,
+        value: &'a Value,
+        tell: Tell,
+    ) -> Held {
+        let Value::Object(map) = value else {
+            return Ok(true);
+        };
+        let mut seen = Seen::new(value, map.len());
+        self.look(id, &mut seen, true)?;
+        let (mut holds, mut unexpected) = (true, Vec::new());
+        for ((name, value), seen) in map.iter().zip(seen.parts) {
+            if seen {
+            } else if self.is_never(node) {
+                unexpected.push(name.as_str());
+            } else {
+                holds &= self.within(Key::Name(name), node, value, tell)?;
+            }
+        }
+        if unexpected.is_empty() {
+            return Ok(holds);
+        }
+        self.breaks(keyword, Part::Names(&unexpected), value, tell)
+    }
+
+    pub(super) fn unevaluated_items(
+        &mut self,
+        id: NodeId,
+        keyword: &'a Keyword,
+        node: NodeId,
+        value: &'a Value,
+        tell: Tell,
+    ) -> Held {
+        let Value::Array(items) = value else {
+            return Ok(true);
+        };
+        let mut seen = Seen::new(value, items.len());
+        self.look(id, &mut seen, true)?;
+        let (mut holds, mut unexpected) = (true, 0);
+        for (index, item) in items.iter().enumerate() {
+            if seen.parts[index] {
+            } else if self.is_never(node) {
+                unexpected += 1;
+            } else {
+                holds &= self.within(Key::Index(index), node, item, tell)?;
+            }
+        }
+        if unexpected == 0 {
+            return Ok(holds);
+        }
+        self.breaks(keyword, Part::Items(unexpected), value, tell)
+    }
+
+    /// Notes what a schema looks at. Of the schema that asks, its own `unevaluated…` is left out.
+    fn look(&mut self, id: NodeId, seen: &mut Seen<'a>, asks: bool) -> Held<()> {
+        if seen.asked.contains(&id) {
+            return Ok(());
+        }
+        self.spend(1 + seen.asked.len() as u64 / 4)?;
+        seen.asked.push(id);
+        let program = self.program;
+        for keyword in &program.nodes[id].keywords {
+            match (keyword, seen.value) {
+                (Keyword::UnevaluatedProperties(_), Value::Object(_))
+                | (Keyword::UnevaluatedItems(_), Value::Array(_))
+                    if !asks =>
+                {
+                    seen.parts.fill(true);
+                }
+                (Keyword::Properties(_), Value::Object(map)) => {
+                    self.look_at_properties(keyword, map, seen)?;
+                }
+                (Keyword::Items { prefix, rest }, Value::Array(items)) => {
+                    let end = rest.map_or(prefix.len(), |_| items.len());
+                    let end = end.min(items.len());
+                    self.spend(end as u64 / 8)?;
+                    seen.parts[..end].fill(true);
+                }
+                (Keyword::Contains { node, .. }, Value::Array(items)) => {
+                    for (index, item) in items.iter().enumerate() {
+                        seen.parts[index] |= self.holds(*node, item, Tell::Nothing)?;
+                    }
+                }
+                (keyword, _) => self.look_in_place(keyword, seen)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn look_at_properties(
+        &mut self,
+        keyword: &'a Keyword,
+        map: &'a Map<String, Value>,
+        seen: &mut Seen<'a>,
+    ) -> Held<()> {
+        let Keyword::Properties(properties) = keyword else {
+            return Ok(());
+        };
+        for (place, name) in map.keys().enumerate() {
+            self.spend(1)?;
+            let mut is_seen =
+                properties.additional.is_some() || properties.position.contains_key(name);
+            for (pattern, _) in &properties.patterns {
+                is_seen = is_seen || self.is_match(*pattern, name)?;
+            }
+            seen.parts[place] |= is_seen;
+        }
+        Ok(())
+    }
+
+    /// What the schemas look at that the value satisfies.
+    fn look_in_place(&mut self, keyword: &'a Keyword, seen: &mut Seen<'a>) -> Held<()> {
+        let value = seen.value;
+        match keyword {
+            Keyword::If {
+                condition,
+                then,
+                otherwise,
+            } => {
+                let holds = self.holds(*condition, value, Tell::Nothing)?;
+                if holds {
+                    self.look(*condition, seen, false)?;
+                }
+                let branch = if holds { then } else { otherwise };
+                branch.map_or(Ok(()), |branch| self.look(branch, seen, false))
+            }
+            Keyword::DependentSchemas(schemas) => {
+                for (name, node) in schemas {
+                    if value.get(name).is_some() {
+                        self.look(*node, seen, false)?;
+                    }
+                }
+                Ok(())
+            }
+            Keyword::Not(..) => Ok(()),
+            keyword => {
+                for node in keyword.in_place() {
+                    if self.holds(node, value, Tell::Nothing)? {
+                        self.look(node, seen, false)?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! The formats of texts, enforced.
+
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use jiff::civil::{Date, Time};
+
+use super::pattern::Pattern;
+use crate::domain::nearest::nearest;
+
+/// A format that is enforced.
+pub(super) struct Format {
+    /// Its name.
+    pub(super) name: &'static str,
+    holds: fn(&str) -> bool,
+}
+
+impl std::fmt::Debug for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Format {
+    /// The format of a name; `None` where nothing enforces it.
+    pub(super) fn named(name: &str) -> Option<&'static Self> {
+        FORMATS.iter().find(|format| format.name == name)
+    }
+
+    /// The format that was meant by a name that is nearly one.
+    pub(super) fn meant(name: &str) -> Option<&'static str> {
+        let near = nearest(name, FORMATS.iter().map(|format| format.name))?;
+        Self::named(near).map(|format| format.name)
+    }
+
+    /// Whether a text is of this format.
+    pub(super) fn holds(&self, text: &str) -> bool {
+        (self.holds)(text)
+    }
+}
+
+const fn format(name: &'static str, holds: fn(&str) -> bool) -> Format {
+    Format { name, holds }
+}
+
+static FORMATS: &[Format] = &[
+    format("date-time", is_date_time),
+    format("date", is_date),
+    format("time", is_time),
+    format("duration", is_duration),
+    format("email", is_email),
+    format("idn-email", is_email),
+    format("hostname", is_hostname),
+    format("idn-hostname", is_idn_hostname),
+    format("ipv4", |text| text.parse::<Ipv4Addr>().is_ok()),
+    format("ipv6", |text| text.parse::<Ipv6Addr>().is_ok()),
+    format("uri", |text| is_uri(text, char::is_ascii)),
+    format("uri-reference", |text| is_reference(text, char::is_ascii)),
+    format("iri", |text| is_uri(text, |_| true)),
+    format("iri-reference", |text| is_reference(text, |_| true)),
+    format("uuid", is_uuid),
+    format("json-pointer", is_pointer),
+    format("relative-json-pointer", is_relative_pointer),
+    format("regex", |text| Pattern::compile(text).is_ok()),
+];
+
+fn is_date(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let digits = |from: usize, to: usize| text.get(from..to).is_some_and(all_digits);
+    bytes.len() == 10
+        && digits(0, 4)
+        && digits(5, 7)
+        && digits(8, 10)
+        && (bytes[4], bytes[7]) == (b'-', b'-')
+        && text.parse::<Date>().is_ok()
+}
+
+fn is_date_time(text: &str) -> bool {
+    let time = |at: &str| at.strip_prefix(['T', 't']).is_some_and(is_time);
+    text.is_char_boundary(10) && text.len() > 10 && is_date(&text[..10]) && time(&text[10..])
+}
+
+/// RFC 3339: `hh:mm:ss`, a fraction if need be, and an offset.
+fn is_time(text: &str) -> bool {
+    let Some((time, rest)) = text.split_at_checked(8) else {
+        return false;
+    };
+    let rest = match rest.strip_prefix('.') {
+        Some(fraction) => {
+            let rest = fraction.trim_start_matches(|c: char| c.is_ascii_digit());
+            if rest.len() == fraction.len() {
+                return false;
+            }
+            rest
+        }
+        None => rest,
+    };
+    let offset = match rest {
+        "Z" | "z" => Some(0),
+        _ => {
+            let sign = if rest.starts_with('-') { -1 } else { 1 };
+            let clock = rest.strip_prefix(['+', '-']).and_then(clock);
+            clock.map(|minutes| sign * minutes)
+        }
+    };
+    let Some(offset) = offset else { return false };
+    if let Some(time) = time.strip_suffix(":60") {
+        // A leap second, which there is only at the end of a day of UTC.
+        return clock(time).is_some_and(|minutes| (minutes - offset).rem_euclid(1440) == 1439);
+    }
+    let colons = time.as_bytes()[2] == b':' && time.as_bytes()[5] == b':';
+    colons && time.parse::<Time>().is_ok()
+}
+
+/// The minutes of `hh:mm`.
+fn clock(text: &str) -> Option<i32> {
+    let (hours, minutes) = text.split_once(':')?;
+    let number = |text: &str, most| {
+        let number: i32 = (text.len() == 2 && all_digits(text)).then(|| text.parse().ok())??;
+        (number < most).then_some(number)
+    };
+    Some(number(hours, 24)? * 60 + number(minutes, 60)?)
+}
+
+fn all_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// ISO 8601, as RFC 3339 has it: whole numbers, and weeks alone.
+fn is_duration(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix('P') else {
+        return false;
+    };
+    if let Some(weeks) = rest.strip_suffix('W') {
+        return all_digits(weeks);
+    }
+    match rest.split_once('T') {
+        Some((date, time)) => (date.is_empty() || are_parts(date, "YMD")) && are_parts(time, "HMS"),
+        None => are_parts(rest, "YMD"),
+    }
+}
+
+/// Numbers, each with its letter, in this order and with none left out between two.
+fn are_parts(mut text: &str, letters: &str) -> bool {
+    let mut last: Option<usize> = None;
+    while !text.is_empty() {
+        let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
+        let place = rest.chars().next().and_then(|letter| letters.find(letter));
+        let Some(place) = place.filter(|_| rest.len() < text.len()) else {
+            return false;
+        };
+        if last.is_some_and(|last| place != last + 1) {
+            return false;
+        }
+        last = Some(place);
+        text = &rest[1..];
+    }
+    last.is_some()
+}
+
+/// A local part and a host. Comments and lines within lines, which nobody means, are none.
+fn is_email(text: &str) -> bool {
+    let Some((local, host)) = text.rsplit_once('@') else {
+        return false;
+    };
+    let special = |c: char| "!#$%&'*+/=?^_`{|}~-".contains(c);
+    let atom = |c: char| c.is_ascii_alphanumeric() || special(c) || !c.is_ascii();
+    let quoted = local
+        .strip_prefix('"')
+        .and_then(|inner| inner.strip_suffix('"'));
+    let is_local = match quoted {
+        Some(inner) => !inner.contains(['"', '\\']) && !inner.contains(char::is_control),
+        None => local
+            .split('.')
+            .all(|part| !part.is_empty() && part.chars().all(atom)),
+    };
+    let address = host
+        .strip_prefix('[')
+        .and_then(|inner| inner.strip_suffix(']'));
+    let is_host = match address {
+        Some(inner) => match inner.strip_prefix("IPv6:") {
+            Some(inner) => inner.parse::<Ipv6Addr>().is_ok(),
+            None => inner.parse::<Ipv4Addr>().is_ok(),
+        },
+        None => is_idn_hostname(host),
+    };
+    is_local && local.len() <= 64 && is_host
+}
+
+fn is_hostname(text: &str) -> bool {
+    text.is_ascii() && is_idn_hostname(text)
+}
+
+fn is_idn_hostname(text: &str) -> bool {
+    let letter = |c: char| c.is_ascii_alphanumeric() || c == '-' || !c.is_ascii();
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.chars().all(letter)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
+fn is_uri(text: &str, allowed: impl Fn(&char) -> bool) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else {
+        return false;
+    };
+    let mark = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(mark)
+        && is_hierarchy(rest, allowed)
+}
+
+fn is_reference(text: &str, allowed: impl Fn(&char) -> bool + Copy) -> bool {
+    let first = text.split(['/', '?', '#']).next().unwrap_or_default();
+    is_uri(text, allowed) || (!first.contains(':') && is_hierarchy(text, allowed))
+}
+
+/// What may stand behind the scheme: an authority, a path, a query, a fragment.
+fn is_hierarchy(text: &str, allowed: impl Fn(&char) -> bool) -> bool {
+    let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
+    let authority = rest.strip_prefix("//").map(|rest| {
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        rest.split_at(end)
+    });
+    let (authority, path) = authority.map_or((None, rest), |(host, path)| (Some(host), path));
+    let unreserved = |c: char| c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@/?%".contains(c);
+    let fits = |text: &str| {
+        let sound = |c: char| unreserved(c) || (!c.is_ascii() && !c.is_control() && allowed(&c));
+        text.chars().all(sound) && are_escapes(text)
+    };
+    fits(path) && fits(fragment) && authority.is_none_or(|authority| is_authority(authority, fits))
+}
+
+fn is_authority(text: &str, fits: impl Fn(&str) -> bool) -> bool {
+    let (user, host) = text.rsplit_once('@').unwrap_or(("", text));
+    let is_port = |port: &str| port.is_empty() || all_digits(port);
+    let is_host = if let Some(inner) = host.strip_prefix('[') {
+        inner.split_once(']').is_some_and(|(address, port)| {
+            let port = port.strip_prefix(':').unwrap_or(port);
+            (address.parse::<Ipv6Addr>().is_ok() || address.starts_with(['v', 'V']))
+                && is_port(port)
+        })
+    } else {
+        let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
+        fits(name) && !name.contains([':', '@']) && is_port(port)
+    };
+    fits(user) && !user.contains('@') && is_host
+}
+
+fn are_escapes(text: &str) -> bool {
+    let hex = |part: &str| {
+        let two = part.get(..2);
+        two.is_some_and(|two| two.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    };
+    text.split('%').skip(1).all(hex)
+}
+
+fn is_uuid(text: &str) -> bool {
+    let parts: Vec<_> = text.split('-').collect();
+    let lengths: Vec<_> = parts.iter().map(|part| part.len()).collect();
+    let hex = |part: &&str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    lengths == [8, 4, 4, 4, 12] && parts.iter().all(hex)
+}
+
+fn is_pointer(text: &str) -> bool {
+    let mut parts = text.split('~').skip(1);
+    (text.is_empty() || text.starts_with('/')) && parts.all(|part| part.starts_with(['0', '1']))
+}
+
+fn is_relative_pointer(text: &str) -> bool {
+    let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let number = &text[..text.len() - rest.len()];
+    let is_number = number == "0" || (!number.is_empty() && !number.starts_with('0'));
+    is_number && (rest == "#" || is_pointer(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_format_takes_what_it_says() {
+        for (name, good, bad) in [
+            ("date", "2024-02-29", "2023-02-29"),
+            ("date", "0001-01-01", "1998-1-20"),
+            ("date-time", "2030-01-31T09:00:00Z", "2030-01-31"),
+            ("date-time", "1998-12-31T23:59:60Z", "1998-12-31T22:59:60Z"),
+            (
+                "date-time",
+                "1990-12-31T15:59:60-08:00",
+                "1990-12-31T15:59:59-24:00",
+            ),
+            (
+                "date-time",
+                "1985-04-12t23:20:50.52z",
+                "1985-04-12 23:20:50Z",
+            ),
+            ("time", "08:30:06+00:20", "08:30:06"),
+            ("duration", "P4DT12H30M5S", "PT1D"),
+            ("duration", "P3W", "P1Y2W"),
+            ("duration", "P1Y2M", "P1Y2D"),
+            ("duration", "PT36H", "P"),
+            ("email", "joe.bloggs@example.com", "2962"),
+            ("email", "\"joe bloggs\"@example.com", ".a@example.com"),
+            ("email", "joe@[127.0.0.1]", "a@b@example..com"),
+            ("hostname", "www.example.com", "-bad.example"),
+            ("ipv4", "192.168.0.1", "256.0.0.1"),
+            ("ipv6", "::1", "12345::"),
+            ("uri", "http://foo.bar/?baz=qux#quux", "//foo.bar/?baz"),
+            ("uri", "urn:oasis:names", "http:// should fail.com"),
+            ("uri", "http://[2001:db8::7]:80/x", "http://[oops]/x"),
+            ("uri", "mailto:a@example.com", "\\\\WINDOWS\\share"),
+            ("uri", "http://example.com/a%20b", "http://example.com/a%2"),
+            ("uri-reference", "/abc?x#y", "\\\\WINDOWS"),
+            ("iri", "http://ƒøø.ßår/?∂éœ", "/abc"),
+            (
+                "uuid",
+                "2EB8AA08-AA98-11EA-B4AA-73B441D16380",
+                "2eb8aa08-aa98-11ea-b4aa73b441d16380",
+            ),
+            ("json-pointer", "/foo/bar~0/baz~1", "/foo/bar~"),
+            ("relative-json-pointer", "0/foo", "01/foo"),
+            ("regex", "^a+$", "^(abc]"),
+        ] {
+            let format = Format::named(name).expect(name);
+            assert!(format.holds(good), "{name} {good:?}");
+            assert!(!format.holds(bad), "{name} {bad:?}");
+        }
+        assert_eq!(Format::meant("datetime"), Some("date-time"));
+        assert!(Format::named("markdown").is_none());
+    }
+}

@@ -1,0 +1,197 @@
+//! The keywords of JSON Schema, each with the form of its value: what [`super::read`] walks by, what unknown words are
+//! compared with, and where a schema inside a schema stands.
+
+use super::super::nearest::nearest;
+
+/// The form of a keyword's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A schema.
+    Schema,
+    /// A list of schemas, at least one.
+    Schemas,
+    /// A schema; before 2020-12 also a list of them.
+    Items,
+    /// Schemas by name.
+    Named,
+    /// Schemas by pattern.
+    Patterns,
+    /// Schemas, or lists of names, by name: `dependencies` of the drafts before 2019-09.
+    Dependencies,
+    /// Lists of names by name.
+    NamedTexts,
+    /// A list of texts that differ.
+    Texts,
+    /// The name of a type, or a list of them.
+    Types,
+    /// A number.
+    Number,
+    /// A number above zero.
+    Positive,
+    /// A whole number from zero on.
+    Count,
+    /// `true` or `false`.
+    Flag,
+    /// A text.
+    Text,
+    /// A regular expression.
+    Pattern,
+    /// A list of any values.
+    Values,
+    /// Any value.
+    Any,
+}
+
+/// Every keyword that is known, those of earlier drafts included.
+pub(super) const KEYWORDS: &[(&str, Form)] = &[
+    ("type", Form::Types),
+    ("enum", Form::Values),
+    ("const", Form::Any),
+    ("properties", Form::Named),
+    ("required", Form::Texts),
+    ("additionalProperties", Form::Schema),
+    ("patternProperties", Form::Patterns),
+    ("propertyNames", Form::Schema),
+    ("minProperties", Form::Count),
+    ("maxProperties", Form::Count),
+    ("dependentRequired", Form::NamedTexts),
+    ("dependentSchemas", Form::Named),
+    ("items", Form::Items),
+    ("prefixItems", Form::Schemas),
+    ("contains", Form::Schema),
+    ("minContains", Form::Count),
+    ("maxContains", Form::Count),
+    ("minItems", Form::Count),
+    ("maxItems", Form::Count),
+    ("uniqueItems", Form::Flag),
+    ("minLength", Form::Count),
+    ("maxLength", Form::Count),
+    ("pattern", Form::Pattern),
+    ("format", Form::Text),
+    ("minimum", Form::Number),
+    ("maximum", Form::Number),
+    ("exclusiveMinimum", Form::Number),
+    ("exclusiveMaximum", Form::Number),
+    ("multipleOf", Form::Positive),
+    ("allOf", Form::Schemas),
+    ("anyOf", Form::Schemas),
+    ("oneOf", Form::Schemas),
+    ("not", Form::Schema),
+    ("if", Form::Schema),
+    ("then", Form::Schema),
+    ("else", Form::Schema),
+    ("unevaluatedProperties", Form::Schema),
+    ("unevaluatedItems", Form::Schema),
+    ("$ref", Form::Text),
+    ("$dynamicRef", Form::Text),
+    ("$recursiveRef", Form::Text),
+    ("$defs", Form::Named),
+    ("definitions", Form::Named),
+    ("dependencies", Form::Dependencies),
+    ("additionalItems", Form::Schema),
+    ("title", Form::Text),
+    ("description", Form::Text),
+    ("default", Form::Any),
+    ("examples", Form::Values),
+    ("deprecated", Form::Flag),
+    ("readOnly", Form::Flag),
+    ("writeOnly", Form::Flag),
+    ("contentEncoding", Form::Text),
+    ("contentMediaType", Form::Text),
+    ("contentSchema", Form::Schema),
+    ("$schema", Form::Text),
+    ("$id", Form::Text),
+    ("$anchor", Form::Text),
+    ("$dynamicAnchor", Form::Text),
+    ("$recursiveAnchor", Form::Flag),
+    ("$vocabulary", Form::Any),
+    ("$comment", Form::Text),
+];
+
+/// The form of a keyword's value; `None` where the keyword is not known.
+pub(super) fn form(keyword: &str) -> Option<Form> {
+    let mut known = KEYWORDS.iter();
+    known
+        .find(|(name, _)| *name == keyword)
+        .map(|(_, form)| *form)
+}
+
+/// The names of types.
+pub(super) const TYPES: [&str; 7] = [
+    "null", "boolean", "integer", "number", "string", "array", "object",
+];
+
+/// Words that authors write for a keyword or a type, and what each is called.
+const FOREIGN_KEYWORDS: &[(&str, &str)] = &[
+    ("min", "minimum"),
+    ("max", "maximum"),
+    ("regex", "pattern"),
+    ("values", "enum"),
+    ("choices", "enum"),
+    ("options", "enum"),
+    ("oneof", "oneOf"),
+    ("fields", "properties"),
+    ("props", "properties"),
+    ("example", "examples"),
+];
+
+const FOREIGN_TYPES: &[(&str, &str)] = &[
+    ("str", "string"),
+    ("text", "string"),
+    ("int", "integer"),
+    ("bool", "boolean"),
+    ("float", "number"),
+    ("double", "number"),
+    ("list", "array"),
+    ("map", "object"),
+    ("dict", "object"),
+    ("none", "null"),
+];
+
+/// The keyword that was meant by a word that is none.
+pub(super) fn meant(word: &str) -> Option<&'static str> {
+    foreign(FOREIGN_KEYWORDS, word).or_else(|| near(word, KEYWORDS.iter().map(|(name, _)| *name)))
+}
+
+/// The type that was meant by a word that names none.
+pub(super) fn meant_type(word: &str) -> Option<&'static str> {
+    foreign(FOREIGN_TYPES, word).or_else(|| near(word, TYPES))
+}
+
+fn foreign(table: &[(&str, &'static str)], word: &str) -> Option<&'static str> {
+    let mut table = table.iter();
+    let found = table.find(|(foreign, _)| foreign.eq_ignore_ascii_case(word));
+    found.map(|(_, meant)| *meant)
+}
+
+fn near(word: &str, known: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
+    let known: Vec<_> = known.into_iter().collect();
+    let near = nearest(word, known.iter().copied())?;
+    known.into_iter().find(|known| *known == near)
+}
+
+/// A draft of JSON Schema, as far as it differs from 2020-12.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Draft {
+    /// Drafts 6 and 7: nothing beside a `$ref` counts.
+    Seven,
+    /// 2019-09: `items` may be a list, which `additionalItems` goes on from.
+    Year2019,
+    /// The current one.
+    Year2020,
+}
+
+impl Draft {
+    /// The draft that a `$schema` names.
+    pub(super) fn named(uri: &str) -> Option<Self> {
+        let rest = uri.split_once("://")?.1.trim_end_matches('#');
+        match rest {
+            "json-schema.org/draft-06/schema" | "json-schema.org/draft-07/schema" => {
+                Some(Self::Seven)
+            }
+            "json-schema.org/draft/2019-09/schema" => Some(Self::Year2019),
+            "json-schema.org/draft/2020-12/schema" => Some(Self::Year2020),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Regular expressions of schemas: in time that grows with the text alone, and in bounded memory. They are those of
+//! ECMA-262 as far as that can be, so without looking around and without references back.
+//!
+//! A lazy automaton does the work: it is some bytes per nanosecond fast, and what it builds on the way is what a text
+//! may drive up, so that is what the budget is charged with. Where it would build too much, a slower engine goes on,
+//! whose cost is known beforehand.
+
+use std::fmt::Write;
+
+use regex_automata::{
+    Input, MatchKind,
+    hybrid::dfa::{self, Cache, DFA},
+    nfa::thompson::{self, WhichCaptures, pikevm::PikeVM},
+    util::syntax,
+};
+
+use crate::limits;
+
+/// A compiled regular expression.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    dfa: DFA,
+    slow: PikeVM,
+    /// States of its automaton: each byte of a text may cost as many looks.
+    states: u64,
+}
+
+/// Bytes of a text that cost one step.
+const BYTES_PER_STEP: u64 = 16;
+/// Looks at states that cost one step.
+pub(super) const LOOKS_PER_STEP: u64 = 8;
+
+impl Pattern {
+    /// Compiles an expression; the error says what is wrong with it.
+    pub(super) fn compile(pattern: &str) -> Result<Self, String> {
+        if pattern.len() > limits::SCHEMA_PATTERN_BYTES_MAX {
+            let most = limits::SCHEMA_PATTERN_BYTES_MAX;
+            return Err(format!(
+                "it has {} bytes, the limit is {most}",
+                pattern.len()
+            ));
+        }
+        let mut compiler = thompson::Compiler::new();
+        compiler.syntax(syntax::Config::new().nest_limit(50));
+        compiler.configure(
+            thompson::Config::new()
+                .which_captures(WhichCaptures::None)
+                .nfa_size_limit(Some(limits::SCHEMA_PATTERN_MEMORY_MAX)),
+        );
+        let nfa = compiler.build(&translated(pattern)).map_err(|error| {
+            if error.size_limit().is_some() {
+                let most = limits::SCHEMA_PATTERN_MEMORY_MAX;
+                return format!("compiled it takes more than {most} bytes: repeat less");
+            }
+            fault(pattern, &error)
+        })?;
+        let config = dfa::Config::new()
+            .match_kind(MatchKind::LeftmostFirst)
+            .unicode_word_boundary(true)
+            .cache_capacity(limits::SCHEMA_PATTERN_CACHE_MAX)
+            .skip_cache_capacity_check(true)
+            .minimum_cache_clear_count(Some(2));
+        let unfit = |error: &dyn std::fmt::Display| error.to_string();
+        Ok(Self {
+            states: nfa.states().len() as u64,
+            dfa: dfa::Builder::new()
+                .configure(config)
+                .build_from_nfa(nfa.clone())
+                .map_err(|error| unfit(&error))?,
+            slow: PikeVM::new_from_nfa(nfa).map_err(|error| unfit(&error))?,
+        })
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn memory(&self) -> usize {
+        self.dfa.get_nfa().memory_usage()
+    }
+
+    /// Looks at its states that a byte of a text may cost.
+    pub(super) fn states(&self) -> u64 {
+        self.states
+    }
+
+    /// What [`Self::is_match`] works in.
+    pub(super) fn cache(&self) -> Cache {
+        self.dfa.create_cache()
+    }
+
+    /// Whether it matches somewhere in the text, and how many steps that took; `Err` has the steps that it would take
+    /// where they are more than `left`.
+    pub(super) fn is_match(
+        &self,
+        cache: &mut Cache,
+        text: &str,
+        left: u64,
+    ) -> Result<(bool, u64), u64> {
+        let bytes = text.len() as u64;
+        let before = (cache.memory_usage(), cache.clear_count());
+        let input = Input::new(text).earliest(true);
+        let found = self.dfa.try_search_fwd(cache, &input);
+        let cleared = (cache.clear_count() - before.1) * limits::SCHEMA_PATTERN_CACHE_MAX;
+        let built = (cache.memory_usage() + cleared).saturating_sub(before.0) as u64;
+        let steps = bytes / BYTES_PER_STEP + built / LOOKS_PER_STEP;
+        if let Ok(found) = found {
+            return Ok((found.is_some(), steps));
+        }
+        let steps = steps + bytes * self.states / LOOKS_PER_STEP;
+        if steps > left {
+            return Err(steps);
+        }
+        Ok((
+            self.slow.is_match(&mut self.slow.create_cache(), text),
+            steps,
+        ))
+    }
+}
+
+fn fault(pattern: &str, error: &thompson::BuildError) -> String {
+    let looks = ["(?=", "(?!", "(?<=", "(?<!"];
+    if looks.iter().any(|look| pattern.contains(look)) {
+        return "it looks around, which is not supported: say it in several patterns under `allOf`"
+            .into();
+    }
+    let source = std::error::Error::source(error);
+    let words = source.map_or_else(|| error.to_string(), ToString::to_string);
+    // The parser draws the expression with a mark below it, and says at the end what is wrong.
+    let words = words.rsplit("error: ").next().unwrap_or_default();
+    words.trim().to_owned()
+}
+
+/// The expression in the words of the engine, whose classes are those of Unicode where ECMA-262 has those of ASCII, and
+/// which knows sets within classes.
+fn translated(pattern: &str) -> String {
+    let mut out = String::with_capacity(pattern.len());
+    let mut letters = pattern.chars().peekable();
+    let mut in_class = false;
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => escaped(&mut out, &mut letters, in_class),
+            '[' if in_class => out.push_str("\\["),
+            '[' => {
+                in_class = true;
+                out.push('[');
+                if letters.next_if_eq(&'^').is_some() {
+                    out.push('^');
+                }
+                // `[]` matches nothing and `[^]` everything, where other engines take the bracket for a member.
+                if letters.next_if_eq(&']').is_some() {
+                    in_class = false;
+                    out.push_str("\\s&&\\S]");
+                }
+            }
+            ']' => {
+                in_class = false;
+                out.push(']');
+            }
+            '&' | '~' if in_class => out.extend(['\\', letter]),
+            '-' if in_class && letters.peek() == Some(&'-') => out.push_str("\\-"),
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+fn escaped(
+    out: &mut String,
+    letters: &mut std::iter::Peekable<std::str::Chars<'_>>,
+    in_class: bool,
+) {
+    match letters.next() {
+        Some('d') if in_class => out.push_str("0-9"),
+        Some('d') => out.push_str("[0-9]"),
+        Some('D') => out.push_str("[^0-9]"),
+        Some('w') if in_class => out.push_str("A-Za-z0-9_"),
+        Some('w') => out.push_str("[A-Za-z0-9_]"),
+        Some('W') => out.push_str("[^A-Za-z0-9_]"),
+        Some('s') => out.push_str("[\\s\\u{FEFF}]"),
+        Some('S') => out.push_str("[^\\s\\u{FEFF}]"),
+        Some('b') if in_class => out.push_str("\\x08"),
+        Some('b') => out.push_str("(?-u:\\b)"),
+        Some('0') => out.push_str("\\x00"),
+        Some('c') => match letters.next_if(char::is_ascii_alphabetic) {
+            Some(letter) => {
+                let code = letter.to_ascii_uppercase() as u32 - u32::from(b'A') + 1;
+                let _ = write!(out, "\\x{code:02X}");
+            }
+            None => out.push_str("\\c"),
+        },
+        Some(letter) => out.extend(['\\', letter]),
+        None => out.push('\\'),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_match(pattern: &str, text: &str) -> bool {
+        let pattern =
+            Pattern::compile(pattern).unwrap_or_else(|fault| panic!("{pattern}: {fault}"));
+        let found = pattern.is_match(&mut pattern.cache(), text, u64::MAX);
+        found.expect("within the budget").0
+    }
+
+    #[test]
+    fn expressions_mean_what_ecma_262_says() {
+        for (pattern, yes, no) in [
+            ("^\\d+$", "12", "१२"),
+            ("^\\w+$", "a_1", "é"),
+            ("^[\\w-]+$", "a-b", "a b"),
+            ("^[\\d.]+$", "1.2", "a"),
+            ("^\\W$", "é", "a"),
+            ("^\\s$", "\u{feff}", "x"),
+            ("^[[]$", "[", "a"),
+            ("^[a&&b]+$", "&", "c"),
+            ("^a\\/b$", "a/b", "ab"),
+            ("\\bfoo\\b", "a foo é", "afoo"),
+            ("^\\cA$", "\u{1}", "A"),
+            ("^\\u00e9$", "é", "e"),
+            ("^[^]$", "x", "xx"),
+            ("b", "abc", "acc"),
+            ("^(a|b)*a(a|b){12}$", "abababababbab", "ab"),
+            ("^\\p{L}+$", "日本", "1"),
+        ] {
+            assert!(is_match(pattern, yes), "{pattern} {yes:?}");
+            assert!(!is_match(pattern, no), "{pattern} {no:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_evaluated_in_bounds_is_refused() {
+        for (pattern, words) in [
+            ("(a{100}){100}{100}", "repeat less"),
+            ("^(?!a)", "looks around"),
+            ("(a", "unclosed group"),
+            (
+                &"a".repeat(limits::SCHEMA_PATTERN_BYTES_MAX + 1),
+                "the limit is",
+            ),
+        ] {
+            let fault = Pattern::compile(pattern).expect_err(pattern);
+            assert!(fault.contains(words), "{fault}");
+        }
+    }
+
+    /// 2^15 states of the lazy automaton: it gives up, and the slower engine answers within the steps that are charged.
+    #[test]
+    fn a_text_that_drives_up_the_automaton_is_charged_for_it() {
+        let pattern = Pattern::compile("(a|b)*a(a|b){14}c").expect("a pattern");
+        let mut seed = 7_u32;
+        let text: String = (0..200_000)
+            .map(|_| {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                if seed & (1 << 20) == 0 { 'a' } else { 'b' }
+            })
+            .collect();
+        let (found, steps) = pattern
+            .is_match(&mut pattern.cache(), &text, u64::MAX)
+            .expect("steps enough");
+        assert!(!found && steps > text.len() as u64, "{steps}");
+        assert!(pattern.is_match(&mut pattern.cache(), &text, 1000).is_err());
+    }
+}

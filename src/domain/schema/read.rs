@@ -1,0 +1,165 @@
+//! From JSON to a [`Program`], with every fault on the way. What is faulty is left out, so that all faults are found.
+
+mod build;
+mod form;
+mod resource;
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use self::resource::Resources;
+use super::{
+    Fault, FaultKind, Quota,
+    keyword::Draft,
+    node::{Keyword, Node, NodeId, PatternId, Program},
+    pattern::Pattern,
+};
+use crate::limits;
+
+/// A schema inside the document.
+#[derive(Clone)]
+struct Place<'a> {
+    value: &'a Value,
+    pointer: String,
+    /// The number of the resource that it belongs to.
+    resource: usize,
+}
+
+struct Reader<'a> {
+    places: Vec<Place<'a>>,
+    /// The number of each place by the address of its value: all of them lie in one document, which stays where it is.
+    known: HashMap<usize, NodeId>,
+    resources: Resources<'a>,
+    draft: Draft,
+    shared: Vec<NodeId>,
+    patterns: Vec<Pattern>,
+    pattern_ids: HashMap<&'a str, Option<PatternId>>,
+    quota: &'a mut Quota,
+    faults: Vec<Fault>,
+}
+
+/// Reads a schema.
+pub(super) fn read(document: &Value, quota: &mut Quota) -> (Program, Vec<Fault>) {
+    let mut reader = Reader {
+        places: Vec::new(),
+        known: HashMap::new(),
+        resources: Resources::of(document),
+        draft: Draft::Year2020,
+        shared: Vec::new(),
+        patterns: Vec::new(),
+        pattern_ids: HashMap::new(),
+        quota,
+        faults: Vec::new(),
+    };
+    reader.draft(document);
+    reader.place(document, String::new(), 0);
+    let mut nodes = Vec::new();
+    let mut scanned = 0;
+    // A reference may lead to what no keyword leads to: then there is more to scan.
+    while nodes.len() < reader.places.len() {
+        while scanned < reader.places.len() {
+            reader.scan(scanned);
+            scanned += 1;
+        }
+        let node = reader.node(nodes.len());
+        nodes.push(node);
+    }
+    for id in &reader.shared {
+        nodes[*id].shared = true;
+    }
+    reader.chains(&nodes);
+    let Reader {
+        patterns, faults, ..
+    } = reader;
+    (Program { nodes, patterns }, faults)
+}
+
+fn address(value: &Value) -> usize {
+    std::ptr::from_ref(value) as usize
+}
+
+fn below(pointer: &str, part: &str) -> String {
+    format!("{pointer}/{}", part.replace('~', "~0").replace('/', "~1"))
+}
+
+impl<'a> Reader<'a> {
+    fn fault(&mut self, kind: FaultKind, pointer: &str, message: impl Into<String>) -> &mut Fault {
+        self.faults.push(Fault {
+            pointer: pointer.to_owned(),
+            key: None,
+            kind,
+            message: message.into(),
+            hint: None,
+            meant: None,
+        });
+        let last = self.faults.len() - 1;
+        &mut self.faults[last]
+    }
+
+    fn draft(&mut self, document: &Value) {
+        let Some(uri) = document.get("$schema").and_then(Value::as_str) else {
+            return;
+        };
+        if let Some(draft) = Draft::named(uri) {
+            self.draft = draft;
+            return;
+        }
+        let message = format!("`{uri}` is no draft of JSON Schema that is evaluated");
+        let hint = "leave `$schema` out, or write https://json-schema.org/draft/2020-12/schema";
+        self.fault(FaultKind::Invalid, "/$schema", message).hint = Some(hint.into());
+    }
+
+    fn place(&mut self, value: &'a Value, pointer: String, resource: usize) -> NodeId {
+        let next = self.places.len();
+        let id = *self.known.entry(address(value)).or_insert(next);
+        if id == next {
+            self.places.push(Place {
+                value,
+                pointer,
+                resource,
+            });
+        }
+        id
+    }
+
+    /// A fault where references lead round without going into the value, or on and on.
+    fn chains(&mut self, nodes: &[Node]) {
+        /// Its depth is being found.
+        const OPEN: usize = usize::MAX;
+        let most = limits::SCHEMA_CHAIN_MAX;
+        // How many schemas one value is held to inside each other, from each node on.
+        let mut depths = vec![0; nodes.len()];
+        for first in 0..nodes.len() {
+            let mut stack = vec![first];
+            while let Some(id) = stack.pop() {
+                let targets = || nodes[id].keywords.iter().flat_map(Keyword::in_place);
+                if depths[id] == OPEN {
+                    depths[id] = 1 + targets().map(|target| depths[target]).max().unwrap_or(0);
+                } else if depths[id] == 0 {
+                    depths[id] = OPEN;
+                    stack.push(id);
+                    if targets().any(|target| depths[target] == OPEN) {
+                        return self.endless(id);
+                    }
+                    stack.extend(targets().filter(|target| depths[*target] == 0));
+                }
+            }
+            if depths[first] > most {
+                let pointer = self.places[first].pointer.clone();
+                let message = format!(
+                    "more than {most} schemas lie inside each other for one value, references included"
+                );
+                self.fault(FaultKind::Limit, &pointer, message);
+                return;
+            }
+        }
+    }
+
+    fn endless(&mut self, id: NodeId) {
+        let pointer = self.places[id].pointer.clone();
+        let message = "the schema refers to itself for the same value, so it never comes to an end";
+        self.fault(FaultKind::Invalid, &pointer, message).hint =
+            Some("refer to it from within `properties` or `items`".into());
+    }
+}

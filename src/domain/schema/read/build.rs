@@ -1,0 +1,267 @@
+//! From the keywords of one schema to what it asks for.
+
+use serde_json::{Map, Value};
+
+use super::{
+    super::{
+        FaultKind, equal,
+        format::Format,
+        keyword::Draft,
+        node::{Amount, Bound, Keyword, Node, NodeId, PatternId, Properties, Types},
+        words::shortened,
+    },
+    Place, Reader, address, below,
+};
+
+impl<'a> Reader<'a> {
+    fn id(&self, value: &Value) -> Option<NodeId> {
+        self.known.get(&address(value)).copied()
+    }
+
+    /// What one schema asks for; its form is checked.
+    pub(super) fn node(&mut self, id: NodeId) -> Node {
+        let Place {
+            value,
+            pointer,
+            resource,
+        } = self.places[id].clone();
+        let mut keywords = Vec::new();
+        match value {
+            Value::Bool(false) => keywords.push(Keyword::Never),
+            Value::Object(map) => {
+                let reference = ["$ref", "$dynamicRef", "$recursiveRef"];
+                for word in reference {
+                    if let Some(text) = map.get(word).and_then(Value::as_str) {
+                        let at = below(&pointer, word);
+                        let node = self.reference(word, text, resource, &at);
+                        keywords.extend(node.map(Keyword::Reference));
+                    }
+                }
+                // Nothing beside a reference counts in the drafts up to the seventh.
+                if self.draft != Draft::Seven || !map.contains_key("$ref") {
+                    self.values(&mut keywords, map, &pointer);
+                    self.applied(&mut keywords, map, &pointer);
+                }
+            }
+            _ => {}
+        }
+        keywords.sort_by_key(Keyword::order);
+        Node {
+            weight: 1 + keywords.iter().map(Keyword::weight).sum::<u64>(),
+            keywords,
+            shared: false,
+        }
+    }
+
+    fn reference(&mut self, word: &str, text: &str, resource: usize, at: &str) -> Option<NodeId> {
+        match self.resources.find(word, text, resource) {
+            Ok((value, pointer, resource)) => {
+                let id = self.place(value, pointer, resource);
+                self.shared.push(id);
+                Some(id)
+            }
+            Err(message) => {
+                self.fault(FaultKind::Invalid, at, message);
+                None
+            }
+        }
+    }
+
+    /// What the value itself must be.
+    fn values(&mut self, keywords: &mut Vec<Keyword>, map: &'a Map<String, Value>, at: &str) {
+        if let Some(names) = map.get("type") {
+            let list = names
+                .as_array()
+                .map_or(std::slice::from_ref(names), Vec::as_slice);
+            let types = list
+                .iter()
+                .filter_map(Value::as_str)
+                .try_fold(Types::default(), Types::with);
+            keywords.extend(types.map(Keyword::Type));
+        }
+        keywords.extend(map.get("const").cloned().map(Keyword::Const));
+        let options = map.get("enum").and_then(Value::as_array);
+        keywords.extend(options.cloned().map(Keyword::Enum));
+        for (word, bound) in [
+            ("minimum", Bound::Minimum),
+            ("maximum", Bound::Maximum),
+            ("exclusiveMinimum", Bound::ExclusiveMinimum),
+            ("exclusiveMaximum", Bound::ExclusiveMaximum),
+        ] {
+            let limit = map.get(word).and_then(Value::as_number);
+            keywords.extend(limit.map(|limit| Keyword::Bound(bound, limit.clone())));
+        }
+        let of = map.get("multipleOf").and_then(Value::as_number);
+        keywords.extend(of.cloned().map(Keyword::MultipleOf));
+        for (word, amount) in [
+            ("minLength", Amount::MinLength),
+            ("maxLength", Amount::MaxLength),
+            ("minItems", Amount::MinItems),
+            ("maxItems", Amount::MaxItems),
+            ("minProperties", Amount::MinProperties),
+            ("maxProperties", Amount::MaxProperties),
+        ] {
+            let limit = map.get(word).and_then(count);
+            keywords.extend(limit.map(|limit| Keyword::Amount(amount, limit)));
+        }
+        let required = map.get("required").map(texts).unwrap_or_default();
+        if !required.is_empty() {
+            keywords.push(Keyword::Required(required));
+        }
+        if map.get("uniqueItems") == Some(&Value::Bool(true)) {
+            keywords.push(Keyword::UniqueItems);
+        }
+        if let Some(text) = map.get("pattern").and_then(Value::as_str) {
+            let id = self.pattern(text, &below(at, "pattern"), None);
+            keywords.extend(id.map(|id| Keyword::Pattern(id, text.to_owned())));
+        }
+        if let Some(name) = map.get("format").and_then(Value::as_str) {
+            keywords.extend(self.format(name, &below(at, "format")).map(Keyword::Format));
+        }
+    }
+
+    /// The format of a name. What nobody has heard of is left to those who have, unless it looks like a slip.
+    fn format(&mut self, name: &str, at: &str) -> Option<&'static Format> {
+        let format = Format::named(name);
+        if format.is_none()
+            && let Some(meant) = Format::meant(name)
+        {
+            let fault = self.fault(FaultKind::Invalid, at, format!("`{name}` is no format"));
+            fault.hint = Some(format!("did you mean `{meant}`?"));
+            fault.meant = Some((name.to_owned(), meant.to_owned()));
+        }
+        format
+    }
+
+    fn pattern(&mut self, text: &'a str, at: &str, key: Option<&str>) -> Option<PatternId> {
+        if let Some(id) = self.pattern_ids.get(text) {
+            return *id;
+        }
+        let id = self.compiled(text, at, key);
+        self.pattern_ids.insert(text, id);
+        id
+    }
+
+    fn compiled(&mut self, text: &str, at: &str, key: Option<&str>) -> Option<PatternId> {
+        match self.quota.compile(text)? {
+            Ok(pattern) => {
+                self.patterns.push(pattern);
+                Some(self.patterns.len() - 1)
+            }
+            Err((kind, message)) => {
+                self.fault(kind, at, message).key = key.map(str::to_owned);
+                None
+            }
+        }
+    }
+
+    /// The schemas that the value or its parts are held to.
+    fn applied(&mut self, keywords: &mut Vec<Keyword>, map: &'a Map<String, Value>, at: &str) {
+        let one = |reader: &Self, word: &str| map.get(word).and_then(|value| reader.id(value));
+        let list = |reader: &Self, word: &str| -> Option<Vec<NodeId>> {
+            let list = map.get(word)?.as_array()?;
+            Some(list.iter().filter_map(|value| reader.id(value)).collect())
+        };
+        let named = |reader: &Self, word: &str| -> Option<Vec<(String, NodeId)>> {
+            let map = map.get(word)?.as_object()?;
+            let schema = |(name, value): (&String, &Value)| Some((name.clone(), reader.id(value)?));
+            Some(map.iter().filter_map(schema).collect())
+        };
+        keywords.extend(list(self, "allOf").map(Keyword::AllOf));
+        keywords.extend(list(self, "anyOf").map(Keyword::AnyOf));
+        keywords.extend(list(self, "oneOf").map(Keyword::OneOf));
+        if let Some(node) = one(self, "not") {
+            let words = shortened(&map["not"].to_string());
+            keywords.push(Keyword::Not(node, words));
+        }
+        if let Some(condition) = one(self, "if") {
+            keywords.push(Keyword::If {
+                condition,
+                then: one(self, "then"),
+                otherwise: one(self, "else"),
+            });
+        }
+        keywords.extend(one(self, "propertyNames").map(Keyword::PropertyNames));
+        keywords.extend(one(self, "unevaluatedItems").map(Keyword::UnevaluatedItems));
+        keywords.extend(one(self, "unevaluatedProperties").map(Keyword::UnevaluatedProperties));
+        if let Some(node) = one(self, "contains") {
+            keywords.push(Keyword::Contains {
+                node,
+                least: map.get("minContains").and_then(count).unwrap_or(1),
+                most: map.get("maxContains").and_then(count),
+            });
+        }
+        for word in ["dependentSchemas", "dependencies"] {
+            let schemas = named(self, word).unwrap_or_default();
+            if !schemas.is_empty() {
+                keywords.push(Keyword::DependentSchemas(schemas));
+            }
+        }
+        for word in ["dependentRequired", "dependencies"] {
+            let lists = map
+                .get(word)
+                .and_then(Value::as_object)
+                .into_iter()
+                .flatten();
+            let lists = lists.filter(|(_, names)| names.is_array());
+            let lists: Vec<_> = lists
+                .map(|(name, names)| (name.clone(), texts(names)))
+                .collect();
+            if !lists.is_empty() {
+                keywords.push(Keyword::DependentRequired(lists));
+            }
+        }
+        let earlier = map.get("items").is_some_and(Value::is_array);
+        let (prefix, rest) = if earlier {
+            ("items", "additionalItems")
+        } else {
+            ("prefixItems", "items")
+        };
+        let (prefix, rest) = (list(self, prefix), one(self, rest));
+        if prefix.is_some() || rest.is_some() {
+            let prefix = prefix.unwrap_or_default();
+            keywords.push(Keyword::Items { prefix, rest });
+        }
+        keywords.extend(self.properties(map, at));
+    }
+
+    fn properties(&mut self, map: &'a Map<String, Value>, at: &str) -> Option<Keyword> {
+        let mut properties = Properties::default();
+        for (name, value) in map
+            .get("properties")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+        {
+            if let Some(id) = self.id(value) {
+                let position = properties.named.len();
+                properties.position.insert(name.clone(), position);
+                properties.named.push((name.clone(), id));
+            }
+        }
+        let at = below(at, "patternProperties");
+        let patterns = map.get("patternProperties").and_then(Value::as_object);
+        for (pattern, value) in patterns.into_iter().flatten() {
+            let pattern = self.pattern(pattern, &at, Some(pattern));
+            properties.patterns.extend(pattern.zip(self.id(value)));
+        }
+        properties.additional = map
+            .get("additionalProperties")
+            .and_then(|value| self.id(value));
+        let says = !properties.named.is_empty()
+            || !properties.patterns.is_empty()
+            || properties.additional.is_some();
+        says.then(|| Keyword::Properties(Box::new(properties)))
+    }
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    let list = value.as_array().into_iter().flatten();
+    list.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// A whole number that is not negative; `3.0` is one.
+pub(super) fn count(value: &Value) -> Option<u64> {
+    let whole = equal::whole(value.as_number()?)?;
+    u64::try_from(whole).ok()
+}

@@ -1,0 +1,229 @@
+//! The form of each keyword's value, and the schemas in it.
+
+use serde_json::{Map, Value};
+
+use super::{
+    super::{
+        FaultKind,
+        keyword::{self, Draft, Form, TYPES},
+        node::NodeId,
+        words::kind,
+    },
+    Place, Reader, below,
+    build::count,
+};
+
+impl<'a> Reader<'a> {
+    /// Checks the form of everything in one schema, and notes the schemas in it and the names that references use.
+    pub(super) fn scan(&mut self, id: NodeId) {
+        let Place {
+            value,
+            pointer,
+            resource,
+        } = self.places[id].clone();
+        let map = match value {
+            Value::Object(map) => map,
+            Value::Bool(_) => return,
+            other => return self.no_schema(other, &pointer),
+        };
+        if are_bare_properties(map) {
+            let hint = "write {type: object, properties: {…}} around them";
+            self.fault(
+                FaultKind::BareProperties,
+                &pointer,
+                "these are properties, not a schema",
+            )
+            .hint = Some(hint.into());
+            return;
+        }
+        let resource = self.resources.enter(value, map, &pointer, resource);
+        self.places[id].resource = resource;
+        for (word, value) in map {
+            let at = below(&pointer, word);
+            match keyword::form(word) {
+                Some(form) => self.scan_value(word, form, value, &at, resource),
+                None if word.starts_with("x-") => {}
+                None => self.unknown(word, value, &pointer),
+            }
+        }
+    }
+
+    fn no_schema(&mut self, value: &Value, pointer: &str) {
+        let name = value.as_str().filter(|name| TYPES.contains(name));
+        let fault = self.fault(
+            FaultKind::Invalid,
+            pointer,
+            format!("a schema is a mapping, this is {}", kind(value)),
+        );
+        if let Some(name) = name {
+            fault.hint = Some(format!("write {{type: {name}}}"));
+            fault.meant = Some((name.to_owned(), format!("{{type: {name}}}")));
+        }
+    }
+
+    fn unknown(&mut self, word: &str, value: &Value, pointer: &str) {
+        let message = format!("JSON Schema has no keyword `{word}`");
+        let fault = self.fault(FaultKind::UnknownKeyword, pointer, message);
+        fault.key = Some(word.to_owned());
+        match (word, keyword::meant(word)) {
+            ("nullable" | "optional", _) => {
+                let hint = match word {
+                    "nullable" => "write `type: [string, \"null\"]`, with its own type",
+                    _ => "leave it out of `required` of the object that it belongs to",
+                };
+                fault.hint = Some(hint.into());
+            }
+            (_, Some(meant)) => {
+                fault.hint = Some(format!("did you mean `{meant}`?"));
+                fault.meant = Some((word.to_owned(), meant.to_owned()));
+            }
+            _ if value.is_null() => {
+                let hint =
+                    "in braces a comma begins a new key: write a text that has one in quotes";
+                fault.hint = Some(hint.into());
+            }
+            _ => {
+                let hint =
+                    "a property stands under `properties`, a note of your own begins with `x-`";
+                fault.hint = Some(hint.into());
+            }
+        }
+    }
+
+    fn scan_value(&mut self, word: &str, form: Form, value: &'a Value, at: &str, resource: usize) {
+        let wrong = match form {
+            Form::Any => None,
+            Form::Schema => {
+                self.place(value, at.to_owned(), resource);
+                None
+            }
+            Form::Items if value.is_array() && self.draft == Draft::Year2020 => {
+                let hint = "write `prefixItems` for a list of schemas, one for each place";
+                self.fault(
+                    FaultKind::Invalid,
+                    at,
+                    "`items` is one schema for all items",
+                )
+                .hint = Some(hint.into());
+                None
+            }
+            Form::Items if !value.is_array() => {
+                self.place(value, at.to_owned(), resource);
+                None
+            }
+            Form::Items | Form::Schemas => match value.as_array() {
+                Some(list) if !list.is_empty() => {
+                    for (place, value) in list.iter().enumerate() {
+                        self.place(value, below(at, &place.to_string()), resource);
+                    }
+                    None
+                }
+                _ => Some("a list of schemas"),
+            },
+            Form::Named | Form::Patterns | Form::Dependencies => match value.as_object() {
+                Some(map) => {
+                    let lists = form == Form::Dependencies;
+                    for (name, value) in map.iter().filter(|(_, value)| !lists || !value.is_array())
+                    {
+                        self.place(value, below(at, name), resource);
+                    }
+                    None
+                }
+                None => Some("a mapping of schemas by name"),
+            },
+            Form::Types => return self.types(value, at),
+            Form::NamedTexts => {
+                let lists = value
+                    .as_object()
+                    .is_some_and(|map| map.values().all(are_texts));
+                (!lists).then_some("a mapping of lists of names")
+            }
+            Form::Texts => (!are_texts(value)).then_some("a list of texts that differ"),
+            Form::Number => (!value.is_number()).then_some("a number"),
+            Form::Positive => {
+                (!value.as_f64().is_some_and(|number| number > 0.0)).then_some("a number above 0")
+            }
+            Form::Count => count(value).is_none().then_some("a whole number from 0 on"),
+            Form::Flag => (!value.is_boolean()).then_some("`true` or `false`"),
+            Form::Text | Form::Pattern => (!value.is_string()).then_some("a text"),
+            Form::Values => (!value.is_array()).then_some("a list"),
+        };
+        if let Some(expected) = wrong {
+            let is = kind(value);
+            let message = format!("`{word}` must be {expected}, this is {is}");
+            self.fault(FaultKind::Invalid, at, message);
+        }
+    }
+
+    fn types(&mut self, value: &Value, at: &str) {
+        let names: Vec<(String, &Value)> = match value {
+            Value::Array(list) => list
+                .iter()
+                .enumerate()
+                .map(|(place, name)| (below(at, &place.to_string()), name))
+                .collect(),
+            name => vec![(at.to_owned(), name)],
+        };
+        if names.is_empty() {
+            self.fault(FaultKind::Invalid, at, "`type` names no type");
+        }
+        for (at, name) in names {
+            match name.as_str() {
+                Some(name) if TYPES.contains(&name) => {}
+                Some(name) => {
+                    let message = format!("`{name}` is no type of JSON Schema");
+                    let fault = self.fault(FaultKind::Invalid, &at, message);
+                    let meant = keyword::meant_type(name);
+                    fault.hint = Some(match meant {
+                        Some(meant) => format!("did you mean `{meant}`?"),
+                        None => format!("its types are {}", TYPES.join(", ")),
+                    });
+                    fault.meant = meant.map(|meant| (name.to_owned(), meant.to_owned()));
+                }
+                None if name.is_null() => {
+                    let hint = "write \"null\" in quotes";
+                    self.fault(FaultKind::Invalid, &at, "`type` names types as texts")
+                        .hint = Some(hint.into());
+                }
+                None => {
+                    let is = kind(name);
+                    let message = format!("`type` is a text or a list of texts, this is {is}");
+                    self.fault(FaultKind::Invalid, &at, message);
+                }
+            }
+        }
+    }
+}
+
+fn are_texts(value: &Value) -> bool {
+    let Some(list) = value.as_array() else {
+        return false;
+    };
+    let mut texts: Vec<_> = list.iter().filter_map(Value::as_str).collect();
+    let count = texts.len();
+    texts.sort_unstable();
+    texts.dedup();
+    count == list.len() && texts.len() == count
+}
+
+/// Whether a mapping is one of properties, where a schema was meant to be.
+fn are_bare_properties(map: &Map<String, Value>) -> bool {
+    let names_type = |value: &Value| {
+        let name = value.as_str();
+        name.is_some_and(|name| TYPES.contains(&name) || keyword::meant_type(name).is_some())
+    };
+    let is_schema = |value: &Value| {
+        let map = value.as_object();
+        map.is_some_and(|map| map.contains_key("type") || are_bare_properties(map))
+    };
+    let mut unknown = map
+        .iter()
+        .filter(|(word, _)| keyword::form(word).is_none() && !word.starts_with("x-"))
+        .peekable();
+    let known = |word: &str| keyword::form(word).is_some();
+    unknown.peek().is_some()
+        && unknown.all(|(_, value)| names_type(value) || is_schema(value))
+        && map
+            .iter()
+            .all(|(word, value)| !known(word) || (word != "type" && names_type(value)))
+}

@@ -1,0 +1,150 @@
+//! What references lead to. All of it lies in the document: nothing is ever fetched.
+
+use std::collections::HashMap;
+
+use percent_encoding::percent_decode_str;
+use serde_json::{Map, Value};
+
+use super::below;
+
+/// The parts of a document that have an address of their own; the first is the whole.
+pub(super) struct Resources<'a> {
+    all: Vec<Resource<'a>>,
+}
+
+struct Resource<'a> {
+    root: &'a Value,
+    pointer: String,
+    uri: String,
+    anchors: HashMap<&'a str, (&'a Value, String)>,
+    /// Anchors that a resource which leads here may stand in for.
+    dynamic: Vec<&'a str>,
+    /// The same of `$recursiveAnchor`.
+    recursive: bool,
+}
+
+impl<'a> Resource<'a> {
+    fn of(root: &'a Value, pointer: &str, uri: String) -> Self {
+        Self {
+            root,
+            pointer: pointer.to_owned(),
+            uri,
+            anchors: HashMap::new(),
+            dynamic: Vec::new(),
+            recursive: false,
+        }
+    }
+}
+
+/// What a reference leads to: the value, its pointer and the number of its resource.
+type Target<'a> = (&'a Value, String, usize);
+
+impl<'a> Resources<'a> {
+    pub(super) fn of(document: &'a Value) -> Self {
+        Self {
+            all: vec![Resource::of(document, "", String::new())],
+        }
+    }
+
+    /// Notes what a schema is called. Answers the number of its resource, which may begin with it.
+    pub(super) fn enter(
+        &mut self,
+        value: &'a Value,
+        map: &'a Map<String, Value>,
+        pointer: &str,
+        within: usize,
+    ) -> usize {
+        let text = |word: &str| map.get(word).and_then(Value::as_str);
+        let mut resource = within;
+        let id = text("$id").map(|id| id.trim_end_matches('#'));
+        if let Some(id) = id.filter(|_| pointer.is_empty()) {
+            id.clone_into(&mut self.all[0].uri);
+        } else if let Some(anchor) = id.and_then(|id| id.strip_prefix('#')) {
+            self.anchor(within, anchor, value, pointer);
+        } else if let Some(id) = id {
+            let uri = joined(&self.all[within].uri, id);
+            self.all.push(Resource::of(value, pointer, uri));
+            resource = self.all.len() - 1;
+        }
+        for word in ["$anchor", "$dynamicAnchor"] {
+            if let Some(name) = text(word) {
+                self.anchor(resource, name, value, pointer);
+            }
+        }
+        self.all[resource].dynamic.extend(text("$dynamicAnchor"));
+        self.all[resource].recursive |= map.get("$recursiveAnchor") == Some(&Value::Bool(true));
+        resource
+    }
+
+    fn anchor(&mut self, resource: usize, name: &'a str, value: &'a Value, pointer: &str) {
+        let anchors = &mut self.all[resource].anchors;
+        anchors.insert(name, (value, pointer.to_owned()));
+    }
+
+    /// What the reference `text` of the keyword `word` leads to, from within a resource.
+    pub(super) fn find(&self, word: &str, text: &str, within: usize) -> Result<Target<'a>, String> {
+        let (base, fragment) = text.split_once('#').unwrap_or((text, ""));
+        let number = self.resource(base, within).ok_or_else(|| {
+            format!("`{text}` leads out of this schema: nothing is fetched, so write what it names under `$defs`")
+        })?;
+        let resource = &self.all[number];
+        let fragment = percent_decode_str(fragment).decode_utf8_lossy();
+        let others = |has: &dyn Fn(&Resource<'_>) -> bool| {
+            self.all.iter().filter(|resource| has(resource)).count() > 1
+        };
+        if (word == "$dynamicRef" && others(&|one| one.dynamic.contains(&&*fragment)))
+            || (word == "$recursiveRef" && others(&|one| one.recursive))
+        {
+            return Err(format!(
+                "`{word}` is not supported where several parts with an `$id` have the anchor: write `$ref`"
+            ));
+        }
+        let found = if fragment.is_empty() {
+            Some((resource.root, resource.pointer.clone()))
+        } else if fragment.starts_with('/') {
+            resource.walk(&fragment)
+        } else {
+            resource.anchors.get(&*fragment).cloned()
+        };
+        let (value, pointer) =
+            found.ok_or_else(|| format!("`{text}` leads to nothing in this schema"))?;
+        Ok((value, pointer, number))
+    }
+
+    fn resource(&self, base: &str, within: usize) -> Option<usize> {
+        if base.is_empty() {
+            return Some(within);
+        }
+        let uri = joined(&self.all[within].uri, base);
+        let mut all = self.all.iter();
+        all.position(|resource| resource.uri == uri || resource.uri == base)
+    }
+}
+
+impl<'a> Resource<'a> {
+    fn walk(&self, fragment: &str) -> Option<(&'a Value, String)> {
+        let mut pointer = self.pointer.clone();
+        for part in fragment.split('/').skip(1) {
+            let part = part.replace("~1", "/").replace("~0", "~");
+            pointer = below(&pointer, &part);
+        }
+        Some((self.root.pointer(fragment)?, pointer))
+    }
+}
+
+/// The address that `text` is, seen from `base`.
+fn joined(base: &str, text: &str) -> String {
+    if text.contains("://") || text.starts_with("urn:") || base.is_empty() {
+        return text.to_owned();
+    }
+    let host = base.find("://").map_or(0, |at| at + 3);
+    let host = base[host..].find('/').map_or(base.len(), |at| host + at);
+    let end = if text.starts_with('/') {
+        host
+    } else {
+        base[host..]
+            .rfind('/')
+            .map_or(base.len(), |at| host + at + 1)
+    };
+    format!("{}{text}", &base[..end])
+}

@@ -1,0 +1,227 @@
+//! What a violation says. The value itself may be large, and may be secret: words speak of it by its place.
+
+use serde_json::Value;
+
+use super::node::{Amount, Bound, Keyword};
+use crate::error::Violation;
+
+/// Options of an `enum` that a message names.
+const OPTIONS_SHOWN: usize = 12;
+/// Characters of a schema, or names of properties, that a message repeats.
+const SHOWN: usize = 200;
+
+/// The type of a value, as a message names it.
+pub(super) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a mapping",
+    }
+}
+
+/// The beginning of a text.
+pub(super) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// What of a keyword is broken, where it is several things.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Part<'a> {
+    /// All of it.
+    Whole,
+    /// A property that is not there.
+    Property(&'a str),
+    /// Properties that may not be there.
+    Names(&'a [&'a str]),
+    /// So many items that may not be there.
+    Items(usize),
+    /// More than one schema, or more items, than may be.
+    TooMany,
+}
+
+/// The violation of a keyword by what stands at `path`, which a message calls `name`.
+pub(super) fn violation(
+    keyword: &Keyword,
+    part: Part<'_>,
+    (path, name): (String, &str),
+    value: &Value,
+) -> Violation {
+    let expected = match (keyword, part) {
+        (_, Part::Property(property)) => Some(format!("property `{property}`")),
+        (Keyword::Enum(options), _) => Some(Value::Array(options.clone()).to_string()),
+        (Keyword::Const(value), _) => Some(value.to_string()),
+        _ => None,
+    };
+    Violation {
+        rule: rule(keyword, part).to_owned(),
+        message: message(keyword, part, name),
+        path,
+        expected,
+        actual: Some(describe(value)),
+        suggestion: None,
+    }
+}
+
+fn rule(keyword: &Keyword, part: Part<'_>) -> &'static str {
+    match keyword {
+        Keyword::Never => "falseSchema",
+        Keyword::Type(_) => "type",
+        Keyword::Const(_) => "const",
+        Keyword::Enum(_) => "enum",
+        Keyword::Bound(Bound::Minimum, _) => "minimum",
+        Keyword::Bound(Bound::Maximum, _) => "maximum",
+        Keyword::Bound(Bound::ExclusiveMinimum, _) => "exclusiveMinimum",
+        Keyword::Bound(Bound::ExclusiveMaximum, _) => "exclusiveMaximum",
+        Keyword::MultipleOf(_) => "multipleOf",
+        Keyword::Amount(Amount::MinLength, _) => "minLength",
+        Keyword::Amount(Amount::MaxLength, _) => "maxLength",
+        Keyword::Amount(Amount::MinItems, _) => "minItems",
+        Keyword::Amount(Amount::MaxItems, _) => "maxItems",
+        Keyword::Amount(Amount::MinProperties, _) => "minProperties",
+        Keyword::Amount(Amount::MaxProperties, _) => "maxProperties",
+        Keyword::Required(_) => "required",
+        Keyword::DependentRequired(_) => "dependentRequired",
+        Keyword::Pattern(..) => "pattern",
+        Keyword::Format(_) => "format",
+        Keyword::UniqueItems => "uniqueItems",
+        Keyword::Properties(_) => "additionalProperties",
+        Keyword::PropertyNames(_) => "propertyNames",
+        Keyword::Items { .. } => "items",
+        Keyword::Contains { .. } if matches!(part, Part::TooMany) => "maxContains",
+        Keyword::Contains { .. } => "contains",
+        Keyword::DependentSchemas(_) => "dependentSchemas",
+        Keyword::AllOf(_) => "allOf",
+        Keyword::AnyOf(_) => "anyOf",
+        Keyword::OneOf(_) => "oneOf",
+        Keyword::Not(..) => "not",
+        Keyword::If { .. } => "if",
+        Keyword::Reference(_) => "$ref",
+        Keyword::UnevaluatedItems(_) => "unevaluatedItems",
+        Keyword::UnevaluatedProperties(_) => "unevaluatedProperties",
+    }
+}
+
+fn message(keyword: &Keyword, part: Part<'_>, name: &str) -> String {
+    match (keyword, part) {
+        (Keyword::Never, _) => format!("False schema does not allow {name}"),
+        (Keyword::Type(types), _) => {
+            let names: Vec<_> = types.names().map(|name| format!("\"{name}\"")).collect();
+            let word = if names.len() == 1 { "type" } else { "types" };
+            format!("{name} is not of {word} {}", names.join(", "))
+        }
+        (Keyword::Const(value), _) => format!("{} was expected", shortened(&value.to_string())),
+        (Keyword::Enum(options), _) => format!("{name} is not one of {}", one_of(options)),
+        (Keyword::Bound(bound, limit), _) => {
+            let words = match bound {
+                Bound::Minimum => "is less than the minimum",
+                Bound::Maximum => "is greater than the maximum",
+                Bound::ExclusiveMinimum => "is less than or equal to the minimum",
+                Bound::ExclusiveMaximum => "is greater than or equal to the maximum",
+            };
+            format!("{name} {words} of {limit}")
+        }
+        (Keyword::MultipleOf(of), _) => format!("{name} is not a multiple of {of}"),
+        (Keyword::Amount(amount, limit), _) => sized(*amount, *limit, name),
+        (_, Part::Property(property)) => {
+            format!("{} is a required property", Value::from(property))
+        }
+        (Keyword::Pattern(_, pattern), _) => format!("{name} does not match \"{pattern}\""),
+        (Keyword::Format(format), _) => format!("{name} is not a \"{}\"", format.name),
+        (Keyword::UniqueItems, _) => format!("{name} has non-unique elements"),
+        (_, Part::Names(names)) => {
+            let kind = match keyword {
+                Keyword::PropertyNames(_) => return misnamed(names),
+                Keyword::UnevaluatedProperties(_) => "Unevaluated",
+                _ => "Additional",
+            };
+            let quoted: Vec<_> = names.iter().map(|name| format!("'{name}'")).collect();
+            let were = if names.len() == 1 { "was" } else { "were" };
+            let quoted = shortened(&quoted.join(", "));
+            format!("{kind} properties are not allowed ({quoted} {were} unexpected)")
+        }
+        (_, Part::Items(count)) => {
+            let kind = match keyword {
+                Keyword::UnevaluatedItems(_) => "Unevaluated",
+                _ => "Additional",
+            };
+            format!(
+                "{kind} items are not allowed ({})",
+                counted(count as u64, "item")
+            )
+        }
+        (Keyword::Contains { most, .. }, Part::TooMany) => format!(
+            "more than {} of {name} are valid under the schema of `contains`",
+            most.unwrap_or_default()
+        ),
+        (Keyword::Contains { least: 0 | 1, .. }, _) => {
+            format!("None of {name} are valid under the given schema")
+        }
+        (Keyword::Contains { least, .. }, _) => {
+            format!("fewer than {least} of {name} are valid under the schema of `contains`")
+        }
+        (Keyword::OneOf(_), Part::TooMany) => format!(
+            "{name} is valid under more than one of the schemas listed in the 'oneOf' keyword"
+        ),
+        (Keyword::Not(_, schema), _) => format!("{schema} is not allowed for {name}"),
+        (keyword, _) => {
+            let rule = rule(keyword, part);
+            format!("{name} is not valid under any of the schemas listed in the '{rule}' keyword")
+        }
+    }
+}
+
+fn misnamed(names: &[&str]) -> String {
+    let quoted: Vec<_> = names.iter().map(|name| format!("'{name}'")).collect();
+    let quoted = shortened(&quoted.join(", "));
+    format!("{quoted} cannot be a name of a property: `propertyNames` does not allow it")
+}
+
+fn sized(amount: Amount, limit: u64, name: &str) -> String {
+    let (words, unit) = match amount {
+        Amount::MinLength => ("is shorter than", "character"),
+        Amount::MaxLength => ("is longer than", "character"),
+        Amount::MinItems => ("has less than", "item"),
+        Amount::MaxItems => ("has more than", "item"),
+        Amount::MinProperties if limit != 1 => ("has less than", "propertie"),
+        Amount::MaxProperties if limit != 1 => ("has more than", "propertie"),
+        Amount::MinProperties => ("has less than", "property"),
+        Amount::MaxProperties => ("has more than", "property"),
+    };
+    format!("{name} {words} {}", counted(limit, unit))
+}
+
+fn counted(count: u64, unit: &str) -> String {
+    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
+}
+
+fn one_of(options: &[Value]) -> String {
+    let shown: Vec<_> = options
+        .iter()
+        .take(OPTIONS_SHOWN)
+        .map(|option| shortened(&option.to_string()))
+        .collect();
+    let more = options.len() - shown.len();
+    match (shown.as_slice(), more) {
+        ([all @ .., last], 0) if !all.is_empty() => format!("{} or {last}", all.join(", ")),
+        (all, 0) => all.join(", "),
+        (all, more) => format!("{} or {more} others", all.join(", ")),
+    }
+}
+
+/// What a value is, without its content.
+pub(super) fn describe(value: &Value) -> String {
+    match value {
+        Value::Null => "null".into(),
+        Value::Bool(_) => "a boolean".into(),
+        Value::Number(_) => "a number".into(),
+        Value::String(text) => format!("a string of {} characters", text.chars().count()),
+        Value::Array(items) => format!("an array of {} items", items.len()),
+        Value::Object(map) => format!("an object with {} properties", map.len()),
+    }
+}
