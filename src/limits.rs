@@ -254,7 +254,7 @@ pub const TEMPLATE_RESULT_BYTES_MAX: usize = 8 << 20;
 
 /// Steps of one evaluation of a value against a JSON Schema: looks at a schema, parts of long texts and lists. They take
 /// some 200 ms.
-pub const SCHEMA_STEPS_MAX: u64 = 4_000_000;
+pub const SCHEMA_STEPS_MAX: u64 = 2_000_000;
 /// Steps of an evaluation against a JSON Schema that may be made where other calls wait for it.
 pub const SCHEMA_STEPS_INLINE_MAX: u64 = 50_000;
 /// Steps of the evaluation of an example at load, whatever its size.

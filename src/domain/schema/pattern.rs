@@ -28,7 +28,9 @@ pub(super) struct Pattern {
 /// Bytes of a text that cost one step.
 const BYTES_PER_STEP: u64 = 16;
 /// Looks at states that cost one step.
-pub(super) const LOOKS_PER_STEP: u64 = 8;
+pub(super) const LOOKS_PER_STEP: u64 = 4;
+/// Steps of a search, however short the text.
+const STEPS_PER_SEARCH: u64 = 3;
 
 impl Pattern {
     /// Compiles an expression; the error says what is wrong with it.
@@ -100,7 +102,7 @@ impl Pattern {
         let found = self.dfa.try_search_fwd(cache, &input);
         let cleared = (cache.clear_count() - before.1) * limits::SCHEMA_PATTERN_CACHE_MAX;
         let built = (cache.memory_usage() + cleared).saturating_sub(before.0) as u64;
-        let steps = bytes / BYTES_PER_STEP + built / LOOKS_PER_STEP;
+        let steps = STEPS_PER_SEARCH + bytes / BYTES_PER_STEP + built / LOOKS_PER_STEP;
         if let Ok(found) = found {
             return Ok((found.is_some(), steps));
         }
