@@ -116,6 +116,46 @@ pub(crate) fn plain(value: &Value) -> String {
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
+/// The first whole number of a JSON text that no reader here keeps as it is: it lies beyond 64 bits, and would come out as
+/// another one.
+pub fn inexact(json: &[u8]) -> Option<&str> {
+    let mut at = 0;
+    while at < json.len() {
+        match json[at] {
+            b'"' => at = past_string(json, at),
+            b'-' | b'0'..=b'9' => {
+                let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+                let length = json[at..].iter().take_while(|byte| is_part(byte)).count();
+                let number = std::str::from_utf8(&json[at..at + length]).ok()?;
+                let digits = number.strip_prefix('-').unwrap_or(number);
+                let is_whole = digits.bytes().all(|byte| byte.is_ascii_digit());
+                let fits = number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok();
+                if is_whole && !digits.is_empty() && !fits {
+                    return Some(number);
+                }
+                at += length;
+            }
+            _ => at += 1,
+        }
+    }
+    None
+}
+
+/// The byte after a text that begins at `start`.
+fn past_string(json: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while at < json.len() && json[at] != b'"' {
+        at += if json[at] == b'\\' { 2 } else { 1 };
+    }
+    at + 1
+}
+
+/// What is said of such a number.
+pub fn inexact_words(number: &str) -> String {
+    let shown: String = number.chars().take(40).collect();
+    format!("the whole number {shown} is too large to be kept as it is: send it as a text")
+}
+
 /// A digest of `value` that is the same whatever the order of its keys: two calls with the same
 /// meaning are the same call.
 pub fn meaning(value: &Value) -> Digest {
@@ -166,6 +206,27 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn whole_numbers_beyond_64_bits_are_found_wherever_they_stand() {
+        for (json, found) in [
+            ("18446744073709551615", None),
+            ("[1, -9223372036854775808, 0]", None),
+            (
+                "{\"a\": [18446744073709551616]}",
+                Some("18446744073709551616"),
+            ),
+            ("-9223372036854775809", Some("-9223372036854775809")),
+            ("\"18446744073709551616\"", None),
+            ("\"\\\"18446744073709551616\"", None),
+            ("184467440737095516160.5", None),
+            ("1e30", None),
+            ("\"", None),
+            ("-", None),
+        ] {
+            assert_eq!(inexact(json.as_bytes()), found, "{json}");
+        }
+    }
 
     #[test]
     fn meaning_ignores_key_order_and_nothing_else() {

@@ -22,6 +22,7 @@ pub mod span;
 pub mod telemetry;
 pub mod token;
 pub mod view;
+mod words;
 
 pub use self::{
     artifact::{Artifact, ArtifactKind},

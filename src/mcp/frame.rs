@@ -9,7 +9,10 @@ use rmcp::{
 use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
-use crate::limits;
+use crate::{
+    domain::document::{inexact, inexact_words},
+    limits,
+};
 
 /// What was read.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,6 +67,12 @@ pub(super) fn parse(
     line: &[u8],
 ) -> Result<RxJsonRpcMessage<RoleServer>, Box<TxJsonRpcMessage<RoleServer>>> {
     let message = serde_json::from_slice(line);
+    if message.is_ok()
+        && let Some(number) = inexact(line)
+    {
+        let refusal = ErrorData::invalid_params(inexact_words(number), None);
+        return Err(Box::new(JsonRpcMessage::error(refusal, early_id(line))));
+    }
     if let Ok(JsonRpcMessage::Request(request)) = &message
         && let ClientRequest::CustomRequest(unknown) = &request.request
         && unknown.method == "initialize"

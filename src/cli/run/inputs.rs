@@ -6,7 +6,10 @@ use serde_json::{Map, Value};
 
 use super::input::read_file;
 use crate::{
-    domain::input::{InputType, read_text},
+    domain::{
+        document::{inexact, inexact_words},
+        input::{InputType, read_text},
+    },
     error::{Code, Error, Result},
     limits,
 };
@@ -40,6 +43,10 @@ pub(in crate::cli) fn json(name: &str, flag: &str, bytes_max: usize) -> Result<(
         ),
         None => (name.to_owned(), flag.to_owned()),
     };
+    if let Some(number) = inexact(text.as_bytes()) {
+        let message = format!("{place}: {}", inexact_words(number));
+        return Err(Error::new(Code::UsageInvalid, message));
+    }
     match serde_json::from_str(&text) {
         Ok(value) => Ok((place, value)),
         Err(error) => {

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::input::{self, Input};
 use crate::{
     cli::{link::Link, run::page::Page},
+    domain::document::{inexact, inexact_words},
     error::{Code, Error, Result},
     limits,
 };
@@ -156,6 +157,9 @@ pub(super) fn parse(line: &str, place: String) -> Result<Handed> {
         Error::new(Code::ArgumentsInvalid, message)
             .with_action("Correct the line and go on from there")
     };
+    if let Some(number) = inexact(line.as_bytes()) {
+        return Err(bad(&inexact_words(number)));
+    }
     let value: Value = serde_json::from_str(line).map_err(|error| bad(&not_json(&error)))?;
     let (step, report) = match value {
         Value::Object(map) if is_named(&map) => named(map).map_err(bad)?,

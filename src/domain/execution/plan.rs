@@ -103,7 +103,7 @@ impl Plan {
                 nothing()
             })
         };
-        let brief = template(&brief(step));
+        let brief = template(&brief(step)).with_words(WORDS);
         let (items, body) = match &step.kind {
             StepKind::Foreach {
                 items, alias, body, ..
@@ -136,6 +136,9 @@ impl Plan {
         }
     }
 }
+
+/// The texts of a step that tell a model what to do.
+const WORDS: &[&str] = &["instructions", "guidance"];
 
 /// All texts and values of a step that may hold expressions, by what they are.
 pub(crate) fn brief(step: &Step) -> Value {

@@ -11,6 +11,7 @@ use super::{
     operators::{added, described, have_order},
     text_of,
 };
+use crate::domain::document::{inexact, inexact_words};
 
 pub(super) fn add_to(environment: &mut Environment<'static>) {
     add_texts(environment);
@@ -278,6 +279,9 @@ fn from_json(state: &State<'_, '_>, value: &Inner) -> Result<Inner, Error> {
     const GROWTH: usize = 8;
     let (text, work) = (text(value, "fromjson")?, work(state)?);
     work.spend(text.len().saturating_mul(GROWTH))?;
+    if let Some(number) = inexact(text.as_bytes()) {
+        return Err(unsuitable(format!("`fromjson`: {}", inexact_words(number))));
+    }
     let parsed = serde_json::from_str(text);
     inward(
         &parsed.map_err(|error| unsuitable(format!("`fromjson`: {error}")))?,

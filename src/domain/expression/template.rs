@@ -10,7 +10,7 @@ use super::{
     text_of,
     token::tokens,
 };
-use crate::limits;
+use crate::{domain::words::Words, limits};
 
 /// Any JSON value whose texts may hold `${{ … }}` anywhere.
 ///
@@ -24,6 +24,7 @@ pub struct Template {
     node: Node,
     references: Vec<Reference>,
     source: Value,
+    words: &'static [&'static str],
 }
 
 #[derive(Clone, Debug)]
@@ -103,7 +104,14 @@ impl Template {
             node,
             references: reader.references,
             source: value.clone(),
+            words: &[],
         })
+    }
+
+    /// The same where the texts under these keys of the value are words for a model: see [`Words`].
+    #[must_use]
+    pub(in crate::domain) fn with_words(self, words: &'static [&'static str]) -> Self {
+        Self { words, ..self }
     }
 
     /// All that the expressions of a text refer to, as far as they can be read, and everything that is wrong with them.
@@ -142,6 +150,7 @@ impl Template {
             room: limits::TEMPLATE_RESULT_BYTES_MAX,
             path: Vec::new(),
             secrets: Vec::new(),
+            words: self.words,
         };
         let value = writer.node(&self.node)?;
         Ok(Rendered {
@@ -319,6 +328,7 @@ struct Writer<'a> {
     room: usize,
     path: Vec<Segment>,
     secrets: Vec<SecretPlace>,
+    words: &'static [&'static str],
 }
 
 impl Writer<'_> {
@@ -326,6 +336,7 @@ impl Writer<'_> {
         match node {
             // What the author wrote is bounded by the file it stands in.
             Node::Constant(value) => Ok(value.clone()),
+            Node::Whole(_) | Node::Text(_) if self.is_words() => self.say(node).map(Value::from),
             Node::Whole(expression) => {
                 let value = self.value(expression)?;
                 self.take(expression, size(&value, self.room))?;
@@ -353,6 +364,40 @@ impl Writer<'_> {
         let value = self.node(node);
         self.path.pop();
         value
+    }
+
+    /// Whether the text at this place is words for a model.
+    fn is_words(&self) -> bool {
+        match self.path.as_slice() {
+            [Segment::Key(key)] => self.words.contains(&key.as_str()),
+            _ => false,
+        }
+    }
+
+    /// Words in which values stand so that they cannot pass for words.
+    fn say(&mut self, node: &Node) -> Result<String, EvaluationFault> {
+        let mut words = Words::default();
+        match node {
+            Node::Whole(expression) => self.put(&mut words, expression)?,
+            Node::Text(parts) => {
+                for part in parts {
+                    match part {
+                        Part::Text(part) => words.say(part),
+                        Part::Expression(expression) => self.put(&mut words, expression)?,
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(words.end())
+    }
+
+    fn put(&mut self, words: &mut Words, expression: &Expression) -> Result<(), EvaluationFault> {
+        let value = self.value(expression)?;
+        self.take(expression, size(&value, self.room))?;
+        let at = words.put(&text_of(&value));
+        self.mark(expression, at);
+        Ok(())
     }
 
     fn text(&mut self, parts: &[Part]) -> Result<String, EvaluationFault> {

@@ -11,6 +11,7 @@ use crate::domain::{
     document::plain,
     execution::{Question, UTTERANCE},
     input::Input,
+    words::fence,
 };
 
 /// The inputs that a step asks for, as they stand in one turn.
@@ -233,10 +234,4 @@ fn describe(text: &mut String, input: &Input) {
         let _ = write!(text, ": {}", all.join("; "));
     }
     text.push('\n');
-}
-
-/// A fence that is longer than any in the text.
-fn fence(text: &str) -> String {
-    let runs = text.split(|c| c != '`').map(str::len);
-    "`".repeat(runs.max().unwrap_or(0).max(2) + 1)
 }

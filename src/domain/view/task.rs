@@ -12,6 +12,7 @@ use crate::{
         event::{Awaiting, Event, Row, Site},
         execution::{Execution, Visit, brief},
         token::Grant,
+        words::fence,
     },
     uri,
 };
@@ -230,7 +231,9 @@ fn directly(
     say(own.unwrap_or_default());
     say(&questions.map_or_else(String::new, Questions::words));
     if let Some(input) = brief.get("with") {
-        say(&format!("Input:\n```json\n{input:#}\n```"));
+        let input = format!("{input:#}");
+        let fence = fence(&input);
+        say(&format!("Input:\n{fence}json\n{input}\n{fence}"));
     }
     let mut earlier = String::new();
     before(&mut earlier, subject.execution, step);

@@ -28,6 +28,7 @@ use super::{
 };
 use crate::{
     clock::IdSource,
+    domain::document::{inexact, inexact_words},
     error::{Code, Error},
     limits,
     mcp::{answer, frame},
@@ -226,6 +227,14 @@ impl<H: ServerHandler> Endpoint<H> {
         let envelope: Envelope = serde_json::from_slice(&body).unwrap_or_default();
         let id = envelope.id.clone();
         let refused = |error: Error| Refusal::from(error).of(id.clone());
+        if id.is_some()
+            && let Some(number) = inexact(&body)
+        {
+            return Err(refused(Error::new(
+                Code::ParamsInvalid,
+                inexact_words(number),
+            )));
+        }
         let session = match text(&parts.headers, SESSION_ID) {
             Some(id) => self.sessions.find(id),
             None => None,

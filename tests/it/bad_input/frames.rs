@@ -63,6 +63,12 @@ const REFUSED: &[(&[u8], i64, &str)] = &[
         PARSE_ERROR,
         "1",
     ),
+    // A number that would come out as another one.
+    (
+        br#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":18446744073709551616}}"#,
+        INVALID_PARAMS,
+        "1",
+    ),
     // JSON, and nothing that is asked.
     (b"null", INVALID_REQUEST, "null"),
     (b"true", INVALID_REQUEST, "null"),

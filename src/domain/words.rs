@@ -1,0 +1,210 @@
+//! Words for a model in which values of others stand: outputs of earlier steps, inputs, what a user said. A value must not
+//! pass for words of the author, nor for the headings that midex writes around them.
+//!
+//! The rule: in the middle of a sentence a value of one line stands as it is. One that would begin a line as a heading, a
+//! fence or a number of a list does stands in backticks. One of several lines stands in a fenced block of its own, whose
+//! fence is longer than any run of backticks in it. Where the author has opened a fence, the value stands in that, and a line
+//! of it that would close it is moved in.
+
+use std::borrow::Cow;
+
+/// A fence: the sign that it is made of, and how many.
+type Fence = (char, usize);
+
+/// Words as they are put together.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    text: String,
+    /// How much of it was searched for fences: whole lines.
+    searched: usize,
+    open: Option<Fence>,
+}
+
+impl Words {
+    /// Adds words of the author.
+    pub(crate) fn say(&mut self, words: &str) {
+        self.text.push_str(words);
+    }
+
+    /// Adds a value, and answers where it begins.
+    pub(crate) fn put(&mut self, value: &str) -> usize {
+        self.search();
+        let begins_line = self.text[self.searched..].trim().is_empty();
+        match self.open {
+            Some(fence) => {
+                let at = self.text.len();
+                self.text.push_str(&kept_open(value, fence, begins_line));
+                at
+            }
+            None if value.trim_end().contains(is_line_end) => self.block(value, begins_line),
+            None if begins_line && is_structure(value) => self.code(value),
+            None => {
+                self.text.push_str(value);
+                self.text.len() - value.len()
+            }
+        }
+    }
+
+    /// All of the words. A fence that the author left open would take in whatever comes after them.
+    pub(crate) fn end(mut self) -> String {
+        self.text.push('\n');
+        self.search();
+        self.text.pop();
+        if let Some((sign, length)) = self.open {
+            let fence = String::from(sign).repeat(length);
+            let line = if self.text.ends_with('\n') { "" } else { "\n" };
+            self.text.extend([line, &fence]);
+        }
+        self.text
+    }
+
+    fn block(&mut self, value: &str, begins_line: bool) -> usize {
+        let fence = fence(value);
+        let line = if begins_line { "" } else { "\n" };
+        self.text.extend([line, &fence, "\n"]);
+        let at = self.text.len();
+        self.text.push_str(value.trim_end_matches(is_line_end));
+        self.text.extend(["\n", &fence, "\n"]);
+        at
+    }
+
+    fn code(&mut self, value: &str) -> usize {
+        let ticks = "`".repeat(longest_run(value, '`') + 1);
+        let (before, after) = match (value.starts_with('`'), value.ends_with('`')) {
+            (false, false) => ("", ""),
+            _ => (" ", " "),
+        };
+        self.text.extend([&ticks, before]);
+        let at = self.text.len();
+        self.text.extend([value, after, &ticks]);
+        at
+    }
+
+    /// Follows the fences of the lines that are whole by now.
+    fn search(&mut self) {
+        let Some(end) = self.text.rfind('\n').map(|at| at + 1) else {
+            return;
+        };
+        for line in self.text[self.searched.min(end)..end].lines() {
+            match self.open {
+                Some(fence) if closes(line, fence) => self.open = None,
+                Some(_) => {}
+                None => self.open = opened(line),
+            }
+        }
+        self.searched = self.searched.max(end);
+    }
+}
+
+/// A fence of backticks that is longer than any run of them in the text.
+pub(crate) fn fence(text: &str) -> String {
+    "`".repeat(longest_run(text, '`').max(2) + 1)
+}
+
+fn longest_run(text: &str, sign: char) -> usize {
+    text.split(|c| c != sign).map(str::len).max().unwrap_or(0)
+}
+
+/// What readers take for the end of a line.
+fn is_line_end(c: char) -> bool {
+    matches!(
+        c,
+        '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+    )
+}
+
+/// Whether a line that begins so is more than a line of a paragraph.
+fn is_structure(value: &str) -> bool {
+    let value = value.trim_start();
+    let rest = value.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_number = rest.len() < value.len() && rest.starts_with(['.', ')']);
+    is_number
+        || value.starts_with(['#', '=', '-', '>', '|', '<', '*', '+'])
+        || opened(value).is_some()
+}
+
+/// The fence that a line opens.
+fn opened(line: &str) -> Option<Fence> {
+    let line = line.trim_start();
+    let sign = line
+        .chars()
+        .next()
+        .filter(|sign| ['`', '~'].contains(sign))?;
+    let length = line.len() - line.trim_start_matches(sign).len();
+    let is_fence = length >= 3 && !(sign == '`' && line[length..].contains('`'));
+    is_fence.then_some((sign, length))
+}
+
+/// Whether a line closes this fence, or is close enough to doing so.
+fn closes(line: &str, (sign, length): Fence) -> bool {
+    let line = line.trim();
+    line.len() >= length && line.chars().all(|c| c == sign)
+}
+
+/// A value for inside a fence: no line of it closes that.
+fn kept_open(value: &str, fence: Fence, begins_line: bool) -> Cow<'_, str> {
+    if !value.split(is_line_end).any(|line| closes(line, fence)) {
+        return Cow::Borrowed(value);
+    }
+    let mut kept = String::with_capacity(value.len() + 8);
+    for (number, line) in value.split_inclusive(is_line_end).enumerate() {
+        if closes(line.trim_end_matches(is_line_end), fence) && (number > 0 || begins_line) {
+            kept.push_str("    \u{b7} ");
+        }
+        kept.push_str(line);
+    }
+    Cow::Owned(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words of an author with a value where `@` stands.
+    fn with(words: &str, value: &str) -> String {
+        let mut all = Words::default();
+        for (number, part) in words.split('@').enumerate() {
+            if number > 0 {
+                let at = all.put(value);
+                let first = value.lines().next().unwrap_or_default();
+                assert!(all.text[at..].starts_with(first) || all.open.is_some());
+            }
+            all.say(part);
+        }
+        all.end()
+    }
+
+    #[test]
+    fn a_value_stands_where_it_cannot_pass_for_anything_else() {
+        for (words, value, expected) in [
+            ("Heed @, then go.", "use tabs", "Heed use tabs, then go."),
+            ("@ items", "3", "3 items"),
+            ("@", "# Required next call", "`# Required next call`"),
+            ("Heed @", "# no heading", "Heed # no heading"),
+            ("x\n  @", "1. Stop", "x\n  `1. Stop`"),
+            ("@", "## `a`", "`` ## `a` ``"),
+            (
+                "Read: @ Then go.",
+                "a\nb",
+                "Read: \n```\na\nb\n```\n Then go.",
+            ),
+            ("@", "a\n```\n# Task\n", "````\na\n```\n# Task\n````\n"),
+            (
+                "Text:\n```\n@\n```\nGo.",
+                "a\n# b",
+                "Text:\n```\na\n# b\n```\nGo.",
+            ),
+            (
+                "```\n@\n```\nGo.",
+                "a\n```\n# b",
+                "```\na\n    \u{b7} ```\n# b\n```\nGo.",
+            ),
+            ("~~~\n@\n~~~", "~~~~\n# b", "~~~\n    \u{b7} ~~~~\n# b\n~~~"),
+            ("```\n@", "x", "```\nx\n```"),
+            ("@", "a\u{2028}# b", "```\na\u{2028}# b\n```\n"),
+            ("@@", "#", "`#`#"),
+        ] {
+            assert_eq!(with(words, value), expected, "{words:?} {value:?}");
+        }
+    }
+}
