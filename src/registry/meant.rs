@@ -2,6 +2,7 @@
 //! system does are found, and the tree then says what was meant: so one mistake is one finding, and the rest of the file
 //! is checked as if it had been written right. What nothing is known of stays, for the reader to refuse.
 
+mod outline;
 mod values;
 
 use super::{
@@ -55,7 +56,8 @@ impl Known {
     fn is_free(&self, entries: &[Entry], key: &str) -> bool {
         let has = |key: &str| entries.iter().any(|entry| entry.key == key);
         let is_kind = self.is_step() && KINDS.contains(&key);
-        !has(key) && !(is_kind && KINDS.iter().any(|kind| has(kind)))
+        let is_taken = has(key) || (is_kind && KINDS.iter().any(|kind| has(kind)));
+        !is_taken
     }
 }
 
@@ -154,7 +156,7 @@ impl Reader<'_> {
             let field = grammar::field_of(&entry.key).map(|field| &field.key.shape);
             match entry.key.as_str() {
                 "branch" => self.branch(&mut entry.value, &path),
-                "depends_on" => self.names_in_one_text(&mut entry.value, &path),
+                "depends_on" => self.ids_in_one_text(&mut entry.value, &path),
                 _ => {
                     if let Some(shape) = kind.or(field) {
                         self.shape(&mut entry.value, &path, shape);
@@ -231,7 +233,7 @@ impl Reader<'_> {
                     .count()
                     .map(|count| (count + 1).to_string());
                 match (outer, more) {
-                    (Some(outer), more) => self.inside(site, (outer, inner), more),
+                    (Some(outer), more) => self.inside(site, (outer, inner), more.as_deref()),
                     (None, Some(more)) => self.say(site, inner, &more),
                     (None, None) => {}
                 }
@@ -329,14 +331,12 @@ impl Reader<'_> {
     }
 
     /// `sleep: 5m` as `wait: { for: 5m }`; beside a mapping that is there already it goes into that one.
-    fn inside(&mut self, site: &mut Site<'_>, (outer, inner): (&str, &str), value: Option<String>) {
+    fn inside(&mut self, site: &mut Site<'_>, (outer, inner): (&str, &str), value: Option<&str>) {
         let entry = site.entry();
-        let written = values::written(&entry.value);
-        let shown = value.clone().or_else(|| written.clone());
-        let shown = shown.unwrap_or_else(|| "…".to_owned());
+        let shown = value.map_or_else(|| values::shown(&entry.value), str::to_owned);
         let mut moved = entry.clone();
         inner.clone_into(&mut moved.key);
-        if let Some(value) = &value {
+        if let Some(value) = value {
             moved.value = values::read(value, moved.value.place);
         }
         if site.is_free(outer) {
@@ -346,7 +346,7 @@ impl Reader<'_> {
             let finding = finding.replace(entry.place, &entry.key, Some(outer));
             let before = format!("{inner}: ");
             self.found
-                .push(self.wrapped(finding, &entry.value, &before, value.as_deref()));
+                .push(self.wrapped(finding, &entry.value, &before, value));
             site.call_it(outer);
             let entry = &mut site.entries[site.at];
             entry.value = values::mapping(entry.place, vec![moved]);

@@ -22,6 +22,7 @@ mod http;
 mod ids;
 mod inputs;
 mod lists;
+mod manual;
 mod mcp;
 mod model;
 mod parallel;

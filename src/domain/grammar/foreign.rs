@@ -1,5 +1,5 @@
 //! The words of other systems: what people and models write who think of GitHub Actions, Argo, Temporal, Step Functions
-//! or LangGraph, by the place where they write it, and what stands for it here. The table is asked before any nearness of
+//! or n8n, by the place where they write it, and what stands for it here. The table is asked before any nearness of
 //! letters, and only about words that the place does not know.
 
 mod words;
@@ -12,8 +12,8 @@ use crate::domain::nearest::fold;
 pub struct Foreign {
     /// The mapping that they stand in, as messages call it.
     pub place: &'static str,
-    /// The keys: letter case, `_` and `-` make no difference.
-    pub words: &'static [&'static str],
+    /// The keys, with blanks between them: letter case, `_` and `-` make no difference.
+    pub words: &'static str,
     /// Only where one of these keys stands beside it, if there are any.
     pub beside: &'static [&'static str],
     /// What stands for them.
@@ -65,8 +65,8 @@ impl Word {
 pub struct Value {
     /// The keys.
     pub keys: &'static [&'static str],
-    /// The values: letter case, blanks, `_` and `-` make no difference.
-    pub words: &'static [&'static str],
+    /// The values, with blanks between them: letter case, `_` and `-` make no difference.
+    pub words: &'static str,
     /// What stands for them.
     pub meant: &'static str,
 }
@@ -86,7 +86,7 @@ pub struct Bare {
 pub fn key(place: &str, key: &str, has: impl Fn(&str) -> bool) -> Option<&'static Meant> {
     let wanted = fold(key);
     let rows = KEYS.iter().filter(|row| row.place == place);
-    let mut rows = rows.filter(|row| row.words.iter().any(|word| fold(word) == wanted));
+    let mut rows = rows.filter(|row| row.words.split(' ').any(|word| fold(word) == wanted));
     let fits = |row: &&Foreign| row.beside.is_empty() || row.beside.iter().any(|key| has(key));
     rows.find(fits).map(|row| &row.meant)
 }
@@ -95,7 +95,7 @@ pub fn key(place: &str, key: &str, has: impl Fn(&str) -> bool) -> Option<&'stati
 pub fn value(key: &str, text: &str) -> Option<&'static str> {
     let wanted = fold(text.trim().trim_end_matches("()"));
     let mut rows = VALUES.iter().filter(|row| row.keys.contains(&key));
-    let row = rows.find(|row| row.words.iter().any(|word| fold(word) == wanted))?;
+    let row = rows.find(|row| row.words.split(' ').any(|word| fold(word) == wanted))?;
     Some(row.meant)
 }
 
@@ -109,10 +109,10 @@ pub fn targets() -> impl Iterator<Item = (&'static str, &'static str)> {
     let keys = KEYS.iter().flat_map(|row| {
         let targets: Vec<_> = match row.meant {
             Meant::Key(keys) => keys.to_vec(),
-            Meant::OneMore(None, key) => vec![key],
             Meant::Inside(key, _)
             | Meant::Counted(key, _)
             | Meant::OneMore(Some(key), _)
+            | Meant::OneMore(None, key)
             | Meant::Flag(_, key, _)
             | Meant::KeyOrWords(key, _) => vec![key],
             Meant::Words(_) | Meant::Kind(_) => Vec::new(),
@@ -132,7 +132,7 @@ mod tests {
     fn a_word_stands_once_at_a_place() {
         let mut seen = BTreeSet::new();
         for row in KEYS {
-            for word in row.words {
+            for word in row.words.split(' ') {
                 let folded: String = fold(word).into_iter().collect();
                 let once = seen.insert((row.place, folded, row.beside.is_empty()));
                 assert!(once, "{}: {word}", row.place);
@@ -143,7 +143,7 @@ mod tests {
             for (key, word) in row
                 .keys
                 .iter()
-                .flat_map(|key| row.words.iter().map(move |word| (key, word)))
+                .flat_map(|key| row.words.split(' ').map(move |word| (key, word)))
             {
                 let folded: String = fold(word).into_iter().collect();
                 assert!(seen.insert((*key, folded)), "{key}: {word}");

@@ -1,7 +1,9 @@
 //! Values of another shape than the one asked for, where it is plain what was meant: a number for a mapping, a mapping for a
 //! list.
 
-use super::super::keys::{KINDS, Keys};
+use super::super::keys::KINDS;
+use serde_json::Value;
+
 use super::{super::mapping::join, Reader};
 use crate::domain::{
     check::wrong_type,
@@ -14,113 +16,6 @@ use crate::domain::{
 };
 
 impl Reader<'_> {
-    /// `workflow: { name: …, steps: … }`: its keys belong to the top.
-    pub(super) fn hoist(&mut self, entries: &mut Vec<Entry>, key: &str, keys: &'static Keys) {
-        let Some(at) = position(entries, key) else {
-            return;
-        };
-        let Content::Map(below) = &entries[at].value.content else {
-            return;
-        };
-        if !below.iter().any(|entry| keys.knows(&entry.key)) {
-            return;
-        }
-        let name = below
-            .iter()
-            .find(|entry| ["name", "id"].contains(&entry.key.as_str()));
-        let name = name.and_then(|entry| entry.value.text()).unwrap_or("NAME");
-        let hint = format!("write `{key}: {name}`, and the other keys beside it, at the top");
-        self.found
-            .push(wrong_type(&entries[at].value, key, "a text").suggest(hint));
-        let Content::Map(below) = entries.remove(at).value.content else {
-            return;
-        };
-        for mut entry in below {
-            if ["name", "id"].contains(&entry.key.as_str()) {
-                key.clone_into(&mut entry.key);
-            }
-            if position(entries, &entry.key).is_none() {
-                entries.push(entry);
-            }
-        }
-    }
-
-    /// `inputs` as a JSON Schema, or as a list.
-    pub(super) fn inputs_of_another_shape(&mut self, node: &mut Node, path: &str) {
-        let properties = node.get("properties").filter(|_| {
-            let kind = node.get("type").and_then(Node::text);
-            kind == Some("object")
-        });
-        if let Some(Content::Map(inputs)) = properties.map(|node| node.content.clone()) {
-            let name = inputs.first().map_or("NAME", |entry| entry.key.as_str());
-            let message = "`inputs` are a mapping from names, and not a JSON Schema";
-            let finding = Finding::new(Rule::WrongType, path, node.place, message);
-            let hint = format!(
-                "write each property as an input: `{name}: {{ type: … }}`; what is not required says `optional: true`"
-            );
-            self.found.push(finding.suggest(hint));
-            node.content = Content::Map(inputs);
-        } else if let Content::List(items) = &node.content {
-            let mut finding = wrong_type(node, path, "a mapping")
-                .suggest("write a mapping from names: `NAME: { type: string }`".to_owned());
-            let mut entries = Vec::new();
-            for item in items {
-                let (entry, mended) = named(item, finding, &["name", "id", "key"]);
-                finding = mended;
-                entries.extend(entry);
-            }
-            self.found.push(finding);
-            node.content = Content::Map(entries);
-        }
-    }
-
-    /// `topic: string`.
-    pub(super) fn input_as_its_type(&mut self, node: &mut Node, path: &str) {
-        let Content::Text(text) = &node.content else {
-            return;
-        };
-        let types = crate::domain::input::InputType::ALL.map(|kind| kind.as_str());
-        let known = types.into_iter().find(|kind| *kind == text);
-        let Some(kind) = known.or_else(|| foreign::value("type", text)) else {
-            return;
-        };
-        let (text, place) = (text.clone(), node.place);
-        let finding = wrong_type(node, path, "a mapping");
-        let finding = finding.suggest(format!("write `{{ type: {kind} }}`"));
-        let finding = self.wrapped(finding, node, "type: ", (kind != text).then_some(kind));
-        self.found.push(finding);
-        *node = mapping(place, vec![entry("type", read(kind, place))]);
-    }
-
-    /// Steps under their ids.
-    pub(super) fn steps_as_a_mapping(&mut self, node: &mut Node, path: &str, id_key: &str) {
-        let Content::Map(entries) = &node.content else {
-            return;
-        };
-        let are_steps = entries.iter().all(|entry| entry.value.entries().is_some());
-        let Some(first) = entries.first().filter(|_| are_steps) else {
-            return;
-        };
-        let hint = format!("write a list: `- {id_key}: {}`", first.key);
-        let mut finding = wrong_type(node, path, "a list").suggest(hint);
-        let mut steps = Vec::new();
-        for step in entries {
-            let below = step.value.entries().unwrap_or_default();
-            let is_block = below.first().is_some_and(|first| {
-                first.place.line > step.place.line && first.place.column == step.place.column + 2
-            });
-            let old = format!("{}:", step.key);
-            let start = is_block.then_some(step.place.start);
-            finding = finding.raw(start, old, format!("- {id_key}: {}", step.key));
-            let mut content = vec![entry(id_key, read(&step.key, step.place))];
-            content[0].place = step.place;
-            content.extend(below.iter().filter(|entry| entry.key != id_key).cloned());
-            steps.push(mapping(step.place, content));
-        }
-        self.found.push(finding);
-        node.content = Content::List(steps);
-    }
-
     /// `agent: { name: … }`, with what belongs beside it.
     pub(super) fn agent_as_a_mapping(&mut self, entries: &mut Vec<Entry>, path: &str) {
         let Some(at) = position(entries, "agent") else {
@@ -268,7 +163,7 @@ impl Reader<'_> {
             return;
         }
         let list = entries[at].value.clone();
-        let shown = written(&list).unwrap_or_else(|| "…".to_owned());
+        let shown = shown(&list);
         let finding = wrong_type(&list, &join(path, "foreach"), "a mapping");
         let hint = format!(
             "write `in: {shown}` below `foreach`, and what is done with each item below `do`"
@@ -320,38 +215,40 @@ impl Reader<'_> {
                 (_, content) => !matches!(content, Content::List(_) | Content::Bool(_)),
             };
             if fits && !is_other {
-                self.entries_around(&mut entry.value, &join(path, &bare.key), bare);
+                self.entries_around(&mut entry.value, &join(path, bare.key), bare);
             }
         }
     }
 
     fn entries_around(&mut self, node: &mut Node, path: &str, bare: &Bare) {
-        let is_span = matches!(bare.key, "wait");
-        let span = node
-            .count()
-            .filter(|_| is_span)
-            .map(|count| format!("{count}s"));
-        let shown = span
-            .clone()
-            .or_else(|| written(node))
-            .unwrap_or_else(|| "…".to_owned());
+        // Seconds are what a number of time means, and a name alone is a list of one.
+        let instead = match (bare.key, &node.content) {
+            ("wait", Content::Number(..)) => node.count().map(|count| format!("{count}s")),
+            ("input", Content::Text(name)) => Some(format!("[{name}]")),
+            _ => None,
+        };
         let said = |value: &str| {
-            let said = bare
-                .entries
-                .iter()
-                .map(|(key, given)| format!("{key}: {}", given.unwrap_or(value)));
+            let said = bare.entries.iter();
+            let said = said.map(|(key, given)| format!("{key}: {}", given.unwrap_or(value)));
             said.collect::<Vec<_>>().join(", ")
         };
-        let expected = if bare.key == "default" {
-            "a mapping with `from`"
-        } else {
-            "a mapping"
+        let expected = match bare.key {
+            "default" => "a mapping with `from`",
+            _ => "a mapping",
         };
+        let value = instead.clone().unwrap_or_else(|| shown(node));
         let finding =
-            wrong_type(node, path, expected).suggest(format!("write `{{ {} }}`", said(&shown)));
-        let finding = self.wrapped(finding, node, &said(""), span.as_deref());
+            wrong_type(node, path, expected).suggest(format!("write `{{ {} }}`", said(&value)));
+        let finding = self.wrapped(finding, node, &said(""), instead.as_deref());
         self.found.push(finding);
-        let value = span.map_or_else(|| node.clone(), |span| read(&span, node.place));
+        let value = match (bare.key, &instead) {
+            ("input", Some(_)) => Node {
+                content: Content::List(vec![node.clone()]),
+                ..node.clone()
+            },
+            (_, Some(span)) => read(span, node.place),
+            _ => node.clone(),
+        };
         let entries = bare.entries.iter().map(|(key, given)| {
             entry(
                 key,
@@ -362,7 +259,7 @@ impl Reader<'_> {
     }
 
     /// `depends_on: "a, b"`.
-    pub(super) fn names_in_one_text(&mut self, node: &mut Node, path: &str) {
+    pub(super) fn ids_in_one_text(&mut self, node: &mut Node, path: &str) {
         let Some(text) = node.text().filter(|text| text.contains(',')) else {
             return;
         };
@@ -469,47 +366,7 @@ fn arms(entries: &[Entry], place: Place) -> Vec<Node> {
     arms
 }
 
-/// An item of a list as an entry under the name that it gives itself, and the finding with the edit that makes it one.
-fn named(item: &Node, finding: Finding, keys: &[&str]) -> (Option<Entry>, Finding) {
-    if let Content::Text(name) = &item.content {
-        let entry = Entry {
-            place: item.place,
-            ..entry(name, mapping(item.place, Vec::new()))
-        };
-        return (Some(entry), finding.by_hand());
-    }
-    let entries = item.entries().unwrap_or_default();
-    let at = entries
-        .iter()
-        .position(|entry| keys.contains(&entry.key.as_str()));
-    let Some((at, name)) = at.and_then(|at| Some((at, entries[at].value.text()?))) else {
-        return (None, finding.by_hand());
-    };
-    let first = &entries[at];
-    // Below the key of the list, and not at its own margin, where an entry would leave it.
-    let is_block = at == 0
-        && first.place.column > 3
-        && entries.len() > 1
-        && entries[1].place.line > first.place.line;
-    let start = first.place.start.checked_sub(2).filter(|_| is_block);
-    let finding = finding.raw(
-        start,
-        format!("- {}: {name}", first.key),
-        format!("{name}:"),
-    );
-    let rest = entries
-        .iter()
-        .enumerate()
-        .filter(|(other, _)| *other != at)
-        .map(|(_, entry)| entry.clone());
-    let entry = Entry {
-        place: first.place,
-        ..entry(name, mapping(item.place, rest.collect()))
-    };
-    (Some(entry), finding)
-}
-
-fn position(entries: &[Entry], key: &str) -> Option<usize> {
+pub(super) fn position(entries: &[Entry], key: &str) -> Option<usize> {
     entries.iter().position(|entry| entry.key == key)
 }
 
@@ -538,7 +395,26 @@ pub(super) fn read(text: &str, place: Place) -> Node {
     Node { content, place }
 }
 
-/// A value as it may be shown on one line: none where it is long, or has parts of its own.
+/// A value as a suggestion writes it.
+pub(super) fn shown(node: &Node) -> String {
+    match &node.content {
+        Content::Text(text) if !is_plain(text) => Value::String(text.clone()).to_string(),
+        Content::List(items) => {
+            let items: Vec<_> = items.iter().map(shown).collect();
+            format!("[{}]", items.join(", "))
+        }
+        _ => written(node).unwrap_or_else(|| "…".to_owned()),
+    }
+}
+
+/// Whether a text needs no quotes to be read as the text that it is.
+fn is_plain(text: &str) -> bool {
+    let is_sign = |c: char| c.is_alphanumeric() || " _-./${}".contains(c);
+    let is_word = !["true", "false", "null", "~"].contains(&text) && text.parse::<f64>().is_err();
+    text.chars().all(is_sign) && is_word && text.trim() == text && !text.is_empty()
+}
+
+/// A value on one line: none where it is long, or has parts of its own.
 pub(super) fn written(node: &Node) -> Option<String> {
     match &node.content {
         Content::Text(text) if !text.contains('\n') && text.len() <= 80 => Some(text.clone()),
