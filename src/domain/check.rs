@@ -18,7 +18,7 @@ mod unbuilt;
 
 pub use self::{
     known::{Abilities, Agent, Agents, Known},
-    shape::wrong_type,
+    shape::{unknown_key, wrong_type},
     unbuilt::Built,
 };
 use super::{
@@ -259,11 +259,10 @@ fn complexity(found: &mut Vec<Finding>, field: &Field<String>) -> Option<Complex
         "high" => Some(Complexity::High),
         other => {
             let message = format!("`{other}` is not a complexity");
-            found.push(
-                Finding::new(Rule::UnknownValue, &at.path, at.place, message)
-                    .expected("simple, moderate or high", other)
-                    .did_you_mean(at.place, other, ["simple", "moderate", "high"]),
-            );
+            let finding = Finding::new(Rule::UnknownValue, &at.path, at.place, message)
+                .expected("simple, moderate or high", other);
+            let known = ["simple", "moderate", "high"];
+            found.push(shape::meant(finding, &at.path, at.place, other, known));
             None
         }
     }

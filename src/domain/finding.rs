@@ -8,7 +8,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use self::edit::Change;
-use super::nearest::nearest;
+use super::nearest::{is_sure, nearest};
 use crate::{
     error::{Edit, Suggestion, Violation},
     limits,
@@ -350,12 +350,54 @@ impl Finding {
         known: impl IntoIterator<Item = &'a str>,
     ) -> Self {
         match nearest(wrong, known) {
-            Some(near) => {
-                self.suggest(format!("did you mean `{near}`?"))
-                    .replace(place, wrong, Some(near))
-            }
+            Some(near) => self.suggest(format!("did you mean `{near}`?")).replace(
+                place,
+                wrong,
+                is_sure(wrong, near).then_some(near),
+            ),
             None => self,
         }
+    }
+
+    /// Says that `meant` is what the word `wrong`, which stands at `place`, is called here.
+    #[must_use]
+    pub fn is_called(self, place: Place, wrong: &str, meant: &str) -> Self {
+        self.suggest(format!("did you mean `{meant}`?"))
+            .replace(place, wrong, Some(meant))
+    }
+
+    /// Says that `value`, which is written at `place`, may be put between two texts. A value that is a list has none of its own.
+    #[must_use]
+    pub fn around(self, place: Place, value: Option<String>, before: &str, after: &str) -> Self {
+        self.change(Change::Around {
+            place,
+            value,
+            before: before.to_owned(),
+            after: after.to_owned(),
+        })
+    }
+
+    /// Says that the entry whose key stands at `entry` may go: up to the next entry's key, or with its line up to `end`.
+    #[must_use]
+    pub fn cut(self, entry: Place, next: Option<Place>, end: Place) -> Self {
+        self.change(Change::Cut {
+            entry,
+            next: next.map(|next| next.start),
+            end: end.end,
+        })
+    }
+
+    /// Says that `old`, if it stands there in the text, may be replaced. Where it is not known where, no edit is offered.
+    #[must_use]
+    pub fn raw(self, start: Option<usize>, old: String, new: String) -> Self {
+        let change = start.map(|start| Change::Raw { start, old, new });
+        self.change(change.unwrap_or(Change::ByHand))
+    }
+
+    /// Offers no edit, whatever else is said of one.
+    #[must_use]
+    pub fn by_hand(self) -> Self {
+        self.change(Change::ByHand)
     }
 
     /// Suggests `new` for the value or key `old` that stands at `place`, where there is one.
@@ -371,6 +413,12 @@ impl Finding {
     #[must_use]
     pub fn rewrite(self, place: Place, old: &str, written: &str) -> Self {
         self.change(Change::written(place, old, written))
+    }
+
+    /// Says that the text `old`, which stands at `place`, may be written as `written`, which is no text.
+    #[must_use]
+    pub fn rewrite_text(self, place: Place, old: &str, written: &str) -> Self {
+        self.change(Change::whole(place, old, written))
     }
 
     /// Says that it is about so many bytes of the text `value`, which stands at `place`.
@@ -420,8 +468,9 @@ impl Finding {
             (self.start, self.end) = (place.start, place.end);
         }
         let changes = std::mem::take(&mut self.changes);
-        let edits: Option<Vec<_>> = changes.iter().map(|change| change.edit(text)).collect();
-        self.edits.extend(edits.unwrap_or_default());
+        let edits: Option<Vec<_>> = changes.iter().map(|change| change.edits(text)).collect();
+        self.edits
+            .extend(edits.unwrap_or_default().into_iter().flatten());
     }
 
     fn suggested(&self) -> Option<Suggestion> {

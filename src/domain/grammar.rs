@@ -2,6 +2,7 @@
 //! values against these shapes, the JSON Schema for editors is written from them, and expressions are found by them, so
 //! that the three cannot differ.
 
+pub mod foreign;
 mod table;
 
 pub use self::table::{

@@ -1,10 +1,23 @@
 //! "Did you mean": the known name that is nearest to one that is not known.
 
+/// So many letters a word has that a program may replace by a near one: of shorter ones too many are near.
+const SURE_LETTERS: usize = 5;
+
+/// Whether `near` may be written for `name` by a program.
+pub fn is_sure(name: &str, near: &str) -> bool {
+    let wanted = fold(name);
+    wanted.len() >= SURE_LETTERS || wanted == fold(near)
+}
+
 /// The nearest of `known` to `name`, if it is near enough to be what was meant.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = fold(name);
-    // A third of the letters may differ: enough for a slip, too little for another word.
-    let far = wanted.len() / 3 + 1;
+    // A third of the letters may differ: enough for a slip, too little for another word. Of a short word one may.
+    let far = if wanted.len() < SURE_LETTERS {
+        1
+    } else {
+        wanted.len() / 3 + 1
+    };
     known
         .into_iter()
         .filter(|known| *known != name && known.chars().count().abs_diff(wanted.len()) <= far)
@@ -20,7 +33,7 @@ pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) ->
 }
 
 /// `dependsOn`, `depends-on` and `depends_on` are one word in three spellings.
-fn fold(text: &str) -> Vec<char> {
+pub fn fold(text: &str) -> Vec<char> {
     text.chars()
         .take(64)
         .filter(|c| !matches!(c, '_' | '-' | ' '))
@@ -52,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_slip_is_near_and_another_word_is_not() {
-        let known = ["architect", "implementer", "reviewer", "depends_on"];
+        let known = ["architect", "implementer", "reviewer", "depends_on", "gate"];
         for (name, expected) in [
             ("architct", Some("architect")),
             ("implmenter", Some("implementer")),
@@ -62,10 +75,15 @@ mod tests {
             ("dependsOn", Some("depends_on")),
             ("debugger", None),
             ("x", None),
+            ("name", None),
+            ("agte", Some("gate")),
             ("", None),
         ] {
             assert_eq!(nearest(name, known), expected, "{name}");
         }
         assert_eq!(nearest("b", ["a"]), None);
+        assert!(
+            !is_sure("agte", "gate") && is_sure("Gate", "gate") && is_sure("reveiwer", "reviewer")
+        );
     }
 }

@@ -11,13 +11,16 @@ use crate::limits;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span(Duration);
 
-/// Units with their milliseconds, the largest first.
-const UNITS: [(&str, u64); 5] = [
-    ("d", 86_400_000),
-    ("h", 3_600_000),
-    ("m", 60_000),
-    ("s", 1000),
-    ("ms", 1),
+/// A unit: how it is written, its milliseconds, and what else it is called.
+type Unit = (&'static str, u64, &'static [&'static str]);
+
+/// The units, the largest first.
+const UNITS: [Unit; 5] = [
+    ("d", 86_400_000, &["day", "days"]),
+    ("h", 3_600_000, &["hour", "hours", "hr", "hrs"]),
+    ("m", 60_000, &["minute", "minutes", "min", "mins"]),
+    ("s", 1000, &["second", "seconds", "sec", "secs"]),
+    ("ms", 1, &["millisecond", "milliseconds", "msec", "msecs"]),
 ];
 
 impl Span {
@@ -31,6 +34,48 @@ impl Span {
     pub const fn duration(self) -> Duration {
         self.0
     }
+}
+
+impl Span {
+    /// The duration that a text means which is not written as one: `5 minutes`, `PT1H30M` as ISO 8601 writes it, or a
+    /// number alone, which counts seconds. None where that is not plain.
+    pub fn meant(text: &str) -> Option<Self> {
+        let lower = text.trim().to_ascii_lowercase();
+        let words = iso(&lower)
+            .unwrap_or_else(|| lower.replace([',', '_', '-'], " ").replace(" and ", " "));
+        let mut written = String::new();
+        let mut rest = words.trim();
+        while !rest.is_empty() {
+            let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+            let after = rest[digits..].trim_start();
+            let letters = after.len()
+                - after
+                    .trim_start_matches(|c: char| c.is_ascii_alphabetic())
+                    .len();
+            let unit = match &after[..letters] {
+                "" if after.is_empty() && written.is_empty() => "s",
+                word => {
+                    UNITS
+                        .iter()
+                        .find(|(name, _, words)| *name == word || words.contains(&word))?
+                        .0
+                }
+            };
+            written.push_str(&rest[..digits]);
+            written.push_str(unit);
+            rest = after[letters..].trim_start();
+        }
+        written.parse().ok().filter(|span: &Self| !span.0.is_zero())
+    }
+}
+
+/// The part of an ISO 8601 duration that reads like words: `pt5m` says `5m`. Before the `t` an `m` is a month.
+fn iso(lower: &str) -> Option<String> {
+    let (days, times) = lower
+        .strip_prefix('p')?
+        .split_once('t')
+        .unwrap_or((&lower[1..], ""));
+    (!days.contains('m')).then(|| format!("{days}{times}"))
 }
 
 /// The pause after so many failures in a row: `least` after the first, doubled each time, at most `most`.
@@ -73,7 +118,7 @@ impl FromStr for Span {
             let letters = rest[digits..].trim_start_matches(|c: char| c.is_ascii_alphabetic());
             let unit = &rest[digits..rest.len() - letters.len()];
             // Each unit stands once, and after every larger one.
-            let (_, milliseconds) = units.find(|(name, _)| *name == unit).ok_or_else(fault)?;
+            let (_, milliseconds, _) = units.find(|(name, ..)| *name == unit).ok_or_else(fault)?;
             let count: u64 = rest[..digits].parse().map_err(|_| fault())?;
             let part = count.checked_mul(*milliseconds).ok_or_else(fault)?;
             total = total.checked_add(part).ok_or_else(fault)?;
@@ -96,7 +141,7 @@ impl fmt::Display for Span {
         if left == 0 {
             return f.write_str("0s");
         }
-        for (unit, milliseconds) in UNITS {
+        for (unit, milliseconds, _) in UNITS {
             if left >= milliseconds {
                 write!(f, "{}{unit}", left / milliseconds)?;
                 left %= milliseconds;
@@ -142,6 +187,28 @@ mod tests {
             );
             assert_eq!(span.to_string(), again);
             assert_eq!(again.parse(), Ok(span));
+        }
+    }
+
+    #[test]
+    fn durations_in_words_are_understood() {
+        for (text, meant) in [
+            ("5 minutes", Some("5m")),
+            ("1 hour and 30 minutes", Some("1h30m")),
+            ("2 Days, 3 hrs", Some("2d3h")),
+            ("PT5M", Some("5m")),
+            ("P1DT2H", Some("1d2h")),
+            ("500 milliseconds", Some("500ms")),
+            ("30", Some("30s")),
+            ("P1M", None),
+            ("0", None),
+            ("1.5 hours", None),
+            ("soon", None),
+            ("5 5", None),
+            ("", None),
+        ] {
+            let span = Span::meant(text).map(|span| span.to_string());
+            assert_eq!(span.as_deref(), meant, "{text}");
         }
     }
 

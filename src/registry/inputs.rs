@@ -9,7 +9,7 @@ use super::{
 use crate::domain::{
     check::wrong_type,
     draft::Field,
-    finding::{Finding, Rule},
+    finding::Finding,
     input::draft::{
         ArgumentDraft, ArgumentValueDraft, BindingDraft, DefaultDraft, InputDraft, JoinDraft,
         ProviderDraft, SelectDraft, ValidateDraft,
@@ -144,27 +144,8 @@ fn input(found: &mut Vec<Finding>, entry: &Entry, path: &str) -> InputDraft {
         depends_on: map.take(found, "depends_on", arguments),
         key,
     };
-    misplaced(found, &mut map, &path);
     map.refuse_rest(found);
     draft
-}
-
-/// What stands beside `validate` although it belongs into it.
-fn misplaced(found: &mut Vec<Finding>, map: &mut Mapping<'_>, path: &str) {
-    map.entries.retain(|entry| {
-        let name = entry.key.as_str();
-        if !VALIDATE.read.contains(&name) {
-            return true;
-        }
-        let hint = match name {
-            "required" => "inputs are required unless they say `optional: true`".to_owned(),
-            name => format!("write it inside `validate`: `validate: {{{name}: …}}`"),
-        };
-        let message = format!("an input has no key `{name}`");
-        let finding = Finding::new(Rule::UnknownKey, join(path, name), entry.place, message);
-        found.push(finding.suggest(hint));
-        false
-    });
 }
 
 fn validate(found: &mut Vec<Finding>, node: &Node, path: &str) -> Option<ValidateDraft> {
@@ -183,12 +164,6 @@ fn validate(found: &mut Vec<Finding>, node: &Node, path: &str) -> Option<Validat
 }
 
 fn default(found: &mut Vec<Finding>, node: &Node, path: &str) -> Option<DefaultDraft> {
-    if !matches!(node.content, Content::Map(_)) {
-        let written = node.to_json();
-        let hint = format!("write {{from: literal, value: {written}}}");
-        found.push(wrong_type(node, path, "a mapping with `from`").suggest(hint));
-        return None;
-    }
     let mut map = Mapping::of_mapping(found, node, path, &DEFAULT)?;
     let draft = DefaultDraft {
         place: node.place,

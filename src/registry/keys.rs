@@ -1,7 +1,7 @@
 //! The keys that definition files may have: those that are read, and those that are planned. A planned
 //! key is refused until something acts on it, so that no file means more than it does.
 
-use crate::domain::nearest::{did_you_mean, nearest};
+use crate::domain::nearest::did_you_mean;
 
 /// The kind keys of a step, those that are planned among them.
 pub(super) const KINDS: &[&str] = &[
@@ -122,11 +122,6 @@ impl Keys {
         self.read.contains(&key) || self.planned.contains(&key)
     }
 
-    /// The key that an unknown one may have been meant to be.
-    pub(super) fn meant(&self, key: &str) -> Option<&'static str> {
-        nearest(key, self.read.iter().chain(self.planned).copied())
-    }
-
     /// What to write instead of an unknown key.
     pub(super) fn hint(&self, key: &str) -> Option<String> {
         let known = self.read.iter().chain(self.planned).copied();
@@ -158,6 +153,29 @@ mod tests {
         );
         let workflow = grammar::WORKFLOW.iter().map(|key| key.name).collect();
         of(MANIFEST.read, &MANIFEST.read[..8], workflow);
+        // What a foreign word leads to is known where it stands.
+        let records = [
+            &grammar::INPUT,
+            &grammar::EXTRACT,
+            &grammar::ARM,
+            &grammar::FOREACH,
+            &grammar::GATE,
+            &grammar::WAIT,
+            &grammar::FAIL,
+            &grammar::RETRY,
+            &grammar::REPEAT,
+            &grammar::LIMITS,
+        ];
+        let keys = [&MANIFEST, &STEP, &PHASE, &super::super::inputs::INPUT];
+        let keys = keys.iter().chain(&[&super::super::inputs::VALIDATE]);
+        for (place, key) in grammar::foreign::targets() {
+            let known = keys
+                .clone()
+                .any(|keys| keys.what == place && keys.knows(key));
+            let said = |record: &&&grammar::Record| record.what == place;
+            let mut said = records.iter().filter(said).flat_map(|record| record.keys);
+            assert!(known || said.any(|said| said.name == key), "{place}: {key}");
+        }
         for kind in KINDS {
             assert!(
                 STEP.planned.contains(kind) != kinds.clone().any(|known| known == *kind),

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::keys::{KINDS, Keys};
 use crate::domain::{
-    check::wrong_type,
+    check::{unknown_key, wrong_type},
     draft::{Field, Said},
     finding::{Finding, Rule},
     node::{At, Content, Entry, Node},
@@ -126,10 +126,7 @@ impl<'a> Mapping<'a> {
                 let message = format!("`{key}` says again what another key says");
                 Finding::new(Rule::DuplicateKey, path, entry.place, message)
             } else {
-                let message = format!("{} has no key `{key}`", self.keys.what);
-                Finding::new(Rule::UnknownKey, path, entry.place, message)
-                    .suggest(self.keys.hint(key))
-                    .replace(entry.place, key, self.keys.meant(key))
+                unknown_key(self.keys.what, entry, path).suggest(self.keys.hint(key))
             };
             found.push(finding);
         }

@@ -6,6 +6,7 @@ use super::{
     keys::{FRONT_MATTER, Keys, MANIFEST, PERSONA, PHASE, STEP},
     mapping::{Mapping, boolean, repeated_keys, scalar, text, text_or_texts, texts},
     markdown::Markdown,
+    meant,
 };
 use crate::domain::{
     check::wrong_type,
@@ -64,6 +65,7 @@ fn workflow(
     let mut findings = Vec::new();
     let found = &mut findings;
     repeated_keys(found, document, "");
+    let document = &meant::document(found, document, form, keys);
     let mut map = Mapping::new(found, document, "", keys);
     let draft = WorkflowDraft {
         form,

@@ -10,6 +10,7 @@ use serde_saphyr::{
     options::{DuplicateKeyPolicy, MergeKeyPolicy},
 };
 
+use super::slips;
 use crate::{
     domain::{
         finding::{Finding, Place, Rule, first_line_end},
@@ -20,8 +21,14 @@ use crate::{
 
 /// The document that `text` holds; empty text is an empty mapping.
 pub(super) fn parse(text: &str) -> Result<Node, Box<Finding>> {
-    let value = read(text).map_err(|error| Box::new(syntax(text, &error)))?;
-    document(text, value)
+    let read = |text: &str| {
+        let value = read(text).map_err(|error| Box::new(syntax(text, &error)))?;
+        document(text, value)
+    };
+    read(text).map_err(|finding| {
+        let again = |text: &str| read(text).map(|_| ());
+        Box::new(slips::told(text, *finding, again))
+    })
 }
 
 fn read(text: &str) -> Result<Spanned<Loose>, Error> {

@@ -8,7 +8,7 @@ use super::super::{
     expression::{Expression, ExpressionFault, FaultKind, Reference, Root, Segment, Template},
     finding::{Finding, Place, Rule},
     grammar::{self, Record, Shape, is_template},
-    nearest::nearest,
+    nearest::{is_sure, nearest},
     node::{Content, Node},
 };
 use super::{
@@ -474,10 +474,10 @@ impl Site<'_> {
         let from = reference.offset + root;
         let rest = self.text.get(from..reference.offset + reference.length);
         match rest.and_then(|rest| rest.find(name)) {
-            Some(at) => {
+            Some(at) if is_sure(name, near) => {
                 finding.replace_within(self.place, self.text, (from + at, name.len()), near)
             }
-            None => finding,
+            _ => finding,
         }
     }
 }

@@ -11,7 +11,7 @@ use super::super::{
     grammar,
     node::Node,
 };
-use super::order::Before;
+use super::{order::Before, shape::meant};
 
 /// The steps with everything that leads from one to another.
 pub(super) struct Flow<'a> {
@@ -287,7 +287,7 @@ fn nowhere(jump: &Jump<'_>, ids: &BTreeMap<&str, usize>) -> Option<Finding> {
     let known = ids.keys().copied().chain(jump.words.iter().copied());
     let message = format!("no step has the id `{}`", jump.to);
     let finding = Finding::new(Rule::UnknownStep, &jump.path, jump.place, message);
-    Some(finding.did_you_mean(jump.place, jump.to, known))
+    Some(meant(finding, &jump.path, jump.place, jump.to, known))
 }
 
 /// Whether control never goes on to what merely stands below the step.

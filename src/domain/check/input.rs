@@ -13,11 +13,12 @@ use super::{
             Join, Mode, OnError, OnMissing, Provider, Select, Validate,
             draft::{ArgumentDraft, ArgumentValueDraft, BindingDraft, InputDraft, ValidateDraft},
         },
-        nearest::did_you_mean,
         node::At,
         schema::Quota,
     },
-    length, required, text, too_long, too_many,
+    length, required,
+    shape::meant,
+    text, too_long, too_many,
 };
 use crate::limits;
 
@@ -106,34 +107,17 @@ fn word<T>(
     let parsed = parse(&at.value);
     if parsed.is_none() {
         let message = format!("`{}` is not a {what}", at.value);
-        let hint = did_you_mean(&at.value, names.iter().copied());
-        found.push(
-            Finding::new(Rule::UnknownValue, &at.path, at.place, message)
-                .expected(names.join(", "), &at.value)
-                .suggest(hint),
-        );
+        let finding = Finding::new(Rule::UnknownValue, &at.path, at.place, message)
+            .expected(names.join(", "), &at.value);
+        let known = names.iter().copied();
+        found.push(meant(finding, &at.path, at.place, &at.value, known));
     }
     parsed
 }
 
 fn kind(found: &mut Vec<Finding>, field: &Field<String>) -> Option<InputType> {
     let names = InputType::ALL.map(InputType::as_str);
-    let before = found.len();
-    let kind = word(found, field, "type", &names, InputType::parse);
-    // What other languages call it.
-    let meant = match field.given().map(|at| at.value.to_lowercase()).as_deref() {
-        Some("int" | "long") => "integer",
-        Some("bool") => "boolean",
-        Some("str" | "text") => "string",
-        Some("float" | "double" | "decimal") => "number",
-        Some("list") => "array",
-        Some("map" | "dict" | "mapping") => "object",
-        _ => return kind,
-    };
-    for finding in &mut found[before..] {
-        finding.suggestion = Some(format!("did you mean `{meant}`?"));
-    }
-    kind
+    word(found, field, "type", &names, InputType::parse)
 }
 
 fn rules(found: &mut Vec<Finding>, field: &Field<ValidateDraft>, quota: &mut Quota) -> Validate {

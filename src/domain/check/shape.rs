@@ -2,7 +2,7 @@
 
 use super::super::{
     finding::{Finding, Place, Rule},
-    grammar::{Key, Record, Shape, is_template},
+    grammar::{Key, Record, Shape, foreign, is_template},
     id::StepId,
     nearest::did_you_mean,
     node::{Content, Entry, Node},
@@ -206,16 +206,13 @@ impl Words<'_> {
             Ok(_) => None,
             Err(fault) => {
                 let finding = self.finding(Rule::IllFormedDuration, fault.to_string());
-                let seconds = format!("{}s", self.text);
-                let bare = self.text.parse::<u32>().is_ok_and(|number| number > 0);
-                Some(if bare {
-                    finding.suggest(format!("write {seconds}")).replace(
+                Some(match Span::meant(self.text) {
+                    Some(span) => finding.suggest(format!("write {span}")).replace(
                         self.place,
                         self.text,
-                        Some(&seconds),
-                    )
-                } else {
-                    finding
+                        Some(&span.to_string()),
+                    ),
+                    None => finding,
                 })
             }
         }
@@ -236,11 +233,16 @@ impl Words<'_> {
             return None;
         }
         let message = format!("`{}` is not one of {}", self.text, words.join(", "));
-        Some(
-            self.finding(Rule::UnknownValue, message)
-                .expected(words.join(", "), self.text)
-                .did_you_mean(self.place, self.text, words.iter().copied()),
-        )
+        let finding = self
+            .finding(Rule::UnknownValue, message)
+            .expected(words.join(", "), self.text);
+        Some(meant(
+            finding,
+            self.path,
+            self.place,
+            self.text,
+            words.iter().copied(),
+        ))
     }
 
     /// What is no word and could not be the id of any step; whether there is such a step is for the flow to say.
@@ -253,6 +255,21 @@ impl Words<'_> {
             self.finding(Rule::IllFormedName, error.message().to_owned())
                 .did_you_mean(self.place, self.text, words.iter().copied()),
         )
+    }
+}
+
+/// Suggests what the foreign word `text` stands for under the last key of `path`, else the nearest of `known`.
+pub(super) fn meant<'a>(
+    finding: Finding,
+    path: &str,
+    place: Place,
+    text: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Finding {
+    let key = path.rsplit('.').next().unwrap_or(path);
+    match foreign::value(key, text) {
+        Some(meant) => finding.is_called(place, text, meant),
+        None => finding.did_you_mean(place, text, known),
     }
 }
 
@@ -412,10 +429,15 @@ fn record(found: &mut Vec<Finding>, node: &Node, path: &str, record: &Record) {
     absent(found, node, path, record, &there);
 }
 
+/// The finding for a key that the mapping called `what` does not have.
+pub fn unknown_key(what: &str, entry: &Entry, path: impl Into<String>) -> Finding {
+    let message = format!("{what} has no key `{}`", entry.key);
+    Finding::new(Rule::UnknownKey, path, entry.place, message)
+}
+
 fn unknown(entry: &Entry, path: String, record: &Record) -> Finding {
     let known = || record.keys.iter().map(|key| key.name);
-    let message = format!("{} has no key `{}`", record.what, entry.key);
-    let finding = Finding::new(Rule::UnknownKey, path, entry.place, message);
+    let finding = unknown_key(record.what, entry, path);
     if did_you_mean(&entry.key, known()).is_some() {
         return finding.did_you_mean(entry.place, &entry.key, known());
     }

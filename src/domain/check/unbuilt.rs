@@ -20,7 +20,7 @@ pub enum Built {
 const UNBUILT: &[(&str, &str)] = &[
     (
         "run",
-        "use a `tool` step, in which the client makes the call, or an `activity` of the program that serves",
+        "let the model do it: `guidance: Run …` for a command, `tool: NAME` where the client makes the call; or an `activity` of the program that serves",
     ),
     ("body", "hand over what the step works on in `with:`"),
 ];

@@ -8,7 +8,7 @@ use super::{
     parse::{Node, Parser, Read},
     token::{Kind, Token, cut},
 };
-use crate::domain::nearest;
+use crate::domain::{grammar::foreign as words, nearest};
 
 impl Parser<'_> {
     /// The filters and tests after a value.
@@ -217,15 +217,19 @@ impl Parser<'_> {
         what: &str,
         known: &[&str],
     ) {
-        let fault = match nearest::nearest(written, known.iter().copied()) {
-            Some(meant) => fault.suggest(format!("did you mean `{meant}`?")).replace(
-                token.start,
-                token.end,
-                meant.to_owned(),
-            ),
+        let foreign = words::value(what, written).filter(|word| known.contains(word));
+        let meant = foreign.or_else(|| nearest::nearest(written, known.iter().copied()));
+        self.note(match meant {
+            Some(meant) => {
+                let fault = fault.suggest(format!("did you mean `{meant}`?"));
+                if foreign.is_some() || nearest::is_sure(written, meant) {
+                    fault.replace(token.start, token.end, meant.to_owned())
+                } else {
+                    fault
+                }
+            }
             None => fault.suggest(format!("the {what}s are {}", known.join(", "))),
-        };
-        self.note(fault);
+        });
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::reference::Segment;
+use crate::domain::nearest::is_sure;
 
 /// What kind of fault of its text an expression has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +88,19 @@ impl ExpressionFault {
             replacement,
         });
         self
+    }
+}
+
+impl ExpressionFault {
+    /// Suggests `meant` for `wrong`, which is all that the fault is about. A program may write it where that is certain.
+    pub(super) fn did_you_mean(self, wrong: &str, meant: &str, certain: bool) -> Self {
+        let (start, end) = (self.offset, self.offset + self.length);
+        let fault = self.suggest(format!("did you mean `{meant}`?"));
+        if certain || is_sure(wrong, meant) {
+            fault.replace(start, end, meant.to_owned())
+        } else {
+            fault
+        }
     }
 }
 

@@ -7,21 +7,7 @@ use super::{
     parse::{Node, Parser, Read},
     token::{Token, cut},
 };
-
-/// Methods and functions of other languages that are filters here.
-const FILTERS: &[(&str, &str)] = &[
-    ("toLowerCase", "lower"),
-    ("toUpperCase", "upper"),
-    ("toString", "string"),
-    ("strip", "trim"),
-    ("len", "length"),
-    ("size", "length"),
-    ("str", "string"),
-    ("parseInt", "int"),
-    ("parseFloat", "float"),
-    ("Number", "float"),
-    ("String", "string"),
-];
+use crate::domain::grammar::foreign as words;
 
 impl Parser<'_> {
     /// An operator of another language; `meant` stands for it.
@@ -206,9 +192,8 @@ fn instead(subject: &str, name: &str, arguments: &[String]) -> Option<String> {
         ("missing", []) => return Some(format!("({subject} is not defined)")),
         _ => {}
     }
-    let renamed = FILTERS.iter().find(|(foreign, _)| *foreign == name);
     let lower = name.to_lowercase();
-    let filter = filters::Filter::of(renamed.map_or(&lower, |(_, filter)| *filter))?;
+    let filter = filters::Filter::of(words::value("filter", name).unwrap_or(&lower))?;
     let (least, most) = filter.arguments;
     if arguments.len() < least || arguments.len() > most {
         return None;

@@ -75,7 +75,7 @@ impl Expression {
         let start = if braced { open + 3 } else { open };
         let tokens = tokens(text, start, braced).map_err(|fault| vec![fault])?;
         if braced && !tokens.closed {
-            return Err(vec![unclosed(open)]);
+            return Err(vec![unclosed(text, open)]);
         }
         let last = tokens.list.last().map_or(open, |token| token.end);
         let end = if braced { tokens.end + 2 } else { last };
@@ -251,8 +251,26 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-fn unclosed(open: usize) -> ExpressionFault {
+fn unclosed(text: &str, open: usize) -> ExpressionFault {
     let message = "the `${{` that begins here has no `}}`";
-    ExpressionFault::new(FaultKind::Syntax, open, open + 3, message)
-        .suggest("close it, or write `${{ '${{' }}` where these signs are meant")
+    let fault = ExpressionFault::new(FaultKind::Syntax, open, open + 3, message);
+    // Half of the end is there: `${{ inputs.x }`.
+    let line = text
+        .get(open + 3..)
+        .and_then(|rest| rest.lines().next())
+        .unwrap_or_default();
+    let half = line
+        .find('}')
+        .filter(|at| !line[..*at].contains("${{") && !line[..*at].contains('{'));
+    match half {
+        Some(at) => {
+            let at = open + 3 + at;
+            fault
+                .suggest("close it with `}}`")
+                .replace(at, at + 1, "}}".to_owned())
+        }
+        None => {
+            fault.suggest("close it with `}}`, or write `${{ '${{' }}` where these signs are meant")
+        }
+    }
 }

@@ -8,7 +8,7 @@ use super::{
     reference::{Reference, Root, Segment},
     token::{Kind, Token, cut},
 };
-use crate::domain::nearest;
+use crate::domain::{grammar::foreign as words, nearest};
 
 /// Words that are part of the language and name nothing.
 pub(super) const WORDS: &[&str] = &["and", "or", "not", "in", "is", "if", "else"];
@@ -69,15 +69,12 @@ impl Parser<'_> {
     fn unknown_root(&mut self, token: &Token, word: &str) -> Read {
         let known = Root::ALL.iter().map(|(word, _)| *word);
         let known = known.chain(self.names.iter().copied());
-        let meant = nearest::nearest(word, known).map(str::to_owned);
+        let foreign = words::value("root", word);
+        let meant = foreign.or_else(|| nearest::nearest(word, known));
         let message = format!("`{}` stands for nothing here", cut(word));
-        let mut fault =
-            ExpressionFault::new(FaultKind::UnknownName, token.start, token.end, message);
-        fault = if let Some(meant) = meant {
-            let suggestion = format!("did you mean `{meant}`?");
-            fault
-                .suggest(suggestion)
-                .replace(token.start, token.end, meant)
+        let fault = ExpressionFault::new(FaultKind::UnknownName, token.start, token.end, message);
+        let fault = if let Some(meant) = meant {
+            fault.did_you_mean(word, meant, foreign.is_some())
         } else {
             let words = Root::ALL.iter().map(|(word, _)| format!("`{word}`"));
             let words = words.collect::<Vec<_>>().join(", ");

@@ -279,7 +279,7 @@ impl Reader<'_> {
             }
         };
         if !tokens.closed {
-            self.fault(super::unclosed(open));
+            self.fault(super::unclosed(text, open));
             return (None, text.len());
         }
         let end = tokens.end + 2;

@@ -4,12 +4,42 @@
 use super::Place;
 use crate::error::Edit;
 
+/// A change of the text, before the text has been looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// A part of a value is replaced.
+    Part(Part),
+    /// A value of one line is put between two texts.
+    Around {
+        place: Place,
+        /// The value, where it is a text or a number as it was written; none where it is a list.
+        value: Option<String>,
+        before: String,
+        after: String,
+    },
+    /// An entry of a mapping goes: up to the next one, or with its line where it is the last.
+    Cut {
+        entry: Place,
+        next: Option<usize>,
+        end: usize,
+    },
+    /// More than a program should do: none of the finding's edits is offered.
+    ByHand,
+    /// These very bytes are replaced.
+    Raw {
+        start: usize,
+        old: String,
+        new: String,
+    },
+}
+
 /// The replacement of a part of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct Part {
     place: Place,
     value: String,
-    part: (usize, usize),
+    /// Where in the value it begins, and how long it is.
+    bounds: (usize, usize),
     new: String,
     manner: Manner,
 }
@@ -19,8 +49,10 @@ pub(super) struct Change {
 enum Manner {
     /// In place of the part, as the value that it stands in is.
     Alike,
-    /// In place of the part, as it is.
+    /// In place of the part, as it is, where the value has no quotes.
     AsIs,
+    /// In place of a whole text with its quotes, as it is.
+    Whole,
     /// As another key of the mapping, beside that of the value.
     Key(String),
     /// As another item of the list, before the one that stands at the place.
@@ -44,64 +76,137 @@ impl Change {
 
     /// The whole of what is no text, such as a number.
     pub(super) fn written(place: Place, value: &str, new: &str) -> Self {
-        Self {
-            manner: Manner::AsIs,
-            ..Self::value(place, value, new)
-        }
+        Self::all(place, value, new, Manner::AsIs)
+    }
+
+    /// The whole of a text with its quotes.
+    pub(super) fn whole(place: Place, value: &str, new: &str) -> Self {
+        Self::all(place, value, new, Manner::Whole)
     }
 
     /// Another key beside that of the value.
     pub(super) fn key(place: Place, value: &str, key: &str, new: &str) -> Self {
-        Self {
-            manner: Manner::Key(key.to_owned()),
-            ..Self::value(place, value, new)
-        }
+        Self::all(place, value, new, Manner::Key(key.to_owned()))
     }
 
     /// Another item of the list, before the one at the place.
     pub(super) fn item(place: Place, new: &str) -> Self {
-        Self {
-            manner: Manner::Item,
-            ..Self::value(place, "", new)
-        }
+        Self::all(place, "", new, Manner::Item)
     }
 
     /// So many bytes from there on.
-    pub(super) fn part(place: Place, value: &str, part: (usize, usize), new: &str) -> Self {
-        Self {
+    pub(super) fn part(place: Place, value: &str, bounds: (usize, usize), new: &str) -> Self {
+        Self::Part(Part {
             place,
             value: value.to_owned(),
-            part,
+            bounds,
             new: new.to_owned(),
             manner: Manner::Alike,
+        })
+    }
+
+    fn all(place: Place, value: &str, new: &str, manner: Manner) -> Self {
+        Self::Part(Part {
+            place,
+            value: value.to_owned(),
+            bounds: (0, value.len()),
+            new: new.to_owned(),
+            manner,
+        })
+    }
+
+    /// Where it stands in `text`, if it does.
+    pub(super) fn span(&self, text: &str) -> Option<(usize, usize)> {
+        match self {
+            Self::Part(part) => part.find(text).map(|(start, end, _)| (start, end)),
+            _ => None,
         }
     }
 
-    /// Where the part stands in `text`, if it does.
-    pub(super) fn span(&self, text: &str) -> Option<(usize, usize)> {
-        self.find(text).map(|(start, end, _)| (start, end))
+    /// The edits of `text`, if they are safe.
+    pub(super) fn edits(&self, text: &str) -> Option<Vec<Edit>> {
+        Some(match self {
+            Self::Part(part) => vec![part.edit(text)?],
+            Self::Around {
+                place,
+                value,
+                before,
+                after,
+            } => {
+                let (start, end) = on_one_line(text, *place, value.as_deref())?;
+                vec![
+                    edit(text, (start, start), before.clone()),
+                    edit(text, (end, end), after.clone()),
+                ]
+            }
+            Self::Cut { entry, next, end } => {
+                let bounds = match next {
+                    Some(next) => (entry.start, *next),
+                    None => line_of(text, entry.start, *end)?,
+                };
+                vec![edit(text, bounds, String::new())]
+            }
+            Self::ByHand => return None,
+            Self::Raw { start, old, new } => {
+                let end = start + old.len();
+                let found = text.get(*start..end)? == old;
+                found.then(|| vec![edit(text, (*start, end), new.clone())])?
+            }
+        })
     }
+}
 
-    /// The edit of `text`, if it is safe.
-    pub(super) fn edit(&self, text: &str) -> Option<Edit> {
+fn edit(text: &str, (start, end): (usize, usize), new_text: String) -> Edit {
+    let (from, to) = (Place::of(text, start, start), Place::of(text, end, end));
+    Edit {
+        line: from.line,
+        column: from.column,
+        end_line: to.line,
+        end_column: to.column,
+        start,
+        end,
+        new_text,
+    }
+}
+
+/// The bounds of a value that can stand inside of brackets as it is written.
+fn on_one_line(text: &str, place: Place, value: Option<&str>) -> Option<(usize, usize)> {
+    let written = text.get(place.start..place.end)?;
+    let inner = |open: char, close: char| written.strip_prefix(open)?.strip_suffix(close);
+    let closed = match value {
+        None => inner('[', ']').is_some(),
+        Some(value) if value == written => {
+            !value.contains([',', '[', ']', '{', '}', '#'])
+                && !value.contains(": ")
+                && !value.ends_with(':')
+        }
+        Some(value) => [inner('"', '"'), inner('\'', '\'')].contains(&Some(value)),
+    };
+    closed.then_some((place.start, place.end))
+}
+
+/// The line of an entry that stands alone on it, with the line break before it.
+fn line_of(text: &str, start: usize, end: usize) -> Option<(usize, usize)> {
+    let line = text.get(..start)?.rfind('\n')?;
+    let alone = text[line..start].trim().is_empty();
+    let rest = text.get(end..)?;
+    let ended = rest.split('\n').next()?.trim().is_empty();
+    (alone && ended).then_some((line, end))
+}
+
+impl Part {
+    fn edit(&self, text: &str) -> Option<Edit> {
         let (start, end, new_text) = match &self.manner {
             Manner::Item => self.as_item(text)?,
             Manner::Key(key) => self.as_key(text, key)?,
-            Manner::Alike | Manner::AsIs => {
+            Manner::Alike | Manner::AsIs | Manner::Whole => {
                 let (start, end, writing) = self.find(text)?;
-                (start, end, self.fitting(&writing)?)
+                let is_whole = self.manner == Manner::Whole;
+                let quotes = usize::from(is_whole && matches!(writing, Writing::Quoted(_)));
+                (start - quotes, end + quotes, self.fitting(&writing)?)
             }
         };
-        let (from, to) = (Place::of(text, start, start), Place::of(text, end, end));
-        Some(Edit {
-            line: from.line,
-            column: from.column,
-            end_line: to.line,
-            end_column: to.column,
-            start,
-            end,
-            new_text,
-        })
+        Some(edit(text, (start, end), new_text))
     }
 
     /// A line of its own above the item at the place, where that begins its line.
@@ -143,7 +248,7 @@ impl Change {
     }
 
     fn find(&self, text: &str) -> Option<(usize, usize, Writing)> {
-        let (offset, length) = self.part;
+        let (offset, length) = self.bounds;
         let written = text.get(self.place.start..)?;
         self.value.get(offset..offset.checked_add(length)?)?;
         if self.value.is_empty() || self.place.end <= self.place.start {
@@ -167,7 +272,7 @@ impl Change {
 
     /// A block keeps the lines of its value; each stands further in.
     fn find_in_block(&self, text: &str) -> Option<(usize, usize, Writing)> {
-        let (offset, length) = self.part;
+        let (offset, length) = self.bounds;
         let line_start = self.value[..offset].rfind('\n').map_or(0, |end| end + 1);
         let line = self.value[line_start..].split('\n').next()?;
         if offset + length > line_start + line.len() || line.trim().is_empty() {
@@ -198,7 +303,8 @@ impl Change {
         let is_word = |c: char| c.is_alphanumeric() || "_-$./ ()".contains(c);
         let safe = match writing {
             _ if self.manner == Manner::AsIs => matches!(writing, Writing::Plain),
-            Writing::Plain if self.part.1 == self.value.len() => {
+            _ if self.manner == Manner::Whole => !matches!(writing, Writing::Block),
+            Writing::Plain if self.bounds.1 == self.value.len() => {
                 if self.new.chars().all(is_word) && self.new.trim() == self.new {
                     return Some(self.new.clone());
                 }

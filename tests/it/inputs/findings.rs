@@ -128,19 +128,20 @@ fn keys_and_types_are_found_with_their_places() {
 fn suggestions_say_what_to_write() {
     suggestion("{ hints: a }", "did you mean `hint`?");
     suggestion("{ examples: a }", "did you mean `example`?");
-    suggestion("{ default: us }", "write {from: literal, value: \"us\"}");
-    suggestion("{ default: [1] }", "write {from: literal, value: [1]}");
+    suggestion("{ default: us }", "write `{ from: literal, value: us }`");
+    suggestion(
+        "{ default: '5' }",
+        "write `{ from: literal, value: \"5\" }`",
+    );
+    suggestion("{ default: [1] }", "write `{ from: literal, value: [1] }`");
     suggestion("{ type: strin }", "did you mean `string`?");
     suggestion("{ type: bool }", "did you mean `boolean`?");
     suggestion("{ default: { from: evn } }", "did you mean `env`?");
     suggestion(
         "{ required: true }",
-        "inputs are required unless they say `optional: true`",
+        "remove it: inputs are required unless they say `optional: true`",
     );
-    suggestion(
-        "{ pattern: a }",
-        "write it inside `validate`: `validate: {pattern: …}`",
-    );
+    suggestion("{ pattern: a }", "write `validate: { pattern: a }`");
     suggestion(
         "{ validate: { required: false } }",
         "write `optional: true` beside `validate`",

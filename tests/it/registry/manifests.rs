@@ -271,7 +271,10 @@ fn bodies_of_kinds_are_checked() {
             "unknown_key input.again",
         ],
     );
-    second("input: x", &["wrong_type input"]);
+    second(
+        "input: x",
+        &["wrong_type input", "unknown_reference input.properties[0]"],
+    );
     second("input: {via: auto}", &["missing_key input.properties"]);
     second(
         "extract: {from: '', properties: [x, x]}",
@@ -331,7 +334,7 @@ fn bodies_of_kinds_are_checked() {
     second("set: {'a b': 1}", &["ill_formed_name set.a b"]);
     second("fail: {code: X}", &["missing_key fail.message"]);
     second("description: no kind", &["missing_kind "]);
-    second("guidance: x\ntool: y", &["several_kinds tool"]);
+    second("guidance: x\ntool: y", &["several_kinds guidance"]);
 }
 
 #[test]

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use super::{
     ArgumentDraft, ArgumentValueDraft, At, Field, Finding, InputDraft, Rule, WorkflowDraft,
-    did_you_mean,
 };
-use crate::{domain::finding::Place, limits};
+use crate::{
+    domain::{finding::Place, nearest::did_you_mean},
+    limits,
+};
 
 /// What is referred to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,171 @@
+//! The words of other systems: what people and models write who think of GitHub Actions, Argo, Temporal, Step Functions
+//! or n8n, by the place where they write it, and what stands for it here. The table is asked before any nearness of
+//! letters, and only about words that the place does not know.
+
+mod words;
+
+use self::words::{BARE, KEYS, VALUES};
+use crate::domain::nearest::fold;
+
+/// Keys of one meaning at one place.
+#[derive(Debug)]
+pub struct Foreign {
+    /// The mapping that they stand in, as messages call it.
+    pub place: &'static str,
+    /// The keys, with blanks between them: letter case, `_` and `-` make no difference.
+    pub words: &'static str,
+    /// Only where one of these keys stands beside it, if there are any.
+    pub beside: &'static [&'static str],
+    /// What stands for them.
+    pub meant: Meant,
+}
+
+/// What stands for a foreign key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meant {
+    /// The value under the first of these keys that is not given yet.
+    Key(&'static [&'static str]),
+    /// The value under a key of the mapping under a key: `sleep: 5m` is `wait: { for: 5m }`.
+    Inside(&'static str, &'static str),
+    /// A number of these units under a key: `timeout-minutes: 5` is `timeout: 5m`.
+    Counted(&'static str, &'static str),
+    /// One more than the number, as attempts count the first one too: the key, or a key in the mapping under a key.
+    OneMore(Option<&'static str>, &'static str),
+    /// What stands in place of the entry where its value is this; otherwise it says nothing and can go.
+    Flag(bool, &'static str, Word),
+    /// The value where it is a mapping; otherwise these words.
+    KeyOrWords(&'static str, &'static str),
+    /// Nothing: how it is done here. `{id}` is the id of the step.
+    Words(&'static str),
+    /// Nothing; but it says who acts, so that no kind of step is missing.
+    Kind(&'static str),
+}
+
+/// A value that is not read from the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// `true`.
+    True,
+    /// A text.
+    Text(&'static str),
+}
+
+impl Word {
+    /// As it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "true",
+            Self::Text(text) => text,
+        }
+    }
+}
+
+/// Values of one meaning under some keys.
+#[derive(Debug)]
+pub struct Value {
+    /// The keys.
+    pub keys: &'static [&'static str],
+    /// The values, with blanks between them: letter case, `_` and `-` make no difference.
+    pub words: &'static str,
+    /// What stands for them.
+    pub meant: &'static str,
+}
+
+/// What a value alone means where a mapping is asked for.
+#[derive(Debug)]
+pub struct Bare {
+    /// The mapping that the key stands in.
+    pub place: &'static str,
+    /// The key: `retry: 3`.
+    pub key: &'static str,
+    /// The entries of the mapping; the one without a text has the value.
+    pub entries: &'static [(&'static str, Option<&'static str>)],
+}
+
+/// What stands for `key` in the mapping called `place`, beside keys of which `has` knows.
+pub fn key(place: &str, key: &str, has: impl Fn(&str) -> bool) -> Option<&'static Meant> {
+    let wanted = fold(key);
+    let rows = KEYS.iter().filter(|row| row.place == place);
+    let mut rows = rows.filter(|row| row.words.split(' ').any(|word| fold(word) == wanted));
+    let fits = |row: &&Foreign| row.beside.is_empty() || row.beside.iter().any(|key| has(key));
+    rows.find(fits).map(|row| &row.meant)
+}
+
+/// What stands for the value `text` under `key`.
+pub fn value(key: &str, text: &str) -> Option<&'static str> {
+    let wanted = fold(text.trim().trim_end_matches("()"));
+    let mut rows = VALUES.iter().filter(|row| row.keys.contains(&key));
+    let row = rows.find(|row| row.words.split(' ').any(|word| fold(word) == wanted))?;
+    Some(row.meant)
+}
+
+/// What a value alone under `key` of the mapping called `place` means.
+pub fn bare(place: &str, key: &str) -> Option<&'static Bare> {
+    BARE.iter().find(|row| (row.place, row.key) == (place, key))
+}
+
+/// Every place and every key that the table leads to, for the readers of keys to hold it against what they know.
+pub fn targets() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let keys = KEYS.iter().flat_map(|row| {
+        let targets: Vec<_> = match row.meant {
+            Meant::Key(keys) => keys.to_vec(),
+            Meant::Inside(key, _)
+            | Meant::Counted(key, _)
+            | Meant::OneMore(Some(key), _)
+            | Meant::OneMore(None, key)
+            | Meant::Flag(_, key, _)
+            | Meant::KeyOrWords(key, _) => vec![key],
+            Meant::Words(_) | Meant::Kind(_) => Vec::new(),
+        };
+        targets.into_iter().map(|key| (row.place, key))
+    });
+    keys.chain(BARE.iter().map(|row| (row.place, row.key)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_word_stands_once_at_a_place() {
+        let mut seen = BTreeSet::new();
+        for row in KEYS {
+            for word in row.words.split(' ') {
+                let folded: String = fold(word).into_iter().collect();
+                let once = seen.insert((row.place, folded, row.beside.is_empty()));
+                assert!(once, "{}: {word}", row.place);
+            }
+        }
+        let mut seen = BTreeSet::new();
+        for row in VALUES {
+            for (key, word) in row
+                .keys
+                .iter()
+                .flat_map(|key| row.words.split(' ').map(move |word| (key, word)))
+            {
+                let folded: String = fold(word).into_iter().collect();
+                assert!(seen.insert((*key, folded)), "{key}: {word}");
+            }
+        }
+    }
+
+    #[test]
+    fn spelling_makes_no_difference_and_neighbours_do() {
+        let none = |_: &str| false;
+        assert_eq!(
+            key("a step", "Continue-On-Error", none),
+            key("a step", "continueOnError", none)
+        );
+        assert!(matches!(
+            key("a step", "until", none),
+            Some(Meant::Words(_))
+        ));
+        let activity = key("a step", "until", |key| key == "activity");
+        assert_eq!(activity, Some(&Meant::Inside("repeat", "until")));
+        assert_eq!(value("if", "failure()"), Some("failed"));
+        assert_eq!(value("next", "__END__"), Some("$end"));
+        assert_eq!(value("next", "review"), None);
+    }
+}

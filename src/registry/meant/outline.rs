@@ -1,0 +1,163 @@
+//! A document of another outline: all of it below one key, inputs as a list or a schema, steps under their ids.
+
+use super::{
+    super::keys::Keys,
+    Reader,
+    values::{entry, mapping, position, read},
+};
+use crate::domain::{
+    check::wrong_type,
+    finding::{Finding, Rule},
+    grammar::foreign,
+    input::InputType,
+    node::{Content, Entry, Node},
+};
+
+impl Reader<'_> {
+    /// `workflow: { name: …, steps: … }`: its keys belong to the top.
+    pub(super) fn hoist(&mut self, entries: &mut Vec<Entry>, key: &str, keys: &'static Keys) {
+        let Some(at) = position(entries, key) else {
+            return;
+        };
+        let Content::Map(below) = &entries[at].value.content else {
+            return;
+        };
+        if !below.iter().any(|entry| keys.knows(&entry.key)) {
+            return;
+        }
+        let name = below
+            .iter()
+            .find(|entry| ["name", "id"].contains(&entry.key.as_str()));
+        let name = name.and_then(|entry| entry.value.text()).unwrap_or("NAME");
+        let hint = format!("write `{key}: {name}`, and the other keys beside it, at the top");
+        self.found
+            .push(wrong_type(&entries[at].value, key, "a text").suggest(hint));
+        let Content::Map(below) = entries.remove(at).value.content else {
+            return;
+        };
+        for mut entry in below {
+            if ["name", "id"].contains(&entry.key.as_str()) {
+                key.clone_into(&mut entry.key);
+            }
+            if position(entries, &entry.key).is_none() {
+                entries.push(entry);
+            }
+        }
+    }
+
+    /// `inputs` as a JSON Schema, or as a list.
+    pub(super) fn inputs_of_another_shape(&mut self, node: &mut Node, path: &str) {
+        let properties = node.get("properties").filter(|_| {
+            let kind = node.get("type").and_then(Node::text);
+            kind == Some("object")
+        });
+        if let Some(Content::Map(inputs)) = properties.map(|node| node.content.clone()) {
+            let name = inputs.first().map_or("NAME", |entry| entry.key.as_str());
+            let message = "`inputs` are a mapping from names, and not a JSON Schema";
+            let finding = Finding::new(Rule::WrongType, path, node.place, message);
+            let hint = format!(
+                "write each property as an input: `{name}: {{ type: … }}`; what is not required says `optional: true`"
+            );
+            self.found.push(finding.suggest(hint));
+            node.content = Content::Map(inputs);
+        } else if let Content::List(items) = &node.content {
+            let mut finding = wrong_type(node, path, "a mapping")
+                .suggest("write a mapping from names: `NAME: { type: string }`".to_owned());
+            let mut entries = Vec::new();
+            for item in items {
+                let (entry, mended) = named(item, finding, &["name", "id", "key"]);
+                finding = mended;
+                entries.extend(entry);
+            }
+            self.found.push(finding);
+            node.content = Content::Map(entries);
+        }
+    }
+
+    /// `topic: string`.
+    pub(super) fn input_as_its_type(&mut self, node: &mut Node, path: &str) {
+        let Content::Text(text) = &node.content else {
+            return;
+        };
+        let types = InputType::ALL.map(InputType::as_str);
+        let known = types.into_iter().find(|kind| *kind == text);
+        let Some(kind) = known.or_else(|| foreign::value("type", text)) else {
+            return;
+        };
+        let (text, place) = (text.clone(), node.place);
+        let finding = wrong_type(node, path, "a mapping");
+        let finding = finding.suggest(format!("write `{{ type: {kind} }}`"));
+        let finding = self.wrapped(finding, node, "type: ", (kind != text).then_some(kind));
+        self.found.push(finding);
+        *node = mapping(place, vec![entry("type", read(kind, place))]);
+    }
+
+    /// Steps under their ids.
+    pub(super) fn steps_as_a_mapping(&mut self, node: &mut Node, path: &str, id_key: &str) {
+        let Content::Map(entries) = &node.content else {
+            return;
+        };
+        let are_steps = entries.iter().all(|entry| entry.value.entries().is_some());
+        let Some(first) = entries.first().filter(|_| are_steps) else {
+            return;
+        };
+        let hint = format!("write a list: `- {id_key}: {}`", first.key);
+        let mut finding = wrong_type(node, path, "a list").suggest(hint);
+        let mut steps = Vec::new();
+        for step in entries {
+            let below = step.value.entries().unwrap_or_default();
+            let is_block = below.first().is_some_and(|first| {
+                first.place.line > step.place.line && first.place.column == step.place.column + 2
+            });
+            let old = format!("{}:", step.key);
+            let start = is_block.then_some(step.place.start);
+            finding = finding.raw(start, old, format!("- {id_key}: {}", step.key));
+            let mut content = vec![entry(id_key, read(&step.key, step.place))];
+            content[0].place = step.place;
+            content.extend(below.iter().filter(|entry| entry.key != id_key).cloned());
+            steps.push(mapping(step.place, content));
+        }
+        self.found.push(finding);
+        node.content = Content::List(steps);
+    }
+}
+
+/// An item of a list as an entry under the name that it gives itself, and the finding with the edit that makes it one.
+fn named(item: &Node, finding: Finding, keys: &[&str]) -> (Option<Entry>, Finding) {
+    if let Content::Text(name) = &item.content {
+        let entry = Entry {
+            place: item.place,
+            ..entry(name, mapping(item.place, Vec::new()))
+        };
+        return (Some(entry), finding.by_hand());
+    }
+    let entries = item.entries().unwrap_or_default();
+    let at = entries
+        .iter()
+        .position(|entry| keys.contains(&entry.key.as_str()));
+    let Some((at, name)) = at.and_then(|at| Some((at, entries[at].value.text()?))) else {
+        return (None, finding.by_hand());
+    };
+    let first = &entries[at];
+    // Below the key of the list, and not at its own margin, where an entry would leave it.
+    let is_block = at == 0
+        && first.place.column > 3
+        && entries.len() > 1
+        && entries[1].place.line > first.place.line;
+    let start = first.place.start.checked_sub(2).filter(|_| is_block);
+    let finding = finding.raw(
+        start,
+        format!("- {}: {name}", first.key),
+        format!("{name}:"),
+    );
+    let rest = entries
+        .iter()
+        .enumerate()
+        .filter(|(other, _)| *other != at)
+        .map(|(_, entry)| entry.clone());
+    let entry = Entry {
+        place: first.place,
+        ..entry(name, mapping(item.place, rest.collect()))
+    };
+    (Some(entry), finding)
+}

@@ -1,0 +1,429 @@
+//! Values of another shape than the one asked for, where it is plain what was meant: a number for a mapping, a mapping for a
+//! list.
+
+use super::super::keys::KINDS;
+use serde_json::Value;
+
+use super::{super::mapping::join, Reader};
+use crate::domain::{
+    check::wrong_type,
+    finding::{Finding, Place, Rule},
+    grammar::{
+        self, Shape,
+        foreign::{self, Bare},
+    },
+    node::{Content, Entry, Node},
+};
+
+impl Reader<'_> {
+    /// `agent: { name: … }`, with what belongs beside it.
+    pub(super) fn agent_as_a_mapping(&mut self, entries: &mut Vec<Entry>, path: &str) {
+        let Some(at) = position(entries, "agent") else {
+            return;
+        };
+        let Content::Map(below) = &entries[at].value.content else {
+            return;
+        };
+        let is_name = |entry: &&Entry| ["name", "id"].contains(&entry.key.as_str());
+        let Some(name) = below
+            .iter()
+            .find(is_name)
+            .filter(|name| name.value.text().is_some())
+        else {
+            return;
+        };
+        let node = &entries[at].value;
+        let text = name.value.text().unwrap_or_default();
+        let finding = wrong_type(node, &join(path, "agent"), "a text")
+            .suggest(format!("write `agent: {text}`"));
+        let edited = below.len() == 1 && !self.is_json;
+        let old = format!("{{ {}: {text} }}", name.key);
+        let start = edited.then_some(node.place.start);
+        self.found.push(finding.raw(start, old, text.to_owned()));
+        let name = name.value.clone();
+        let Content::Map(below) = std::mem::replace(&mut entries[at].value, name).content else {
+            return;
+        };
+        for entry in below {
+            if !is_name(&&entry) && position(entries, &entry.key).is_none() {
+                entries.push(entry);
+            }
+        }
+    }
+
+    /// `if: failure()`: what the steps before came to is said by `run_when`.
+    pub(super) fn condition_on_the_end(&mut self, entries: &mut [Entry], path: &str) {
+        if position(entries, "run_when").is_some() {
+            return;
+        }
+        for entry in entries {
+            let is_condition = ["if", "when"].contains(&entry.key.as_str());
+            let Some(text) = entry.value.text().filter(|_| is_condition) else {
+                continue;
+            };
+            let inner = text
+                .trim()
+                .trim_start_matches("${{")
+                .trim_end_matches("}}")
+                .trim();
+            let Some(meant) = foreign::value(&entry.key, inner) else {
+                continue;
+            };
+            let message = format!(
+                "`{inner}` is no expression: what the steps before came to is said by `run_when`"
+            );
+            let place = entry.value.place;
+            let finding = Finding::new(
+                Rule::IllFormedExpression,
+                join(path, &entry.key),
+                place,
+                message,
+            );
+            self.found.push(
+                finding
+                    .suggest(format!("write `run_when: {meant}`"))
+                    .replace(entry.place, &entry.key, Some("run_when"))
+                    .replace(place, text, Some(meant)),
+            );
+            "run_when".clone_into(&mut entry.key);
+            entry.value = read(meant, place);
+            return;
+        }
+    }
+
+    /// `type: guidance`: the kind of a step is a key of its own.
+    pub(super) fn kind_under_type(&mut self, entries: &mut Vec<Entry>, path: &str) {
+        let Some(at) = position(entries, "type").or_else(|| position(entries, "kind")) else {
+            return;
+        };
+        let there = entries
+            .iter()
+            .find(|entry| KINDS.contains(&entry.key.as_str()));
+        let there = there.map(|entry| entry.key.clone());
+        let kind = entries[at]
+            .value
+            .text()
+            .and_then(|text| foreign::value("kind", text));
+        let Some(meant) = there.as_deref().or(kind) else {
+            return;
+        };
+        let entry = &entries[at];
+        let (place, end) = (entry.place, entry.value.place);
+        let mut finding =
+            crate::domain::check::unknown_key("a step", entry, join(path, &entry.key));
+        let body =
+            position(entries, "instructions").filter(|_| meant == "guidance" && there.is_none());
+        finding = match (&there, body) {
+            (Some(there), _) => finding.suggest(format!("remove it: `{there}` is the kind")),
+            (None, Some(body)) => {
+                let finding = finding.suggest(
+                    "remove it, and write `guidance` for `instructions`: the key is the kind"
+                        .to_owned(),
+                );
+                finding.replace(entries[body].place, "instructions", Some("guidance"))
+            }
+            (None, None) => finding.suggest(format!("write `{meant}: …`: the key is the kind")),
+        };
+        if there.is_some() || body.is_some() {
+            finding = finding.cut(place, entries.get(at + 1).map(|next| next.place), end);
+        }
+        self.found.push(finding);
+        match (there, body) {
+            (None, Some(body)) => "guidance".clone_into(&mut entries[body].key),
+            (None, None) => super::stand_in(&mut entries[at]),
+            _ => {}
+        }
+        if entries[at].key != "guidance" {
+            entries.remove(at);
+        }
+    }
+
+    /// `foreach: ${{ … }}` with what is done with each item beside it.
+    pub(super) fn body_beside_foreach(&mut self, entries: &mut Vec<Entry>, path: &str) {
+        let Some(at) = position(entries, "foreach") else {
+            return;
+        };
+        let belongs = |entry: &Entry| {
+            let is_kind = grammar::kind_of(&entry.key).is_some_and(|kind| kind.each);
+            let fields = [
+                "instructions",
+                "result",
+                "example",
+                "output_contract",
+                "with",
+            ];
+            is_kind || fields.contains(&entry.key.as_str())
+        };
+        let is_alone = entries[at].value.entries().is_none();
+        if !is_alone
+            || !entries
+                .iter()
+                .any(|entry| KINDS.contains(&entry.key.as_str()) && belongs(entry))
+        {
+            return;
+        }
+        let list = entries[at].value.clone();
+        let shown = shown(&list);
+        let finding = wrong_type(&list, &join(path, "foreach"), "a mapping");
+        let hint = format!(
+            "write `in: {shown}` below `foreach`, and what is done with each item below `do`"
+        );
+        self.found.push(finding.suggest(hint).by_hand());
+        let place = entries[at].place;
+        let (body, rest): (Vec<_>, Vec<_>) = std::mem::take(entries).into_iter().partition(belongs);
+        *entries = rest;
+        if let Some(at) = position(entries, "foreach") {
+            let each = mapping(place, body);
+            entries[at].value = mapping(place, vec![entry("in", list), entry("do", each)]);
+        }
+    }
+
+    /// What a `foreach` does, as a list of one step.
+    pub(super) fn body_as_a_list(&mut self, site: &mut super::Site<'_>) {
+        let entry = &mut site.entries[site.at];
+        let Content::List(items) = &mut entry.value.content else {
+            return;
+        };
+        let is_block = items
+            .first()
+            .is_some_and(|item| item.place.line > entry.place.line);
+        if let ([item], Some(finding)) = (items.as_slice(), self.found.pop()) {
+            let start = item.place.start.checked_sub(2).filter(|_| is_block);
+            self.found
+                .push(finding.raw(start, "- ".to_owned(), "  ".to_owned()));
+            entry.value = item.clone();
+        }
+    }
+
+    /// What a `foreach` does.
+    pub(super) fn each(&mut self, node: &mut Node, path: &str) {
+        if let Content::Map(entries) = &mut node.content {
+            self.step(entries, path);
+        }
+    }
+
+    /// A value alone where a mapping is asked for.
+    pub(super) fn bare(&mut self, entries: &mut [Entry], path: &str, place: &'static str) {
+        for entry in entries {
+            let Some(bare) = foreign::bare(place, &entry.key) else {
+                continue;
+            };
+            let is_other = matches!(entry.value.content, Content::Map(_) | Content::Null);
+            let fits = match (bare.key, &entry.value.content) {
+                ("retry", content) => matches!(content, Content::Number(..)),
+                ("input" | "default", _) => true,
+                (_, content) => !matches!(content, Content::List(_) | Content::Bool(_)),
+            };
+            if fits && !is_other {
+                self.entries_around(&mut entry.value, &join(path, bare.key), bare);
+            }
+        }
+    }
+
+    fn entries_around(&mut self, node: &mut Node, path: &str, bare: &Bare) {
+        // Seconds are what a number of time means, and a name alone is a list of one.
+        let instead = match (bare.key, &node.content) {
+            ("wait", Content::Number(..)) => node.count().map(|count| format!("{count}s")),
+            ("input", Content::Text(name)) => Some(format!("[{name}]")),
+            _ => None,
+        };
+        let said = |value: &str| {
+            let said = bare.entries.iter();
+            let said = said.map(|(key, given)| format!("{key}: {}", given.unwrap_or(value)));
+            said.collect::<Vec<_>>().join(", ")
+        };
+        let expected = match bare.key {
+            "default" => "a mapping with `from`",
+            _ => "a mapping",
+        };
+        let value = instead.clone().unwrap_or_else(|| shown(node));
+        let finding =
+            wrong_type(node, path, expected).suggest(format!("write `{{ {} }}`", said(&value)));
+        let finding = self.wrapped(finding, node, &said(""), instead.as_deref());
+        self.found.push(finding);
+        let value = match (bare.key, &instead) {
+            ("input", Some(_)) => Node {
+                content: Content::List(vec![node.clone()]),
+                ..node.clone()
+            },
+            (_, Some(span)) => read(span, node.place),
+            _ => node.clone(),
+        };
+        let entries = bare.entries.iter().map(|(key, given)| {
+            entry(
+                key,
+                given.map_or_else(|| value.clone(), |given| read(given, node.place)),
+            )
+        });
+        *node = mapping(node.place, entries.collect());
+    }
+
+    /// `depends_on: "a, b"`.
+    pub(super) fn ids_in_one_text(&mut self, node: &mut Node, path: &str) {
+        let Some(text) = node.text().filter(|text| text.contains(',')) else {
+            return;
+        };
+        let names: Vec<_> = text
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .collect();
+        let list = if self.is_json {
+            format!("[\"{}\"]", names.join("\", \""))
+        } else {
+            format!("[{}]", names.join(", "))
+        };
+        let message = "`depends_on` must be a list, or the id of one step";
+        let finding = Finding::new(Rule::WrongType, path, node.place, message);
+        self.found.push(
+            finding
+                .suggest(format!("write `{list}`"))
+                .rewrite_text(node.place, text, &list),
+        );
+        let items = names.iter().map(|name| Node {
+            content: Content::Text((*name).to_owned()),
+            place: node.place,
+        });
+        node.content = Content::List(items.collect());
+    }
+
+    /// The arms of a branch, of which one alone may stand as a mapping, and whose last may be an `else`.
+    pub(super) fn branch(&mut self, node: &mut Node, path: &str) {
+        if let Content::Map(entries) = &node.content {
+            let hint = "write a list of arms: `- if: CONDITION` with `next: STEP` below it, and last `- next: STEP`";
+            self.found
+                .push(wrong_type(node, path, "a list").suggest(hint.to_owned()));
+            let arms = arms(entries, node.place);
+            node.content = Content::List(arms);
+        }
+        let Content::List(arms) = &mut node.content else {
+            return;
+        };
+        let mut last = None;
+        let count = arms.len();
+        for (at, arm) in arms.iter_mut().enumerate() {
+            let path = format!("{path}[{at}]");
+            self.shape(arm, &path, &ARM);
+            last = self.else_of(arm, &path, at + 1 == count).or(last);
+        }
+        arms.extend(last);
+    }
+
+    /// The arm that `else` beside `if` should have been.
+    fn else_of(&mut self, arm: &mut Node, path: &str, is_last: bool) -> Option<Node> {
+        let Content::Map(entries) = &mut arm.content else {
+            return None;
+        };
+        position(entries, "if")?;
+        let words = ["else", "otherwise", "default"];
+        let at = entries
+            .iter()
+            .position(|entry| words.contains(&entry.key.as_str()))?;
+        let mut entry = entries.remove(at);
+        let to = entry.value.text().unwrap_or("STEP").to_owned();
+        let finding =
+            crate::domain::check::unknown_key("an arm of a branch", &entry, join(path, &entry.key));
+        let hint = format!("write an arm of its own below: `- next: {to}`");
+        let first = entries.first().map_or(entry.place, |first| first.place);
+        let own_line = first.line < entry.place.line && first.column == entry.place.column;
+        let is_plain = is_last && own_line && at == entries.len();
+        let start = entry.place.start.checked_sub(2).filter(|_| is_plain);
+        let (old, new) = (format!("  {}", entry.key), "- next".to_owned());
+        self.found.push(finding.suggest(hint).raw(start, old, new));
+        "next".clone_into(&mut entry.key);
+        Some(mapping(entry.place, vec![entry]))
+    }
+}
+
+/// One arm of a branch.
+static ARM: Shape = Shape::Record(&grammar::ARM);
+
+/// The arms that a mapping in place of their list means.
+fn arms(entries: &[Entry], place: Place) -> Vec<Node> {
+    let lists = entries.iter().filter_map(|entry| entry.value.items());
+    let mut arms: Vec<_> = lists.flatten().cloned().collect();
+    let is_else = |entry: &&Entry| ["else", "default", "otherwise"].contains(&entry.key.as_str());
+    let is_own = |entry: &&Entry| !is_else(entry) && entry.value.text().is_some();
+    let rename = |entry: &Entry| {
+        let key = match entry.key.as_str() {
+            "condition" | "when" | "if" => "if",
+            _ => "next",
+        };
+        Entry {
+            key: key.to_owned(),
+            ..entry.clone()
+        }
+    };
+    let own: Vec<_> = entries.iter().filter(is_own).map(rename).collect();
+    if !own.is_empty() {
+        arms.push(mapping(place, own));
+    }
+    let last = entries
+        .iter()
+        .filter(is_else)
+        .map(|entry| mapping(place, vec![rename(entry)]));
+    arms.extend(last);
+    arms
+}
+
+pub(super) fn position(entries: &[Entry], key: &str) -> Option<usize> {
+    entries.iter().position(|entry| entry.key == key)
+}
+
+pub(super) fn entry(key: &str, value: Node) -> Entry {
+    Entry {
+        key: key.to_owned(),
+        place: value.place,
+        value,
+    }
+}
+
+pub(super) fn mapping(place: Place, entries: Vec<Entry>) -> Node {
+    Node {
+        content: Content::Map(entries),
+        place,
+    }
+}
+
+/// The node that a plain value would be read as.
+pub(super) fn read(text: &str, place: Place) -> Node {
+    let content = match (text, text.parse::<u64>()) {
+        ("true", _) => Content::Bool(true),
+        (_, Ok(number)) => Content::Number(number.into(), text.to_owned()),
+        _ => Content::Text(text.to_owned()),
+    };
+    Node { content, place }
+}
+
+/// A value as a suggestion writes it.
+pub(super) fn shown(node: &Node) -> String {
+    match &node.content {
+        Content::Text(text) if !is_plain(text) => Value::String(text.clone()).to_string(),
+        Content::List(items) => {
+            let items: Vec<_> = items.iter().map(shown).collect();
+            format!("[{}]", items.join(", "))
+        }
+        _ => written(node).unwrap_or_else(|| "…".to_owned()),
+    }
+}
+
+/// Whether a text needs no quotes to be read as the text that it is.
+fn is_plain(text: &str) -> bool {
+    let is_sign = |c: char| c.is_alphanumeric() || " _-./${}".contains(c);
+    let is_word = !["true", "false", "null", "~"].contains(&text) && text.parse::<f64>().is_err();
+    text.chars().all(is_sign) && is_word && text.trim() == text && !text.is_empty()
+}
+
+/// A value on one line: none where it is long, or has parts of its own.
+pub(super) fn written(node: &Node) -> Option<String> {
+    match &node.content {
+        Content::Text(text) if !text.contains('\n') && text.len() <= 80 => Some(text.clone()),
+        Content::Number(_, written) => Some(written.clone()),
+        Content::Bool(value) => Some(value.to_string()),
+        Content::List(items) => {
+            let items: Option<Vec<_>> = items.iter().map(written).collect();
+            Some(format!("[{}]", items?.join(", ")))
+        }
+        _ => None,
+    }
+}

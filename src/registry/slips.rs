@@ -1,0 +1,192 @@
+//! Slips for which a text is no YAML at all: a code fence around it, tabs, signs that ask for quotes. What is suggested has
+//! been tried: the text can then be read, or at least farther than before.
+
+use crate::domain::finding::{Finding, Rule};
+
+/// A change of the text: where, what stands there, and what to write instead.
+type Change = (usize, String, String);
+
+/// One way to mend a text.
+struct Remedy {
+    suggestion: String,
+    changes: Vec<Change>,
+}
+
+/// The finding of a text that cannot be read, with the remedy that lets `read` get farther, if there is one.
+pub(super) fn told(
+    text: &str,
+    finding: Finding,
+    read: impl Fn(&str) -> Result<(), Box<Finding>>,
+) -> Finding {
+    if finding.rule != Rule::Syntax {
+        return finding;
+    }
+    let gets_farther = |remedy: &Remedy| match read(&mended(text, &remedy.changes)) {
+        Ok(()) => true,
+        Err(next) => next.line > finding.line,
+    };
+    let remedies = [fence, tabs, braces, template, value];
+    let remedies = remedies.iter().filter_map(|remedy| remedy(text, &finding));
+    match { remedies }.find(gets_farther) {
+        Some(remedy) => remedy
+            .changes
+            .into_iter()
+            .fold(finding, |finding, (start, old, new)| {
+                finding.raw(Some(start), old, new)
+            })
+            .suggest(remedy.suggestion),
+        None => finding,
+    }
+}
+
+fn mended(text: &str, changes: &[Change]) -> String {
+    let mut text = text.to_owned();
+    for (start, old, new) in changes.iter().rev() {
+        text.replace_range(*start..start + old.len(), new);
+    }
+    text
+}
+
+/// Three backticks around the whole.
+fn fence(text: &str, _: &Finding) -> Option<Remedy> {
+    let begin = text.len() - text.trim_start().len();
+    let first = text[begin..].split_inclusive('\n').next()?;
+    let rest = text[begin..].strip_prefix("```")?;
+    let mut changes = vec![(begin, first.to_owned(), String::new())];
+    let end = text.trim_end().len();
+    if rest.trim_end().ends_with("\n```") {
+        changes.push((end - 3, "```".to_owned(), String::new()));
+    }
+    Some(Remedy {
+        suggestion: "write it without the code fence around it".to_owned(),
+        changes,
+    })
+}
+
+/// Tabs at the beginning of lines.
+fn tabs(text: &str, _: &Finding) -> Option<Remedy> {
+    let mut changes = Vec::new();
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let blank = &line[..line.len() - line.trim_start_matches([' ', '\t']).len()];
+        if blank.contains('\t') {
+            changes.push((at, blank.to_owned(), blank.replace('\t', "  ")));
+        }
+        at += line.len();
+    }
+    (!changes.is_empty()).then(|| Remedy {
+        suggestion: "indent with spaces: YAML takes no tabs there".to_owned(),
+        changes,
+    })
+}
+
+/// `{{ … }}` as a value: without a `$` and without quotes it is a mapping.
+fn braces(text: &str, finding: &Finding) -> Option<Remedy> {
+    let line = Line::of(text, finding.line)?;
+    let value = line.value.trim_end();
+    let inner = value.strip_prefix("{{")?.strip_suffix("}}")?.trim();
+    let new = if ["if", "when", "until"].contains(&line.key) {
+        inner.to_owned()
+    } else {
+        in_quotes(&format!("${{{{ {inner} }}}}"))?
+    };
+    Some(Remedy {
+        suggestion: format!("write `{new}`: braces without quotes are a mapping"),
+        changes: vec![(line.value_at, value.to_owned(), new)],
+    })
+}
+
+/// `${{ … }}` among the values of `{ … }` or `[ … ]`, where its braces and commas are signs of YAML.
+fn template(text: &str, finding: &Finding) -> Option<Remedy> {
+    let line = Line::of(text, finding.line)?;
+    let mut changes = Vec::new();
+    let mut from = 0;
+    while let Some(open) = line.value[from..].find("${{").map(|at| from + at) {
+        let close = open + line.value[open..].find("}}")? + 2;
+        let (before, after) = (
+            line.value[..open].trim_end(),
+            line.value[close..].trim_start(),
+        );
+        let template = &line.value[open..close];
+        if before.ends_with([':', ',', '[', '{'])
+            && (after.is_empty() || after.starts_with([',', ']', '}']))
+        {
+            changes.push((
+                line.value_at + open,
+                template.to_owned(),
+                in_quotes(template)?,
+            ));
+        }
+        from = close;
+    }
+    let (_, _, first) = changes.first()?;
+    Some(Remedy {
+        suggestion: format!("put it in quotes: {first}"),
+        changes,
+    })
+}
+
+/// A text that YAML would read otherwise, such as one with `: ` in it.
+fn value(text: &str, finding: &Finding) -> Option<Remedy> {
+    let line = Line::of(text, finding.line)?;
+    let value = line.value.trim_end();
+    if value.is_empty() || value.starts_with(['|', '>', '{', '[']) || line.goes_on {
+        return None;
+    }
+    let new = in_quotes(value)?;
+    Some(Remedy {
+        suggestion: format!("put the text in quotes: `{}: {}`", line.key, cut(&new)),
+        changes: vec![(line.value_at, value.to_owned(), new)],
+    })
+}
+
+fn in_quotes(text: &str) -> Option<String> {
+    let quote = ['"', '\'']
+        .into_iter()
+        .find(|quote| !text.contains(*quote))?;
+    (!text.contains('\\')).then(|| format!("{quote}{text}{quote}"))
+}
+
+/// A text that is not too long for a suggestion.
+fn cut(text: &str) -> String {
+    const CHARS_MAX: usize = 60;
+    match text.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => format!("{}…{}", &text[..end], &text[..1]),
+        None => text.to_owned(),
+    }
+}
+
+/// A line that gives a key its value.
+struct Line<'a> {
+    key: &'a str,
+    value: &'a str,
+    /// Where in the text the value begins.
+    value_at: usize,
+    /// The next line stands farther in: the value is not all on this one.
+    goes_on: bool,
+}
+
+impl<'a> Line<'a> {
+    fn of(text: &'a str, number: usize) -> Option<Self> {
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        let start: usize = lines
+            .iter()
+            .take(number.checked_sub(1)?)
+            .map(|line| line.len())
+            .sum();
+        let line = lines.get(number - 1)?;
+        let indent = |line: &str| line.len() - line.trim_start_matches([' ', '-']).len();
+        let (key, rest) = line.split_once(':')?;
+        let blank = rest.len() - rest.trim_start_matches(' ').len();
+        let next = lines
+            .iter()
+            .skip(number)
+            .find(|line| !line.trim().is_empty());
+        Some(Self {
+            value_at: start + key.len() + 1 + blank,
+            value: rest[blank..].trim_end_matches(['\r', '\n']),
+            goes_on: next.is_some_and(|next| indent(next) > indent(line)),
+            key: key.trim_start_matches([' ', '-']),
+        })
+    }
+}
