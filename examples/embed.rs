@@ -5,7 +5,7 @@
 use std::{error::Error, io::Write, sync::Arc};
 
 use midex::{
-    clock::{SystemClock, SystemIds},
+    clock::{SteadyClock, SystemIds},
     domain::execution::Report,
     engine::{Engine, Options, StartRequest},
     registry::{Registry, Sources},
@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let store = RedbStore::open(&data_dir, store::Options::default())?;
     let engine = Engine::new(Options::new(
         Arc::new(store),
-        Arc::new(SystemClock),
+        Arc::new(SteadyClock::default()),
         Arc::new(SystemIds),
     ))
     .await?;

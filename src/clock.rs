@@ -1,6 +1,11 @@
 //! Time, randomness and ids are injected: nothing else in midex may ask the machine for them.
 
-use std::{fmt, str::FromStr, sync::Mutex, time::Duration};
+use std::{
+    fmt,
+    str::FromStr,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
@@ -81,9 +86,16 @@ impl<'de> Deserialize<'de> for Timestamp {
 pub trait Clock: fmt::Debug + Send + Sync {
     /// The present instant, to the millisecond.
     fn now(&self) -> Timestamp;
+
+    /// This instant has been told before, in another life of the process say. A clock that keeps from stepping back does
+    /// not tell an earlier one from now on.
+    fn go_on_from(&self, told: Timestamp) {
+        let _ = told;
+    }
 }
 
-/// The system's clock. It survives suspend, and may step back when the machine corrects it.
+/// The system's clock. It survives suspend, and may step back when the machine corrects it: servers go by a
+/// [`SteadyClock`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -94,6 +106,78 @@ impl Clock for SystemClock {
     )]
     fn now(&self) -> Timestamp {
         Timestamp(jiff::Timestamp::now().as_millisecond())
+    }
+}
+
+/// A wall clock that never steps back, so that a timer, a deadline, a retry or a token lasts no longer than it was to
+/// where somebody sets the machine's clock. Where the wall clock steps forward it is followed: the machine was suspended,
+/// or its clock is right now. Where that steps back, time goes on from where it was, as fast as time passes.
+pub struct SteadyClock {
+    wall: Box<dyn Clock>,
+    /// How much time has passed, which nobody can set.
+    passed: Box<dyn Fn() -> Duration + Send + Sync>,
+    /// The latest instant at which the wall clock was followed, and how much time had passed.
+    anchor: Mutex<Option<(Timestamp, Duration)>>,
+}
+
+impl SteadyClock {
+    /// A clock that follows `wall` and, while that lies behind, how much time has `passed`.
+    pub fn following(
+        wall: impl Clock + 'static,
+        passed: impl Fn() -> Duration + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            wall: Box::new(wall),
+            passed: Box::new(passed),
+            anchor: Mutex::default(),
+        }
+    }
+
+    /// The later one of what the wall clock, or whatever else, tells and what has been told.
+    fn latest(&self, told: Timestamp, anchor: &mut Option<(Timestamp, Duration)>) -> Timestamp {
+        let passed = (self.passed)();
+        let steady = anchor.map(|(at, then)| at.after(passed.saturating_sub(then)));
+        match steady {
+            Some(steady) if steady >= told => steady,
+            _ => {
+                *anchor = Some((told, passed));
+                told
+            }
+        }
+    }
+}
+
+impl Default for SteadyClock {
+    /// The clock of a server: the machine's.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place where midex asks the machine how much time has passed"
+    )]
+    fn default() -> Self {
+        let start = Instant::now();
+        Self::following(SystemClock, move || start.elapsed())
+    }
+}
+
+impl Clock for SteadyClock {
+    fn now(&self) -> Timestamp {
+        // Both are read in here: of two callers none tells an instant before one that the other has told.
+        let mut anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner);
+        self.latest(self.wall.now(), &mut anchor)
+    }
+
+    fn go_on_from(&self, told: Timestamp) {
+        let mut anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner);
+        self.latest(told, &mut anchor);
+    }
+}
+
+impl fmt::Debug for SteadyClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SteadyClock")
+            .field("wall", &self.wall)
+            .field("anchor", &self.anchor)
+            .finish_non_exhaustive()
     }
 }
 
@@ -153,10 +237,7 @@ impl SeededIds {
 
 impl IdSource for SeededIds {
     fn random(&self) -> u128 {
-        let mut state = self
-            .0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.1 += 1;
         let hash = Sha256::digest([state.0.to_le_bytes(), state.1.to_le_bytes()].concat());
         hash.iter()
@@ -167,6 +248,8 @@ impl IdSource for SeededIds {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -177,6 +260,98 @@ mod tests {
             time.to_string().parse::<Timestamp>().expect("own format"),
             time
         );
+    }
+
+    /// What the machine says: the wall clock, and how much time has passed.
+    #[derive(Clone, Debug, Default)]
+    struct Machine(Arc<Mutex<(i64, u64)>>);
+
+    impl Machine {
+        fn steady(&self) -> SteadyClock {
+            let machine = self.clone();
+            let passed = move || Duration::from_millis(machine.0.lock().unwrap().1);
+            SteadyClock::following(self.clone(), passed)
+        }
+
+        /// So much time passes.
+        fn pass(&self, milliseconds: u32) {
+            let mut machine = self.0.lock().unwrap();
+            machine.0 += i64::from(milliseconds);
+            machine.1 += u64::from(milliseconds);
+        }
+
+        /// Somebody sets the wall clock, or the machine was suspended.
+        fn step(&self, milliseconds: i64) {
+            self.0.lock().unwrap().0 += milliseconds;
+        }
+    }
+
+    impl Clock for Machine {
+        fn now(&self) -> Timestamp {
+            Timestamp(self.0.lock().unwrap().0)
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_goes_on_from_where_it_was() {
+        let machine = Machine::default();
+        let clock = machine.steady();
+        machine.step(1_000_000);
+        assert_eq!(clock.now().milliseconds(), 1_000_000);
+        machine.pass(10);
+        machine.step(-500_000);
+        machine.pass(20);
+        assert_eq!(
+            clock.now().milliseconds(),
+            1_000_020,
+            "what was seen last, and what passed"
+        );
+        machine.pass(70);
+        machine.step(-400_000);
+        machine.step(-50_000);
+        assert_eq!(clock.now().milliseconds(), 1_000_090);
+        machine.step(950_000 - 100);
+        machine.pass(7);
+        assert_eq!(clock.now().milliseconds(), 1_000_097, "not ahead yet");
+        machine.step(3_600_000);
+        assert_eq!(
+            clock.now().milliseconds(),
+            4_599_997,
+            "forward it is followed"
+        );
+        assert_eq!(clock.now(), machine.now());
+    }
+
+    #[test]
+    fn a_clock_goes_on_from_what_was_told_before() {
+        let machine = Machine::default();
+        let clock = machine.steady();
+        machine.step(1_000);
+        clock.go_on_from(Timestamp(5_000));
+        assert_eq!(clock.now().milliseconds(), 5_000);
+        machine.pass(10);
+        clock.go_on_from(Timestamp(2_000));
+        assert_eq!(clock.now().milliseconds(), 5_010);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_time_is_lost_whatever_the_wall_clock_does(
+            moves in proptest::collection::vec((0_u32..5_000, -3_000_000_i64..3_000_000), 1..50)
+        ) {
+            let machine = Machine::default();
+            let clock = machine.steady();
+            let mut before = clock.now();
+            for (passes, steps) in moves {
+                machine.pass(passes);
+                machine.step(steps);
+                let now = clock.now();
+                let lasted = now.since(before);
+                proptest::prop_assert!(lasted >= Duration::from_millis(passes.into()));
+                proptest::prop_assert!(now >= machine.now());
+                before = now;
+            }
+        }
     }
 
     #[test]

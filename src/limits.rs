@@ -340,7 +340,8 @@ pub const LIST_SCANNED_MAX: usize = 100_000;
 /// Bytes of outputs that one `step_history` shows; outputs past it are named by digest and size.
 pub const HISTORY_OUTPUT_BYTES_MAX: usize = 8 << 20;
 
-/// Clients of the control socket at once; further ones wait to be let in.
+/// Clients of the control socket at once. Past it, the one that has been silent longest since it came makes room; where
+/// all have said who they are, further ones wait to be let in.
 pub const CONTROL_CLIENTS_MAX: usize = 64;
 /// How long clients of the control socket may finish when the server ends.
 pub const CONTROL_GRACE: Duration = Duration::from_millis(300);
@@ -360,6 +361,8 @@ pub const SIGNAL_GRACE: Duration = Duration::from_millis(100);
 pub const CONTROL_PREAMBLE_BYTES_MAX: u64 = 64 << 10;
 /// How long a client of the control socket may take over its first line.
 pub const CONTROL_PREAMBLE_MAX: Duration = Duration::from_secs(5);
+/// How long a client of the control socket may be silent before it makes room for another one.
+pub const CONTROL_SILENT_MIN: Duration = Duration::from_millis(100);
 /// How often a command looks for a server, or for a free store, before it says that the store is busy.
 pub const CONTROL_ATTEMPTS_MAX: u32 = 40;
 /// Calls of one stdio client that are being worked on or whose reply it has not taken; past this, reading stops.

@@ -8,7 +8,7 @@ use std::{error::Error, path::PathBuf, sync::Arc};
 use midex::{
     activity::{Activities, Activity, BoxFuture, Context, Outcome, function},
     app::{App, Options},
-    clock::{SystemClock, SystemIds},
+    clock::{SteadyClock, SystemIds},
     config::Config,
     domain::execution::OperationFailure,
     mcp::{self, Server},
@@ -59,7 +59,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .with(Health)?;
     let app = Arc::new(App::with(Options {
         activities,
-        ..Options::new(config, Arc::new(SystemClock), Arc::new(SystemIds))
+        ..Options::new(
+            config,
+            Arc::new(SteadyClock::default()),
+            Arc::new(SystemIds),
+        )
     }));
     // The file is held to the names of the activities, now and whenever it changes.
     app.definitions().watch();

@@ -1,12 +1,14 @@
-//! `midex approve`: a person answers what a gate asks. Only on a terminal, so that no script and no agent does so by merely
-//! running the command. Whoever acts as this user in earnest is this user.
+//! `midex approve`: a person answers what a gate asks. Only on a terminal, so that nothing answers by merely running the
+//! command. That proves nobody to be a person: whoever acts as this user, on a terminal of theirs or at the control
+//! socket, can answer. So who answered, by which way, and the digest of what they were shown are on record.
 
 use std::io::{self, IsTerminal, Write};
 
 use serde_json::{Value, json};
 
 use super::{
-    EXIT_FINDINGS, EXIT_OK, lifecycle, link::Link, run::input::Input, unwritable, visible,
+    EXIT_FINDINGS, EXIT_OK, lifecycle, link::Link, run::input::Input, unwritable, value::json_text,
+    visible::visible,
 };
 use crate::{
     config::Config,
@@ -69,7 +71,7 @@ async fn list(link: &mut Link<'_>, json: bool, out: &mut dyn Write) -> Result<u8
     }
     let text = if json {
         let gates: Vec<_> = gates.iter().map(Gate::json).collect();
-        format!("{:#}\n", json!({ "gates": gates }))
+        json_text(&json!({ "gates": gates }), true) + "\n"
     } else if gates.is_empty() {
         "Nothing waits for an approval in this project.\n".to_owned()
     } else {
@@ -168,8 +170,7 @@ fn one(gates: Vec<Gate>, id: &str, step: Option<&str>) -> Result<Gate> {
 }
 
 fn no_terminal(id: &str) -> Error {
-    let message =
-        "an approval is given on a terminal: neither a script nor an agent answers for a person";
+    let message = "an approval is given on a terminal: there is none to show the question on";
     Error::new(Code::UsageInvalid, message)
         .with("execution_id", id)
         .with_action("Run `midex approve {execution_id}` in a terminal of your own")

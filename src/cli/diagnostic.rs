@@ -2,7 +2,7 @@
 
 use annotate_snippets::{AnnotationKind, Level, Message, Renderer, Snippet};
 
-use super::visible;
+use super::visible::{is_invisible, visible};
 use crate::domain::finding::{Finding, Severity};
 
 /// The findings of one file, drawn into its text.
@@ -32,7 +32,9 @@ fn one(renderer: &Renderer, path: &str, text: &str, finding: &Finding) -> String
     let (line, offset) = line_of(text, finding.start);
     let start = (finding.start.min(text.len()) - offset).min(line.len());
     let end = finding.end.saturating_sub(offset).clamp(start, line.len());
-    let snippet = Snippet::source(line)
+    let shown = |at| without_invisible(&line[..line.floor_char_boundary(at)]).len();
+    let (start, end) = (shown(start), shown(end));
+    let snippet = Snippet::source(without_invisible(line))
         .line_start(finding.line)
         .path(visible(path))
         .annotation(AnnotationKind::Primary.span(start..end));
@@ -51,6 +53,11 @@ fn help(finding: &Finding) -> Vec<Message<'static>> {
         .as_ref()
         .map(|suggestion| Level::HELP.message(visible(suggestion)));
     expected.into_iter().chain(suggestion).collect()
+}
+
+/// The renderer makes control characters visible, in its own way.
+fn without_invisible(line: &str) -> String {
+    line.replace(is_invisible, "\u{fffd}")
 }
 
 /// The line that holds the byte at `at`, without its end, and where it begins.

@@ -1,8 +1,10 @@
 //! `midex graph`: a workflow's steps and their order, for a program that draws.
 
-use std::{io::Write, path::Path};
+use std::{fmt::Write as _, io::Write, path::Path};
 
-use super::{EXIT_FINDINGS, EXIT_OK, diagnostic, unwritable};
+use super::{
+    EXIT_FINDINGS, EXIT_OK, diagnostic, unwritable, value::json_text, visible::is_invisible,
+};
 use crate::{
     domain::{
         Workflow,
@@ -54,12 +56,25 @@ pub fn graph(
         }
     };
     let text = match args.format {
-        _ if json => format!("{:#}\n", serde_json::json!(graph)),
-        GraphFormat::Mermaid => graph.mermaid(),
-        GraphFormat::Dot => graph.dot(),
+        _ if json => json_text(&serde_json::json!(graph), true) + "\n",
+        GraphFormat::Mermaid => shown(&graph.mermaid()),
+        GraphFormat::Dot => shown(&graph.dot()),
     };
     out.write_all(text.as_bytes()).map_err(unwritable)?;
     Ok(EXIT_OK)
+}
+
+/// The graph with what cannot be seen as both languages write it, so that names stay apart.
+fn shown(graph: &str) -> String {
+    let mut shown = String::with_capacity(graph.len());
+    for c in graph.chars() {
+        if is_invisible(c) {
+            let _ = write!(shown, "&#{};", u32::from(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
 }
 
 enum Found {

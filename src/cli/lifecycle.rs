@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
-use super::{EXIT_OK, link::Link, unwritable, visible};
+use super::{EXIT_OK, link::Link, unwritable, value::json_text, visible::visible};
 use crate::{
     config::Config,
     domain::{Lifecycle, State},
@@ -113,7 +113,7 @@ fn wanted(tool: &str) -> Option<State> {
 
 pub(super) fn write(answer: &Value, json: bool, out: &mut dyn Write) -> Result<u8> {
     let text = if json {
-        format!("{answer:#}\n")
+        json_text(answer, true) + "\n"
     } else {
         visible(answer["message"].as_str().unwrap_or_default()) + "\n"
     };
@@ -125,7 +125,7 @@ fn open_execution(execution: &Value) -> String {
     let text = |name: &str| visible(execution[name].as_str().unwrap_or_default());
     let steps = execution["current_steps"].as_array().into_iter().flatten();
     let steps: Vec<_> = steps
-        .filter_map(|step| step["step_name"].as_str())
+        .filter_map(|step| step["step_name"].as_str().map(visible))
         .collect();
     format!(
         "{}  {} of {}, {}, {} done\n",

@@ -5,7 +5,7 @@ use std::{io::Write, path::Path};
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 
-use super::{EXIT_OK, link::Link, unwritable, visible};
+use super::{EXIT_OK, link::Link, unwritable, value::json_text, visible::visible};
 use crate::{
     config::Config,
     domain::{
@@ -133,7 +133,7 @@ pub fn list(args: &ListArgs, registry: &Registry, json: bool, out: &mut dyn Writ
 }
 
 fn pretty(entries: Vec<Value>) -> String {
-    format!("{:#}\n", Value::Array(entries))
+    json_text(&Value::Array(entries), true) + "\n"
 }
 
 fn workflow_json(entry: &WorkflowEntry) -> Value {

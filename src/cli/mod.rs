@@ -22,6 +22,7 @@ mod signal;
 mod tail;
 pub mod validate;
 mod value;
+mod visible;
 
 use std::{
     io::{self, Write},
@@ -32,6 +33,7 @@ use std::{
 
 use clap::{Args, Parser, Subcommand};
 
+use self::{value::json_text, visible::visible};
 use crate::{
     config::{Config, parse_token_ttl, split_names},
     error::{Code, Error, Result},
@@ -111,6 +113,9 @@ enum Command {
     /// Say that something happened that a step waits for
     Signal(signal::SignalArgs),
     /// Approve or reject what a gate asks, on a terminal; without an execution, list what is asked
+    ///
+    /// A terminal is no proof of a person: whoever acts as this user, a script or an agent too, can answer. Who answered, by
+    /// which way, and the digest of what they were shown stand in the execution's history.
     Approve(approve::ApproveArgs),
     /// Say what came of work that the server was cut off in
     Resolve(resolve::ResolveArgs),
@@ -256,7 +261,7 @@ fn report(error: &Error, json: bool) {
 
 fn reported(error: &Error, json: bool) -> String {
     if json {
-        serde_json::Value::Object(error.payload("")).to_string()
+        json_text(&serde_json::Value::Object(error.payload("")), false)
     } else {
         described(error)
     }
@@ -313,24 +318,6 @@ fn unwritable(error: io::Error) -> Error {
     Error::new(Code::FileUnusable, message)
         .with("path", "stdout")
         .because(error)
-}
-
-/// What a file says, or is called, must not steer the terminal it is shown on.
-fn visible(text: &str) -> String {
-    text.chars()
-        .map(|c| {
-            if c.is_control() || is_steering(c) {
-                '\u{fffd}'
-            } else {
-                c
-            }
-        })
-        .collect()
-}
-
-/// Marks that turn the direction of what follows, and so make a name look like another.
-fn is_steering(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{61c}')
 }
 
 #[cfg(test)]

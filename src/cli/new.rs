@@ -4,7 +4,7 @@ use std::{io::Write, path::PathBuf};
 
 use serde_json::json;
 
-use super::{EXIT_OK, unwritable};
+use super::{EXIT_OK, screen::Screen, unwritable, value::json_text, visible::visible};
 use crate::{
     clock::SystemIds,
     config::Config,
@@ -80,11 +80,10 @@ pub fn new(args: &NewArgs, config: &Config, json: bool, out: &mut dyn Write) -> 
     let path = registry::create(&template, project, existing, &SystemIds)?;
     let text = if json {
         let shown = path.display().to_string();
-        format!(
-            "{:#}",
-            json!({ "path": shown, "kind": kind, "name": template.name() })
-        )
-        .into_bytes()
+        let made = json!({ "path": shown, "kind": kind, "name": template.name() });
+        json_text(&made, true).into_bytes()
+    } else if Screen::stdout().is_terminal() {
+        visible(&path.display().to_string()).into_bytes()
     } else {
         path.into_os_string().into_encoded_bytes()
     };

@@ -8,7 +8,7 @@ use std::{
 use comfy_table::{ContentArrangement, Row, Table, presets};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::visible;
+use super::visible::visible;
 
 /// Columns where there is no terminal to ask.
 const COLUMNS_ELSEWHERE: usize = 120;
@@ -204,6 +204,7 @@ fn wrapped(line: &str, columns: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::visible::is_hidden;
 
     const PLAIN: Screen = Screen {
         columns: Some(30),
@@ -212,13 +213,10 @@ mod tests {
 
     #[test]
     fn nothing_steers_the_terminal() {
-        let evil = "a\u{1b}[2J\r\n\u{9b}31m\tb";
-        assert!(!one_line(evil).contains(char::is_control));
+        let evil = "a\u{1b}[2J\r\n\u{9b}31m\tb\u{200b}\u{202e}\u{e0041}";
+        assert!(!one_line(evil).contains(is_hidden));
         let block = PLAIN.block(None, "", evil);
-        assert!(
-            !block.replace('\n', "").contains(char::is_control),
-            "{block:?}"
-        );
+        assert!(!block.replace('\n', "").contains(is_hidden), "{block:?}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{EXIT_OK, log::Log};
 use crate::{
     app::App,
-    clock::{SystemClock, SystemIds},
+    clock::{SteadyClock, SystemIds},
     config::Config,
     error::{Code, Error, Result},
     limits,
@@ -128,7 +128,11 @@ fn connections_max() -> usize {
 /// Serves until a signal comes; standard input and output alone, until the client goes.
 pub(super) async fn serve(config: Config, edge: Edge, offer: Offer, log: &Log) -> Result<u8> {
     let listening = edge.listen()?;
-    let app = Arc::new(App::new(config, Arc::new(SystemClock), Arc::new(SystemIds)));
+    let app = Arc::new(App::new(
+        config,
+        Arc::new(SteadyClock::default()),
+        Arc::new(SystemIds),
+    ));
     app.definitions().watch();
     for named in [&app.config().workflows_dir, &app.config().agents_dir]
         .into_iter()

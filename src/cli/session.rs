@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     app::App,
-    clock::{SystemClock, SystemIds},
+    clock::{SteadyClock, SystemIds},
     config::Config,
     error::{Code, Error, Result},
     limits,
@@ -36,7 +36,11 @@ impl Session {
     /// # Errors
     /// `STORE_BUSY` where another process owns the store and does not answer; what opening the store refuses with.
     pub(super) async fn open(config: &Config) -> Result<Self> {
-        let app = App::new(config.clone(), Arc::new(SystemClock), Arc::new(SystemIds));
+        let app = App::new(
+            config.clone(),
+            Arc::new(SteadyClock::default()),
+            Arc::new(SystemIds),
+        );
         let mut busy = None;
         for _ in 0..limits::CONTROL_ATTEMPTS_MAX {
             match control::connect(config).await {

@@ -265,7 +265,7 @@ fn open_steps(steps: &[Value], screen: &Screen) -> String {
         let line = format!(
             "{INDENT}{}{}: {}",
             field(step, "step_name"),
-            super::visible(&agent.unwrap_or_default()),
+            super::visible::visible(&agent.unwrap_or_default()),
             field(step, "description")
         );
         let _ = writeln!(text, "{}", cut(&line, screen.columns()));

@@ -4,7 +4,7 @@ use std::{io::Write, path::PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{EXIT_FINDINGS, EXIT_OK, diagnostic, unwritable};
+use super::{EXIT_FINDINGS, EXIT_OK, diagnostic, unwritable, value::json_text};
 use crate::{
     error::Result,
     registry::{self, FileReport, Registry},
@@ -30,7 +30,7 @@ pub fn validate(
 ) -> Result<u8> {
     let reports = registry::validate(&args.paths, registry)?;
     let text = if json {
-        format!("{:#}\n", as_json(&reports))
+        json_text(&as_json(&reports), true) + "\n"
     } else {
         as_text(&reports, color)
     };

@@ -1,10 +1,10 @@
 //! What JSON values say, as text that steers no terminal.
 
-use std::borrow::Cow;
+use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::screen::one_line;
+use super::{screen::one_line, visible::is_hidden};
 
 /// What a value says in one line: its summary where it has one.
 pub(super) fn gist(value: &Value) -> String {
@@ -46,23 +46,28 @@ pub(super) fn duration(milliseconds: u64) -> String {
     }
 }
 
-/// JSON text that does not steer a terminal: the control characters that JSON lets pass are escaped too.
+/// JSON text that does not steer a terminal: what JSON lets pass is escaped too.
 pub(super) fn json_text(value: &Value, pretty: bool) -> String {
     let text = if pretty {
         format!("{value:#}")
     } else {
         value.to_string()
     };
-    let escaped = |c: char| match c {
-        '\n' => Cow::Borrowed("\n"),
-        c if c.is_control() => format!("\\u{:04x}", u32::from(c)).into(),
-        c => c.to_string().into(),
-    };
-    if text.chars().any(|c| c.is_control() && c != '\n') {
-        text.chars().map(escaped).collect()
-    } else {
-        text
+    let is_hidden = |c| c != '\n' && is_hidden(c);
+    if !text.contains(is_hidden) {
+        return text;
     }
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if !is_hidden(c) {
+            escaped.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            let _ = write!(escaped, "\\u{unit:04x}");
+        }
+    }
+    escaped
 }
 
 #[cfg(test)]
@@ -73,15 +78,15 @@ mod tests {
 
     #[test]
     fn values_do_not_steer_the_terminal() {
-        let evil = "a\u{1b}[2J\r\n\u{9b}31m\tb";
+        let evil = "a\u{1b}[2J\r\n\u{9b}31m\tb\u{200b}\u{202e}\u{e0041}";
         for shown in [
             gist(&json!(evil)),
             gist(&json!({ "summary": evil })),
             json_text(&json!({ evil: [evil, "\u{7f}"] }), false),
         ] {
-            assert!(!shown.contains(char::is_control), "{shown:?}");
+            assert!(!shown.contains(is_hidden), "{shown:?}");
         }
-        let value = json!({ "a": ["\u{9b}\u{7f}"] });
+        let value = json!({ "a": ["\u{9b}\u{7f}\u{200b}\u{e0041}"] });
         let again: Value = serde_json::from_str(&json_text(&value, true)).expect("JSON");
         assert_eq!(again, value);
     }

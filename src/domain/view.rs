@@ -16,7 +16,7 @@ mod waits;
 pub use self::{
     artifacts::{ArtifactContent, ArtifactView, artifacts, content},
     graph::{EdgeKind, GraphEdge, GraphNode, GraphView},
-    history::{HistoryRow, TelemetryEvent, history, told},
+    history::{AnsweredView, HistoryRow, TelemetryEvent, history, told},
     inputs::{DefaultView, InputView, inputs},
     listing::{ExecutionRow, Listing, OpenExecution, Resumed, row},
     previous::{Outputs, Previous, Shortened, decided, done_lately, needed_at_end, needed_before},

@@ -59,7 +59,7 @@ use crate::{
     },
     error::{Code, Error, Result},
     limits,
-    store::{Refusal, Store},
+    store::{Refusal, Store, TelemetryQuery, Told},
 };
 
 /// What an engine is made of.
@@ -190,6 +190,7 @@ impl fmt::Debug for Engine {
 impl Engine {
     /// Starts an engine. It must be ended with [`Engine::stop`].
     pub async fn new(options: Options) -> Result<Self> {
+        go_on(&*options.store, &*options.clock).await;
         let shared = Arc::new(Shared {
             definitions: Definitions::new(options.store.clone()),
             contents: Contents::new(options.store.clone()),
@@ -472,6 +473,29 @@ impl Engine {
             message: told(error).into(),
         });
     }
+}
+
+/// Where the machine's clock has been set back since, time goes on from the last thing that the store knows: what is due
+/// is not delayed by as much.
+async fn go_on(store: &dyn Store, clock: &dyn Clock) {
+    let last = TelemetryQuery {
+        limit: 1,
+        ..TelemetryQuery::default()
+    };
+    let last = store.telemetry(last).await.unwrap_or_default().pop();
+    let told = match last {
+        Some(Told::Transition { row, .. }) => row.at,
+        Some(Told::Refusal { refusal, .. }) => refusal.at,
+        None => return,
+    };
+    let behind = told.since(clock.now());
+    if !behind.is_zero() {
+        tracing::warn!(
+            ?behind,
+            "the clock was set back: time goes on from what is stored"
+        );
+    }
+    clock.go_on_from(told);
 }
 
 /// A refusal in telemetry's words: why somebody paused an execution is shown in its status alone.

@@ -4,6 +4,8 @@
 //! Whoever owns the store owns the socket beside it. A socket that nobody listens on is one of a process that was
 //! killed.
 
+mod places;
+
 use std::{
     fs, io,
     os::unix::fs::PermissionsExt,
@@ -16,10 +18,10 @@ use serde_json::{Map, Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{UnixListener, UnixStream},
-    sync::Semaphore,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use self::places::{Caller, Places};
 use super::{LineTransport, Server, client::Client, serve};
 use crate::{
     app::App,
@@ -131,19 +133,21 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
 }
 
 async fn accept(app: &App, listener: &UnixListener, stop: &CancellationToken, inside: &Inside) {
-    let room = Arc::new(Semaphore::new(limits::CONTROL_CLIENTS_MAX));
-    while let Some(place) = stop.run_until_cancelled(room.clone().acquire_owned()).await {
+    let places = Arc::new(Places::default());
+    loop {
         let Some(accepted) = stop.run_until_cancelled(listener.accept()).await else {
             return;
         };
         match accepted {
             Ok((stream, _)) => {
+                let Some(caller) = stop.run_until_cancelled(places.enter()).await else {
+                    return;
+                };
                 let (app, hang_up) = (app.clone(), inside.hang_up.child_token());
                 inside.clients.spawn(async move {
-                    if let Err(error) = attend(app, stream, hang_up).await {
+                    if let Err(error) = attend(app, stream, &caller, hang_up).await {
                         tracing::debug!(%error, "a client of the control socket was turned away");
                     }
-                    drop(place);
                 });
             }
             // Out of file descriptors, say: others may go in the meantime.
@@ -155,12 +159,19 @@ async fn accept(app: &App, listener: &UnixListener, stop: &CancellationToken, in
     }
 }
 
-async fn attend(app: App, stream: UnixStream, stop: CancellationToken) -> Result<()> {
+async fn attend(
+    app: App,
+    stream: UnixStream,
+    caller: &Caller,
+    stop: CancellationToken,
+) -> Result<()> {
     check_user(&stream)?;
     let (input, mut output) = stream.into_split();
     let mut input = BufReader::new(input);
-    let said = tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, read_line(&mut input)).await;
-    let said = said.map_err(|_| broken("the caller did not say who it is"))??;
+    let said = caller.hear(read_line(&mut input));
+    let said = tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, said).await;
+    let said = said.ok().flatten();
+    let said = said.ok_or_else(|| broken("the caller did not say who it is"))??;
     let greeting = serde_json::from_str::<Preamble>(&said)
         .map_err(|_| broken("the caller's first line says nothing"));
     let answer = match &greeting {

@@ -9,7 +9,10 @@ use std::{
     ffi::{OsStr, OsString},
     fs, io,
     io::Read,
-    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStrExt, fs::FileTypeExt},
+    },
     path::{Path, PathBuf},
 };
 
@@ -123,7 +126,8 @@ struct Root {
 impl Root {
     fn open(path: &Path) -> io::Result<Self> {
         let real = fs::canonicalize(path)?;
-        let directory = fs::File::open(&real)?.into();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(&real, flags, Mode::empty())?;
         Ok(Self { real, directory })
     }
 
@@ -199,14 +203,21 @@ impl Walk<'_> {
 
     fn entry(&mut self, path: PathBuf, depth: usize) {
         let wanted = self.extensions.contains(&extension(&path).as_str());
-        // Of what is neither a directory nor a definition nothing is said, whatever is wrong with it.
-        let Ok(metadata) = fs::metadata(&path) else {
-            if wanted {
-                let finding = Finding::of_file(Rule::Unreadable, "the file cannot be read");
-                self.files.push(File::trouble(path, finding));
+        let metadata = match fs::metadata(&path) {
+            Ok(metadata) => metadata,
+            // It was removed since it was listed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => return,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let finding =
+                    Finding::of_file(Rule::Unreadable, "this symbolic link leads nowhere");
+                return self.files.push(File::trouble(path, finding));
             }
-            return;
+            Err(error) => return self.files.push(File::trouble(path, unreadable(&error))),
         };
+        if let Some(finding) = oddity(metadata.file_type(), wanted) {
+            self.files.push(File::trouble(path.clone(), finding));
+        }
+        // Of a file that is no definition nothing is said, whatever is wrong with it.
         if !(metadata.is_dir() || wanted && metadata.is_file()) {
             return;
         }
@@ -256,8 +267,16 @@ pub(super) fn read_again(directories: &[Directory], path: &Path) -> Option<File>
 /// Reads one file.
 pub(super) fn read(path: &Path) -> File {
     match fs::metadata(path) {
-        Ok(metadata) if metadata.is_file() => read_opened(path.to_owned(), fs::File::open(path)),
-        Ok(_) => File::trouble(path.to_owned(), not_a_file()),
+        Ok(metadata) if metadata.is_file() => {
+            // A pipe that has taken its place since is not waited for.
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let opened = rustix::fs::open(path, flags, Mode::empty());
+            read_opened(path.to_owned(), opened.map(Into::into).map_err(Into::into))
+        }
+        Ok(metadata) => {
+            let finding = oddity(metadata.file_type(), false).unwrap_or_else(not_a_file);
+            File::trouble(path.to_owned(), finding)
+        }
         Err(error) => File::trouble(path.to_owned(), unreadable(&error)),
     }
 }
@@ -282,6 +301,27 @@ fn read_opened(path: PathBuf, opened: io::Result<fs::File>) -> File {
         }
         Ok(_) => text(path, bytes),
     }
+}
+
+/// What is wrong with an entry that is no file, whether it is named like a definition or not. It is never opened.
+fn oddity(kind: fs::FileType, is_named_like_one: bool) -> Option<Finding> {
+    let what = if kind.is_file() {
+        return None;
+    } else if kind.is_dir() {
+        let message = "this is a directory with the name of a definition file";
+        let finding = Finding::of_file(Rule::Unreadable, message);
+        let advice = "give it a name without extension; the definitions in it are read";
+        return is_named_like_one.then(|| finding.suggest(advice.to_owned()));
+    } else if kind.is_fifo() {
+        "a pipe"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    };
+    let message = format!("this is {what}, not a file");
+    let finding = Finding::of_file(Rule::Unreadable, message);
+    Some(finding.suggest("remove it, or put a file in its place".to_owned()))
 }
 
 fn not_a_file() -> Finding {

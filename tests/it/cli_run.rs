@@ -2,6 +2,7 @@
 //! them, and without.
 
 mod follow;
+mod hidden;
 mod run;
 mod show;
 mod socket;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::kinds::Kinds;
-use crate::limits;
+use crate::{cli::visible::visible, limits};
 
 /// Lines on their way to a thread of their own, the only one that writes them.
 #[derive(Clone, Debug, Default)]
@@ -148,7 +148,9 @@ fn now() -> Instant {
 /// One write is one line.
 impl Write for Queue {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.push(line);
+        let text = String::from_utf8_lossy(line);
+        let text = visible(text.trim_end_matches('\n')) + "\n";
+        self.push(text.as_bytes());
         Ok(line.len())
     }
 

@@ -10,7 +10,7 @@ use crate::{
         screen::{Screen, Style, cut, one_line},
         unwritable,
         value::{duration, field, fields, gist, json_text},
-        visible,
+        visible::visible,
     },
     error::Result,
 };
@@ -112,7 +112,7 @@ impl<'a> Page<'a> {
         text.push('\n');
         // The words of an agent's step only say that there is one.
         if let Some(input) = step.get("input").filter(|_| !agent.is_empty()) {
-            text += &dim(&format!("input: {input:#}\n"));
+            text += &dim(&format!("input: {}\n", json_text(input, true)));
         }
         if let Some(schema) = step.get("output_schema").filter(|schema| !schema.is_null()) {
             text += &self.line("output schema", &one_line(&schema.to_string()));

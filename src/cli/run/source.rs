@@ -14,7 +14,7 @@ use super::{
     page::Page,
 };
 use crate::{
-    cli::{link::Link, value::field, visible, wrong},
+    cli::{link::Link, value::field, visible::visible, wrong},
     error::{Code, Error, Result},
     limits,
 };

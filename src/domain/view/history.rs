@@ -8,7 +8,7 @@ use crate::{
     clock::Timestamp,
     domain::{
         document::Digest,
-        event::{Event, Outcome, Payload, Row, Site},
+        event::{Channel, Event, Outcome, Payload, Row, Site},
         execution::StepStatus,
         id::{ExecutionId, StepId},
         telemetry::{EventType, Telemetry},
@@ -40,6 +40,9 @@ pub struct HistoryRow {
     pub output_bytes: Option<u64>,
     /// Why it failed.
     pub error: Option<FailureView>,
+    /// Who answered, where it was a gate and they did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answered: Option<AnsweredView>,
     /// Counts the visits of the step, from 1; 0 where the step was passed by.
     pub visit: u32,
     /// Counts the attempts of the visit, from 1.
@@ -48,6 +51,19 @@ pub struct HistoryRow {
     pub item: Option<u32>,
     #[serde(skip)]
     opened_at: Timestamp,
+}
+
+/// Who answered a gate. Nobody has proved to be the one they say: they acted as the user of the server.
+#[derive(Clone, Debug, Serialize)]
+pub struct AnsweredView {
+    /// Whether they approved.
+    pub approved: bool,
+    /// Who they said they were.
+    pub by: String,
+    /// How they were asked.
+    pub via: Channel,
+    /// The digest of what they were shown.
+    pub shown: String,
 }
 
 /// The visits of an execution in the order in which they were opened. `content` gives what is stored
@@ -95,6 +111,16 @@ fn record(
                 if ended.failure.is_none() {
                     entry.status = StepStatus::Completed.as_str();
                 }
+            }
+        }
+        Event::GateAnswered(answer) => {
+            if let Some(entry) = latest(visits, &answer.site) {
+                entry.answered = Some(AnsweredView {
+                    approved: answer.approved,
+                    by: answer.by.clone(),
+                    via: answer.via,
+                    shown: answer.shown.to_string(),
+                });
             }
         }
         Event::StepDone { site, outcome } => {
@@ -148,6 +174,7 @@ impl HistoryRow {
             output_digest: None,
             output_bytes: None,
             error: None,
+            answered: None,
             visit: site.visit,
             attempt,
             item: site.item,

@@ -37,6 +37,20 @@ use crate::{
 const SESSION_ID: &str = "mcp-session-id";
 const LAST_EVENT_ID: &str = "last-event-id";
 const PROTOCOL_VERSION: &str = "mcp-protocol-version";
+/// Headers of which a request has one. Of two, a proxy before this server may have looked at the other one.
+const SINGLE: &[&str] = &[
+    "host",
+    "origin",
+    "authorization",
+    "content-type",
+    "content-length",
+    "transfer-encoding",
+    SESSION_ID,
+    LAST_EVENT_ID,
+    PROTOCOL_VERSION,
+    "mcp-method",
+    "mcp-name",
+];
 
 /// What answers every request.
 pub(super) struct Endpoint<H> {
@@ -148,6 +162,7 @@ impl<H: ServerHandler> Endpoint<H> {
             return Err(Error::new(Code::ResourceNotFound, message)
                 .with_action("Send MCP messages to /mcp of this server"));
         }
+        check_single(request.headers())?;
         if let Some(token) = &self.options.token {
             let given = text(request.headers(), header::AUTHORIZATION.as_str());
             if !token.admits(given) {
@@ -156,7 +171,7 @@ impl<H: ServerHandler> Endpoint<H> {
                 return Err(Error::new(Code::Unauthorized, message));
             }
         }
-        self.names.check(request.headers())
+        self.names.check(request.uri(), request.headers())
     }
 
     async fn post(
@@ -329,6 +344,17 @@ impl<H: ServerHandler> Endpoint<H> {
         let said = collected(response).await;
         Ok(refusal::completed(status, &said, &*self.options.ids))
     }
+}
+
+fn check_single(headers: &HeaderMap) -> Result<(), Error> {
+    let is_double = |name: &&&str| headers.get_all(**name).iter().nth(1).is_some();
+    let Some(name) = SINGLE.iter().find(is_double) else {
+        return Ok(());
+    };
+    let message = format!("the header `{name}` comes more than once");
+    Err(Error::new(Code::RequestInvalid, message)
+        .with("header", *name)
+        .with_action("Send the header `{header}` once"))
 }
 
 /// Whether the request is of the era without handshakes: it has no method `initialize`.

@@ -178,6 +178,7 @@ async fn attend<H: ServerHandler>(
         .timer(TokioTimer::new())
         .header_read_timeout(limits::HTTP_HEAD_MAX)
         .max_buf_size(limits::HTTP_HEAD_BYTES_MAX)
+        .max_header_size(limits::HTTP_HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
     let mut serving = std::pin::pin!(serving);
     let cut = connection.cut();

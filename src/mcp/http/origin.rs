@@ -3,7 +3,7 @@
 
 use std::net::{Ipv6Addr, SocketAddr};
 
-use http::{HeaderMap, header, uri::Authority};
+use http::{HeaderMap, Uri, header, uri::Authority};
 
 use crate::error::{Code, Error, Result};
 
@@ -47,16 +47,23 @@ impl Names {
         }
     }
 
-    /// Lets a request in by its headers.
+    /// Lets a request in by its target and its headers.
     ///
     /// # Errors
     /// `FORBIDDEN` where it calls the server by another name, or comes from a page of another one.
-    pub(super) fn check(&self, headers: &HeaderMap) -> Result<()> {
+    pub(super) fn check(&self, target: &Uri, headers: &HeaderMap) -> Result<()> {
         let host = authority(headers.get(header::HOST).map(http::HeaderValue::as_bytes));
-        let is_ours = |host: Authority| is_among(&self.own, &host) || is_among(&self.others, &host);
-        if !host.is_some_and(is_ours) {
+        let is_ours = |host: &Authority| is_among(&self.own, host) || is_among(&self.others, host);
+        if !host.as_ref().is_some_and(is_ours) {
             let message = "the Host header names another server than this one";
             return Err(Error::new(Code::Forbidden, message));
+        }
+        // A target with a host in it, as proxies are sent it: a server goes by that one.
+        let named = target.authority();
+        if named.is_some_and(|named| host.is_none_or(|host| !is_same(named, &host))) {
+            let message = "the target of the request names another server than the Host header";
+            return Err(Error::new(Code::Forbidden, message)
+                .with_action("Send POST /mcp with the name of this server as Host"));
         }
         let Some(origin) = headers.get(header::ORIGIN) else {
             return Ok(());
@@ -81,6 +88,14 @@ impl Names {
 fn is_among(hosts: &[Host], authority: &Authority) -> bool {
     let named = bare(authority.host());
     hosts.iter().any(|host| host.0 == named)
+}
+
+/// Whether both name one server; a port that is left out is that of `http`. A user's name makes it another.
+fn is_same(named: &Authority, host: &Authority) -> bool {
+    let port = |authority: &Authority| authority.port_u16().unwrap_or(80);
+    !named.as_str().contains('@')
+        && bare(named.host()) == bare(host.host())
+        && port(named) == port(host)
 }
 
 fn authority(text: Option<&[u8]>) -> Option<Authority> {
@@ -109,7 +124,7 @@ mod tests {
         if let Some(origin) = origin {
             headers.insert(header::ORIGIN, origin.parse().expect("a header"));
         }
-        names.check(&headers).is_ok()
+        names.check(&Uri::from_static("/mcp"), &headers).is_ok()
     }
 
     #[test]
@@ -138,7 +153,41 @@ mod tests {
             assert!(!check(host, None), "{host}");
         }
         let names = Names::new("127.0.0.1:1".parse().expect("an address"), Vec::new());
-        assert!(names.check(&HeaderMap::new()).is_err(), "no name at all");
+        assert!(
+            names
+                .check(&Uri::from_static("/mcp"), &HeaderMap::new())
+                .is_err(),
+            "no name at all"
+        );
+    }
+
+    #[test]
+    fn a_target_with_a_host_names_the_server_that_the_host_header_names() {
+        let names = Names::new("127.0.0.1:8123".parse().expect("an address"), Vec::new());
+        let check = |target: &str, host: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, host.parse().expect("a header"));
+            let target = target.parse().expect("a target");
+            names.check(&target, &headers).is_ok()
+        };
+        for (target, host) in [
+            ("http://localhost:8123/mcp", "localhost:8123"),
+            ("http://LOCALHOST:8123/mcp", "localhost:8123"),
+            ("http://[::1]/mcp", "[::1]:80"),
+        ] {
+            assert!(check(target, host), "{target} {host}");
+        }
+        for (target, host) in [
+            ("http://evil.example/mcp", "localhost:8123"),
+            ("http://evil.example:8123/mcp", "localhost:8123"),
+            ("http://evil.example/mcp", "evil.example"),
+            ("http://localhost/mcp", "localhost:8123"),
+            ("http://127.0.0.1:8123/mcp", "localhost:8123"),
+            ("http://evil@localhost:8123/mcp", "localhost:8123"),
+            ("http://localhost:8123@evil.example/mcp", "localhost:8123"),
+        ] {
+            assert!(!check(target, host), "{target} {host}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `execution.approve` and `execution.answer`: what a person at a terminal answers to a gate, or to a step that only the user
-//! may answer. Offered to midex's own commands alone: an agent is offered neither.
+//! may answer. Offered at the control socket alone, to midex's own commands: an agent is offered neither, but one that acts
+//! as this user can connect there as they do.
 
 use serde_json::{Map, Value, json};
 

@@ -147,7 +147,7 @@ pub(super) fn find(sets: Toolsets, name: &str) -> Result<&'static ToolSpec> {
 }
 
 fn of_people(tool: &str) -> Error {
-    let message = format!("{tool} is for people: no agent decides what a person is asked");
+    let message = format!("{tool} is not offered to agents: it hands in what a person answers");
     Error::new(Code::ToolNotFound, message)
         .with("tool", tool)
         .with_action("Ask your user to run `midex approve` in a terminal, and call execution.wait")

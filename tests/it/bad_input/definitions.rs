@@ -3,8 +3,9 @@
 use std::{
     fmt::Write,
     fs,
-    os::unix::{ffi::OsStrExt, fs::symlink},
+    os::unix::{ffi::OsStrExt, fs::symlink, net::UnixListener},
     path::Path,
+    process::Command,
 };
 
 use serde_json::{Value, json};
@@ -173,6 +174,8 @@ fn every_broken_file_is_listed_with_what_is_wrong_and_the_others_load() {
         ("passwd", "outside_directory"),
         ("dangling", "unreadable"),
         ("circle", "unreadable"),
+        ("zero", "unreadable"),
+        ("directory", "unreadable"),
     ];
     let files = broken_files();
     let stems = files
@@ -214,13 +217,98 @@ fn every_broken_file_is_listed_with_what_is_wrong_and_the_others_load() {
             .server
             .done("workflow.start", json!({ "workflow_name": name }));
     }
-    for name in ["zero", "directory"] {
-        assert!(entries(&listed, name).is_empty(), "{name} is no definition");
-    }
     assert!(
         !listed.to_string().contains("root:"),
         "nothing outside was read"
     );
+    witness.survives();
+}
+
+/// Puts what is neither a file nor a directory among definitions, under names with and without an extension; the stem
+/// of each, and what it is said to be.
+fn odd(files: &Path) -> Vec<(String, &'static str)> {
+    let pipe = |name: &str| {
+        let made = Command::new("mkfifo").arg(files.join(name)).status();
+        assert!(made.unwrap().success());
+    };
+    let mut odd = Vec::new();
+    for extension in ["", ".yaml", ".md"] {
+        let mut put = |stem: &str, what, put: &dyn Fn(&str)| {
+            let stem = format!("{stem}{}", extension.replace('.', "-"));
+            put(&format!("{stem}{extension}"));
+            odd.push((stem, what));
+        };
+        put("pipe", "this is a pipe, not a file", &pipe);
+        put("socket", "this is a socket, not a file", &|name| {
+            drop(UnixListener::bind(files.join(name)).unwrap());
+        });
+        put("device", "this is a device, not a file", &|name| {
+            symlink("/dev/zero", files.join(name)).unwrap();
+        });
+        put("terminal", "this is a device, not a file", &|name| {
+            symlink("/dev/tty", files.join(name)).unwrap();
+        });
+        put("linked", "this is a pipe, not a file", &|name| {
+            symlink(files.join("pipe"), files.join(name)).unwrap();
+        });
+        put("dangling", "this symbolic link leads nowhere", &|name| {
+            symlink("nowhere", files.join(name)).unwrap();
+        });
+        if !extension.is_empty() {
+            let what = "this is a directory with the name of a definition file";
+            put("directory", what, &|name| {
+                fs::create_dir(files.join(name)).unwrap();
+            });
+        }
+    }
+    odd
+}
+
+#[test]
+fn odd_entries_of_a_directory_are_findings_and_nothing_waits_for_them() {
+    let home = tempfile::tempdir().unwrap();
+    let files = home.path().join("files");
+    fs::create_dir(&files).unwrap();
+    fs::write(files.join("sound.yaml"), sound("sound")).unwrap();
+    fs::write(files.join("notes.txt"), "no definition").unwrap();
+    let odd = odd(&files);
+    let flags = flags(&home);
+    let midex = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
+        let output = command.args(args).args(&flags).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        (
+            output.status.code(),
+            said + &String::from_utf8_lossy(&output.stderr),
+        )
+    };
+    let (code, said) = midex(&["validate"]);
+    assert_eq!(code, Some(1), "{said}");
+    for (stem, what) in &odd {
+        assert!(said.contains(stem) && said.contains(what), "{stem}: {said}");
+    }
+    assert!(!said.contains("notes"), "{said}");
+    let mut witness = Witness::in_home(home, &[&flags[0], &flags[1]]);
+    let listed = witness.server.read(AVAILABLE);
+    for (stem, what) in &odd {
+        let [entry] = entries(&listed, stem)[..] else {
+            panic!("{stem} is not listed once: {listed}")
+        };
+        let findings = entry["findings"].as_array().unwrap();
+        assert_eq!((findings.len(), &findings[0]["message"]), (1, &json!(what)));
+    }
+    assert!(entries(&listed, "sound")[0]["findings"].is_null());
+    // Named themselves, as a file and as the directory of definitions.
+    for (name, what) in [("pipe", "pipe"), ("device", "device")] {
+        let path = files.join(name).display().to_string();
+        let (code, said) = midex(&["validate", &path]);
+        assert!(code == Some(1) && said.contains(what), "{code:?}: {said}");
+        let listed = Command::new(env!("CARGO_BIN_EXE_midex"))
+            .args(["list", "--workflows", &path])
+            .output();
+        let said = String::from_utf8(listed.unwrap().stdout).unwrap();
+        assert!(said.contains("bug-fix"), "{said}");
+    }
     witness.survives();
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, atomic::Ordering};
 
 use midex::{
     activity::Activities,
-    clock::{Clock, SeededIds, Timestamp, TokioClock},
+    clock::{Clock, SeededIds, SteadyClock, Timestamp, TokioClock},
     domain::Lifecycle,
     engine::{Engine, Options},
     limits,
@@ -215,6 +215,78 @@ async fn a_clock_that_is_set_forward_is_noticed() {
         engine.status(&super::id()).await.expect("a status").state,
         "completed"
     );
+}
+
+/// A clock like a server's, on a machine whose clock lies an hour ahead until somebody sets it right.
+fn steady(wall: &Arc<Mutex<std::time::Duration>>) -> Arc<SteadyClock> {
+    #[derive(Debug)]
+    struct Wall(TokioClock, Arc<Mutex<std::time::Duration>>);
+    impl Clock for Wall {
+        fn now(&self) -> Timestamp {
+            self.0.now().after(*self.1.lock().expect("a clock"))
+        }
+    }
+    let since = TokioClock::starting_at(EPOCH);
+    let passed = move || since.now().since(EPOCH);
+    Arc::new(SteadyClock::following(Wall(since, wall.clone()), passed))
+}
+
+fn on_steady(store: &Arc<Flaky>, clock: Arc<SteadyClock>, activities: Activities) -> Options {
+    Options {
+        activities,
+        ..Options::new(store.clone(), clock, Arc::new(SeededIds::new(1)))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_delays_neither_timers_nor_retries_nor_deadlines() {
+    let (log, wall) = (Log::new(), Arc::new(Mutex::new(seconds(3600))));
+    let flaky = log.activity("flaky", seconds(0), |context| match context.attempt {
+        1 => fails("network"),
+        _ => Ok(json!(1)),
+    });
+    let slow = log.activity("slow", seconds(3600), |_| Ok(json!(1)));
+    let activities = Activities::default()
+        .with(flaky)
+        .and_then(|all| all.with(slow));
+    let store = Arc::new(Flaky::default());
+    let engine = Engine::new(on_steady(&store, steady(&wall), activities.expect("both")))
+        .await
+        .expect("an engine");
+    let retry =
+        json!({ "max_attempts": 2, "backoff": "30s", "max_backoff": "30s", "jitter": false });
+    let steps = json!([
+        step("wait", None, json!({ "wait": { "for": "30s" } }), json!({})),
+        activity("flaky", None, json!({ "retry": retry })),
+        activity(
+            "slow",
+            None,
+            json!({ "timeout": "30s", "on_error": "continue" })
+        ),
+    ]);
+    begin(&engine, defined(steps, json!({})), json!({})).await;
+    tokio::time::sleep(seconds(10)).await;
+    *wall.lock().expect("a clock") = seconds(0);
+    let status = until_state(&engine, "completed").await;
+    assert_eq!(status.duration_ms, Some(30_000));
+    assert!(log.passed() <= seconds(31), "{:?}", log.passed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_was_set_back_between_two_lives_delays_nothing_either() {
+    let (log, wall) = (Log::new(), Arc::new(Mutex::new(seconds(3600))));
+    let store = Arc::new(Flaky::default());
+    let options = on_steady(&store, steady(&wall), Activities::default());
+    let one = Engine::new(options).await.expect("an engine");
+    begin(&one, defined(wait("30s"), json!({})), json!({})).await;
+    one.stop().await.expect("a stop");
+    *wall.lock().expect("a clock") = seconds(0);
+    // A clock of the next process, which has told nothing yet.
+    let options = on_steady(&store, steady(&wall), Activities::default());
+    let two = Engine::new(options).await.expect("an engine");
+    let status = until_state(&two, "completed").await;
+    assert_eq!(status.duration_ms, Some(30_000));
+    assert!(log.passed() <= seconds(31), "{:?}", log.passed());
 }
 
 #[tokio::test(start_paused = true)]

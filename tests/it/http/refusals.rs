@@ -1,10 +1,11 @@
 //! Every refusal is JSON-RPC with our payload, and has the right status.
 
+use midex::limits;
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
 use crate::support::http::{
-    ACCEPT, Answer, Client, Headers, Http, HttpServer, JSON, STATELESS_VERSION, Stateless,
+    ACCEPT, Answer, Client, Headers, Http, HttpServer, JSON, STATELESS_VERSION, Stateless, head,
     initialize,
 };
 
@@ -308,4 +309,115 @@ fn what_is_no_http_ends_its_connection_alone() {
     pieces.extend_from_slice(b"0\r\n\r\n");
     http.send("POST", "/mcp", &chunks, &pieces).unwrap();
     assert_eq!(http.answer().unwrap().status, 200);
+}
+
+/// Of two, a proxy before the server may have looked at the one that the server does not take.
+#[test]
+fn headers_that_come_twice_and_targets_of_another_host() {
+    let home = tempdir().unwrap();
+    let server = HttpServer::with(home.path(), &["--http-host", "midex.test"]);
+    let body = initialize("2025-06-18");
+    let address = server.address.to_string();
+    let page = format!("http://{address}");
+    let twice = [
+        ("Host", &*address, "evil.test"),
+        ("Host", &address, &address),
+        ("Origin", &page, "http://evil.test"),
+        ("Authorization", "Bearer one", "Bearer two"),
+        ("Content-Type", "application/json", "text/plain"),
+        ("Mcp-Session-Id", "one", "two"),
+        ("MCP-Protocol-Version", "2025-06-18", STATELESS_VERSION),
+        ("Last-Event-Id", "1/0", "2/0"),
+        ("Mcp-Method", "initialize", "tools/list"),
+        ("Mcp-Name", "one", "two"),
+    ];
+    for (name, one, other) in twice {
+        for (one, other) in [(one, other), (other, one)] {
+            let headers = [ACCEPT, JSON, (name, one), (name, other)];
+            // The type of the content comes once already.
+            let headers = &headers[usize::from(name == "Content-Type") * 2..];
+            for method in ["POST", "GET", "DELETE"] {
+                let answer = server.connect().ask(method, headers, &body);
+                let payload = answer.refuses(400, "REQUEST_INVALID");
+                let said = payload["suggested_action"].as_str().unwrap();
+                assert_eq!(
+                    said,
+                    format!("Send the header `{}` once", name.to_lowercase())
+                );
+            }
+        }
+    }
+    // A header that is a list may come in parts.
+    let halves = [
+        ("Accept", "application/json"),
+        ("Accept", "text/event-stream"),
+    ];
+    let headers = [&halves[..], &[JSON]].concat();
+    assert_eq!(server.connect().ask("POST", &headers, &body).status, 200);
+    let asked = |target: &str, host: &str| {
+        let mut http = server.connect();
+        let headers = [ACCEPT, JSON, ("Host", host)];
+        http.send("POST", target, &headers, &body).unwrap();
+        http.answer().unwrap()
+    };
+    for (target, host) in [
+        ("http://evil.test/mcp", &*address),
+        ("http://evil.test/mcp", "evil.test"),
+        ("http://midex.test/mcp", &address),
+        (&format!("http://x@{address}/mcp"), &address),
+        (&format!("http://{address}/mcp"), "midex.test"),
+    ] {
+        asked(target, host).refuses(403, "FORBIDDEN");
+    }
+    assert_eq!(
+        asked(&format!("http://{address}/mcp"), &address).status,
+        200
+    );
+    assert_eq!(asked("http://MIDEX.test/mcp", "midex.test:80").status, 200);
+}
+
+#[test]
+fn a_head_past_its_limit() {
+    let home = tempdir().unwrap();
+    let server = HttpServer::start(home.path());
+    let body = initialize("2025-06-18");
+    let asked = |bytes: usize| {
+        let value = "x".repeat(bytes);
+        let headers = [ACCEPT, JSON, ("X-Long", &value)];
+        server.connect().ask("POST", &headers, &body).status
+    };
+    // The rest of the head takes some 150 bytes.
+    assert_eq!(asked(limits::HTTP_HEAD_BYTES_MAX - 1000), 200);
+    for bytes in [limits::HTTP_HEAD_BYTES_MAX, 70_000, 200_000] {
+        assert_eq!(asked(bytes), 431);
+    }
+    server.session().whole_execution();
+}
+
+/// Whatever a `Content-Length` beside it says; and nothing that follows is taken for a request.
+#[test]
+fn a_body_in_pieces_ends_where_its_pieces_end() {
+    let home = tempdir().unwrap();
+    let server = HttpServer::start(home.path());
+    let body = initialize("2025-06-18");
+    let mut pieces = format!("{:x}\r\n", body.len()).into_bytes();
+    pieces.extend([&body[..], b"\r\n0\r\n\r\n"].concat());
+    let (length, chunked) = (("Content-Length", "4"), ("Transfer-Encoding", "chunked"));
+    for both in [[length, chunked], [chunked, length]] {
+        let mut http = server.connect();
+        let headers = [&[ACCEPT, JSON], &both[..]].concat();
+        let next = head("PUT", "/mcp", server.address, &[], 0);
+        let bytes = [&pieces[..], next.as_bytes()].concat();
+        assert_eq!(http.ask("POST", &headers, &bytes).status, 200);
+        assert!(http.is_closed());
+    }
+    for wrong in [
+        &[length, ("Content-Length", "5")][..],
+        &[chunked, chunked],
+        &[chunked, ("Transfer-Encoding", "identity")],
+        &[("Transfer-Encoding", "identity")],
+    ] {
+        let headers = [&[ACCEPT, JSON], wrong].concat();
+        assert_eq!(server.connect().ask("POST", &headers, &pieces).status, 400);
+    }
 }

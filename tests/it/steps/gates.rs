@@ -110,8 +110,34 @@ async fn an_execution_that_waits_for_gates_alone_is_paused_until_a_person_approv
             "at": "2025-01-15T10:00:00.000Z"
         }))
     );
+    assert_eq!(
+        json!(history[1].answered),
+        json!({ "approved": true, "by": "ann", "via": "terminal", "shown": gate.shown })
+    );
     let again = refused(&play, answer(&shown, false, None)).await;
     assert_eq!(again.code(), Code::GateNotOpen);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_rejected_and_what_they_were_shown_is_on_record() {
+    let mut play = at_gate(SHIP).await;
+    let shown = status(&play).await;
+    let rejection = GateAnswer {
+        by: "bob".into(),
+        via: Channel::Elicitation,
+        ..answer(&shown, false, Some("not today"))
+    };
+    play.engine.answer(&id(), rejection).await.unwrap();
+    play.restart().await;
+    let history = play.history().await;
+    let shown = &shown.waits[0].gate.as_ref().unwrap().shown;
+    assert_eq!(
+        json!(history[1].answered),
+        json!({ "approved": false, "by": "bob", "via": "elicitation", "shown": shown })
+    );
+    let error = json!(history[1].error).to_string();
+    assert!(error.contains("bob rejected 'ship': not today"), "{error}");
+    assert!(history[0].answered.is_none());
 }
 
 #[tokio::test(start_paused = true)]

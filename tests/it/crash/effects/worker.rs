@@ -11,7 +11,7 @@ use std::{
 use midex::{
     activity::{Activities, Context, Function, Outcome, function},
     app::{App, Options},
-    clock::{SystemClock, SystemIds},
+    clock::{SteadyClock, SystemIds},
     config::Config,
     domain::execution::OperationFailure,
     mcp::{self, Server},
@@ -40,7 +40,11 @@ pub(super) fn work(home: &Path) {
 async fn serve(home: &Path) -> midex::error::Result<()> {
     let mut config = Config::new(Some(home.join("data")))?;
     home.clone_into(&mut config.project_dir);
-    let options = Options::new(config, Arc::new(SystemClock), Arc::new(SystemIds));
+    let options = Options::new(
+        config,
+        Arc::new(SteadyClock::default()),
+        Arc::new(SystemIds),
+    );
     let log = log_of(home);
     let activities = Activities::default()
         .with(noting("once", log.clone(), |_| Ok(json!("done"))))?

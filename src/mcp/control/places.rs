@@ -1,0 +1,178 @@
+//! The places at the control socket. One that has been silent since it came makes room for others.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::limits;
+
+/// [`limits::CONTROL_CLIENTS_MAX`] places, and who of those on them has not said who it is.
+#[derive(Debug)]
+pub(super) struct Places {
+    room: Arc<Semaphore>,
+    /// By number, and so in the order in which they came.
+    silent: Mutex<BTreeMap<u64, Silent>>,
+    next: AtomicU64,
+}
+
+#[derive(Clone, Debug)]
+struct Silent {
+    since: Instant,
+    turned_away: CancellationToken,
+}
+
+/// A caller on its place.
+#[derive(Debug)]
+pub(super) struct Caller {
+    places: Arc<Places>,
+    number: u64,
+    turned_away: CancellationToken,
+    /// The semaphore is closed by nobody.
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self {
+            room: Arc::new(Semaphore::new(limits::CONTROL_CLIENTS_MAX)),
+            silent: Mutex::default(),
+            next: AtomicU64::default(),
+        }
+    }
+}
+
+impl Places {
+    fn silent(&self) -> MutexGuard<'_, BTreeMap<u64, Silent>> {
+        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the next caller a place as soon as there is one. Only one enters at a time.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how long a caller is silent is no time of an execution"
+    )]
+    pub(super) async fn enter(self: &Arc<Self>) -> Caller {
+        let place = tokio::select! {
+            place = self.room.clone().acquire_owned() => place,
+            // Its place is free as soon as its connection is closed.
+            () = self.turn_away() => self.room.clone().acquire_owned().await,
+        };
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let turned_away = CancellationToken::new();
+        let silent = Silent {
+            since: Instant::now(),
+            turned_away: turned_away.clone(),
+        };
+        self.silent().insert(number, silent);
+        Caller {
+            places: self.clone(),
+            number,
+            turned_away,
+            _place: place.ok(),
+        }
+    }
+
+    /// Turns away the caller that has been silent longest, once that has had its time; where all have spoken, nobody
+    /// ever.
+    async fn turn_away(&self) {
+        loop {
+            let first = self
+                .silent()
+                .first_key_value()
+                .map(|(_, silent)| silent.since);
+            let Some(since) = first else {
+                return std::future::pending().await;
+            };
+            sleep_until(since + limits::CONTROL_SILENT_MIN).await;
+            let mut silent = self.silent();
+            // Who was first may have spoken meanwhile.
+            if let Some(entry) = silent
+                .first_entry()
+                .filter(|entry| entry.get().since == since)
+            {
+                entry.remove().turned_away.cancel();
+                return;
+            }
+        }
+    }
+}
+
+impl Caller {
+    /// What it says, unless it is turned away before.
+    pub(super) async fn hear<T>(&self, said: impl Future<Output = T>) -> Option<T> {
+        let heard = self.turned_away.run_until_cancelled(said).await;
+        heard.filter(|_| self.speaks())
+    }
+
+    /// From now on it keeps its place; false where that was given away.
+    fn speaks(&self) -> bool {
+        self.places.silent().remove(&self.number).is_some()
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.speaks();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn full(places: &Arc<Places>) -> Vec<Caller> {
+        let mut callers = Vec::new();
+        for _ in 0..limits::CONTROL_CLIENTS_MAX {
+            callers.push(places.enter().await);
+        }
+        callers
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_was_silent_longest_makes_room_and_not_before_its_time() {
+        let places = Arc::new(Places::default());
+        let mut callers = full(&places).await;
+        assert_eq!(
+            callers[0].hear(async { "who I am" }).await,
+            Some("who I am")
+        );
+        let since = places.silent()[&1].since;
+        let entering = tokio::spawn({
+            let places = places.clone();
+            async move { places.enter().await }
+        });
+        let second = callers.remove(1);
+        assert_eq!(second.hear(std::future::pending::<()>()).await, None);
+        assert_eq!(since.elapsed(), limits::CONTROL_SILENT_MIN);
+        assert!(!second.speaks(), "too late");
+        drop(second);
+        callers.push(entering.await.expect("a place"));
+        let turned_away = callers
+            .iter()
+            .filter(|caller| caller.turned_away.is_cancelled());
+        assert_eq!(turned_away.count(), 0, "one made room for one");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_spoken_is_never_turned_away() {
+        let places = Arc::new(Places::default());
+        let mut callers = full(&places).await;
+        for caller in &callers {
+            caller.hear(async {}).await.expect("a place");
+        }
+        let waits = tokio::time::timeout(limits::CONTROL_SILENT_MIN * 100, places.enter()).await;
+        assert!(waits.is_err());
+        callers.pop();
+        places.enter().await;
+    }
+}
