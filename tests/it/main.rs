@@ -36,3 +36,4 @@ mod study;
 mod subscriptions;
 mod support;
 mod transport;
+mod weight;
