@@ -153,6 +153,10 @@ pub const LIST_PAGE_MAX: usize = 200;
 pub const KEPT_WITH_SERVER: Duration = Duration::from_secs(5 * 60);
 /// How long a client may keep what never changes: the content of an artifact that is named by its id.
 pub const KEPT_FOR_GOOD: Duration = Duration::from_secs(24 * 60 * 60);
+/// The longest text that a reply may show twice: in its instructions, and in a field of its own.
+pub const REPEATED_BYTES_MAX: usize = 100;
+/// Workflows that one read of `available_workflows` lists, whether it asks for fewer or not.
+pub const WORKFLOWS_LISTED_MAX: usize = 200;
 /// What `execution.resume` without arguments tells, as JSON text. Tokens of ours are dense text: this is at
 /// most some 2,500 tokens of a model's.
 pub const RESUME_BYTES_MAX: usize = 5000;

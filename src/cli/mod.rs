@@ -19,6 +19,7 @@ mod serve;
 mod session;
 mod show;
 mod signal;
+mod steps;
 mod tail;
 pub mod validate;
 mod value;

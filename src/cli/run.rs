@@ -21,7 +21,7 @@ use super::{
     link::{Link, is_final},
     report,
     serve::{signalled, signals},
-    warn,
+    steps, warn,
 };
 use crate::{
     clock::{Clock, SystemClock, SystemIds},
@@ -166,7 +166,7 @@ impl Runner<'_> {
     /// The open steps, with live tokens, as soon as there are any; or how it ended.
     async fn open_steps(&mut self) -> Result<Result<Vec<Value>, End>> {
         loop {
-            let mut current = self.link.read_of("current_step", &self.id).await?;
+            let current = self.link.read_of("current_step", &self.id).await?;
             let state = &current["workflow_state"];
             if is_final(state) {
                 let status = self.link.read_of("workflow_status", &self.id).await?;
@@ -175,13 +175,12 @@ impl Runner<'_> {
             if *state == State::Paused.as_str() {
                 return Ok(Err(paused(&current)));
             }
-            match current["ready_steps"].take() {
-                Value::Array(steps) if !steps.is_empty() => return Ok(Ok(steps)),
-                _ => {
-                    self.page.waits(&current)?;
-                    self.wait(&current["revision"]).await?;
-                }
+            let steps = steps::open_with_personas(&mut self.link, &current).await?;
+            if !steps.is_empty() {
+                return Ok(Ok(steps));
             }
+            self.page.waits(&current)?;
+            self.wait(&current["revision"]).await?;
         }
     }
 

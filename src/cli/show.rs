@@ -10,7 +10,7 @@ use super::{
     EXIT_OK,
     link::Link,
     screen::{Screen, Style, cut, row},
-    unwritable,
+    steps, unwritable,
     value::{duration, field, fields, gist, json_text},
 };
 use crate::{
@@ -80,7 +80,7 @@ fn page(shown: &Value, screen: &Screen) -> String {
     let parts = [
         head(&shown["status"], screen),
         visits(list(&shown["history"]), screen),
-        open_steps(list(&shown["current_step"]["ready_steps"]), screen),
+        open_steps(&steps::open(&shown["current_step"]), screen),
         waits(&shown["status"], screen),
         artifacts(list(&shown["artifacts"]), screen),
         end(&shown["status"], screen),

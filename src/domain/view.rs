@@ -21,7 +21,7 @@ pub use self::{
     listing::{ExecutionRow, Listing, OpenExecution, Resumed, row},
     previous::{Outputs, Previous, Shortened, decided, done_lately, needed_at_end, needed_before},
     reply::{Advanced, FailureView, Offer, advanced, needed_for_reply},
-    status::{CurrentStep, ReadyStep, StatusView, StepCounts, current_step, status},
+    status::{CurrentStep, StatusView, StepCounts, current_step, status},
     task::{needed_for_status, needed_values},
     waits::{GateView, SignalView, WaitView},
 };

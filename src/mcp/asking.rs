@@ -20,11 +20,11 @@ use super::stamp::is_modern;
 use crate::{
     app::App,
     domain::{
-        Digest, ExecutionId, PauseReason, StepId,
+        Digest, ExecutionId, PauseReason, State, StepId,
         document::meaning,
         event::Channel,
         execution::{GateAnswer, Report},
-        view::{Advanced, ReadyStep, StatusView, WaitView},
+        view::{Advanced, Offer, Previous, StatusView, WaitView},
     },
     error::{Code, Error, Result},
     limits,
@@ -32,7 +32,7 @@ use crate::{
 
 /// What came of a call: its answer, or what is needed for one.
 pub(super) enum Asked {
-    Answered(Result<Value>),
+    Answered(Box<Result<Advanced>>),
     Needs(Box<CallToolResponse>),
 }
 
@@ -82,7 +82,7 @@ pub(super) struct Call<'a> {
 
 /// What a client sends back with its answers. It is worth no more than the execution's id, which any client may name.
 #[derive(Debug, Serialize, Deserialize)]
-struct State {
+struct RequestState {
     execution_id: ExecutionId,
     call: String,
 }
@@ -95,7 +95,7 @@ impl<'a> Call<'a> {
     ) -> Self {
         let digest = meaning(&json!([request.name, request.arguments])).to_string();
         let state = request.request_state.as_deref();
-        let state = state.and_then(|state| serde_json::from_str::<State>(state).ok());
+        let state = state.and_then(|state| serde_json::from_str::<RequestState>(state).ok());
         let begun = state.filter(|state| state.call == digest);
         Self {
             app,
@@ -122,19 +122,14 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Asks the user whatever the answer of a call waits for, as far as the client can, and answers with what follows. `view`
-/// makes an answer of a reply.
-pub(super) async fn asked(
-    mut call: Call<'_>,
-    mut answer: Result<Value>,
-    view: impl Fn(&Advanced) -> Result<Value>,
-) -> Asked {
+/// Asks the user whatever the answer of a call waits for, as far as the client can, and answers with what follows.
+pub(super) async fn asked(mut call: Call<'_>, mut answer: Result<Advanced>) -> Asked {
     let about = call.begun.clone().or_else(|| execution_of(&answer));
     let Some(id) = about.filter(|_| can_ask(call.context)) else {
-        return Asked::Answered(answer);
+        return Asked::Answered(Box::new(answer));
     };
     let Ok(before) = revision_of(call.app, &id).await else {
-        return Asked::Answered(answer);
+        return Asked::Answered(Box::new(answer));
     };
     let mut carried = Vec::new();
     let (mut has_asked, mut left_open) = (call.begun.is_some(), None);
@@ -156,7 +151,7 @@ pub(super) async fn asked(
         };
         carried.extend(others(&answer, &question));
         match take(call.app, call.context, &question, form).await {
-            Ok(reply) => answer = view(&reply),
+            Ok(reply) => answer = Ok(reply),
             // The user is asked again, and told why.
             Err(error) if error.code() == Code::StepOutputInvalid => {}
             // Somebody else was faster, or the execution stands still: the answer is what holds now.
@@ -172,13 +167,13 @@ pub(super) async fn asked(
         && let Ok(engine) = call.app.engine().await
         && let Ok(reply) = engine.standing(&id).await
     {
-        answer = view(&reply);
+        answer = Ok(reply);
     }
     carry(&mut answer, still_open(call.app, &id, carried).await);
     if let Some(words) = left_open {
         tell_left_open(&mut answer, words);
     }
-    Asked::Answered(answer)
+    Asked::Answered(Box::new(answer))
 }
 
 impl Call<'_> {
@@ -187,7 +182,7 @@ impl Call<'_> {
         if let Some(response) = self.responses.remove(&question.key) {
             return said(serde_json::from_value(response).ok());
         }
-        let state = State {
+        let state = RequestState {
             execution_id: id.clone(),
             call: self.digest.clone(),
         };
@@ -195,11 +190,8 @@ impl Call<'_> {
     }
 
     /// Whether the answer still says how the execution stands: others may have moved it while the user was asked.
-    async fn is_now(&self, id: &ExecutionId, before: u64, answer: &Result<Value>) -> bool {
-        let known = match answer {
-            Ok(value) => value["revision"].as_u64().unwrap_or(before),
-            Err(_) => before,
-        };
+    async fn is_now(&self, id: &ExecutionId, before: u64, answer: &Result<Advanced>) -> bool {
+        let known = answer.as_ref().map_or(before, |reply| reply.revision);
         revision_of(self.app, id)
             .await
             .is_ok_and(|now| now == known)
@@ -211,28 +203,16 @@ async fn revision_of(app: &App, id: &ExecutionId) -> Result<u64> {
 }
 
 /// The steps that an answer offers beside the one that is asked about: the reply to that knows nothing of them.
-fn others(answer: &Result<Value>, question: &Question) -> Vec<Value> {
-    let (Ok(value), About::Inputs { token }) = (answer, &question.about) else {
+fn others(answer: &Result<Advanced>, question: &Question) -> Vec<Offer> {
+    let (Ok(reply), About::Inputs { token }) = (answer, &question.about) else {
         return Vec::new();
     };
-    let offers = value["new_tokens"].as_array().into_iter().flatten();
-    let offers = offers.enumerate().map(|(at, offer)| {
-        let mut offer = offer.clone();
-        // Of the first one these stand in the answer itself.
-        for field in ["instructions", "agent_content", "previous"] {
-            if at == 0 && offer.get(field).is_none() && value.get(field).is_some() {
-                offer[field] = value[field].clone();
-            }
-        }
-        offer
-    });
-    offers
-        .filter(|offer| offer["continuation_token"] != *token)
-        .collect()
+    let beside = |offer: &&Offer| offer.continuation_token != *token;
+    reply.new_tokens.iter().filter(beside).cloned().collect()
 }
 
 /// Of the steps that were offered before those that are still open.
-async fn still_open(app: &App, id: &ExecutionId, carried: Vec<Value>) -> Vec<Value> {
+async fn still_open(app: &App, id: &ExecutionId, carried: Vec<Offer>) -> Vec<Offer> {
     if carried.is_empty() {
         return carried;
     }
@@ -243,38 +223,37 @@ async fn still_open(app: &App, id: &ExecutionId, carried: Vec<Value>) -> Vec<Val
     let Ok(current) = current else {
         return Vec::new();
     };
-    let is_open = |offer: &Value| {
+    let is_open = |offer: &Offer| {
         let mut open = current.ready_steps.iter();
-        open.any(|step| offer["continuation_token"] == *step.continuation_token)
+        open.any(|step| offer.continuation_token == step.continuation_token)
     };
     carried.into_iter().filter(is_open).collect()
 }
 
 /// Adds steps that were offered before to those that an answer offers.
-fn carry(answer: &mut Result<Value>, carried: Vec<Value>) {
-    let Ok(value) = answer else { return };
-    let known = |value: &Value, token: &Value| {
-        let lists = ["new_tokens", "open_steps"].into_iter();
-        let mut offers = lists.filter_map(|list| value[list].as_array()).flatten();
-        offers.any(|offer| offer["continuation_token"] == *token)
-    };
-    for offer in carried {
-        if value["workflow_state"] == "running" && !known(value, &offer["continuation_token"]) {
-            let list = if value["new_tokens"].as_array().is_some_and(Vec::is_empty) {
-                "open_steps"
-            } else {
-                "new_tokens"
-            };
-            match value[list].as_array_mut() {
-                Some(offers) => offers.push(offer),
-                None => value[list] = json!([offer]),
-            }
+fn carry(answer: &mut Result<Advanced>, carried: Vec<Offer>) {
+    let Ok(reply) = answer else { return };
+    if reply.workflow_state != State::Running.as_str() {
+        return;
+    }
+    for mut offer in carried {
+        let known = |known: &Offer| known.continuation_token == offer.continuation_token;
+        if reply.new_tokens.iter().chain(&reply.open_steps).any(known) {
+            continue;
+        }
+        let told =
+            |step: &Previous| (reply.previous.iter()).any(|told| told.step_name == step.step_name);
+        offer.previous.retain(|step| !told(step));
+        if reply.new_tokens.is_empty() {
+            reply.open_steps.push(offer);
+        } else {
+            reply.new_tokens.push(offer);
         }
     }
 }
 
 /// The step that alone the user may answer, where the call was refused for that.
-fn step_of(answer: &Result<Value>) -> Option<&str> {
+fn step_of(answer: &Result<Advanced>) -> Option<&str> {
     let error = answer.as_ref().err()?;
     error.context("step_id")?.as_str()
 }
@@ -288,13 +267,12 @@ fn can_ask(context: &RequestContext<RoleServer>) -> bool {
 }
 
 /// The execution whose user may have to be asked after such an answer.
-fn execution_of(answer: &Result<Value>) -> Option<ExecutionId> {
+fn execution_of(answer: &Result<Advanced>) -> Option<ExecutionId> {
     let id = match answer {
-        Ok(value) => {
-            let mut offers = value["new_tokens"].as_array().into_iter().flatten();
-            let asks = offers.any(|offer| offer["kind"] == "input");
-            let may_ask = asks || value["workflow_state"] == "paused";
-            value["execution_id"].as_str().filter(|_| may_ask)
+        Ok(reply) => {
+            let asks = reply.new_tokens.iter().any(|offer| offer.kind == "input");
+            let may_ask = asks || reply.workflow_state == State::Paused.as_str();
+            may_ask.then_some(reply.execution_id.as_str())
         }
         Err(error) if error.code() == Code::UserAlone => error.context("execution_id")?.as_str(),
         Err(_) => None,
@@ -311,7 +289,7 @@ async fn question(app: &App, id: &ExecutionId, wanted: Option<&str>) -> Result<O
         return Ok(for_gates(id, &status));
     }
     let current = engine.current_step(id).await?;
-    let is_meant = |step: &&ReadyStep| {
+    let is_meant = |step: &&Offer| {
         step.kind == "input" && wanted.is_none_or(|wanted| step.step_name == wanted)
     };
     let mut steps = current.ready_steps.iter().filter(is_meant);
@@ -353,7 +331,7 @@ fn for_gate(id: &ExecutionId, wait: &WaitView) -> Option<Question> {
 }
 
 /// The form for inputs that are missing; `None` where the author wants none, or where one of them fits into no form.
-fn for_inputs(id: &ExecutionId, step: &ReadyStep) -> Option<Question> {
+fn for_inputs(id: &ExecutionId, step: &Offer) -> Option<Question> {
     let input = step.input.as_ref()?;
     if input["via"] == "guidance" || input["from"].is_string() {
         return None;
@@ -417,7 +395,7 @@ fn field(property: &Value) -> Option<Value> {
         let value = schema.get(key).filter(|bound| fits(bound));
         field.extend(value.map(|value| (key.to_owned(), value.clone())));
     }
-    let title = schema.get("title");
+    let title = property.get("label");
     field.extend(title.map(|title| ("title".to_owned(), title.clone())));
     let example = property
         .get("example")
@@ -441,7 +419,7 @@ async fn ask(
     app: &App,
     context: &RequestContext<RoleServer>,
     question: &Question,
-    state: State,
+    state: RequestState,
 ) -> Said {
     let params = json!({
         "mode": "form", "message": question.message, "requestedSchema": question.schema
@@ -553,11 +531,9 @@ fn user_of(context: &RequestContext<RoleServer>) -> String {
     format!("the user of {name}")
 }
 
-fn tell_left_open(answer: &mut Result<Value>, words: &str) {
-    if let Ok(value) = answer
-        && let Some(message) = value["message"].as_str()
-    {
-        value["message"] = json!(format!("{message} {words}"));
+fn tell_left_open(answer: &mut Result<Advanced>, words: &str) {
+    if let Ok(reply) = answer {
+        reply.message.extend([" ", words]);
     }
 }
 

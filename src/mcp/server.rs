@@ -8,9 +8,10 @@ use rmcp::{
         ArgumentInfo, CallToolRequestParams, CallToolResponse, CompleteRequestParams,
         CompleteResult, CompletionInfo, CustomRequest, CustomResult, DiscoverResult,
         InitializeRequestParams, InitializeResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-        ReadResourceResponse, ReadResourceResult, Reference, ResourceContents, ServerCapabilities,
-        ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+        ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams,
+        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference,
+        ResourceContents, ServerCapabilities, ServerConfig, SubscribeRequestParams,
+        SubscriptionFilter, Tool, UnsubscribeRequestParams,
     },
     service::{
         NotificationContext, QuitReason, RequestContext, ServerInitializeError,
@@ -29,7 +30,7 @@ use super::{
     progress, resources,
     stamp::{Fresh, implementation, is_modern, kept, signed},
     subscriptions::{Listens, Subscriptions},
-    tools::{ToolSpec, personas::Shown},
+    tools::{ToolSpec, Work, personas::known_agents, view},
     transport::LineTransport,
 };
 use crate::{
@@ -54,6 +55,14 @@ const STATELESS_METHODS: &[&str] = &["subscriptions/listen"];
 
 /// After the client has gone, how long rmcp may take to notice.
 const LAST_FLUSH: Duration = Duration::from_millis(50);
+
+/// What came of a tool's work.
+enum Done {
+    /// Its answer.
+    Answered(Value),
+    /// What it needs for one.
+    Needs(Box<CallToolResponse>),
+}
 
 /// What answers one client. All of them share the app.
 #[derive(Clone, Debug)]
@@ -105,16 +114,30 @@ impl Server {
         tool: &ToolSpec,
         arguments: Map<String, Value>,
         call: Call<'_>,
-    ) -> Result<Asked> {
-        if !tool.asks_the_user() {
-            return Ok(Asked::Answered(tool.call(&self.app, arguments).await));
-        }
-        let shown = Shown::to(&arguments);
-        let answer = match call.begun().await {
-            Some(reply) => reply.and_then(|reply| shown.view(&reply)),
-            None => tool.call(&self.app, arguments).await,
+    ) -> Result<Done> {
+        let advance = match tool.work() {
+            Work::Answer(answer) => {
+                let arguments = tool.checked(arguments)?;
+                return answer(&self.app, arguments).await.map(Done::Answered);
+            }
+            Work::Advance(advance) => advance,
         };
-        Ok(Box::pin(asked(call, answer, |reply| shown.view(reply))).await)
+        let known_agents = known_agents(&arguments);
+        let reply = match call.begun().await {
+            Some(reply) => reply,
+            None => match tool.checked(arguments) {
+                Ok(arguments) => advance(&self.app, arguments).await,
+                Err(error) => Err(error),
+            },
+        };
+        match Box::pin(asked(call, reply)).await {
+            Asked::Needs(needs) => Ok(Done::Needs(needs)),
+            Asked::Answered(reply) => {
+                let mut reply = (*reply)?;
+                reply.leave_out_known(&known_agents);
+                view(&reply).map(Done::Answered)
+            }
+        }
     }
 
     /// Answers once the caller has withdrawn the request. At the end of the process nobody has: what was asked is
@@ -261,11 +284,9 @@ impl ServerHandler for Server {
             }
         };
         let answer = match done {
-            Ok(Asked::Answered(Ok(value))) => answer::success(value),
-            Ok(Asked::Needs(needs)) => return Ok(*needs),
-            Ok(Asked::Answered(Err(error))) | Err(error) => {
-                answer::refusal(&error, tool.name(), ids)
-            }
+            Ok(Done::Answered(value)) => answer::success(value),
+            Ok(Done::Needs(needs)) => return Ok(*needs),
+            Err(error) => answer::refusal(&error, tool.name(), ids),
         };
         Ok(signed(answer, &context).into())
     }
@@ -310,7 +331,12 @@ impl ServerHandler for Server {
         let reading = resources::read(&self.app, &request.uri);
         let shown = self.answered("resources/read", reading).await?;
         let contents = ResourceContents::text(shown.text, request.uri);
-        let contents = contents.with_mime_type("application/json");
+        let mut contents = contents.with_mime_type("application/json");
+        if let Some(next) = shown.next {
+            let mut meta = MetaObject::default();
+            meta.0.insert("next".into(), next.into());
+            contents = contents.with_meta(meta);
+        }
         let answer = ReadResourceResult::new(vec![contents]);
         Ok(kept(answer, shown.fresh, &context).into())
     }

@@ -73,7 +73,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn note(&self, refusal: Refusal);
 
     /// The latest things worth telling, oldest first, at most `limit` entries, among the latest
-    /// [`crate::limits::TELEMETRY_SCANNED_MAX`].
+    /// [`crate::limits::TELEMETRY_SCANNED_MAX`]. A refusal that was noted before is among them.
     fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Told>>>;
 
     /// One page of executions, newest first. An execution stands at the place of its last transition alone,

@@ -283,13 +283,20 @@ impl Store for RedbStore {
     }
 
     fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Told>>> {
-        Box::pin(self.read_blocking(move |shared| match &query.execution_id {
-            Some(id) => {
-                let head = shared.head(id);
-                shared.read(|read| reader::telemetry_of(read, id, &query, head))
-            }
-            None => reader::telemetry(shared, &query),
-        }))
+        Box::pin(async move {
+            let (reading, written) = oneshot::channel();
+            self.send(Message::Reading(reading))?;
+            // It is never sent: what could not be written is not shown, and the read says what is wrong.
+            let _ = written.await;
+            let reading = self.read_blocking(move |shared| match &query.execution_id {
+                Some(id) => {
+                    let head = shared.head(id);
+                    shared.read(|read| reader::telemetry_of(read, id, &query, head))
+                }
+                None => reader::telemetry(shared, &query),
+            });
+            reading.await
+        })
     }
 
     fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Page>> {

@@ -44,6 +44,8 @@ pub(super) enum Message {
     Request(Request),
     /// A refusal waits to be written.
     Refused,
+    /// Somebody will read what was refused so far: the sender is dropped once that is written, or could not be.
+    Reading(oneshot::Sender<()>),
     /// A read has failed.
     ReadFailed,
     /// Store what has come, close, and answer.
@@ -91,6 +93,8 @@ struct Doubtful {
 struct Gathered {
     works: Vec<Work>,
     answers: Vec<oneshot::Sender<Result<JournalKey>>>,
+    /// Those who wait until the refusals are written.
+    readers: Vec<oneshot::Sender<()>>,
     /// The content that comes with them, and its length.
     contents: HashMap<Digest, usize>,
     /// All of it.
@@ -162,6 +166,7 @@ impl Writer {
                 drop(request.room);
             }
             Message::Refused | Message::ReadFailed => {}
+            Message::Reading(reader) => gathered.readers.push(reader),
             Message::Close(answer) => self.closing = Some(answer),
         }
     }

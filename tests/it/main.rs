@@ -38,3 +38,4 @@ mod study;
 mod subscriptions;
 mod support;
 mod transport;
+mod weight;

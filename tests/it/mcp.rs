@@ -79,10 +79,8 @@ fn a_shipped_workflow_runs_from_start_to_completed() {
             (&json!("running"), &json!(true))
         );
         assert_eq!(step["progress"], format!("{}/3", at + 1));
-        assert_eq!(
-            step["new_tokens"][0]["continuation_token"],
-            step["new_token"]
-        );
+        let named = json!([{ "step_name": name, "agent_name": agent }]);
+        assert_eq!(step["new_tokens"], named, "its token stands beside it");
         assert!(
             step["agent_content"].as_str().unwrap().len() > 1000,
             "a persona worth reading"

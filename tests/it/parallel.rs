@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::{
     door::Door,
     shipped::MANIFESTS,
-    support::{Server, address, output, serve_alone},
+    support::{Server, address, output, serve_alone, steps},
 };
 
 fn start(server: &mut Server, workflow: &str, id: &str) -> Value {
@@ -302,17 +302,12 @@ impl<'a> Run<'a> {
 
     /// Takes in what a reply offers: exactly the steps whose dependencies are done, each told what they decided.
     fn take(&mut self, reply: &Value) {
-        for offer in reply["new_tokens"].as_array().unwrap() {
+        for offer in steps(reply, "new_tokens") {
             let name = offer["step_name"].as_str().unwrap();
             self.open
                 .insert(name.to_owned(), offer["continuation_token"].clone());
             assert!(!self.done.contains_key(name), "{name} is offered again");
-            let previous = if reply["step_name"] == name {
-                &reply["previous"]
-            } else {
-                &offer["previous"]
-            };
-            self.told(name, previous);
+            self.told(name, reply, &offer["previous"]);
         }
         let ready = self.phases.iter().filter(|(name, before)| {
             !self.done.contains_key(*name)
@@ -328,24 +323,30 @@ impl<'a> Run<'a> {
     /// `current_step` shows what is open, with the tokens that were given, each step told what the ones before decided.
     fn shown(&self, current: &Value) {
         let mut tokens = BTreeMap::new();
-        for step in current["ready_steps"].as_array().unwrap() {
+        for step in steps(current, "ready_steps") {
             let name = step["step_name"].as_str().unwrap();
-            self.told(name, &step["previous"]);
+            self.told(name, current, &step["previous"]);
             tokens.insert(name.to_owned(), step["continuation_token"].clone());
         }
         assert_eq!(tokens, self.open);
     }
 
-    /// Whether `previous` of the step `name` names every one that it depends on, in few bytes.
-    fn told(&self, name: &str, previous: &Value) {
-        let told: BTreeSet<_> = previous
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(|step| step["step_name"].as_str().unwrap())
-            .collect();
-        let before: BTreeSet<_> = self.phases[name].iter().map(String::as_str).collect();
-        assert_eq!(told, before, "{name} is told of what it depends on");
+    /// Whether `previous` of the step `name` names every one that it depends on, in few bytes; what stands in `shown` already,
+    /// for a step above it, is not said again.
+    fn told(&self, name: &str, shown: &Value, previous: &Value) {
+        let named = |previous: &Value| -> BTreeSet<String> {
+            let steps = previous.as_array().into_iter().flatten();
+            steps
+                .map(|step| step["step_name"].as_str().unwrap().to_owned())
+                .collect()
+        };
+        let mut told = named(previous);
+        told.extend(named(&shown["previous"]));
+        let before: BTreeSet<_> = self.phases[name].iter().cloned().collect();
+        assert!(
+            told.is_superset(&before),
+            "{name} is told of what it depends on: {told:?}"
+        );
         assert!(
             previous.to_string().len() <= limits::PREVIOUS_BYTES_MAX,
             "{name}"

@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{PATIENCE, Server, address, output};
+use crate::support::{PATIENCE, Server, address, output, steps};
 
 /// A directory with definitions. Its servers know no others but the shipped ones, whoever's machine this is.
 pub(crate) struct Project(TempDir);
@@ -220,7 +220,7 @@ pub(crate) fn offers(reply: &Value) -> Vec<(String, Value)> {
             offer["continuation_token"].clone(),
         )
     };
-    list(&reply["new_tokens"]).iter().map(offer).collect()
+    steps(reply, "new_tokens").iter().map(offer).collect()
 }
 
 /// The items of a list.

@@ -6,7 +6,7 @@ use midex::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Server, output};
+use crate::support::{Server, output, steps};
 
 mod led;
 mod rounds;
@@ -231,7 +231,7 @@ fn the_manifests_say_what_each_input_and_each_step_is() {
 }
 
 fn offered(reply: &Value) -> Vec<Value> {
-    reply["new_tokens"].as_array().unwrap().clone()
+    steps(reply, "new_tokens")
 }
 
 fn names(offers: &[Value]) -> Vec<String> {

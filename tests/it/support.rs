@@ -320,6 +320,24 @@ pub(crate) fn output(summary: &str) -> Value {
     json!({ "summary": summary })
 }
 
+/// The steps in this list of a reply or of `current_step`, whole: of the first one all but its names stands in fields of the
+/// whole, unless it has a token of its own.
+pub(crate) fn steps(shown: &Value, list: &str) -> Vec<Value> {
+    let mut steps = shown[list].as_array().cloned().unwrap_or_default();
+    if let Some(first) = steps.first_mut()
+        && first["continuation_token"].is_null()
+    {
+        let (names, shown) = (first.clone(), shown.as_object().expect("an object"));
+        *first = json!(shown);
+        let token = shown.get("new_token").or(shown.get("continuation_token"));
+        first["continuation_token"] = token.cloned().unwrap_or_default();
+        for name in ["step_name", "agent_name"] {
+            first[name] = names[name].clone();
+        }
+    }
+    steps
+}
+
 /// The address of a resource of an execution.
 pub(crate) fn address(resource: &str, id: &str) -> String {
     format!("midex://workflow/{resource}/{}", midex::uri::encode(id))

@@ -144,10 +144,9 @@ fn template(open: &[Value], complaint: &str) -> String {
         step["agent_name"].as_str().unwrap_or("-"),
         text("description")
     ));
-    let schema = step
-        .get("output_schema")
-        .map(|schema| format!("output_schema: {schema}"));
-    told.extend(schema);
+    for name in ["input", "output_schema", "example"] {
+        told.extend(step.get(name).map(|value| format!("{name}: {value}")));
+    }
     for part in [
         previous(&step["previous"]),
         text("agent_content").into(),

@@ -110,8 +110,7 @@ impl<'a> Page<'a> {
         }
         text += &dim(step["instructions"].as_str().unwrap_or_default());
         text.push('\n');
-        // The words of an agent's step only say that there is one.
-        if let Some(input) = step.get("input").filter(|_| !agent.is_empty()) {
+        if let Some(input) = step.get("input") {
             text += &dim(&format!("input: {}\n", json_text(input, true)));
         }
         if let Some(schema) = step.get("output_schema").filter(|schema| !schema.is_null()) {

@@ -30,7 +30,7 @@ pub struct InputView {
     /// What a value may look like.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub example: Option<Value>,
-    /// JSON Schema of its value.
+    /// What its value is held to, as JSON Schema without words.
     pub schema: Value,
 }
 
@@ -63,6 +63,6 @@ pub(super) fn view_of(input: &Input) -> InputView {
         hint: input.hint.clone(),
         placeholder: input.placeholder.clone(),
         example: input.example.clone(),
-        schema: input.schema(),
+        schema: Value::Object(input.constraints()),
     }
 }

@@ -62,7 +62,7 @@ pub fn needed_before(
 
 /// The steps before the one at `position` that decided something, in authoring order: what stands before a branch, or
 /// before a step that only writes memory, stands in its place.
-fn deciders(definition: &Definition, position: usize) -> BTreeSet<usize> {
+pub(super) fn deciders(definition: &Definition, position: usize) -> BTreeSet<usize> {
     let (graph, steps) = (definition.graph(), &definition.workflow.steps);
     let mut left = graph.dependencies(position).to_vec();
     let (mut seen, mut found) = (BTreeSet::new(), BTreeSet::new());
@@ -88,12 +88,14 @@ pub fn needed_at_end(definition: &Definition, state: State) -> BTreeSet<usize> {
     }
 }
 
-/// What the steps that the one at `position` depends on decided, in at most `bytes_max` bytes of JSON.
-pub(super) fn previous(subject: &Subject<'_>, position: usize, bytes_max: usize) -> Vec<Previous> {
-    let told: Vec<_> = deciders(subject.definition, position)
-        .into_iter()
-        .filter_map(|at| told(subject, at))
-        .collect();
+/// What the steps at `deciders` decided, in at most `bytes_max` bytes of JSON.
+pub(super) fn previous(
+    subject: &Subject<'_>,
+    deciders: BTreeSet<usize>,
+    bytes_max: usize,
+) -> Vec<Previous> {
+    let told = deciders.into_iter().filter_map(|at| told(subject, at));
+    let told: Vec<_> = told.collect();
     // A list of very many must not be all names: those that have room for some words are shown.
     let shown = told.len().min(bytes_max / ENTRY_BYTES_MIN);
     let mut previous = filled(&told[..shown], bytes_max);

@@ -6,12 +6,15 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 
 use super::inputs::{InputView, view_of};
-use crate::domain::{
-    definition::{Definition, Step, StepKind, Via},
-    document::plain,
-    execution::{Question, UTTERANCE},
-    input::Input,
-    words::fence,
+use crate::{
+    domain::{
+        definition::{Definition, Step, StepKind, Via},
+        document::plain,
+        execution::{Question, UTTERANCE},
+        input::Input,
+        words::fence,
+    },
+    limits,
 };
 
 /// The inputs that a step asks for, as they stand in one turn.
@@ -88,27 +91,12 @@ impl<'a> Questions<'a> {
         input
     }
 
-    /// The JSON Schema of an answer.
+    /// The JSON Schema of an answer. What each value is stands in the instructions.
     pub(super) fn schema(&self) -> Value {
-        let words = json!({
-            "type": "string", "description": "What the user said, in the user's own words: the values are then taken out of that"
-        });
-        self.schema_with(&words, |input| match &self.text {
-            Some(_) => or_null(input),
-            None => input.schema(),
-        })
-    }
-
-    /// The same without what is said of each value.
-    fn bare_schema(&self) -> Value {
-        self.schema_with(&json!({ "type": "string" }), |input| match &self.text {
+        let property = |input: &Input| match &self.text {
             Some(_) => any_of_null(input),
             None => Value::Object(input.constraints()),
-        })
-    }
-
-    /// The schema of answers whose values are such, and whose words, where the user may answer in words, are such.
-    fn schema_with(&self, words: &Value, property: impl Fn(&Input) -> Value) -> Value {
+        };
         let properties = self
             .all
             .iter()
@@ -123,6 +111,9 @@ impl<'a> Questions<'a> {
         if !in_words {
             return answers;
         }
+        let words = json!({
+            "type": "string", "description": "What the user said, in the user's own words: the values are then taken out of that"
+        });
         let in_words = json!({
             "type": "object", "properties": { (UTTERANCE): words }, "required": [UTTERANCE], "additionalProperties": false
         });
@@ -147,7 +138,7 @@ impl<'a> Questions<'a> {
 
     /// What is asked for, and what was refused.
     pub(super) fn words(&self) -> String {
-        let mut text = String::from("Values:\n");
+        let mut text = String::from("Values (input.properties says more of each):\n");
         for input in self.asked() {
             describe(&mut text, input);
         }
@@ -156,11 +147,15 @@ impl<'a> Questions<'a> {
         }
         for refused in &self.question.refused {
             // Writing into a text has no way to fail.
-            let _ = writeln!(text, "- {}", refused.message);
+            let _ = writeln!(text, "- {}", short(&refused.message, "see input.refused"));
         }
-        if let Some(words) = &self.text {
-            let fence = fence(words);
-            let _ = write!(text, "Text:\n{fence}\n{}\n{fence}", words.trim_end());
+        match &self.text {
+            Some(words) if is_short(words) => {
+                let fence = fence(words);
+                let _ = write!(text, "Text:\n{fence}\n{}\n{fence}", words.trim_end());
+            }
+            Some(_) => text.push_str("The text stands in input.from."),
+            None => {}
         }
         text
     }
@@ -174,11 +169,9 @@ impl<'a> Questions<'a> {
             .asked()
             .filter_map(|input| Some((input.key.as_str().to_owned(), sample(input)?)))
             .collect();
-        // What each value is stands above already.
-        let schema = self.bare_schema();
-        let form = format!("A JSON object that satisfies this schema:\n```json\n{schema}\n```");
+        let form = "A JSON object that satisfies output_schema.";
         if example.len() < self.asked().count() {
-            return form;
+            return form.to_owned();
         }
         let example = Value::Object(example);
         format!(
@@ -192,17 +185,6 @@ fn any_of_null(input: &Input) -> Value {
     json!({ "anyOf": [input.constraints(), { "type": "null" }] })
 }
 
-/// The same with words for who looks for it.
-fn or_null(input: &Input) -> Value {
-    let (mut schema, constraints) = (input.schema(), input.constraints());
-    if let (Value::Object(schema), Value::Object(any_of)) = (&mut schema, any_of_null(input)) {
-        // A default would be an invitation to give it.
-        schema.retain(|key, _| key != "default" && !constraints.contains_key(key));
-        schema.extend(any_of);
-    }
-    schema
-}
-
 /// A value that would be accepted, where the definition has one.
 fn sample(input: &Input) -> Option<Value> {
     input
@@ -211,6 +193,17 @@ fn sample(input: &Input) -> Option<Value> {
         .or_else(|| input.one_of.first().cloned())
 }
 
+/// Whether a text is so short that it may stand both here and in a field of its own.
+fn is_short(text: &str) -> bool {
+    text.len() <= limits::REPEATED_BYTES_MAX
+}
+
+/// A text, or where it stands.
+fn short<'a>(text: &'a str, place: &'a str) -> &'a str {
+    if is_short(text) { text } else { place }
+}
+
+/// What an input is, in a line; what is long stands in `input.properties` alone.
 fn describe(text: &mut String, input: &Input) {
     let _ = write!(text, "- `{}`", input.key);
     if let Some(label) = &input.label {
@@ -225,11 +218,8 @@ fn describe(text: &mut String, input: &Input) {
         .as_ref()
         .map(|example| format!("for example {example}"));
     let all = [input.description.clone(), kind].into_iter().flatten();
-    let all: Vec<_> = all
-        .chain(input.rules())
-        .chain(hint)
-        .chain(example)
-        .collect();
+    let all = all.chain(input.rules()).chain(hint).chain(example);
+    let all: Vec<_> = all.filter(|words| is_short(words)).collect();
     if !all.is_empty() {
         let _ = write!(text, ": {}", all.join("; "));
     }

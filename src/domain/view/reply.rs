@@ -1,18 +1,15 @@
 //! What `workflow.start` and `workflow.next_step` answer. A reply is built from the journal row of its
 //! transition, so the same call gets the same answer whenever it is repeated.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::{
     Previous, Subject, definition_step, needed_at_end, needed_before,
-    previous::{final_output, previous},
+    previous::{deciders, final_output, previous},
     progress,
     task::{Task, Turn, given, task},
     token,
@@ -26,7 +23,7 @@ use crate::{
         execution::{Execution, State, Visit},
         id::AgentName,
     },
-    limits,
+    limits, uri,
 };
 
 /// The answer of `workflow.start` and `workflow.next_step` (S0). The singular fields show the first
@@ -73,6 +70,15 @@ pub struct Advanced {
     /// The step's place among all, as `1/3`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
+    /// Which visit of the step this is, where it is not the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub visit: Option<u32>,
+    /// Which attempt of the visit this is, where it is not the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// Which item of a fan-out it is, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub item: Option<u32>,
     /// The token that finishes the step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new_token: Option<String>,
@@ -82,7 +88,9 @@ pub struct Advanced {
     /// What the steps that it depends on decided, in short.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub previous: Vec<Previous>,
-    /// Every step that this call made ready, each with its own token.
+    /// Every step that this call made ready, each with its own token. What the first one is to do stands in the fields above,
+    /// so that of it the wire has the names alone.
+    #[serde(serialize_with = "after_the_first")]
     pub new_tokens: Vec<Offer>,
     /// The steps that are open, where this call made none ready.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -111,20 +119,23 @@ pub struct Advanced {
 pub struct Offer {
     /// The step.
     pub step_name: String,
-    /// Its kind: agent, guidance or tool.
-    pub kind: String,
     /// Whose persona to take.
     pub agent_name: Option<String>,
+    /// Its kind: agent, guidance or tool.
+    pub kind: String,
     /// What the step is for.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
+    /// The step's place among all, as `1/3`.
+    pub progress: String,
     /// The token that finishes it.
     pub continuation_token: String,
     /// When that token expires.
     pub expires_at: String,
-    /// The persona; left out where this reply shows it already, for a step before.
+    /// Where its persona is read; left out where this reply has the persona, or the address, already.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_content: Option<String>,
-    /// What to do with it and how to come back; left out where this reply shows it already.
+    pub agent_uri: Option<String>,
+    /// What to do with it and how to come back.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub instructions: String,
     /// What it works on, where the step says so in `with`.
@@ -139,13 +150,47 @@ pub struct Offer {
     /// What the steps that it depends on decided, in short; left out where this reply shows it already.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub previous: Vec<Previous>,
-    /// Which visit of the step this is, from 1.
+    /// Which visit of the step this is, where it is not the first.
+    #[serde(skip_serializing_if = "is_first")]
     pub visit: u32,
-    /// Which attempt of the visit this is, from 1.
+    /// Which attempt of the visit this is, where it is not the first.
+    #[serde(skip_serializing_if = "is_first")]
     pub attempt: u32,
     /// Which item of a fan-out it is, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub item: Option<u32>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_first(count: &u32) -> bool {
+    *count == 1
+}
+
+/// Writes a list of offers whose first one stands in the singular fields: of that one the names alone.
+pub(super) fn after_the_first<S: Serializer>(
+    offers: &[Offer],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    #[serde(untagged)]
+    enum Written<'a> {
+        Named {
+            step_name: &'a str,
+            agent_name: Option<&'a str>,
+        },
+        Whole(&'a Offer),
+    }
+    let written = offers.iter().enumerate().map(|(at, offer)| match at {
+        0 => Written::Named {
+            step_name: &offer.step_name,
+            agent_name: offer.agent_name.as_deref(),
+        },
+        _ => Written::Whole(offer),
+    });
+    serializer.collect_seq(written)
 }
 
 /// Why an execution failed.
@@ -199,28 +244,33 @@ pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
     };
     let (final_output, truncated) = final_output(subject, state).unzip();
     let first = ready.first();
-    let step = first.and_then(|(position, _)| definition_step(definition, *position));
+    let of_first = |field: fn(&Offer) -> &String| first.map(|offer| field(offer).clone());
     Advanced {
         success: true,
         execution_id: execution.id().to_string(),
         workflow_name: execution.workflow().to_string(),
         workflow_state: state.as_str().into(),
         revision: row.revision,
-        step_name: first.map(|(_, offer)| offer.step_name.clone()),
-        agent_name: first.and_then(|(_, offer)| offer.agent_name.clone()),
-        agent_content: step.and_then(|step| persona(definition, step)),
-        description: first.map(|(_, offer)| offer.description.clone()),
-        instructions: first.map(|(_, offer)| offer.instructions.clone()),
-        kind: first.map(|(_, offer)| offer.kind.clone()),
-        input: first.and_then(|(_, offer)| offer.input.clone()),
-        example: first.and_then(|(_, offer)| offer.example.clone()),
-        output_schema: first.and_then(|(_, offer)| offer.output_schema.clone()),
-        progress: first.map(|(position, _)| progress(*position, execution)),
-        new_token: first.map(|(_, offer)| offer.continuation_token.clone()),
-        expires_at: first.map(|(_, offer)| offer.expires_at.clone()),
-        previous: first.map_or_else(Vec::new, |(position, _)| before(subject, *position)),
+        step_name: of_first(|offer| &offer.step_name),
+        agent_name: first.and_then(|offer| offer.agent_name.clone()),
+        agent_content: first.and_then(|offer| persona_of(definition, &offer.step_name)),
+        description: of_first(|offer| &offer.description),
+        instructions: of_first(|offer| &offer.instructions),
+        kind: of_first(|offer| &offer.kind),
+        input: first.and_then(|offer| offer.input.clone()),
+        example: first.and_then(|offer| offer.example.clone()),
+        output_schema: first.and_then(|offer| offer.output_schema.clone()),
+        progress: of_first(|offer| &offer.progress),
+        visit: first.map(|offer| offer.visit).filter(|visit| *visit > 1),
+        attempt: first
+            .map(|offer| offer.attempt)
+            .filter(|attempt| *attempt > 1),
+        item: first.and_then(|offer| offer.item),
+        new_token: of_first(|offer| &offer.continuation_token),
+        expires_at: of_first(|offer| &offer.expires_at),
+        previous: first.map_or_else(Vec::new, |offer| offer.previous.clone()),
         message: message(subject, row, state, failure, &ready, &open_steps),
-        new_tokens: without_first_instructions(ready),
+        new_tokens: ready,
         open_steps,
         final_output,
         final_output_truncated: truncated.unwrap_or(false),
@@ -230,34 +280,17 @@ pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
     }
 }
 
-/// The offers; what the first one is told to do stands in the singular fields.
-fn without_first_instructions(mut ready: Vec<(usize, Offer)>) -> Vec<Offer> {
-    if let Some((_, first)) = ready.first_mut() {
-        first.instructions.clear();
-    }
-    ready.into_iter().map(|(_, offer)| offer).collect()
-}
+/// S0's words where a reply has a persona.
+const REVIEW: &str = " Review agent_content and continue.";
 
-fn before(subject: &Subject<'_>, position: usize) -> Vec<Previous> {
-    previous(subject, position, limits::PREVIOUS_BYTES_MAX)
-}
-
-/// What a reply shows already: each persona is copied into it once, and so is what the same steps decided.
-#[derive(Default)]
-pub(super) struct Shown<'a> {
-    agents: HashSet<Option<&'a AgentName>>,
-    dependencies: HashSet<&'a [usize]>,
-}
-
-impl<'a> Shown<'a> {
-    /// Notes that the step is shown: whether its persona, and what it depends on, were not shown yet.
-    pub(super) fn note(&mut self, definition: &'a Definition, position: usize) -> (bool, bool) {
-        let agent = definition_step(definition, position).and_then(Step::agent);
-        let dependencies = definition.graph().dependencies(position);
-        (
-            self.agents.insert(agent),
-            self.dependencies.insert(dependencies),
-        )
+impl Advanced {
+    /// Leaves out the persona where the caller says that it knows its agent.
+    pub fn leave_out_known(&mut self, known_agents: &[String]) {
+        let knows = |agent: &String| known_agents.contains(agent);
+        if self.agent_name.as_ref().is_some_and(knows) {
+            self.agent_content = None;
+            self.message = self.message.replace(REVIEW, "");
+        }
     }
 }
 
@@ -270,72 +303,95 @@ fn ending(row: &Row) -> (State, Option<&Failure>) {
     change.unwrap_or((State::Running, None))
 }
 
-fn ready(subject: &Subject<'_>, row: &Row) -> Vec<(usize, Offer)> {
-    let mut shown = Shown::default();
-    let mut offers: Vec<_> = Vec::new();
+fn ready(subject: &Subject<'_>, row: &Row) -> Vec<Offer> {
     // A step further down may have been passed before, and so have let one above it begin.
     let mut turns = given(subject.definition, subject.execution, row);
     turns.sort_by_key(|turn| turn.position);
-    for turn in turns {
-        // What belongs to the first one stands in the singular fields.
-        if offers.is_empty() {
-            shown.note(subject.definition, turn.position);
-        }
-        let offer = offer(subject, &turn, &mut shown);
-        offers.extend(offer.map(|offer| (turn.position, offer)));
-    }
-    offers
+    offers_after_the_first(subject, &turns)
 }
 
 /// The open steps with their live tokens. What was decided before them was shown when they became ready.
 fn open_turns(subject: &Subject<'_>) -> Vec<Offer> {
-    let mut shown = Shown::default();
     let open = subject.execution.open();
     let turns =
         open.filter_map(|(position, _, visit)| Some(Turn::of(position, visit, visit.grant()?)));
-    let mut open: Vec<_> = turns
-        .filter_map(|turn| {
-            let dependencies = subject.definition.graph().dependencies(turn.position);
-            shown.dependencies.insert(dependencies);
-            offer(subject, &turn, &mut shown)
-        })
-        .collect();
-    // The next one to be done comes with its persona; those of the others were in the reply that offered them,
-    // and are in `current_step`.
-    for offer in open.iter_mut().skip(1) {
-        offer.agent_content = None;
+    let turns: Vec<_> = turns.collect();
+    let mut shown = Shown::default();
+    for turn in &turns {
+        shown.note(subject.definition, turn.position);
     }
-    open
+    offers(subject, &turns, shown)
+}
+
+/// What a view shows already: personas, or where they are read, and what steps decided.
+#[derive(Default)]
+struct Shown<'a> {
+    agents: BTreeSet<&'a AgentName>,
+    decided: BTreeSet<usize>,
+}
+
+impl Shown<'_> {
+    /// Notes what the steps before this one decided: those of them that were not shown yet.
+    fn note(&mut self, definition: &Definition, position: usize) -> BTreeSet<usize> {
+        let mut before = deciders(definition, position);
+        before.retain(|at| self.decided.insert(*at));
+        before
+    }
+}
+
+/// These turns, as they are offered where the first one stands in the singular fields, with its persona.
+pub(super) fn offers_after_the_first(subject: &Subject<'_>, turns: &[Turn]) -> Vec<Offer> {
+    let first = turns.first().map(|turn| turn.position);
+    let first = first.and_then(|position| definition_step(subject.definition, position));
+    let shown = Shown {
+        agents: first.and_then(Step::agent).into_iter().collect(),
+        ..Shown::default()
+    };
+    offers(subject, turns, shown)
+}
+
+fn offers<'a>(subject: &Subject<'a>, turns: &[Turn], mut shown: Shown<'a>) -> Vec<Offer> {
+    let offered = turns
+        .iter()
+        .filter_map(|turn| offer(subject, turn, &mut shown));
+    offered.collect()
 }
 
 fn offer<'a>(subject: &Subject<'a>, turn: &Turn, shown: &mut Shown<'a>) -> Option<Offer> {
     let step = definition_step(subject.definition, turn.position)?;
-    let (new_agent, new_dependencies) = shown.note(subject.definition, turn.position);
-    let previous = if new_dependencies {
-        before(subject, turn.position)
-    } else {
-        Vec::new()
-    };
     let Task {
         instructions,
         input,
         example,
         output_schema,
     } = task(subject, turn)?;
+    let agent = step.agent().filter(|agent| shown.agents.insert(agent));
+    let before = shown.note(subject.definition, turn.position);
     Some(Offer {
-        agent_content: persona(subject.definition, step).filter(|_| new_agent),
+        agent_uri: agent.map(|agent| agent_uri(subject.execution, agent)),
         instructions,
         input,
         example,
         output_schema,
-        previous,
+        previous: previous(subject, before, limits::PREVIOUS_BYTES_MAX),
         ..bare(subject, step, turn)
     })
 }
 
-/// Who the model is in a step; `None` where it is nobody in particular.
-pub(super) fn persona(definition: &Definition, step: &Step) -> Option<String> {
+/// Who the model is in the step of this name; `None` where it is nobody in particular.
+pub(super) fn persona_of(definition: &Definition, step: &str) -> Option<String> {
+    let mut steps = definition.workflow.steps.iter();
+    let step = steps.find(|known| known.id.as_str() == step)?;
     step.agent().map(|_| definition.persona(step).to_owned())
+}
+
+/// Where the persona that the execution keeps for an agent is read: its file may say something else by now.
+fn agent_uri(execution: &Execution, agent: &AgentName) -> String {
+    format!(
+        "midex://workflow/agent/{}?execution_id={}",
+        uri::encode(agent.as_str()),
+        uri::encode(execution.id().as_str())
+    )
 }
 
 /// An open step with what it takes to finish it, and no more.
@@ -360,9 +416,10 @@ fn bare(subject: &Subject<'_>, step: &Step, turn: &Turn) -> Offer {
         kind: step.acting().kind.as_str().into(),
         agent_name: step.agent().map(ToString::to_string),
         description: step.description.clone(),
+        progress: progress(turn.position, subject.execution),
         continuation_token: token(subject.execution, step, turn.grant),
         expires_at: expiry(turn.grant.issued_at, subject.ttl),
-        agent_content: None,
+        agent_uri: None,
         instructions: String::new(),
         input: None,
         output_schema: None,
@@ -383,19 +440,20 @@ fn message(
     row: &Row,
     state: State,
     failure: Option<&Failure>,
-    ready: &[(usize, Offer)],
+    ready: &[Offer],
     open: &[Offer],
 ) -> String {
     let started = row.events.iter().find_map(|event| match event {
         Event::Created(created) => Some(&created.workflow),
         _ => None,
     });
-    let first = ready.first().map(|(_, offer)| offer);
+    let first = ready.first();
     match (started, first, state) {
         (Some(workflow), Some(_), _) => {
             format!("Workflow '{workflow}' started. {}", now_ready(ready, ""))
         }
-        (None, Some(_), _) => now_ready(ready, " Review agent_content and continue."),
+        (None, Some(first), _) if first.agent_name.is_some() => now_ready(ready, REVIEW),
+        (None, Some(_), _) => now_ready(ready, ""),
         (_, None, State::Completed) => completed(subject.execution),
         (_, None, State::Failed) => {
             let why = failure.map_or("", |failure| failure.message.as_str());
@@ -447,10 +505,10 @@ fn completed(execution: &Execution) -> String {
     text
 }
 
-fn now_ready(ready: &[(usize, Offer)], then: &str) -> String {
+fn now_ready(ready: &[Offer], then: &str) -> String {
     let names: Vec<_> = ready
         .iter()
-        .map(|(_, offer)| format!("'{}'", offer.step_name))
+        .map(|offer| format!("'{}'", offer.step_name))
         .collect();
     match names.as_slice() {
         [only] => format!("Step {only} ready.{then}"),

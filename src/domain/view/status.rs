@@ -5,20 +5,15 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Previous, Subject, WaitView, definition_step,
-    previous::{final_output, previous},
-    progress,
-    reply::{FailureView, Shown, expiry, persona},
-    task::{Turn, task},
-    token,
+    Offer, Previous, Subject, WaitView,
+    previous::final_output,
+    reply::{FailureView, after_the_first, offers_after_the_first, persona_of},
+    task::Turn,
     waits::{SignalView, asked_of_people, kept, told, waiting},
 };
-use crate::{
-    domain::{
-        event::{OutputFault, PauseReason},
-        execution::{Execution, StepStatus, Visit},
-    },
-    limits,
+use crate::domain::{
+    event::{OutputFault, PauseReason},
+    execution::{Execution, StepStatus},
 };
 
 /// S0's primary resource: what to do now, as whom, and the token to come back with.
@@ -36,8 +31,20 @@ pub struct CurrentStep {
     pub step_status: Option<String>,
     /// Whose persona to take.
     pub agent_name: Option<String>,
+    /// Its kind: agent, guidance or tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// The step's place among all, as `1/3`.
     pub progress: Option<String>,
+    /// Which visit of the step this is, where it is not the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub visit: Option<u32>,
+    /// Which attempt of the visit this is, where it is not the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// Which item of a fan-out it is, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub item: Option<u32>,
     /// The token that finishes the step.
     pub continuation_token: Option<String>,
     /// When that token expires.
@@ -66,8 +73,10 @@ pub struct CurrentStep {
     pub waits: Vec<WaitView>,
     /// Its inputs, as they stand.
     pub inputs: Option<Value>,
-    /// Every open step, each with its own token and persona.
-    pub ready_steps: Vec<ReadyStep>,
+    /// Every open step, each with its own token. What the first one is to do stands in the fields above, so that of it the
+    /// wire has the names alone.
+    #[serde(serialize_with = "after_the_first")]
+    pub ready_steps: Vec<Offer>,
     /// The number of the execution's last transition.
     pub revision: u64,
     /// Where the execution stands, in a sentence, where no step is open.
@@ -75,74 +84,36 @@ pub struct CurrentStep {
     pub message: Option<String>,
 }
 
-/// An open step.
-#[derive(Clone, Debug, Serialize)]
-pub struct ReadyStep {
-    /// The step.
-    pub step_name: String,
-    /// Its kind: agent, guidance or tool.
-    pub kind: &'static str,
-    /// Where it stands.
-    pub step_status: String,
-    /// Whose persona to take.
-    pub agent_name: Option<String>,
-    /// What the step is for.
-    pub description: String,
-    /// The step's place among all.
-    pub progress: String,
-    /// The token that finishes it.
-    pub continuation_token: String,
-    /// When that token expires.
-    pub expires_at: String,
-    /// The persona; left out where this view shows it already, for a step before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_content: Option<String>,
-    /// What to do with it and how to come back.
-    pub instructions: String,
-    /// What it works on, where the step says so in `with`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub input: Option<Value>,
-    /// JSON Schema of the output, where the step declares one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub output_schema: Option<Value>,
-    /// An output that would be accepted, where the step gives one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub example: Option<Value>,
-    /// What the steps that it depends on decided, in short; left out where this view shows it already.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub previous: Vec<Previous>,
-    /// Which visit of the step this is, from 1.
-    pub visit: u32,
-    /// Which attempt of the visit this is, from 1.
-    pub attempt: u32,
-    /// Which item of a fan-out it is, from 0.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub item: Option<u32>,
-}
-
 /// What to do now.
 pub fn current_step(subject: &Subject<'_>, inputs: Option<Value>) -> CurrentStep {
     let execution = subject.execution;
-    let mut shown = Shown::default();
-    let ready_steps: Vec<_> = execution
-        .open()
-        .filter_map(|(position, _, visit)| ready_step(subject, position, visit, &mut shown))
-        .collect();
-    let first = ready_steps.first().cloned();
-    let first = first.as_ref();
+    let turns = execution.open().filter_map(|(position, _, visit)| {
+        let grant = visit.grant()?;
+        Some(Turn::of(position, visit, grant))
+    });
+    let turns: Vec<_> = turns.collect();
+    let ready_steps = offers_after_the_first(subject, &turns);
+    let first = ready_steps.first();
+    let of_first = |field: fn(&Offer) -> &String| first.map(|step| field(step).clone());
     CurrentStep {
         execution_id: execution.id().to_string(),
         workflow_name: execution.workflow().to_string(),
         workflow_state: execution.state().as_str().into(),
-        current_step: first.map(|step| step.step_name.clone()),
-        step_status: first.map(|step| step.step_status.clone()),
+        current_step: of_first(|step| &step.step_name),
+        step_status: first.map(|_| StepStatus::Running.as_str().into()),
         agent_name: first.and_then(|step| step.agent_name.clone()),
-        progress: first.map(|step| step.progress.clone()),
-        continuation_token: first.map(|step| step.continuation_token.clone()),
-        expires_at: first.map(|step| step.expires_at.clone()),
-        agent_content: first.and_then(|step| step.agent_content.clone()),
-        description: first.map(|step| step.description.clone()),
-        instructions: first.map(|step| step.instructions.clone()),
+        kind: of_first(|step| &step.kind),
+        progress: of_first(|step| &step.progress),
+        visit: first.map(|step| step.visit).filter(|visit| *visit > 1),
+        attempt: first
+            .map(|step| step.attempt)
+            .filter(|attempt| *attempt > 1),
+        item: first.and_then(|step| step.item),
+        continuation_token: of_first(|step| &step.continuation_token),
+        expires_at: of_first(|step| &step.expires_at),
+        agent_content: first.and_then(|step| persona_of(subject.definition, &step.step_name)),
+        description: of_first(|step| &step.description),
+        instructions: of_first(|step| &step.instructions),
         output_schema: first.and_then(|step| step.output_schema.clone()),
         input: first.and_then(|step| step.input.clone()),
         example: first.and_then(|step| step.example.clone()),
@@ -204,47 +175,6 @@ fn standing(execution: &Execution) -> Option<String> {
         "No step is a model's now: {}. Call execution.wait with execution_id '{id}' and since_revision {revision} to be told when that changes",
         waits.join("; ")
     ))
-}
-
-fn ready_step<'a>(
-    subject: &Subject<'a>,
-    position: usize,
-    visit: &Visit,
-    shown: &mut Shown<'a>,
-) -> Option<ReadyStep> {
-    let Subject {
-        definition,
-        execution,
-        ttl,
-        ..
-    } = *subject;
-    let step = definition_step(definition, position)?;
-    let grant = visit.grant()?;
-    let task = task(subject, &Turn::of(position, visit, grant))?;
-    let (new_agent, new_dependencies) = shown.note(definition, position);
-    Some(ReadyStep {
-        step_name: step.id.to_string(),
-        step_status: StepStatus::Running.as_str().into(),
-        agent_name: step.agent().map(ToString::to_string),
-        description: step.description.clone(),
-        progress: progress(position, execution),
-        continuation_token: token(execution, step, grant),
-        expires_at: expiry(grant.issued_at, ttl),
-        kind: step.acting().kind.as_str(),
-        agent_content: persona(definition, step).filter(|_| new_agent),
-        instructions: task.instructions,
-        input: task.input,
-        output_schema: task.output_schema,
-        example: task.example,
-        previous: if new_dependencies {
-            previous(subject, position, limits::PREVIOUS_BYTES_MAX)
-        } else {
-            Vec::new()
-        },
-        visit: visit.number,
-        attempt: visit.attempt,
-        item: visit.item,
-    })
 }
 
 /// S0's `workflow_status`.

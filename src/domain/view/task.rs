@@ -11,8 +11,8 @@ use crate::{
         document::Digest,
         event::{Awaiting, Event, Row, Site},
         execution::{Execution, Visit, brief},
+        id::AgentName,
         token::Grant,
-        words::fence,
     },
     uri,
 };
@@ -122,9 +122,9 @@ pub(super) fn task(subject: &Subject<'_>, turn: &Turn) -> Option<Task> {
             output_schema: Some(questions.schema()),
         });
     }
-    let instructions = match acting.kind {
-        StepKind::Agent { .. } => as_agent(subject, step, &brief),
-        _ => directly(subject, step, turn, &brief, None),
+    let instructions = match step.agent() {
+        Some(agent) => as_agent(subject, step, agent, &brief),
+        None => directly(subject, step, turn, &brief, None),
     };
     Some(Task {
         instructions,
@@ -134,68 +134,63 @@ pub(super) fn task(subject: &Subject<'_>, turn: &Turn) -> Option<Task> {
     })
 }
 
-/// What a model is told to do as somebody.
-fn as_agent(subject: &Subject<'_>, step: &Step, brief: &Value) -> String {
-    let Subject {
-        definition,
-        execution,
-        ..
-    } = *subject;
-    let workflow = &definition.workflow;
-    let own = brief["instructions"].as_str();
-    let mut text = format!(
-        "1. Read agent_content carefully: it is who you are for this step.\n2. Do step '{}' of workflow '{}'",
-        step.id, workflow.name
-    );
+/// What a model is told to do as somebody. What stands in fields of their own is named and not repeated.
+fn as_agent(subject: &Subject<'_>, step: &Step, agent: &AgentName, brief: &Value) -> String {
+    let workflow = &subject.definition.workflow;
+    let mut lines = vec![format!(
+        "1. Act as {agent}, as agent_content says (else read agent_uri with workflow.read)."
+    )];
     // A step without words of its own is part of what the workflow is for.
-    let what = match (step.description.as_str(), own) {
+    let what = match (step.description.as_str(), brief["instructions"].as_str()) {
         ("", None) => format!(" ({})", workflow.description),
         ("", Some(_)) => String::new(),
-        (description, _) => format!(": {description}"),
+        (_, _) => " as description says".to_owned(),
     };
-    text.push_str(&what);
-    text.push('\n');
-    if let Some(own) = own {
-        text.push_str(own.trim_end());
-        text.push('\n');
-    }
+    lines.push(format!("2. Do step '{}'{what}.", step.id));
+    lines.extend(brief["instructions"].as_str().map(str::to_owned));
     if brief.get("with").is_some() {
-        text.push_str("   What it works on stands in input.\n");
+        lines.push("What it works on stands in input.".into());
     }
-    if !workflow.content.is_empty() {
-        text.push_str("   The workflow's own text on it: midex://workflow/workflow_details/");
-        text.push_str(&uri::encode(execution.workflow().as_str()));
-        text.push('\n');
-    }
-    before(&mut text, execution, step);
-    text.push_str(
-        "3. When the work is done, call workflow.next_step with\n   - token: this step's token\n",
-    );
-    text.push_str(match step.acting().result {
-        None => "   - output: { summary, artifacts?, findings?, next_step_recommendation? }; an artifact is an id or path as text, or \
-          { type: file|data|report|finding, name, content, content_type?, metadata? }\n",
-        Some(_) => {
-            "   - output: a value that satisfies output_schema, which replaces any other output contract\n"
-        }
-    });
-    text.push_str("   If it cannot be done, send error: { message } instead of output.");
-    text
+    lines.extend(sources(subject, step));
+    let form = if step.acting().result.is_some() {
+        "a JSON value that satisfies output_schema"
+    } else {
+        FORM
+    };
+    lines.push(format!(
+        "3. Call workflow.next_step {{token, output}}; output: {form}. If it cannot be done: {{token, error: {{message}}}}."
+    ));
+    told(&lines)
 }
 
-fn before(text: &mut String, execution: &Execution, step: &Step) {
-    if step.depends_on.is_empty() {
-        return;
-    }
-    let id = uri::encode(execution.id().as_str());
-    text.push_str("   What the steps before decided stands in previous, in short; whole in midex://workflow/step_history/");
-    text.push_str(&id);
-    text.push_str(", artifacts in midex://workflow/artifact/");
-    text.push_str(&id);
-    text.push_str("/{id of the artifact}\n");
+/// S0's output, in short: what an artifact is, the tool says.
+const FORM: &str = "{summary, artifacts?, findings?, next_step_recommendation?}";
+
+/// Lines of instructions, those without words left out.
+fn told(lines: &[String]) -> String {
+    let lines = lines.iter().map(|line| line.trim_end());
+    let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+    lines.join("\n")
+}
+
+/// Where a model reads on: the workflow's own text, and what was decided before.
+fn sources(subject: &Subject<'_>, step: &Step) -> Option<String> {
+    let workflow = &subject.definition.workflow;
+    let name = uri::encode(subject.execution.workflow().as_str());
+    let id = uri::encode(subject.execution.id().as_str());
+    let text = (!workflow.content.is_empty() && step.agent().is_some())
+        .then(|| format!("midex://workflow/workflow_details/{name} has a section on it"));
+    let before = (!step.depends_on.is_empty()).then(|| {
+        format!("midex://workflow/step_history/{id} has all of previous, midex://workflow/artifact/{id}/{{id of the artifact}} an artifact")
+    });
+    let sources: Vec<_> = text.into_iter().chain(before).collect();
+    (!sources.is_empty())
+        .then(|| format!("To read (workflow.read {{uri}}): {}.", sources.join("; ")))
 }
 
 /// What a model is told to do where it is nobody in particular: its part, the work, the call that must follow, and
-/// last the form of the output (S4's order, which small models follow best).
+/// last the form of the output (S4's order, which small models follow best). What stands in fields of their own is named
+/// and not repeated.
 fn directly(
     subject: &Subject<'_>,
     step: &Step,
@@ -204,46 +199,36 @@ fn directly(
     questions: Option<&Questions<'_>>,
 ) -> String {
     let acting = step.acting();
-    let mut text = format!(
-        "# Role\nYou carry out step '{}' of workflow '{}'{}. Do this one step and nothing else.\n\n# Task\n",
+    let own = brief["instructions"].as_str().unwrap_or_default();
+    let is_asking = !questions.is_some_and(Questions::is_in_words);
+    let mut lines = vec![format!(
+        "# Role\nYou carry out step '{}' of workflow '{}'{}. Do this one step and nothing else.\n\n# Task",
         step.id,
         subject.definition.workflow.name,
         which(turn)
-    );
-    let mut say = |words: &str| {
-        if !words.trim().is_empty() {
-            text.push_str(words.trim_end());
-            text.push('\n');
-        }
-    };
-    let is_asking = !questions.is_some_and(Questions::is_in_words);
-    say(Some(step.description.as_str())
-        .filter(|_| is_asking)
-        .unwrap_or_default());
+    )];
+    if is_asking && !step.description.is_empty() {
+        lines.push("What it is for: see description.".into());
+    }
     if let StepKind::Tool { name } = &acting.kind {
-        say(&format!(
-            "Call the tool `{name}` of your client (it is none of midex's) with exactly the input below, and bring back what it answers."
+        lines.push(format!(
+            "Call the tool `{name}` of your client (it is none of midex's) with exactly what stands in input, and bring back what it answers."
         ));
     }
-    say(brief["guidance"].as_str().unwrap_or_default());
-    say(&questions.map_or_else(String::new, Questions::task));
-    let own = brief["instructions"].as_str().filter(|_| is_asking);
-    say(own.unwrap_or_default());
-    say(&questions.map_or_else(String::new, Questions::words));
-    if let Some(input) = brief.get("with") {
-        let input = format!("{input:#}");
-        let fence = fence(&input);
-        say(&format!("Input:\n{fence}json\n{input}\n{fence}"));
+    lines.push(brief["guidance"].as_str().unwrap_or_default().to_owned());
+    lines.push(questions.map_or_else(String::new, Questions::task));
+    lines.extend(is_asking.then(|| own.to_owned()));
+    lines.push(questions.map_or_else(String::new, Questions::words));
+    if brief.get("with").is_some() && !matches!(acting.kind, StepKind::Tool { .. }) {
+        lines.push("What it works on stands in input.".into());
     }
-    let mut earlier = String::new();
-    before(&mut earlier, subject.execution, step);
-    text.push_str(earlier.trim_start());
-    text.push_str(
-        "\n# Required next call\nWhen it is done, call workflow.next_step with\n- token: this step's token, unchanged\n- output: the result, in the form below\n\
-         If it cannot be done, send error: { message } instead of output. Do not end your turn before this call.\n\n# Output format\n",
-    );
-    text.push_str(&questions.map_or_else(|| form(acting), Questions::form));
-    text
+    lines.extend(sources(subject, step));
+    let form = questions.map_or_else(|| form(acting), Questions::form);
+    lines.push(format!(
+        "\n# Required next call\nworkflow.next_step {{token, output}}: this step's token, unchanged, and the result in the form below. \
+         If it cannot be done: {{token, error: {{message}}}}. Do not end your turn before this call.\n\n# Output format\n{form}"
+    ));
+    told(&lines)
 }
 
 fn which(turn: &Turn) -> String {
@@ -259,13 +244,13 @@ fn which(turn: &Turn) -> String {
 }
 
 fn form(step: &Step) -> String {
-    let schema = match (&step.result, &step.kind) {
-        (Some(schema), _) => format!("A JSON value that satisfies this schema:\n```json\n{schema:#}\n```"),
-        (None, StepKind::Tool { .. }) => "What the tool answered, as a JSON value.".to_owned(),
-        (None, _) => "A JSON object: { \"summary\": \"what came of it\", \"artifacts\"?: [], \"findings\"?: [], \"next_step_recommendation\"?: \"\" }".to_owned(),
+    let form = match (&step.result, &step.kind) {
+        (Some(_), _) => "A JSON value that satisfies output_schema".to_owned(),
+        (None, StepKind::Tool { .. }) => "What the tool answered, as a JSON value".to_owned(),
+        (None, _) => format!("A JSON object: {FORM}"),
     };
     match &step.example {
-        Some(example) => format!("{schema}\nFor example:\n```json\n{example:#}\n```"),
-        None => schema,
+        Some(_) => format!("{form}; example is one."),
+        None => form + ".",
     }
 }

@@ -13,10 +13,11 @@ use crate::{
 /// What an address names.
 #[derive(Debug)]
 pub(super) enum Address {
-    AvailableWorkflows,
+    AvailableWorkflows(Page),
     Limits,
     WorkflowDetails(String),
-    Agent(String),
+    /// An agent as the files have it now, or as an execution keeps it.
+    Agent(String, Option<ExecutionId>),
     Executions(ListRequest),
     CurrentStep(ExecutionId),
     WorkflowStatus(ExecutionId),
@@ -33,6 +34,42 @@ pub(super) enum Address {
         event_type: Option<EventType>,
         limit: usize,
     },
+}
+
+/// Which of the workflows are listed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Page {
+    /// At most so many.
+    pub(super) limit: usize,
+    /// Those that follow the one of this name.
+    pub(super) after: Option<String>,
+    /// Those that speak of all of these words.
+    pub(super) query: Option<String>,
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self {
+            limit: limits::WORKFLOWS_LISTED_MAX,
+            after: None,
+            query: None,
+        }
+    }
+}
+
+impl Page {
+    /// The address of what follows the workflow of the name `last`.
+    pub(super) fn next(&self, last: &str) -> String {
+        let mut address = format!(
+            "{ROOT}available_workflows?limit={}&after={}",
+            self.limit,
+            uri::encode(last)
+        );
+        if let Some(query) = &self.query {
+            address.extend(["&query=", &uri::encode(query)]);
+        }
+        address
+    }
 }
 
 impl Address {
@@ -65,12 +102,19 @@ impl Address {
             ))
         };
         Some(match (kind, arguments) {
-            ("available_workflows", None) => Ok(Self::AvailableWorkflows),
+            ("available_workflows", None) => query.page().map(Self::AvailableWorkflows),
             ("limits", None) => Ok(Self::Limits),
             ("executions", None) => query.list().map(Self::Executions),
             ("telemetry", None) => query.telemetry(None),
             ("workflow_details", Some(_)) => Ok(Self::WorkflowDetails(one()?)),
-            ("agent", Some(_)) => Ok(Self::Agent(one()?)),
+            ("agent", Some(_)) => {
+                let keeper = query.text("execution_id");
+                let keeper = keeper.map(|text| ExecutionId::parse(&text).ok());
+                match keeper {
+                    Some(None) => return None,
+                    keeper => Ok(Self::Agent(one()?, keeper.flatten())),
+                }
+            }
             ("current_step", Some(_)) => Ok(Self::CurrentStep(execution()?)),
             ("workflow_status", Some(_)) => Ok(Self::WorkflowStatus(execution()?)),
             ("step_history", Some(_)) => Ok(Self::StepHistory(execution()?)),
@@ -162,6 +206,15 @@ impl Query {
         })
     }
 
+    fn page(&mut self) -> Result<Page> {
+        let limit = self.number("limit", 1..=limits::WORKFLOWS_LISTED_MAX)?;
+        Ok(Page {
+            limit: limit.unwrap_or(limits::WORKFLOWS_LISTED_MAX),
+            after: self.text("after"),
+            query: self.text("query"),
+        })
+    }
+
     fn list(&mut self) -> Result<ListRequest> {
         Ok(ListRequest {
             state: self.text("state"),
@@ -216,9 +269,11 @@ mod tests {
     fn every_address_of_the_documents_is_one() {
         for address in [
             "available_workflows",
+            "available_workflows?limit=10&after=bug-fix&query=code%20review",
             "limits",
             "workflow_details/feature-development",
             "agent/reviewer",
+            "agent/reviewer?execution_id=exec_001",
             "current_step/exec_001",
             "workflow_status/a%20b%2Fc",
             "step_history/%D0%BA%D0%BB%D1%8E%D1%87",
@@ -251,6 +306,14 @@ mod tests {
         ] {
             assert!(code(address).is_some(), "{address}");
         }
+        assert_eq!(
+            code("agent/a?execution_id=%0a"),
+            Some(Code::ResourceNotFound)
+        );
+        assert_eq!(
+            code("available_workflows?limit=201"),
+            Some(Code::ArgumentsInvalid)
+        );
         assert_eq!(code("current_step/x?y=1"), Some(Code::ArgumentsInvalid));
         assert_eq!(code("telemetry?limit=0"), Some(Code::ArgumentsInvalid));
         assert_eq!(code("telemetry?event_type=x"), Some(Code::ArgumentsInvalid));

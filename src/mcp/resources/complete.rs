@@ -36,7 +36,7 @@ pub(in crate::mcp) async fn complete(
 
 async fn values(app: &App, name: &str, given: &HashMap<String, String>) -> Result<Vec<String>> {
     Ok(match name {
-        "workflow_name" | "workflow" => app
+        "workflow_name" | "workflow" | "after" => app
             .registry()
             .await?
             .workflows()
@@ -48,6 +48,7 @@ async fn values(app: &App, name: &str, given: &HashMap<String, String>) -> Resul
             .agents()
             .map(|entry| entry.name.clone())
             .collect(),
+        "query" => tags(app).await?,
         "event_type" => EventType::ALL
             .iter()
             .map(|kind| kind.as_str().to_owned())
@@ -68,6 +69,15 @@ async fn values(app: &App, name: &str, given: &HashMap<String, String>) -> Resul
         "limit" => [10, 100].map(|limit: usize| limit.to_string()).into(),
         _ => Vec::new(),
     })
+}
+
+/// What the workflows say that they are about.
+async fn tags(app: &App) -> Result<Vec<String>> {
+    let registry = app.registry().await?;
+    let workflows = registry.workflows();
+    let tags = workflows.filter_map(|entry| Some(&entry.definition.as_ref()?.workflow.tags));
+    let tags: BTreeSet<_> = tags.flatten().cloned().collect();
+    Ok(tags.into_iter().collect())
 }
 
 /// The executions that moved last, in whatever project.

@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
+use super::address::Page;
 use crate::{
     domain::{
         Definition,
+        definition::Persona,
         finding::{Finding, is_broken},
         view,
     },
@@ -13,8 +15,47 @@ use crate::{
 };
 
 /// Every workflow, also those with findings.
-pub(super) fn available_workflows(registry: &Registry) -> Value {
+pub(super) fn workflows(registry: &Registry) -> Value {
     registry.workflows().map(summary).collect()
+}
+
+/// A page of the workflows, the nearest first, and the address of the next page, where there is one.
+pub(super) fn available_workflows(
+    registry: &Registry,
+    page: &Page,
+) -> Result<(Value, Option<String>)> {
+    let mut entries: Vec<_> = registry.workflows().collect();
+    entries.sort_by_key(|entry| entry.source);
+    let begin = match &page.after {
+        None => 0,
+        Some(after) => {
+            let at = entries.iter().position(|entry| entry.name == *after);
+            at.ok_or_else(|| not_found(Code::WorkflowNotFound, "Workflow", after))? + 1
+        }
+    };
+    let words = page.query.as_deref().unwrap_or_default().to_lowercase();
+    let words: Vec<_> = words.split_whitespace().collect();
+    let mut left = entries[begin..]
+        .iter()
+        .filter(|entry| speaks_of(entry, &words));
+    let shown: Vec<_> = left.by_ref().take(page.limit).collect();
+    let last = shown.last().filter(|_| left.next().is_some());
+    let next = last.map(|last| page.next(&last.name));
+    Ok((
+        shown.into_iter().map(|entry| summary(entry)).collect(),
+        next,
+    ))
+}
+
+/// Whether each of the words, in lower case, stands in the name, the description or the tags.
+fn speaks_of(entry: &WorkflowEntry, words: &[&str]) -> bool {
+    let workflow = entry.definition.as_ref().map(|known| &known.workflow);
+    let description = workflow.map(|workflow| workflow.description.as_str());
+    let tags = workflow.map_or(&[][..], |workflow| &workflow.tags);
+    let texts = [entry.name.as_str(), description.unwrap_or_default()];
+    let texts = texts.into_iter().chain(tags.iter().map(String::as_str));
+    let text = texts.collect::<Vec<_>>().join("\n").to_lowercase();
+    words.iter().all(|word| text.contains(word))
 }
 
 /// One workflow with its text.
@@ -39,21 +80,30 @@ pub(super) fn workflow_details(registry: &Registry, name: &str) -> Result<Value>
 pub(super) fn agent(registry: &Registry, name: &str) -> Result<Value> {
     let entry = registry.agent(name);
     let entry = entry.ok_or_else(|| not_found(Code::ResourceNotFound, "Agent", name))?;
-    let mut shown = entry.persona.as_ref().map_or_else(
-        || json!({ "name": entry.name }),
-        |persona| {
-            json!({
-                "name": persona.name,
-                "description": persona.description,
-                "tags": persona.tags,
-                "version": persona.version,
-                "content": persona.content,
-            })
-        },
-    );
+    let persona = entry.persona.as_ref();
+    let mut shown =
+        persona.map_or_else(|| json!({ "name": entry.name }), |known| persona_of(known));
     shown["source"] = json!(entry.source);
     note_findings(&mut shown, &entry.findings);
     Ok(shown)
+}
+
+/// An agent as the definition of an execution keeps it.
+pub(super) fn agent_of(definition: &Definition, name: &str) -> Result<Value> {
+    let mut kept = definition.personas.values();
+    let persona = kept.find(|persona| persona.name.as_str() == name);
+    let persona = persona.ok_or_else(|| not_found(Code::ResourceNotFound, "Agent", name))?;
+    Ok(persona_of(persona))
+}
+
+fn persona_of(persona: &Persona) -> Value {
+    json!({
+        "name": persona.name,
+        "description": persona.description,
+        "tags": persona.tags,
+        "version": persona.version,
+        "content": persona.content,
+    })
 }
 
 fn not_found(code: Code, what: &str, name: &str) -> Error {

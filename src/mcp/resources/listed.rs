@@ -61,6 +61,14 @@ const RESOURCES: &[Spec] = &[
 /// The resources that take arguments.
 const TEMPLATES: &[Spec] = &[
     Spec {
+        name: "available_workflows",
+        path: "available_workflows{?limit,after,query}",
+        title: "Available workflows",
+        description: "The workflows that speak of all words of query, at most 200 at once, those that follow the one named after; \
+                      _meta.next is the address of the next page",
+        priority: USEFUL,
+    },
+    Spec {
         name: "workflow_details",
         path: "workflow_details/{workflow_name}",
         title: "Workflow details",
@@ -72,6 +80,13 @@ const TEMPLATES: &[Spec] = &[
         path: "agent/{name}",
         title: "Agent",
         description: "One agent: its persona as the files have it now",
+        priority: BESIDE,
+    },
+    Spec {
+        name: "agent",
+        path: "agent/{name}{?execution_id}",
+        title: "Agent of an execution",
+        description: "One agent: its persona as an execution keeps it",
         priority: BESIDE,
     },
     Spec {

@@ -33,6 +33,8 @@ pub(super) struct Shown {
     pub(super) text: String,
     /// How long it stays so.
     pub(super) fresh: Fresh,
+    /// The address of what was left out, where it is a list with more entries.
+    pub(super) next: Option<String>,
 }
 
 /// What is behind an address.
@@ -46,26 +48,59 @@ pub(super) async fn read(app: &App, address: &str) -> Result<Shown> {
         Ok(parsed) => value(app, parsed).await,
         Err(error) => Err(error),
     };
-    let (value, fresh) = read.map_err(|error| {
+    let Read { value, fresh, next } = read.map_err(|error| {
         error
             .with("uri", shorten(address))
             .with("tool", "resources/read")
     })?;
     let text = serde_json::to_string(&value)
         .map_err(|error| Error::internal("a resource cannot be shown").because(error))?;
-    Ok(Shown { text, fresh })
+    Ok(Shown { text, fresh, next })
 }
 
-async fn value(app: &App, address: Address) -> Result<(Value, Fresh)> {
+/// What is behind an address, as a value.
+struct Read {
+    value: Value,
+    fresh: Fresh,
+    next: Option<String>,
+}
+
+impl From<Value> for Read {
+    /// All of it, as it is at this moment.
+    fn from(value: Value) -> Self {
+        Self {
+            value,
+            fresh: Fresh::Moment,
+            next: None,
+        }
+    }
+}
+
+async fn value(app: &App, address: Address) -> Result<Read> {
     let value = match address {
-        Address::Limits => return Ok((figures::limits(), Fresh::WithServer)),
-        Address::AvailableWorkflows => {
-            Ok(definitions::available_workflows(&*app.registry().await?))
+        Address::Limits => {
+            let limits = Read::from(figures::limits());
+            return Ok(Read {
+                fresh: Fresh::WithServer,
+                ..limits
+            });
+        }
+        Address::AvailableWorkflows(page) => {
+            let registry = app.registry().await?;
+            let (listed, next) = definitions::available_workflows(&registry, &page)?;
+            return Ok(Read {
+                next,
+                ..listed.into()
+            });
         }
         Address::WorkflowDetails(name) => {
             definitions::workflow_details(&*app.registry().await?, &name)
         }
-        Address::Agent(name) => definitions::agent(&*app.registry().await?, &name),
+        Address::Agent(name, None) => definitions::agent(&*app.registry().await?, &name),
+        Address::Agent(name, Some(id)) => {
+            let seen = app.engine().await?.see(&id).await?;
+            definitions::agent_of(&seen.definition, &name)
+        }
         Address::Executions(list) => show(app.list(list).await),
         Address::CurrentStep(id) => show(app.engine().await?.current_step(&id).await),
         Address::WorkflowStatus(id) => show(app.engine().await?.status(&id).await),
@@ -87,7 +122,8 @@ async fn value(app: &App, address: Address) -> Result<(Value, Fresh)> {
             } else {
                 Fresh::Moment
             };
-            return show(Ok(content)).map(|content| (content, fresh));
+            let content = Read::from(show(Ok(content))?);
+            return Ok(Read { fresh, ..content });
         }
         Address::Telemetry {
             id,
@@ -100,7 +136,7 @@ async fn value(app: &App, address: Address) -> Result<(Value, Fresh)> {
                 .await,
         ),
     };
-    Ok((value?, Fresh::Moment))
+    value.map(Read::from)
 }
 
 fn show<T: serde::Serialize>(view: Result<T>) -> Result<Value> {

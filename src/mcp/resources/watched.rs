@@ -38,9 +38,10 @@ impl Watched {
     pub(in crate::mcp) fn parse(uri: &str) -> Result<Self> {
         let named = |error: Error| error.with("uri", shorten(uri));
         Ok(match Address::parse(uri).map_err(named)? {
-            Address::AvailableWorkflows => Self::Definitions(Look::Workflows),
+            // Of a page too: what moves into it may have been on another.
+            Address::AvailableWorkflows(_) => Self::Definitions(Look::Workflows),
             Address::WorkflowDetails(name) => Self::Definitions(Look::Workflow(name)),
-            Address::Agent(name) => Self::Definitions(Look::Agent(name)),
+            Address::Agent(name, None) => Self::Definitions(Look::Agent(name)),
             Address::CurrentStep(id)
             | Address::WorkflowStatus(id)
             | Address::StepHistory(id)
@@ -49,7 +50,9 @@ impl Watched {
             Address::Executions(_) | Address::Telemetry { id: None, .. } => {
                 Self::Executions(Topic::Executions)
             }
-            Address::Artifact { .. } | Address::Limits => Self::Nothing,
+            Address::Agent(_, Some(_)) | Address::Artifact { .. } | Address::Limits => {
+                Self::Nothing
+            }
         })
     }
 }
@@ -58,7 +61,7 @@ impl Look {
     /// A number that differs where something else is shown.
     pub(in crate::mcp) fn digest(&self, registry: &Registry) -> u64 {
         let value = match self {
-            Self::Workflows => definitions::available_workflows(registry),
+            Self::Workflows => definitions::workflows(registry),
             // What there is not shows as nothing.
             Self::Workflow(name) => {
                 definitions::workflow_details(registry, name).unwrap_or_default()

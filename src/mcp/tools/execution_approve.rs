@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    ToolSpec, acts, count, execution, execution_id_schema, lifecycle::Changed, schema_of, shape_of,
+    ToolSpec, acts, count, execution, execution_id_schema, lifecycle::Changed, shape_of,
     step_name_schema, text, unfit, view,
 };
 use crate::{
@@ -68,7 +68,7 @@ pub(super) fn answer_spec() -> ToolSpec {
             "Takes in what the user answers to a step that only the user may answer, on a terminal.",
         ),
         || acts(false, false, true),
-        (input, schema_of::<Advanced>()),
+        (input, shape_of::<Advanced>()),
         |app, arguments| Box::pin(answer(app, arguments)),
     )
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{ToolSpec, acts, project_schema, shape_of, text, view, whole};
+use super::{ToolSpec, acts, project_schema, schema_of, text, view, whole};
 use crate::{
     app::{App, ListRequest},
     domain::{State, view::Listing},
@@ -27,23 +27,20 @@ pub(super) fn spec() -> ToolSpec {
         .chain(["open"])
         .collect();
     let mut project = project_schema();
-    project["description"] = json!(
-        "The project whose executions are listed: a path, or * for all; this server's own where it is left out"
-    );
+    project["description"] = json!("The directory of another project, or * for all");
     let input = json!({
         "type": "object",
         "properties": {
-            "state": { "enum": states, "description": "Only those in this state; open: those that have not ended" },
+            "state": { "enum": states, "description": "open: not ended" },
             "workflow_name": {
-                "type": "string", "minLength": 1, "maxLength": limits::WORKFLOW_NAME_BYTES_MAX,
-                "description": "Only those of this workflow"
+                "type": "string", "minLength": 1, "maxLength": limits::WORKFLOW_NAME_BYTES_MAX
             },
             "project": project,
             "limit": {
                 "type": "integer", "minimum": 1, "maximum": limits::LIST_LIMIT_MAX,
-                "description": format!("How many at most; {} where it is left out", limits::LIST_LIMIT_DEFAULT)
+                "default": limits::LIST_LIMIT_DEFAULT
             },
-            "cursor": { "type": "string", "maxLength": 100, "description": "next_cursor of the page before" }
+            "cursor": { "type": "string", "maxLength": 100, "description": "next_cursor of the last page" }
         },
         "additionalProperties": false
     });
@@ -51,10 +48,10 @@ pub(super) fn spec() -> ToolSpec {
         (
             "execution.list",
             "List executions",
-            "Lists executions, the one that moved last first, with their state and current step.",
+            "Lists executions with state and current step, the one that moved last first.",
         ),
         || acts(true, false, true),
-        (input, shape_of::<Listed>()),
+        (input, schema_of::<Listed>()),
         |app, arguments| Box::pin(run(app, arguments)),
     )
 }

@@ -23,18 +23,15 @@ pub(super) fn spec() -> ToolSpec {
         "properties": {
             "execution_id": execution_id_schema(),
             "step_name": step_name_schema(),
-            "visit": { "type": "integer", "minimum": 1, "maximum": u32::MAX, "description": "Which visit of the step, as waits has it" },
-            "attempt": { "type": "integer", "minimum": 1, "maximum": u32::MAX, "description": "Which attempt of the visit, as waits has it: so that this call, sent again, says nothing of a later one" },
-            "item": { "type": "integer", "minimum": 0, "maximum": u32::MAX, "description": "Which item, from 0, where the step is a fan-out and several were cut off" },
+            "visit": { "type": "integer", "minimum": 1, "maximum": u32::MAX, "description": "As waits has it" },
+            "attempt": { "type": "integer", "minimum": 1, "maximum": u32::MAX, "description": "As waits has it: the call, repeated, then says nothing of a later one" },
+            "item": { "type": "integer", "minimum": 0, "maximum": u32::MAX, "description": "As waits has it" },
             "verdict": {
                 "enum": ["retry", "output", "failed"],
-                "description": "retry: it did not take effect and is to be done again. output: it took effect, and output is what it came to. failed: it failed"
+                "description": "retry: it took no effect and is done again; output: it did, and came to output; failed: it failed, for message"
             },
-            "output": { "description": "With output: what the step came to" },
-            "message": {
-                "type": "string", "minLength": 1, "maxLength": limits::COMMENT_BYTES_MAX,
-                "description": "With failed: why"
-            }
+            "output": {},
+            "message": { "type": "string", "minLength": 1, "maxLength": limits::COMMENT_BYTES_MAX }
         },
         "required": ["execution_id", "step_name", "verdict"],
         "additionalProperties": false
@@ -43,8 +40,8 @@ pub(super) fn spec() -> ToolSpec {
         (
             NAME,
             "Say what came of interrupted work",
-            "Where the server was cut off in the midst of work that may not be done twice, the execution is paused (outcome_unknown) until somebody \
-             says what came of it. Find out first, with the user where in doubt: retry does the work again.",
+            "For an execution paused with outcome_unknown: the server was cut off amid work that may not be done twice. Find out \
+             what came of it, with the user where in doubt, and say so.",
         ),
         || acts(false, true, false),
         (input, shape_of::<Changed>()),

@@ -30,9 +30,8 @@ pub(super) fn spec() -> ToolSpec {
         (
             NAME,
             "What was I doing? / Resume an execution",
-            "Without arguments: what was going on in this project. Answers with the open executions, the one that moved \
-             last first: where each stands, what was decided, and live tokens. Call it when you lost your place. \
-             With execution_id: lets a paused execution go on.",
+            "Call it when you lost your place. Without arguments: the open executions of this project, what was decided, and live \
+             tokens. With execution_id: lets a paused execution go on.",
         ),
         || acts(false, false, false),
         (input, output()),
@@ -42,12 +41,12 @@ pub(super) fn spec() -> ToolSpec {
 
 /// Either of two answers: the fields of both, none of them required.
 fn output() -> Value {
-    let (mut one, mut two) = (shape_of::<Changed>(), shape_of::<Resumed>());
-    for part in ["properties", "$defs"] {
-        let mut theirs = two[part].take();
-        if let (Some(ours), Some(theirs)) = (one[part].as_object_mut(), theirs.as_object_mut()) {
-            ours.append(theirs);
-        }
+    let (mut one, two) = (shape_of::<Changed>(), shape_of::<Resumed>());
+    if let (Some(ours), Some(theirs)) = (
+        one["properties"].as_object_mut(),
+        two["properties"].as_object(),
+    ) {
+        ours.extend(theirs.clone());
     }
     one["required"] = json!(["success", "message"]);
     one

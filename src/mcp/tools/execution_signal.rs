@@ -13,12 +13,9 @@ pub(super) fn spec() -> ToolSpec {
         "properties": {
             "execution_id": execution_id_schema(),
             "signal": {
-                "type": "string", "minLength": 1, "maxLength": limits::SIGNAL_NAME_BYTES_MAX,
-                "description": "The name that the step waits for"
+                "type": "string", "minLength": 1, "maxLength": limits::SIGNAL_NAME_BYTES_MAX
             },
-            "payload": {
-                "description": "Any JSON value; it becomes the output of the step that waits. null where left out"
-            }
+            "payload": { "description": "The output of the step that waits" }
         },
         "required": ["execution_id", "signal"],
         "additionalProperties": false
@@ -27,8 +24,7 @@ pub(super) fn spec() -> ToolSpec {
         (
             "execution.signal",
             "Signal an execution",
-            "Says that something happened that a step with `wait: { signal }` waits for. Where none waits for it yet it is kept until one does; \
-             each call is one signal.",
+            "Says that the signal came that a step waits for. It is kept until one does; each call is one signal.",
         ),
         || acts(false, false, false),
         (input, shape_of::<Changed>()),

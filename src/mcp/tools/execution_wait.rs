@@ -31,12 +31,10 @@ pub(super) fn spec() -> ToolSpec {
         "properties": {
             "execution_id": execution_id_schema(),
             "since_revision": {
-                "type": "integer", "minimum": 0,
-                "description": "The revision you know; the answer comes as soon as there is a later one. Left out: the present one"
+                "type": "integer", "minimum": 0, "description": "The revision you know; else the present one"
             },
             "timeout_s": {
-                "type": "number", "minimum": 0, "maximum": longest,
-                "description": format!("How long to wait at most, in seconds; {longest} where it is left out")
+                "type": "number", "minimum": 0, "maximum": longest, "default": longest
             }
         },
         "required": ["execution_id"],
@@ -46,8 +44,8 @@ pub(super) fn spec() -> ToolSpec {
         (
             NAME,
             "Wait for a change",
-            "Waits until an execution moves, or the time is over, and answers with its status. One that has ended \
-             answers at once. Call it again with the revision of the answer to follow an execution.",
+            "Waits until an execution moves or the time is over, and answers with its status. Call it again with the \
+             answer's revision to follow it.",
         ),
         || acts(true, false, true),
         (input, shape_of::<Waited>()),

@@ -45,8 +45,7 @@ pub(super) fn specs() -> [ToolSpec; 4] {
             (
                 "execution.pause",
                 "Pause an execution",
-                "Pauses a running execution. Its tokens stay valid, but \
-              workflow.next_step is refused until execution.resume is called.",
+                "Holds a running execution until execution.resume. Its tokens stay valid.",
             ),
             false,
             |app, arguments| Box::pin(change(app, arguments, "execution.pause", Lifecycle::Pause)),
@@ -55,8 +54,7 @@ pub(super) fn specs() -> [ToolSpec; 4] {
             (
                 "execution.abandon",
                 "Abandon an execution",
-                "Gives up a running or paused execution for good. Open steps \
-              are closed and their tokens void; what was done stays readable.",
+                "Gives up an execution for good. Its open tokens are void; what was done stays readable.",
             ),
             true,
             |app, arguments| {
@@ -72,8 +70,7 @@ pub(super) fn specs() -> [ToolSpec; 4] {
             (
                 "execution.diverge",
                 "Mark an execution as diverged",
-                "Ends a running execution because the work took \
-              another path than its workflow. Open steps are closed; what was done stays readable.",
+                "Ends an execution whose work took another path than its workflow.",
             ),
             true,
             |app, arguments| {
@@ -89,8 +86,7 @@ pub(super) fn specs() -> [ToolSpec; 4] {
             (
                 "execution.fail",
                 "Fail an execution",
-                "Ends a running execution as failed, for a reason that is not one \
-              step's. To report that a step could not be done, send error to workflow.next_step instead.",
+                "Ends an execution as failed. That a step could not be done goes to workflow.next_step as error instead.",
             ),
             true,
             |app, arguments| Box::pin(change(app, arguments, "execution.fail", Lifecycle::Fail)),
@@ -120,8 +116,7 @@ fn spec(
 /// The schema of the argument that says why.
 pub(super) fn reason_schema() -> Value {
     json!({
-        "type": "string", "minLength": 1, "maxLength": limits::REASON_CHARS_MAX,
-        "description": "Why; kept, and shown in the status"
+        "type": "string", "minLength": 1, "maxLength": limits::REASON_CHARS_MAX
     })
 }
 

@@ -30,14 +30,24 @@ pub use self::{
 };
 use crate::{
     app::App,
-    domain::{ExecutionId, schema::Schema},
+    domain::{ExecutionId, schema::Schema, view::Advanced},
     error::{Code, Error, Result, Violation},
     limits,
 };
 
 /// How long a call with these arguments takes at most.
 type Longest = fn(&Map<String, Value>) -> Duration;
-type Running<'a> = Pin<Box<dyn Future<Output = Result<Value>> + Send + 'a>>;
+type Running<'a, T = Value> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+type Run<T> = for<'a> fn(&'a App, Map<String, Value>) -> Running<'a, T>;
+
+/// What a tool does with arguments that were checked.
+#[derive(Clone, Copy)]
+pub(super) enum Work {
+    /// It answers.
+    Answer(Run<Value>),
+    /// It leads through a workflow: what it answers may have the user asked.
+    Advance(Run<Advanced>),
+}
 
 /// A tool: what it says of itself, and what it does.
 pub(super) struct ToolSpec {
@@ -48,7 +58,7 @@ pub(super) struct ToolSpec {
     annotations: fn() -> ToolAnnotations,
     input: Value,
     output: Value,
-    run: for<'a> fn(&'a App, Map<String, Value>) -> Running<'a>,
+    work: Work,
     checked: Schema,
     /// How long a call with such arguments takes at most, where that is known.
     longest: Option<Longest>,
@@ -184,8 +194,18 @@ impl ToolSpec {
     fn new(
         names: (&'static str, &'static str, &'static str),
         annotations: fn() -> ToolAnnotations,
+        schemas: (Value, Value),
+        run: Run<Value>,
+    ) -> Self {
+        Self::doing(names, annotations, schemas, Work::Answer(run))
+    }
+
+    /// The same for any work.
+    fn doing(
+        names: (&'static str, &'static str, &'static str),
+        annotations: fn() -> ToolAnnotations,
         (input, output): (Value, Value),
-        run: for<'a> fn(&'a App, Map<String, Value>) -> Running<'a>,
+        work: Work,
     ) -> Self {
         let (name, title, description) = names;
         let checked = Schema::compile(&input)
@@ -197,7 +217,7 @@ impl ToolSpec {
             annotations,
             input,
             output: with_error_shape(output),
-            run,
+            work,
             checked,
             longest: None,
         }
@@ -216,9 +236,9 @@ impl ToolSpec {
         self.longest.map(|longest| longest(arguments))
     }
 
-    /// Whether its answer may have the user asked.
-    pub(super) fn asks_the_user(&self) -> bool {
-        ["workflow.start", "workflow.next_step"].contains(&self.name)
+    /// What it does with arguments that it has [`Self::checked`].
+    pub(super) fn work(&self) -> Work {
+        self.work
     }
 
     /// Whether it changes nothing.
@@ -239,10 +259,14 @@ impl ToolSpec {
             object(&schema)
         };
         let description = spelling.text(self.description, tools);
-        Tool::new(spelling.name(self.name), description, schema(&self.input))
-            .with_title(self.title)
-            .with_raw_output_schema(schema(&self.output))
-            .with_annotations((self.annotations)())
+        Tool::new(
+            spelling.name(self.name),
+            description,
+            schema(&listed_input(&self.input)),
+        )
+        .with_title(self.title)
+        .with_raw_output_schema(schema(&self.output))
+        .with_annotations((self.annotations)())
     }
 
     /// The tool as the documents have it. rmcp asks for it on every call of the stateless era.
@@ -254,8 +278,8 @@ impl ToolSpec {
             .cloned()
     }
 
-    /// Checks the arguments and does the work.
-    pub(super) async fn call(&self, app: &App, arguments: Map<String, Value>) -> Result<Value> {
+    /// The arguments, checked against what the tool takes: that is wider than what it lists.
+    pub(super) fn checked(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>> {
         let arguments = Value::Object(arguments);
         let violations = self.checked.violations(&arguments);
         if !violations.is_empty() {
@@ -268,36 +292,51 @@ impl ToolSpec {
             return Err(error.with_violations(violations));
         }
         match arguments {
-            Value::Object(arguments) => (self.run)(app, arguments).await,
+            Value::Object(arguments) => Ok(arguments),
             _ => Err(Error::internal("the arguments are no object")),
         }
     }
 }
 
+/// The schema of arguments as it is listed. Strict hosts take no property without a type, so that one which may be any JSON
+/// is listed as an object; and how long a text may be only costs room.
+fn listed_input(checked: &Value) -> Value {
+    const BOUNDS: [&str; 3] = ["minLength", "maxLength", "maxItems"];
+    let mut listed = checked.clone();
+    let properties = listed.get_mut("properties").and_then(Value::as_object_mut);
+    for property in properties.into_iter().flat_map(Map::values_mut) {
+        // A property may have properties.
+        *property = listed_input(property);
+        if let Some(property) = property.as_object_mut() {
+            property.retain(|key, _| !BOUNDS.contains(&key.as_str()));
+            let kind = if property.contains_key("enum") {
+                "string"
+            } else {
+                "object"
+            };
+            property.entry("type").or_insert(json!(kind));
+            if let Some(items) = property.get_mut("items").and_then(Value::as_object_mut) {
+                items.retain(|key, _| !BOUNDS.contains(&key.as_str()));
+            }
+        }
+    }
+    listed
+}
+
 /// Output schemas must admit the error shape too: some clients validate it on `isError`.
 fn with_error_shape(mut output: Value) -> Value {
+    const ERROR: [&str; 2] = ["error", "error_code"];
     if let Some(schema) = output.as_object_mut() {
-        schema.remove("$schema");
-        schema.remove("title");
+        let success = schema.remove("required").unwrap_or(json!(["success"]));
+        schema.insert(
+            "anyOf".into(),
+            json!([{ "required": success }, { "required": ERROR }]),
+        );
         // S0 has the words of a refusal in `error`, where a status has why the execution failed.
-        let error = schema
-            .get_mut("properties")
-            .and_then(Value::as_object_mut)
-            .and_then(|properties| properties.remove("error"));
-        let mut properties = json!({ "success": { "const": true } });
+        let error = schema["properties"].get_mut("error");
         if let Some(error) = error {
-            properties["error"] = error;
+            *error = json!({ "type": ["string", "object", "null"] });
         }
-        let success = json!({
-            "properties": properties,
-            "required": schema.remove("required").unwrap_or(json!(["success"]))
-        });
-        let failure = json!({
-            "properties": { "success": { "const": false }, "error": { "type": "string" } },
-            "required": ["success", "error", "error_code", "category", "retryable", "suggested_action"]
-        });
-        schema.insert("required".into(), json!(["success"]));
-        schema.insert("anyOf".into(), json!([success, failure]));
     }
     output
 }
@@ -310,7 +349,8 @@ fn shorten(name: &str) -> String {
     name.chars().take(80).collect()
 }
 
-/// The JSON Schema of a view.
+/// The JSON Schema of a view: fields and types. Words stand in the resources and the instructions; what a client is sent
+/// with its list of tools counts.
 fn schema_of<T: schemars::JsonSchema>() -> Value {
     // As answers are written: a field that may be left out is not required.
     let settings = SchemaSettings::draft2020_12().for_serialize();
@@ -318,23 +358,65 @@ fn schema_of<T: schemars::JsonSchema>() -> Value {
         .into_generator()
         .into_root_schema_for::<T>()
         .to_value();
-    clean(&mut schema);
-    schema
-}
-
-/// The same without words: for answers whose fields a resource explains already. What a client is sent with
-/// its list of tools counts.
-fn shape_of<T: schemars::JsonSchema>() -> Value {
-    let mut schema = schema_of::<T>();
     leave_out_words(&mut schema);
     schema
 }
 
+/// The same, of the fields of the view alone and not of theirs: for a view that several tools answer with, of which one
+/// says all.
+fn shape_of<T: schemars::JsonSchema>() -> Value {
+    let mut schema = schema_of::<T>();
+    let defined = schema["$defs"].take();
+    let required = schema["required"].clone();
+    let is_required = |name: &str| {
+        required
+            .as_array()
+            .is_some_and(|names| names.contains(&json!(name)))
+    };
+    for (name, field) in schema["properties"].as_object_mut().into_iter().flatten() {
+        *field = outline(field, &defined);
+        // Where it is none it is left out.
+        if !is_required(name)
+            && let Some([kind, _]) = field["type"].as_array().map(Vec::as_slice)
+        {
+            *field = json!({ "type": kind });
+        }
+    }
+    if let Some(schema) = schema.as_object_mut() {
+        schema.remove("$defs");
+    }
+    schema
+}
+
+/// The type of a field, and no more.
+fn outline(field: &Value, defined: &Value) -> Value {
+    let named = field["$ref"]
+        .as_str()
+        .and_then(|path| path.strip_prefix("#/$defs/"));
+    if let Some(name) = named {
+        return outline(&defined[name], defined);
+    }
+    let branches = field["anyOf"].as_array().into_iter().flatten();
+    let branches = branches.map(|branch| outline(branch, defined)["type"].take());
+    let mut types: Vec<_> = branches.filter(|kind| !kind.is_null()).collect();
+    types.dedup();
+    match (types.len(), field.get("type")) {
+        (_, Some(kind)) => json!({ "type": kind }),
+        (0, None) => json!({}),
+        (_, None) => json!({ "type": types }),
+    }
+}
+
+/// Takes out what is words, and what only Rust has a use for: `format: uint64` and its like.
 fn leave_out_words(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
             // A property may be called `description`: that one is a schema.
-            map.retain(|key, value| key != "description" || !value.is_string());
+            map.retain(|key, value| {
+                let is_word = ["description", "title", "format", "$schema"].contains(&key.as_str());
+                let is_bound = key == "minimum" || key == "maximum";
+                !(is_word && value.is_string() || is_bound && value.is_number())
+            });
             map.values_mut().for_each(leave_out_words);
         }
         Value::Array(items) => items.iter_mut().for_each(leave_out_words),
@@ -342,26 +424,8 @@ fn leave_out_words(schema: &mut Value) {
     }
 }
 
-/// Takes out `format: uint64` and its like, which are Rust's words, not JSON Schema's.
-fn clean(schema: &mut Value) {
-    match schema {
-        Value::Object(map) => {
-            if map
-                .get("format")
-                .and_then(Value::as_str)
-                .is_some_and(|format| format.starts_with(['u', 'i']))
-            {
-                map.remove("format");
-            }
-            map.values_mut().for_each(clean);
-        }
-        Value::Array(items) => items.iter_mut().for_each(clean),
-        _ => {}
-    }
-}
-
 /// An answer that is a view.
-fn view(value: &impl serde::Serialize) -> Result<Value> {
+pub(super) fn view(value: &impl serde::Serialize) -> Result<Value> {
     serde_json::to_value(value)
         .map_err(|error| Error::internal("a view cannot be shown").because(error))
 }
@@ -377,10 +441,7 @@ fn acts(read_only: bool, destructive: bool, idempotent: bool) -> ToolAnnotations
 
 /// The schema of an argument that names an execution.
 fn execution_id_schema() -> Value {
-    json!({
-        "type": "string", "minLength": 1, "maxLength": limits::EXECUTION_ID_BYTES_MAX,
-        "description": "The execution, as workflow.start returned it or execution.list shows it"
-    })
+    json!({ "type": "string", "minLength": 1, "maxLength": limits::EXECUTION_ID_BYTES_MAX })
 }
 
 /// A count that the arguments name; their schema keeps it within bounds.
@@ -407,7 +468,7 @@ fn unfit(tool: &'static str, path: &str, rule: &str, message: &str) -> Error {
 fn step_name_schema() -> Value {
     json!({
         "type": "string", "minLength": 1, "maxLength": limits::STEP_ID_BYTES_MAX,
-        "description": "The step, as waits in midex://workflow/workflow_status/{execution_id} shows it"
+        "description": "As waits of its status has it"
     })
 }
 
@@ -415,7 +476,7 @@ fn step_name_schema() -> Value {
 fn project_schema() -> Value {
     json!({
         "type": "string", "minLength": 1, "maxLength": limits::PROJECT_CHARS_MAX,
-        "description": "Another project than the one this server was started in: the path of its directory, as executions show it"
+        "description": "The directory of another project"
     })
 }
 
@@ -492,6 +553,27 @@ mod tests {
         }
         assert!(find(all, "workflow.begin").is_err());
         assert!(find(Toolsets::ALL, execution_approve::NAME).is_err());
+    }
+
+    /// Some hosts refuse a tool, or the whole list, for less.
+    #[test]
+    fn what_is_listed_of_arguments_is_what_strict_hosts_take() {
+        fn check(tool: &str, schema: &Value) {
+            assert!(schema["type"].is_string(), "{tool}: {schema}");
+            for keyword in ["$ref", "$defs", "$schema", "anyOf", "oneOf", "allOf", "not"] {
+                assert!(schema.get(keyword).is_none(), "{tool}: {keyword}");
+            }
+            let properties = schema.get("properties").and_then(Value::as_object);
+            for (_, property) in properties.into_iter().flatten() {
+                check(tool, property);
+            }
+            if let Some(items) = schema.get("items") {
+                check(tool, items);
+            }
+        }
+        for tool in list(Toolsets::ALL, Spelling::Dotted) {
+            check(&tool.name, &Value::Object((*tool.input_schema).clone()));
+        }
     }
 
     #[test]

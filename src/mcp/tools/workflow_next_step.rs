@@ -2,11 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    Running, ToolSpec, acts,
-    personas::{known_agents_schema, leave_out, take_known_agents},
-    schema_of, text, view,
-};
+use super::{ToolSpec, Work, acts, personas::known_agents_schema, shape_of, text};
 use crate::{
     app::App,
     domain::{execution::Report, view::Advanced},
@@ -17,25 +13,20 @@ pub(super) fn spec() -> ToolSpec {
     let input = json!({
         "type": "object",
         "properties": {
-            "token": {
-                "type": "string", "minLength": 1,
-                "description": "The step's token, unchanged: new_token of the last reply, or continuation_token of \
-                                midex://workflow/current_step/{execution_id}"
-            },
+            "token": { "type": "string", "minLength": 1, "description": "The step's token, unchanged" },
             "output": {
-                "description": "What came of the step. Unless the step shows another output_schema: an object with \
-                                summary (string, required), artifacts (each an id or path as text, or an object with \
-                                type (file, data, report or finding), name, content, and if you like content_type and \
-                                metadata), findings (texts) and next_step_recommendation (text)"
+                "description": "What came of the step, as its output_schema says; without one {summary, artifacts?, findings?, \
+                                next_step_recommendation?}. An artifact is an id or path, or {type: file|data|report|finding, \
+                                name, content, content_type?, metadata?}"
             },
             "known_agents": known_agents_schema(),
             "error": {
                 "type": "object",
-                "description": "Instead of output, where the step could not be done",
+                "description": "Instead of output: why the step could not be done",
                 "properties": {
-                    "message": { "type": "string", "minLength": 1, "description": "What stood in the way" },
-                    "code": { "type": "string", "description": "A stable name for it" },
-                    "retryable": { "type": "boolean", "description": "Whether another attempt may succeed" }
+                    "message": { "type": "string", "minLength": 1 },
+                    "code": { "type": "string" },
+                    "retryable": { "type": "boolean" }
                 },
                 "required": ["message"],
                 "additionalProperties": false
@@ -44,35 +35,27 @@ pub(super) fn spec() -> ToolSpec {
         "required": ["token"],
         "additionalProperties": false
     });
-    ToolSpec::new(
+    ToolSpec::doing(
         (
             "workflow.next_step",
             "Finish a step",
-            "Hands in the output of a step (or the error that stood in its way) and returns the next step with its \
-             persona and a new token, until workflow_state is completed. Safe to repeat: the same token with the same \
-             output returns the same answer again.",
+            "Hands in what came of a step (output or error) and returns the next step, its persona and its token, until \
+             workflow_state is completed. Safe to repeat: the same call gets the same answer.",
         ),
         || acts(false, false, true),
-        (input, schema_of::<Advanced>()),
-        run,
+        (input, shape_of::<Advanced>()),
+        Work::Advance(|app, arguments| Box::pin(next_step(app, arguments))),
     )
 }
 
-fn run(app: &App, arguments: Map<String, Value>) -> Running<'_> {
-    Box::pin(next_step(app, arguments))
-}
-
-async fn next_step(app: &App, mut arguments: Map<String, Value>) -> Result<Value> {
-    let known = take_known_agents(&mut arguments);
+async fn next_step(app: &App, mut arguments: Map<String, Value>) -> Result<Advanced> {
     let report = match (arguments.remove("output"), arguments.remove("error")) {
         (Some(output), None) => Report::Output(output),
         (None, Some(error)) => failure(&error),
         (both, _) => return Err(not_one(both.is_some())),
     };
     let token = text(&arguments, "token").unwrap_or_default();
-    let mut reply = view(&app.next_step(token, report).await?)?;
-    leave_out(&mut reply, &known);
-    Ok(reply)
+    app.next_step(token, report).await
 }
 
 /// Said here and not in the schema: some hosts refuse a tool whose schema has `oneOf` at its top.

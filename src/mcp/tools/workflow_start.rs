@@ -3,9 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    Running, ToolSpec, acts, execution,
-    personas::{known_agents_schema, leave_out, take_known_agents},
-    project_schema, schema_of, text, view,
+    ToolSpec, Work, acts, execution, personas::known_agents_schema, project_schema, shape_of, text,
 };
 use crate::{
     app::{App, StartArguments},
@@ -22,15 +20,15 @@ pub(super) fn spec() -> ToolSpec {
         "properties": {
             "workflow_name": {
                 "type": "string", "minLength": 1, "maxLength": limits::WORKFLOW_NAME_BYTES_MAX,
-                "description": "Name of the workflow to start, as midex://workflow/available_workflows lists it"
+                "description": "As midex://workflow/available_workflows lists it"
             },
             "execution_id": {
                 "type": "string", "minLength": 1, "maxLength": limits::EXECUTION_ID_BYTES_MAX,
-                "description": "An id of your own for the execution, so that this call may be repeated if its reply is lost; one is made where it is left out"
+                "description": "An id of your own: the call can then be repeated if its reply is lost"
             },
             "inputs": {
                 "type": "object",
-                "description": "What the workflow is to work on, as its inputs in midex://workflow/workflow_details/{workflow_name} say; any object where it declares none. Kept with the execution, with defaults filled in, and shown in current_step"
+                "description": "What to work on, as midex://workflow/workflow_details/{workflow_name} says"
             },
             "project": project_schema(),
             "known_agents": known_agents_schema()
@@ -38,26 +36,21 @@ pub(super) fn spec() -> ToolSpec {
         "required": ["workflow_name"],
         "additionalProperties": false
     });
-    ToolSpec::new(
+    ToolSpec::doing(
         (
             NAME,
             "Start a workflow",
-            "Starts a workflow execution and returns its first step: whose persona to take (agent_content), what to do, \
-             and the token that workflow.next_step needs. Where several steps are ready at once, new_tokens lists all \
-             of them, each with its own token. The execution survives restarts: its id is enough to go on.",
+            "Starts a workflow and returns its first step: the persona to take (agent_content), what to do (instructions), \
+             and new_token, which workflow.next_step needs. Where several steps are ready, new_tokens lists all; each \
+             has its own token. The execution survives restarts.",
         ),
         || acts(false, false, false),
-        (input, schema_of::<Advanced>()),
-        run,
+        (input, shape_of::<Advanced>()),
+        Work::Advance(|app, arguments| Box::pin(start(app, arguments))),
     )
 }
 
-fn run(app: &App, arguments: Map<String, Value>) -> Running<'_> {
-    Box::pin(start(app, arguments))
-}
-
-async fn start(app: &App, mut arguments: Map<String, Value>) -> Result<Value> {
-    let known = take_known_agents(&mut arguments);
+async fn start(app: &App, arguments: Map<String, Value>) -> Result<Advanced> {
     let id = arguments
         .contains_key("execution_id")
         .then(|| execution(&arguments, NAME));
@@ -68,7 +61,5 @@ async fn start(app: &App, mut arguments: Map<String, Value>) -> Result<Value> {
         project: owned("project"),
         inputs: arguments.get("inputs").cloned(),
     };
-    let mut reply = view(&app.start(request).await?)?;
-    leave_out(&mut reply, &known);
-    Ok(reply)
+    app.start(request).await
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{next, pause};
-use crate::support::{Server, address, output};
+use crate::support::{Server, address, output, steps};
 
 #[test]
 fn parallel_steps_come_with_all_that_they_need() {
@@ -20,16 +20,25 @@ fn parallel_steps_come_with_all_that_they_need() {
         "workflow.start",
         json!({ "workflow_name": "audit", "execution_id": "e" }),
     );
-    let offers = first["new_tokens"].as_array().unwrap();
+    let named = json!({ "step_name": "a", "agent_name": "reviewer" });
+    assert_eq!(first["new_tokens"][0], named, "the rest stands beside it");
+    let offers = steps(&first, "new_tokens");
     assert_eq!(offers.len(), 3);
-    let shown: Vec<_> = offers
-        .iter()
-        .map(|offer| offer["agent_content"].is_string())
-        .collect();
+    let persona = |step: &Value| {
+        let (content, uri) = (&step["agent_content"], &step["agent_uri"]);
+        (content.is_string(), uri.as_str().map(str::to_owned))
+    };
+    let shown: Vec<_> = offers.iter().map(persona).collect();
+    let uri = "midex://workflow/agent/architect?execution_id=e".to_owned();
+    let told = [(true, None), (false, None), (false, Some(uri.clone()))];
     assert_eq!(
-        shown,
-        [false, false, true],
-        "each persona once: the first one's is agent_content of the reply"
+        shown, told,
+        "the persona of the first step, of the other agent where it is read"
+    );
+    let read = server.read(&uri);
+    assert!(
+        read["content"].as_str().unwrap().starts_with("# Architect"),
+        "{read}"
     );
     assert!(
         offers[2]["instructions"]
@@ -38,13 +47,8 @@ fn parallel_steps_come_with_all_that_they_need() {
             .contains("Look closely.")
     );
     let current = server.read(&address("current_step", "e"));
-    let shown: Vec<_> = current["ready_steps"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|step| step["agent_content"].is_string())
-        .collect();
-    assert_eq!(shown, [true, false, true], "each persona once");
+    let shown: Vec<_> = steps(&current, "ready_steps").iter().map(persona).collect();
+    assert_eq!(shown, told);
     let one = next(&mut server, &offers[1]["continuation_token"], "b");
     assert_eq!(
         (

@@ -4,7 +4,7 @@ use midex::domain::schema::Schema;
 use serde_json::{Value, json};
 
 use super::{next, start};
-use crate::support::{Server, output};
+use crate::support::{Server, output, steps};
 
 /// The server, and the output schema of each of its tools.
 struct Checked {
@@ -41,9 +41,7 @@ fn every_answer_of_every_tool_satisfies_the_tools_output_schema() {
     };
     // Through a workflow with steps side by side to its end: steps that are ready, still open, and none left.
     let first = begin(&mut checked, "component-performance-review", "wide");
-    let mut tokens: Vec<_> = first["new_tokens"]
-        .as_array()
-        .unwrap()
+    let mut tokens: Vec<_> = steps(&first, "new_tokens")
         .iter()
         .map(|offer| offer["continuation_token"].clone())
         .collect();
@@ -56,9 +54,7 @@ fn every_answer_of_every_tool_satisfies_the_tools_output_schema() {
         let reply = checked.call("workflow.next_step", call.clone());
         assert_eq!(checked.call("workflow.next_step", call)["replayed"], true);
         tokens.extend(
-            reply["new_tokens"]
-                .as_array()
-                .unwrap()
+            steps(&reply, "new_tokens")
                 .iter()
                 .map(|offer| offer["continuation_token"].clone()),
         );

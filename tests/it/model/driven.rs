@@ -8,7 +8,7 @@ use midex::{
         Change, Command, Decision, DefaultSources, Definition, Execution, ExecutionId, Facts,
         JournalKey, Row, Token, Transition,
         execution::{Need, Report, SignalRequest, Start, Values},
-        view::{self, Advanced, Outputs, ReadyStep, StatusView},
+        view::{self, Advanced, Offer, Outputs, StatusView},
     },
     engine::{Engine, StartRequest},
     error::Result,
@@ -30,7 +30,7 @@ pub(super) trait Subject {
     async fn signal(&mut self, name: &str, payload: Value) -> Result<()>;
     async fn restart(&mut self);
     /// The open turns, in the order in which a model is shown them.
-    async fn turns(&mut self) -> Vec<ReadyStep>;
+    async fn turns(&mut self) -> Vec<Offer>;
     /// The execution and its journal as they are kept.
     async fn kept(&self) -> (Execution, Vec<(JournalKey, Row)>);
     /// Milliseconds since the start.
@@ -235,7 +235,7 @@ impl Subject for Pure {
         self.command(&command).map(|_| ())
     }
 
-    async fn turns(&mut self) -> Vec<ReadyStep> {
+    async fn turns(&mut self) -> Vec<Offer> {
         view::current_step(&self.subject(&self.outputs(u64::MAX)), None).ready_steps
     }
 
@@ -335,7 +335,7 @@ impl Subject for Whole {
         Ok(())
     }
 
-    async fn turns(&mut self) -> Vec<ReadyStep> {
+    async fn turns(&mut self) -> Vec<Offer> {
         let id = ExecutionId::parse(ID).expect("an id");
         let current = self.engine.current_step(&id).await;
         current.expect("the execution exists").ready_steps
@@ -371,6 +371,6 @@ async fn sleep_until(clock: TokioClock, end: u64) {
 }
 
 pub(super) fn tokens(current: &view::CurrentStep) -> BTreeMap<String, String> {
-    let pair = |step: &ReadyStep| (step.step_name.clone(), step.continuation_token.clone());
+    let pair = |step: &Offer| (step.step_name.clone(), step.continuation_token.clone());
     current.ready_steps.iter().map(pair).collect()
 }

@@ -15,7 +15,7 @@ use midex::{
         Awaiting, Change, Document, Execution, Lifecycle, Row,
         event::JournalKey,
         execution::Report,
-        view::{self, Advanced, ReadyStep},
+        view::{self, Advanced, Offer},
     },
     error::{Code, Result},
     store::{MemoryStore, Store},
@@ -267,7 +267,7 @@ impl<S: Subject> Pair<'_, S> {
     }
 
     /// Both stand at the same place. Gives the turns that are new.
-    async fn check(&mut self) -> Vec<ReadyStep> {
+    async fn check(&mut self) -> Vec<Offer> {
         let (execution, rows) = self.subject.kept().await;
         self.check_open(&execution);
         check_execution(&self.model, &execution);
@@ -329,7 +329,7 @@ impl<S: Subject> Pair<'_, S> {
     }
 
     /// A model is shown exactly the open turns, in authoring order.
-    async fn check_turns(&mut self) -> Vec<ReadyStep> {
+    async fn check_turns(&mut self) -> Vec<Offer> {
         let turns = self.subject.turns().await;
         let shown: Vec<Place> = turns.iter().map(place).collect();
         let open = self
@@ -378,7 +378,7 @@ impl<S: Subject> Pair<'_, S> {
     }
 
     /// The answer offers what the call made ready, in authoring order, and says where the execution stands.
-    fn check_answer(&self, answer: &Advanced, new: &[ReadyStep]) {
+    fn check_answer(&self, answer: &Advanced, new: &[Offer]) {
         assert_eq!(answer.workflow_state, self.model.state);
         assert_eq!(
             answer.failure.as_ref().map(|failure| failure.code.as_str()),
@@ -394,7 +394,7 @@ impl<S: Subject> Pair<'_, S> {
     }
 }
 
-fn place(turn: &ReadyStep) -> Place {
+fn place(turn: &Offer) -> Place {
     let position = (0..8)
         .find(|step| id(*step) == turn.step_name)
         .expect("a step");

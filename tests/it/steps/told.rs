@@ -25,7 +25,7 @@ async fn a_tool_step_names_the_tool_and_its_exact_input() {
         .await;
     let offer = play.offers()[0].clone();
     assert_eq!(
-        (offer.kind.as_str(), offer.agent_name, offer.agent_content),
+        (offer.kind.as_str(), offer.agent_name, offer.agent_uri),
         ("tool", None, None)
     );
     assert_eq!(
@@ -39,14 +39,18 @@ async fn a_tool_step_names_the_tool_and_its_exact_input() {
         "# Role",
         "# Task",
         "`template-selection`",
-        "\"shop\"",
+        "in input",
         "# Required next call",
         "workflow.next_step",
         "# Output format",
-        "\"required\"",
-        "For example",
-        "\"template\": \"blog\"",
+        "output_schema",
+        "example",
     ];
+    // What stands in fields of its own is not said again.
+    assert!(
+        !words.contains("shop") && !words.contains("\"required\""),
+        "{words}"
+    );
     let places: Vec<_> = parts
         .iter()
         .map(|part| {

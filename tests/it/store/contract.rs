@@ -55,6 +55,7 @@ contract! {
     a_torn_commit_is_refused
     content_is_stored_by_digest
     telemetry_has_one_order
+    a_refusal_is_told_by_the_next_read
     telemetry_is_filtered_and_bounded
     refusals_are_bounded
     a_checkpoint_changes_nothing_that_is_seen
@@ -227,6 +228,28 @@ async fn telemetry_has_one_order(store: Arc<dyn Store>) {
     for (id, length) in ids(&told) {
         assert_eq!(id, next, "{told:?}");
         next += length;
+    }
+}
+
+/// What was refused before a read is in it, whether it is on the disk by then or not.
+async fn a_refusal_is_told_by_the_next_read(store: Arc<dyn Store>) {
+    let mut tale = Tale::new("one", 3);
+    tale.step(&*store).await.unwrap();
+    for number in 0..20 {
+        store.note(refusal(number, Some(&tale.id)));
+        for execution_id in [None, Some(tale.id.clone())] {
+            let query = TelemetryQuery {
+                execution_id,
+                limit: 100,
+                ..TelemetryQuery::default()
+            };
+            let told = store.telemetry(query).await.unwrap();
+            let last = told.last();
+            assert!(
+                matches!(last, Some(Told::Refusal { refusal, .. }) if refusal.message == format!("refused {number}")),
+                "{number}: {last:?}"
+            );
+        }
     }
 }
 

@@ -1,0 +1,59 @@
+//! The open steps that `current_step` shows.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::link::Link;
+use crate::error::Result;
+
+/// What `current_step` says of the first open step in fields of its own.
+const OWN: &[&str] = &[
+    "kind",
+    "description",
+    "progress",
+    "visit",
+    "attempt",
+    "item",
+    "continuation_token",
+    "expires_at",
+    "agent_content",
+    "instructions",
+    "input",
+    "output_schema",
+    "example",
+    "previous",
+];
+
+/// The open steps of `current_step`, each with all that is said of it.
+pub(super) fn open(current: &Value) -> Vec<Value> {
+    let steps = current["ready_steps"].as_array();
+    let mut steps = steps.cloned().unwrap_or_default();
+    if let Some(first) = steps.first_mut() {
+        for field in OWN {
+            if let Some(value) = current.get(field).filter(|value| !value.is_null()) {
+                first[field] = value.clone();
+            }
+        }
+    }
+    steps
+}
+
+/// The same, each step with the persona of its agent.
+pub(super) async fn open_with_personas(link: &mut Link<'_>, current: &Value) -> Result<Vec<Value>> {
+    let mut steps = open(current);
+    let mut personas = HashMap::new();
+    for step in &mut steps {
+        let Some(agent) = step["agent_name"].as_str().map(str::to_owned) else {
+            continue;
+        };
+        if let Some(address) = step["agent_uri"].as_str() {
+            step["agent_content"] = link.read(address).await?["content"].take();
+        }
+        let known = personas
+            .entry(agent)
+            .or_insert_with(|| step["agent_content"].clone());
+        step["agent_content"] = known.clone();
+    }
+    Ok(steps)
+}
