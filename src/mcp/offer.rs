@@ -16,13 +16,12 @@ pub struct Offer {
 
 /// What every client of a server that can be worked through is told.
 const RUN: &str = "midex leads you through workflows step by step and keeps your place through restarts.\n\
-    1. Read midex://workflow/available_workflows and choose a workflow.\n\
+    1. Read midex://workflow/available_workflows and choose a workflow (workflow.read {uri} reads every midex:// address).\n\
     2. Call workflow.start {workflow_name}. Take the persona in agent_content and do the step.\n\
     3. Call workflow.next_step {token, output} with the token you were given, and go on with the step it returns, \
     until workflow_state is completed.\n\
     Where new_tokens lists several steps, they are independent: finish each with its own token, in any order.\n\
-    If you lost your place, call execution.resume without arguments: it tells what was going on, with live tokens;\n\
-    midex://workflow/current_step/{execution_id} has the persona of the current step.\n\
+    If you lost your place, call execution.resume without arguments: it tells what was going on, with live tokens.\n\
     If a reply was lost, send the same call again: it is answered as the first time (a start: only with an \
     execution_id of your own).\n\
     A persona you still have need not be sent again: name its agent in known_agents.\n";

@@ -29,7 +29,7 @@ use super::{
     progress, resources,
     stamp::{Fresh, implementation, is_modern, kept, signed},
     subscriptions::{Listens, Subscriptions},
-    tools::{ToolSpec, personas::Shown},
+    tools::{self, ToolSpec, personas::Shown},
     transport::LineTransport,
 };
 use crate::{
@@ -95,8 +95,13 @@ impl Server {
         method: &'static str,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T, ErrorData> {
-        let outcome = guarded(work).await;
-        outcome.map_err(|error| answer::fault(&error, method, self.app.ids()))
+        match guarded(work).await {
+            Ok(done) => Ok(done),
+            Err(error) => {
+                let error = self.app.explained(error).await;
+                Err(answer::fault(&error, method, self.app.ids()))
+            }
+        }
     }
 
     /// Does what a tool does, and asks the user what its answer waits for.
@@ -250,6 +255,7 @@ impl ServerHandler for Server {
         let call = Call::new(&self.app, &context, &request);
         let arguments = request.arguments.unwrap_or_default();
         let longest = tool.longest(&arguments);
+        let named = tools::execution_named(&arguments);
         // Boxed, for few calls ever ask, and every call holds its room.
         let work = guarded(Box::pin(self.done(tool, arguments, call)));
         let done = tokio::select! {
@@ -264,7 +270,8 @@ impl ServerHandler for Server {
             Ok(Asked::Answered(Ok(value))) => answer::success(value),
             Ok(Asked::Needs(needs)) => return Ok(*needs),
             Ok(Asked::Answered(Err(error))) | Err(error) => {
-                answer::refusal(&error, tool.name(), ids)
+                let error = self.app.explained(error.during(tool.name())).await;
+                answer::refusal(&error, named, tool.name(), ids)
             }
         };
         Ok(signed(answer, &context).into())
@@ -309,7 +316,7 @@ impl ServerHandler for Server {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let reading = resources::read(&self.app, &request.uri);
         let shown = self.answered("resources/read", reading).await?;
-        let contents = ResourceContents::text(shown.text, request.uri);
+        let contents = ResourceContents::text(shown.content.to_string(), request.uri);
         let contents = contents.with_mime_type("application/json");
         let answer = ReadResourceResult::new(vec![contents]);
         Ok(kept(answer, shown.fresh, &context).into())

@@ -11,7 +11,7 @@ use super::{
     reply::{FailureView, Shown, expiry, persona},
     task::{Turn, task},
     token,
-    waits::{SignalView, asked_of_people, kept, told, waiting},
+    waits::{SignalView, asked_of_people, kept, told, wait_call, waiting},
 };
 use crate::{
     domain::{
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// S0's primary resource: what to do now, as whom, and the token to come back with.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CurrentStep {
     /// The execution.
     pub execution_id: String,
@@ -76,7 +76,7 @@ pub struct CurrentStep {
 }
 
 /// An open step.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ReadyStep {
     /// The step.
     pub step_name: String,
@@ -147,7 +147,7 @@ pub fn current_step(subject: &Subject<'_>, inputs: Option<Value>) -> CurrentStep
         input: first.and_then(|step| step.input.clone()),
         example: first.and_then(|step| step.example.clone()),
         previous: first.map_or_else(Vec::new, |step| step.previous.clone()),
-        message: standing(execution),
+        message: standing(subject),
         inputs,
         inputs_at_start: execution
             .given()
@@ -161,7 +161,8 @@ pub fn current_step(subject: &Subject<'_>, inputs: Option<Value>) -> CurrentStep
 }
 
 /// Where the execution stands, where there is more to it than open steps.
-fn standing(execution: &Execution) -> Option<String> {
+fn standing(subject: &Subject<'_>) -> Option<String> {
+    let execution = subject.execution;
     let why = execution
         .reason()
         .map_or_else(String::new, |reason| format!(": {reason}"));
@@ -178,11 +179,12 @@ fn standing(execution: &Execution) -> Option<String> {
             return Some(format!(
                 "The execution is paused ({}){why}. {}",
                 names.join(", "),
-                asked_of_people(execution)
+                asked_of_people(subject)
             ));
         }
+        let id = id.as_str().replace('\'', "''");
         return Some(format!(
-            "The execution is paused{why}. Its tokens are valid again once execution.resume is called for '{id}'"
+            "The execution is paused{why}. Call execution.resume with execution_id '{id}': once it may go on; its tokens stay valid"
         ));
     }
     let mut open = execution.open();
@@ -199,9 +201,9 @@ fn standing(execution: &Execution) -> Option<String> {
             execution.state()
         ));
     }
-    let (id, revision) = (execution.id(), execution.revision());
+    let wait = wait_call(execution.id(), execution.revision());
     Some(format!(
-        "No step is a model's now: {}. Call execution.wait with execution_id '{id}' and since_revision {revision} to be told when that changes",
+        "No step is a model's now: {}. {wait}: it answers when that changes",
         waits.join("; ")
     ))
 }

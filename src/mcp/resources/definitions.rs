@@ -8,7 +8,8 @@ use crate::{
         finding::{Finding, is_broken},
         view,
     },
-    error::{Code, Error, Result},
+    error::{Code, Error, NextCall, Result, address, read},
+    limits,
     registry::{Registry, WorkflowEntry},
 };
 
@@ -20,7 +21,7 @@ pub(super) fn available_workflows(registry: &Registry) -> Value {
 /// One workflow with its text.
 pub(super) fn workflow_details(registry: &Registry, name: &str) -> Result<Value> {
     let entry = registry.workflow(name);
-    let entry = entry.ok_or_else(|| not_found(Code::WorkflowNotFound, "Workflow", name))?;
+    let entry = entry.ok_or_else(|| unknown_workflow(registry, name))?;
     let mut details = summary(entry);
     note_findings(&mut details, &entry.findings);
     if let Some(definition) = &entry.definition {
@@ -38,7 +39,7 @@ pub(super) fn workflow_details(registry: &Registry, name: &str) -> Result<Value>
 /// One agent with its persona.
 pub(super) fn agent(registry: &Registry, name: &str) -> Result<Value> {
     let entry = registry.agent(name);
-    let entry = entry.ok_or_else(|| not_found(Code::ResourceNotFound, "Agent", name))?;
+    let entry = entry.ok_or_else(|| not_found(name))?;
     let mut shown = entry.persona.as_ref().map_or_else(
         || json!({ "name": entry.name }),
         |persona| {
@@ -56,9 +57,23 @@ pub(super) fn agent(registry: &Registry, name: &str) -> Result<Value> {
     Ok(shown)
 }
 
-fn not_found(code: Code, what: &str, name: &str) -> Error {
-    let shown: String = name.chars().take(200).collect();
-    Error::new(code, format!("{what} '{shown}' not found"))
+/// The details of the workflow that may have been meant.
+const NEAREST: NextCall = read(
+    address!("workflow_details/{nearest}"),
+    "if that is the one meant",
+);
+
+fn unknown_workflow(registry: &Registry, name: &str) -> Error {
+    let error = registry.not_found(name);
+    match error.context("nearest") {
+        Some(_) => error.with_next(NEAREST),
+        None => error,
+    }
+}
+
+fn not_found(name: &str) -> Error {
+    let shown: String = name.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
+    Error::new(Code::ResourceNotFound, format!("Agent '{shown}' not found"))
 }
 
 /// A workflow as S0 lists it; one whose file is broken with the findings, beside its last good version where there

@@ -6,6 +6,7 @@ mod complete;
 mod definitions;
 mod figures;
 mod listed;
+mod meant;
 mod watched;
 
 use serde_json::Value;
@@ -29,8 +30,7 @@ const JSON: &str = "application/json";
 /// What is behind an address.
 #[derive(Debug)]
 pub(super) struct Shown {
-    /// JSON.
-    pub(super) text: String,
+    pub(super) content: Value,
     /// How long it stays so.
     pub(super) fresh: Fresh,
 }
@@ -46,14 +46,15 @@ pub(super) async fn read(app: &App, address: &str) -> Result<Shown> {
         Ok(parsed) => value(app, parsed).await,
         Err(error) => Err(error),
     };
-    let (value, fresh) = read.map_err(|error| {
-        error
-            .with("uri", shorten(address))
-            .with("tool", "resources/read")
-    })?;
-    let text = serde_json::to_string(&value)
-        .map_err(|error| Error::internal("a resource cannot be shown").because(error))?;
-    Ok(Shown { text, fresh })
+    match read {
+        Ok((content, fresh)) => Ok(Shown { content, fresh }),
+        Err(error) => {
+            let error = error.with("uri", shorten(address));
+            Err(meant::explained(app, address, error)
+                .await
+                .with("tool", "resources/read"))
+        }
+    }
 }
 
 async fn value(app: &App, address: Address) -> Result<(Value, Fresh)> {

@@ -33,7 +33,7 @@ pub(super) fn leave_out(reply: &mut Value, known: &[String]) {
     if agent.is_some_and(|agent| known.iter().any(|name| name == agent)) {
         fields.remove("agent_content");
     }
-    for list in ["new_tokens", "open_steps"] {
+    for list in ["new_tokens", "open_steps", "ready_steps"] {
         let steps = fields.get_mut(list).and_then(Value::as_array_mut);
         steps
             .into_iter()

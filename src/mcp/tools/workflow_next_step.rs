@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Running, ToolSpec, acts,
+    arguments::token,
     personas::{known_agents_schema, leave_out, take_known_agents},
     schema_of, text, view,
 };
@@ -23,6 +24,7 @@ pub(super) fn spec() -> ToolSpec {
                                 midex://workflow/current_step/{execution_id}"
             },
             "output": {
+                "type": "object",
                 "description": "What came of the step. Unless the step shows another output_schema: an object with \
                                 summary (string, required), artifacts (each an id or path as text, or an object with \
                                 type (file, data, report or finding), name, content, and if you like content_type and \
@@ -69,7 +71,7 @@ async fn next_step(app: &App, mut arguments: Map<String, Value>) -> Result<Value
         (None, Some(error)) => failure(&error),
         (both, _) => return Err(not_one(both.is_some())),
     };
-    let token = text(&arguments, "token").unwrap_or_default();
+    let token = token(text(&arguments, "token").unwrap_or_default());
     let mut reply = view(&app.next_step(token, report).await?)?;
     leave_out(&mut reply, &known);
     Ok(reply)
