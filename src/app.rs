@@ -11,13 +11,14 @@ use crate::{
     clock::{Clock, IdSource, Timestamp},
     config::Config,
     domain::{
-        Change, Definition, ExecutionId, JournalKey, State, WorkflowName,
+        Change, Definition, ExecutionId, JournalKey, Lifecycle, PauseReason, State, WorkflowName,
         check::Abilities,
         execution::{GateAnswer, Report, Resolution},
-        view::{Advanced, Listing, Resumed, StatusView},
+        nearest::nearest,
+        view::{Advanced, CurrentStep, Listing, Resumed, StatusView, WaitView},
     },
     engine::{self, Changes, Engine, StartRequest},
-    error::{Code, Error, Result, Violation},
+    error::{Code, Error, NextCall, Result, Violation, address, read},
     limits,
     registry::{Definitions, Registry},
     store::{self, ListQuery, RedbStore, Store},
@@ -114,6 +115,21 @@ pub struct StartArguments {
     /// The project it is for; the caller's own where `None`.
     pub project: Option<String>,
 }
+
+/// What was going on in a project.
+#[derive(Clone, Debug)]
+pub enum Going {
+    /// What to do in the only execution that is open.
+    One(Box<CurrentStep>),
+    /// Several, or none.
+    Several(Resumed),
+}
+
+/// The execution that may have been meant by an id that there is not.
+const NEAREST: NextCall = read(
+    address!("current_step/{nearest}"),
+    "if that is the one meant; execution.list shows all",
+);
 
 /// The word for every project.
 const ALL_PROJECTS: &str = "*";
@@ -296,6 +312,7 @@ impl App {
         let options = engine::Options {
             activities: self.host.activities.clone(),
             token_ttl: self.host.config.token_ttl,
+            command_flags: self.command_flags().into(),
             env: Arc::new(self.host.config.environment()),
             secrets: self.host.config.secrets(),
             changes: self.host.changes.clone(),
@@ -377,10 +394,76 @@ impl App {
         self.engine().await?.list(query).await
     }
 
-    /// What was going on in a project (`None`: the caller's own).
-    pub async fn resumed(&self, project: Option<String>) -> Result<Resumed> {
+    /// What was going on in a project (`None`: the caller's own). Changes nothing, save that expired tokens are replaced.
+    pub async fn resumed(&self, project: Option<String>) -> Result<Going> {
+        let engine = self.engine().await?;
         let project = self.filter(project);
-        self.engine().await?.resumed(project).await
+        if let Some(only) = engine.only_open(project.clone()).await?
+            && let Ok(step) = engine.current_step(&only).await
+        {
+            return Ok(Going::One(Box::new(step)));
+        }
+        engine.resumed(project).await.map(Going::Several)
+    }
+
+    /// Lifts what a resume lifts of a pause, and answers with what to do now, whatever the state is.
+    pub async fn go_on(&self, id: &ExecutionId, reason: Option<String>) -> Result<CurrentStep> {
+        let engine = self.engine().await?;
+        let status = engine.status(id).await?;
+        // A step that is held waits for a resume while the others go on.
+        let is_held = |wait: &WaitView| wait.waits_for == PauseReason::OutputInvalid.as_str();
+        if status.state == State::Paused.as_str() || status.waits.iter().any(is_held) {
+            let lifecycle = Lifecycle::Resume;
+            match engine.change(id, Change { lifecycle, reason }).await {
+                Ok(_) => {}
+                // Something else lifts it, or it has just been lifted: what is read says so.
+                Err(error) if is_of_state(error.code()) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        engine.current_step(id).await
+    }
+
+    /// The same error, with what can be said of it from here: the execution that may have been meant, and what a command
+    /// of a person needs to reach this data directory.
+    pub async fn explained(&self, error: Error) -> Error {
+        match error.code() {
+            Code::ExecutionNotFound => self.with_nearest(error).await,
+            code if is_of_state(code) || code == Code::UserAlone => {
+                match self.host.config.data_dir_named() {
+                    Some(data_dir) => error.with("data_dir", data_dir),
+                    None => error,
+                }
+            }
+            _ => error,
+        }
+    }
+
+    /// Names the open execution of the caller's project whose id is nearest to the one that was asked for.
+    async fn with_nearest(&self, error: Error) -> Error {
+        let request = ListRequest {
+            state: Some(OPEN.into()),
+            limit: Some(limits::LIST_LIMIT_MAX),
+            ..ListRequest::default()
+        };
+        let open = self.list(request).await.map(|open| open.executions);
+        let open = open.unwrap_or_default();
+        let ids = open.iter().map(|execution| execution.execution_id.as_str());
+        let asked = error.context("asked").and_then(Value::as_str);
+        match asked.and_then(|asked| nearest(asked, ids)) {
+            Some(near) => {
+                let message = format!("{}; did you mean '{near}'?", error.message());
+                let error = error.with("nearest", near).with_next(NEAREST);
+                error.with_message(message)
+            }
+            None => error,
+        }
+    }
+
+    /// What a person adds to a command that is to reach this data directory.
+    fn command_flags(&self) -> String {
+        let named = self.host.config.data_dir_named();
+        named.map_or_else(String::new, |dir| format!(" --data-dir '{dir}'"))
     }
 
     fn query(&self, request: ListRequest) -> Result<ListQuery> {
@@ -433,6 +516,11 @@ impl App {
             Slot::Closed { .. } | Slot::Stopped => Ok(()),
         }
     }
+}
+
+/// Whether the execution's state stood in the way.
+fn is_of_state(code: Code) -> bool {
+    matches!(code, Code::ExecutionPaused | Code::StateTransitionRefused)
 }
 
 fn parse_state(text: &str) -> Result<State> {

@@ -303,20 +303,20 @@ mod tests {
         machine.pass(20);
         assert_eq!(
             clock.now().milliseconds(),
-            1_000_020,
+            1_000_030,
             "what was seen last, and what passed"
         );
         machine.pass(70);
         machine.step(-400_000);
         machine.step(-50_000);
-        assert_eq!(clock.now().milliseconds(), 1_000_090);
+        assert_eq!(clock.now().milliseconds(), 1_000_100);
         machine.step(950_000 - 100);
         machine.pass(7);
-        assert_eq!(clock.now().milliseconds(), 1_000_097, "not ahead yet");
+        assert_eq!(clock.now().milliseconds(), 1_000_107, "not ahead yet");
         machine.step(3_600_000);
         assert_eq!(
             clock.now().milliseconds(),
-            4_599_997,
+            4_600_007,
             "forward it is followed"
         );
         assert_eq!(clock.now(), machine.now());

@@ -67,6 +67,12 @@ impl Config {
         })
     }
 
+    /// What a person writes after `--data-dir` to reach the same data directory; `None` for the user's own.
+    pub fn data_dir_named(&self) -> Option<String> {
+        let is_usual = user_data_dir().is_ok_and(|usual| usual == self.data_dir);
+        (!is_usual).then(|| self.data_dir.display().to_string())
+    }
+
     /// The environment variables that are let in, as they stand now: those that are set, and are Unicode.
     pub fn environment(&self) -> BTreeMap<String, String> {
         values_of(&self.allow_env).collect()

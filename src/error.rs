@@ -1,12 +1,20 @@
 //! One error type with one table. Category, whether a retry helps, and the next call to make are
 //! functions of the [`Code`]; the wire form has one place, [`Error::payload`] (S2, section 10).
 
-use std::{borrow::Cow, error::Error as StdError, fmt};
+use std::{error::Error as StdError, fmt};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::uri;
+mod next;
+mod violation;
+
+pub(crate) use self::next::{address, again, call, read};
+use self::next::{fill_words, for_people};
+pub use self::{
+    next::{Next, NextCall},
+    violation::{Edit, Suggestion, Violation},
+};
 
 /// The result of everything in midex that can be refused.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -28,7 +36,7 @@ pub enum Category {
 }
 
 macro_rules! codes {
-    ($($(#[doc = $doc:literal])* $name:ident = $text:literal, $category:ident, $retryable:literal, $action:literal;)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident = $text:literal, $category:ident, $retryable:literal, $next:expr;)*) => {
         /// What went wrong, as a stable name. The table behind it is the only one in midex.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Code { $($(#[doc = $doc])* $name,)* }
@@ -51,213 +59,227 @@ macro_rules! codes {
                 Self::ALL.iter().copied().find(|code| code.as_str() == text)
             }
 
-            /// The one right next call; `{name}` stands for the context value of that name.
-            pub(crate) const fn action(self) -> &'static str { match self { $(Self::$name => $action,)* } }
+            /// What to do next.
+            pub const fn next(self) -> Next { match self { $(Self::$name => $next,)* } }
         }
     };
 }
 
+/// The argument that names the execution.
+const BY_ID: &[(&str, &str)] = &[("execution_id", "{execution_id}")];
+/// What is done with the token that a read shows.
+const PASS: &str = "pass its continuation_token unchanged to workflow.next_step";
+/// Of an execution that has ended.
+const ENDED: NextCall = read(
+    address!("step_history/{execution_id}"),
+    "it has what came of every step; workflow.start begins anew",
+);
+/// The final states, by name.
+const FINAL: [&str; 4] = ["completed", "failed", "abandoned", "diverged"];
+/// Where the context does not say enough for the call of the table.
+const LOST: NextCall = call("execution.resume", &[], "it shows what is open");
+
+/// What lifts a pause, by its reason. Where there are several the first of them comes first.
+const PAUSES: &[(&str, NextCall)] = &[
+    (
+        "person",
+        call(
+            "execution.resume",
+            BY_ID,
+            "once whoever paused it lets it go on; its tokens stay valid",
+        ),
+    ),
+    (
+        "engine_fault",
+        call("execution.resume", BY_ID, "it is tried again"),
+    ),
+    (
+        "output_invalid",
+        call(
+            "execution.resume",
+            BY_ID,
+            "it grants as many tries again, and shows what the output must be; the token stays valid",
+        ),
+    ),
+    (
+        "outcome_unknown",
+        read(
+            address!("workflow_status/{execution_id}"),
+            "waits names the steps; then say with execution.resolve what came of them",
+        )
+        .after("help find out whether the work that was cut off took effect"),
+    ),
+    (
+        "gate",
+        call("execution.wait", BY_ID, "it answers when that is done")
+            .after("run `midex approve {execution_id}[ --data-dir '{data_dir}']` in a terminal"),
+    ),
+    (
+        "budget",
+        read(
+            address!("workflow_status/{execution_id}"),
+            "it says what was spent",
+        )
+        .after("raise what the execution may spend"),
+    ),
+];
+
 codes! {
     /// The token is not one that midex could have issued.
     TokenMalformed = "TOKEN_MALFORMED", Validation, false,
-        "Call execution.resume without arguments: it shows the open executions, each with a live token to be passed unchanged";
+        Next::Call(call("execution.resume", &[], "it shows what is open, each step with a live token to be passed unchanged"));
     /// The token claims to be issued later than now.
     TokenFromFuture = "TOKEN_FROM_FUTURE", Validation, false,
-        "Read midex://workflow/current_step/{execution_id} and pass its continuation_token unchanged to workflow.next_step";
+        Next::WhileOpen(read(address!("current_step/{execution_id}"), PASS));
     /// The token is well-formed but was never issued by this execution.
     TokenMismatch = "TOKEN_MISMATCH", Conflict, false,
-        "Read midex://workflow/current_step/{execution_id} and pass its continuation_token unchanged to workflow.next_step";
+        Next::WhileOpen(read(address!("current_step/{execution_id}"), PASS));
     /// The token was replaced by a newer one, or its step was closed without it.
     TokenSuperseded = "TOKEN_SUPERSEDED", Conflict, false,
-        "Read midex://workflow/current_step/{execution_id} and go on with the token it shows";
+        Next::WhileOpen(read(address!("current_step/{execution_id}"), PASS));
     /// The token outlived its time.
     TokenExpired = "TOKEN_EXPIRED", Conflict, false,
-        "Read midex://workflow/current_step/{execution_id}, which renews the token, and call workflow.next_step with the new one";
+        Next::WhileOpen(read(address!("current_step/{execution_id}"), "that renews the token; pass its continuation_token unchanged to workflow.next_step"));
     /// The token was used before, with another output.
     TokenAlreadyUsed = "TOKEN_ALREADY_USED", Conflict, false,
-        "Read midex://workflow/current_step/{execution_id} and go on from the step it shows";
+        Next::WhileOpen(read(address!("current_step/{execution_id}"), "go on from the step that it shows"));
     /// No execution has this id.
     ExecutionNotFound = "EXECUTION_NOT_FOUND", NotFound, false,
-        "Call execution.list and use the id of one of the executions it shows; it has others with project *";
+        Next::Call(call("execution.list", &[], "use an id that it shows; project '*' shows those of other projects"));
     /// Another execution has this id.
     ExecutionIdTaken = "EXECUTION_ID_TAKEN", Conflict, false,
-        "Read midex://workflow/current_step/{execution_id} to go on with that execution, or call workflow.start without execution_id";
+        Next::ByState(
+            read(address!("current_step/{execution_id}"), "it goes on with that execution; workflow.start without execution_id begins another"),
+            again("the one of that id has ended").of("workflow.start").with(&[("execution_id", "{execution_id}-2")]));
     /// The execution is paused.
     ExecutionPaused = "EXECUTION_PAUSED", Conflict, false,
-        "Call execution.resume with execution_id {execution_id} once whoever paused it lets it go on, then send the same call again: its token stays valid";
+        Next::ByPause;
     /// The execution has ended.
     ExecutionFinished = "EXECUTION_FINISHED", Conflict, false,
-        "Read midex://workflow/step_history/{execution_id} for its results, or call workflow.start to start a new one";
+        Next::Call(ENDED);
     /// The seven states do not allow this change.
     StateTransitionRefused = "STATE_TRANSITION_REFUSED", Conflict, false,
-        "Read midex://workflow/workflow_status/{execution_id} and choose a call that its state allows";
+        Next::ByPause;
     /// Only the user may answer, and the client has not asked the user.
     UserAlone = "USER_ALONE", Conflict, false,
-        "Call workflow.next_step again with the same token and output {} once the user is there to be asked; where this client can show no form, ask the user to run `midex run {workflow} --id {execution_id}` in a terminal";
+        Next::Call(call("execution.wait", BY_ID, "it answers when that is done; workflow.next_step with the same token and output {} asks the user here, where this client can show forms")
+            .after("run `midex run {workflow} --id {execution_id}[ --data-dir '{data_dir}']` in a terminal"));
     /// Answers came with a call of which nobody knows that it was sent before.
     RequestStateMissing = "REQUEST_STATE_MISSING", Validation, false,
-        "Send the call with inputResponses and the requestState of the answer that asked for them, or without either to begin it anew";
+        Next::Call(again("inputResponses come with the requestState of the answer that asked for them; without either the call begins anew"));
     /// What was answered is no gate that waits for an answer.
     GateNotOpen = "GATE_NOT_OPEN", Conflict, false,
-        "Read midex://workflow/workflow_status/{execution_id}: what waits for a person stands in waits";
+        Next::Call(read(address!("workflow_status/{execution_id}"), "what waits for a person stands in waits"));
     /// The gate asks something else than what the person was shown.
     GateChanged = "GATE_CHANGED", Conflict, false,
-        "Read midex://workflow/workflow_status/{execution_id}, show the person what the gate asks now, and send the answer to that";
+        Next::Call(read(address!("workflow_status/{execution_id}"), "show the person what the gate asks now, and send the answer to that"));
     /// What came of the step is known, or several items of it are meant.
     OutcomeKnown = "OUTCOME_KNOWN", Conflict, false,
-        "Read midex://workflow/workflow_status/{execution_id}: the steps of which nobody knows what came stand in waits";
+        Next::WhileOpen(read(address!("workflow_status/{execution_id}"), "the steps of which nobody knows what came stand in waits"));
     /// The step's output breaks the step's schema.
     StepOutputInvalid = "STEP_OUTPUT_INVALID", Validation, false,
-        "Correct every violation and call workflow.next_step again with the same token";
+        Next::Call(again("correct every violation of the output; the token stays valid"));
     /// The arguments break the tool's schema.
     ArgumentsInvalid = "ARGUMENTS_INVALID", Validation, false,
-        "Correct every violation and call {tool} again";
+        Next::Call(again("correct every violation"));
     /// What a workflow was to be started with breaks the rules of its inputs.
     InputsInvalid = "INPUTS_INVALID", Validation, false,
-        "Correct every violation and call workflow.start again; midex://workflow/workflow_details/{workflow} shows the inputs that the workflow takes";
+        Next::Call(again("correct every violation; workflow.read with uri 'midex://workflow/workflow_details/{workflow}' shows the inputs that it takes"));
     /// No workflow has this name.
     WorkflowNotFound = "WORKFLOW_NOT_FOUND", NotFound, false,
-        "Read midex://workflow/available_workflows and use one of its names";
+        Next::Call(read(address!("available_workflows"), "use one of its names"));
     /// The workflow's file has findings.
     WorkflowInvalid = "WORKFLOW_INVALID", Validation, false,
-        "Run `midex validate {path}` and correct every finding, or start another workflow";
+        Next::Call(read(address!("available_workflows"), "for another workflow")
+            .after("run `midex validate[ {path}]` and correct every finding, or start another workflow"));
     /// A definition file has findings.
     DefinitionInvalid = "DEFINITION_INVALID", Validation, false,
-        "Correct every finding and run `midex validate` again";
+        Next::Words("Correct every finding and run `midex validate` again");
     /// No tool has this name.
     ToolNotFound = "TOOL_NOT_FOUND", NotFound, false,
-        "Call tools/list and use one of its names";
+        Next::Call(call("execution.resume", &[], "it shows what is open; the tools are {tools}"));
     /// No resource has this address.
     ResourceNotFound = "RESOURCE_NOT_FOUND", NotFound, false,
-        "Call resources/list and resources/templates/list and use one of their addresses";
+        Next::Call(read(address!("{address}"), "if that is what was meant"));
     /// What came is no message that the server takes.
     RequestInvalid = "REQUEST_INVALID", Validation, false,
-        "Send one JSON-RPC 2.0 message: over lines as one line, over HTTP as the body of a POST with `Content-Type: application/json` and `Accept: application/json, text/event-stream`";
+        Next::Words("Send one JSON-RPC 2.0 message: over lines as one line, over HTTP as the body of a POST with `Content-Type: application/json` and `Accept: application/json, text/event-stream`");
     /// The parameters of a method are not those that the protocol has.
     ParamsInvalid = "PARAMS_INVALID", Validation, false,
-        "Correct the params of the request: the protocol says what its method takes";
+        Next::Words("Correct the params of the request: the protocol says what its method takes");
     /// The protocol has no such method here.
     MethodNotFound = "METHOD_NOT_FOUND", NotFound, false,
-        "Send a method of what the answer to initialize or server/discover offers";
+        Next::Words("Send a method of what the answer to initialize or server/discover offers");
     /// The request carries no bearer token, or a wrong one.
     Unauthorized = "UNAUTHORIZED", Validation, false,
-        "Send the header `Authorization: Bearer` with the token of the file that the server was started with";
+        Next::Words("Send the header `Authorization: Bearer` with the token of the file that the server was started with");
     /// The request calls the server by a name, or comes from a page, that is not let in.
     Forbidden = "FORBIDDEN", Validation, false,
-        "Call the server by the address it listens on, or start it with `--http-host` for the name you call it by";
+        Next::Words("Call the server by the address it listens on, or start it with `--http-host` for the name you call it by");
     /// The session has ended, or never was.
     SessionNotFound = "SESSION_NOT_FOUND", NotFound, false,
-        "Send initialize without a session id and go on in the new session: executions do not depend on sessions";
+        Next::Words("Send initialize without a session id and go on in the new session: executions do not depend on sessions");
     /// The caller has withdrawn the call, or has gone.
     Cancelled = "CANCELLED", Execution, true,
-        "Send the same call again if its answer is wanted after all";
+        Next::Call(again("if its answer is wanted after all"));
     /// As much is in work as may be.
     ServerBusy = "SERVER_BUSY", Execution, true,
-        "Send the same call again in a second";
+        Next::Call(again("in a second"));
     /// Something exceeds its limit.
     LimitExceeded = "LIMIT_EXCEEDED", Validation, false,
-        "Send less: {limit}";
+        Next::Call(again("send less; {limit}"));
     /// Another process owns the data directory.
     StoreBusy = "STORE_BUSY", Conflict, true,
-        "Send the same call again in a second; if it stays so, end the other midex process that uses {data_dir}, or start this one with another --data-dir";
+        Next::Call(again("in a second; if it stays so, another midex process uses {data_dir}, and this one needs another --data-dir"));
     /// The store could not write or read just now.
     StoreUnavailable = "STORE_UNAVAILABLE", Execution, true,
-        "Send the same call again in a second; nothing that was acknowledged is lost";
+        Next::Call(again("in a second; nothing that was acknowledged is lost"));
     /// The file system of the database has no room.
     StoreFull = "STORE_FULL", Execution, true,
-        "Ask the user to free at least {needed_mib} MiB on the file system of {path}, then send the same call again; nothing that was acknowledged is lost";
+        Next::Call(again("nothing that was acknowledged is lost").after("free at least {needed_mib} MiB on the file system of {path}"));
     /// Another writer moved the execution on.
     RevisionConflict = "REVISION_CONFLICT", Conflict, true,
-        "Send the same call again";
+        Next::Call(again(""));
     /// The database is damaged.
     StoreCorrupt = "STORE_CORRUPT", Internal, false,
-        "Restore {path} from a backup, or start with another --data-dir; midex does not replace a damaged database";
+        Next::Call(again("")
+            .after("restore {path} from a backup, or start with another --data-dir; midex does not replace a damaged database"));
     /// The database was written by a later version.
     StoreTooNew = "STORE_TOO_NEW", Internal, false,
-        "Use the version of midex that wrote {path}, or another --data-dir";
+        Next::Call(again("").after("use the version of midex that wrote {path}, or another --data-dir"));
     /// The database was written by a build before the first release.
     StoreFormat = "STORE_FORMAT", Internal, false,
-        "Choose another --data-dir, or move {path} away: midex then begins a new database in its place";
+        Next::Call(again("").after("choose another --data-dir, or move {path} away: midex then begins a new database in its place"));
     /// The database was removed, replaced or cut while it was open.
     StoreLost = "STORE_LOST", Internal, false,
-        "Ask the user to end this midex, put {path} back from where it was moved to or from a backup, and start midex again: it goes on with the file that it finds there, or begins an empty one";
+        Next::Call(again("").after("end this midex, put {path} back from where it was moved to or from a backup, and start midex again: it goes on with the file that it finds there, or begins an empty one"));
     /// The server is shutting down.
     ServerStopping = "SERVER_STOPPING", Execution, true,
-        "Send the same call again to the next server on this data directory";
+        Next::Call(again("the next server on this data directory answers it"));
     /// The execution's state cannot be loaded or its actor keeps dying.
     EngineFault = "ENGINE_FAULT", Internal, false,
-        "Call execution.resume with execution_id {execution_id} to have it tried again; midex://workflow/step_history/{execution_id} has what is known";
+        Next::Call(call("execution.resume", BY_ID, "it is tried again; workflow.read with uri 'midex://workflow/step_history/{execution_id}' has what is known"));
     /// A file could not be read or written.
     FileUnusable = "FILE_UNUSABLE", Internal, false,
-        "Make {path} readable and writable for this user, or choose another directory";
+        Next::Call(again("").after("make {path} readable and writable for this user, or choose another directory"));
     /// An address cannot be listened on.
     AddressUnusable = "ADDRESS_UNUSABLE", Internal, false,
-        "End the process that listens on {address}, or choose another address with --http";
+        Next::Words("End the process that listens on {address}, or choose another address with --http");
     /// A file that was to be written exists.
     FileExists = "FILE_EXISTS", Conflict, false,
-        "Add --force to replace {path}, or choose another name";
+        Next::Words("Add --force to replace {path}, or choose another name");
     /// The command line is wrong.
     UsageInvalid = "USAGE_INVALID", Validation, false,
-        "Run `midex --help`";
+        Next::Words("Run `midex --help`");
     /// A fault of midex itself.
     Internal = "INTERNAL", Internal, true,
-        "Send the same call again; if it fails again, report the correlation_id with the log";
+        Next::Call(again("if it fails again, report the correlation_id with the log"));
 }
 
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
-}
-
-/// One way in which a value breaks a rule (S2, section 10.2).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Violation {
-    /// JSON pointer to the value, from the arguments or the output; empty for the whole. Of an input of a
-    /// workflow `inputs.` and its name.
-    pub path: String,
-    /// The rule, as JSON Schema names it: `required`, `type`, `maxLength`…
-    pub rule: String,
-    /// What is wrong, for a reader.
-    pub message: String,
-    /// What the rule asks for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expected: Option<String>,
-    /// What was found, shortened.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub actual: Option<String>,
-    /// What to write instead, where that can be said.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub suggestion: Option<Suggestion>,
-}
-
-/// What to write instead.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Suggestion {
-    /// In words.
-    pub text: String,
-    /// As changes of the text that a program can make, all at once; none where it is left to a person.
-    pub edits: Vec<Edit>,
-}
-
-/// The replacement of a part of a text. Lines and columns count from 1, columns in characters; `start` and `end` are
-/// offsets in bytes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Edit {
-    /// The line where the part begins.
-    pub line: usize,
-    /// The column where it begins.
-    pub column: usize,
-    /// The line where it ends.
-    pub end_line: usize,
-    /// The column after its last character.
-    pub end_column: usize,
-    /// Its first byte.
-    pub start: usize,
-    /// The byte after its last one.
-    pub end: usize,
-    /// What stands there instead.
-    pub new_text: String,
 }
 
 /// An error of midex: a code with words. One word wide.
@@ -269,7 +291,7 @@ struct Inner {
     message: String,
     context: Map<String, Value>,
     violations: Vec<Violation>,
-    action: Option<Cow<'static, str>>,
+    next: Option<Next>,
     source: Option<std::sync::Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -287,7 +309,7 @@ impl Error {
             message: message.into(),
             context: Map::new(),
             violations: Vec::new(),
-            action: None,
+            next: None,
             source: None,
         }))
     }
@@ -304,6 +326,15 @@ impl Error {
         self
     }
 
+    /// Says which call was refused, where that is not known yet.
+    #[must_use]
+    pub fn during(self, tool: &str) -> Self {
+        if self.0.context.contains_key("tool") {
+            return self;
+        }
+        self.with("tool", tool)
+    }
+
     /// Adds every way in which what was sent breaks the rules.
     #[must_use]
     pub fn with_violations(mut self, violations: Vec<Violation>) -> Self {
@@ -313,8 +344,29 @@ impl Error {
 
     /// Names another next call than the code's own, where the place of the error asks for it.
     #[must_use]
+    pub fn with_next(mut self, next: NextCall) -> Self {
+        self.0.next = Some(Next::Call(next));
+        self
+    }
+
+    /// The next call of another code, where the cause has one of its own.
+    #[must_use]
+    pub fn with_next_of(mut self, code: Code) -> Self {
+        self.0.next = Some(code.next());
+        self
+    }
+
+    /// The same in words, for who makes no calls: the command line, and peers that break the protocol.
+    #[must_use]
     pub fn with_action(mut self, action: &'static str) -> Self {
-        self.0.action = Some(action.into());
+        self.0.next = Some(Next::Words(action));
+        self
+    }
+
+    /// Says more than was known where the error arose.
+    #[must_use]
+    pub fn with_message(mut self, message: impl Into<String>) -> Self {
+        self.0.message = message.into();
         self
     }
 
@@ -345,26 +397,42 @@ impl Error {
         &self.0.violations
     }
 
-    /// The one right next call, with the identifiers filled in.
+    /// The one right next call, as [`next`] prints it.
     pub fn suggested_action(&self) -> String {
-        let mut action = self
-            .0
-            .action
-            .as_deref()
-            .unwrap_or(self.0.code.action())
-            .to_owned();
-        for (name, value) in &self.0.context {
-            let text = value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned);
-            // In a resource address an id or a name must be one path segment.
-            if ["execution_id", "workflow"].contains(&name.as_str()) {
-                action =
-                    action.replace(&format!("/{{{name}}}"), &format!("/{}", uri::encode(&text)));
-            }
-            action = action.replace(&format!("{{{name}}}"), &text);
-        }
-        action
+        let context = &self.0.context;
+        let call = match self.0.next.clone().unwrap_or(self.0.code.next()) {
+            Next::Words(words) => return fill_words(words, context),
+            Next::Said(words) => return words,
+            Next::WhileOpen(_) | Next::ByPause if self.is_of_ended() => ENDED,
+            Next::ByState(_, call) if self.is_of_ended() => call,
+            Next::Call(call) | Next::WhileOpen(call) | Next::ByState(call, _) => call,
+            Next::ByPause => self.lifting(),
+        };
+        call.print(context)
+            .or_else(|| LOST.print(context))
+            .unwrap_or_default()
+    }
+
+    /// What to do for a person at a terminal.
+    pub fn help(&self) -> String {
+        for_people(&self.suggested_action())
+    }
+
+    fn is_of_ended(&self) -> bool {
+        let state = self.context("workflow_state").and_then(Value::as_str);
+        state.is_some_and(|state| FINAL.contains(&state))
+    }
+
+    /// What lifts the pause that stands in the context.
+    fn lifting(&self) -> NextCall {
+        let reasons = self.context("pause_reasons").and_then(Value::as_array);
+        let holds = |name: &str| reasons.is_some_and(|all| all.iter().any(|reason| reason == name));
+        let first = PAUSES.iter().find(|(name, _)| holds(name));
+        let standing = read(
+            address!("current_step/{execution_id}"),
+            "it says where the execution stands",
+        );
+        first.map_or(standing, |(_, call)| *call)
     }
 
     /// The wire form (S2, section 10): the same for every surface.
@@ -400,7 +468,7 @@ impl Error {
         if let Some(context) = payload.get("context").and_then(Value::as_object) {
             error.0.context.clone_from(context);
         }
-        error.0.action = text("suggested_action").map(|action| action.to_owned().into());
+        error.0.next = text("suggested_action").map(|action| Next::Said(action.to_owned()));
         let violations = payload
             .get("violations")
             .cloned()
@@ -465,9 +533,10 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), Code::ALL.len());
         for code in Code::ALL {
+            let action = Error::new(*code, "x").suggested_action();
             assert!(
-                !code.action().is_empty() && !code.action().ends_with('.'),
-                "{code}"
+                !action.is_empty() && !action.ends_with('.') && !action.contains('{'),
+                "{code}: {action}"
             );
         }
     }
@@ -510,7 +579,9 @@ mod tests {
     fn the_action_names_the_execution_as_a_uri_part() {
         let error = Error::new(Code::TokenExpired, "x").with("execution_id", "a b/c");
         assert!(
-            error.suggested_action().contains("current_step/a%20b%2Fc,"),
+            error
+                .suggested_action()
+                .contains("'midex://workflow/current_step/a%20b%2Fc':"),
             "{}",
             error.suggested_action()
         );

@@ -52,10 +52,17 @@ pub(super) async fn resume(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<u8> {
+    let is_lost = args.execution_id.is_none();
     let answer = call("execution.resume", args.execution_id, args.reason, config).await?;
     if !json {
+        // The only one that is open is told of alone.
+        if is_lost && answer["execution_id"].is_string() {
+            out.write_all(open_execution(&answer, "ready_steps").as_bytes())
+                .map_err(unwritable)?;
+            return Ok(EXIT_OK);
+        }
         for execution in answer["open_executions"].as_array().into_iter().flatten() {
-            out.write_all(open_execution(execution).as_bytes())
+            out.write_all(open_execution(execution, "current_steps").as_bytes())
                 .map_err(unwritable)?;
         }
     }
@@ -121,18 +128,19 @@ pub(super) fn write(answer: &Value, json: bool, out: &mut dyn Write) -> Result<u
     Ok(EXIT_OK)
 }
 
-fn open_execution(execution: &Value) -> String {
+fn open_execution(execution: &Value, steps: &str) -> String {
     let text = |name: &str| visible(execution[name].as_str().unwrap_or_default());
-    let steps = execution["current_steps"].as_array().into_iter().flatten();
-    let steps: Vec<_> = steps
+    let open = execution[steps].as_array().into_iter().flatten();
+    let open: Vec<_> = open
         .filter_map(|step| step["step_name"].as_str().map(visible))
         .collect();
+    let done = execution["done"].as_str();
     format!(
-        "{}  {} of {}, {}, {} done\n",
+        "{}  {} of {}, {}{}\n",
         text("execution_id"),
-        steps.join(", "),
+        open.join(", "),
         text("workflow_name"),
         text("state"),
-        text("done"),
+        done.map_or_else(String::new, |done| format!(", {done} done")),
     )
 }

@@ -275,7 +275,7 @@ fn warn(text: &str) {
 
 /// An error in words: what is wrong, and what to do.
 fn described(error: &Error) -> String {
-    let help = visible(&error.suggested_action());
+    let help = visible(&error.help());
     format!("{}\n  help: {help}", wrong(error))
 }
 

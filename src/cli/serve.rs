@@ -231,7 +231,7 @@ async fn open_store(app: Arc<App>) {
         tracing::warn!(
             code = error.code().as_str(),
             "{error}; help: {}",
-            error.suggested_action()
+            error.help()
         );
     }
 }

@@ -46,6 +46,8 @@ pub struct Subject<'a> {
     pub values: &'a Values,
     /// How long a token lives.
     pub ttl: Duration,
+    /// What a person adds to a command that is to reach this execution, with a blank before it.
+    pub command_flags: &'a str,
 }
 
 /// A step's place among all: `1/3` for the first of three.

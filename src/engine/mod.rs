@@ -73,6 +73,8 @@ pub struct Options {
     pub ids: Arc<dyn IdSource>,
     /// How long a token lives.
     pub token_ttl: Duration,
+    /// What a person adds to a command that is to reach this engine, after a blank; empty where nothing is needed.
+    pub command_flags: Arc<str>,
     /// How long an actor that nobody asks for stays awake.
     pub idle_max: Duration,
     /// The environment variables that defaults of inputs and expressions may see.
@@ -97,6 +99,7 @@ impl Options {
             clock,
             ids,
             token_ttl: limits::TOKEN_TTL,
+            command_flags: "".into(),
             idle_max: limits::IDLE_MAX,
             env: Arc::default(),
             changes: Changes::default(),
@@ -121,9 +124,6 @@ pub struct StartRequest {
     pub inputs: Option<Value>,
 }
 
-/// The next call of who names an execution that nobody knows.
-const SEE_WHAT_IS_OPEN: &str = "Call execution.resume without arguments: it shows the open executions, each with a live token to be passed unchanged";
-
 /// The executions of one store, alive. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
@@ -137,6 +137,7 @@ pub(crate) struct Shared {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
     token_ttl: Duration,
+    command_flags: Arc<str>,
     idle_max: Duration,
     env: Arc<BTreeMap<String, String>>,
     definitions: Definitions,
@@ -198,6 +199,7 @@ impl Engine {
             clock: options.clock,
             ids: options.ids,
             token_ttl: options.token_ttl,
+            command_flags: options.command_flags,
             idle_max: options.idle_max,
             env: options.env,
             directory: Directory::default(),
@@ -301,7 +303,7 @@ impl Engine {
             // The order of refusals: a token from the future is that first, and of nobody second.
             Err(error) if error.code() == Code::ExecutionNotFound => {
                 let future = token.check_not_from_future(self.shared.clock.now());
-                future.map_err(|error| error.with_action(SEE_WHAT_IS_OPEN))?;
+                future?;
                 Err(error)
             }
             answer => self.advanced(answer?).await,
@@ -512,6 +514,7 @@ pub(crate) fn not_found(id: &ExecutionId) -> Error {
         Code::ExecutionNotFound,
         format!("Execution '{id}' not found"),
     )
+    .with("asked", id.as_str())
 }
 
 fn stopping() -> Error {

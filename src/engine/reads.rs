@@ -149,6 +149,21 @@ impl Engine {
         })
     }
 
+    /// The only execution of a project (of all where `None`) that is open.
+    pub async fn only_open(&self, project: Option<String>) -> Result<Option<ExecutionId>> {
+        let query = ListQuery {
+            open_only: true,
+            project,
+            limit: 2,
+            ..ListQuery::default()
+        };
+        let open = self.shared.store.list(query).await?.executions;
+        Ok(match open.as_slice() {
+            [only] => Some(only.id().clone()),
+            _ => None,
+        })
+    }
+
     /// What was going on: the open executions of a project (of all where `None`), in as much text as a model that
     /// lost its place can use. Expired tokens are replaced.
     pub async fn resumed(&self, project: Option<String>) -> Result<Resumed> {
@@ -410,7 +425,7 @@ impl Engine {
 
     /// What views are made of.
     pub(super) fn subject<'a>(
-        &self,
+        &'a self,
         seen: &'a Seen,
         outputs: &'a Outputs,
         values: &'a Values,
@@ -421,6 +436,7 @@ impl Engine {
             outputs,
             values,
             ttl: self.shared.token_ttl,
+            command_flags: &self.shared.command_flags,
         }
     }
 

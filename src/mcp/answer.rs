@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     clock::IdSource,
-    error::{Code, Error},
+    error::{Category, Code, Error},
 };
 
 /// A tool's answer.
@@ -14,26 +14,25 @@ pub(super) fn success(value: Value) -> CallToolResult {
     CallToolResult::structured(value)
 }
 
-/// A tool's refusal: a result that says `isError`, as the protocol asks of tool failures.
-pub(super) fn refusal(error: &Error, tool: &str, ids: &dyn IdSource) -> CallToolResult {
+/// A tool's refusal: a result that says `isError`, as the protocol asks of tool failures. `named` is the execution that
+/// its arguments name.
+pub(super) fn refusal(
+    error: &Error,
+    named: Option<String>,
+    tool: &str,
+    ids: &dyn IdSource,
+) -> CallToolResult {
     let payload = logged(error, tool, ids);
     let mut body = Map::new();
     body.insert("success".into(), json!(false));
-    // S0: empty and `failed` where the execution is not known.
-    body.insert(
-        "execution_id".into(),
-        error
-            .context("execution_id")
-            .cloned()
-            .unwrap_or_else(|| json!("")),
-    );
-    body.insert(
-        "workflow_state".into(),
-        error
-            .context("workflow_state")
-            .cloned()
-            .unwrap_or_else(|| json!("failed")),
-    );
+    // S0: empty and `failed` where there is no such execution. Where the server could not look, its state is not told.
+    let could_look = !error.code().retryable() && error.code().category() != Category::Internal;
+    let named = named.filter(|_| !could_look).unwrap_or_default();
+    let id = error.context("execution_id").cloned();
+    body.insert("execution_id".into(), id.unwrap_or(json!(named)));
+    let unknown = could_look.then(|| json!("failed"));
+    let state = error.context("workflow_state").cloned().or(unknown);
+    body.extend(state.map(|state| ("workflow_state".to_owned(), state)));
     body.insert("error".into(), json!(error.message()));
     body.extend(payload);
     CallToolResult::structured_error(Value::Object(body))
@@ -92,7 +91,7 @@ fn logged(error: &Error, what: &str, ids: &dyn IdSource) -> Map<String, Value> {
     let correlation_id = format!("{:016x}", ids.random() >> 64);
     let code = error.code().as_str();
     let cause = cause(error);
-    if error.code().category() == crate::error::Category::Internal {
+    if error.code().category() == Category::Internal {
         tracing::error!(
             correlation_id,
             code,

@@ -5,7 +5,7 @@ use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use rmcp::model::PaginatedRequestParams;
 
 use crate::{
-    error::{Code, Error, Result, Violation},
+    error::{Code, Error, Result, Violation, again},
     limits,
 };
 
@@ -67,7 +67,7 @@ fn unknown(method: &str, cursor: &str) -> Error {
     Error::new(Code::ArgumentsInvalid, message)
         .with("tool", method)
         .with_violations(vec![violation])
-        .with_action("Call {tool} again without cursor")
+        .with_next(again("without cursor"))
 }
 
 #[cfg(test)]
@@ -124,7 +124,7 @@ mod tests {
             assert_eq!(error.code(), Code::ArgumentsInvalid);
             assert_eq!(
                 error.suggested_action(),
-                "Call tools/list again without cursor"
+                "Call tools/list again: without cursor"
             );
         }
         let last = BASE64_URL_SAFE_NO_PAD.encode("a");

@@ -30,7 +30,7 @@ use super::{
     progress, resources,
     stamp::{Fresh, implementation, is_modern, kept, signed},
     subscriptions::{Listens, Subscriptions},
-    tools::{ToolSpec, Work, personas::known_agents, view},
+    tools::{self, ToolSpec, Work, personas::known_agents, view},
     transport::LineTransport,
 };
 use crate::{
@@ -104,8 +104,13 @@ impl Server {
         method: &'static str,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T, ErrorData> {
-        let outcome = guarded(work).await;
-        outcome.map_err(|error| answer::fault(&error, method, self.app.ids()))
+        match guarded(work).await {
+            Ok(done) => Ok(done),
+            Err(error) => {
+                let error = self.app.explained(error).await;
+                Err(answer::fault(&error, method, self.app.ids()))
+            }
+        }
     }
 
     /// Does what a tool does, and asks the user what its answer waits for.
@@ -273,6 +278,7 @@ impl ServerHandler for Server {
         let call = Call::new(&self.app, &context, &request);
         let arguments = request.arguments.unwrap_or_default();
         let longest = tool.longest(&arguments);
+        let named = tools::execution_named(&arguments);
         // Boxed, for few calls ever ask, and every call holds its room.
         let work = guarded(Box::pin(self.done(tool, arguments, call)));
         let done = tokio::select! {
@@ -286,7 +292,10 @@ impl ServerHandler for Server {
         let answer = match done {
             Ok(Done::Answered(value)) => answer::success(value),
             Ok(Done::Needs(needs)) => return Ok(*needs),
-            Err(error) => answer::refusal(&error, tool.name(), ids),
+            Err(error) => {
+                let error = self.app.explained(error.during(tool.name())).await;
+                answer::refusal(&error, named, tool.name(), ids)
+            }
         };
         Ok(signed(answer, &context).into())
     }
@@ -330,7 +339,7 @@ impl ServerHandler for Server {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let reading = resources::read(&self.app, &request.uri);
         let shown = self.answered("resources/read", reading).await?;
-        let contents = ResourceContents::text(shown.text, request.uri);
+        let contents = ResourceContents::text(shown.content.to_string(), request.uri);
         let mut contents = contents.with_mime_type("application/json");
         if let Some(next) = shown.next {
             let mut meta = MetaObject::default();

@@ -54,7 +54,7 @@ use crate::{
         finding::{Finding, errors},
         nearest::nearest,
     },
-    error::{Code, Error, Result},
+    error::{Code, Error, NextCall, Result, call},
     limits,
 };
 
@@ -239,18 +239,27 @@ impl Registry {
         agent.is_some_and(|agent| agent.path.as_ref().is_none_or(is_same))
     }
 
-    fn not_found(&self, name: &str) -> Error {
+    /// The refusal of a name that no workflow has, with the one that is nearest to it.
+    pub(crate) fn not_found(&self, name: &str) -> Error {
         let names = self.workflows.iter().map(|entry| entry.name.as_str());
-        let hint = nearest(name, names)
-            .map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
+        let near = nearest(name, names);
+        let hint = near.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
         let shown: String = name.chars().take(limits::WORKFLOW_NAME_BYTES_MAX).collect();
-        Error::new(
-            Code::WorkflowNotFound,
-            format!("Workflow '{shown}' not found{hint}"),
-        )
-        .with("workflow", shown)
+        let message = format!("Workflow '{shown}' not found{hint}");
+        let error = Error::new(Code::WorkflowNotFound, message).with("workflow", shown);
+        match near {
+            Some(near) => error.with("nearest", near).with_next(NEAREST),
+            None => error,
+        }
     }
 }
+
+/// The start that was meant.
+const NEAREST: NextCall = call(
+    "workflow.start",
+    &[("workflow_name", "{nearest}")],
+    "with your other arguments, if that is the one meant",
+);
 
 fn agent<'a>(agents: &'a [AgentEntry], name: &str) -> Option<&'a AgentEntry> {
     let at = agents.partition_point(|entry| entry.name.as_str() < name);
@@ -271,8 +280,6 @@ fn invalid(entry: &WorkflowEntry) -> Error {
     match &entry.path {
         Some(path) => error.with("path", path.display().to_string()),
         // One that is part of midex: what is wrong lies in a file that it refers to.
-        None => error.with_action(
-            "Run `midex validate` and correct every finding, or start another workflow",
-        ),
+        None => error,
     }
 }

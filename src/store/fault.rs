@@ -110,7 +110,7 @@ pub(super) fn batch_failed(path: &Path, error: Error) -> Error {
     let failed = match error.context("needed_mib") {
         Some(needed) => failed
             .with("needed_mib", needed.clone())
-            .with_action(Code::StoreFull.action()),
+            .with_next_of(Code::StoreFull),
         None => failed,
     };
     failed.because(error)

@@ -39,7 +39,7 @@ use super::{
     file::{self, Opened},
     lock::Lock,
 };
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, NextCall, Result, again};
 
 /// Bytes copied at once.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -120,6 +120,11 @@ fn put_in_place(
     file::sync_directory(path.parent().unwrap_or(path))
 }
 
+/// The next call of whoever meets a disk that forgets.
+const AGAIN: NextCall = again(
+    "in a second; if it stays so, your user is to mend or replace the disk of {path}, on which room for a second copy of the file is needed: midex goes on by itself, and nothing that was acknowledged is lost",
+);
+
 /// Why the content was not written anew, and what then. Damage is told as such.
 fn refused(path: &Path, error: Error) -> Error {
     if !matches!(error.code(), Code::StoreUnavailable | Code::FileUnusable) {
@@ -132,6 +137,6 @@ fn refused(path: &Path, error: Error) -> Error {
     );
     Error::new(Code::StoreUnavailable, message)
         .with("path", path.display().to_string())
-        .with_action("Send the same call again in a second; if it stays so, ask the user to mend or replace the disk of {path}, on which room for a second copy of the file is needed: midex goes on by itself, and nothing that was acknowledged is lost")
+        .with_next(AGAIN)
         .because(error)
 }

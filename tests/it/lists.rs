@@ -15,9 +15,10 @@ use crate::{
 };
 
 /// Every tool by the name that the documents have.
-const TOOLS: [&str; 11] = [
+const TOOLS: [&str; 12] = [
     "workflow.start",
     "workflow.next_step",
+    "workflow.read",
     "execution.list",
     "execution.resume",
     "execution.wait",

@@ -11,6 +11,7 @@ mod bad_input;
 mod cli;
 mod cli_run;
 mod cli_tools;
+mod clumsy;
 mod corpus;
 mod crash;
 mod door;

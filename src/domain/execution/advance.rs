@@ -21,21 +21,28 @@ use crate::{
         schema::over_budget,
         token::{Grant, Token},
     },
-    error::{Code, Error, Result, Violation},
+    error::{Code, Error, NextCall, Result, Violation, address, call, read},
     limits,
 };
 
-/// The next call where nothing is open any more.
-const NOTHING_OPEN: &str = "Read midex://workflow/step_history/{execution_id} for what came of it, or call workflow.start to begin anew";
 /// The next call once a step has failed for good.
-const FAILED_FOR_GOOD: &str =
-    "Read midex://workflow/workflow_status/{execution_id}, and call workflow.start to begin again";
+const FAILED_FOR_GOOD: NextCall = read(
+    address!("workflow_status/{execution_id}"),
+    "it says what came of the execution; workflow.start begins anew",
+);
 
 /// The next call where a step is held.
-const HELD: &str = "Call execution.resume with execution_id {execution_id}: the step goes on with the token that it has, and may bring as many malformed outputs again; correct every violation before";
+const HELD: NextCall = call(
+    "execution.resume",
+    &[("execution_id", "{execution_id}")],
+    "the step goes on with the token that it has, and may bring as many malformed outputs again; correct every violation before",
+);
 
 /// The next call where a step failed for good and the execution goes on without it.
-const FAILED_AND_PASSED: &str = "Read midex://workflow/current_step/{execution_id}: the execution goes on without this step's output";
+const FAILED_AND_PASSED: NextCall = read(
+    address!("current_step/{execution_id}"),
+    "the execution goes on without this step's output",
+);
 
 impl Execution {
     pub(super) fn decide_advance(
@@ -164,7 +171,7 @@ impl Execution {
             );
             let error =
                 Error::new(Code::TokenAlreadyUsed, message).with("step_id", step.id.as_str());
-            return Err(self.placed(self.acted(error)).into());
+            return Err(self.placed(error).into());
         }
         if let Report::Output(value) | Report::Answer(value) = report
             && !used.was_accepted
@@ -249,7 +256,7 @@ impl Execution {
         if self.state.is_final() {
             refusal
         } else {
-            refusal.with_action(FAILED_AND_PASSED)
+            refusal.with_next(FAILED_AND_PASSED)
         }
     }
 
@@ -347,7 +354,7 @@ impl Execution {
             .unwrap_or_else(|| Error::new(Code::StepOutputInvalid, message))
             .with("step_id", step.id.as_str());
         let error = match action {
-            Some(action) => error.with_action(action),
+            Some(action) => error.with_next(action),
             None => error,
         };
         self.placed(error.with_violations(violations))
@@ -361,21 +368,12 @@ impl Execution {
             limits::OUTPUT_ATTEMPTS_MAX
         );
         let error = Error::new(Code::ExecutionPaused, message).with("step_id", step.id.as_str());
-        self.placed(error.with_action(HELD))
+        self.placed(error.with_next(HELD))
     }
 
     fn refuse(&self, token: &Token, code: Code, message: &str) -> Error {
         let error = Error::new(code, message).with("step_id", token.step_name.as_str());
-        self.placed(self.acted(error))
-    }
-
-    /// Of an execution that has ended there is no current step to be sent to.
-    fn acted(&self, error: Error) -> Error {
-        if self.state.is_final() {
-            error.with_action(NOTHING_OPEN)
-        } else {
-            error
-        }
+        self.placed(error)
     }
 
     fn stands(&self) -> String {

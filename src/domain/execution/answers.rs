@@ -20,12 +20,16 @@ use crate::{
         input::{Inputs, Taken},
         token::Grant,
     },
-    error::{Code, Error, Violation},
+    error::{Code, Error, NextCall, Violation, again},
     limits,
 };
 
 /// The next call where an answer was refused.
-const ASK_AGAIN: &str = "Ask the user again for what is wrong or missing, and call workflow.next_step again with the same token; nothing is answered in the user's place";
+const ASK_AGAIN: NextCall = again(
+    "with what your user answers; nothing is answered in the user's place. The token stays valid",
+)
+.after("say again what is wrong or missing");
+
 /// S4's name for what a user said in words of their own.
 pub(crate) const UTTERANCE: &str = "userUtterance";
 
@@ -310,7 +314,7 @@ impl Execution {
             let refusal = self.refusal(draft, held, value, weighed.violations.clone())?;
             let refusal = match refusal {
                 Judged::Refused(error, output) => {
-                    Judged::Refused(error.with_action(ASK_AGAIN), output)
+                    Judged::Refused(error.with_next(ASK_AGAIN), output)
                 }
                 refusal => refusal,
             };

@@ -489,10 +489,15 @@ impl Execution {
             })
     }
 
-    /// Says in which execution and in which state the error arose.
+    /// Says in which execution and in which state the error arose, and what keeps the execution from going on.
     pub fn placed(&self, error: Error) -> Error {
-        error
+        let error = error
             .with("execution_id", self.id.as_str())
-            .with("workflow_state", self.state.as_str())
+            .with("workflow_state", self.state.as_str());
+        if self.pauses.is_empty() {
+            return error;
+        }
+        let reasons: Vec<_> = self.pauses.iter().map(|reason| reason.as_str()).collect();
+        error.with("pause_reasons", reasons)
     }
 }

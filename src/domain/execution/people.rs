@@ -20,7 +20,7 @@ use crate::{
         id::StepId,
         schema::over_budget,
     },
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, again},
     limits,
 };
 
@@ -269,7 +269,7 @@ impl Draft<'_> {
         let error = over_budget(&format!("the output of step '{}'", site.step), &violations)
             .unwrap_or_else(|| Error::new(Code::StepOutputInvalid, message))
             .with("step_id", site.step.as_str())
-            .with_action("Correct every violation and send the same call again")
+            .with_next(again("correct every violation of the output"))
             .with_violations(violations);
         Err(self.next.placed(error).into())
     }

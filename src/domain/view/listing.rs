@@ -162,7 +162,6 @@ fn json_bytes(value: &impl Serialize) -> usize {
 
 fn open_execution(subject: &Subject<'_>, inputs: Option<&Value>, room: usize) -> OpenExecution {
     let execution = subject.execution;
-    let mut open_steps = execution.open();
     let mut open = OpenExecution {
         execution_id: execution.id().to_string(),
         workflow_name: execution.workflow().to_string(),
@@ -176,11 +175,13 @@ fn open_execution(subject: &Subject<'_>, inputs: Option<&Value>, room: usize) ->
         decided: lately(subject, limits::RESUME_PREVIOUS_BYTES_MAX),
     };
     let mut left = room.saturating_sub(json_bytes(&open));
-    let all = execution.open().count();
-    while let Some(offer) = open_steps
-        .next()
-        .and_then(|(at, _, visit)| offer_brief(subject, at, visit))
-    {
+    // A gate, a timer or the whole of a fan-out beside them has no token.
+    let offers = execution
+        .open()
+        .filter_map(|(at, _, visit)| offer_brief(subject, at, visit));
+    let offers: Vec<_> = offers.collect();
+    let all = offers.len();
+    for offer in offers {
         let bytes = json_bytes(&offer) + 1;
         if bytes > left && !open.current_steps.is_empty() {
             break;
@@ -202,15 +203,17 @@ fn done(execution: &Execution) -> usize {
 
 fn message(told: &[OpenExecution], more: usize) -> String {
     let Some(first) = told.first() else {
-        return "Nothing is open in this project. Call workflow.start to begin.".into();
+        return "Nothing is open in this project. Call workflow.read with uri 'midex://workflow/available_workflows': workflow.start begins one of them".into();
     };
     let rest = match more {
         0 => String::new(),
-        more => format!(" At least {more} more are open: call execution.list."),
+        more => format!("; execution.list shows at least {more} more"),
     };
+    let id = first.execution_id.replace('\'', "''");
+    let call = format!("Call execution.resume with execution_id '{id}'");
     if first.state == State::Paused.as_str() {
         return format!(
-            "Execution '{}' is paused: call execution.resume with its execution_id when it may go on.{rest}",
+            "Execution '{}' is paused. {call}: once it may go on{rest}",
             first.execution_id
         );
     }
@@ -219,11 +222,13 @@ fn message(told: &[OpenExecution], more: usize) -> String {
         .iter()
         .map(|step| format!("'{}'", step.step_name));
     let steps: Vec<_> = steps.collect();
-    format!(
-        "Go on with {} of '{}': read midex://workflow/current_step/{} for the task and the persona, or finish a step \
-         with its continuation_token.{rest}",
-        steps.join(", "),
-        first.execution_id,
-        crate::uri::encode(&first.execution_id)
-    )
+    let what = match steps.as_slice() {
+        [] => format!("'{}' waits", first.execution_id),
+        steps => format!(
+            "Go on with {} of '{}'",
+            steps.join(", "),
+            first.execution_id
+        ),
+    };
+    format!("{what}, or with another. {call}: it has the task, the persona and the tokens{rest}")
 }

@@ -13,7 +13,7 @@ use super::{
     progress,
     task::{Task, Turn, given, task},
     token,
-    waits::{asked_of_people, signals_awaited},
+    waits::{asked_of_people, signals_awaited, wait_call},
 };
 use crate::{
     clock::Timestamp,
@@ -462,7 +462,7 @@ fn message(
                 None => format!("The workflow has failed: {why}."),
             }
         }
-        (_, None, State::Paused) => asked_of_people(subject.execution),
+        (_, None, State::Paused) => asked_of_people(subject),
         (_, None, _) if open.is_empty() => nothing_to_do(subject.execution),
         (_, None, _) => {
             let names: Vec<_> = open
@@ -481,17 +481,17 @@ fn message(
 /// Where no step is a model's: what is waited for, and the call that leads on.
 fn nothing_to_do(execution: &Execution) -> String {
     let (id, revision) = (execution.id(), execution.revision());
-    let wait = format!("execution.wait with execution_id '{id}' and since_revision {revision}");
+    let wait = wait_call(id, revision);
     let signals = signals_awaited(execution);
     let Some(first) = signals.first() else {
         return format!(
-            "Nothing is to be done for a model now: the execution goes on by itself. Call {wait} to be told of it."
+            "Nothing is to be done for a model now: the execution goes on by itself. {wait}: it answers when that is done"
         );
     };
     let names: Vec<_> = signals.iter().map(|name| format!("'{name}'")).collect();
     format!(
         "Nothing is to be done for a model now: the execution waits for the signal {}. Whoever knows that it happened calls \
-         execution.signal with execution_id '{id}' and signal '{first}'. Call {wait} to be told of it.",
+         execution.signal with execution_id '{id}' and signal '{first}'. {wait}: it answers when that is done",
         names.join(", ")
     )
 }

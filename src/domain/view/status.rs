@@ -9,7 +9,7 @@ use super::{
     previous::final_output,
     reply::{FailureView, after_the_first, offers_after_the_first, persona_of},
     task::Turn,
-    waits::{SignalView, asked_of_people, kept, told, waiting},
+    waits::{SignalView, asked_of_people, kept, told, wait_call, waiting},
 };
 use crate::domain::{
     event::{OutputFault, PauseReason},
@@ -17,7 +17,7 @@ use crate::domain::{
 };
 
 /// S0's primary resource: what to do now, as whom, and the token to come back with.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CurrentStep {
     /// The execution.
     pub execution_id: String,
@@ -84,6 +84,16 @@ pub struct CurrentStep {
     pub message: Option<String>,
 }
 
+impl CurrentStep {
+    /// Leaves out the persona where the caller says that it knows its agent.
+    pub fn leave_out_known(&mut self, known_agents: &[String]) {
+        let knows = |agent: &String| known_agents.contains(agent);
+        if self.agent_name.as_ref().is_some_and(knows) {
+            self.agent_content = None;
+        }
+    }
+}
+
 /// What to do now.
 pub fn current_step(subject: &Subject<'_>, inputs: Option<Value>) -> CurrentStep {
     let execution = subject.execution;
@@ -118,7 +128,7 @@ pub fn current_step(subject: &Subject<'_>, inputs: Option<Value>) -> CurrentStep
         input: first.and_then(|step| step.input.clone()),
         example: first.and_then(|step| step.example.clone()),
         previous: first.map_or_else(Vec::new, |step| step.previous.clone()),
-        message: standing(execution),
+        message: standing(subject),
         inputs,
         inputs_at_start: execution
             .given()
@@ -132,7 +142,8 @@ pub fn current_step(subject: &Subject<'_>, inputs: Option<Value>) -> CurrentStep
 }
 
 /// Where the execution stands, where there is more to it than open steps.
-fn standing(execution: &Execution) -> Option<String> {
+fn standing(subject: &Subject<'_>) -> Option<String> {
+    let execution = subject.execution;
     let why = execution
         .reason()
         .map_or_else(String::new, |reason| format!(": {reason}"));
@@ -149,11 +160,12 @@ fn standing(execution: &Execution) -> Option<String> {
             return Some(format!(
                 "The execution is paused ({}){why}. {}",
                 names.join(", "),
-                asked_of_people(execution)
+                asked_of_people(subject)
             ));
         }
+        let id = id.as_str().replace('\'', "''");
         return Some(format!(
-            "The execution is paused{why}. Its tokens are valid again once execution.resume is called for '{id}'"
+            "The execution is paused{why}. Call execution.resume with execution_id '{id}': once it may go on; its tokens stay valid"
         ));
     }
     let mut open = execution.open();
@@ -170,9 +182,9 @@ fn standing(execution: &Execution) -> Option<String> {
             execution.state()
         ));
     }
-    let (id, revision) = (execution.id(), execution.revision());
+    let wait = wait_call(execution.id(), execution.revision());
     Some(format!(
-        "No step is a model's now: {}. Call execution.wait with execution_id '{id}' and since_revision {revision} to be told when that changes",
+        "No step is a model's now: {}. {wait}: it answers when that changes",
         waits.join("; ")
     ))
 }

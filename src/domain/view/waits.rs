@@ -104,7 +104,7 @@ fn next_call(execution: &Execution, step: &StepState, awaiting: &Awaiting) -> Op
         }
         Awaiting::Unknown => {
             format!(
-                "execution.resolve with execution_id '{id}' and step '{}'",
+                "execution.resolve with execution_id '{id}' and step_name '{}'",
                 step.id
             )
         }
@@ -153,7 +153,8 @@ pub(super) fn told(step: &StepState, visit: &Visit) -> Option<String> {
 }
 
 /// What only people, or whoever resumes the execution, can do so that it goes on, and how.
-pub(super) fn asked_of_people(execution: &Execution) -> String {
+pub(super) fn asked_of_people(subject: &Subject<'_>) -> String {
+    let execution = subject.execution;
     let (mut gates, mut unknown, mut held) = (Vec::new(), Vec::new(), Vec::new());
     for (_, step, visit) in execution.open() {
         match visit.awaiting.as_ref() {
@@ -169,7 +170,7 @@ pub(super) fn asked_of_people(execution: &Execution) -> String {
     }
     let mut text = Vec::new();
     if !gates.is_empty() {
-        text.push(to_approve(&gates, execution.id(), execution.revision()));
+        text.push(to_approve(subject, &gates, execution.revision()));
     }
     if !unknown.is_empty() {
         text.push(format!(
@@ -179,24 +180,34 @@ pub(super) fn asked_of_people(execution: &Execution) -> String {
     }
     if !held.is_empty() {
         text.push(format!(
-            "Outputs of {} broke the schema {} times. Call execution.resume with execution_id '{}' to let it go on, with the token that it has",
+            "Outputs of {} broke the schema {} times. Call execution.resume with execution_id '{}': it goes on, with the token that it has",
             quoted(&held),
             limits::OUTPUT_ATTEMPTS_MAX,
-            execution.id()
+            execution.id().as_str().replace('\'', "''")
         ));
     }
     if text.is_empty() {
         return "The execution waits for a person. Nothing is to be done until then".into();
     }
+    // What needs no person comes first.
+    text.reverse();
     text.join(". ")
 }
 
-fn to_approve(gates: &[&StepId], id: &ExecutionId, revision: u64) -> String {
+fn to_approve(subject: &Subject<'_>, gates: &[&StepId], revision: u64) -> String {
+    let id = subject.execution.id();
     format!(
-        "A person's approval is waited for ({}). Ask your user to run `midex approve {id}` in a terminal, then call execution.wait with execution_id '{id}' and \
-         since_revision {revision} to be told of the answer",
-        quoted(gates)
+        "A person's approval is waited for ({}). Ask your user to run `midex approve {id}{}` in a terminal. {}: it answers when that is done",
+        quoted(gates),
+        subject.command_flags,
+        wait_call(id, revision)
     )
+}
+
+/// The call that answers when an execution moves on from `revision`.
+pub(super) fn wait_call(id: &ExecutionId, revision: u64) -> String {
+    let id = id.as_str().replace('\'', "''");
+    format!("Call execution.wait with execution_id '{id}' and since_revision '{revision}'")
 }
 
 fn quoted(steps: &[&StepId]) -> String {

@@ -10,7 +10,8 @@ use crate::{
         finding::{Finding, is_broken},
         view,
     },
-    error::{Code, Error, Result},
+    error::{Code, Error, NextCall, Result, address, read},
+    limits,
     registry::{Registry, WorkflowEntry},
 };
 
@@ -30,7 +31,7 @@ pub(super) fn available_workflows(
         None => 0,
         Some(after) => {
             let at = entries.iter().position(|entry| entry.name == *after);
-            at.ok_or_else(|| not_found(Code::WorkflowNotFound, "Workflow", after))? + 1
+            at.ok_or_else(|| unknown_workflow(registry, after))? + 1
         }
     };
     let words = page.query.as_deref().unwrap_or_default().to_lowercase();
@@ -61,7 +62,7 @@ fn speaks_of(entry: &WorkflowEntry, words: &[&str]) -> bool {
 /// One workflow with its text.
 pub(super) fn workflow_details(registry: &Registry, name: &str) -> Result<Value> {
     let entry = registry.workflow(name);
-    let entry = entry.ok_or_else(|| not_found(Code::WorkflowNotFound, "Workflow", name))?;
+    let entry = entry.ok_or_else(|| unknown_workflow(registry, name))?;
     let mut details = summary(entry);
     note_findings(&mut details, &entry.findings);
     if let Some(definition) = &entry.definition {
@@ -79,7 +80,7 @@ pub(super) fn workflow_details(registry: &Registry, name: &str) -> Result<Value>
 /// One agent with its persona.
 pub(super) fn agent(registry: &Registry, name: &str) -> Result<Value> {
     let entry = registry.agent(name);
-    let entry = entry.ok_or_else(|| not_found(Code::ResourceNotFound, "Agent", name))?;
+    let entry = entry.ok_or_else(|| not_found(name))?;
     let persona = entry.persona.as_ref();
     let mut shown =
         persona.map_or_else(|| json!({ "name": entry.name }), |known| persona_of(known));
@@ -92,7 +93,7 @@ pub(super) fn agent(registry: &Registry, name: &str) -> Result<Value> {
 pub(super) fn agent_of(definition: &Definition, name: &str) -> Result<Value> {
     let mut kept = definition.personas.values();
     let persona = kept.find(|persona| persona.name.as_str() == name);
-    let persona = persona.ok_or_else(|| not_found(Code::ResourceNotFound, "Agent", name))?;
+    let persona = persona.ok_or_else(|| not_found(name))?;
     Ok(persona_of(persona))
 }
 
@@ -106,9 +107,23 @@ fn persona_of(persona: &Persona) -> Value {
     })
 }
 
-fn not_found(code: Code, what: &str, name: &str) -> Error {
-    let shown: String = name.chars().take(200).collect();
-    Error::new(code, format!("{what} '{shown}' not found"))
+/// The details of the workflow that may have been meant.
+const NEAREST: NextCall = read(
+    address!("workflow_details/{nearest}"),
+    "if that is the one meant",
+);
+
+fn unknown_workflow(registry: &Registry, name: &str) -> Error {
+    let error = registry.not_found(name);
+    match error.context("nearest") {
+        Some(_) => error.with_next(NEAREST),
+        None => error,
+    }
+}
+
+fn not_found(name: &str) -> Error {
+    let shown: String = name.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
+    Error::new(Code::ResourceNotFound, format!("Agent '{shown}' not found"))
 }
 
 /// A workflow as S0 lists it; one whose file is broken with the findings, beside its last good version where there

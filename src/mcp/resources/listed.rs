@@ -1,5 +1,7 @@
 //! What is listed: the resources that are always there, their templates, and the definitions that are found.
 
+use std::collections::BTreeSet;
+
 use rmcp::model::{Annotations, Resource, ResourceTemplate, Role};
 
 use super::{JSON, ROOT};
@@ -25,6 +27,14 @@ const NEEDED: f32 = 1.0;
 const USEFUL: f32 = 0.5;
 /// What is there for whoever wants to know.
 const BESIDE: f32 = 0.25;
+
+/// The first part of every path.
+pub(super) fn kinds() -> BTreeSet<&'static str> {
+    let paths = RESOURCES.iter().chain(TEMPLATES).map(|spec| spec.path);
+    paths
+        .filter_map(|path| path.split(['/', '{']).next())
+        .collect()
+}
 
 /// The resources that need no argument.
 const RESOURCES: &[Spec] = &[

@@ -6,6 +6,7 @@ mod complete;
 mod definitions;
 mod figures;
 mod listed;
+mod meant;
 mod watched;
 
 use serde_json::Value;
@@ -29,8 +30,7 @@ const JSON: &str = "application/json";
 /// What is behind an address.
 #[derive(Debug)]
 pub(super) struct Shown {
-    /// JSON.
-    pub(super) text: String,
+    pub(super) content: Value,
     /// How long it stays so.
     pub(super) fresh: Fresh,
     /// The address of what was left out, where it is a list with more entries.
@@ -48,39 +48,28 @@ pub(super) async fn read(app: &App, address: &str) -> Result<Shown> {
         Ok(parsed) => value(app, parsed).await,
         Err(error) => Err(error),
     };
-    let Read { value, fresh, next } = read.map_err(|error| {
-        error
-            .with("uri", shorten(address))
-            .with("tool", "resources/read")
-    })?;
-    let text = serde_json::to_string(&value)
-        .map_err(|error| Error::internal("a resource cannot be shown").because(error))?;
-    Ok(Shown { text, fresh, next })
+    let Err(error) = read else { return read };
+    let error = error.with("uri", shorten(address));
+    let error = meant::explained(app, address, error).await;
+    Err(error.with("tool", "resources/read"))
 }
 
-/// What is behind an address, as a value.
-struct Read {
-    value: Value,
-    fresh: Fresh,
-    next: Option<String>,
-}
-
-impl From<Value> for Read {
+impl From<Value> for Shown {
     /// All of it, as it is at this moment.
     fn from(value: Value) -> Self {
         Self {
-            value,
+            content: value,
             fresh: Fresh::Moment,
             next: None,
         }
     }
 }
 
-async fn value(app: &App, address: Address) -> Result<Read> {
+async fn value(app: &App, address: Address) -> Result<Shown> {
     let value = match address {
         Address::Limits => {
-            let limits = Read::from(figures::limits());
-            return Ok(Read {
+            let limits = Shown::from(figures::limits());
+            return Ok(Shown {
                 fresh: Fresh::WithServer,
                 ..limits
             });
@@ -88,7 +77,7 @@ async fn value(app: &App, address: Address) -> Result<Read> {
         Address::AvailableWorkflows(page) => {
             let registry = app.registry().await?;
             let (listed, next) = definitions::available_workflows(&registry, &page)?;
-            return Ok(Read {
+            return Ok(Shown {
                 next,
                 ..listed.into()
             });
@@ -122,8 +111,8 @@ async fn value(app: &App, address: Address) -> Result<Read> {
             } else {
                 Fresh::Moment
             };
-            let content = Read::from(show(Ok(content))?);
-            return Ok(Read { fresh, ..content });
+            let content = Shown::from(show(Ok(content))?);
+            return Ok(Shown { fresh, ..content });
         }
         Address::Telemetry {
             id,
@@ -136,7 +125,7 @@ async fn value(app: &App, address: Address) -> Result<Read> {
                 .await,
         ),
     };
-    value.map(Read::from)
+    value.map(Shown::from)
 }
 
 fn show<T: serde::Serialize>(view: Result<T>) -> Result<Value> {

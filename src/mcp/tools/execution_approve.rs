@@ -5,8 +5,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    ToolSpec, acts, count, execution, execution_id_schema, lifecycle::Changed, shape_of,
-    step_name_schema, text, unfit, view,
+    ToolSpec, acts, arguments::token, count, execution, execution_id_schema, lifecycle::Changed,
+    shape_of, step_name_schema, text, unfit, view,
 };
 use crate::{
     app::App,
@@ -75,7 +75,7 @@ pub(super) fn answer_spec() -> ToolSpec {
 
 async fn answer(app: &App, mut arguments: Map<String, Value>) -> Result<Value> {
     let report = Report::Answer(arguments.remove("output").unwrap_or_default());
-    let token = text(&arguments, "token").unwrap_or_default();
+    let token = token(text(&arguments, "token").unwrap_or_default());
     view(&app.next_step(token, report).await?)
 }
 

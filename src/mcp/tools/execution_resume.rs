@@ -1,15 +1,16 @@
-//! `execution.resume`: lets a paused execution go on; without arguments, tells what was going on.
+//! `execution.resume`: finds the place again. With an id it lifts a pause where it can; without one it changes nothing.
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    ToolSpec, acts, execution_id_schema,
-    lifecycle::{Changed, changed, reason_schema},
+    ToolSpec, acts, execution, execution_id_schema,
+    lifecycle::reason_schema,
+    personas::{known_agents, known_agents_schema},
     project_schema, shape_of, text, view,
 };
 use crate::{
-    app::App,
-    domain::{Lifecycle, view::Resumed},
+    app::{App, Going},
+    domain::view::{CurrentStep, Resumed},
     error::Result,
 };
 
@@ -21,7 +22,8 @@ pub(super) fn spec() -> ToolSpec {
         "properties": {
             "execution_id": execution_id_schema(),
             "reason": reason_schema(),
-            "project": project_schema()
+            "project": project_schema(),
+            "known_agents": known_agents_schema()
         },
         "required": [],
         "additionalProperties": false
@@ -30,8 +32,9 @@ pub(super) fn spec() -> ToolSpec {
         (
             NAME,
             "What was I doing? / Resume an execution",
-            "Call it when you lost your place. Without arguments: the open executions of this project, what was decided, and live \
-             tokens. With execution_id: lets a paused execution go on.",
+            "Call it when you lost your place. Without arguments: what was going on in this project: the task of the only open \
+             execution, or a list of those that are open. With execution_id: the task, the persona and the tokens of that \
+             execution; a paused one goes on.",
         ),
         || acts(false, false, false),
         (input, output()),
@@ -41,23 +44,52 @@ pub(super) fn spec() -> ToolSpec {
 
 /// Either of two answers: the fields of both, none of them required.
 fn output() -> Value {
-    let (mut one, two) = (shape_of::<Changed>(), shape_of::<Resumed>());
+    let (mut one, two) = (shape_of::<CurrentStep>(), shape_of::<Resumed>());
     if let (Some(ours), Some(theirs)) = (
         one["properties"].as_object_mut(),
         two["properties"].as_object(),
     ) {
         ours.extend(theirs.clone());
     }
+    one["properties"]["state"] = json!({ "type": "string" });
     one["required"] = json!(["success", "message"]);
     one
 }
 
 async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
-    if arguments.contains_key("execution_id") {
-        return view(&changed(app, &arguments, NAME, Lifecycle::Resume).await?);
-    }
-    let project = text(&arguments, "project").map(str::to_owned);
-    let mut answer = view(&app.resumed(project).await?)?;
+    let owned = |name| text(&arguments, name).map(str::to_owned);
+    let going = if arguments.contains_key("execution_id") {
+        let id = execution(&arguments, NAME)?;
+        Going::One(Box::new(app.go_on(&id, owned("reason")).await?))
+    } else {
+        app.resumed(owned("project")).await?
+    };
+    let mut answer = match going {
+        Going::One(mut step) => {
+            step.leave_out_known(&known_agents(&arguments));
+            one(&step)?
+        }
+        Going::Several(several) => view(&several)?,
+    };
     answer["success"] = json!(true);
+    Ok(answer)
+}
+
+/// What to do now in one execution. It says more than the resource: lifecycle tools answer with `state` and a message.
+fn one(step: &CurrentStep) -> Result<Value> {
+    let mut answer = view(step)?;
+    answer["state"] = json!(step.workflow_state);
+    if step.message.is_none() {
+        let open = step
+            .ready_steps
+            .iter()
+            .map(|open| format!("'{}'", open.step_name));
+        let open: Vec<_> = open.collect();
+        let (id, state) = (&step.execution_id, &step.workflow_state);
+        answer["message"] = json!(format!(
+            "Execution '{id}' is {state}, at {}",
+            open.join(", ")
+        ));
+    }
     Ok(answer)
 }

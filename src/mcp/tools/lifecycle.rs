@@ -126,19 +126,9 @@ async fn change(
     tool: &'static str,
     lifecycle: Lifecycle,
 ) -> Result<Value> {
-    view(&changed(app, &arguments, tool, lifecycle).await?)
-}
-
-/// Changes the state of the execution that the arguments name.
-pub(super) async fn changed(
-    app: &App,
-    arguments: &Map<String, Value>,
-    tool: &'static str,
-    lifecycle: Lifecycle,
-) -> Result<Changed> {
-    let id = execution(arguments, tool)?;
-    let reason = text(arguments, "reason").map(str::to_owned);
+    let id = execution(&arguments, tool)?;
+    let reason = text(&arguments, "reason").map(str::to_owned);
     let status = app.change(&id, Change { lifecycle, reason }).await?;
     let message = format!("Execution '{id}' is {}", status.state);
-    Ok(Changed::of(status, message))
+    view(&Changed::of(status, message))
 }

@@ -1,5 +1,6 @@
 //! The tools: one table, one file each.
 
+mod arguments;
 mod execution_approve;
 mod execution_list;
 mod execution_resolve;
@@ -7,10 +8,12 @@ mod execution_resume;
 mod execution_signal;
 mod execution_wait;
 mod lifecycle;
+mod missing;
 pub(super) mod personas;
 mod spelling;
 mod toolset;
 mod workflow_next_step;
+mod workflow_read;
 mod workflow_start;
 
 use std::{
@@ -30,7 +33,7 @@ pub use self::{
 };
 use crate::{
     app::App,
-    domain::{ExecutionId, schema::Schema, view::Advanced},
+    domain::{ExecutionId, Token, schema::Schema, view::Advanced},
     error::{Code, Error, Result, Violation},
     limits,
 };
@@ -69,6 +72,7 @@ pub(super) struct ToolSpec {
 const TABLE: &[(Toolsets, &str)] = &[
     (RUN, "workflow.start"),
     (RUN, "workflow.next_step"),
+    (RUN.and(OPERATE), workflow_read::NAME),
     (RUN.and(OPERATE), "execution.list"),
     (RUN.and(OPERATE), "execution.resume"),
     (RUN.and(OPERATE), "execution.wait"),
@@ -99,6 +103,7 @@ fn specs() -> Vec<ToolSpec> {
     let mut specs = vec![
         workflow_start::spec(),
         workflow_next_step::spec(),
+        workflow_read::spec(),
         execution_list::spec(),
         execution_resume::spec(),
         execution_wait::spec(),
@@ -147,31 +152,20 @@ pub(super) fn find(sets: Toolsets, name: &str) -> Result<&'static ToolSpec> {
         |tool: &ToolSpec| tool.name == name || Spelling::Underscored.name(tool.name) == name;
     match TOOLS.iter().find(|(_, tool)| named(tool)) {
         Some((set, tool)) if sets.meet(*set) => Ok(tool),
-        Some((Toolsets::PEOPLE, tool)) => Err(of_people(tool.name)),
-        Some((set, tool)) => Err(left_out(tool.name, *set, sets)),
-        None => {
-            let message = format!("Unknown tool: {}", shorten(name));
-            Err(Error::new(Code::ToolNotFound, message))
-        }
+        Some((Toolsets::PEOPLE, tool)) => Err(missing::of_people(tool.name)),
+        Some((set, tool)) => Err(missing::left_out(tool.name, *set, sets)),
+        None => Err(missing::unknown(name, sets)),
     }
 }
 
-fn of_people(tool: &str) -> Error {
-    let message = format!("{tool} is not offered to agents: it hands in what a person answers");
-    Error::new(Code::ToolNotFound, message)
-        .with("tool", tool)
-        .with_action("Ask your user to run `midex approve` in a terminal, and call execution.wait")
-}
-
-fn left_out(tool: &str, of: Toolsets, sets: Toolsets) -> Error {
-    let message =
-        format!("{tool} is a tool of the toolset `{of}`, which this server does not offer");
-    Error::new(Code::ToolNotFound, message)
-        .with("tool", tool)
-        .with("toolsets", sets.to_string())
-        .with_action(
-            "Call tools/list and use one of its names: this server was started with --toolsets {toolsets}",
-        )
+/// The execution that the arguments of a call name, or the token among them.
+pub(super) fn execution_named(arguments: &Map<String, Value>) -> Option<String> {
+    let by_token = || {
+        let token = Token::parse(arguments::token(text(arguments, "token")?)).ok()?;
+        Some(token.execution_id.to_string())
+    };
+    let named = text(arguments, "execution_id").and_then(|id| ExecutionId::parse(id).ok());
+    named.map(|id| id.to_string()).or_else(by_token)
 }
 
 /// What `--toolsets` takes, each set with its tools.
@@ -208,7 +202,7 @@ impl ToolSpec {
         work: Work,
     ) -> Self {
         let (name, title, description) = names;
-        let checked = Schema::compile(&input)
+        let checked = Schema::compile(&arguments::checked(&input))
             .expect("a tool's own schema is valid: a test compiles all of them");
         Self {
             name,
@@ -278,11 +272,13 @@ impl ToolSpec {
             .cloned()
     }
 
-    /// The arguments, checked against what the tool takes: that is wider than what it lists.
-    pub(super) fn checked(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>> {
+    /// The arguments as they were meant, checked against what the tool takes: that is wider than what it lists.
+    pub(super) fn checked(&self, mut arguments: Map<String, Value>) -> Result<Map<String, Value>> {
+        arguments::take_as_meant(&self.input, &mut arguments);
         let arguments = Value::Object(arguments);
-        let violations = self.checked.violations(&arguments);
+        let mut violations = self.checked.violations(&arguments);
         if !violations.is_empty() {
+            arguments::suggest(&self.input, &arguments, &mut violations);
             let message = format!(
                 "the arguments of {} break its schema in {} place(s)",
                 self.name,
@@ -343,10 +339,6 @@ fn with_error_shape(mut output: Value) -> Value {
 
 fn object(schema: &Value) -> Arc<Map<String, Value>> {
     Arc::new(schema.as_object().cloned().unwrap_or_default())
-}
-
-fn shorten(name: &str) -> String {
-    name.chars().take(80).collect()
 }
 
 /// The JSON Schema of a view: fields and types. Words stand in the resources and the instructions; what a client is sent

@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ToolSpec, Work, acts, personas::known_agents_schema, shape_of, text};
+use super::{
+    ToolSpec, Work, acts, arguments::token, personas::known_agents_schema, shape_of, text,
+};
 use crate::{
     app::App,
     domain::{execution::Report, view::Advanced},
@@ -54,7 +56,7 @@ async fn next_step(app: &App, mut arguments: Map<String, Value>) -> Result<Advan
         (None, Some(error)) => failure(&error),
         (both, _) => return Err(not_one(both.is_some())),
     };
-    let token = text(&arguments, "token").unwrap_or_default();
+    let token = token(text(&arguments, "token").unwrap_or_default());
     app.next_step(token, report).await
 }
 

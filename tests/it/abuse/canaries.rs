@@ -222,7 +222,9 @@ fn live(life: &mut Life<'_>, id: &str) {
     let gone = life.done("workflow.start", json!({ "workflow_name": "line" }));
     let end = json!({ "execution_id": gone["execution_id"], "reason": secret("reason") });
     life.done("execution.abandon", end.clone());
-    life.refused("execution.resume", end, "STATE_TRANSITION_REFUSED");
+    // It reads where there is nothing to lift.
+    life.done("execution.resume", end.clone());
+    life.refused("execution.abandon", end, "STATE_TRANSITION_REFUSED");
 }
 
 /// An execution that fails for a reason that is a secret.

@@ -234,7 +234,7 @@ fn a_query_that_is_wrong_is_told_as_a_violation_of_that_read() {
                 .as_array()
                 .is_some_and(|all| !all.is_empty());
             let action =
-                data["suggested_action"] == "Correct every violation and call resources/read again";
+                data["suggested_action"] == "Call resources/read again: correct every violation";
             if !(told && action) {
                 wrong.push(format!(
                     "{uri}: {} {}",

@@ -135,7 +135,7 @@ fn failures(server: &mut Server, token: &Value) -> Vec<(String, Value)> {
             "execution.pause",
             json!({ "execution_id": "a\nb", "reason": 5 }),
         ),
-        ("execution.resume", json!({ "execution_id": "e" })),
+        ("execution.resume", json!({ "execution_id": "nobody" })),
         (
             "execution.wait",
             json!({ "execution_id": "e", "timeout_s": "long" }),

@@ -127,7 +127,7 @@ fn refused(error: &Value, method: &str) {
     assert_eq!(payload["error_code"], "ARGUMENTS_INVALID", "{error}");
     assert_eq!(
         payload["suggested_action"],
-        format!("Call {method} again without cursor")
+        format!("Call {method} again: without cursor")
     );
     assert_eq!(payload["violations"][0]["path"], "/cursor");
     assert!(payload["correlation_id"].is_string());

@@ -21,6 +21,7 @@ fn both_spellings_of_a_tool_are_accepted_and_unknown_things_refused() {
         [
             "workflow.start",
             "workflow.next_step",
+            "workflow.read",
             "execution.list",
             "execution.resume",
             "execution.wait",

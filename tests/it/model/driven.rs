@@ -118,6 +118,7 @@ impl Pure {
             outputs,
             values: &self.contents,
             ttl: limits::TOKEN_TTL,
+            command_flags: "",
         }
     }
 

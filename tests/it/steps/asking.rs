@@ -130,7 +130,11 @@ async fn a_refused_answer_is_asked_for_again_with_why_and_the_accepted_ones_are_
     let answer = json!({ "platform": "WinPhone", "push": true });
     let first = refused(&play, "ask", answer.clone()).await;
     assert_eq!(first.code(), Code::StepOutputInvalid);
-    assert!(first.suggested_action().starts_with("Ask the user again"));
+    assert!(
+        first
+            .suggested_action()
+            .starts_with("Ask your user to say again")
+    );
     let violation = &first.violations()[0];
     assert_eq!(
         (violation.path.as_str(), violation.rule.as_str()),

@@ -218,10 +218,12 @@ fn executions_of_one_project_are_not_listed_in_another() {
     let root = one.root().canonicalize().unwrap();
     assert_eq!(ids(&mut server, json!({ "project": root })), ["mine"]);
     let told = server.done("execution.resume", json!({}));
+    // The only one of this project is told of whole.
     assert_eq!(
-        each(&list(&told["open_executions"]), "execution_id"),
-        ["theirs"]
+        (&told["execution_id"], &told["workflow_state"]),
+        (&json!("theirs"), &json!("running"))
     );
+    assert!(text(&told["instructions"]).contains("workflow.next_step"));
     assert_eq!(
         server.current("mine")["current_step"],
         "a",

@@ -1,0 +1,288 @@
+//! What to do after an error: typed in the table of codes, printed by one function, in one grammar:
+//!
+//! ```text
+//! [Ask your user to WORDS. ]Call TOOL[ again][ with NAME 'VALUE'[ and NAME 'VALUE']…][: WORDS]
+//! ```
+//!
+//! `again` keeps the other arguments of the refused call. A quote within a VALUE is written twice.
+
+use serde_json::{Map, Value};
+
+use crate::uri;
+
+/// The one right next call. Every text is a template: `{name}` stands for the value that the context of the error has
+/// under that name. What stands between brackets is left out where the context lacks a name in it, and so is a whole text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextCall {
+    /// What a person must do before, as an imperative that begins in lower case.
+    person: &'static str,
+    tool: &'static str,
+    is_again: bool,
+    arguments: &'static [(&'static str, &'static str)],
+    words: &'static str,
+}
+
+/// What to do after an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// A call.
+    Call(NextCall),
+    /// A call as long as the execution is open; of one that has ended its history is read.
+    WhileOpen(NextCall),
+    /// The first as long as the execution is open, else the second.
+    ByState(NextCall, NextCall),
+    /// Whatever lifts the pause; of an execution that has ended its history is read.
+    ByPause,
+    /// Words alone: for the command line, and for faults of the protocol.
+    Words(&'static str),
+    /// What a server of whatever version said.
+    Said(String),
+}
+
+/// A call of `tool`.
+pub(crate) const fn call(
+    tool: &'static str,
+    arguments: &'static [(&'static str, &'static str)],
+    words: &'static str,
+) -> NextCall {
+    NextCall {
+        person: "",
+        tool,
+        is_again: false,
+        arguments,
+        words,
+    }
+}
+
+/// A read of a resource. `uri` is the whole address; its variables are encoded when they are filled in.
+pub(crate) const fn read(
+    uri: &'static [(&'static str, &'static str); 1],
+    words: &'static str,
+) -> NextCall {
+    call("workflow.read", uri, words)
+}
+
+/// The refused call, once more.
+pub(crate) const fn again(words: &'static str) -> NextCall {
+    NextCall {
+        is_again: true,
+        ..call("{tool}", &[], words)
+    }
+}
+
+/// The one argument of a read.
+macro_rules! address {
+    ($path:literal) => {
+        &[("uri", concat!("midex://workflow/", $path))]
+    };
+}
+pub(crate) use address;
+
+impl NextCall {
+    /// The same, after a person has done this.
+    #[must_use]
+    pub const fn after(self, person: &'static str) -> Self {
+        Self { person, ..self }
+    }
+
+    /// The same call under another name.
+    #[must_use]
+    pub const fn of(self, tool: &'static str) -> Self {
+        Self { tool, ..self }
+    }
+
+    /// The same, with these arguments beside (or instead of) those that the refused call had.
+    #[must_use]
+    pub const fn with(self, arguments: &'static [(&'static str, &'static str)]) -> Self {
+        Self { arguments, ..self }
+    }
+
+    /// The sentence, in the grammar of this module. `None` where the context lacks what the call itself needs.
+    pub(super) fn print(&self, context: &Map<String, Value>) -> Option<String> {
+        let mut text = String::new();
+        if let Some(person) = fill(self.person, context).filter(|words| !words.is_empty()) {
+            text.extend([ASK, &person, ". "]);
+        }
+        let tool = match fill(self.tool, context) {
+            Some(tool) => format!("Call {tool}"),
+            // Nobody says which call it was: whoever sent it knows.
+            None if self.is_again => "Send the same call".to_owned(),
+            None => return None,
+        };
+        text.push_str(&tool);
+        if self.is_again {
+            text.push_str(" again");
+        }
+        for (at, (name, value)) in self.arguments.iter().enumerate() {
+            let joint = if at == 0 { " with " } else { " and " };
+            let value = fill(value, context)?.replace('\'', "''");
+            text.extend([joint, name, " '", &value, "'"]);
+        }
+        if let Some(words) = fill(self.words, context).filter(|words| !words.is_empty()) {
+            text.extend([": ", &words]);
+        }
+        Some(text)
+    }
+}
+
+const ASK: &str = "Ask your user to ";
+
+/// The same for a person at a terminal: of a sentence that asks a user, what the user is to do.
+pub(super) fn for_people(action: &str) -> String {
+    let Some(asked) = action.strip_prefix(ASK) else {
+        return action.to_owned();
+    };
+    let asked = asked
+        .split_once(". Call ")
+        .map_or(asked, |(asked, _)| asked);
+    let mut letters = asked.chars();
+    let first = letters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(letters).collect()
+}
+
+/// Words with the context filled in; a name that it lacks stands as a word.
+pub(super) fn fill_words(template: &str, context: &Map<String, Value>) -> String {
+    let fallback = |name: &str| Some(name.replace('_', " "));
+    fill_with(template, context, fallback).unwrap_or_default()
+}
+
+fn fill(template: &str, context: &Map<String, Value>) -> Option<String> {
+    fill_with(template, context, |_| None)
+}
+
+fn fill_with(
+    template: &str,
+    context: &Map<String, Value>,
+    lacking: impl Fn(&str) -> Option<String> + Copy,
+) -> Option<String> {
+    let Some((before, rest)) = template.split_once('[') else {
+        return fill_whole(template, context, lacking);
+    };
+    let (optional, after) = rest.split_once(']').unwrap_or((rest, ""));
+    let optional = fill_whole(optional, context, |_| None).unwrap_or_default();
+    let before = fill_whole(before, context, lacking)?;
+    Some(before + &optional + &fill_with(after, context, lacking)?)
+}
+
+fn fill_whole(
+    template: &str,
+    context: &Map<String, Value>,
+    lacking: impl Fn(&str) -> Option<String>,
+) -> Option<String> {
+    let mut filled = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        filled.push_str(before);
+        let Some((name, after)) = after.split_once('}').filter(|(name, _)| is_name(name)) else {
+            filled.push('{');
+            rest = after;
+            continue;
+        };
+        let value = match context.get(name) {
+            Some(Value::String(text)) => text.clone(),
+            Some(value) => value.to_string(),
+            None => lacking(name)?,
+        };
+        // In an address an id or a name must be one path segment; `{address}` is several.
+        let is_segment = name != "address" && ends_in_address(&filled);
+        filled.push_str(&if is_segment {
+            uri::encode(&value)
+        } else {
+            value
+        });
+        rest = after;
+    }
+    filled.push_str(rest);
+    Some(filled)
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+}
+
+/// Whether `text` ends within the path of an address.
+fn ends_in_address(text: &str) -> bool {
+    let last = text.rsplit([' ', '\'', '`']).next().unwrap_or_default();
+    last.starts_with("midex://") && last.ends_with('/')
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn printed(call: NextCall, context: &Value) -> Option<String> {
+        call.print(context.as_object().expect("an object"))
+    }
+
+    #[test]
+    fn a_call_is_printed_in_one_grammar() {
+        let id =
+            json!({ "execution_id": "it's a/b", "tool": "workflow.start", "limit": "9 bytes" });
+        let by_id: &[(&str, &str)] = &[("execution_id", "{execution_id}"), ("project", "*")];
+        for (call, expected) in [
+            (call("execution.list", &[], ""), "Call execution.list"),
+            (
+                call("execution.list", by_id, "so {}"),
+                "Call execution.list with execution_id 'it''s a/b' and project '*': so {}",
+            ),
+            (
+                read(address!("current_step/{execution_id}"), "x"),
+                "Call workflow.read with uri 'midex://workflow/current_step/it%27s%20a%2Fb': x",
+            ),
+            (
+                again("send less, {limit}"),
+                "Call workflow.start again: send less, 9 bytes",
+            ),
+            (
+                again("").with(by_id),
+                "Call workflow.start again with execution_id 'it''s a/b' and project '*'",
+            ),
+            (
+                call("execution.wait", &[], "").after("run `midex approve {execution_id}`"),
+                "Ask your user to run `midex approve it's a/b`. Call execution.wait",
+            ),
+        ] {
+            assert_eq!(printed(call, &id).as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_never_printed() {
+        assert_eq!(printed(call("a.b", &[("x", "{x}")], ""), &json!({})), None);
+        let lacking = again("see {limit}").after("free {path}");
+        assert_eq!(
+            printed(lacking, &json!({})).as_deref(),
+            Some("Send the same call again")
+        );
+        let optional = call("a.b", &[], "x[ --at '{path}'] y");
+        assert_eq!(
+            printed(optional, &json!({})).as_deref(),
+            Some("Call a.b: x y")
+        );
+        assert_eq!(
+            printed(optional, &json!({ "path": "/p" })).as_deref(),
+            Some("Call a.b: x --at '/p' y")
+        );
+        let context = json!({ "path": 1 });
+        let filled = fill_words(
+            "Move {path} to {other_place} {}",
+            context.as_object().expect("an object"),
+        );
+        assert_eq!(filled, "Move 1 to other place {}");
+    }
+
+    #[test]
+    fn people_are_told_their_part() {
+        assert_eq!(
+            for_people("Ask your user to run `x`. Call a.b again: y"),
+            "Run `x`"
+        );
+        assert_eq!(for_people("Call a.b again"), "Call a.b again");
+    }
+}

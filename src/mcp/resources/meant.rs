@@ -1,0 +1,114 @@
+//! Addresses of which nothing is there: what was meant, and what to read instead.
+
+use super::{ROOT, listed};
+use crate::{
+    app::App,
+    domain::nearest::nearest,
+    error::{Code, Error},
+    uri,
+};
+
+/// What others call our resources.
+const FOREIGN: &[(&str, &[&str])] = &[
+    (
+        "available_workflows",
+        &["workflows", "list_workflows", "workflow_list"],
+    ),
+    ("workflow_details", &["workflow", "details", "definition"]),
+    ("agent", &["agents", "persona"]),
+    ("current_step", &["step", "current", "next_step"]),
+    ("workflow_status", &["status", "execution", "state"]),
+    ("step_history", &["history", "steps", "results"]),
+    ("workflow_artifacts", &["artifacts"]),
+    ("executions", &["runs", "list"]),
+];
+/// Those that are addressed without an argument.
+const ALONE: [&str; 4] = ["available_workflows", "executions", "telemetry", "limits"];
+
+/// The refusal of an address, with the nearest one that there is.
+pub(super) async fn explained(app: &App, address: &str, error: Error) -> Error {
+    if error.code() != Code::ResourceNotFound {
+        return error;
+    }
+    let path = match kind(address) {
+        (Some("agent"), Some(name)) => agent(app, name).await,
+        (Some("artifact" | "workflow_artifacts"), Some(rest)) => {
+            let id = rest.split('/').next().unwrap_or_default();
+            Some(format!("workflow_artifacts/{id}"))
+        }
+        (Some(kind), _) if ALONE.contains(&kind) => Some(kind.to_owned()),
+        (Some(kind), Some(rest)) => Some(format!("{kind}/{rest}")),
+        // It lacks the name or the id.
+        (Some("agent" | "workflow_details"), None) => Some("available_workflows".to_owned()),
+        (Some(_), None) => Some("executions".to_owned()),
+        (None, _) => None,
+    };
+    // The address that was refused is no way on.
+    let path = path.filter(|path| address.strip_prefix(ROOT) != Some(path));
+    error.with("address", path.unwrap_or_else(|| "executions".to_owned()))
+}
+
+/// The kind of resource that was meant, and what came after it.
+fn kind(address: &str) -> (Option<&'static str>, Option<&str>) {
+    let path = address.rsplit_once("://").map_or(address, |(_, path)| path);
+    let path = path.strip_prefix("workflow/").unwrap_or(path);
+    let path = path.split(['?', '#']).next().unwrap_or(path);
+    let (name, rest) = path
+        .split_once('/')
+        .map_or((path, None), |(name, rest)| (name, Some(rest)));
+    let kinds = || listed::kinds().into_iter();
+    let known = kinds().find(|kind| *kind == name);
+    let foreign = || {
+        let mut table = FOREIGN.iter();
+        let found = table.find(|(_, theirs)| theirs.contains(&name));
+        found.map(|(ours, _)| *ours)
+    };
+    let near = || nearest(name, kinds());
+    (
+        known.or_else(foreign).or_else(near),
+        rest.filter(|rest| !rest.is_empty()),
+    )
+}
+
+async fn agent(app: &App, name: &str) -> Option<String> {
+    let name = uri::decode(name)?;
+    let registry = app.registry().await.ok()?;
+    let near = nearest(&name, registry.agents().map(|agent| agent.name.as_str()));
+    Some(match near {
+        Some(near) => format!("agent/{}", uri::encode(near)),
+        None => "available_workflows".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kind_that_was_meant_is_found_in_any_guise() {
+        for (address, meant) in [
+            (
+                "midex://workflow/curent_step/e",
+                (Some("current_step"), Some("e")),
+            ),
+            ("midex://current_step/e", (Some("current_step"), Some("e"))),
+            (
+                "workflow_status/a%20b",
+                (Some("workflow_status"), Some("a%20b")),
+            ),
+            (
+                "midex://workflow/status/e",
+                (Some("workflow_status"), Some("e")),
+            ),
+            (
+                "midex://workflow/available_workflows/",
+                (Some("available_workflows"), None),
+            ),
+            ("file:///workflows", (None, Some("workflows"))),
+            ("midex://workflow/zebra", (None, None)),
+            ("", (None, None)),
+        ] {
+            assert_eq!(kind(address), meant, "{address}");
+        }
+    }
+}

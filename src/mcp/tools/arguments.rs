@@ -1,0 +1,215 @@
+//! Arguments as they are meant: JSON that came as text, and the names that other systems have for ours.
+
+use serde_json::{Map, Value};
+
+use crate::{
+    domain::nearest::nearest,
+    error::{Suggestion, Violation},
+};
+
+/// Arguments that may be any JSON, although strict hosts are shown a narrow schema.
+const ANY_JSON: [&str; 2] = ["output", "payload"];
+
+/// What others call our arguments.
+const FOREIGN: &[(&str, &[&str])] = &[
+    ("token", &["continuation_token", "new_token", "step_token"]),
+    ("output", &["result", "outputs", "response", "answer"]),
+    ("workflow_name", &["workflow", "name", "workflow_id", "id"]),
+    (
+        "execution_id",
+        &[
+            "id",
+            "run_id",
+            "session_id",
+            "thread_id",
+            "execution",
+            "workflow_execution_id",
+        ],
+    ),
+    (
+        "inputs",
+        &[
+            "input",
+            "args",
+            "arguments",
+            "params",
+            "parameters",
+            "context",
+        ],
+    ),
+    ("payload", &["data", "value", "body", "output"]),
+    ("signal", &["signal_name", "name", "event"]),
+    ("timeout_s", &["timeout", "timeout_seconds", "timeout_ms"]),
+    ("since_revision", &["revision", "since"]),
+    ("step_name", &["step", "step_id", "phase", "name"]),
+    ("uri", &["url", "address", "resource", "path"]),
+    ("known_agents", &["agents"]),
+    ("reason", &["message", "comment", "why"]),
+    ("state", &["status"]),
+];
+
+/// The schema that arguments are checked with: as listed, but any JSON where any will do.
+pub(super) fn checked(listed: &Value) -> Value {
+    let mut schema = listed.clone();
+    for name in ANY_JSON {
+        if let Some(property) = schema["properties"]
+            .get_mut(name)
+            .and_then(Value::as_object_mut)
+        {
+            property.remove("type");
+        }
+    }
+    schema
+}
+
+/// Takes JSON that came as text for what it says, where a text would be refused.
+pub(super) fn take_as_meant(listed: &Value, arguments: &mut Map<String, Value>) {
+    for (name, value) in arguments.iter_mut() {
+        let kind = listed["properties"][name]["type"].as_str();
+        let Some(kind) = kind.filter(|_| !ANY_JSON.contains(&name.as_str())) else {
+            continue;
+        };
+        let said = value
+            .as_str()
+            .map(str::trim)
+            .map(serde_json::from_str::<Value>);
+        if let Some(Ok(said)) = said
+            && is_of(&said, kind)
+        {
+            *value = said;
+        }
+    }
+}
+
+fn is_of(value: &Value, kind: &str) -> bool {
+    match kind {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "boolean" => value.is_boolean(),
+        "integer" | "number" => value.is_number(),
+        _ => false,
+    }
+}
+
+/// Says what was meant by names that the tool has not.
+pub(super) fn suggest(listed: &Value, arguments: &Value, violations: &mut [Violation]) {
+    let unknown = violations
+        .iter_mut()
+        .find(|violation| violation.rule == "additionalProperties" && violation.path.is_empty());
+    let (Some(violation), Some(arguments), Some(properties)) = (
+        unknown,
+        arguments.as_object(),
+        listed["properties"].as_object(),
+    ) else {
+        return;
+    };
+    let free = || {
+        properties
+            .keys()
+            .filter(|name| !arguments.contains_key(*name))
+    };
+    let meant = |name: &String| {
+        let known = free().map(String::as_str);
+        let ours = foreign(name, known.clone()).or_else(|| nearest(name, known));
+        ours.map(|ours| (name.clone(), ours.to_owned()))
+    };
+    let names = arguments
+        .keys()
+        .filter(|name| !properties.contains_key(*name));
+    let said: Vec<_> = names
+        .filter_map(meant)
+        .map(|(name, ours)| format!("`{}`: did you mean `{ours}`?", short(&name)))
+        .collect();
+    if !said.is_empty() {
+        let text = said.join(" ");
+        violation.suggestion = Some(Suggestion {
+            text,
+            edits: Vec::new(),
+        });
+    }
+}
+
+/// Which of the names that are `free` another system calls `name`.
+fn foreign<'a>(name: &str, mut free: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    free.find(|ours| {
+        let mut table = FOREIGN.iter().filter(|(known, _)| known == ours);
+        table.any(|(_, theirs)| theirs.contains(&name.as_str()))
+    })
+}
+
+fn short(name: &str) -> String {
+    name.chars().take(60).collect()
+}
+
+/// A token as it was meant: without the blanks and quotes that came around it.
+pub(super) fn token(text: &str) -> &str {
+    text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`'))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn listed() -> Value {
+        json!({ "properties": {
+            "token": { "type": "string" }, "output": { "type": "object" }, "inputs": { "type": "object" },
+            "limit": { "type": "integer" }, "known_agents": { "type": "array" }, "approved": { "type": "boolean" }
+        }, "additionalProperties": false })
+    }
+
+    #[test]
+    fn json_as_text_is_taken_where_a_text_would_be_refused_and_nowhere_else() {
+        let mut arguments = json!({
+            "token": "1", "output": "{\"a\":1}", "inputs": " {\"b\":2}\n", "limit": "3", "known_agents": "[\"x\"]", "approved": "true"
+        });
+        take_as_meant(&listed(), arguments.as_object_mut().expect("an object"));
+        let taken = json!({
+            "token": "1", "output": "{\"a\":1}", "inputs": { "b": 2 }, "limit": 3, "known_agents": ["x"], "approved": true
+        });
+        assert_eq!(arguments, taken);
+        let mut wrong = json!({ "inputs": "[1]", "limit": "many", "approved": "yes" });
+        let before = wrong.clone();
+        take_as_meant(&listed(), wrong.as_object_mut().expect("an object"));
+        assert_eq!(wrong, before);
+    }
+
+    #[test]
+    fn a_name_of_others_is_told_as_ours() {
+        let suggested = |arguments: Value| {
+            let mut violations = [Violation {
+                path: String::new(),
+                rule: "additionalProperties".into(),
+                message: "m".into(),
+                expected: None,
+                actual: None,
+                suggestion: None,
+            }];
+            suggest(&listed(), &arguments, &mut violations);
+            violations[0]
+                .suggestion
+                .clone()
+                .map(|suggestion| suggestion.text)
+        };
+        assert_eq!(
+            suggested(json!({ "continuation_token": "t", "result": {} })).as_deref(),
+            Some("`continuation_token`: did you mean `token`? `result`: did you mean `output`?")
+        );
+        assert_eq!(
+            suggested(json!({ "inptus": {} })).as_deref(),
+            Some("`inptus`: did you mean `inputs`?")
+        );
+        // What was given under its own name is not meant by another.
+        assert_eq!(suggested(json!({ "inputs": {}, "args": {} })), None);
+        assert_eq!(suggested(json!({ "zebra": 1 })), None);
+    }
+
+    #[test]
+    fn a_token_is_read_without_what_came_around_it() {
+        for text in ["abc", " abc\n", "\"abc\"", "'abc' ", "`abc`"] {
+            assert_eq!(token(text), "abc");
+        }
+    }
+}

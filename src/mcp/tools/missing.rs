@@ -1,0 +1,173 @@
+//! Tools that are called and are not there: what was meant, and what there is.
+
+use super::{OPERATE, RUN, Spelling, Toolsets, names};
+use crate::{
+    domain::nearest::nearest,
+    error::{Code, Error, NextCall, again, call},
+};
+
+/// What others call our tools, by the part after the dot.
+const FOREIGN: &[(&str, &[&str])] = &[
+    (
+        "workflow.start",
+        &[
+            "begin",
+            "run",
+            "create",
+            "execute",
+            "launch",
+            "start_workflow",
+        ],
+    ),
+    (
+        "workflow.next_step",
+        &[
+            "next",
+            "continue",
+            "advance",
+            "complete",
+            "complete_step",
+            "finish",
+            "finish_step",
+            "submit",
+            "step",
+            "done",
+        ],
+    ),
+    (
+        "workflow.read",
+        &[
+            "get",
+            "fetch",
+            "resource",
+            "read_resource",
+            "current_step",
+            "get_current_step",
+            "status",
+            "workflow_status",
+            "step_history",
+            "history",
+            "available_workflows",
+            "list_workflows",
+            "details",
+            "artifacts",
+        ],
+    ),
+    (
+        "execution.resume",
+        &["restore", "recover", "reopen", "unpause"],
+    ),
+    ("execution.list", &["list_executions", "runs", "executions"]),
+    ("execution.abandon", &["cancel", "stop", "abort", "kill"]),
+    ("execution.wait", &["poll", "watch", "await"]),
+    ("execution.signal", &["send_signal", "notify", "event"]),
+];
+
+/// The call of the tool that was meant: the refused one under another name.
+const MEANT: NextCall = again("if that is the tool that was meant").of("{nearest}");
+/// What a server that offers nothing else but this does not offer is looked for in vain.
+const OPEN: NextCall = call(
+    "execution.resume",
+    &[],
+    "it shows what is open; the tools here are {tools}",
+);
+
+pub(super) fn unknown(name: &str, sets: Toolsets) -> Error {
+    let shown: String = name.chars().take(80).collect();
+    match meant(name, sets) {
+        Some(near) => {
+            let message = format!("Unknown tool: {shown}; did you mean `{near}`?");
+            Error::new(Code::ToolNotFound, message)
+                .with("nearest", near)
+                .with_next(MEANT)
+        }
+        None => offered(
+            Error::new(Code::ToolNotFound, format!("Unknown tool: {shown}")),
+            sets,
+        ),
+    }
+}
+
+/// The offered tool that was meant by `name`.
+fn meant(name: &str, sets: Toolsets) -> Option<&'static str> {
+    let offered = names(sets);
+    // Some hosts write the server's name before it: `mcp__midex__workflow_start`.
+    let name = name.rsplit("__").next().unwrap_or(name).to_lowercase();
+    let last = name.rsplit(['.', '/', ':']).next().unwrap_or(&name);
+    let ends = |tool: &&&str| {
+        let own = tool.rsplit('.').next().unwrap_or(tool);
+        own == last || Spelling::Underscored.name(tool) == last
+    };
+    let foreign = |tool: &&&str| {
+        let mut table = FOREIGN.iter().filter(|(ours, _)| ours == *tool);
+        table.any(|(_, theirs)| theirs.contains(&last))
+    };
+    let all = || offered.iter();
+    all()
+        .find(ends)
+        .or_else(|| all().find(foreign))
+        .copied()
+        .or_else(|| nearest(&name, offered.iter().copied()))
+}
+
+pub(super) fn of_people(tool: &str) -> Error {
+    let message = format!("{tool} is not offered to agents: it hands in what a person answers");
+    let next = call("execution.resume", &[], "it says what waits for a person");
+    Error::new(Code::ToolNotFound, message)
+        .with("tool", tool)
+        .with_next(next.after("run `midex approve` in a terminal"))
+}
+
+pub(super) fn left_out(tool: &str, of: Toolsets, sets: Toolsets) -> Error {
+    let message = format!(
+        "{tool} is a tool of the toolset `{of}`, which this server does not offer: it was started with --toolsets {sets}"
+    );
+    offered(
+        Error::new(Code::ToolNotFound, message).with("tool", tool),
+        sets,
+    )
+}
+
+/// Names the tools that there are.
+fn offered(error: Error, sets: Toolsets) -> Error {
+    let error = error.with("tools", names(sets).join(", "));
+    if sets.meet(RUN.and(OPERATE)) {
+        error.with_next(OPEN)
+    } else {
+        error.with_action("Use one of the tools that tools/list shows")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tool_that_was_meant_is_named() {
+        for (name, ours) in [
+            ("workflow.begin", Some("workflow.start")),
+            ("mcp__midex__workflow_next_step", Some("workflow.next_step")),
+            ("next_step", Some("workflow.next_step")),
+            ("workflow.Start", Some("workflow.start")),
+            ("workflow.nextstep", Some("workflow.next_step")),
+            ("midex.execution.resume", Some("execution.resume")),
+            ("execution.cancel", Some("execution.abandon")),
+            ("bash", None),
+            ("", None),
+        ] {
+            assert_eq!(meant(name, Toolsets::ALL), ours, "{name}");
+        }
+        assert_eq!(meant("workflow.begin", OPERATE), None);
+    }
+
+    #[test]
+    fn what_there_is_is_told_where_nothing_was_meant() {
+        let action = unknown("bash", RUN).suggested_action();
+        assert!(
+            action.starts_with("Call execution.resume: ") && action.contains("workflow.start"),
+            "{action}"
+        );
+        let none = unknown("bash", Toolsets::of(super::super::Toolset::Author)).suggested_action();
+        assert!(none.starts_with("Use one of the tools"), "{none}");
+    }
+}

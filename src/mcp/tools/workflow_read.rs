@@ -1,0 +1,49 @@
+//! `workflow.read`: any resource, for hosts whose models can call tools and read nothing.
+
+use serde_json::{Map, Value, json};
+
+use super::{ToolSpec, acts, text};
+use crate::{app::App, error::Result, mcp::resources};
+
+pub(super) const NAME: &str = "workflow.read";
+
+pub(super) fn spec() -> ToolSpec {
+    let input = json!({
+        "type": "object",
+        "properties": {
+            "uri": {
+                "type": "string", "minLength": 1,
+                "description": "midex://workflow/… as texts of midex name it"
+            }
+        },
+        "required": ["uri"],
+        "additionalProperties": false
+    });
+    let output = json!({
+        "type": "object",
+        "properties": { "uri": { "type": "string" }, "content": {}, "next": { "type": "string" } },
+        "required": ["success", "uri", "content"]
+    });
+    ToolSpec::new(
+        (
+            NAME,
+            "Read a resource",
+            "Reads any midex:// address: available_workflows, workflow_details/{workflow_name}, executions, current_step, \
+             workflow_status, step_history or workflow_artifacts/{execution_id}, artifact/{execution_id}/{artifact}.",
+        ),
+        || acts(true, false, true),
+        (input, output),
+        |app, arguments| Box::pin(read(app, arguments)),
+    )
+}
+
+async fn read(app: &App, arguments: Map<String, Value>) -> Result<Value> {
+    let uri = text(&arguments, "uri").unwrap_or_default().trim();
+    let shown = resources::read(app, uri).await;
+    let shown = shown.map_err(|error| error.with("tool", NAME))?;
+    let mut answer = json!({ "success": true, "uri": uri, "content": shown.content });
+    if let Some(next) = shown.next {
+        answer["next"] = next.into();
+    }
+    Ok(answer)
+}
