@@ -141,14 +141,6 @@ mod tests {
     fn a_manifest_is_shown_like_front_matter() {
         let text = "workflow: w\ndescription: d\nsteps:\n  - id: a\n    agent: reviewer\n    depends_on: [b]\n  - id: b\n    gate: {ask: Go?}\n    depends-on: [a]\n";
         insta::assert_snapshot!(shown("w.yaml", text), @r#"
-    error[cyclic_dependency]: these steps wait for each other: a → b → a
-     --> w.yaml:6:18
-      |
-    6 |     depends_on: [b]
-      |                  ^
-      |
-      = help: `b` follows `a` because it does not say otherwise: `depends_on: []` makes it independent
-
     error[unknown_key]: a step has no key `depends-on`
      --> w.yaml:9:5
       |
@@ -156,6 +148,12 @@ mod tests {
       |     ^^^^^^^^^^
       |
       = help: did you mean `depends_on`?
+
+    error[cyclic_dependency]: these steps wait for each other: a → b → a
+     --> w.yaml:9:18
+      |
+    9 |     depends-on: [a]
+      |                  ^
     "#);
     }
 

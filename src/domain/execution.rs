@@ -12,6 +12,7 @@ mod effect;
 mod enter;
 mod flow;
 mod items;
+mod judged;
 mod lifecycle;
 mod list;
 mod people;

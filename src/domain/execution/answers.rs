@@ -8,9 +8,10 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Awaiting, Event, Execution, Failure, Need, Site, Spent, Visit,
-    advance::{Accepted, Held, Judged, cut_message},
+    advance::{Held, cut_message},
     decide::{Flow, no_object},
     draft::{Draft, payload},
+    judged::{Accepted, Judged},
 };
 use crate::{
     domain::{

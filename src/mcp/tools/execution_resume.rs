@@ -42,9 +42,26 @@ pub(super) fn spec() -> ToolSpec {
     )
 }
 
+/// What `current_step` explains is not listed once more.
+const EXPLAINED: [&str; 10] = [
+    "description",
+    "item",
+    "inputs_at_start",
+    "inputs",
+    "previous",
+    "example",
+    "input",
+    "output_schema",
+    "expires_at",
+    "progress",
+];
+
 /// Either of two answers: the fields of both, none of them required.
 fn output() -> Value {
     let (mut one, two) = (shape_of::<CurrentStep>(), shape_of::<Resumed>());
+    if let Some(fields) = one["properties"].as_object_mut() {
+        fields.retain(|name, _| !EXPLAINED.contains(&name.as_str()));
+    }
     if let (Some(ours), Some(theirs)) = (
         one["properties"].as_object_mut(),
         two["properties"].as_object(),

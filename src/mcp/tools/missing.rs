@@ -102,12 +102,13 @@ fn meant(name: &str, sets: Toolsets) -> Option<&'static str> {
         let mut table = FOREIGN.iter().filter(|(ours, _)| ours == *tool);
         table.any(|(_, theirs)| theirs.contains(&last))
     };
-    let all = || offered.iter();
-    all()
-        .find(ends)
-        .or_else(|| all().find(foreign))
-        .copied()
-        .or_else(|| nearest(&name, offered.iter().copied()))
+    let everything = names(Toolsets::ALL);
+    let all = || everything.iter();
+    match all().find(ends).or_else(|| all().find(foreign)) {
+        // What is known to be another tool is no slip of one that is offered.
+        Some(tool) => offered.contains(tool).then_some(*tool),
+        None => nearest(&name, offered.iter().copied()),
+    }
 }
 
 pub(super) fn of_people(tool: &str) -> Error {

@@ -138,7 +138,6 @@ fn huge_and_tiny_numbers_are_kept_as_they_were_read() {
         "18446744073709551615",
         "-9223372036854775808",
         "9007199254740993",
-        "123456789012345678901234567890",
         "0.1",
         "3.141592653589793",
     ];
@@ -152,6 +151,8 @@ fn huge_and_tiny_numbers_are_kept_as_they_were_read() {
             &format!(r#"{{"summary":"s","x":{number}}}"#),
         );
     }
+    let answer = start(&mut witness, "whole", "123456789012345678901234567890");
+    assert_eq!(code(&answer), -32602, "never another number: {answer}");
     let (mut server, _home) = witness.survives();
     for (at, number) in numbers.iter().enumerate() {
         let sent: Value = serde_json::from_str(number).unwrap();

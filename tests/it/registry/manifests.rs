@@ -289,7 +289,10 @@ fn bodies_of_kinds_are_checked() {
     second("run: [render, list]", &["wrong_type run"]);
     second("activity: {}", &["wrong_type activity"]);
     second("branch: []", &["empty_value branch"]);
-    second("branch: {next: a}", &["wrong_type branch"]);
+    second(
+        "branch: {next: a}",
+        &["wrong_type branch", "endless_loop branch[0].next"],
+    );
     second(
         "branch: [{if: true, next: a}, {if: inputs.x}, {next: 'a b'}]",
         &[

@@ -476,7 +476,7 @@ pub(super) const VALUES: &[Value] = &[
         "branch condition conditional switch choice router",
         "branch",
     ),
-    values(&["kind"], "foreach for_each loop map", "foreach"),
+    values(&["kind"], "foreach loop map", "foreach"),
     values(&["kind"], "gate approval human human_approval", "gate"),
     values(&["kind"], "wait sleep delay timer signal", "wait"),
     values(&["kind"], "set assign", "set"),
