@@ -397,7 +397,7 @@ impl Error {
         &self.0.violations
     }
 
-    /// The one right next call, as [`next`] prints it.
+    /// The one right next call, as `error::next` prints it.
     pub fn suggested_action(&self) -> String {
         let context = &self.0.context;
         let call = match self.0.next.clone().unwrap_or(self.0.code.next()) {

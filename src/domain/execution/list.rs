@@ -11,7 +11,7 @@ const BLOCK: usize = 128;
 
 /// The items of a step's latest visit, in the order of the list, as far as they were opened.
 ///
-/// Invariant: every block but the last holds [`BLOCK`] items; `open` names those that wait for something, `unsettled` those
+/// Invariant: every block but the last holds `BLOCK` items; `open` names those that wait for something, `unsettled` those
 /// that ended, or had an attempt end, in a row whose key is not known yet. So what a transition does with them costs what it
 /// changes, however many there are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
