@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 mod next;
 mod violation;
 
-pub(crate) use self::next::{address, again, call, read};
+pub(crate) use self::next::{address, again, call, in_quotes, read};
 use self::next::{fill_words, for_people};
 pub use self::{
     next::{Next, NextCall},

@@ -115,7 +115,7 @@ impl NextCall {
         }
         for (at, (name, value)) in self.arguments.iter().enumerate() {
             let joint = if at == 0 { " with " } else { " and " };
-            let value = fill(value, context)?.replace('\'', "''");
+            let value = in_quotes(&fill(value, context)?);
             text.extend([joint, name, " '", &value, "'"]);
         }
         if let Some(words) = fill(self.words, context).filter(|words| !words.is_empty()) {
@@ -207,6 +207,11 @@ fn is_name(text: &str) -> bool {
 fn ends_in_address(text: &str) -> bool {
     let last = text.rsplit([' ', '\'', '`']).next().unwrap_or_default();
     last.starts_with("midex://") && last.ends_with('/')
+}
+
+/// A value as it stands between the quotes of a call: its own quotes are doubled.
+pub(crate) fn in_quotes(value: &str) -> String {
+    value.replace('\'', "''")
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::{
         brief::{brief, length},
         execution::{Execution, State},
     },
+    error::in_quotes,
     limits,
 };
 
@@ -209,7 +210,7 @@ fn message(told: &[OpenExecution], more: usize) -> String {
         0 => String::new(),
         more => format!("; execution.list shows at least {more} more"),
     };
-    let id = first.execution_id.replace('\'', "''");
+    let id = in_quotes(&first.execution_id);
     let call = format!("Call execution.resume with execution_id '{id}'");
     if first.state == State::Paused.as_str() {
         return format!(

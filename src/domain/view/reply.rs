@@ -224,7 +224,7 @@ pub fn needed_for_reply(definition: &Definition, row: &Row) -> BTreeSet<usize> {
     let offered = row.events.iter().filter_map(Event::offered);
     let positions = offered.filter_map(|(site, _)| definition.graph().position(&site.step));
     let mut needed = needed_before(definition, positions);
-    needed.extend(needed_at_end(definition, ending(row).0));
+    needed.extend(needed_at_end(definition, ending(row)));
     needed
 }
 
@@ -295,12 +295,12 @@ impl Advanced {
 }
 
 /// The state after `row`: a call that answers with a row finds the execution running, and may end it.
-fn ending(row: &Row) -> (State, Option<&Failure>) {
+fn ending(row: &Row) -> State {
     let change = row.events.iter().rev().find_map(|event| match event {
-        Event::StateChanged { to, failure, .. } => Some((*to, failure.as_ref())),
+        Event::StateChanged { to, .. } => Some(*to),
         _ => None,
     });
-    change.unwrap_or((State::Running, None))
+    change.unwrap_or(State::Running)
 }
 
 fn ready(subject: &Subject<'_>, row: &Row) -> Vec<Offer> {

@@ -11,9 +11,12 @@ use super::{
     task::Turn,
     waits::{SignalView, asked_of_people, kept, told, wait_call, waiting},
 };
-use crate::domain::{
-    event::{OutputFault, PauseReason},
-    execution::{Execution, StepStatus},
+use crate::{
+    domain::{
+        event::{OutputFault, PauseReason},
+        execution::{Execution, StepStatus},
+    },
+    error::in_quotes,
 };
 
 /// S0's primary resource: what to do now, as whom, and the token to come back with.
@@ -163,7 +166,7 @@ fn standing(subject: &Subject<'_>) -> Option<String> {
                 asked_of_people(subject)
             ));
         }
-        let id = id.as_str().replace('\'', "''");
+        let id = in_quotes(id.as_str());
         return Some(format!(
             "The execution is paused{why}. Call execution.resume with execution_id '{id}': once it may go on; its tokens stay valid"
         ));

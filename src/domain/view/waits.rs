@@ -13,7 +13,7 @@ use crate::domain::{
     id::{ExecutionId, StepId},
     nearest::did_you_mean,
 };
-use crate::limits;
+use crate::{error::in_quotes, limits};
 
 /// One thing that an execution waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -183,7 +183,7 @@ pub(super) fn asked_of_people(subject: &Subject<'_>) -> String {
             "Outputs of {} broke the schema {} times. Call execution.resume with execution_id '{}': it goes on, with the token that it has",
             quoted(&held),
             limits::OUTPUT_ATTEMPTS_MAX,
-            execution.id().as_str().replace('\'', "''")
+            in_quotes(execution.id().as_str())
         ));
     }
     if text.is_empty() {
@@ -206,7 +206,7 @@ fn to_approve(subject: &Subject<'_>, gates: &[&StepId], revision: u64) -> String
 
 /// The call that answers when an execution moves on from `revision`.
 pub(super) fn wait_call(id: &ExecutionId, revision: u64) -> String {
-    let id = id.as_str().replace('\'', "''");
+    let id = in_quotes(id.as_str());
     format!("Call execution.wait with execution_id '{id}' and since_revision '{revision}'")
 }
 
