@@ -67,8 +67,18 @@ pub struct Artifact {
     pub metadata: Option<Document>,
 }
 
-/// The media type where the agent names none.
-const CONTENT_TYPE_DEFAULT: &str = "text/plain";
+/// A text in an output's `artifacts` (S0): a path, an id, the name of an [`Artifact`]. The text stays in the
+/// output; it is listed among the artifacts, without content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArtifactReference {
+    /// Counts with the ids of the artifacts.
+    pub id: u32,
+    /// The text.
+    pub text: String,
+}
+
+/// The media type where the agent names none, and of every [`ArtifactReference`].
+pub(super) const CONTENT_TYPE_DEFAULT: &str = "text/plain";
 
 /// An output as it is kept, and the artifacts that came with it.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,11 +87,13 @@ pub(super) struct Extracted {
     pub(super) output: Value,
     /// The artifacts, each with its content.
     pub(super) artifacts: Vec<(Artifact, Arc<[u8]>)>,
+    /// The texts, numbered after the artifacts.
+    pub(super) references: Vec<ArtifactReference>,
 }
 
-/// Takes the artifacts out of an output's `artifacts`. Texts there are references of the agent's own (S0)
-/// and stay as they are; so does whatever a step's own schema means by that name and is no artifact.
-/// `None` where there is nothing to take out. `taken` is how many artifacts the execution has already.
+/// Takes the artifacts out of an output's `artifacts`, and numbers the texts there, which stay. So does
+/// whatever a step's own schema means by that name and is no artifact. `None` where `artifacts` has neither.
+/// `taken` is how many artifacts and texts the execution has already.
 ///
 /// # Errors
 /// `LIMIT_EXCEEDED` for an artifact over [`limits::ARTIFACT_BYTES_MAX`] or an execution with more than
@@ -103,7 +115,8 @@ pub(super) fn extract(output: &Value, taken: u32) -> Result<Option<Extracted>> {
             None => kept.push(item.clone()),
         }
     }
-    if artifacts.is_empty() {
+    let references = references(items, taken, artifacts.len());
+    if artifacts.is_empty() && references.is_empty() {
         return Ok(None);
     }
     let without_contents = |(name, value): (&String, &Value)| {
@@ -120,15 +133,37 @@ pub(super) fn extract(output: &Value, taken: u32) -> Result<Option<Extracted>> {
         .flatten()
         .map(without_contents)
         .collect();
-    Ok(Some(Extracted { output, artifacts }))
+    Ok(Some(Extracted {
+        output,
+        artifacts,
+        references,
+    }))
+}
+
+/// The texts among `items` that could be the name of an artifact, as long as there are numbers for them: a text
+/// past the limits stays in the output and is not listed.
+fn references(items: &[Value], taken: u32, more: usize) -> Vec<ArtifactReference> {
+    let texts = items.iter().filter_map(Value::as_str);
+    texts
+        .filter(|text| is_name(text))
+        .zip(more..)
+        .map_while(|(text, more)| {
+            let id = artifact_id(taken, more).ok()?;
+            let text = text.to_owned();
+            Some(ArtifactReference { id, text })
+        })
+        .collect()
+}
+
+/// Whether `text` is long and short enough for the name of an artifact.
+fn is_name(text: &str) -> bool {
+    (1..=limits::ARTIFACT_NAME_CHARS_MAX).contains(&text.chars().count())
 }
 
 fn artifact_id(taken: u32, more: usize) -> Result<u32> {
     if more >= limits::OUTPUT_ARTIFACTS_MAX {
         let most = limits::OUTPUT_ARTIFACTS_MAX;
-        return Err(too_much(format!(
-            "an output may have {most} artifacts with content"
-        )));
+        return Err(too_much(format!("an output may have {most} artifacts")));
     }
     let id = u32::try_from(more)
         .ok()
@@ -173,8 +208,7 @@ impl<'a> Given<'a> {
     /// What holds of every artifact, whatever schema the step declares.
     fn check(self) -> Result<Self> {
         let chars = limits::ARTIFACT_NAME_CHARS_MAX;
-        let fits = |text: &str| (1..=chars).contains(&text.chars().count());
-        if !fits(self.name) || !fits(self.content_type) {
+        if !is_name(self.name) || !is_name(self.content_type) {
             return Err(too_much(format!(
                 "an artifact's name and content_type have 1 to {chars} characters"
             )));
@@ -253,6 +287,11 @@ pub(super) fn schema_json() -> Value {
 mod tests {
     use super::*;
 
+    fn named(id: u32, text: &str) -> ArtifactReference {
+        let text = text.to_owned();
+        ArtifactReference { id, text }
+    }
+
     #[test]
     fn contents_leave_the_output_and_references_stay() {
         let output = json!({ "summary": "s", "artifacts": [
@@ -275,12 +314,13 @@ mod tests {
             .map(|(_, content)| &**content)
             .collect();
         assert_eq!(contents, [&b"# A"[..], b""]);
+        assert_eq!(extracted.references, [named(7, "doc_1")]);
     }
 
     #[test]
     fn what_is_no_artifact_is_left_alone() {
         for artifacts in [
-            json!(["a", "b"]),
+            json!([1, true, null, ["a"]]),
             json!([{ "type": "diagram", "name": "a", "content": "c" }]),
             json!([{ "type": "file", "name": "a" }]),
             json!([{ "type": "file", "name": "a", "content": 1 }]),
@@ -310,11 +350,27 @@ mod tests {
         let many = |count: usize| json!({ "artifacts": vec![json!({ "type": "file", "name": "a", "content": "" }); count] });
         assert!(extract(&many(limits::OUTPUT_ARTIFACTS_MAX), 0).is_ok());
         assert!(extract(&many(limits::OUTPUT_ARTIFACTS_MAX + 1), 0).is_err());
-        // Who has as many as there may be can still refer to something.
-        assert_eq!(
-            extract(&json!({ "artifacts": ["doc"] }), limits::ARTIFACTS_MAX).expect("a reference"),
-            None
-        );
+    }
+
+    #[test]
+    fn texts_are_numbered_and_stay_and_those_past_a_limit_only_stay() {
+        let references = |artifacts: Value, taken: u32| {
+            let output = json!({ "artifacts": artifacts });
+            let extracted = extract(&output, taken).expect("no limit refuses a text");
+            extracted.map_or_else(Vec::new, |extracted| {
+                assert_eq!(extracted.output, output);
+                extracted.references
+            })
+        };
+        let two = [named(4, "a"), named(5, "b")];
+        assert_eq!(references(json!(["a", 1, "b"]), 3), two);
+        let (most, long) = (limits::ARTIFACTS_MAX, limits::ARTIFACT_NAME_CHARS_MAX);
+        assert_eq!(references(json!(["a", "b"]), most - 1), [named(most, "a")]);
+        assert_eq!(references(json!(["a"]), most), []);
+        assert_eq!(references(json!(["", "é".repeat(long + 1)]), 0), []);
+        assert_eq!(references(json!(["é".repeat(long)]), 0).len(), 1);
+        let many = limits::OUTPUT_ARTIFACTS_MAX;
+        assert_eq!(references(json!(vec!["a"; many + 1]), 0).len(), many);
     }
 
     #[test]

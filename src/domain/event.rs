@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    artifact::Artifact,
+    artifact::{Artifact, ArtifactReference},
     definition::Complexity,
     document::{Digest, Document},
     execution::State,
@@ -310,6 +310,15 @@ pub enum Event {
     },
     /// Somebody answered a gate.
     GateAnswered(Box<GateAnswered>),
+    /// A text in the `artifacts` of an output is listed as a reference.
+    ArtifactNamed {
+        /// The visit.
+        site: Site,
+        /// Who named it.
+        agent: Option<AgentName>,
+        /// The text, with its number.
+        reference: ArtifactReference,
+    },
 }
 
 /// A person's answer to a gate.

@@ -25,7 +25,7 @@ pub mod view;
 mod words;
 
 pub use self::{
-    artifact::{Artifact, ArtifactKind},
+    artifact::{Artifact, ArtifactKind, ArtifactReference},
     definition::{Complexity, Definition, Persona, Step, StepKind, Workflow},
     document::{Digest, Document},
     event::{Awaiting, Event, Failure, JournalKey, Outcome, PauseReason, Payload, Row},

@@ -169,7 +169,8 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
         | Event::SignalTaken { .. }
         | Event::FailureBegan { .. }
         | Event::FinalOutput { .. }
-        | Event::GateAnswered(_) => {}
+        | Event::GateAnswered(_)
+        | Event::ArtifactNamed { .. } => {}
         Event::TokenRenewed {
             site: Site { step, .. },
             ..

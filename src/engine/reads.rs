@@ -290,7 +290,8 @@ impl Engine {
         Ok(value.map(|value| Value::clone(&value)))
     }
 
-    /// The artifacts of an execution, or of one of its steps, without their content. Wakes nobody.
+    /// The artifacts of an execution, or of one of its steps, without their content, and the references among
+    /// them. Wakes nobody.
     ///
     /// # Errors
     /// `EXECUTION_NOT_FOUND`; `RESOURCE_NOT_FOUND` where the workflow has no such step.
@@ -312,11 +313,11 @@ impl Engine {
         Ok(found.into_iter().map(|(view, _)| view).collect())
     }
 
-    /// A part of an artifact's content: `which` is its id, or its name (of several the latest). At most `limit`
-    /// bytes (and [`limits::ARTIFACT_SHOWN_BYTES_MAX`]) from byte `offset` on.
+    /// A part of an artifact's content: `which` is its id, or its name (of several the latest). A reference has
+    /// none. At most `limit` bytes (and [`limits::ARTIFACT_SHOWN_BYTES_MAX`]) from byte `offset` on.
     ///
     /// # Errors
-    /// `EXECUTION_NOT_FOUND`; `RESOURCE_NOT_FOUND` where there is no such artifact.
+    /// `EXECUTION_NOT_FOUND`; `RESOURCE_NOT_FOUND` where there is no such artifact, or it is a reference.
     pub async fn artifact(
         &self,
         id: &ExecutionId,
@@ -325,20 +326,32 @@ impl Engine {
         limit: usize,
     ) -> Result<ArtifactContent> {
         let rows = self.rows(id).await?;
-        let mut found = view::artifacts(rows.iter().map(|(_, row)| row), None);
-        let by_id = found
+        let found = view::artifacts(rows.iter().map(|(_, row)| row), None);
+        let is_reference = |(view, kept): &(ArtifactView, Option<_>)| {
+            kept.is_none() && view.id.to_string() == which
+        };
+        let missing = if found.iter().any(is_reference) {
+            "keeps no content of the reference"
+        } else {
+            "has no artifact"
+        };
+        let kept = found
+            .into_iter()
+            .filter_map(|(view, artifact)| Some((view, artifact?)));
+        let mut kept: Vec<_> = kept.collect();
+        let by_id = kept
             .iter()
             .position(|(view, _)| view.id.to_string() == which);
-        let at = by_id.or_else(|| found.iter().rposition(|(view, _)| view.name == which));
+        let at = by_id.or_else(|| kept.iter().rposition(|(view, _)| view.name == which));
         let missing = || {
             let shown: String = which
                 .chars()
                 .take(limits::ARTIFACT_NAME_CHARS_MAX)
                 .collect();
-            let message = format!("execution '{id}' has no artifact '{shown}'");
+            let message = format!("execution '{id}' {missing} '{shown}'");
             Error::new(Code::ResourceNotFound, message).with("execution_id", id.as_str())
         };
-        let (view, artifact) = found.swap_remove(at.ok_or_else(missing)?);
+        let (view, artifact) = kept.swap_remove(at.ok_or_else(missing)?);
         let content = self.shared.store.content(artifact.digest).await?;
         let content = content
             .ok_or_else(|| Error::internal("the content of an artifact is not in the store"))?;

@@ -102,7 +102,8 @@ fn tells(event: &Event, wanted: EventType) -> bool {
         | Event::SignalTaken { .. }
         | Event::FailureBegan { .. }
         | Event::FinalOutput { .. }
-        | Event::GateAnswered(_) => [None, None],
+        | Event::GateAnswered(_)
+        | Event::ArtifactNamed { .. } => [None, None],
     };
     types.contains(&Some(wanted))
 }
@@ -132,8 +133,8 @@ mod tests {
     use crate::{
         clock::{SeededIds, Timestamp},
         domain::{
-            Artifact, ArtifactKind, Awaiting, Digest, ExecutionId, Grant, PauseReason, Payload,
-            StepId, WorkflowName,
+            Artifact, ArtifactKind, ArtifactReference, Awaiting, Digest, ExecutionId, Grant,
+            PauseReason, Payload, StepId, WorkflowName,
             event::{
                 AttemptEnded, Channel, Created, Failure, GateAnswered, Site, Skipped, Spent,
                 VisitClosed, VisitOpened,
@@ -230,7 +231,7 @@ mod tests {
     }
 
     /// Those that came later.
-    fn later_events(step: &StepId, digest: Digest) -> [Event; 4] {
+    fn later_events(step: &StepId, digest: Digest) -> [Event; 5] {
         let reason = PauseReason::Person;
         [
             Event::PauseAdded { reason },
@@ -250,6 +251,14 @@ mod tests {
                     bytes: 0,
                     metadata: None,
                 }),
+            },
+            Event::ArtifactNamed {
+                site: site(step),
+                agent: None,
+                reference: ArtifactReference {
+                    id: 2,
+                    text: "n".into(),
+                },
             },
         ]
     }

@@ -46,7 +46,7 @@ enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Good(u8),
-    /// With an artifact.
+    /// With an artifact and a text that names it.
     Rich,
     Bad(u8),
     Error,
@@ -66,7 +66,7 @@ impl Kind {
         match self {
             Self::Good(n) => Report::Output(json!({ "summary": format!("good {n}") })),
             Self::Rich => Report::Output(json!({ "summary": "rich", "artifacts": [
-                { "type": "data", "name": "numbers", "content": "1,2,3" }
+                "numbers", { "type": "data", "name": "numbers", "content": "1,2,3" }
             ] })),
             Self::Bad(n) => Report::Output(json!({ "wrong": n })),
             Self::Error => Report::Error {
@@ -82,7 +82,7 @@ impl Kind {
     /// What is kept of it, where it is the first artifact number `artifact`.
     fn kept(self, artifact: u32) -> serde_json::Value {
         match self {
-            Self::Rich => json!({ "summary": "rich", "artifacts": [{
+            Self::Rich => json!({ "summary": "rich", "artifacts": ["numbers", {
                 "id": artifact, "type": "data", "name": "numbers", "content_type": "text/plain", "size_bytes": 5
             }] }),
             _ => match self.report() {

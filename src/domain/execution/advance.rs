@@ -197,14 +197,14 @@ impl Execution {
             grant: token.grant(),
             call: report.call(),
         };
-        let mut artifacts = Vec::new();
+        let (mut artifacts, mut references) = (Vec::new(), Vec::new());
         let (outcome, refusal) = match report {
             Report::Output(value) | Report::Answer(value) => {
                 match self.judge(&mut draft, held, value, spent)? {
                     Judged::Accepted(accepted) => {
                         draft.contents.extend(accepted.contents);
                         draft.note(&accepted.payload, accepted.output);
-                        artifacts = accepted.artifacts;
+                        (artifacts, references) = (accepted.artifacts, accepted.references);
                         (Outcome::Completed(accepted.payload), None)
                     }
                     Judged::Refused(refusal, output) => {
@@ -239,7 +239,7 @@ impl Execution {
             }
         };
         draft.close(&site, visit, outcome.clone(), Some(spent));
-        draft.store(&site, artifacts);
+        draft.store(&site, artifacts, references);
         draft.after_close(position, &site, &outcome)?;
         draft.settle()?;
         let refusal = refusal.map(|refusal| draft.next.passed(refusal));

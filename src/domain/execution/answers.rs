@@ -342,6 +342,7 @@ impl Execution {
             payload,
             contents: content.into_iter().collect(),
             artifacts: Vec::new(),
+            references: Vec::new(),
         }))))
     }
 }

@@ -102,6 +102,7 @@ impl Execution {
             Event::PauseLifted { reason } => self.pauses.retain(|pause| pause != reason),
             Event::ReasonGiven { text } => self.reason = Some(text.clone()),
             Event::ArtifactStored { artifact, .. } => self.artifacts = artifact.id,
+            Event::ArtifactNamed { reference, .. } => self.artifacts = reference.id,
             Event::MemoryWritten { name, value } => {
                 self.memory.insert(name.clone(), value.digest);
             }

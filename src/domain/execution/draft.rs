@@ -15,7 +15,7 @@ use super::{
 use crate::{
     clock::{IdSource, Timestamp},
     domain::{
-        artifact::Artifact,
+        artifact::{Artifact, ArtifactReference},
         document::{Digest, Document, depth},
         event::{VisitClosed, VisitOpened},
         id::StepId,
@@ -186,14 +186,25 @@ impl<'a> Draft<'a> {
         step.agent().cloned()
     }
 
-    /// The artifacts that came with the output of a visit.
-    pub(super) fn store(&mut self, site: &Site, artifacts: Vec<Artifact>) {
+    /// The artifacts that came with the output of a visit, and those that it named.
+    pub(super) fn store(
+        &mut self,
+        site: &Site,
+        artifacts: Vec<Artifact>,
+        references: Vec<ArtifactReference>,
+    ) {
         for artifact in artifacts {
-            let agent = self.agent(&site.step);
             self.push(Event::ArtifactStored {
                 site: site.clone(),
-                agent,
+                agent: self.agent(&site.step),
                 artifact: Box::new(artifact),
+            });
+        }
+        for reference in references {
+            self.push(Event::ArtifactNamed {
+                site: site.clone(),
+                agent: self.agent(&site.step),
+                reference,
             });
         }
     }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     domain::{
-        artifact::{Artifact, extract},
+        artifact::{Artifact, ArtifactReference, extract},
         definition::{OnError, Step, StepKind},
         document::Digest,
         event::AttemptEnded,
@@ -188,6 +188,7 @@ pub(super) struct Accepted {
     pub(super) payload: Payload,
     pub(super) contents: Vec<(Digest, Arc<[u8]>)>,
     pub(super) artifacts: Vec<Artifact>,
+    pub(super) references: Vec<ArtifactReference>,
 }
 
 impl Accepted {
@@ -199,6 +200,7 @@ impl Accepted {
                 payload,
                 contents: content.into_iter().collect(),
                 artifacts: Vec::new(),
+                references: Vec::new(),
             });
         };
         let (payload, content) = payload(&extracted.output, limits::OUTPUT_BYTES_MAX, "output")?;
@@ -213,6 +215,7 @@ impl Accepted {
             payload,
             contents,
             artifacts,
+            references: extracted.references,
         })
     }
 }

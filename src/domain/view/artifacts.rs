@@ -1,19 +1,21 @@
 //! Artifacts as callers are shown them: S0's `workflow_artifacts`, and their content in ranges.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     domain::{
-        artifact::{Artifact, ArtifactKind},
+        artifact::{Artifact, ArtifactKind, ArtifactReference, CONTENT_TYPE_DEFAULT},
         document::Document,
         event::{Event, Row, Site},
-        id::{ExecutionId, StepId},
+        id::{AgentName, ExecutionId, StepId},
     },
     uri,
 };
 
-/// One artifact (S0), without its content.
+/// One artifact (S0), without its content: one that is kept, or a [`ArtifactReference`] to whatever its text names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ArtifactView {
     /// Counts the artifacts of the execution, from 1.
@@ -30,14 +32,15 @@ pub struct ArtifactView {
     pub content_type: String,
     /// The bytes of its content.
     pub size_bytes: u64,
-    /// What else its agent said of it.
+    /// What else its agent said of it; of a reference `{is_reference: true, artifact_id}` with the id of the
+    /// artifact of this execution that its text names, or null.
     pub metadata: Option<Value>,
     /// When it was stored.
     pub created_at: String,
-    /// The SHA-256 of its content.
-    pub sha256: String,
-    /// Where its content is read.
-    pub uri: String,
+    /// The SHA-256 of its content; null for a reference.
+    pub sha256: Option<String>,
+    /// Where its content is read; null for a reference.
+    pub uri: Option<String>,
 }
 
 /// A part of an artifact's content.
@@ -54,46 +57,83 @@ pub struct ArtifactContent {
     pub content: String,
 }
 
-/// The artifacts of an execution in the order in which they were stored, each with the digest of its
-/// content; only those of one step where `step` names it.
+/// The artifacts of an execution in the order in which they came, each with what is kept of it (nothing of a
+/// reference); only those of one step where `step` names it.
 pub fn artifacts<'a>(
     rows: impl Iterator<Item = &'a Row>,
     step: Option<&StepId>,
-) -> Vec<(ArtifactView, &'a Artifact)> {
+) -> Vec<(ArtifactView, Option<&'a Artifact>)> {
+    let mut ids = HashMap::new();
     rows.flat_map(|row| row.events.iter().map(move |event| (row, event)))
-        .filter_map(|(row, event)| shown(row, event, step))
+        .filter_map(|(row, event)| shown(row, event, &mut ids))
+        .filter(|(view, _)| step.is_none_or(|step| step.as_str() == view.step_name))
         .collect()
 }
 
+/// `ids` holds each artifact before this one by its name (of several the latest) and its address.
 fn shown<'a>(
     row: &Row,
     event: &'a Event,
-    wanted: Option<&StepId>,
-) -> Option<(ArtifactView, &'a Artifact)> {
-    let Event::ArtifactStored {
-        site: Site { step, .. },
-        agent,
-        artifact,
-    } = event
-    else {
-        return None;
-    };
-    let view = ArtifactView {
+    ids: &mut HashMap<String, u32>,
+) -> Option<(ArtifactView, Option<&'a Artifact>)> {
+    match event {
+        Event::ArtifactStored {
+            site,
+            agent,
+            artifact,
+        } => {
+            ids.insert(artifact.name.clone(), artifact.id);
+            ids.insert(address(&row.execution_id, artifact.id), artifact.id);
+            Some((kept(row, site, agent.as_ref(), artifact), Some(artifact)))
+        }
+        Event::ArtifactNamed {
+            site,
+            agent,
+            reference,
+        } => {
+            let named = ids.get(&reference.text).copied();
+            Some((referred(row, site, agent.as_ref(), reference, named), None))
+        }
+        _ => None,
+    }
+}
+
+fn kept(row: &Row, site: &Site, agent: Option<&AgentName>, artifact: &Artifact) -> ArtifactView {
+    ArtifactView {
         id: artifact.id,
-        step_name: step.to_string(),
-        agent_name: agent.as_ref().map(ToString::to_string),
+        step_name: site.step.to_string(),
+        agent_name: agent.map(ToString::to_string),
         artifact_type: artifact.kind,
         name: artifact.name.clone(),
         content_type: artifact.content_type.clone(),
         size_bytes: artifact.bytes,
         metadata: artifact.metadata.as_ref().map(Document::value),
         created_at: row.at.to_string(),
-        sha256: artifact.digest.to_string(),
-        uri: address(&row.execution_id, artifact.id),
-    };
-    wanted
-        .is_none_or(|wanted| wanted == step)
-        .then_some((view, artifact))
+        sha256: Some(artifact.digest.to_string()),
+        uri: Some(address(&row.execution_id, artifact.id)),
+    }
+}
+
+fn referred(
+    row: &Row,
+    site: &Site,
+    agent: Option<&AgentName>,
+    reference: &ArtifactReference,
+    named: Option<u32>,
+) -> ArtifactView {
+    ArtifactView {
+        id: reference.id,
+        step_name: site.step.to_string(),
+        agent_name: agent.map(ToString::to_string),
+        artifact_type: ArtifactKind::Data,
+        name: reference.text.clone(),
+        content_type: CONTENT_TYPE_DEFAULT.to_owned(),
+        size_bytes: reference.text.len() as u64,
+        metadata: Some(json!({ "is_reference": true, "artifact_id": named })),
+        created_at: row.at.to_string(),
+        sha256: None,
+        uri: None,
+    }
 }
 
 fn address(execution: &ExecutionId, artifact: u32) -> String {
@@ -137,8 +177,8 @@ mod tests {
             size_bytes: text.len() as u64,
             metadata: None,
             created_at: String::new(),
-            sha256: String::new(),
-            uri: String::new(),
+            sha256: None,
+            uri: None,
         };
         let part = content(artifact, text, offset, limit);
         (part.offset, part.next_offset, part.content)

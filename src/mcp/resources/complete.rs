@@ -126,7 +126,8 @@ async fn artifacts(app: &App, given: &HashMap<String, String>) -> Result<Vec<Str
     let Some(id) = execution(given) else {
         return Ok(Vec::new());
     };
-    let artifacts = app.engine().await?.artifacts(&id, None).await?;
+    let mut artifacts = app.engine().await?.artifacts(&id, None).await?;
+    artifacts.retain(|artifact| artifact.uri.is_some());
     let ids = artifacts.iter().map(|artifact| artifact.id.to_string());
     let names: BTreeSet<_> = artifacts
         .iter()

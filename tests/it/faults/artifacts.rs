@@ -123,3 +123,48 @@ fn an_artifact_over_the_limit_is_refused_and_the_step_stays_open() {
     }
     assert_eq!(server.hand_in(&token, output(2 * MIB))["step_name"], "b");
 }
+
+/// S0's own example hands over `["design_doc_001"]`.
+#[test]
+fn texts_are_listed_as_references_with_what_they_name() {
+    let project = line();
+    let mut server = project.serve();
+    let first = hand_over(
+        &mut server,
+        "e",
+        &[json!("design_doc_001"), artifact("notes.md", "# Notes")],
+    );
+    let again = json!({ "summary": "s", "artifacts": ["notes.md", "src/lib.rs"] });
+    server.hand_in(&first["new_token"], again);
+    for _ in 0..2 {
+        let shown = list(&server.read(&address("workflow_artifacts", "e")));
+        let names = ["notes.md", "design_doc_001", "notes.md", "src/lib.rs"];
+        assert_eq!(each(&shown, "name"), names);
+        let ids: Vec<_> = shown
+            .iter()
+            .map(|artifact| artifact["id"].clone())
+            .collect();
+        assert_eq!(json!(ids), json!([1, 2, 3, 4]));
+        check_reference(&shown[1], 14, &Value::Null);
+        check_reference(&shown[2], 8, &json!(1));
+        check_reference(&shown[3], 10, &Value::Null);
+        let status = server.read(&address("workflow_status", "e"));
+        assert_eq!(status["artifacts"], 4, "{status}");
+        let by_name = server.read(&format!("{}/notes.md", address("artifact", "e")));
+        assert_eq!(by_name["content"], "# Notes");
+        let refused = server.read_error(&format!("{}/2", address("artifact", "e")));
+        let says = "execution 'e' keeps no content of the reference '2'";
+        assert!(refused.to_string().contains(says), "{refused}");
+        server.kill();
+        server = project.serve();
+    }
+}
+
+fn check_reference(shown: &Value, bytes: u64, names: &Value) {
+    assert_eq!(shown["artifact_type"], "data");
+    assert_eq!(shown["content_type"], "text/plain");
+    assert_eq!(shown["size_bytes"], bytes);
+    let metadata = json!({ "is_reference": true, "artifact_id": names });
+    assert_eq!(shown["metadata"], metadata);
+    assert_eq!([&shown["uri"], &shown["sha256"]], [&Value::Null; 2]);
+}

@@ -171,8 +171,9 @@ impl Model {
         let step = self.tokens[index].step;
         self.revision += 1;
         self.status[step] = Status::Completed;
-        self.artifacts += u32::from(report == Kind::Rich);
-        self.outputs[step] = Some(report.kept(self.artifacts));
+        self.outputs[step] = Some(report.kept(self.artifacts + 1));
+        // The artifact and the text.
+        self.artifacts += if report == Kind::Rich { 2 } else { 0 };
         self.tokens[index].is = Is::Spent(report, Box::new(answer.clone()));
         self.open_ready(answer);
     }
