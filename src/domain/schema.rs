@@ -41,6 +41,11 @@ impl fmt::Debug for Schema {
     }
 }
 
+/// The formats of texts that are enforced, by name.
+pub fn formats() -> impl Iterator<Item = &'static str> {
+    format::names()
+}
+
 /// Something that is wrong with a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {

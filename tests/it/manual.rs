@@ -8,16 +8,19 @@ use midex::{
     clock::{SeededIds, TokioClock},
     domain::{
         Definition, Digest, ExecutionId, StepId,
-        check::Abilities,
+        check::{Abilities, Built},
         definition::output_schema_json,
         event::Channel,
         execution::{GateAnswer, Report},
-        grammar,
+        finding::{Finding, Rule, Severity},
+        grammar, schema,
         view::{Offer, StatusView},
     },
     engine::{Engine, Options, StartRequest},
+    limits,
     registry::{
-        Directory, Registry, SchemaDraft, SchemaOf, Source, Sources, is_definition_file, schema,
+        self, Directory, Registry, SchemaDraft, SchemaOf, Source, Sources, check_text,
+        is_definition_file,
     },
     store::MemoryStore,
 };
@@ -76,6 +79,71 @@ fn the_examples_are_sound_and_the_last_word_of_each_section() {
     for entry in entries {
         assert_eq!(entry.findings, [], "{}", entry.name);
     }
+}
+
+/// Wrong examples, each with what the manual says that midex says of it.
+fn wrong() -> Vec<(&'static str, &'static str)> {
+    let blocks = MANUAL.split("```yaml wrong\n").skip(1);
+    let pairs = blocks.map(|block| {
+        let (example, rest) = block.split_once("\n```\n").expect("a closed fence");
+        let said = rest.strip_prefix("\n```text\n").expect("what midex says");
+        let (said, _) = said.split_once("\n```").expect("a closed fence");
+        (example, said)
+    });
+    pairs.collect()
+}
+
+fn told(finding: &Finding) -> String {
+    let hint = finding.suggestion.as_deref().unwrap_or_default();
+    format!("error[{}]: {}\nhelp: {hint}", finding.rule, finding.message)
+}
+
+#[test]
+fn wrong_examples_have_the_findings_that_stand_below_them() {
+    let registry = Registry::load(&Sources::default());
+    assert!(!wrong().is_empty());
+    for (example, said) in wrong() {
+        let (_, findings) = check_text("w.yaml", example, &registry, Built::Now);
+        let found: Vec<_> = findings.iter().map(told).collect();
+        assert_eq!(found.join("\n"), said);
+    }
+}
+
+/// The names in the first cells of the table below a heading.
+fn table(heading: &str) -> BTreeSet<&'static str> {
+    let (_, section) = MANUAL.split_once(heading).expect("a heading");
+    let section = section.split("\n#").next().unwrap_or_default();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.filter_map(|row| Some(row.split_once('`')?.0))
+        .collect()
+}
+
+#[test]
+fn every_rule_stands_in_the_table_of_its_severity_and_nothing_else_does() {
+    for (heading, severity) in [
+        ("\n### Every warning\n", Severity::Warning),
+        ("\n### Every finding\n", Severity::Error),
+    ] {
+        let rules = Rule::ALL.iter().filter(|rule| rule.severity() == severity);
+        let rules: BTreeSet<_> = rules.map(|rule| rule.as_str()).collect();
+        assert_eq!(table(heading), rules, "{heading}");
+    }
+}
+
+#[test]
+fn its_formats_and_figures_are_those_of_the_code() {
+    for format in schema::formats() {
+        assert!(MANUAL.contains(&format!("`{format}`")), "`{format}`");
+    }
+    assert_eq!(
+        (limits::SCHEMA_STEPS_MAX, limits::SCHEMA_DEPTH_MAX),
+        (2_000_000, 600)
+    );
+    assert!(MANUAL.contains("within 2,000,000 steps and 600 levels"));
+    assert_eq!(limits::OUTPUT_ATTEMPTS_MAX, 5);
+    assert!(MANUAL.contains("may bring five outputs that break the schema"));
+    assert_eq!(limits::AFTERMATH_STEP_MAX, Duration::from_secs(5 * 60));
+    assert!(MANUAL.contains("and five minutes at least"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -243,7 +311,10 @@ fn every_kind_and_every_field_stands_in_it() {
         assert!(rows.contains(name), "`{name}` stands in no table");
     }
     // What the schema for editors knows besides stands somewhere.
-    for name in properties(&schema(SchemaOf::Manifest, SchemaDraft::Draft202012)) {
+    for name in properties(&registry::schema(
+        SchemaOf::Manifest,
+        SchemaDraft::Draft202012,
+    )) {
         assert!(MANUAL.contains(&format!("`{name}`")), "`{name}`");
     }
     assert!(

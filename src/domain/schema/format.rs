@@ -28,7 +28,7 @@ impl Format {
 
     /// The format that was meant by a name that is nearly one.
     pub(super) fn meant(name: &str) -> Option<&'static str> {
-        let near = nearest(name, FORMATS.iter().map(|format| format.name))?;
+        let near = nearest(name, names())?;
         Self::named(near).map(|format| format.name)
     }
 
@@ -36,6 +36,11 @@ impl Format {
     pub(super) fn holds(&self, text: &str) -> bool {
         (self.holds)(text)
     }
+}
+
+/// The names of all formats that are enforced.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    FORMATS.iter().map(|format| format.name)
 }
 
 const fn format(name: &'static str, holds: fn(&str) -> bool) -> Format {
