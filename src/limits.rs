@@ -271,6 +271,12 @@ pub const SCHEMA_DEPTH_MAX: usize = 600;
 pub const SCHEMA_CHAIN_MAX: usize = 50;
 /// What one evaluation remembers of values that were held to what a reference leads to; past it they are held to it again.
 pub const SCHEMA_KNOWN_MAX: usize = 200_000;
+/// What a violation names of the options of an `enum`, in characters; those past it are counted.
+pub const SCHEMA_OPTIONS_SHOWN_CHARS: usize = 500;
+/// Most options of an `enum` that a text is compared with to say which of them was meant.
+pub const SCHEMA_OPTIONS_COMPARED_MAX: usize = 200;
+/// Longest text, in characters, that is compared with the options of an `enum`.
+pub const SCHEMA_OPTION_COMPARED_CHARS_MAX: usize = 60;
 /// Regular expressions of one definition.
 pub const SCHEMA_PATTERNS_MAX: usize = 200;
 /// Longest regular expression of a schema.

@@ -290,6 +290,11 @@ fn wrong(error: &Error) -> String {
         };
         let message = visible(&violation.message);
         text.extend(["\n  ", &visible(place), ": ", &message]);
+        let meant = violation.suggestion.as_ref().map(|meant| &meant.text);
+        // A finding says it in its message already.
+        if let Some(meant) = meant.filter(|meant| !violation.message.contains(*meant)) {
+            text.extend(["; ", &visible(meant)]);
+        }
     }
     text
 }

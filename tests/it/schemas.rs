@@ -1,6 +1,9 @@
 //! JSON Schema as midex evaluates it: the same answers as another evaluator gives, within a budget.
 
-use midex::domain::schema::{BUDGET_RULE, Fault, FaultKind, Measure, Quota, Schema};
+use midex::{
+    domain::schema::{BUDGET_RULE, Fault, FaultKind, Measure, Quota, Schema},
+    limits,
+};
 use serde_json::{Map, Value, json};
 
 use crate::support::long::{Dice, rounds, seed};
@@ -271,6 +274,54 @@ fn each_violation_has_its_rule_and_its_place() {
             .collect();
         assert_eq!(found, [expected], "{schema}");
     }
+}
+
+/// What a violation says of the options of an `enum`, and which of them it takes a value for.
+fn options(options: &Value, value: &Value) -> (String, Option<String>) {
+    let found = sound(&json!({ "enum": options })).violations_named(value, "it");
+    let [violation] = &found[..] else {
+        panic!("{found:?}");
+    };
+    let expected = violation.expected.as_ref().unwrap();
+    assert!(expected.chars().count() <= limits::SCHEMA_OPTIONS_SHOWN_CHARS + 1);
+    let named = violation.message.strip_prefix("it is not one of ").unwrap();
+    let meant = violation.suggestion.as_ref();
+    (named.to_owned(), meant.map(|meant| meant.text.clone()))
+}
+
+#[test]
+fn all_options_of_an_enum_are_named_and_the_near_one_is_meant() {
+    let months = "january february march april may june july august september october november december unknown";
+    let months: Value = months.split(' ').collect();
+    for (value, meant) in [
+        (json!("agust"), Some("did you mean `august`?")),
+        (json!("March"), Some("did you mean `march`?")),
+        (json!("easter"), None),
+        (json!(3), None),
+        (json!(["may"]), None),
+    ] {
+        let (named, found) = options(&months, &value);
+        assert_eq!(found.as_deref(), meant, "{value}");
+        assert!(named.starts_with(r#""january", "february", "#), "{named}");
+        assert!(named.ends_with(r#""december" or "unknown""#), "{named}");
+    }
+    assert_eq!(options(&json!(["a"]), &json!(1)).0, r#""a""#);
+}
+
+#[test]
+fn options_past_a_limit_are_counted_and_not_compared() {
+    let many: Value = (0..5000).map(|at| format!("option {at}")).collect();
+    let (named, meant) = options(&many, &json!("optoin 4999"));
+    let (shown, more) = named.rsplit_once(" or ").unwrap();
+    let shown = shown.split(", ").count();
+    assert_eq!(more, format!("{} others", 5000 - shown));
+    assert!(shown > 30 && named.len() < limits::SCHEMA_OPTIONS_SHOWN_CHARS * 2);
+    assert_eq!(meant, None);
+    // One option is shown as far as any text is, so the first of them always is.
+    let long = json!(["a".repeat(5000), "b".repeat(5000), "c".repeat(5000)]);
+    let (named, meant) = options(&long, &json!("a".repeat(4999)));
+    assert_eq!(meant, None);
+    assert!(named.ends_with(" or 1 other"), "{named}");
 }
 
 /// Faults, as `kind pointer key` with the hint.

@@ -119,7 +119,7 @@ fn mismatches(schema: &Schema, said: &Said, example: &Said) -> Vec<Finding> {
         );
         let mut finding = Finding::new(rule, path, node.place, message);
         (finding.expected, finding.actual) = (violation.expected, violation.actual);
-        finding
+        finding.suggest(violation.suggestion.map(|meant| meant.text))
     };
     violations.into_iter().map(finding).collect()
 }

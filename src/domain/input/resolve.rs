@@ -158,7 +158,10 @@ impl Inputs {
                 property: property.clone(),
                 value: value.clone(),
                 rule: violation.rule,
-                message: violation.message,
+                message: match violation.suggestion {
+                    Some(meant) => format!("{}; {}", violation.message, meant.text),
+                    None => violation.message,
+                },
                 expected: violation.expected,
             };
             taken.rejected.extend(violations.into_iter().map(rejected));

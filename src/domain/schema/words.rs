@@ -3,10 +3,12 @@
 use serde_json::Value;
 
 use super::node::{Amount, Bound, Keyword};
-use crate::error::Violation;
+use crate::{
+    domain::nearest::did_you_mean,
+    error::{Suggestion, Violation},
+    limits,
+};
 
-/// Options of an `enum` that a message names.
-const OPTIONS_SHOWN: usize = 12;
 /// Characters of a schema, or names of properties, that a message repeats.
 const SHOWN: usize = 200;
 
@@ -24,7 +26,11 @@ pub(super) fn kind(value: &Value) -> &'static str {
 
 /// The beginning of a text.
 pub(super) fn shortened(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
+    cut(text, SHOWN)
+}
+
+fn cut(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
@@ -54,7 +60,10 @@ pub(super) fn violation(
 ) -> Violation {
     let expected = match (keyword, part) {
         (_, Part::Property(property)) => Some(format!("property `{property}`")),
-        (Keyword::Enum(options), _) => Some(Value::Array(options.clone()).to_string()),
+        (Keyword::Enum(options), _) => {
+            let options = Value::Array(options.clone()).to_string();
+            Some(cut(&options, limits::SCHEMA_OPTIONS_SHOWN_CHARS))
+        }
         (Keyword::Const(value), _) => Some(value.to_string()),
         _ => None,
     };
@@ -64,8 +73,28 @@ pub(super) fn violation(
         path,
         expected,
         actual: Some(describe(value)),
-        suggestion: None,
+        suggestion: meant(keyword, value),
     }
+}
+
+/// The option that a text was meant to be, where one is near.
+fn meant(keyword: &Keyword, value: &Value) -> Option<Suggestion> {
+    let (Keyword::Enum(options), Value::String(text)) = (keyword, value) else {
+        return None;
+    };
+    let is_short = |text: &&str| {
+        let beyond = limits::SCHEMA_OPTION_COMPARED_CHARS_MAX;
+        text.chars().nth(beyond).is_none()
+    };
+    let text = Some(text.as_str()).filter(is_short)?;
+    if options.len() > limits::SCHEMA_OPTIONS_COMPARED_MAX {
+        return None;
+    }
+    let known = options.iter().filter_map(Value::as_str).filter(is_short);
+    did_you_mean(text, known).map(|text| Suggestion {
+        text,
+        edits: Vec::new(),
+    })
 }
 
 fn rule(keyword: &Keyword, part: Part<'_>) -> &'static str {
@@ -201,15 +230,19 @@ fn counted(count: u64, unit: &str) -> String {
 }
 
 fn one_of(options: &[Value]) -> String {
-    let shown: Vec<_> = options
-        .iter()
-        .take(OPTIONS_SHOWN)
-        .map(|option| shortened(&option.to_string()))
-        .collect();
+    let mut room = limits::SCHEMA_OPTIONS_SHOWN_CHARS;
+    let fits = |option: &String| {
+        let left = room.checked_sub(option.chars().count());
+        room = left.unwrap_or_default();
+        left.is_some()
+    };
+    let all = options.iter().map(|option| shortened(&option.to_string()));
+    let shown: Vec<_> = all.take_while(fits).collect();
     let more = options.len() - shown.len();
     match (shown.as_slice(), more) {
         ([all @ .., last], 0) if !all.is_empty() => format!("{} or {last}", all.join(", ")),
         (all, 0) => all.join(", "),
+        (all, 1) => format!("{} or 1 other", all.join(", ")),
         (all, more) => format!("{} or {more} others", all.join(", ")),
     }
 }

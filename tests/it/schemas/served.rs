@@ -120,6 +120,24 @@ fn rules(findings: &[Finding]) -> Vec<&str> {
 }
 
 #[test]
+fn an_option_that_was_meant_is_named_to_the_model_and_to_the_author() {
+    let home = tempfile::tempdir().unwrap();
+    let rating = json!({ "properties": { "tone": { "enum": ["friendly", "formal"] } } });
+    let mut server = server(home.path(), &[("rate", rating.clone())]);
+    let token = begun(&mut server, "rate");
+    let wrong = json!({ "tone": "freindly" });
+    let arguments = json!({ "token": token, "output": wrong });
+    let refused = server.refused("workflow.next_step", arguments);
+    let violation = &refused["violations"][0];
+    assert_eq!(violation["suggestion"]["text"], "did you mean `friendly`?");
+    assert_eq!(violation["expected"], r#"["friendly","formal"]"#);
+    let found = findings(&rating, Some(&wrong));
+    assert_eq!(rules(&found), ["example_mismatch"]);
+    let meant = found[0].suggestion.as_deref();
+    assert_eq!(meant, Some("did you mean `friendly`?"));
+}
+
+#[test]
 fn examples_are_looked_at_within_a_budget_that_grows_with_the_file() {
     let wrong = nested(9, json!("wrong"));
     let found = findings(&expressions("anyOf"), Some(&wrong));

@@ -168,7 +168,8 @@ fn hold(
     };
     let violations = schema.violations_named(&at.value.to_json(), what);
     for violation in violations {
-        let finding = Finding::new(rule, &at.path, at.place, violation.message);
+        let meant = violation.suggestion.map(|meant| meant.text);
+        let finding = Finding::new(rule, &at.path, at.place, violation.message).suggest(meant);
         found.push(match violation.expected.zip(violation.actual) {
             Some((expected, actual)) => finding.expected(expected, actual),
             None => finding,
