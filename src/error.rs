@@ -10,7 +10,7 @@ mod next;
 mod violation;
 
 pub(crate) use self::next::{address, again, call, in_quotes, read};
-use self::next::{fill_words, for_people};
+use self::next::{fill_words, for_people, mended};
 pub use self::{
     next::{Next, NextCall},
     violation::{Edit, Suggestion, Violation},
@@ -181,7 +181,7 @@ codes! {
         Next::Call(again("correct every violation of the output; the token stays valid"));
     /// The arguments break the tool's schema.
     ArgumentsInvalid = "ARGUMENTS_INVALID", Validation, false,
-        Next::Call(again("correct every violation"));
+        Next::Call(mended("correct every violation"));
     /// What a workflow was to be started with breaks the rules of its inputs.
     InputsInvalid = "INPUTS_INVALID", Validation, false,
         Next::Call(again("correct every violation; workflow.read with uri 'midex://workflow/workflow_details/{workflow}' shows the inputs that it takes"));

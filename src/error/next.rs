@@ -18,6 +18,8 @@ pub struct NextCall {
     person: &'static str,
     tool: &'static str,
     is_again: bool,
+    /// Whether it has the `arguments` of the context: all of them texts, or it is `again`.
+    is_mended: bool,
     arguments: &'static [(&'static str, &'static str)],
     words: &'static str,
 }
@@ -49,6 +51,7 @@ pub(crate) const fn call(
         person: "",
         tool,
         is_again: false,
+        is_mended: false,
         arguments,
         words,
     }
@@ -67,6 +70,14 @@ pub(crate) const fn again(words: &'static str) -> NextCall {
     NextCall {
         is_again: true,
         ..call("{tool}", &[], words)
+    }
+}
+
+/// The refused call with the `arguments` that the context has; once more where it has none, or others than texts.
+pub(crate) const fn mended(words: &'static str) -> NextCall {
+    NextCall {
+        is_mended: true,
+        ..again(words)
     }
 }
 
@@ -103,27 +114,54 @@ impl NextCall {
         if let Some(person) = fill(self.person, context).filter(|words| !words.is_empty()) {
             text.extend([ASK, &person, ". "]);
         }
+        let mended = self.is_mended.then(|| mended_arguments(context)).flatten();
+        let is_again = self.is_again && mended.is_none();
         let tool = match fill(self.tool, context) {
             Some(tool) => format!("Call {tool}"),
             // Nobody says which call it was: whoever sent it knows.
-            None if self.is_again => "Send the same call".to_owned(),
+            None if is_again => "Send the same call".to_owned(),
             None => return None,
         };
         text.push_str(&tool);
-        if self.is_again {
+        if is_again {
             text.push_str(" again");
         }
-        for (at, (name, value)) in self.arguments.iter().enumerate() {
+        let arguments = match &mended {
+            Some(arguments) => arguments,
+            None => &self.filled(context)?,
+        };
+        for (at, (name, value)) in arguments.iter().enumerate() {
             let joint = if at == 0 { " with " } else { " and " };
-            let value = in_quotes(&fill(value, context)?);
-            text.extend([joint, name, " '", &value, "'"]);
+            text.extend([joint, name, " '", &in_quotes(value), "'"]);
         }
-        if let Some(words) = fill(self.words, context).filter(|words| !words.is_empty()) {
+        let words = if mended.is_some() {
+            IF_MEANT
+        } else {
+            self.words
+        };
+        if let Some(words) = fill(words, context).filter(|words| !words.is_empty()) {
             text.extend([": ", &words]);
         }
         Some(text)
     }
+
+    fn filled<'a>(&'a self, context: &Map<String, Value>) -> Option<Vec<(&'a str, String)>> {
+        let arguments = self.arguments.iter();
+        arguments
+            .map(|(name, value)| Some((*name, fill(value, context)?)))
+            .collect()
+    }
 }
+
+/// The `arguments` of the context, where all of them are texts.
+fn mended_arguments(context: &Map<String, Value>) -> Option<Vec<(&str, String)>> {
+    let arguments = context.get("arguments")?.as_object()?.iter();
+    arguments
+        .map(|(name, value)| Some((name.as_str(), value.as_str()?.to_owned())))
+        .collect()
+}
+
+const IF_MEANT: &str = "if that is what was meant";
 
 const ASK: &str = "Ask your user to ";
 
@@ -248,12 +286,28 @@ mod tests {
                 again("").with(by_id),
                 "Call workflow.start again with execution_id 'it''s a/b' and project '*'",
             ),
+            (mended("x"), "Call workflow.start again: x"),
             (
                 call("execution.wait", &[], "").after("run `midex approve {execution_id}`"),
                 "Ask your user to run `midex approve it's a/b`. Call execution.wait",
             ),
         ] {
             assert_eq!(printed(call, &id).as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_mended_call_has_its_own_arguments_where_they_can_be_written() {
+        for (arguments, expected) in [
+            (json!({}), "Call a.b: if that is what was meant"),
+            (
+                json!({ "c": "it's {tool}", "d": "e" }),
+                "Call a.b with c 'it''s {tool}' and d 'e': if that is what was meant",
+            ),
+            (json!({ "c": "d", "limit": 3 }), "Call a.b again: x"),
+        ] {
+            let context = json!({ "tool": "a.b", "arguments": arguments });
+            assert_eq!(printed(mended("x"), &context).as_deref(), Some(expected));
         }
     }
 

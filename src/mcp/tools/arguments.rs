@@ -1,10 +1,11 @@
 //! Arguments as they are meant: JSON that came as text, and the names that other systems have for ours.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::{
     domain::nearest::nearest,
     error::{Suggestion, Violation},
+    limits,
 };
 
 /// Arguments that may be any JSON, although strict hosts are shown a narrow schema.
@@ -103,22 +104,12 @@ pub(super) fn suggest(listed: &Value, arguments: &Value, violations: &mut [Viola
     ) else {
         return;
     };
-    let free = || {
-        properties
-            .keys()
-            .filter(|name| !arguments.contains_key(*name))
-    };
-    let meant = |name: &String| {
-        let known = free().map(String::as_str);
-        let ours = foreign(name, known.clone()).or_else(|| nearest(name, known));
-        ours.map(|ours| (name.clone(), ours.to_owned()))
-    };
     let names = arguments
         .keys()
         .filter(|name| !properties.contains_key(*name));
     let said: Vec<_> = names
-        .filter_map(meant)
-        .map(|(name, ours)| format!("`{}`: did you mean `{ours}`?", short(&name)))
+        .filter_map(|name| Some((name, ours(name, properties, arguments)?)))
+        .map(|(name, ours)| format!("`{}`: did you mean `{ours}`?", short(name)))
         .collect();
     if !said.is_empty() {
         let text = said.join(" ");
@@ -127,6 +118,52 @@ pub(super) fn suggest(listed: &Value, arguments: &Value, violations: &mut [Viola
             edits: Vec::new(),
         });
     }
+}
+
+/// The argument that `name` means, of those that are not given.
+fn ours<'a>(
+    name: &str,
+    properties: &'a Map<String, Value>,
+    arguments: &Map<String, Value>,
+) -> Option<&'a str> {
+    let free = properties
+        .keys()
+        .filter(|name| !arguments.contains_key(*name))
+        .map(String::as_str);
+    foreign(name, free.clone()).or_else(|| nearest(name, free))
+}
+
+/// The arguments under the names that were meant, without those that mean nothing, and with the option that a wrong
+/// text is nearest to.
+pub(super) fn mended(listed: &Value, arguments: &Value) -> Value {
+    let (Some(properties), Some(given)) = (listed["properties"].as_object(), arguments.as_object())
+    else {
+        return arguments.clone();
+    };
+    let mut mended = Map::new();
+    for (name, value) in given {
+        let known = properties.contains_key(name).then_some(name.as_str());
+        if let Some(name) = known.or_else(|| ours(name, properties, given)) {
+            mended.insert(name.to_owned(), option(&properties[name], value));
+        }
+    }
+    Value::Object(mended)
+}
+
+/// Whether a sentence can hold the arguments: texts of a length that may stand twice in a reply.
+pub(super) fn can_be_said(arguments: &Value) -> bool {
+    let values = arguments.as_object().into_iter().flatten();
+    values
+        .map(|(_, value)| value.as_str())
+        .all(|text| text.is_some_and(|text| text.len() <= limits::REPEATED_BYTES_MAX))
+}
+
+/// The option of `schema` that is nearest to `value`, where it has options.
+fn option(schema: &Value, value: &Value) -> Value {
+    let options = schema["enum"].as_array().into_iter().flatten();
+    let options = options.filter_map(Value::as_str);
+    let meant = value.as_str().and_then(|text| nearest(text, options));
+    meant.map_or_else(|| value.clone(), |meant| json!(meant))
 }
 
 /// Which of the names that are `free` another system calls `name`.
@@ -149,8 +186,6 @@ pub(super) fn token(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn listed() -> Value {
@@ -204,6 +239,28 @@ mod tests {
         // What was given under its own name is not meant by another.
         assert_eq!(suggested(json!({ "inputs": {}, "args": {} })), None);
         assert_eq!(suggested(json!({ "zebra": 1 })), None);
+    }
+
+    #[test]
+    fn arguments_are_mended_where_it_is_plain_what_was_meant() {
+        let listed = json!({ "properties": {
+            "state": { "enum": ["open", "paused"] }, "workflow_name": { "type": "string" }
+        } });
+        for (given, meant) in [
+            (json!({ "state": "opne" }), json!({ "state": "open" })),
+            (json!({ "state": "paused" }), json!({ "state": "paused" })),
+            (json!({ "state": "gone" }), json!({ "state": "gone" })),
+            (
+                json!({ "workflow": "w", "zebra": 1 }),
+                json!({ "workflow_name": "w" }),
+            ),
+        ] {
+            assert_eq!(mended(&listed, &given), meant);
+        }
+        let of = |bytes: usize| json!({ "state": "x".repeat(bytes) });
+        assert!(can_be_said(&of(limits::REPEATED_BYTES_MAX)));
+        assert!(!can_be_said(&of(limits::REPEATED_BYTES_MAX + 1)));
+        assert!(!can_be_said(&json!({ "limit": 3 })));
     }
 
     #[test]

@@ -280,12 +280,16 @@ impl ToolSpec {
         let mut violations = self.checked.violations(&arguments);
         if !violations.is_empty() {
             arguments::suggest(&self.input, &arguments, &mut violations);
+            let mended = arguments::mended(&self.input, &arguments);
             let message = format!(
                 "the arguments of {} break its schema in {} place(s)",
                 self.name,
                 violations.len()
             );
-            let error = Error::new(Code::ArgumentsInvalid, message).with("tool", self.name);
+            let mut error = Error::new(Code::ArgumentsInvalid, message).with("tool", self.name);
+            if arguments::can_be_said(&mended) && self.checked.violations(&mended).is_empty() {
+                error = error.with("arguments", mended);
+            }
             return Err(error.with_violations(violations));
         }
         match arguments {

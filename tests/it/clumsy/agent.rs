@@ -278,7 +278,7 @@ impl<'a> Agent<'a> {
             return Ok(Some(self.work(task)));
         }
         if let Some(said) = body["message"].as_str().and_then(grammar::find) {
-            return self.follow(&said, &meant).await.map(Some);
+            return Ok(Some(self.follow(&said, &meant, sent).await));
         }
         Ok(Some(self.look_around(body)))
     }
@@ -305,23 +305,23 @@ impl<'a> Agent<'a> {
         let Some(said) = grammar::parse(action) else {
             return Ok(meant);
         };
-        self.follow(&said, &meant).await
+        Ok(self.follow(&said, &meant, sent).await)
     }
 
     /// Does what a sentence says, by its grammar and nothing else.
-    async fn follow(&mut self, said: &Said, meant: &Call) -> Result<Call, String> {
+    async fn follow(&mut self, said: &Said, meant: &Call, sent: &Call) -> Call {
         if said.person.is_some() {
             self.host.ask_user(&mut self.dice).await;
         }
-        let mut arguments = if said.is_again {
-            meant.arguments.clone()
-        } else {
-            json!({})
+        let mut arguments = match said.is_again {
+            true if said.tool == meant.tool => meant.arguments.clone(),
+            true => sent.arguments.clone(),
+            false => json!({}),
         };
         for (name, value) in &said.arguments {
             arguments[name] = json!(value);
         }
-        Ok(call(&said.tool, arguments))
+        call(&said.tool, arguments)
     }
 
     /// The step that a reply offers.
