@@ -10,7 +10,7 @@ mod next;
 mod violation;
 
 pub(crate) use self::next::{address, again, call, in_quotes, read};
-use self::next::{fill_words, for_people, mended};
+use self::next::{fill_words, mended};
 pub use self::{
     next::{Next, NextCall},
     violation::{Edit, Suggestion, Violation},
@@ -411,11 +411,6 @@ impl Error {
         call.print(context)
             .or_else(|| LOST.print(context))
             .unwrap_or_default()
-    }
-
-    /// What to do for a person at a terminal.
-    pub fn help(&self) -> String {
-        for_people(&self.suggested_action())
     }
 
     fn is_of_ended(&self) -> bool {

@@ -1,6 +1,7 @@
 //! The command line: one file per command. Data goes to stdout, everything else to stderr.
 
 mod approve;
+mod command;
 pub mod completions;
 mod demo;
 pub mod diagnostic;
@@ -34,7 +35,11 @@ use std::{
 
 use clap::{Args, Parser, Subcommand};
 
-use self::{value::json_text, visible::visible};
+use self::{
+    command::{for_people, quoted},
+    value::json_text,
+    visible::visible,
+};
 use crate::{
     config::{Config, parse_token_ttl, split_names},
     error::{Code, Error, Result},
@@ -87,6 +92,16 @@ struct Global {
     /// Print JSON instead of text
     #[arg(long, global = true)]
     json: bool,
+}
+
+impl Global {
+    /// What a further command needs to reach the same executions.
+    fn flags(&self) -> String {
+        let named = self.data_dir.as_ref();
+        named.map_or_else(String::new, |dir| {
+            format!(" --data-dir {}", quoted(&dir.display().to_string()))
+        })
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -154,17 +169,17 @@ pub fn main() -> ExitCode {
     };
     let serves = matches!(cli.command, Command::Serve(_));
     let log = log::init(serves);
-    let json = cli.global.json;
+    let (json, flags) = (cli.global.json, cli.global.flags());
     let ended = run(cli, &log);
     if let (Err(error), true) = (&ended, serves) {
-        log.tell(&reported(error, json));
+        log.tell(&reported(error, json, &flags));
     }
     drop(log);
     match ended {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             if !serves {
-                report(&error, json);
+                report(&error, json, &flags);
             }
             ExitCode::from(error.exit_code())
         }
@@ -256,15 +271,19 @@ fn run_to_end<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
 }
 
 /// Tells the user of a command; a server tells its log.
-fn report(error: &Error, json: bool) {
-    let _ = writeln!(anstream::stderr().lock(), "{}", reported(error, json));
+fn report(error: &Error, json: bool, flags: &str) {
+    let _ = writeln!(
+        anstream::stderr().lock(),
+        "{}",
+        reported(error, json, flags)
+    );
 }
 
-fn reported(error: &Error, json: bool) -> String {
+fn reported(error: &Error, json: bool, flags: &str) -> String {
     if json {
         json_text(&serde_json::Value::Object(error.payload("")), false)
     } else {
-        described(error)
+        described(error, flags)
     }
 }
 
@@ -273,9 +292,9 @@ fn warn(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "warning: {}", visible(text));
 }
 
-/// An error in words: what is wrong, and what to do.
-fn described(error: &Error) -> String {
-    let help = visible(&error.help());
+/// An error in words: what is wrong, and what to do with commands that need these flags.
+fn described(error: &Error, flags: &str) -> String {
+    let help = visible(&for_people(&error.suggested_action(), flags));
     format!("{}\n  help: {help}", wrong(error))
 }
 

@@ -18,6 +18,7 @@ use self::{
 };
 use super::{
     EXIT_FINDINGS, EXIT_OK, approve,
+    command::quoted,
     link::{Link, is_final},
     report,
     serve::{signalled, signals},
@@ -399,7 +400,7 @@ impl Runner<'_> {
                 Ok(EXIT_FINDINGS)
             }
             Err(error) if self.begun => {
-                report(&error, json);
+                report(&error, json, &self.data_dir());
                 self.page.stopped("", &[self.command()])?;
                 Ok(error.exit_code())
             }
@@ -456,26 +457,4 @@ fn paused(current: &Value) -> End {
 }
 
 /// The next command where the user alone may answer.
-const AT_A_TERMINAL: &str = "Run `midex run {workflow} --id {execution_id}` in a terminal with nothing piped in, and type the answer there";
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_./:@%+=,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        assert_eq!(quoted("exec_01"), "exec_01");
-        assert_eq!(quoted("a b"), "'a b'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
-    }
-}
+const AT_A_TERMINAL: &str = "Run `midex run {workflow} --id {execution_id}[ --data-dir '{data_dir}']` in a terminal with nothing piped in, and type the answer there";

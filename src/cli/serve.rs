@@ -11,7 +11,7 @@ use clap::Args;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
-use super::{EXIT_OK, log::Log};
+use super::{EXIT_OK, command::asked, log::Log};
 use crate::{
     app::App,
     clock::{SteadyClock, SystemIds},
@@ -231,7 +231,7 @@ async fn open_store(app: Arc<App>) {
         tracing::warn!(
             code = error.code().as_str(),
             "{error}; help: {}",
-            error.help()
+            asked(&error.suggested_action()).unwrap_or_else(|| error.suggested_action())
         );
     }
 }

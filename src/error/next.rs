@@ -112,7 +112,7 @@ impl NextCall {
     pub(super) fn print(&self, context: &Map<String, Value>) -> Option<String> {
         let mut text = String::new();
         if let Some(person) = fill(self.person, context).filter(|words| !words.is_empty()) {
-            text.extend([ASK, &person, ". "]);
+            text.extend(["Ask your user to ", &person, ". "]);
         }
         let mended = self.is_mended.then(|| mended_arguments(context)).flatten();
         let is_again = self.is_again && mended.is_none();
@@ -162,21 +162,6 @@ fn mended_arguments(context: &Map<String, Value>) -> Option<Vec<(&str, String)>>
 }
 
 const IF_MEANT: &str = "if that is what was meant";
-
-const ASK: &str = "Ask your user to ";
-
-/// The same for a person at a terminal: of a sentence that asks a user, what the user is to do.
-pub(super) fn for_people(action: &str) -> String {
-    let Some(asked) = action.strip_prefix(ASK) else {
-        return action.to_owned();
-    };
-    let asked = asked
-        .split_once(". Call ")
-        .map_or(asked, |(asked, _)| asked);
-    let mut letters = asked.chars();
-    let first = letters.next().map(char::to_uppercase);
-    first.into_iter().flatten().chain(letters).collect()
-}
 
 /// Words with the context filled in; a name that it lacks stands as a word.
 pub(super) fn fill_words(template: &str, context: &Map<String, Value>) -> String {
@@ -334,14 +319,5 @@ mod tests {
             context.as_object().expect("an object"),
         );
         assert_eq!(filled, "Move 1 to other place {}");
-    }
-
-    #[test]
-    fn people_are_told_their_part() {
-        assert_eq!(
-            for_people("Ask your user to run `x`. Call a.b again: y"),
-            "Run `x`"
-        );
-        assert_eq!(for_people("Call a.b again"), "Call a.b again");
     }
 }

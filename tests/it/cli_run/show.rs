@@ -51,6 +51,47 @@ fn show_tells_where_an_execution_stands_and_what_came_of_its_steps() {
 }
 
 #[test]
+fn a_refusal_names_the_command_that_leads_on_and_no_call() {
+    let place = Place::new();
+    place.begun("fixit");
+    let data = place.data.to_str().unwrap();
+    for (args, help) in [
+        (
+            vec!["show", "nope"],
+            "Run `midex list executions`: use an id that it shows".to_owned(),
+        ),
+        (
+            vec!["resume", "nope", "--data-dir", data],
+            format!("Run `midex list executions --data-dir {data}`: use an id that it shows"),
+        ),
+        (
+            vec!["run", "nope"],
+            "Run `midex list workflows`: use one of its names".to_owned(),
+        ),
+        (
+            vec!["pause", "fixitt"],
+            "Run `midex show fixit`: if that is the one meant".to_owned(),
+        ),
+    ] {
+        let ran = place.midex(&args);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.err.ends_with(&format!("\n  help: {help}\n")), "{ran:?}");
+        let offered = help.split('`').nth(1).unwrap();
+        let offered: Vec<_> = offered.split(' ').skip(1).collect();
+        assert_eq!(place.midex(&offered).code, Some(0), "{offered:?}");
+    }
+    place.done(&["abandon", "fixit"]);
+    let ran = place.midex(&["pause", "fixit"]);
+    assert_has(
+        &ran.err,
+        &["help: Run `midex show fixit`: it has what came of every step\n"],
+    );
+    // Programs get the call.
+    let ran = place.midex(&["pause", "fixit", "--json"]);
+    assert_has(&ran.err, &["Call workflow.read with uri"]);
+}
+
+#[test]
 fn show_tells_what_an_execution_came_to() {
     let place = Place::new();
     assert_eq!(

@@ -1,0 +1,217 @@
+//! Commands as a person types them, and what to do after an error in such words: an error names a call, as
+//! [`crate::error::Error::suggested_action`] prints it, and a person has commands.
+
+use crate::uri;
+
+/// The command that does for a person what a tool does for a model, with the argument that the command takes.
+const TOOLS: &[(&str, &str, &str)] = &[
+    ("execution.list", "", "midex list executions"),
+    ("execution.resume", "execution_id", "midex resume"),
+    ("execution.wait", "execution_id", "midex tail"),
+    ("workflow.start", "workflow_name", "midex run"),
+];
+
+/// The same of resources. Where the beginning of an address ends with a slash, the command takes what follows it.
+const RESOURCES: &[(&str, &str)] = &[
+    ("available_workflows", "midex list workflows"),
+    ("current_step/", "midex show"),
+    ("workflow_status/", "midex show"),
+    ("step_history/", "midex show"),
+];
+
+/// Words that are for models alone.
+const FOR_MODELS: [&str; 5] = ["workflow.", "execution.", "midex://", "token", "project '"];
+
+/// What to do after an error, in words for a person whose commands need these flags: a command for a call, and of a
+/// sentence that asks a user, what the user is to do.
+pub(super) fn for_people(action: &str, flags: &str) -> String {
+    if let Some(asked) = asked(action) {
+        return asked;
+    }
+    let Some(call) = Call::read(action) else {
+        return action.to_owned();
+    };
+    let todo = match call.command() {
+        _ if call.is_again => "Run the same command again".to_owned(),
+        Some(command) => format!("Run `{command}{flags}`"),
+        None => return action.to_owned(),
+    };
+    let is_for_people = |clause: &&str| !FOR_MODELS.iter().any(|word| clause.contains(word));
+    let words: Vec<_> = call.words.split("; ").filter(is_for_people).collect();
+    match words.join("; ") {
+        words if words.is_empty() => todo,
+        words => format!("{todo}: {words}"),
+    }
+}
+
+/// What a sentence asks a user to do, where it does.
+pub(super) fn asked(action: &str) -> Option<String> {
+    let asked = action.strip_prefix("Ask your user to ")?;
+    let ends = [". Call ", ". Send "].map(|next| asked.find(next));
+    let end = ends.into_iter().flatten().min().unwrap_or(asked.len());
+    let mut letters = asked[..end].chars();
+    let first = letters.next().map(char::to_uppercase);
+    Some(first.into_iter().flatten().chain(letters).collect())
+}
+
+/// A call as an error prints it: `Call TOOL[ again][ with NAME 'VALUE'[ and NAME 'VALUE']…][: WORDS]`.
+struct Call<'a> {
+    tool: &'a str,
+    is_again: bool,
+    arguments: Vec<(&'a str, String)>,
+    words: &'a str,
+}
+
+impl<'a> Call<'a> {
+    fn read(action: &'a str) -> Option<Self> {
+        let (tool, mut rest) = if let Some(rest) = action.strip_prefix("Send the same call") {
+            ("", rest)
+        } else {
+            let call = action.strip_prefix("Call ")?;
+            call.split_at(call.find([' ', ':']).unwrap_or(call.len()))
+        };
+        let again = rest.strip_prefix(" again");
+        rest = again.unwrap_or(rest);
+        let mut arguments = Vec::new();
+        while let Some(argument) = [" with ", " and "]
+            .iter()
+            .find_map(|it| rest.strip_prefix(it))
+        {
+            let (name, after) = argument.split_once(" '")?;
+            let (value, after) = unquoted(after)?;
+            arguments.push((name, value));
+            rest = after;
+        }
+        let is_read = rest.is_empty() || rest.starts_with(": ");
+        is_read.then(|| Self {
+            tool,
+            is_again: again.is_some(),
+            arguments,
+            words: rest.strip_prefix(": ").unwrap_or_default(),
+        })
+    }
+
+    fn argument(&self, name: &str) -> Option<&str> {
+        let mut arguments = self.arguments.iter();
+        arguments.find_map(|(known, value)| (*known == name).then_some(value.as_str()))
+    }
+
+    /// The command that does the same, where there is one.
+    fn command(&self) -> Option<String> {
+        if let Some(address) = self.argument("uri") {
+            let path = address.strip_prefix("midex://workflow/")?;
+            let mut known = RESOURCES.iter();
+            let (operand, command) =
+                known.find_map(|(start, command)| Some((path.strip_prefix(start)?, *command)))?;
+            return Some(with_operand(command, &uri::decode(operand)?));
+        }
+        let (_, name, command) = TOOLS.iter().find(|(tool, ..)| *tool == self.tool)?;
+        // What the command does not take is not left out in silence.
+        if self.arguments.iter().any(|(given, _)| given != name) {
+            return None;
+        }
+        let operand = self.argument(name).unwrap_or_default();
+        Some(with_operand(command, operand))
+    }
+}
+
+/// The value before the closing quote, in which quotes are doubled, and what follows.
+fn unquoted(text: &str) -> Option<(String, &str)> {
+    let mut from = 0;
+    loop {
+        let end = from + text[from..].find('\'')?;
+        if !text[end + 1..].starts_with('\'') {
+            return Some((text[..end].replace("''", "'"), &text[end + 1..]));
+        }
+        from = end + 2;
+    }
+}
+
+fn with_operand(command: &str, operand: &str) -> String {
+    if operand.is_empty() {
+        return command.to_owned();
+    }
+    format!("{command} {}", quoted(operand))
+}
+
+/// A word as a shell takes it.
+pub(super) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:@%+=,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Code, Error};
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quoted("exec_01"), "exec_01");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn a_call_is_told_as_the_command_that_does_the_same() {
+        for (action, expected) in [
+            (
+                "Call execution.list: use an id that it shows; project '*' shows those of other projects",
+                "Run `midex list executions --data-dir d`: use an id that it shows",
+            ),
+            (
+                "Call workflow.read with uri 'midex://workflow/step_history/it%27s%20x': read; workflow.start begins anew",
+                r"Run `midex show 'it'\''s x' --data-dir d`: read",
+            ),
+            (
+                "Call execution.resume with execution_id 'it''s': once it may; its tokens stay valid",
+                r"Run `midex resume 'it'\''s' --data-dir d`: once it may",
+            ),
+            (
+                "Call workflow.start with workflow_name 'a': z",
+                "Run `midex run a --data-dir d`: z",
+            ),
+            (
+                "Call execution.list with state 'open': z",
+                "Call execution.list with state 'open': z",
+            ),
+            (
+                "Send the same call again: in a second",
+                "Run the same command again: in a second",
+            ),
+            ("Call a.b again", "Run the same command again"),
+            ("Ask your user to run `x`. Call a.b again: y", "Run `x`"),
+            (
+                "Ask your user to free room. Send the same call again",
+                "Free room",
+            ),
+            // Nothing a person types does the same.
+            ("Call a.b with x 'y': z", "Call a.b with x 'y': z"),
+            ("Call me: 'x", "Call me: 'x"),
+            ("Add --force", "Add --force"),
+        ] {
+            assert_eq!(for_people(action, " --data-dir d"), expected);
+        }
+    }
+
+    #[test]
+    fn no_code_speaks_of_calls_to_a_person() {
+        for code in Code::ALL {
+            let error = Error::new(*code, "x").with("execution_id", "e");
+            let error = error
+                .with("workflow", "w")
+                .with("address", "current_step/e");
+            let action = error.with("path", "/p").suggested_action();
+            let told = for_people(&action, "");
+            assert!(
+                !told.starts_with("Call ") || told.starts_with("Call the server"),
+                "{code}: {told}"
+            );
+            assert!(!told.contains("midex://"), "{code}: {told}");
+        }
+    }
+}
