@@ -10,6 +10,8 @@ use midex::{domain::schema::Schema, limits};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::support::long::share;
+
 /// A directory to work in that is a project: with `.git`, and no configuration of a user around it.
 struct Project(TempDir);
 
@@ -127,7 +129,7 @@ fn a_new_file_is_sound_and_lies_in_the_project() {
 #[test]
 fn names_and_descriptions_are_kept_whatever_yaml_makes_of_them() {
     let longest = "é".repeat(limits::DESCRIPTION_BYTES_MAX / 2);
-    for (name, description) in [
+    let all = vec![
         ("a", "He said: \"it's\" #1, {really} [so] \\n"),
         ("1.10", "2024-01-01"),
         ("true", "null"),
@@ -135,7 +137,8 @@ fn names_and_descriptions_are_kept_whatever_yaml_makes_of_them() {
         ("a & b's #1", "- a list? no: a text"),
         ("@name@", "@description@ %s {0} $x"),
         ("no", &longest),
-    ] {
+    ];
+    for (name, description) in share(all, 3) {
         for (kind, directory, extension) in KINDS {
             let project = Project::new();
             let args = [

@@ -22,7 +22,7 @@ use self::{
     driven::{ID, Pure, Subject, Whole},
     reference::{Expected, Is, Model, ModelToken},
 };
-use crate::support::{self, EPOCH, definition};
+use crate::support::{self, EPOCH, definition, long::rounds};
 
 /// What is done to an execution. Indices are taken modulo what there is.
 #[derive(Clone, Debug)]
@@ -300,8 +300,16 @@ fn paused_runtime() -> tokio::runtime::Runtime {
         .expect("a runtime")
 }
 
+/// So many cases, more in the long run, or as many as `PROPTEST_CASES` says.
+fn cases(short: u64, long: u64) -> ProptestConfig {
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => ProptestConfig::default(),
+        None => ProptestConfig::with_cases(u32::try_from(rounds(short, long)).expect("a count")),
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(cases(150, 2000))]
 
     #[test]
     fn the_domain_does_what_the_model_does(graph in graphs(), actions in actions()) {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::{
     door::Door,
     shipped::MANIFESTS,
-    support::{Server, address, output, serve_alone, steps},
+    support::{Server, address, long, output, serve_alone, steps},
 };
 
 fn start(server: &mut Server, workflow: &str, id: &str) -> Value {
@@ -533,6 +533,9 @@ fn sent_again(server: &mut Server, calls: Vec<Value>, done: usize) -> Value {
 
 #[test]
 fn a_kill_amid_parallel_phases_loses_nothing_and_repeats_nothing() {
-    (1..=8).for_each(|seed| survive_a_kill(seed, &[]));
-    (9..=12).for_each(|seed| survive_a_kill(seed, &["--snapshot-every", "16"]));
+    let seed = long::seed(1);
+    let seeds = |of: u64| seed..seed + of;
+    seeds(long::rounds(4, 100)).for_each(|seed| survive_a_kill(seed, &[]));
+    let flags = ["--snapshot-every", "16"];
+    seeds(long::rounds(2, 50)).for_each(|seed| survive_a_kill(seed + 1000, &flags));
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     project::{Project, line, list, payload, text},
-    support::{Server, address},
+    support::{Server, address, long::share},
 };
 
 /// What the log may be asked for.
@@ -505,7 +505,7 @@ fn strangers(project: &Project, log: &Log, chosen: &str) {
 
 #[test]
 fn what_callers_say_is_in_no_log_whatever_it_is_asked_for() {
-    for chosen in CHOICES {
+    for chosen in share(CHOICES.to_vec(), 3) {
         let project = line();
         let log = Log(project.path("log"));
         let mut server = serve(&project, &log, chosen);

@@ -23,13 +23,9 @@ use serde_json::{Value, json};
 use crate::{
     door::Door,
     project::{Project, forge, line, payload, text},
-    support::{EPOCH, Server, output, sequence},
+    support::{EPOCH, Server, long, output, sequence},
 };
 
-/// Random tokens, unless [`TOKENS`] says otherwise.
-const RANDOM_TOKENS: u64 = 100_000;
-/// The variable of the environment that says how many random tokens are tried: a long run tries ten million.
-const TOKENS: &str = "MIDEX_TEST_TOKENS";
 /// What a forged token may be answered with.
 const REFUSALS: [Code; 5] = [
     Code::TokenMalformed,
@@ -250,9 +246,8 @@ async fn refusals(store: &RedbStore) -> u64 {
     reason = "a failing run must say which seed it had"
 )]
 async fn no_random_token_is_accepted_and_what_is_told_of_them_is_bounded() {
-    let count = std::env::var(TOKENS).map_or(RANDOM_TOKENS, |text| text.parse().unwrap());
-    let seed = 20_260_101;
-    println!("random tokens: seed {seed}, {count} of them");
+    let count = long::rounds(10_000, 1_000_000);
+    let seed = long::seed(20_260_101);
     let mut dice = StdRng::seed_from_u64(seed);
     let bank = Bank::open().await;
     let before = bank.standing().await;

@@ -16,8 +16,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use self::{tale::Tale, worker::HOME};
-use crate::support::long::Dice;
-use crate::support::{Server, address};
+use crate::support::{
+    Server, address,
+    long::{self, Dice},
+};
 
 /// How many executions are started before each kill.
 const STARTS: usize = 6;
@@ -251,5 +253,8 @@ fn no_effect_is_lost_and_none_is_repeated_that_may_not_be() {
     if let Some(home) = std::env::var_os(HOME) {
         return worker::work(Path::new(&home));
     }
-    survive(25, 5);
+    survive(
+        usize::try_from(long::rounds(15, 200)).unwrap(),
+        long::seed(5),
+    );
 }

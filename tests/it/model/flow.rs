@@ -28,6 +28,7 @@ use self::{
     manifest::{COUNTERS, Flow, SIGNALS, flows, id},
 };
 use super::{
+    cases,
     driven::{ID, Pure, Subject, Whole},
     paused_runtime,
 };
@@ -490,16 +491,8 @@ fn distinct(position: usize, _: u64) -> u64 {
     100 * 4_u64.pow(u32::try_from(position).expect("a small number"))
 }
 
-/// So many cases, or as many as `PROPTEST_CASES` says.
-fn cases(cases: u32) -> ProptestConfig {
-    match std::env::var_os("PROPTEST_CASES") {
-        Some(_) => ProptestConfig::default(),
-        None => ProptestConfig::with_cases(cases),
-    }
-}
-
 proptest! {
-    #![proptest_config(cases(400))]
+    #![proptest_config(cases(80, 2000))]
 
     #[test]
     fn the_domain_follows_a_manifest_as_the_interpreter_does(flow in flows(coarse), actions in actions((0..4u64).prop_map(|units| units * 1000))) {
@@ -511,7 +504,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(120))]
+    #![proptest_config(cases(30, 500))]
 
     #[test]
     // Each time is odd in its own way, so that nothing is due at the very instant at which somebody looks.

@@ -12,6 +12,13 @@ pub(crate) fn rounds(short: u64, long: u64) -> u64 {
     }
 }
 
+/// One of so many of `all`, from another beginning with another seed; all of them in the long run.
+pub(crate) fn share<T>(all: Vec<T>, of: usize) -> Vec<T> {
+    let of = usize::try_from(rounds(of as u64, 1)).expect("a small number");
+    let first = usize::try_from(seed(0) % of as u64).expect("below a small number");
+    all.into_iter().skip(first).step_by(of).collect()
+}
+
 /// The seed of a randomised test, printed so that a failure names it: `MIDEX_SEED`, else `fixed`.
 #[expect(
     clippy::print_stdout,
