@@ -1,12 +1,13 @@
 //! What the worst schemas cost a call: each is held against the value that it is worst for, and ends with the budget.
 //!
 //! `cargo bench --bench schemas` prints the median of 20 evaluations, and the memory that the process took at most
-//! beyond what the value takes.
+//! beyond what the value takes; then what the same costs as calls of the real binary ([`served`]).
 #![allow(missing_docs, reason = "a bench has no interface")]
 #![allow(clippy::disallowed_methods, reason = "a bench measures real time")]
 #![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
 
-#[path = "../tests/it/schemas/worst.rs"]
+mod served;
+#[path = "../../tests/it/schemas/worst.rs"]
 mod worst;
 
 use std::{
@@ -19,13 +20,24 @@ use serde_json::json;
 
 /// A line of what the system knows of this process, in KiB.
 fn memory(of: &str) -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    memory_of("self", of)
+}
+
+/// The same of any process.
+fn memory_of(process: &str, of: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with(of));
     let words = line.and_then(|line| line.split_whitespace().nth(1));
     words.and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
 fn main() {
+    evaluated();
+    served::run(&worst::worst());
+}
+
+/// The evaluations alone.
+fn evaluated() {
     let mut cases = worst::worst();
     let usual = json!({ "type": "object", "required": ["summary"], "properties": {
         "summary": { "type": "string", "maxLength": 4000 }, "findings": { "items": { "type": "string" } } } });
