@@ -22,9 +22,25 @@ const RESOURCES: &[(&str, &str)] = &[
 /// Words that are for models alone.
 const FOR_MODELS: [&str; 5] = ["workflow.", "execution.", "midex://", "token", "project '"];
 
-/// What to do after an error, in words for a person whose commands need these flags: a command for a call, and of a
-/// sentence that asks a user, what the user is to do.
-pub(super) fn for_people(action: &str, flags: &str) -> String {
+/// How a person goes on from a command.
+pub(super) struct Person {
+    /// What further commands need to reach the same executions.
+    pub(super) flags: String,
+    /// What sends a call again.
+    pub(super) again: String,
+}
+
+impl Person {
+    /// Somebody who may type the same command again.
+    pub(super) fn new(flags: String) -> Self {
+        let again = "Run the same command again".to_owned();
+        Self { flags, again }
+    }
+}
+
+/// What to do after an error, in words for a person: a command for a call, and of a sentence that asks a user, what the
+/// user is to do.
+pub(super) fn for_people(action: &str, person: &Person) -> String {
     if let Some(asked) = asked(action) {
         return asked;
     }
@@ -32,8 +48,8 @@ pub(super) fn for_people(action: &str, flags: &str) -> String {
         return action.to_owned();
     };
     let todo = match call.command() {
-        _ if call.is_again => "Run the same command again".to_owned(),
-        Some(command) => format!("Run `{command}{flags}`"),
+        _ if call.is_again => person.again.clone(),
+        Some(command) => format!("Run `{command}{}`", person.flags),
         None => return action.to_owned(),
     };
     let is_for_people = |clause: &&str| !FOR_MODELS.iter().any(|word| clause.contains(word));
@@ -194,7 +210,8 @@ mod tests {
             ("Call me: 'x", "Call me: 'x"),
             ("Add --force", "Add --force"),
         ] {
-            assert_eq!(for_people(action, " --data-dir d"), expected);
+            let person = Person::new(" --data-dir d".to_owned());
+            assert_eq!(for_people(action, &person), expected);
         }
     }
 
@@ -206,7 +223,7 @@ mod tests {
                 .with("workflow", "w")
                 .with("address", "current_step/e");
             let action = error.with("path", "/p").suggested_action();
-            let told = for_people(&action, "");
+            let told = for_people(&action, &Person::new(String::new()));
             assert!(
                 !told.starts_with("Call ") || told.starts_with("Call the server"),
                 "{code}: {told}"

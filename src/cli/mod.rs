@@ -36,7 +36,7 @@ use std::{
 use clap::{Args, Parser, Subcommand};
 
 use self::{
-    command::{for_people, quoted},
+    command::{Person, for_people, quoted},
     value::json_text,
     visible::visible,
 };
@@ -169,17 +169,17 @@ pub fn main() -> ExitCode {
     };
     let serves = matches!(cli.command, Command::Serve(_));
     let log = log::init(serves);
-    let (json, flags) = (cli.global.json, cli.global.flags());
+    let (json, person) = (cli.global.json, Person::new(cli.global.flags()));
     let ended = run(cli, &log);
     if let (Err(error), true) = (&ended, serves) {
-        log.tell(&reported(error, json, &flags));
+        log.tell(&reported(error, json, &person));
     }
     drop(log);
     match ended {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             if !serves {
-                report(&error, json, &flags);
+                report(&error, json, &person);
             }
             ExitCode::from(error.exit_code())
         }
@@ -271,19 +271,19 @@ fn run_to_end<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
 }
 
 /// Tells the user of a command; a server tells its log.
-fn report(error: &Error, json: bool, flags: &str) {
+fn report(error: &Error, json: bool, person: &Person) {
     let _ = writeln!(
         anstream::stderr().lock(),
         "{}",
-        reported(error, json, flags)
+        reported(error, json, person)
     );
 }
 
-fn reported(error: &Error, json: bool, flags: &str) -> String {
+fn reported(error: &Error, json: bool, person: &Person) -> String {
     if json {
         json_text(&serde_json::Value::Object(error.payload("")), false)
     } else {
-        described(error, flags)
+        described(error, person)
     }
 }
 
@@ -292,9 +292,9 @@ fn warn(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "warning: {}", visible(text));
 }
 
-/// An error in words: what is wrong, and what to do with commands that need these flags.
-fn described(error: &Error, flags: &str) -> String {
-    let help = visible(&for_people(&error.suggested_action(), flags));
+/// An error in words: what is wrong, and what to do.
+fn described(error: &Error, person: &Person) -> String {
+    let help = visible(&for_people(&error.suggested_action(), person));
     format!("{}\n  help: {help}", wrong(error))
 }
 

@@ -18,7 +18,7 @@ use self::{
 };
 use super::{
     EXIT_FINDINGS, EXIT_OK, approve,
-    command::quoted,
+    command::{Person, quoted},
     link::{Link, is_final},
     report,
     serve::{signalled, signals},
@@ -400,7 +400,10 @@ impl Runner<'_> {
                 Ok(EXIT_FINDINGS)
             }
             Err(error) if self.begun => {
-                report(&error, json, &self.data_dir());
+                // The same command again would begin another execution.
+                let again = format!("Run `{}`", self.command());
+                let flags = self.data_dir();
+                report(&error, json, &Person { flags, again });
                 self.page.stopped("", &[self.command()])?;
                 Ok(error.exit_code())
             }

@@ -213,7 +213,7 @@ fn a_refused_output_is_explained_and_the_execution_can_go_on() {
             "summary",
             "/findings: ",
             "/artifacts: ",
-            "help: ",
+            "help: Run `midex run bug-fix --id r`: correct every violation of the output\n",
         ],
     );
     assert_has(&ran.out, &["To go on: midex run bug-fix --id r"]);
