@@ -18,7 +18,7 @@ pub enum Lifecycle {
     Abandon,
     /// running → diverged: the work took another path.
     Diverge,
-    /// running → failed.
+    /// running → failed, as where a required step failed: what is to run nevertheless runs first. Asked again, it ends at once.
     Fail,
 }
 
@@ -59,10 +59,7 @@ impl Execution {
         match change.lifecycle {
             Lifecycle::Pause => self.pause(&mut draft)?,
             Lifecycle::Resume => self.resume(&mut draft)?,
-            Lifecycle::Fail => {
-                draft.void();
-                draft.become_state(State::Failed, Some(requested(change)))?;
-            }
+            Lifecycle::Fail => self.fail(&mut draft, change)?,
             Lifecycle::Abandon | Lifecycle::Diverge => {
                 draft.void();
                 draft.become_state(change.lifecycle.state(), None)?;
@@ -72,6 +69,16 @@ impl Execution {
             draft.push(Event::ReasonGiven { text: text.clone() });
         }
         Ok(draft.decision(None))
+    }
+
+    fn fail(&self, draft: &mut Draft<'_>, change: &Change) -> Flow<()> {
+        if self.state != State::Running || self.failing.is_some() {
+            draft.void();
+            let failure = self.failing.clone().unwrap_or_else(|| requested(change));
+            return Ok(draft.become_state(State::Failed, Some(failure))?);
+        }
+        draft.fail(requested(change))?;
+        draft.settle()
     }
 
     /// A person may also pause what is paused for another reason: the set grows.

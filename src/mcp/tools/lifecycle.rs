@@ -86,7 +86,7 @@ pub(super) fn specs() -> [ToolSpec; 4] {
             (
                 "execution.fail",
                 "Fail an execution",
-                "Ends an execution as failed. That a step could not be done goes to workflow.next_step as error instead.",
+                "Fails an execution: run_when steps first; called again, at once. To fail a step, use workflow.next_step.",
             ),
             true,
             |app, arguments| Box::pin(change(app, arguments, "execution.fail", Lifecycle::Fail)),

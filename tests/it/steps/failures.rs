@@ -1,6 +1,9 @@
 //! What follows the failure of a step.
 
-use midex::{domain::execution::Report, error::Code};
+use midex::{
+    domain::{Lifecycle, execution::Report},
+    error::Code,
+};
 use serde_json::json;
 
 use super::Play;
@@ -89,6 +92,135 @@ async fn what_is_to_run_after_a_failure_runs_before_the_execution_fails() {
         play.path().await,
         ["a failed", "b skipped", "clean completed", "tell completed"]
     );
+}
+
+/// The failure on request goes the way of every other one; who asks again will not wait for it.
+#[tokio::test(start_paused = true)]
+async fn what_is_to_run_after_a_failure_runs_where_somebody_asks_for_the_failure() {
+    for asks_again in [false, true] {
+        let mut play = Play::begin(AFTERMATH, json!({})).await;
+        let void = play.token("a");
+        let failing = play.change(Lifecycle::Fail).await;
+        let code = failing.error.map(|error| error.code);
+        assert_eq!(
+            (failing.state.as_str(), code.as_deref()),
+            ("running", Some("FAILED_ON_REQUEST"))
+        );
+        let refused = play.refused(&void, json!(1)).await;
+        assert_eq!(refused.code(), Code::TokenSuperseded);
+        let ended = if asks_again {
+            play.change(Lifecycle::Fail).await
+        } else {
+            let current = play.engine.current_step(&super::id()).await.unwrap();
+            let open: Vec<_> = current
+                .ready_steps
+                .iter()
+                .map(|step| step.step_name.as_str())
+                .collect();
+            assert_eq!(open, ["clean", "tell"]);
+            for step in current.ready_steps {
+                play.report(&step.continuation_token, Report::Output(json!(1)))
+                    .await;
+            }
+            play.status().await
+        };
+        let code = ended.error.map(|error| error.code);
+        assert_eq!(
+            (ended.state.as_str(), code.as_deref()),
+            ("failed", Some("FAILED_ON_REQUEST"))
+        );
+        let path = play.path().await;
+        let ran = path.contains(&"clean completed".to_owned());
+        assert_eq!(ran, !asks_again, "{path:?}");
+    }
+    // Where nothing is to run it fails at once.
+    let play = Play::begin(
+        "steps:\n  - { id: a, guidance: A., result: {} }\n",
+        json!({}),
+    )
+    .await;
+    assert_eq!(play.change(Lifecycle::Fail).await.state, "failed");
+}
+
+/// Two steps side by side that lead to one handler.
+fn beside(of_handler: &str) -> String {
+    format!(
+        "steps:
+  - {{ id: a, guidance: A., result: {{}}, depends_on: [], on_error: mend, next: $end }}
+  - {{ id: b, guidance: B., result: {{}}, depends_on: [], on_error: mend, next: $end }}
+  - {{ id: mend, guidance: Mend., result: {{}}{of_handler} }}
+"
+    )
+}
+
+/// Each failure enters the handler: one that it is busy with begins it anew, under another token, and only one is open.
+#[tokio::test(start_paused = true)]
+async fn a_second_failure_enters_its_handler_anew() {
+    for is_done_between in [false, true] {
+        let mut play = Play::begin(&beside(", depends_on: [a], run_when: failed"), json!({})).await;
+        let second = play.token("b");
+        play.fails("a", "BROKEN").await;
+        assert_eq!(play.open(), ["mend"]);
+        let first = play.token("mend");
+        if is_done_between {
+            play.done("mend", json!(1)).await;
+        }
+        let report = Report::Error {
+            message: "it could not be done".into(),
+            code: Some("BROKEN".into()),
+            retryable: None,
+        };
+        play.report(&second, report).await;
+        let offers = play.offers();
+        assert_eq!((offers.len(), offers[0].visit), (1, 2));
+        assert_ne!(play.token("mend"), first);
+        let code = play.refused(&first, json!(2)).await.code();
+        let expected = if is_done_between {
+            Code::TokenAlreadyUsed
+        } else {
+            Code::TokenSuperseded
+        };
+        assert_eq!(code, expected);
+        play.done("mend", json!(3)).await;
+        assert_eq!(play.state(), "completed");
+    }
+}
+
+/// One that depends on the last of them, as one that stands below them does, or on all, runs once.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_waits_for_all_runs_once() {
+    for (handler, failing) in [
+        ("", &["a", "b"][..]),
+        (", depends_on: [a, b], run_when: failed", &["a", "b"]),
+        (", depends_on: [a, b], run_when: failed", &["a"]),
+        (", depends_on: [a, b], run_when: failed", &[]),
+    ] {
+        let mut play = Play::begin(&beside(handler), json!({})).await;
+        let tokens = ["a", "b"].map(|step| (step, play.token(step)));
+        for (step, token) in tokens {
+            let report = if failing.contains(&step) {
+                Report::Error {
+                    message: "no".into(),
+                    code: None,
+                    retryable: None,
+                }
+            } else {
+                Report::Output(json!(1))
+            };
+            play.report(&token, report).await;
+        }
+        if !failing.is_empty() {
+            assert_eq!(play.open(), ["mend"], "{failing:?}");
+            play.done("mend", json!(1)).await;
+        }
+        assert_eq!(play.state(), "completed", "{failing:?}");
+        let path = play.path().await;
+        let ran = path
+            .iter()
+            .filter(|entry| *entry == "mend completed")
+            .count();
+        assert_eq!(ran, usize::from(!failing.is_empty()), "{path:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
