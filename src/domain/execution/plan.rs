@@ -137,8 +137,8 @@ impl Plan {
     }
 }
 
-/// The texts of a step that tell a model what to do.
-const WORDS: &[&str] = &["instructions", "guidance"];
+/// The texts of a step that tell a model, or a person, what to do: what others said cannot pass for a part of them.
+const WORDS: &[&str] = &["instructions", "guidance", "ask"];
 
 /// All texts and values of a step that may hold expressions, by what they are.
 pub(crate) fn brief(step: &Step) -> Value {
