@@ -108,3 +108,65 @@ fn unknown_outcome(id: &ExecutionId) -> Error {
     let message = format!("execution '{id}' could not be reached; what the call did is not known");
     Error::new(Code::StoreUnavailable, message).with("execution_id", id.as_str())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ractor::Actor;
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::{
+        clock::{SeededIds, SystemClock},
+        domain::{Change, Lifecycle},
+        engine::{
+            Engine, Options,
+            actor::{Arguments, ExecutionActor},
+            directory::Entry,
+        },
+        store::MemoryStore,
+    };
+
+    /// An actor that has ended stands in the directory, and its end never becomes known: the call is brought to it as often
+    /// as one may be, does nothing, and gets through as soon as the actor is gone.
+    #[tokio::test]
+    async fn a_call_that_meets_nobody_is_told_in_the_end_that_the_server_is_busy() {
+        let clock = Arc::new(SystemClock);
+        let ids = Arc::new(SeededIds::new(1));
+        let options = Options::new(Arc::new(MemoryStore::new()), clock, ids);
+        let engine = Engine::new(options).await.expect("an engine");
+        let shared = &engine.shared;
+        let id = ExecutionId::parse("e").expect("an id");
+        let (seen, watch) = watch::channel(None);
+        let arguments = Arguments {
+            id: id.clone(),
+            shared: shared.clone(),
+            seen,
+        };
+        let (actor, ended) = Actor::spawn(None, ExecutionActor, arguments)
+            .await
+            .expect("an actor");
+        actor.stop(None);
+        ended.await.expect("its end");
+        let number = actor.get_id();
+        let entry = Entry::new(id.clone(), actor, watch, shared.clock.now());
+        shared.directory.insert(entry);
+        let change = Change {
+            lifecycle: Lifecycle::Pause,
+            reason: None,
+        };
+        let code = async || {
+            let command = Command::Change(change.clone());
+            let answer = shared.order(&id, Caller::Outside, command).await;
+            answer
+                .map(drop)
+                .expect_err("there is no such execution")
+                .code()
+        };
+        assert_eq!(code().await, Code::ServerBusy);
+        shared.directory.remove(&id, number);
+        assert_eq!(code().await, Code::ExecutionNotFound);
+        engine.stop().await.expect("a stop");
+    }
+}

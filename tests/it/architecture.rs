@@ -22,6 +22,7 @@ const NAMED_ONLY_IN: &[(&str, &str)] = &[
     ("postcard", "store"),
     ("serde_saphyr", "registry"),
     ("minijinja", "domain/expression"),
+    ("regex_automata", "domain/schema"),
     ("ractor", "engine"),
     ("rmcp", "mcp"),
     ("http", "mcp"),

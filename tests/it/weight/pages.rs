@@ -88,3 +88,23 @@ fn five_hundred_workflows_come_in_pages_the_nearest_first() {
         assert_eq!(error["data"]["error_code"], code, "{query}: {error}");
     }
 }
+
+/// Whoever can only call tools goes from page to page as whoever reads resources does.
+#[test]
+fn the_tool_that_reads_names_the_next_page_too() {
+    let mut server = Project::new(&[]).serve();
+    let first = format!("{ALL}?limit=5");
+    let pages = follow(&mut server, &first);
+    let (mut read, mut next) = (Vec::new(), Some(first));
+    while let Some(address) = next {
+        let reply = server.done("workflow.read", json!({ "uri": address }));
+        let names = reply["content"].as_array().unwrap().iter();
+        let names = names.map(|entry| entry["name"].as_str().unwrap().to_owned());
+        read.push(names.collect::<Vec<_>>());
+        assert_eq!(reply["uri"], address);
+        next = reply["next"].as_str().map(str::to_owned);
+        assert_eq!(reply.get("next").is_some(), next.is_some(), "{reply}");
+    }
+    assert!(read.len() > 2, "{read:?}");
+    assert_eq!(read, pages);
+}
