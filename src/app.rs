@@ -11,7 +11,7 @@ use crate::{
     clock::{Clock, IdSource, Timestamp},
     config::Config,
     domain::{
-        Change, Definition, ExecutionId, JournalKey, Lifecycle, PauseReason, State, WorkflowName,
+        Change, Definition, ExecutionId, Lifecycle, PauseReason, Sequence, State, WorkflowName,
         check::Abilities,
         execution::{GateAnswer, Report, Resolution},
         nearest::nearest,
@@ -537,9 +537,9 @@ fn parse_workflow(text: &str) -> Result<WorkflowName> {
     WorkflowName::parse(text).map_err(|error| bad("workflow_name", text, error.message()))
 }
 
-fn parse_cursor(text: &str) -> Result<JournalKey> {
+fn parse_cursor(text: &str) -> Result<Sequence> {
     text.parse()
-        .map(JournalKey)
+        .map(Sequence)
         .map_err(|_| bad("cursor", text, "the next_cursor of the page before"))
 }
 

@@ -531,8 +531,10 @@ pub const FOREACH_ITEMS_MAX: usize = 10_000;
 pub const AFTERMATH_STEP_MAX: Duration = Duration::from_secs(5 * 60);
 /// Items of one `foreach` that a transition begins; where they end as they are entered, the next one goes on.
 pub const ITEMS_AT_ONCE_MAX: usize = 1_000;
-/// Events of one transition: a power of two, so that a row's place and an event's in it make one number.
+/// Events of one transition.
 pub const EVENTS_PER_ROW_MAX: usize = 1 << 16;
+/// Ids of telemetry that belong to one transition: no event has more than two things to tell.
+pub const TELEMETRY_IDS_PER_ROW: u64 = 2 << 16;
 /// Characters of an item that a failure shows.
 pub const ITEM_SHOWN_CHARS: usize = 60;
 /// Bytes of JSON of one value in memory.

@@ -13,9 +13,10 @@ use super::{
 };
 use crate::clock::Timestamp;
 
-/// The place of a journal row in the store's one sequence. Later rows have larger keys.
+/// The place of a journal row, or of a refusal, in the store's one sequence: what came later has a larger number.
+/// There may be gaps. Outside of the store it is a cursor and an order, and no address: that is (execution, revision).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct JournalKey(pub u64);
+pub struct Sequence(pub u64);
 
 /// One transition of one execution as the journal keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,7 +28,7 @@ pub struct Row {
     /// When.
     pub at: Timestamp,
     /// The execution's previous row.
-    pub previous: Option<JournalKey>,
+    pub previous: Option<Sequence>,
     /// What happened, in order.
     pub events: Vec<Event>,
 }

@@ -44,8 +44,8 @@ pub use self::{
 use super::{
     document::Digest,
     event::{
-        Awaiting, Event, Failure, JournalKey, Outcome, OutputFault, PauseReason, Payload, Reported,
-        Row, Site, Skipped, Spent,
+        Awaiting, Event, Failure, Outcome, OutputFault, PauseReason, Payload, Reported, Row,
+        Sequence, Site, Skipped, Spent,
     },
     id::{ExecutionId, StepId, WorkflowName},
 };
@@ -69,7 +69,7 @@ pub struct Execution {
     pub(super) completed_at: Option<Timestamp>,
     pub(super) failure: Option<Failure>,
     /// The key of its last journal row; `None` only until its first row is stored.
-    pub(super) row: Option<JournalKey>,
+    pub(super) row: Option<Sequence>,
     /// Each step is shared with the predecessor until it changes.
     pub(super) steps: Vec<Arc<StepState>>,
     /// What keeps it from going on: a set, in order.
@@ -189,7 +189,7 @@ impl Execution {
     }
 
     /// The key of its last journal row.
-    pub fn row(&self) -> Option<JournalKey> {
+    pub fn row(&self) -> Option<Sequence> {
         self.row
     }
 

@@ -28,7 +28,7 @@ pub use self::{
     artifact::{Artifact, ArtifactKind, ArtifactReference},
     definition::{Complexity, Definition, Persona, Step, StepKind, Workflow},
     document::{Digest, Document},
-    event::{Awaiting, Event, Failure, JournalKey, Outcome, PauseReason, Payload, Row},
+    event::{Awaiting, Event, Failure, Outcome, PauseReason, Payload, Row, Sequence},
     execution::{
         Change, Command, Decision, Execution, Facts, Lifecycle, State, StepStatus, Transition,
     },

@@ -14,8 +14,8 @@ use tokio::sync::watch;
 use super::{Seen, Shared, not_found, runner::Runner};
 use crate::{
     domain::{
-        Command, Decision, Definition, Digest, Event, Execution, ExecutionId, JournalKey, Row,
-        State, Transition,
+        Command, Decision, Definition, Digest, Event, Execution, ExecutionId, Row, Sequence, State,
+        Transition,
         execution::{Need, Start, Values},
     },
     error::{Code, Error, Result},
@@ -86,7 +86,7 @@ struct Live {
     seen: Seen,
     position: Position,
     /// The last row: repeats of the last call need no read.
-    last: Option<(JournalKey, Arc<Row>)>,
+    last: Option<(Sequence, Arc<Row>)>,
 }
 
 /// Whether the actor may go on after an answer.
@@ -399,7 +399,7 @@ impl ActorState {
         (answer, After::GoOn)
     }
 
-    async fn replay(&self, key: JournalKey) -> Result<Answer> {
+    async fn replay(&self, key: Sequence) -> Result<Answer> {
         let row = self.row(key).await?;
         let row =
             row.ok_or_else(|| Error::internal("a journal row that the execution names is gone"))?;
@@ -418,7 +418,7 @@ impl ActorState {
         })
     }
 
-    async fn row(&self, key: JournalKey) -> Result<Option<Arc<Row>>> {
+    async fn row(&self, key: Sequence) -> Result<Option<Arc<Row>>> {
         match &self.live()?.last {
             Some((last, row)) if *last == key => Ok(Some(row.clone())),
             _ => Ok(self.shared.store.row(key).await?.map(Arc::new)),

@@ -59,7 +59,7 @@ use crate::{
     },
     error::{Code, Error, Result},
     limits,
-    store::{Refusal, Store, TelemetryQuery, Told},
+    store::{Entry, Refusal, Store, TelemetryQuery},
 };
 
 /// What an engine is made of.
@@ -485,9 +485,9 @@ async fn go_on(store: &dyn Store, clock: &dyn Clock) {
         ..TelemetryQuery::default()
     };
     let last = store.telemetry(last).await.unwrap_or_default().pop();
-    let told = match last {
-        Some(Told::Transition { row, .. }) => row.at,
-        Some(Told::Refusal { refusal, .. }) => refusal.at,
+    let told = match last.map(|told| told.what) {
+        Some(Entry::Transition(row)) => row.at,
+        Some(Entry::Refusal(refusal)) => refusal.at,
         None => return,
     };
     let behind = told.since(clock.now());

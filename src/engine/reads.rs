@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 use super::{Engine, Listener, Seen, Topic, actor::Answer, not_found, stopping};
 use crate::{
     domain::{
-        Command, DefaultSources, Digest, Event, Execution, ExecutionId, JournalKey, PauseReason,
-        Payload, Row, State, StepId, Workflow, WorkflowName,
+        Command, DefaultSources, Digest, Event, Execution, ExecutionId, PauseReason, Payload, Row,
+        Sequence, State, StepId, Workflow, WorkflowName,
         execution::{Closed, Values},
         telemetry::{self, EventType},
         view::{
@@ -23,7 +23,7 @@ use crate::{
     },
     error::{Code, Error, Result},
     limits,
-    store::{ListQuery, TelemetryQuery, Told},
+    store::{Entry, ListQuery, TelemetryQuery, Told},
 };
 
 /// A summary shows none of them.
@@ -428,7 +428,7 @@ impl Engine {
         Ok(Arc::new(stored.execution))
     }
 
-    async fn rows(&self, id: &ExecutionId) -> Result<Vec<(JournalKey, Row)>> {
+    async fn rows(&self, id: &ExecutionId) -> Result<Vec<(Sequence, Row)>> {
         let rows = self.shared.store.history(id).await?;
         if rows.is_empty() {
             return Err(not_found(id));
@@ -540,7 +540,7 @@ impl Engine {
     }
 
     /// The outputs that lie outside the rows, each once, as long as there is room to show them.
-    async fn contents(&self, rows: &[(JournalKey, Row)]) -> Result<HashMap<Digest, Value>> {
+    async fn contents(&self, rows: &[(Sequence, Row)]) -> Result<HashMap<Digest, Value>> {
         let mut contents = HashMap::new();
         let mut room = limits::HISTORY_OUTPUT_BYTES_MAX;
         for payload in rows
@@ -574,17 +574,18 @@ fn outside(event: &Event) -> Option<&Payload> {
 }
 
 fn tell(told: &Told) -> Vec<TelemetryEvent> {
-    match told {
-        Told::Transition { first_id, row } => telemetry::of(row)
+    let first_id = told.at.0.saturating_mul(limits::TELEMETRY_IDS_PER_ROW);
+    match &told.what {
+        Entry::Transition(row) => telemetry::of(row)
             .into_iter()
-            .zip(*first_id..)
+            .zip(first_id..)
             .map(|(telemetry, id)| view::told(id, Some(&row.execution_id), row.at, telemetry))
             .collect(),
-        Told::Refusal { id, refusal } => {
+        Entry::Refusal(refusal) => {
             let telemetry =
                 telemetry::of_refusal(&refusal.code, &refusal.message, refusal.step.as_ref());
             vec![view::told(
-                *id,
+                first_id,
                 refusal.execution_id.as_ref(),
                 refusal.at,
                 telemetry,

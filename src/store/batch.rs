@@ -6,14 +6,9 @@ use redb::{
     ReadTransaction, ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction,
 };
 
-use super::{
-    Refusal, check_follows, conflict,
-    fault::fault,
-    heads::Heads,
-    record::{self, RowHeader},
-};
+use super::{Refusal, check_follows, conflict, fault::fault, heads::Heads, record};
 use crate::{
-    domain::{Digest, ExecutionId, JournalKey, Row},
+    domain::{Digest, ExecutionId, Row, Sequence},
     error::Result,
     limits,
 };
@@ -21,14 +16,14 @@ use crate::{
 /// Execution id → snapshot.
 pub(super) const EXECUTIONS: TableDefinition<'_, &str, &[u8]> =
     TableDefinition::new("executions.v1");
-/// Journal key → row.
+/// Key → row. Rows and refusals share one sequence of keys.
 pub(super) const JOURNAL: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("journal.v1");
 /// The ids of the executions that have not ended.
 pub(super) const OPEN: TableDefinition<'_, &str, ()> = TableDefinition::new("open.v1");
 /// Digest → content.
 pub(super) const CONTENT: TableDefinition<'_, &[u8; 32], &[u8]> =
     TableDefinition::new("content.v1");
-/// Telemetry id → refusal.
+/// Key → refusal.
 pub(super) const REFUSALS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("refusals.v1");
 /// Name → what there is to say of the whole file.
 pub(super) const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta.v1");
@@ -42,10 +37,8 @@ pub(super) const LOW_WATER_KEY: &str = "low_water";
 pub(super) struct Ledger {
     /// Executions that are ahead of their snapshots.
     pub(super) heads: Heads,
-    /// The journal key of the next row.
+    /// The key of the next row or refusal.
     pub(super) next_key: u64,
-    /// The next telemetry id.
-    pub(super) next_id: u64,
     /// Where the next opening would begin to look for rows that no snapshot covers.
     pub(super) scan_from: u64,
 }
@@ -57,8 +50,6 @@ pub(super) enum Work {
     Transition {
         /// What happened; needed for the compare.
         row: Row,
-        /// How many telemetry ids it takes.
-        ids: u64,
         /// The same row, encoded.
         row_bytes: Vec<u8>,
         /// The execution after it, where a snapshot is due.
@@ -105,7 +96,7 @@ impl Work {
 #[derive(Debug, Default)]
 pub(super) struct Effects {
     /// For each request its journal key, or why it was refused.
-    pub(super) answers: Vec<Result<JournalKey>>,
+    pub(super) answers: Vec<Result<Sequence>>,
     /// Executions whose last row has changed and has no snapshot: for readers.
     pub(super) heads: Vec<(ExecutionId, Option<u64>)>,
     /// Transitions stored.
@@ -174,7 +165,7 @@ struct Batch<'a> {
 /// Where an execution stands in the transaction.
 struct Stands {
     revision: u64,
-    last: Option<JournalKey>,
+    last: Option<Sequence>,
     covered: bool,
 }
 
@@ -183,7 +174,7 @@ impl Batch<'_> {
         if let Some(head) = self.ledger.heads.get(id) {
             return Ok(Stands {
                 revision: head.revision,
-                last: Some(JournalKey(head.last)),
+                last: Some(Sequence(head.last)),
                 covered: false,
             });
         }
@@ -192,17 +183,16 @@ impl Batch<'_> {
         let header = header.transpose()?;
         Ok(Stands {
             revision: header.map_or(0, |header| header.revision),
-            last: header.map(|header| JournalKey(header.last)),
+            last: header.map(|header| Sequence(header.last)),
             covered: true,
         })
     }
 
     /// The outer error ends the batch, the inner one is this caller's alone.
-    fn write(&mut self, work: &mut Work) -> Result<Result<JournalKey>> {
+    fn write(&mut self, work: &mut Work) -> Result<Result<Sequence>> {
         match work {
             Work::Transition {
                 row,
-                ids,
                 row_bytes,
                 snapshot,
                 contents,
@@ -214,7 +204,7 @@ impl Batch<'_> {
                 }
                 self.keep_contents(contents)?;
                 self.keep_index(row, *ends)?;
-                self.transition(row, row_bytes, snapshot.as_deref_mut(), *ids)
+                self.transition(row, row_bytes, snapshot.as_deref_mut())
                     .map(Ok)
             }
             Work::Checkpoint {
@@ -230,8 +220,7 @@ impl Batch<'_> {
         row: &Row,
         row_bytes: &mut [u8],
         snapshot: Option<&mut [u8]>,
-        ids: u64,
-    ) -> Result<JournalKey> {
+    ) -> Result<Sequence> {
         let id = &row.execution_id;
         let key = self.ledger.next_key;
         if let Some(snapshot) = snapshot {
@@ -240,17 +229,13 @@ impl Batch<'_> {
             self.ledger.heads.advance(id, row.revision, key);
             self.effects.heads.push((id.clone(), Some(key)));
         }
-        let header = RowHeader {
-            low_water: self.ledger.heads.low_water().unwrap_or(key + 1),
-            first_id: self.ledger.next_id,
-        };
-        record::seal_row(row_bytes, header);
+        let low_water = self.ledger.heads.low_water().unwrap_or(key + 1);
+        record::seal_row(row_bytes, low_water);
         self.journal.insert(key, &*row_bytes).map_err(fault)?;
         self.ledger.next_key += 1;
-        self.ledger.next_id += ids;
         self.effects.transitions += 1;
         self.effects.changed = true;
-        Ok(JournalKey(key))
+        Ok(Sequence(key))
     }
 
     fn checkpoint(
@@ -258,7 +243,7 @@ impl Batch<'_> {
         id: &ExecutionId,
         revision: u64,
         snapshot: &mut [u8],
-    ) -> Result<Result<JournalKey>> {
+    ) -> Result<Result<Sequence>> {
         let stands = self.stands(id)?;
         let Some(last) = stands.last.filter(|_| stands.revision == revision) else {
             return Ok(Err(conflict(id, revision, stands.revision)));
@@ -328,9 +313,9 @@ fn keep_refusals(
     for refusal in refusals {
         let bytes = record::encode_refusal(refusal)?;
         table
-            .insert(ledger.next_id, bytes.as_slice())
+            .insert(ledger.next_key, bytes.as_slice())
             .map_err(fault)?;
-        ledger.next_id += 1;
+        ledger.next_key += 1;
     }
     while table.len().map_err(fault)? > limits::REFUSALS_KEPT_MAX {
         table.pop_first().map_err(fault)?;

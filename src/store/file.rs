@@ -37,11 +37,11 @@ const DRAFT: &str = ".new-";
 /// What a copy of a damaged one is called until it is whole.
 const COPY: &str = ".copy-";
 /// The entry of `meta.v1` that holds the name of the format. No build before this format wrote it.
-const FORMAT_KEY: &str = "release_format";
+const FORMAT_KEY: &str = "released_format";
 /// The format of the file as a whole.
 const FORMAT: &str = "midex-1";
-/// Where builds before the first release had a number instead.
-const UNRELEASED_KEY: &str = "format";
+/// Where builds before the first release said theirs.
+const UNRELEASED_KEYS: [&str; 2] = ["format", "release_format"];
 /// Our tables, without the version that their names end with.
 const TABLES: [&str; 6] = [
     "executions",
@@ -371,15 +371,19 @@ fn refuse_later_tables(tables: &[String]) -> Result<()> {
 fn refuse_other_formats(transaction: &ReadTransaction, path: &Path) -> Result<()> {
     let meta = transaction.open_table(META).map_err(fault)?;
     let format = meta.get(FORMAT_KEY).map_err(fault)?;
-    match format.as_ref().map(redb::AccessGuard::value) {
-        Some(format) if format == FORMAT.as_bytes() => Ok(()),
-        Some(later) => Err(too_new(&format!(
-            "the format `{}`",
-            String::from_utf8_lossy(later)
-        ))),
-        None if meta.get(UNRELEASED_KEY).map_err(fault)?.is_some() => Err(unreleased(path)),
-        None => Err(damaged("it does not say its format")),
+    if let Some(format) = format.as_ref().map(redb::AccessGuard::value) {
+        if format == FORMAT.as_bytes() {
+            return Ok(());
+        }
+        let name = String::from_utf8_lossy(format);
+        return Err(too_new(&format!("the format `{name}`")));
     }
+    for key in UNRELEASED_KEYS {
+        if meta.get(key).map_err(fault)?.is_some() {
+            return Err(unreleased(path));
+        }
+    }
+    Err(damaged("it does not say its format"))
 }
 
 fn unreleased(path: &Path) -> Error {

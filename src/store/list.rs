@@ -19,7 +19,7 @@ use super::{
     shared::Shared,
 };
 use crate::{
-    domain::{Execution, ExecutionId, JournalKey},
+    domain::{Execution, ExecutionId, Sequence},
     error::{Error, Result},
 };
 
@@ -75,13 +75,13 @@ struct Scan<'a> {
 
 impl Scan<'_> {
     /// Fills the page, and answers where the next one begins: nothing before that place is unseen.
-    fn run(&mut self, mut source: impl Source) -> Result<Option<JournalKey>> {
+    fn run(&mut self, mut source: impl Source) -> Result<Option<Sequence>> {
         let mut reached = None;
         loop {
             let places = source.portion()?;
             let looked_at = self.look(&places)?;
             if let Some(last) = looked_at.checked_sub(1) {
-                reached = Some(JournalKey(places[last].key));
+                reached = Some(Sequence(places[last].key));
             }
             if looked_at < places.len() {
                 return Ok(reached);
@@ -123,7 +123,7 @@ impl Scan<'_> {
             return Ok(());
         }
         self.seen.insert(place.id.clone());
-        if !self.query.reaches(JournalKey(last)) {
+        if !self.query.reaches(Sequence(last)) {
             return Ok(());
         }
         let stored = reader::load(transaction, &place.id, head)?.ok_or_else(nowhere)?;
@@ -191,7 +191,7 @@ impl Index {
         for ids in ids.chunks(READ_TOGETHER) {
             places.extend(places_of(shared, ids)?);
         }
-        places.retain(|place| query.reaches(JournalKey(place.key)));
+        places.retain(|place| query.reaches(Sequence(place.key)));
         places.sort_unstable_by_key(|place| Reverse(place.key));
         Ok(Some(Self(places.into_iter())))
     }
@@ -376,7 +376,7 @@ mod tests {
             }
         }
         let expected = [("two", 3), ("one", 2)];
-        let expected = expected.map(|(name, key)| (id(name), Some(JournalKey(key))));
+        let expected = expected.map(|(name, key)| (id(name), Some(Sequence(key))));
         assert_eq!(listed, expected);
     }
 }

@@ -12,7 +12,7 @@ use super::{
     TelemetryQuery, Told, merge,
 };
 use crate::{
-    domain::{Digest, Execution, ExecutionId, JournalKey, Row, telemetry},
+    domain::{Digest, Execution, ExecutionId, Row, Sequence},
     error::Result,
     limits,
 };
@@ -24,10 +24,11 @@ pub struct MemoryStore(Mutex<Inside>);
 #[derive(Debug, Default)]
 struct Inside {
     executions: BTreeMap<ExecutionId, Execution>,
-    journal: BTreeMap<u64, (u64, Row)>,
+    journal: BTreeMap<u64, Row>,
     contents: BTreeMap<Digest, Arc<[u8]>>,
     refusals: BTreeMap<u64, Refusal>,
-    told: u64,
+    /// The last number of the sequence of both.
+    last: u64,
     closed: bool,
 }
 
@@ -84,17 +85,17 @@ impl Store for MemoryStore {
         })
     }
 
-    fn row(&self, key: JournalKey) -> BoxFuture<'_, Result<Option<Row>>> {
-        Box::pin(async move { Ok(self.open()?.journal.get(&key.0).map(|(_, row)| row.clone())) })
+    fn row(&self, key: Sequence) -> BoxFuture<'_, Result<Option<Row>>> {
+        Box::pin(async move { Ok(self.open()?.journal.get(&key.0).cloned()) })
     }
 
-    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<(JournalKey, Row)>>> {
+    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<(Sequence, Row)>>> {
         Box::pin(async move {
             let inside = self.open()?;
             let rows = inside.journal.iter();
             Ok(rows
-                .filter(|(_, (_, row))| row.execution_id == *id)
-                .map(|(key, (_, row))| (JournalKey(*key), row.clone()))
+                .filter(|(_, row)| row.execution_id == *id)
+                .map(|(key, row)| (Sequence(*key), row.clone()))
                 .collect())
         })
     }
@@ -112,18 +113,10 @@ impl Store for MemoryStore {
     fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Told>>> {
         Box::pin(async move {
             let inside = self.open()?;
-            let transitions = inside.journal.values().rev().map(|(first_id, row)| {
-                Ok(Told::Transition {
-                    first_id: *first_id,
-                    row: row.clone(),
-                })
-            });
-            let refusals = inside.refusals.iter().rev().map(|(id, refusal)| {
-                Ok(Told::Refusal {
-                    id: *id,
-                    refusal: refusal.clone(),
-                })
-            });
+            let transitions = inside.journal.iter().rev();
+            let transitions = transitions.map(|(key, row)| Ok(Told::transition(*key, row.clone())));
+            let refusals = inside.refusals.iter().rev();
+            let refusals = refusals.map(|(key, one)| Ok(Told::refusal(*key, one.clone())));
             merge::latest(transitions, refusals, &query)
         })
     }
@@ -154,19 +147,17 @@ impl Inside {
             before.map_or(0, Execution::revision),
             before.and_then(Execution::row),
         )?;
-        let key = JournalKey(self.journal.len() as u64 + 1);
+        let key = self.next_key();
         let mut next = Execution::clone(&commit.next);
-        next.settle(key);
+        next.settle(Sequence(key));
         self.executions.insert(id.clone(), next);
         for (digest, content) in &commit.contents {
             let content = || Arc::clone(content);
             self.contents.entry(*digest).or_insert_with(content);
         }
-        let first_id = self.told + 1;
-        self.told += telemetry::of(row).len() as u64;
-        self.journal.insert(key.0, (first_id, row.clone()));
+        self.journal.insert(key, row.clone());
         Ok(Committed {
-            row: key,
+            row: Sequence(key),
             position: position(row.revision),
         })
     }
@@ -184,9 +175,14 @@ impl Inside {
         }
     }
 
+    fn next_key(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
     fn note(&mut self, refusal: Refusal) {
-        self.told += 1;
-        self.refusals.insert(self.told, refusal);
+        let key = self.next_key();
+        self.refusals.insert(key, refusal);
         if self.refusals.len() as u64 > limits::REFUSALS_KEPT_MAX {
             self.refusals.pop_first();
         }

@@ -30,7 +30,7 @@ pub use self::{
 };
 use crate::{
     clock::Timestamp,
-    domain::{Digest, Execution, ExecutionId, JournalKey, Row, State, StepId, WorkflowName},
+    domain::{Digest, Execution, ExecutionId, Row, Sequence, State, StepId, WorkflowName},
     error::{Code, Error, Result},
 };
 
@@ -60,10 +60,10 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<Stored>>>;
 
     /// One journal row; `None` where there is none.
-    fn row(&self, key: JournalKey) -> BoxFuture<'_, Result<Option<Row>>>;
+    fn row(&self, key: Sequence) -> BoxFuture<'_, Result<Option<Row>>>;
 
     /// Every journal row of one execution, oldest first; empty where there is none.
-    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<(JournalKey, Row)>>>;
+    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<(Sequence, Row)>>>;
 
     /// Content stored by digest; `None` where there is none.
     fn content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>>;
@@ -106,7 +106,7 @@ pub struct Commit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
     /// The key under which the row was stored; the caller settles `next` with it.
-    pub row: JournalKey,
+    pub row: Sequence,
     /// Where the execution stands now.
     pub position: Position,
 }
@@ -164,21 +164,32 @@ pub struct Refusal {
 
 /// Something worth telling, with its place in the one order of telemetry.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told {
-    /// A transition; its telemetry events take the ids from `first_id` on.
-    Transition {
-        /// The id of its first telemetry event.
-        first_id: u64,
-        /// What happened.
-        row: Row,
-    },
+pub struct Told {
+    /// Its place among all others.
+    pub at: Sequence,
+    /// A transition, or a refused call.
+    pub what: Entry,
+}
+
+/// What there is to tell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Entry {
+    /// A transition: all that it has to tell.
+    Transition(Row),
     /// A refused call.
-    Refusal {
-        /// Its id.
-        id: u64,
-        /// What was refused.
-        refusal: Refusal,
-    },
+    Refusal(Refusal),
+}
+
+impl Told {
+    fn transition(key: u64, row: Row) -> Self {
+        let (at, what) = (Sequence(key), Entry::Transition(row));
+        Self { at, what }
+    }
+
+    fn refusal(key: u64, refusal: Refusal) -> Self {
+        let (at, what) = (Sequence(key), Entry::Refusal(refusal));
+        Self { at, what }
+    }
 }
 
 /// Which telemetry is asked for.
@@ -204,7 +215,7 @@ pub struct ListQuery {
     /// Only those started for this project.
     pub project: Option<String>,
     /// Only those whose last transition lies before this key: where the page before ended.
-    pub before: Option<JournalKey>,
+    pub before: Option<Sequence>,
     /// How many at most; 0 lists nothing, and has no next page.
     pub limit: usize,
 }
@@ -216,7 +227,7 @@ impl ListQuery {
     }
 
     /// Whether a last transition with this key is meant.
-    fn reaches(&self, last: JournalKey) -> bool {
+    fn reaches(&self, last: Sequence) -> bool {
         self.before.is_none_or(|before| last < before)
     }
 
@@ -236,7 +247,7 @@ pub struct Page {
     /// As they stand.
     pub executions: Vec<Execution>,
     /// Where the next page begins, if more may follow; `None` at the end.
-    pub next: Option<JournalKey>,
+    pub next: Option<Sequence>,
 }
 
 /// A commit must be of one piece, whoever made it.
@@ -251,7 +262,7 @@ fn check(commit: &Commit) -> Result<()> {
 }
 
 /// The compare of compare-and-set: `row` must follow what is stored.
-fn check_follows(row: &Row, revision: u64, last: Option<JournalKey>) -> Result<()> {
+fn check_follows(row: &Row, revision: u64, last: Option<Sequence>) -> Result<()> {
     if row.revision != revision.saturating_add(1) {
         return Err(conflict(&row.execution_id, row.revision, revision));
     }

@@ -9,11 +9,11 @@ use super::{
     batch::{CONTENT, EXECUTIONS, JOURNAL, REFUSALS},
     fault::fault,
     merge,
-    record::{self, RowHeader, SnapshotHeader, damaged},
+    record::{self, SnapshotHeader, damaged},
     shared::Shared,
 };
 use crate::{
-    domain::{Digest, Execution, ExecutionId, JournalKey, Row},
+    domain::{Digest, Execution, ExecutionId, Row, Sequence},
     error::Result,
 };
 
@@ -45,7 +45,7 @@ pub(super) fn load(
     for link in rows_after(transaction, id, header, head)?.into_iter().rev() {
         execution = Execution::advance(Some(execution), &link.row)
             .ok_or_else(|| damaged("a journal row cannot be applied"))?;
-        execution.settle(JournalKey(link.key));
+        execution.settle(Sequence(link.key));
         position.bytes_since_snapshot += link.bytes;
     }
     Ok(Some(Stored {
@@ -68,7 +68,7 @@ pub(super) fn last(
 }
 
 /// One journal row.
-pub(super) fn row(transaction: &ReadTransaction, key: JournalKey) -> Result<Option<Row>> {
+pub(super) fn row(transaction: &ReadTransaction, key: Sequence) -> Result<Option<Row>> {
     let journal = transaction.open_table(JOURNAL).map_err(fault)?;
     let link = get(&journal, key.0)?;
     Ok(link.map(|link| link.row))
@@ -79,9 +79,9 @@ pub(super) fn history(
     transaction: &ReadTransaction,
     id: &ExecutionId,
     head: Option<u64>,
-) -> Result<Vec<(JournalKey, Row)>> {
+) -> Result<Vec<(Sequence, Row)>> {
     let links: Result<Vec<_>> = chain(transaction, id, head)?
-        .map(|link| link.map(|link| (JournalKey(link.key), link.row)))
+        .map(|link| link.map(|link| (Sequence(link.key), link.row)))
         .collect();
     let mut rows = links?;
     rows.reverse();
@@ -132,12 +132,9 @@ fn refusals(transaction: &ReadTransaction) -> Result<Vec<Told>> {
         .map_err(fault)?
         .rev()
         .map(|entry| {
-            let (id, bytes) = entry.map_err(fault)?;
+            let (key, bytes) = entry.map_err(fault)?;
             let refusal = record::decode_refusal(bytes.value())?;
-            Ok(Told::Refusal {
-                id: id.value(),
-                refusal,
-            })
+            Ok(Told::refusal(key.value(), refusal))
         })
         .collect()
 }
@@ -183,27 +180,22 @@ impl Iterator for Rows<'_> {
 /// A journal row in its chain.
 struct Link {
     key: u64,
-    header: RowHeader,
     row: Row,
     bytes: u64,
 }
 
 impl Link {
     fn decode(key: u64, bytes: &[u8]) -> Result<Self> {
-        let (header, row) = record::decode_row(bytes)?;
+        let (_, row) = record::decode_row(bytes)?;
         Ok(Self {
             key,
-            header,
             row,
             bytes: bytes.len() as u64,
         })
     }
 
     fn told(self) -> Told {
-        Told::Transition {
-            first_id: self.header.first_id,
-            row: self.row,
-        }
+        Told::transition(self.key, self.row)
     }
 }
 
@@ -232,7 +224,7 @@ fn rows_after(
     let first = links
         .last()
         .map(|link| (link.row.previous, link.row.revision));
-    if first != Some((Some(JournalKey(header.last)), header.revision + 1)) {
+    if first != Some((Some(Sequence(header.last)), header.revision + 1)) {
         return Err(damaged("a chain of journal rows misses its snapshot"));
     }
     Ok(links)

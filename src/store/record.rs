@@ -1,21 +1,19 @@
 //! The bytes of stored records, and back. Damaged bytes never panic: they are `STORE_CORRUPT`.
 //!
 //! A record is encoded by the caller, while the writer is busy with others; what only the writer knows
-//! (journal key, low-water mark, telemetry id) lies in a prefix of fixed width, which it seals. All
+//! (the key of a row, the low-water mark) lies in a prefix of fixed width, which it seals. All
 //! numbers of a prefix are little-endian.
 
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::Refusal;
 use crate::{
-    domain::{Execution, ExecutionId, JournalKey, Row},
+    domain::{Execution, ExecutionId, Row, Sequence},
     error::{Code, Error, Result},
 };
 
 /// The version of every record; it stands in its first byte.
 const VERSION: u8 = 1;
-/// `version u8, number u64, number u64`.
-const PREFIX_BYTES: usize = 17;
 
 /// What a snapshot says without being decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,18 +24,9 @@ pub(super) struct SnapshotHeader {
     pub(super) last: u64,
 }
 
-/// What a journal row says without being decoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RowHeader {
-    /// When the row was written, no key below this one was without a snapshot.
-    pub(super) low_water: u64,
-    /// The id of its first telemetry event.
-    pub(super) first_id: u64,
-}
-
 /// A snapshot whose journal key is not sealed yet.
 pub(super) fn encode_snapshot(execution: &Execution) -> Result<Vec<u8>> {
-    encode(prefix(execution.revision(), 0), execution)
+    encode(prefix([execution.revision(), 0]), execution)
 }
 
 /// Enters the journal key of the snapshot's revision.
@@ -47,47 +36,42 @@ pub(super) fn seal_snapshot(bytes: &mut [u8], last: u64) {
 
 /// The header of a stored snapshot.
 pub(super) fn snapshot_header(bytes: &[u8]) -> Result<SnapshotHeader> {
-    let ((revision, last), _) = split(bytes)?;
+    let ([revision, last], _) = split(bytes)?;
     Ok(SnapshotHeader { revision, last })
 }
 
 /// A stored snapshot: the execution, settled.
 pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotHeader, Execution)> {
-    let ((revision, last), body) = split(bytes)?;
+    let ([revision, last], body) = split(bytes)?;
     let mut execution: Execution = decode(body)?;
     if execution.revision() != revision {
         return Err(damaged(
             "a snapshot disagrees with its header about its revision",
         ));
     }
-    execution.settle(JournalKey(last));
+    execution.settle(Sequence(last));
     Ok((SnapshotHeader { revision, last }, execution))
 }
 
-/// A journal row whose low-water mark and telemetry id are not sealed yet.
+/// A journal row whose low-water mark is not sealed yet.
 pub(super) fn encode_row(row: &Row) -> Result<Vec<u8>> {
-    encode(prefix(0, 0), row)
+    encode(prefix([0]), row)
 }
 
-/// Enters what the writer knows of a row.
-pub(super) fn seal_row(bytes: &mut [u8], header: RowHeader) {
-    seal(bytes, 1, header.low_water);
-    seal(bytes, 9, header.first_id);
+/// Enters the low-water mark: when the row was written, no key below it was without a snapshot.
+pub(super) fn seal_row(bytes: &mut [u8], low_water: u64) {
+    seal(bytes, 1, low_water);
 }
 
-/// A stored journal row.
-pub(super) fn decode_row(bytes: &[u8]) -> Result<(RowHeader, Row)> {
-    let ((low_water, first_id), body) = split(bytes)?;
-    let header = RowHeader {
-        low_water,
-        first_id,
-    };
-    Ok((header, decode(body)?))
+/// A stored journal row, and its low-water mark.
+pub(super) fn decode_row(bytes: &[u8]) -> Result<(u64, Row)> {
+    let ([low_water], body) = split(bytes)?;
+    Ok((low_water, decode(body)?))
 }
 
 /// The execution of a stored journal row, without a look at what happened to it: the row begins with its id.
 pub(super) fn row_execution(bytes: &[u8]) -> Result<ExecutionId> {
-    let (_, body) = split(bytes)?;
+    let ([_], body) = split(bytes)?;
     let id = postcard::take_from_bytes(body).map(|(id, _)| id);
     id.map_err(unreadable)
 }
@@ -114,11 +98,11 @@ pub(super) fn damaged(what: &str) -> Error {
     )
 }
 
-fn prefix(first: u64, second: u64) -> Vec<u8> {
+/// `version u8`, then each number as `u64`.
+fn prefix<const N: usize>(numbers: [u64; N]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(512);
     bytes.push(VERSION);
-    bytes.extend(first.to_le_bytes());
-    bytes.extend(second.to_le_bytes());
+    bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
     bytes
 }
 
@@ -126,18 +110,17 @@ fn seal(bytes: &mut [u8], at: usize, number: u64) {
     bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
 }
 
-/// The two numbers of a record's prefix, and what follows it.
-fn split(bytes: &[u8]) -> Result<((u64, u64), &[u8])> {
+/// The numbers of a record's prefix, and what follows it.
+fn split<const N: usize>(bytes: &[u8]) -> Result<([u64; N], &[u8])> {
     let short = || damaged("a stored record is too short");
-    let (prefix, body) = bytes
-        .split_first_chunk::<PREFIX_BYTES>()
-        .ok_or_else(short)?;
-    check_version(prefix[0])?;
-    let number = |at: usize| {
-        let chunk = prefix[at..].first_chunk::<8>().ok_or_else(short)?;
-        Ok(u64::from_le_bytes(*chunk))
-    };
-    Ok(((number(1)?, number(9)?), body))
+    let (version, mut rest) = bytes.split_first().ok_or_else(short)?;
+    check_version(*version)?;
+    let mut numbers = [0; N];
+    for number in &mut numbers {
+        let (chunk, after) = rest.split_first_chunk::<8>().ok_or_else(short)?;
+        (*number, rest) = (u64::from_le_bytes(*chunk), after);
+    }
+    Ok((numbers, rest))
 }
 
 fn check_version(version: u8) -> Result<()> {

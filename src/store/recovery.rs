@@ -11,10 +11,7 @@ use super::{
     reader,
     record::{self, damaged},
 };
-use crate::{
-    domain::{ExecutionId, telemetry},
-    error::Result,
-};
+use crate::{domain::ExecutionId, error::Result};
 
 /// Snapshots written in one transaction while folding.
 const FOLDED_TOGETHER_MAX: usize = 256;
@@ -29,18 +26,13 @@ pub(super) fn survey(database: &Database) -> Result<Ledger> {
     let last_refusal = refusals.last().map_err(fault)?;
     let mut ledger = Ledger {
         heads: Heads::default(),
-        next_key: 1,
-        next_id: last_refusal.map_or(1, |(id, _)| id.value().saturating_add(1)),
+        next_key: last_refusal.map_or(1, |(key, _)| key.value().saturating_add(1)),
         scan_from: 1,
     };
     if let Some((key, bytes)) = journal.last().map_err(fault)? {
-        let (header, row) = record::decode_row(bytes.value())?;
-        let after = header
-            .first_id
-            .saturating_add(telemetry::of(&row).len() as u64);
-        ledger.next_key = key.value().saturating_add(1);
-        ledger.next_id = ledger.next_id.max(after);
-        ledger.scan_from = header.low_water.max(folded_to(&transaction)?);
+        let (low_water, _) = record::decode_row(bytes.value())?;
+        ledger.next_key = ledger.next_key.max(key.value().saturating_add(1));
+        ledger.scan_from = low_water.max(folded_to(&transaction)?);
         if ledger.scan_from > ledger.next_key {
             return Err(damaged("its low-water mark lies behind its last row"));
         }

@@ -23,7 +23,7 @@ use super::{
     writer::{Message, Request, Writer},
 };
 use crate::{
-    domain::{Digest, Execution, ExecutionId, JournalKey, Row, telemetry},
+    domain::{Digest, Execution, ExecutionId, Row, Sequence},
     error::{Error, Result},
     limits,
 };
@@ -118,7 +118,7 @@ impl RedbStore {
         }
     }
 
-    async fn write(&self, work: Work) -> Result<JournalKey> {
+    async fn write(&self, work: Work) -> Result<Sequence> {
         let room = Arc::clone(&self.room).acquire_owned().await;
         let room = room.map_err(|_| closed())?;
         let (answer, answered) = oneshot::channel();
@@ -218,7 +218,6 @@ impl Store for RedbStore {
                 Snapshot::NotDue => (None, behind),
             };
             let work = Work::Transition {
-                ids: telemetry::of(&commit.row).len() as u64,
                 ends: commit.next.state().is_final(),
                 row: commit.row,
                 row_bytes,
@@ -259,11 +258,11 @@ impl Store for RedbStore {
         })
     }
 
-    fn row(&self, key: JournalKey) -> BoxFuture<'_, Result<Option<Row>>> {
+    fn row(&self, key: Sequence) -> BoxFuture<'_, Result<Option<Row>>> {
         Box::pin(async move { self.read(|read| reader::row(read, key)) })
     }
 
-    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<(JournalKey, Row)>>> {
+    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<(Sequence, Row)>>> {
         let id = id.clone();
         Box::pin(self.read_blocking(move |shared| {
             let head = shared.head(&id);

@@ -24,7 +24,7 @@ use super::{
     shared::{Shared, Slot},
 };
 use crate::{
-    domain::{Digest, JournalKey},
+    domain::{Digest, Sequence},
     error::{Code, Error, Result},
     limits,
 };
@@ -58,7 +58,7 @@ pub(super) struct Request {
     /// What.
     pub(super) work: Work,
     /// Where the answer goes.
-    pub(super) answer: oneshot::Sender<Result<JournalKey>>,
+    pub(super) answer: oneshot::Sender<Result<Sequence>>,
     /// Its place in the queue, free again once the writer has taken it.
     pub(super) room: OwnedSemaphorePermit,
 }
@@ -79,20 +79,20 @@ pub(super) struct Writer {
     doubtful: Option<Doubtful>,
 }
 
-/// Refusals of a batch that failed. A batch is stored whole or not at all: the next telemetry id tells which,
+/// Refusals of a batch that failed. A batch is stored whole or not at all: the next key tells which,
 /// once the file has been read again.
 #[derive(Debug)]
 struct Doubtful {
     refusals: Vec<Refusal>,
-    /// The next id before the batch.
-    next_id: u64,
+    /// The next key before the batch.
+    next_key: u64,
 }
 
 /// What came from the queue together.
 #[derive(Debug, Default)]
 struct Gathered {
     works: Vec<Work>,
-    answers: Vec<oneshot::Sender<Result<JournalKey>>>,
+    answers: Vec<oneshot::Sender<Result<Sequence>>>,
     /// Those who wait until the refusals are written.
     readers: Vec<oneshot::Sender<()>>,
     /// The content that comes with them, and its length.
@@ -238,7 +238,7 @@ impl Writer {
             self.shared.put_back(refusals);
             return Err(error);
         }
-        let next_id = self.ledger.next_id;
+        let next_key = self.ledger.next_key;
         let done = guarded(|| self.transact(works, &refusals));
         match done {
             Ok(effects) => {
@@ -248,7 +248,7 @@ impl Writer {
             Err(error) => {
                 // What the disk holds now is known only after it is opened again, if it is the same one.
                 let error = batch_failed(&self.shared.path, error);
-                self.doubtful = Some(Doubtful { refusals, next_id });
+                self.doubtful = Some(Doubtful { refusals, next_key });
                 self.shut(error.clone());
                 self.heal();
                 Err(error)
@@ -333,7 +333,7 @@ impl Writer {
                 self.shared.take_heads(&ledger);
                 self.ledger = ledger;
                 if let Some(doubtful) = self.doubtful.take()
-                    && doubtful.next_id == self.ledger.next_id
+                    && doubtful.next_key == self.ledger.next_key
                 {
                     self.shared.put_back(doubtful.refusals);
                 }

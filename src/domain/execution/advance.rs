@@ -13,9 +13,7 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
-    domain::{
-        FailureCode, document::meaning, event::JournalKey, schema::over_budget, token::Token,
-    },
+    domain::{FailureCode, document::meaning, event::Sequence, schema::over_budget, token::Token},
     error::{Code, Error, NextCall, Result, Violation, address, call, read},
     limits,
 };
@@ -411,7 +409,7 @@ impl Held<'_> {
 /// A call that used a token.
 struct Used {
     spent: Spent,
-    row: Option<JournalKey>,
+    row: Option<Sequence>,
     was_accepted: bool,
 }
 

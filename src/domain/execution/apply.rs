@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    Awaiting, Event, Execution, Failure, Items, JournalKey, Row, Signal, State, StepState,
+    Awaiting, Event, Execution, Failure, Items, Row, Sequence, Signal, State, StepState,
     StepStatus, visit::Visit,
 };
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 
 impl Execution {
     /// The state that `rows`, oldest first, rebuild; `None` for no rows or a first row that creates nothing.
-    pub fn replay<'a>(rows: impl IntoIterator<Item = (JournalKey, &'a Row)>) -> Option<Self> {
+    pub fn replay<'a>(rows: impl IntoIterator<Item = (Sequence, &'a Row)>) -> Option<Self> {
         let mut execution = None;
         for (key, row) in rows {
             execution = Self::advance(execution, row);
@@ -34,7 +34,7 @@ impl Execution {
     }
 
     /// Records the key under which the row of the present revision was stored.
-    pub fn settle(&mut self, key: JournalKey) {
+    pub fn settle(&mut self, key: Sequence) {
         self.row = Some(key);
         let revision = self.revision;
         for step in &mut self.steps {

@@ -21,7 +21,7 @@ use crate::{
     domain::{
         definition::Definition,
         document::{Digest, meaning},
-        event::{Created, JournalKey},
+        event::{Created, Sequence},
         id::ExecutionId,
         input::DefaultSources,
         schema::over_budget,
@@ -115,7 +115,7 @@ pub struct Need {
     /// Its digest.
     pub digest: Digest,
     /// The journal row that holds it where it is small; `None` where it is stored by digest whatever its size.
-    pub row: Option<JournalKey>,
+    pub row: Option<Sequence>,
 }
 
 /// Why a decision comes to no transition.
@@ -235,7 +235,7 @@ pub enum Decision {
     /// Something happens: store it, become it, then answer.
     Move(Box<Transition>),
     /// This very call was answered before: answer from that row again.
-    Replay(JournalKey),
+    Replay(Sequence),
     /// Nothing is to be done.
     Stay,
     /// These values must be among the facts first.
@@ -411,7 +411,7 @@ impl Execution {
     ///
     /// # Errors
     /// `EXECUTION_ID_TAKEN` where the arguments differ or something has happened since.
-    pub fn restart(&self, definition: &Definition, start: &Start) -> Result<JournalKey> {
+    pub fn restart(&self, definition: &Definition, start: &Start) -> Result<Sequence> {
         let same = self.call == start.call(definition);
         match self.row {
             Some(row) if same && self.revision == 1 => Ok(row),

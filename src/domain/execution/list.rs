@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use super::{JournalKey, Visit};
+use super::{Sequence, Visit};
 
 /// How many items lie in one block: a change copies that many pointers, and one for each block.
 const BLOCK: usize = 128;
@@ -88,7 +88,7 @@ impl Items {
         !self.unsettled.is_empty()
     }
 
-    pub(super) fn settle(&mut self, revision: u64, key: JournalKey) {
+    pub(super) fn settle(&mut self, revision: u64, key: Sequence) {
         for item in self.unsettled.clone() {
             self.change(item, |visit| visit.settle(revision, key));
         }

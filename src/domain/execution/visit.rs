@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Awaiting, Failure, Items, JournalKey, Outcome, Payload, Row, Site, Spent};
+use super::{Awaiting, Failure, Items, Outcome, Payload, Row, Sequence, Site, Spent};
 use crate::{
     clock::Timestamp,
     domain::{document::Digest, event::AttemptEnded, id::StepId, token::Grant},
@@ -116,7 +116,7 @@ pub struct Ended {
     /// The revision that it made.
     pub revision: u64,
     /// The journal row of that revision; `None` only until that row is stored.
-    pub row: Option<JournalKey>,
+    pub row: Option<Sequence>,
 }
 
 /// A token that was replaced or voided.
@@ -136,7 +136,7 @@ pub struct Closed {
     /// The revision that closed it.
     pub revision: u64,
     /// The journal row of that revision; `None` only until that row is stored.
-    pub row: Option<JournalKey>,
+    pub row: Option<Sequence>,
     /// The call that closed it, where one did.
     pub spent: Option<Spent>,
     /// The digest of its output, where it has one.
@@ -237,7 +237,7 @@ impl StepState {
         newest_first.take_while(move |past| past.ended.revision == revision)
     }
 
-    pub(super) fn settle(&mut self, revision: u64, key: JournalKey) {
+    pub(super) fn settle(&mut self, revision: u64, key: Sequence) {
         let newest_first = self.past.iter_mut().rev();
         for past in newest_first.take_while(|past| past.ended.revision == revision) {
             past.ended.row = Some(key);
@@ -306,7 +306,7 @@ impl Visit {
                 .is_some_and(|ended| ended.revision == revision && ended.row.is_none())
     }
 
-    pub(super) fn settle(&mut self, revision: u64, key: JournalKey) {
+    pub(super) fn settle(&mut self, revision: u64, key: Sequence) {
         if let Some(closed) = self
             .closed
             .as_mut()

@@ -15,7 +15,7 @@ use midex::{
     engine::{Engine, Options, StartRequest},
     error::Code,
     limits,
-    store::{self, RedbStore, Store, TelemetryQuery, Told},
+    store::{self, Entry, RedbStore, Store, TelemetryQuery},
 };
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
@@ -236,7 +236,7 @@ async fn refusals(store: &RedbStore) -> u64 {
     let told = store.telemetry(query).await.unwrap();
     let kept = told
         .iter()
-        .filter(|told| matches!(told, Told::Refusal { .. }));
+        .filter(|told| matches!(told.what, Entry::Refusal(_)));
     kept.count() as u64
 }
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use midex::{
     clock::{SeededIds, Timestamp},
     domain::{
-        Command, Decision, DefaultSources, Definition, Execution, Facts, JournalKey,
+        Command, Decision, DefaultSources, Definition, Execution, Facts, Sequence,
         execution::{Effect, Fence, Start},
     },
 };
@@ -42,7 +42,7 @@ fn moved(decision: Decision, key: u64) -> (Execution, Vec<Effect>) {
         panic!("nothing happens: {decision:?}");
     };
     let mut next = transition.next;
-    next.settle(JournalKey(key));
+    next.settle(Sequence(key));
     (next, transition.effects)
 }
 

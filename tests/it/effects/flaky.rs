@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use midex::{
-    domain::{Digest, Execution, ExecutionId, JournalKey, Row},
+    domain::{Digest, Execution, ExecutionId, Row, Sequence},
     error::{Code, Error, Result},
     store::{
         BoxFuture, Commit, Committed, ListQuery, MemoryStore, Page, Position, Refusal, Store,
@@ -71,11 +71,11 @@ impl Store for Flaky {
         self.inner.load(id)
     }
 
-    fn row(&self, key: JournalKey) -> BoxFuture<'_, Result<Option<Row>>> {
+    fn row(&self, key: Sequence) -> BoxFuture<'_, Result<Option<Row>>> {
         self.inner.row(key)
     }
 
-    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<(JournalKey, Row)>>> {
+    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<(Sequence, Row)>>> {
         self.inner.history(id)
     }
 

@@ -8,7 +8,7 @@ use std::sync::{
 use midex::{
     clock::TokioClock,
     domain::{
-        Change, Digest, Execution, ExecutionId, JournalKey, Lifecycle, PauseReason, Row,
+        Change, Digest, Execution, ExecutionId, Lifecycle, PauseReason, Row, Sequence,
         execution::Report, telemetry::EventType,
     },
     engine::{Engine, StartRequest},
@@ -73,11 +73,11 @@ impl Store for Faulty {
         self.inner.load(id)
     }
 
-    fn row(&self, key: JournalKey) -> BoxFuture<'_, Result<Option<Row>>> {
+    fn row(&self, key: Sequence) -> BoxFuture<'_, Result<Option<Row>>> {
         self.inner.row(key)
     }
 
-    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<(JournalKey, Row)>>> {
+    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<(Sequence, Row)>>> {
         self.inner.history(id)
     }
 

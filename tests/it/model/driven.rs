@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use midex::{
     clock::{Clock, SeededIds, TokioClock},
     domain::{
-        Change, Command, Decision, DefaultSources, Definition, Execution, ExecutionId, Facts,
-        JournalKey, Row, Token, Transition,
+        Change, Command, Decision, DefaultSources, Definition, Execution, ExecutionId, Facts, Row,
+        Sequence, Token, Transition,
         execution::{Need, Report, SignalRequest, Start, Values},
         view::{self, Advanced, Offer, Outputs, StatusView},
     },
@@ -32,7 +32,7 @@ pub(super) trait Subject {
     /// The open turns, in the order in which a model is shown them.
     async fn turns(&mut self) -> Vec<Offer>;
     /// The execution and its journal as they are kept.
-    async fn kept(&self) -> (Execution, Vec<(JournalKey, Row)>);
+    async fn kept(&self) -> (Execution, Vec<(Sequence, Row)>);
     /// Milliseconds since the start.
     fn now(&self) -> u64;
     /// Whether it sees to what is due by itself.
@@ -75,7 +75,7 @@ impl Pure {
     }
 
     fn become_next(&mut self, transition: Transition) -> Result<Advanced> {
-        let key = JournalKey(self.rows.len() as u64);
+        let key = Sequence(self.rows.len() as u64);
         let before = self.execution.take();
         let mut next = Execution::advance(before, &transition.row).expect("events apply");
         assert_eq!(
@@ -97,7 +97,7 @@ impl Pure {
         }
     }
 
-    fn answer(&self, key: JournalKey, replayed: bool) -> Advanced {
+    fn answer(&self, key: Sequence, replayed: bool) -> Advanced {
         let row = &self.rows[usize::try_from(key.0).expect("a small key")];
         let outputs = self.outputs(row.revision);
         let now = self.subject(&outputs);
@@ -105,7 +105,7 @@ impl Pure {
             return view::advanced(&now, row, replayed);
         }
         let rows = self.rows.iter().enumerate();
-        let rows = rows.map(|(at, row)| (JournalKey(at as u64), row));
+        let rows = rows.map(|(at, row)| (Sequence(at as u64), row));
         let then = Execution::replay(rows.take_while(|(at, _)| *at <= key)).expect("rows");
         let execution = &then;
         view::advanced(&view::Subject { execution, ..now }, row, replayed)
@@ -224,7 +224,7 @@ impl Subject for Pure {
             .rows
             .iter()
             .enumerate()
-            .map(|(at, row)| (JournalKey(at as u64), row));
+            .map(|(at, row)| (Sequence(at as u64), row));
         let rebuilt = Execution::replay(rows);
         assert_eq!(rebuilt, self.execution, "the journal rebuilds the state");
         self.execution = rebuilt;
@@ -240,9 +240,9 @@ impl Subject for Pure {
         view::current_step(&self.subject(&self.outputs(u64::MAX)), None).ready_steps
     }
 
-    async fn kept(&self) -> (Execution, Vec<(JournalKey, Row)>) {
+    async fn kept(&self) -> (Execution, Vec<(Sequence, Row)>) {
         let rows = self.rows.iter().enumerate();
-        let rows = rows.map(|(at, row)| (JournalKey(at as u64), row.clone()));
+        let rows = rows.map(|(at, row)| (Sequence(at as u64), row.clone()));
         (
             self.execution.clone().expect("an execution"),
             rows.collect(),
@@ -342,7 +342,7 @@ impl Subject for Whole {
         current.expect("the execution exists").ready_steps
     }
 
-    async fn kept(&self) -> (Execution, Vec<(JournalKey, Row)>) {
+    async fn kept(&self) -> (Execution, Vec<(Sequence, Row)>) {
         let id = ExecutionId::parse(ID).expect("an id");
         let stored = self.store.load(&id).await.expect("the store answers");
         let rows = self.store.history(&id).await.expect("the store answers");

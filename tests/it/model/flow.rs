@@ -13,7 +13,7 @@ use midex::{
     clock::TokioClock,
     domain::{
         Awaiting, Change, Document, Execution, Lifecycle, Row,
-        event::JournalKey,
+        event::Sequence,
         execution::Report,
         view::{self, Advanced, Offer},
     },
@@ -443,7 +443,7 @@ fn check_execution(model: &Interpreter<'_>, execution: &Execution) {
     );
 }
 
-fn check_rows(model: &Interpreter<'_>, execution: &Execution, rows: &[(JournalKey, Row)]) {
+fn check_rows(model: &Interpreter<'_>, execution: &Execution, rows: &[(Sequence, Row)]) {
     let again = Execution::replay(rows.iter().map(|(key, row)| (*key, row)));
     assert_eq!(
         again.as_ref(),

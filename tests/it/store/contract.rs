@@ -3,10 +3,12 @@
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use midex::{
-    domain::{Digest, JournalKey, telemetry, telemetry::EventType},
+    domain::{Digest, Sequence, telemetry::EventType},
     error::Code,
     limits,
-    store::{ListQuery, MemoryStore, Options, Position, RedbStore, Store, TelemetryQuery, Told},
+    store::{
+        Entry, ListQuery, MemoryStore, Options, Position, RedbStore, Store, TelemetryQuery, Told,
+    },
 };
 
 use super::tale::{Tale, id, refusal};
@@ -84,8 +86,8 @@ async fn what_is_committed_is_found(store: Arc<dyn Store>) {
 async fn what_is_not_there_is_none(store: Arc<dyn Store>) {
     assert!(store.load(&id("nobody")).await.unwrap().is_none());
     assert!(store.history(&id("nobody")).await.unwrap().is_empty());
-    assert!(store.row(JournalKey(1)).await.unwrap().is_none());
-    assert!(store.row(JournalKey(u64::MAX)).await.unwrap().is_none());
+    assert!(store.row(Sequence(1)).await.unwrap().is_none());
+    assert!(store.row(Sequence(u64::MAX)).await.unwrap().is_none());
     assert!(store.content(Digest::of(b"none")).await.unwrap().is_none());
     let query = TelemetryQuery {
         execution_id: Some(id("nobody")),
@@ -193,15 +195,6 @@ async fn content_is_stored_by_digest(store: Arc<dyn Store>) {
     assert_eq!(store.content(digest).await.unwrap(), Some(content));
 }
 
-/// The ids that each entry takes, and what it is.
-pub(crate) fn ids(told: &[Told]) -> Vec<(u64, u64)> {
-    let span = |told: &Told| match told {
-        Told::Transition { first_id, row } => (*first_id, telemetry::of(row).len() as u64),
-        Told::Refusal { id, .. } => (*id, 1),
-    };
-    told.iter().map(span).collect()
-}
-
 async fn telemetry_has_one_order(store: Arc<dyn Store>) {
     let mut tale = Tale::new("one", 3);
     let mut expected = Vec::new();
@@ -218,17 +211,13 @@ async fn telemetry_has_one_order(store: Arc<dyn Store>) {
     let told = store.telemetry(query).await.unwrap();
     let rows: Vec<_> = told
         .iter()
-        .map(|told| match told {
-            Told::Transition { row, .. } => Some(row.clone()),
-            Told::Refusal { .. } => None,
+        .map(|told| match &told.what {
+            Entry::Transition(row) => Some(row.clone()),
+            Entry::Refusal(_) => None,
         })
         .collect();
     assert_eq!(rows, expected);
-    let mut next = 1;
-    for (id, length) in ids(&told) {
-        assert_eq!(id, next, "{told:?}");
-        next += length;
-    }
+    assert!(told.is_sorted_by(|one, two| one.at < two.at), "{told:?}");
 }
 
 /// What was refused before a read is in it, whether it is on the disk by then or not.
@@ -246,7 +235,7 @@ async fn a_refusal_is_told_by_the_next_read(store: Arc<dyn Store>) {
             let told = store.telemetry(query).await.unwrap();
             let last = told.last();
             assert!(
-                matches!(last, Some(Told::Refusal { refusal, .. }) if refusal.message == format!("refused {number}")),
+                matches!(last, Some(Told { what: Entry::Refusal(refusal), .. }) if refusal.message == format!("refused {number}")),
                 "{number}: {last:?}"
             );
         }
@@ -276,16 +265,16 @@ async fn telemetry_is_filtered_and_bounded(store: Arc<dyn Store>) {
     assert_eq!(ask(Some(&two), None, 1000).await.len(), 7);
     let expired = ask(Some(&one), Some(EventType::TokenExpired), 3).await;
     assert!(
-        matches!(&expired[..], [Told::Refusal { .. }, _, Told::Refusal { refusal, .. }]
+        matches!(&expired[..], [Told { what: Entry::Refusal(_), .. }, _, Told { what: Entry::Refusal(refusal), .. }]
         if refusal.message == "refused 6"),
         "{expired:?}"
     );
     let created = ask(None, Some(EventType::WorkflowCreated), 10).await;
     let revisions: BTreeMap<_, _> = created
         .iter()
-        .map(|told| match told {
-            Told::Transition { row, .. } => (row.execution_id.clone(), row.revision),
-            Told::Refusal { .. } => panic!("{told:?}"),
+        .map(|told| match &told.what {
+            Entry::Transition(row) => (row.execution_id.clone(), row.revision),
+            Entry::Refusal(_) => panic!("{told:?}"),
         })
         .collect();
     assert_eq!(revisions, BTreeMap::from([(id("one"), 1), (id("two"), 1)]));
@@ -308,9 +297,9 @@ async fn refusals_are_bounded(store: Arc<dyn Store>) {
     };
     let told = store.telemetry(query).await.unwrap();
     assert_eq!(told.len(), kept);
-    assert!(matches!(&told[0], Told::Refusal { refusal, .. } if refusal.message == "refused 300"));
+    assert!(matches!(&told[0].what, Entry::Refusal(refusal) if refusal.message == "refused 300"));
     assert!(
-        matches!(told.last(), Some(Told::Refusal { refusal, .. }) if refusal.message == "refused 1299")
+        matches!(told.last(), Some(Told { what: Entry::Refusal(refusal), .. }) if refusal.message == "refused 1299")
     );
 }
 
@@ -348,7 +337,7 @@ async fn a_closed_store_refuses(store: Arc<dyn Store>) {
     for error in [
         tale.step(&*store).await.unwrap_err(),
         store.load(&tale.id).await.unwrap_err(),
-        store.row(JournalKey(1)).await.unwrap_err(),
+        store.row(Sequence(1)).await.unwrap_err(),
         store.history(&tale.id).await.unwrap_err(),
         store.content(Digest::of(b"")).await.unwrap_err(),
         store.telemetry(query).await.unwrap_err(),

@@ -183,7 +183,7 @@ async fn a_later_format_is_refused() {
     edit(&path, |transaction| {
         let mut meta = transaction.open_table(META).unwrap();
         let later = b"midex-2".as_slice();
-        meta.insert("release_format", later).unwrap();
+        meta.insert("released_format", later).unwrap();
     });
     let error = refused(&path, Code::StoreTooNew);
     assert!(error.message().contains("`midex-2`"), "{error:?}");
@@ -191,12 +191,16 @@ async fn a_later_format_is_refused() {
 
 #[tokio::test]
 async fn a_file_of_a_build_before_the_first_release_is_refused() {
-    for (format, has_index) in [(1, false), (2, true), (3, true)] {
+    for (key, format, has_index) in [
+        ("format", b"\x01".as_slice(), false),
+        ("format", b"\x03", true),
+        ("release_format", b"midex-1", true),
+    ] {
         let (_directory, path) = stored(5).await;
         edit(&path, |transaction| {
             let mut meta = transaction.open_table(META).unwrap();
-            meta.remove("release_format").unwrap();
-            meta.insert("format", [format].as_slice()).unwrap();
+            meta.remove("released_format").unwrap();
+            meta.insert(key, format).unwrap();
             if !has_index {
                 let open = TableDefinition::<&str, ()>::new("open.v1");
                 transaction.delete_table(open).unwrap();
@@ -216,7 +220,7 @@ async fn a_file_of_a_build_before_the_first_release_is_refused() {
     let (_directory, path) = stored(5).await;
     edit(&path, |transaction| {
         let mut meta = transaction.open_table(META).unwrap();
-        meta.remove("release_format").unwrap();
+        meta.remove("released_format").unwrap();
     });
     refused(&path, Code::StoreCorrupt);
 }
@@ -229,7 +233,7 @@ async fn a_file_of_an_earlier_build_that_crashed_is_left_as_it_is_too() {
     let transaction = database.begin_write().unwrap();
     {
         let mut meta = transaction.open_table(META).unwrap();
-        meta.remove("release_format").unwrap();
+        meta.remove("released_format").unwrap();
         meta.insert("format", [3].as_slice()).unwrap();
     }
     transaction.commit().unwrap();

@@ -49,7 +49,7 @@ impl Asked {
             open_only: self.open_only,
             workflow: (self.workflow).map(|at| WorkflowName::parse(WORKFLOWS[at]).unwrap()),
             project: self.project.and_then(|at| PROJECTS[at]).map(str::to_owned),
-            before: self.before.map(midex::domain::JournalKey),
+            before: self.before.map(midex::domain::Sequence),
             ..up_to(self.limit)
         }
     }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::Path};
 
 use midex::{
-    domain::{JournalKey, State},
+    domain::{Sequence, State},
     error::Code,
     limits,
     store::{Options, RedbStore, Store},
@@ -82,13 +82,13 @@ async fn an_answer_looks_at_so_many_rows_and_no_more() {
     // 52 rows: the page ends where the tenth was looked at, and the next goes on behind it.
     let first = page(&store, &up_to(5)).await;
     assert_eq!(names(&first.executions), ["noise"]);
-    assert_eq!(first.next, Some(JournalKey(43)));
+    assert_eq!(first.next, Some(Sequence(43)));
     let mut query = up_to(5);
     query.before = first.next;
     let second = page(&store, &query).await;
     assert_eq!(
         (second.executions.len(), second.next),
-        (0, Some(JournalKey(33)))
+        (0, Some(Sequence(33)))
     );
     let (listed, pages) = to_the_end(&store, up_to(5)).await;
     assert_eq!(names(&listed), ["noise", "tale 1", "tale 0"]);

@@ -10,7 +10,7 @@ use std::{
 };
 
 use midex::{
-    domain::{Event, Execution, ExecutionId, JournalKey, State, WorkflowName},
+    domain::{Event, Execution, ExecutionId, Sequence, State, WorkflowName},
     error::Code,
     store::{ListQuery, Options, Page, RedbStore, Store},
 };
@@ -146,7 +146,7 @@ async fn an_empty_store_lists_nothing(store: Arc<dyn Store>) {
     let tales = started(&*store, 2).await;
     let nothing = page(&*store, &up_to(0)).await;
     assert_eq!((nothing.executions, nothing.next), (Vec::new(), None));
-    for before in [JournalKey(0), tales[0].rows[0].0] {
+    for before in [Sequence(0), tales[0].rows[0].0] {
         for query in [up_to(9), open_up_to(9)] {
             let query = ListQuery {
                 before: Some(before),
@@ -236,7 +236,7 @@ async fn pages_hold_each_execution_once(store: Arc<dyn Store>) {
         }
     }
     let beyond = ListQuery {
-        before: Some(JournalKey(u64::MAX)),
+        before: Some(Sequence(u64::MAX)),
         ..up_to(50)
     };
     assert_eq!(all(&*store, beyond).await.len(), 23);
@@ -365,7 +365,7 @@ async fn the_last_page_names_no_next_one(store: Arc<dyn Store>) {
     }
     for query in [up_to(2), open_up_to(2)] {
         let page = page(&*store, &query).await;
-        assert_eq!((page.executions.len(), page.next), (2, Some(JournalKey(2))));
+        assert_eq!((page.executions.len(), page.next), (2, Some(Sequence(2))));
     }
 }
 

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use midex::{
     clock::{SeededIds, Timestamp},
     domain::{
-        Awaiting, Decision, DefaultSources, Definition, Event, Execution, ExecutionId, Facts,
-        JournalKey, Row, State, Token, Transition,
+        Awaiting, Decision, DefaultSources, Definition, Event, Execution, ExecutionId, Facts, Row,
+        Sequence, State, Token, Transition,
         execution::{Command, Report, Start},
     },
     error::Result,
@@ -24,7 +24,7 @@ pub(crate) struct Tale {
     pub(crate) execution: Option<Execution>,
     pub(crate) position: Position,
     /// Every row stored, as it should be found.
-    pub(crate) rows: Vec<(JournalKey, Row)>,
+    pub(crate) rows: Vec<(Sequence, Row)>,
 }
 
 pub(crate) fn id(text: &str) -> ExecutionId {
@@ -141,18 +141,18 @@ impl Tale {
     }
 
     /// Stores the next transition and becomes it.
-    pub(crate) async fn step(&mut self, store: &dyn Store) -> Result<JournalKey> {
+    pub(crate) async fn step(&mut self, store: &dyn Store) -> Result<Sequence> {
         self.say(store, "done").await
     }
 
-    pub(crate) async fn say(&mut self, store: &dyn Store, summary: &str) -> Result<JournalKey> {
+    pub(crate) async fn say(&mut self, store: &dyn Store, summary: &str) -> Result<Sequence> {
         let transition = self.transition(summary);
         let commit = self.commit_of(transition);
         self.keep(store, commit).await
     }
 
     /// Stores a change of state that no command of the domain brings about yet.
-    pub(crate) async fn turn(&mut self, store: &dyn Store, to: State) -> Result<JournalKey> {
+    pub(crate) async fn turn(&mut self, store: &dyn Store, to: State) -> Result<Sequence> {
         let commit = self.turning(to);
         self.keep(store, commit).await
     }
@@ -181,7 +181,7 @@ impl Tale {
     }
 
     /// Stores `commit` and becomes what it says.
-    pub(crate) async fn keep(&mut self, store: &dyn Store, commit: Commit) -> Result<JournalKey> {
+    pub(crate) async fn keep(&mut self, store: &dyn Store, commit: Commit) -> Result<Sequence> {
         let mut next = (*commit.next).clone();
         let row = commit.row.clone();
         let committed = store.commit(commit).await?;
