@@ -178,6 +178,8 @@ pub const PROJECT_CHARS_MAX: usize = 4096;
 pub const WAIT_MAX: Duration = Duration::from_secs(25);
 /// Violations named in one refusal; more are counted, not listed.
 pub const VIOLATIONS_MAX: usize = 50;
+/// Longest place, name of a property and list of options that a violation repeats, in characters.
+pub const VIOLATION_PART_CHARS_MAX: usize = 1000;
 
 /// Inputs that one workflow declares.
 pub const INPUTS_DECLARED_MAX: usize = 100;
@@ -277,6 +279,9 @@ pub const SCHEMA_OPTIONS_SHOWN_CHARS: usize = 500;
 pub const SCHEMA_OPTIONS_COMPARED_MAX: usize = 200;
 /// Longest text, in characters, that is compared with the options of an `enum`.
 pub const SCHEMA_OPTION_COMPARED_CHARS_MAX: usize = 60;
+/// Memory of one evaluation against a JSON Schema beyond the value, in bytes: what it remembers, what its regular
+/// expressions build, its violations, and 16 for each item of a list whose items are to be different.
+pub const SCHEMA_MEMORY_MAX: usize = 64 << 20;
 /// Regular expressions of one definition.
 pub const SCHEMA_PATTERNS_MAX: usize = 200;
 /// Longest regular expression of a schema.

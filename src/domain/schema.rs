@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 pub use self::{equal::Measure, quota::Quota};
 use self::{
     evaluate::{Evaluation, Stop},
-    node::Program,
+    node::{Keyword, Program},
     pattern::Pattern,
 };
 use crate::{
@@ -98,9 +98,11 @@ impl Schema {
     /// Reads a schema, and says all that is wrong with it. Its regular expressions are taken from the quota.
     pub fn read(schema: &Value, quota: &mut Quota) -> (Self, Vec<Fault>) {
         let (program, faults) = read::read(schema, quota);
+        let keywords = program.nodes.iter().flat_map(|node| &node.keywords);
+        let patterns = program.patterns.iter().map(Pattern::states);
         let schema = Self {
             weight: program.nodes.iter().map(|node| node.weight).sum(),
-            states: program.patterns.iter().map(Pattern::states).sum(),
+            states: keywords.map(Keyword::states).chain(patterns).sum(),
             program,
         };
         (schema, faults)

@@ -96,14 +96,19 @@ impl Measure {
 /// How many values there are in it, and how many steps their texts are worth.
 pub(super) fn size(value: &Value) -> u64 {
     match value {
-        Value::String(text) => 1 + text.len() as u64 / 64,
+        Value::String(text) => text_size(text),
         Value::Array(items) => 1 + items.iter().map(size).sum::<u64>(),
         Value::Object(map) => {
-            let entry = |(key, value): (&String, &Value)| key.len() as u64 / 64 + size(value);
+            let entry = |(key, value): (&String, &Value)| text_size(key) + size(value);
             1 + map.iter().map(entry).sum::<u64>()
         }
         _ => 1,
     }
+}
+
+/// The same of a text, or of the name of a property.
+pub(super) fn text_size(text: &str) -> u64 {
+    1 + text.len() as u64 / 64
 }
 
 /// The number, where it is a whole one: `3.0` is.
@@ -115,7 +120,8 @@ pub(super) fn whole(number: &Number) -> Option<i128> {
             let float = number.as_f64()?;
             // Beyond this a float holds whole numbers alone, and more of them than there is room for.
             let is_whole = float.fract() == 0.0 && float.abs() < 1e30;
-            is_whole.then(|| format!("{float:.0}").parse().ok())?
+            #[expect(clippy::cast_possible_truncation, reason = "it is whole and has room")]
+            is_whole.then_some(float as i128)
         })
 }
 
@@ -180,6 +186,13 @@ mod tests {
                 json!(9_007_199_254_740_992_f64),
                 false,
             ),
+            (
+                json!(u64::MAX),
+                json!(18_446_744_073_709_551_616_f64),
+                false,
+            ),
+            (json!(-3), json!(-3.0), true),
+            (json!(1e29), json!(1e29), true),
             (
                 json!({ "a": 1, "b": [2] }),
                 json!({ "b": [2.0], "a": 1 }),

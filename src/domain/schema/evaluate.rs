@@ -1,8 +1,14 @@
 //! A value held against a schema, within a budget. Every look at a schema costs steps, and what a look does beyond
-//! that (texts that are searched, items that are compared) costs more of them beforehand; when none are left, all of it
-//! ends there. What a reference leads to is worked out once for each value, so a schema that refers to itself several
-//! times costs as many looks as there are schemas and values, not twice as many at each level.
+//! that (texts that are searched, names that are hashed, items that are compared) costs more of them beforehand; when none
+//! are left, all of it ends there.
+//!
+//! No schema explodes. Whatever one value may be held to more than once, what references lead to and what `unevaluated…`
+//! asks again, is worked out at most twice for each value (once to know whether it holds, once to tell of what does not).
+//! So an evaluation costs schemas × values, and where `unevaluated…` stand inside each other at most the square of the
+//! schemas × values; it never doubles with each level. That is why no shape of schema is refused for what it may cost.
 
+#[cfg(test)]
+mod memory;
 mod unevaluated;
 
 use std::collections::HashMap;
@@ -13,7 +19,7 @@ use serde_json::{Map, Value};
 use super::{
     equal,
     node::{Amount, Bound, Keyword, NodeId, PatternId, Program, Properties},
-    words::{Part, violation},
+    words::{self, Part, shortened, violation},
 };
 use crate::{error::Violation, limits};
 
@@ -36,9 +42,8 @@ pub(super) struct Evaluation<'a> {
     /// Steps that are left.
     steps: u64,
     depth: usize,
+    /// By schema and the address of the value, which stays where it is.
     known: HashMap<(NodeId, usize), Known>,
-    /// Above 0 while a value is looked at that does not stay where it is.
-    passing: usize,
     path: Vec<Key<'a>>,
     caches: HashMap<PatternId, Cache>,
     pub(super) found: Vec<Violation>,
@@ -67,10 +72,10 @@ enum Tell {
     Nothing,
 }
 
-/// Steps that the compilation of a value that is to be a regular expression costs.
-const REGEX_STEPS: u64 = 5000;
 /// Bytes of a text that cost one step where they are only gone through.
 const BYTES_PER_STEP: u64 = 256;
+/// Parts of a value that cost one step where they are only counted or marked.
+const PARTS_PER_STEP: u64 = 8;
 
 impl<'a> Evaluation<'a> {
     /// An evaluation that may take so many steps.
@@ -81,7 +86,6 @@ impl<'a> Evaluation<'a> {
             steps,
             depth: 0,
             known: HashMap::new(),
-            passing: 0,
             path: Vec::new(),
             caches: HashMap::new(),
             found: Vec::new(),
@@ -103,8 +107,7 @@ impl<'a> Evaluation<'a> {
         let node = &self.program.nodes[id];
         self.spend(node.weight)?;
         let key = (id, std::ptr::from_ref(value) as usize);
-        let remembered = node.shared && self.passing == 0;
-        if remembered {
+        if node.shared {
             match self.known.get(&key) {
                 Some(Known::Holds) => return Ok(true),
                 Some(Known::Fails) if tell == Tell::Nothing => return Ok(false),
@@ -118,7 +121,7 @@ impl<'a> Evaluation<'a> {
         self.depth += 1;
         let holds = self.all(id, value, tell)?;
         self.depth -= 1;
-        if remembered && self.known.len() < limits::SCHEMA_KNOWN_MAX {
+        if node.shared && self.known.len() < limits::SCHEMA_KNOWN_MAX {
             let known = match (holds, tell) {
                 (true, _) => Known::Holds,
                 (false, Tell::All) => Known::Told,
@@ -207,7 +210,7 @@ impl<'a> Evaluation<'a> {
     /// Tells of a violation, where it is to be told of. Answers that the value does not hold.
     fn breaks(&mut self, keyword: &Keyword, part: Part<'_>, value: &Value, tell: Tell) -> Held {
         if tell == Tell::All {
-            self.spend(keyword.weight())?;
+            self.spend(words::cost(keyword))?;
             let path = self.pointer();
             let quoted = format!("`{path}`");
             let name = if path.is_empty() { self.name } else { &quoted };
@@ -220,16 +223,25 @@ impl<'a> Evaluation<'a> {
         Ok(false)
     }
 
+    /// The place of the value that is looked at, as far as a violation repeats it.
     fn pointer(&self) -> String {
+        let most = limits::VIOLATION_PART_CHARS_MAX;
         let mut pointer = String::new();
         for key in &self.path {
             pointer.push('/');
             match key {
-                Key::Name(name) => pointer.push_str(&name.replace('~', "~0").replace('/', "~1")),
+                Key::Name(name) => {
+                    let name = shortened(name, most);
+                    pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
+                }
                 Key::Index(index) => pointer.push_str(&index.to_string()),
             }
+            // A character has four bytes at most.
+            if pointer.len() > 4 * most {
+                break;
+            }
         }
-        pointer
+        shortened(&pointer, most).into_owned()
     }
 
     fn within(&mut self, key: Key<'a>, node: NodeId, value: &'a Value, tell: Tell) -> Held {
@@ -266,12 +278,7 @@ impl<'a> Evaluation<'a> {
                 broken(!self.is_match(*pattern, text)?)
             }
             (Keyword::Format(format), Value::String(text)) => {
-                let steps = if format.name == "regex" {
-                    REGEX_STEPS
-                } else {
-                    0
-                };
-                self.spend(steps + text.len() as u64 / 16)?;
+                self.spend(format.steps(text))?;
                 broken(!format.holds(text))
             }
             (Keyword::UniqueItems, Value::Array(items)) => broken(!self.are_unique(items)?),
@@ -339,18 +346,22 @@ impl<'a> Evaluation<'a> {
     }
 
     fn are_unique(&mut self, items: &'a [Value]) -> Held {
-        let mut places: HashMap<u64, Vec<usize>> = HashMap::new();
-        for (place, item) in items.iter().enumerate() {
-            let size = equal::size(item);
-            self.spend(1 + size)?;
-            let alike = places.entry(equal::fingerprint(item)).or_default();
-            for other in &*alike {
-                self.spend(size)?;
-                if equal::same(item, &items[*other]) {
-                    return Ok(false);
+        let mut all = Vec::with_capacity(items.len());
+        for item in items {
+            self.spend(1 + equal::size(item))?;
+            all.push((equal::fingerprint(item), item));
+        }
+        all.sort_unstable_by_key(|(fingerprint, _)| *fingerprint);
+        // Different values may have one fingerprint: each of those is compared with each.
+        for alike in all.chunk_by(|(a, _), (b, _)| a == b) {
+            for (place, (_, item)) in alike.iter().enumerate().skip(1) {
+                for (_, other) in &alike[..place] {
+                    self.spend(equal::size(item))?;
+                    if equal::same(item, other) {
+                        return Ok(false);
+                    }
                 }
             }
-            alike.push(place);
         }
         Ok(true)
     }
@@ -362,12 +373,14 @@ impl<'a> Evaluation<'a> {
     ) -> Held<Option<Part<'static>>> {
         for name in map.keys() {
             self.spend(name.len() as u64 / BYTES_PER_STEP)?;
-            let mut inner = Evaluation::new(self.program, self.name, self.steps);
             let text = Value::String(name.clone());
-            inner.passing = 1;
+            // The text does not stay: what is known of it ends with an evaluation of its own.
+            let mut inner = Evaluation::new(self.program, self.name, self.steps);
             inner.depth = self.depth;
+            inner.caches = std::mem::take(&mut self.caches);
             let holds = inner.holds(node, &text, Tell::Nothing);
             self.steps = inner.steps;
+            self.caches = inner.caches;
             if !holds? {
                 return Ok(Some(Part::Whole));
             }
@@ -399,7 +412,7 @@ impl<'a> Evaluation<'a> {
         }
         let mut unexpected = Vec::new();
         for (name, value) in map {
-            self.spend(1)?;
+            self.spend(1 + name.len() as u64 / BYTES_PER_STEP)?;
             let mut matched = properties.position.contains_key(name);
             for (pattern, node) in &properties.patterns {
                 if self.is_match(*pattern, name)? {

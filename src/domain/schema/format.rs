@@ -4,7 +4,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use jiff::civil::{Date, Time};
 
-use super::pattern::Pattern;
+use super::pattern;
 use crate::domain::nearest::nearest;
 
 /// A format that is enforced.
@@ -30,6 +30,29 @@ impl Format {
     pub(super) fn meant(name: &str) -> Option<&'static str> {
         let near = nearest(name, names())?;
         Self::named(near).map(|format| format.name)
+    }
+
+    /// Steps that it costs to look at a text.
+    pub(super) fn steps(&self, text: &str) -> u64 {
+        let reading = if self.is_regex() {
+            pattern::reading_steps(text)
+        } else {
+            0
+        };
+        1 + text.len() as u64 / 16 + reading
+    }
+
+    /// Looks at states that a byte of a text may cost at most, where it is read as a regular expression.
+    pub(super) fn states(&self) -> u64 {
+        if self.is_regex() {
+            pattern::READING_STATES
+        } else {
+            0
+        }
+    }
+
+    fn is_regex(&self) -> bool {
+        self.name == "regex"
     }
 
     /// Whether a text is of this format.
@@ -65,7 +88,7 @@ static FORMATS: &[Format] = &[
     format("uuid", is_uuid),
     format("json-pointer", is_pointer),
     format("relative-json-pointer", is_relative_pointer),
-    format("regex", |text| Pattern::compile(text).is_ok()),
+    format("regex", pattern::is_pattern),
 ];
 
 fn is_date(text: &str) -> bool {

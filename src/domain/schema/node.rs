@@ -25,7 +25,7 @@ pub(super) struct Node {
     pub(super) keywords: Vec<Keyword>,
     /// Steps that a look at it costs at least.
     pub(super) weight: u64,
-    /// Whether references lead to it, so that one value may meet it more than once.
+    /// Whether one value may meet it more than once: references lead to it, or `unevaluated…` asks it again.
     pub(super) shared: bool,
 }
 
@@ -80,6 +80,11 @@ pub(super) struct Properties {
     pub(super) additional: Option<NodeId>,
 }
 
+/// What the names come to of schemas by name.
+fn named_size(schemas: &[(String, NodeId)]) -> u64 {
+    schemas.iter().map(|(name, _)| equal::text_size(name)).sum()
+}
+
 /// An end of the range of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
@@ -132,22 +137,43 @@ impl Types {
     }
 }
 
+/// Steps that the search for a multiple costs, which works with the digits as they are written.
+const MULTIPLE_STEPS: u64 = 8;
+
 impl Keyword {
-    /// Steps that it costs besides those of the schemas in it.
+    /// Steps that it costs besides those of the schemas in it. Names of properties are hashed for each value.
     pub(super) fn weight(&self) -> u64 {
-        let count = |count: usize| count as u64 / 4;
+        let sizes = |names: &[String]| names.iter().map(|name| equal::text_size(name)).sum::<u64>();
         match self {
             Self::Const(value) => equal::size(value) / 4,
             Self::Enum(values) => values.iter().map(equal::size).sum::<u64>() / 4,
-            Self::Required(names) => count(names.len()),
-            Self::DependentRequired(names) => {
-                let lists = names.iter().map(|(_, names)| 1 + names.len());
-                count(lists.sum())
+            Self::Required(names) => sizes(names) / 4,
+            Self::DependentRequired(lists) => {
+                let lists = lists.iter();
+                let size = lists.map(|(name, names)| equal::text_size(name) + sizes(names));
+                size.sum::<u64>() / 4
             }
-            Self::Properties(properties) => count(properties.named.len()),
-            Self::DependentSchemas(schemas) => count(schemas.len()),
+            Self::Properties(properties) => named_size(&properties.named) / 4,
+            Self::DependentSchemas(schemas) => named_size(schemas) / 4,
+            Self::MultipleOf(_) => MULTIPLE_STEPS,
             _ => 0,
         }
+    }
+
+    /// Looks at states of regular expressions that a byte of a text may cost besides those of patterns.
+    pub(super) fn states(&self) -> u64 {
+        match self {
+            Self::Format(format) => format.states(),
+            _ => 0,
+        }
+    }
+
+    /// Whether it asks schemas a second time that the value, or an item of it, was held to.
+    pub(super) fn asks_again(&self) -> bool {
+        matches!(
+            self,
+            Self::UnevaluatedItems(_) | Self::UnevaluatedProperties(_)
+        )
     }
 
     /// The schemas in it that the same value is held to.
@@ -165,6 +191,14 @@ impl Keyword {
                 .flatten()
                 .collect(),
             _ => Vec::new(),
+        }
+    }
+
+    /// The schemas in it that `unevaluated…` may ask again.
+    pub(super) fn asked_again(&self) -> Vec<NodeId> {
+        match self {
+            Self::Contains { node, .. } => vec![*node],
+            keyword => keyword.in_place(),
         }
     }
 

@@ -31,6 +31,40 @@ const BYTES_PER_STEP: u64 = 16;
 pub(super) const LOOKS_PER_STEP: u64 = 4;
 /// Steps of a search, however short the text.
 const STEPS_PER_SEARCH: u64 = 3;
+/// Steps that it costs to read a byte of an expression: its classes are tables of Unicode.
+const READING_STEPS: u64 = 8;
+/// The same where flags may say that case does not count: each class is folded.
+const FOLDING_STEPS: u64 = 500;
+/// Looks at states that a byte costs at most that is read as an expression.
+pub(super) const READING_STATES: u64 = FOLDING_STEPS * LOOKS_PER_STEP;
+/// Nesting of an expression.
+const NEST_MAX: u32 = 50;
+
+/// Whether a text is a regular expression. None is built of it: what repeats much is one, too.
+pub(super) fn is_pattern(text: &str) -> bool {
+    let config = syntax::Config::new().nest_limit(NEST_MAX);
+    text.len() <= limits::SCHEMA_PATTERN_BYTES_MAX
+        && syntax::parse_with(&translated(text), &config).is_ok()
+}
+
+/// Steps that [`is_pattern`] costs.
+pub(super) fn reading_steps(text: &str) -> u64 {
+    let bytes = text.len().min(limits::SCHEMA_PATTERN_BYTES_MAX) as u64;
+    bytes
+        * if has_flags(text) {
+            FOLDING_STEPS
+        } else {
+            READING_STEPS
+        }
+}
+
+/// Whether flags stand in an expression, such as `(?i)`.
+pub(super) fn has_flags(text: &str) -> bool {
+    text.match_indices("(?").any(|(at, sign)| {
+        let rest = &text[at + sign.len()..];
+        rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '-') && !rest.starts_with("P<")
+    })
+}
 
 impl Pattern {
     /// Compiles an expression; the error says what is wrong with it.
@@ -43,7 +77,7 @@ impl Pattern {
             ));
         }
         let mut compiler = thompson::Compiler::new();
-        compiler.syntax(syntax::Config::new().nest_limit(50));
+        compiler.syntax(syntax::Config::new().nest_limit(NEST_MAX));
         compiler.configure(
             thompson::Config::new()
                 .which_captures(WhichCaptures::None)
@@ -227,6 +261,25 @@ mod tests {
             assert!(is_match(pattern, yes), "{pattern} {yes:?}");
             assert!(!is_match(pattern, no), "{pattern} {no:?}");
         }
+    }
+
+    #[test]
+    fn a_text_is_an_expression_where_it_can_be_read_as_one() {
+        for (text, is_one, flags) in [
+            ("^(?:a|b)+(?<name>c)(?P<other>d)$", true, false),
+            ("(?i)\\p{L}", true, true),
+            ("a(?s-i:b)", true, true),
+            ("((a{100}){100}){100}", true, false),
+            ("(a", false, false),
+            ("(?=a)", false, false),
+        ] {
+            assert_eq!(
+                (is_pattern(text), has_flags(text)),
+                (is_one, flags),
+                "{text}"
+            );
+        }
+        assert!(reading_steps("(?i)ab") > 10 * reading_steps("(?:ab)"));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! What the regular expressions of one definition may come to together.
 
-use super::{FaultKind, pattern::Pattern};
+use super::{
+    FaultKind,
+    pattern::{Pattern, has_flags},
+};
 use crate::limits;
 
 /// What regular expressions may still come to.
@@ -36,26 +39,31 @@ impl Quota {
             )));
         }
         self.patterns -= 1;
-        let pattern = match Pattern::compile(text) {
-            Ok(pattern) => pattern,
-            Err(fault) => {
-                let message =
-                    format!("`{text}` is no regular expression that can be used: {fault}");
-                return Some(Err((FaultKind::Pattern, message)));
-            }
-        };
-        let Some(left) = self.bytes.checked_sub(pattern.memory()) else {
+        let made = Pattern::compile(text);
+        // To find out that one is too large costs as much as the largest that is not.
+        let memory = made
+            .as_ref()
+            .map_or(limits::SCHEMA_PATTERN_MEMORY_MAX, Pattern::memory);
+        let Some(left) = self.bytes.checked_sub(memory + folding(text)) else {
             let most = limits::SCHEMA_PATTERNS_MEMORY_MAX;
             return Some(self.spent(format!(
                 "the regular expressions of the definition take more than {most} bytes, compiled: repeat less in them"
             )));
         };
         self.bytes = left;
-        Some(Ok(pattern))
+        Some(made.map_err(|fault| {
+            let message = format!("`{text}` is no regular expression that can be used: {fault}");
+            (FaultKind::Pattern, message)
+        }))
     }
 
     fn spent<T>(&mut self, message: String) -> Result<T, (FaultKind, String)> {
         self.is_spent = true;
         Err((FaultKind::Limit, message))
     }
+}
+
+/// What flags in an expression cost: where case does not count, a byte may bring a class that takes long to fold.
+fn folding(text: &str) -> usize {
+    if has_flags(text) { text.len() << 10 } else { 0 }
 }

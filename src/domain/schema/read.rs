@@ -65,14 +65,25 @@ pub(super) fn read(document: &Value, quota: &mut Quota) -> (Program, Vec<Fault>)
         let node = reader.node(nodes.len());
         nodes.push(node);
     }
-    for id in &reader.shared {
-        nodes[*id].shared = true;
+    let mut shared = std::mem::take(&mut reader.shared);
+    shared.extend(asked_again(&nodes));
+    for id in shared {
+        nodes[id].shared = true;
     }
     reader.chains(&nodes);
     let Reader {
         patterns, faults, ..
     } = reader;
     (Program { nodes, patterns }, faults)
+}
+
+/// The nodes that one value may be held to again because of `unevaluated…`: where there is none, none.
+fn asked_again(nodes: &[Node]) -> Vec<NodeId> {
+    let keywords = || nodes.iter().flat_map(|node| &node.keywords);
+    if !keywords().any(Keyword::asks_again) {
+        return Vec::new();
+    }
+    keywords().flat_map(Keyword::asked_again).collect()
 }
 
 fn address(value: &Value) -> usize {

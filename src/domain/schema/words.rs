@@ -1,5 +1,7 @@
 //! What a violation says. The value itself may be large, and may be secret: words speak of it by its place.
 
+use std::{borrow::Cow, fmt::Write as _};
+
 use serde_json::Value;
 
 use super::node::{Amount, Bound, Keyword};
@@ -10,7 +12,7 @@ use crate::{
 };
 
 /// Characters of a schema, or names of properties, that a message repeats.
-const SHOWN: usize = 200;
+pub(super) const SHOWN: usize = 200;
 
 /// The type of a value, as a message names it.
 pub(super) fn kind(value: &Value) -> &'static str {
@@ -25,14 +27,49 @@ pub(super) fn kind(value: &Value) -> &'static str {
 }
 
 /// The beginning of a text.
-pub(super) fn shortened(text: &str) -> String {
-    cut(text, SHOWN)
+pub(super) fn shortened(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
+    }
 }
 
-fn cut(text: &str, chars: usize) -> String {
-    match text.char_indices().nth(chars) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+/// The beginning of a JSON value. Of a large one no more is written than that.
+pub(super) fn written(value: &Value, most: usize) -> String {
+    let mut room = Room(String::new(), most);
+    // An error says that the room is full.
+    let _ = write!(room, "{value}");
+    room.0
+}
+
+/// The beginning of a list of values, as JSON.
+fn listed(values: &[Value], most: usize) -> String {
+    let mut room = Room(String::new(), most);
+    let mut list = || {
+        write!(room, "[")?;
+        for (place, value) in values.iter().enumerate() {
+            let comma = if place == 0 { "" } else { "," };
+            write!(room, "{comma}{value}")?;
+        }
+        write!(room, "]")
+    };
+    let _ = list();
+    room.0
+}
+
+/// A text, and how many characters it may still take: it ends in `…` where they did not suffice.
+struct Room(String, usize);
+
+impl std::fmt::Write for Room {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let Some((end, _)) = text.char_indices().nth(self.1) else {
+            self.1 -= text.chars().count();
+            self.0.push_str(text);
+            return Ok(());
+        };
+        self.1 = 0;
+        self.0.extend([&text[..end], "…"]);
+        Err(std::fmt::Error)
     }
 }
 
@@ -58,13 +95,11 @@ pub(super) fn violation(
     (path, name): (String, &str),
     value: &Value,
 ) -> Violation {
+    let most = limits::VIOLATION_PART_CHARS_MAX;
     let expected = match (keyword, part) {
-        (_, Part::Property(property)) => Some(format!("property `{property}`")),
-        (Keyword::Enum(options), _) => {
-            let options = Value::Array(options.clone()).to_string();
-            Some(cut(&options, limits::SCHEMA_OPTIONS_SHOWN_CHARS))
-        }
-        (Keyword::Const(value), _) => Some(value.to_string()),
+        (_, Part::Property(property)) => Some(format!("property `{}`", shortened(property, most))),
+        (Keyword::Enum(options), _) => Some(listed(options, limits::SCHEMA_OPTIONS_SHOWN_CHARS)),
+        (Keyword::Const(value), _) => Some(written(value, most)),
         _ => None,
     };
     Violation {
@@ -75,6 +110,18 @@ pub(super) fn violation(
         actual: Some(describe(value)),
         suggestion: meant(keyword, value),
     }
+}
+
+/// Steps that it costs to compare a text with an option.
+const STEPS_PER_OPTION: u64 = 16;
+
+/// Steps that it costs to find the words for a violation of a keyword.
+pub(super) fn cost(keyword: &Keyword) -> u64 {
+    let compared = match keyword {
+        Keyword::Enum(options) => options.len().min(limits::SCHEMA_OPTIONS_COMPARED_MAX),
+        _ => 0,
+    };
+    keyword.weight() + compared as u64 * STEPS_PER_OPTION
 }
 
 /// The option that a text was meant to be, where one is near.
@@ -144,7 +191,7 @@ fn message(keyword: &Keyword, part: Part<'_>, name: &str) -> String {
             let word = if names.len() == 1 { "type" } else { "types" };
             format!("{name} is not of {word} {}", names.join(", "))
         }
-        (Keyword::Const(value), _) => format!("{} was expected", shortened(&value.to_string())),
+        (Keyword::Const(value), _) => format!("{} was expected", written(value, SHOWN)),
         (Keyword::Enum(options), _) => format!("{name} is not one of {}", one_of(options)),
         (Keyword::Bound(bound, limit), _) => {
             let words = match bound {
@@ -158,6 +205,7 @@ fn message(keyword: &Keyword, part: Part<'_>, name: &str) -> String {
         (Keyword::MultipleOf(of), _) => format!("{name} is not a multiple of {of}"),
         (Keyword::Amount(amount, limit), _) => sized(*amount, *limit, name),
         (_, Part::Property(property)) => {
+            let property = shortened(property, limits::VIOLATION_PART_CHARS_MAX);
             format!("{} is a required property", Value::from(property))
         }
         (Keyword::Pattern(_, pattern), _) => format!("{name} does not match \"{pattern}\""),
@@ -169,9 +217,8 @@ fn message(keyword: &Keyword, part: Part<'_>, name: &str) -> String {
                 Keyword::UnevaluatedProperties(_) => "Unevaluated",
                 _ => "Additional",
             };
-            let quoted: Vec<_> = names.iter().map(|name| format!("'{name}'")).collect();
             let were = if names.len() == 1 { "was" } else { "were" };
-            let quoted = shortened(&quoted.join(", "));
+            let quoted = quoted(names);
             format!("{kind} properties are not allowed ({quoted} {were} unexpected)")
         }
         (_, Part::Items(count)) => {
@@ -206,9 +253,18 @@ fn message(keyword: &Keyword, part: Part<'_>, name: &str) -> String {
 }
 
 fn misnamed(names: &[&str]) -> String {
-    let quoted: Vec<_> = names.iter().map(|name| format!("'{name}'")).collect();
-    let quoted = shortened(&quoted.join(", "));
+    let quoted = quoted(names);
     format!("{quoted} cannot be a name of a property: `propertyNames` does not allow it")
+}
+
+/// The beginning of a list of names.
+fn quoted(names: &[&str]) -> String {
+    let mut room = Room(String::new(), SHOWN);
+    let _ = names.iter().enumerate().try_for_each(|(place, name)| {
+        let comma = if place == 0 { "" } else { ", " };
+        write!(room, "{comma}'{name}'")
+    });
+    room.0
 }
 
 fn sized(amount: Amount, limit: u64, name: &str) -> String {
@@ -236,7 +292,7 @@ fn one_of(options: &[Value]) -> String {
         room = left.unwrap_or_default();
         left.is_some()
     };
-    let all = options.iter().map(|option| shortened(&option.to_string()));
+    let all = options.iter().map(|option| written(option, SHOWN));
     let shown: Vec<_> = all.take_while(fits).collect();
     let more = options.len() - shown.len();
     match (shown.as_slice(), more) {

@@ -147,6 +147,15 @@ fn examples_are_looked_at_within_a_budget_that_grows_with_the_file() {
     let found = findings(&schema, Some(&numbers));
     assert_eq!(rules(&found), ["limit_exceeded"], "{found:?}");
     assert_eq!(found[0].path, "steps[0].example");
+    // A doubling chain costs no more than it has levels.
+    let level = |at: usize| {
+        let next = json!({ "$ref": format!("#/$defs/{}", at + 1) });
+        (at.to_string(), json!({ "allOf": [next, next] }))
+    };
+    let last = ("20".to_owned(), json!({ "type": "string" }));
+    let levels: Map<_, _> = (0..20).map(level).chain([last]).collect();
+    let chain = json!({ "propertyNames": { "$ref": "#/$defs/0" }, "$defs": levels });
+    assert_eq!(findings(&chain, Some(&json!({ "a": 1 }))), []);
 }
 
 /// 3,000 properties with a pattern: what is past the limit is not even compiled.
@@ -173,6 +182,25 @@ fn the_patterns_of_a_definition_are_bounded_in_number_and_in_memory() {
     assert!(found[0].message.contains("compiled"), "{found:?}");
     let found = findings(&json!({ "pattern": "((a{100}){100}){100}" }), None);
     assert_eq!(rules(&found), ["invalid_pattern"]);
+    // What is too large, and what is folded, counts as what it costs to find that out.
+    for costly in [
+        "\\p{L}{2000}".to_owned(),
+        format!("(?i)[{}]", "\\p{L}".repeat(190)),
+    ] {
+        let property = |at: usize| {
+            (
+                format!("p{at}"),
+                json!({ "pattern": format!("{costly}{at}") }),
+            )
+        };
+        let properties: Map<_, _> = (0..100).map(property).collect();
+        let found = findings(&json!({ "properties": properties }), None);
+        let last = found.last().unwrap();
+        assert!(
+            found.len() <= 5 && last.rule.as_str() == "limit_exceeded",
+            "{found:?}"
+        );
+    }
 }
 
 fn edited(text: &str, findings: &[Finding]) -> String {

@@ -35,6 +35,9 @@ pub(crate) fn worst() -> Vec<(&'static str, Value, Value)> {
     let marks: Vec<_> = (0..300)
         .map(|at| json!({ "properties": { at.to_string(): true }, "items": true }))
         .collect();
+    let long: Map<_, _> = (0..50)
+        .map(|at| (format!("{at}{}", "x".repeat(10_000)), json!(true)))
+        .collect();
     vec![
         (
             "items, many schemas each",
@@ -74,6 +77,32 @@ pub(crate) fn worst() -> Vec<(&'static str, Value, Value)> {
         (
             "names that are schemas",
             json!({ "propertyNames": { "allOf": wide(json!({ "minLength": 1 })) } }),
+            json!(names),
+        ),
+        (
+            "texts that are expressions",
+            json!({ "items": { "format": "regex" } }),
+            json!(vec![format!("(?i){}", "\\p{L}".repeat(199)); 200]),
+        ),
+        (
+            "many multiples",
+            json!({ "items": { "allOf": wide(json!({ "multipleOf": 0.01 })) } }),
+            (0..20_000).map(|at| json!(f64::from(at) + 0.25)).collect(),
+        ),
+        (
+            "whole numbers, all options each",
+            json!({ "items": { "enum": (0..5000).map(|at| json!(f64::from(at) + 0.5)).collect::<Value>() } }),
+            (0..50_000).map(|at| json!(f64::from(at))).collect(),
+        ),
+        (
+            "long names, many of them asked for",
+            json!({ "items": { "properties": long } }),
+            json!(vec![json!({ "x": 1, "y": 2 }); 100_000]),
+        ),
+        (
+            "all of it looked at, many times",
+            json!({ "allOf": wide(json!({ "$ref": "#/$defs/all", "unevaluatedProperties": false })),
+                    "$defs": { "all": { "unevaluatedProperties": true } } }),
             json!(names),
         ),
         (

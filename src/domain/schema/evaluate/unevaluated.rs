@@ -1,5 +1,7 @@
 //! `unevaluatedProperties` and `unevaluatedItems`: what no other schema for the same value has looked at.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::{
@@ -7,7 +9,7 @@ use super::{
         node::{Keyword, NodeId},
         words::Part,
     },
-    Evaluation, Held, Key, Tell,
+    BYTES_PER_STEP, Evaluation, Held, Key, PARTS_PER_STEP, Tell,
 };
 
 /// The parts of a value that were looked at.
@@ -15,7 +17,7 @@ struct Seen<'a> {
     value: &'a Value,
     parts: Vec<bool>,
     /// Schemas that were asked already.
-    asked: Vec<NodeId>,
+    asked: HashSet<NodeId>,
 }
 
 impl<'a> Seen<'a> {
@@ -23,7 +25,7 @@ impl<'a> Seen<'a> {
         Self {
             value,
             parts: vec![false; count],
-            asked: Vec::new(),
+            asked: HashSet::new(),
         }
     }
 }
@@ -40,6 +42,7 @@ impl<'a> Evaluation<'a> {
         let Value::Object(map) = value else {
             return Ok(true);
         };
+        self.spend(map.len() as u64 / PARTS_PER_STEP)?;
         let mut seen = Seen::new(value, map.len());
         self.look(id, &mut seen, true)?;
         let (mut holds, mut unexpected) = (true, Vec::new());
@@ -68,6 +71,7 @@ impl<'a> Evaluation<'a> {
         let Value::Array(items) = value else {
             return Ok(true);
         };
+        self.spend(items.len() as u64 / PARTS_PER_STEP)?;
         let mut seen = Seen::new(value, items.len());
         self.look(id, &mut seen, true)?;
         let (mut holds, mut unexpected) = (true, 0);
@@ -87,18 +91,18 @@ impl<'a> Evaluation<'a> {
 
     /// Notes what a schema looks at. Of the schema that asks, its own `unevaluated…` is left out.
     fn look(&mut self, id: NodeId, seen: &mut Seen<'a>, asks: bool) -> Held<()> {
-        if seen.asked.contains(&id) {
+        let program = self.program;
+        self.spend(program.nodes[id].weight)?;
+        if !seen.asked.insert(id) {
             return Ok(());
         }
-        self.spend(1 + seen.asked.len() as u64 / 4)?;
-        seen.asked.push(id);
-        let program = self.program;
         for keyword in &program.nodes[id].keywords {
             match (keyword, seen.value) {
                 (Keyword::UnevaluatedProperties(_), Value::Object(_))
                 | (Keyword::UnevaluatedItems(_), Value::Array(_))
                     if !asks =>
                 {
+                    self.spend(seen.parts.len() as u64 / PARTS_PER_STEP)?;
                     seen.parts.fill(true);
                 }
                 (Keyword::Properties(_), Value::Object(map)) => {
@@ -107,7 +111,7 @@ impl<'a> Evaluation<'a> {
                 (Keyword::Items { prefix, rest }, Value::Array(items)) => {
                     let end = rest.map_or(prefix.len(), |_| items.len());
                     let end = end.min(items.len());
-                    self.spend(end as u64 / 8)?;
+                    self.spend(end as u64 / PARTS_PER_STEP)?;
                     seen.parts[..end].fill(true);
                 }
                 (Keyword::Contains { node, .. }, Value::Array(items)) => {
@@ -131,7 +135,7 @@ impl<'a> Evaluation<'a> {
             return Ok(());
         };
         for (place, name) in map.keys().enumerate() {
-            self.spend(1)?;
+            self.spend(1 + name.len() as u64 / BYTES_PER_STEP)?;
             let mut is_seen =
                 properties.additional.is_some() || properties.position.contains_key(name);
             for (pattern, _) in &properties.patterns {

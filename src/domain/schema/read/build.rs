@@ -8,7 +8,7 @@ use super::{
         format::Format,
         keyword::Draft,
         node::{Amount, Bound, Keyword, Node, NodeId, PatternId, Properties, Types},
-        words::shortened,
+        words::{SHOWN, written},
     },
     Place, Reader, address, below,
 };
@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
         keywords.extend(list(self, "anyOf").map(Keyword::AnyOf));
         keywords.extend(list(self, "oneOf").map(Keyword::OneOf));
         if let Some(node) = one(self, "not") {
-            let words = shortened(&map["not"].to_string());
+            let words = written(&map["not"], SHOWN);
             keywords.push(Keyword::Not(node, words));
         }
         if let Some(condition) = one(self, "if") {
