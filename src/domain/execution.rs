@@ -39,7 +39,7 @@ pub use self::{
     people::{GateAnswer, Resolution, Verdict},
     signal::SignalRequest,
     state::State,
-    visit::{Closed, Ended, Past, Retired, Stale, StepState, StepStatus, Visit},
+    visit::{Closed, Ended, Past, Retired, StepState, StepStatus, Visit},
 };
 use super::{
     document::Digest,

@@ -10,6 +10,7 @@ mod previous;
 mod question;
 mod reply;
 mod status;
+mod subject;
 mod task;
 mod waits;
 
@@ -18,37 +19,18 @@ pub use self::{
     graph::{EdgeKind, GraphEdge, GraphNode, GraphView},
     history::{AnsweredView, HistoryRow, TelemetryEvent, history, told},
     inputs::{DefaultView, InputView, inputs},
-    listing::{ExecutionRow, Listing, OpenExecution, Resumed, row},
-    previous::{Outputs, Previous, Shortened, decided, done_lately, needed_at_end, needed_before},
-    reply::{Advanced, FailureView, Offer, advanced, needed_for_reply},
+    listing::{ExecutionRow, Listing, OpenExecution, Resumed, open_execution, row},
+    previous::{Previous, Shortened},
+    reply::{Advanced, FailureView, Offer, advanced},
     status::{CurrentStep, StatusView, StepCounts, current_step, status},
-    task::{needed_for_status, needed_values},
+    subject::{Asked, Found, Subject, Wanted, decided, output_in},
     waits::{GateView, SignalView, WaitView},
 };
-use std::time::Duration;
-
 use super::{
     definition::{Definition, Step},
-    execution::{Execution, Values},
+    execution::Execution,
     token::{Grant, Token},
 };
-
-/// What a view is made of.
-#[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
-    /// The definition that the execution keeps.
-    pub definition: &'a Definition,
-    /// The execution.
-    pub execution: &'a Execution,
-    /// The outputs that the view shows.
-    pub outputs: &'a Outputs,
-    /// What else lies elsewhere: [`needed_values`].
-    pub values: &'a Values,
-    /// How long a token lives.
-    pub ttl: Duration,
-    /// What a person adds to a command that is to reach this execution, with a blank before it.
-    pub command_flags: &'a str,
-}
 
 /// A step's place among all: `1/3` for the first of three.
 fn progress(position: usize, execution: &Execution) -> String {

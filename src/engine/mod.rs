@@ -55,7 +55,7 @@ use crate::{
     domain::{
         Change, Command, Definition, Execution, ExecutionId, Facts, Lifecycle, Token,
         execution::{GateAnswer, Report, Resolution, SignalRequest, Start, Values},
-        view::{self, Advanced, StatusView},
+        view::{self, Advanced, StatusView, Subject},
     },
     error::{Code, Error, Result},
     limits,
@@ -443,19 +443,8 @@ impl Engine {
         else {
             return Err(Error::internal("a transition was answered without its row"));
         };
-        let needed = view::needed_for_reply(&seen.definition, &row);
-        let outputs = self
-            .outputs(
-                &seen,
-                needed,
-                row.revision,
-                Some(&row),
-                limits::FINAL_OUTPUT_BYTES_MAX,
-            )
-            .await?;
-        let values = self.values(&seen, Some(&row)).await?;
-        let subject = self.subject(&seen, &outputs, &values);
-        Ok(view::advanced(&subject, &row, replayed))
+        let advanced = |subject: &Subject<'_>| view::advanced(subject, &row, replayed);
+        self.view(&seen, Some(&row), advanced).await
     }
 
     /// Counts a refused call in telemetry. An output that its schema refuses is counted by its execution.

@@ -2,7 +2,8 @@
 //! woken for it (save where an expired token is to be replaced).
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    cell::RefCell,
+    collections::{BTreeMap, HashMap},
     sync::Arc,
     time::Duration,
 };
@@ -14,11 +15,11 @@ use crate::{
     domain::{
         Command, DefaultSources, Digest, Event, Execution, ExecutionId, PauseReason, Payload, Row,
         Sequence, State, StepId, Workflow, WorkflowName,
-        execution::{Closed, Values},
         telemetry::{self, EventType},
         view::{
-            self, Advanced, ArtifactContent, ArtifactView, CurrentStep, HistoryRow, Listing,
-            Outputs, Resumed, Shortened, StatusView, Subject, TelemetryEvent,
+            self, Advanced, ArtifactContent, ArtifactView, Asked, CurrentStep, Found, HistoryRow,
+            Listing, OpenExecution, Resumed, Shortened, StatusView, Subject, TelemetryEvent,
+            Wanted,
         },
     },
     error::{Code, Error, Result},
@@ -26,30 +27,11 @@ use crate::{
     store::{Entry, ListQuery, TelemetryQuery, Told},
 };
 
-/// A summary shows none of them.
-static NO_VALUES: Values = Values::new();
-
 impl Engine {
     /// What to do now. Renews tokens that have expired; else it wakes nobody.
     pub async fn current_step(&self, id: &ExecutionId) -> Result<CurrentStep> {
         let seen = self.see_renewed(id).await?;
-        let inputs = self.inputs(&seen).await?;
-        let needed = view::needed_before(
-            &seen.definition,
-            seen.execution.open().map(|(position, _, _)| position),
-        );
-        let outputs = self
-            .outputs(
-                &seen,
-                needed,
-                seen.execution.revision(),
-                None,
-                limits::PREVIOUS_BYTES_MAX,
-            )
-            .await?;
-        let values = self.values(&seen, None).await?;
-        let subject = self.subject(&seen, &outputs, &values);
-        Ok(view::current_step(&subject, inputs))
+        self.view(&seen, None, view::current_step).await
     }
 
     /// What its last transition answers: where the execution goes on now.
@@ -85,20 +67,8 @@ impl Engine {
     }
 
     pub(super) async fn status_of(&self, seen: &Seen) -> Result<StatusView> {
-        let (state, revision) = (seen.execution.state(), seen.execution.revision());
-        let outputs = self
-            .outputs(
-                seen,
-                view::needed_at_end(&seen.definition, state),
-                revision,
-                None,
-                limits::FINAL_OUTPUT_BYTES_MAX,
-            )
-            .await?;
-        let values = self
-            .values_of(view::needed_for_status(&seen.execution))
-            .await?;
-        let mut status = view::status(&self.subject(seen, &outputs, &values));
+        let state = seen.execution.state();
+        let mut status = self.view(seen, None, view::status).await?;
         if self.shared.faults.is_faulted(seen.execution.id()) && !state.is_final() {
             // What cannot be woken cannot be moved either: this pause is known to this process alone.
             status.state = State::Paused.as_str().into();
@@ -178,8 +148,7 @@ impl Engine {
         // The one that moved last is renewed last: a renewal is a move, and must not change their order.
         for execution in open.iter().take(limits::RESUME_EXECUTIONS_MAX).rev() {
             match self.to_resume(execution.id()).await {
-                Ok((seen, ..)) if seen.execution.state().is_final() => {}
-                Ok(seen) => told.push(seen),
+                Ok(open) => told.extend(open),
                 // One that cannot be read must not keep the others from being told.
                 Err(error) => {
                     tracing::warn!(execution = %execution.id(), code = error.code().as_str(), "an open execution cannot be told of");
@@ -187,23 +156,16 @@ impl Engine {
             }
         }
         told.reverse();
-        let subjects: Vec<_> = told
-            .iter()
-            .map(|(seen, outputs, inputs)| {
-                (self.subject(seen, outputs, &NO_VALUES), inputs.clone())
-            })
-            .collect();
-        Ok(Resumed::of(&subjects, open.len()))
+        Ok(Resumed::of(told, open.len()))
     }
 
-    async fn to_resume(&self, id: &ExecutionId) -> Result<(Seen, Outputs, Option<Value>)> {
+    /// `None` where it has ended meanwhile.
+    async fn to_resume(&self, id: &ExecutionId) -> Result<Option<OpenExecution>> {
         let seen = self.see_renewed(id).await?;
-        let needed = view::done_lately(&seen.execution).into_iter().collect();
-        let revision = seen.execution.revision();
-        let most = limits::RESUME_PREVIOUS_BYTES_MAX;
-        let outputs = self.outputs(&seen, needed, revision, None, most).await?;
-        let inputs = self.inputs(&seen).await?;
-        Ok((seen, outputs, inputs))
+        if seen.execution.state().is_final() {
+            return Ok(None);
+        }
+        self.view(&seen, None, view::open_execution).await.map(Some)
     }
 
     /// Where defaults of the inputs of a new execution come from. What ran before is looked for only where a default
@@ -279,15 +241,6 @@ impl Engine {
             Some(Value::Object(inputs)) => Ok(inputs),
             _ => Ok(Map::new()),
         }
-    }
-
-    /// What the execution was started with.
-    async fn inputs(&self, seen: &Seen) -> Result<Option<Value>> {
-        let Some(digest) = seen.execution.inputs() else {
-            return Ok(None);
-        };
-        let value = self.shared.contents.value(digest).await?;
-        Ok(value.map(|value| Value::clone(&value)))
     }
 
     /// The artifacts of an execution, or of one of its steps, without their content, and the references among
@@ -436,88 +389,62 @@ impl Engine {
         Ok(rows)
     }
 
-    /// What views are made of.
-    pub(super) fn subject<'a>(
-        &'a self,
-        seen: &'a Seen,
-        outputs: &'a Outputs,
-        values: &'a Values,
-    ) -> Subject<'a> {
-        Subject {
-            definition: &seen.definition,
-            execution: &seen.execution,
-            outputs,
-            values,
-            ttl: self.shared.token_ttl,
-            command_flags: &self.shared.command_flags,
-        }
-    }
-
-    /// What else the views of an execution show, with those of the reply to `row`.
-    pub(super) async fn values(&self, seen: &Seen, row: Option<&Row>) -> Result<Values> {
-        self.values_of(view::needed_values(&seen.execution, row))
-            .await
-    }
-
-    async fn values_of(&self, digests: impl IntoIterator<Item = Digest>) -> Result<Values> {
-        let mut values = Values::new();
-        for digest in digests {
-            if let Some(value) = self.shared.contents.value(digest).await? {
-                values.insert(digest, value);
-            }
-        }
-        Ok(values)
-    }
-
-    /// The outputs that the steps at `positions` had after `revision`. `last` is a row that need not be read again.
-    pub(super) async fn outputs(
+    /// What `view` shows of an execution: made again as long as it asks for something that was not looked up.
+    pub(super) async fn view<T>(
         &self,
         seen: &Seen,
-        positions: BTreeSet<usize>,
-        revision: u64,
-        last: Option<&Row>,
-        bytes_max: usize,
-    ) -> Result<Outputs> {
-        let mut outputs = Outputs::new();
-        for position in positions {
-            if let Some(closed) = view::decided(&seen.execution, position, revision)
-                && let Some(step) = seen.execution.steps().get(position)
-                && let Some(output) = self.output(&step.id, closed, last, bytes_max).await?
-            {
-                outputs.insert(position, output);
+        row: Option<&Row>,
+        view: impl Fn(&Subject<'_>) -> T,
+    ) -> Result<T> {
+        let mut found = Found::default();
+        loop {
+            let wanted = RefCell::default();
+            let shown = view(&Subject {
+                definition: &seen.definition,
+                execution: &seen.execution,
+                row,
+                found: &found,
+                wanted: &wanted,
+                ttl: self.shared.token_ttl,
+                command_flags: &self.shared.command_flags,
+            });
+            let wanted = wanted.into_inner();
+            if wanted.is_empty() {
+                return Ok(shown);
             }
+            self.find(&seen.execution, wanted, &mut found).await?;
         }
-        Ok(outputs)
     }
 
-    async fn output(
-        &self,
-        step: &StepId,
-        closed: &Closed,
-        last: Option<&Row>,
-        bytes_max: usize,
-    ) -> Result<Option<Shortened>> {
-        let read;
-        let row = match (
-            last.filter(|row| row.revision == closed.revision),
-            closed.row,
-        ) {
-            (Some(row), _) => row,
-            (None, Some(key)) => match self.shared.store.row(key).await? {
-                Some(row) => {
-                    read = row;
-                    &read
-                }
-                None => return Ok(None),
-            },
-            (None, None) => return Ok(None),
+    async fn find(&self, execution: &Execution, wanted: Wanted, found: &mut Found) -> Result<()> {
+        for digest in wanted.values {
+            let value = self.shared.contents.value(digest).await?;
+            found.values.insert(digest, value);
+        }
+        for asked in wanted.outputs {
+            let output = self.output(execution, asked).await?;
+            found.outputs.insert(asked, output);
+        }
+        Ok(())
+    }
+
+    async fn output(&self, execution: &Execution, asked: Asked) -> Result<Option<Shortened>> {
+        let closed = view::decided(execution, asked.position);
+        let Some(key) = closed.and_then(|closed| closed.row) else {
+            return Ok(None);
         };
-        match row.events.iter().find_map(|event| output_in(event, step)) {
+        let row = self.shared.store.row(key).await?;
+        let step = execution.steps().get(asked.position);
+        let payload = match (&row, step) {
+            (Some(row), Some(step)) => view::output_in(row, &step.id),
+            _ => None,
+        };
+        match payload {
             Some(Payload {
                 inline: Some(document),
                 ..
-            }) => Ok(Some(Shortened::of(&document.value(), bytes_max))),
-            Some(payload) => self.stored_output(payload, bytes_max).await,
+            }) => Ok(Some(Shortened::of(&document.value(), asked.bytes_max))),
+            Some(payload) => self.stored_output(payload, asked.bytes_max).await,
             None => Ok(None),
         }
     }
@@ -559,12 +486,6 @@ impl Engine {
         }
         Ok(contents)
     }
-}
-
-/// The output with which `event` completes a visit of `step`.
-fn output_in<'a>(event: &'a Event, step: &StepId) -> Option<&'a Payload> {
-    let (site, payload) = event.output()?;
-    (site.step == *step && site.item.is_none()).then_some(payload)
 }
 
 /// The output of a completed visit that is not in its row.

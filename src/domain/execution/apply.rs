@@ -55,7 +55,7 @@ impl Execution {
                 visits: Vec::new(),
                 items: Items::default(),
                 past: Vec::new(),
-                stale: None,
+                past_visits: 0,
             })
         };
         Some(Self {
@@ -129,7 +129,7 @@ impl Execution {
             }
             Event::StepsReset { steps } => {
                 for step in steps {
-                    self.change(step, |state| state.reset(row.revision));
+                    self.change(step, StepState::reset);
                 }
             }
             Event::VisitOpened(opened) => {

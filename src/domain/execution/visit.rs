@@ -24,8 +24,8 @@ pub struct StepState {
     pub items: Items,
     /// Calls that ended items of visits before, the latest [`limits::PAST_CALLS_MAX`] of them.
     pub past: Vec<Past>,
-    /// Since when its visits until then are those of an earlier round.
-    pub stale: Option<Stale>,
+    /// How many of its visits are those of an earlier round: control went back past the step.
+    pub past_visits: u32,
 }
 
 /// A call that ended an item of an earlier visit.
@@ -35,15 +35,6 @@ pub struct Past {
     pub ended: Ended,
     /// Whether it brought an output that was accepted.
     pub was_accepted: bool,
-}
-
-/// Control went back past a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stale {
-    /// The revision in which it did.
-    pub revision: u64,
-    /// How many visits the step had had by then.
-    pub visits: u32,
 }
 
 /// Where a step stands (S0, and `skipped`).
@@ -146,17 +137,15 @@ pub struct Closed {
 }
 
 impl StepState {
-    /// Its visits of the round that the execution was in after `revision`.
-    pub fn round(&self, revision: u64) -> &[Arc<Visit>] {
-        let stale = self.stale.filter(|stale| stale.revision <= revision);
-        let past = stale.map_or(0, |stale| stale.visits as usize);
+    /// Its visits of the present round.
+    pub fn round(&self) -> &[Arc<Visit>] {
+        let past = self.past_visits as usize;
         self.visits.get(past..).unwrap_or_default()
     }
 
-    pub(super) fn reset(&mut self, revision: u64) {
+    pub(super) fn reset(&mut self) {
         self.status = StepStatus::Pending;
-        let visits = u32::try_from(self.visits.len()).unwrap_or(u32::MAX);
-        self.stale = Some(Stale { revision, visits });
+        self.past_visits = u32::try_from(self.visits.len()).unwrap_or(u32::MAX);
     }
 
     /// The items make room for those of another visit; of the calls that ended them the latest are remembered.

@@ -111,13 +111,13 @@ fn is_zero(count: &usize) -> bool {
 }
 
 impl Resumed {
-    /// As many of `subjects`, newest first, as [`limits::RESUME_BYTES_MAX`] of JSON hold; the first is always told,
+    /// As many of `executions`, newest first, as [`limits::RESUME_BYTES_MAX`] of JSON hold; the first is always told,
     /// with as many of its steps as fit. `open` is how many are open in all.
-    pub fn of(subjects: &[(Subject<'_>, Option<Value>)], open: usize) -> Self {
+    pub fn of(executions: Vec<OpenExecution>, open: usize) -> Self {
         let mut room = limits::RESUME_BYTES_MAX;
         let mut told = Vec::new();
-        for (subject, inputs) in subjects {
-            let execution = open_execution(subject, inputs.as_ref(), room);
+        for mut execution in executions {
+            execution.fit(room);
             let bytes = json_bytes(&execution) + 1;
             if bytes > room && !told.is_empty() {
                 break;
@@ -161,37 +161,44 @@ fn json_bytes(value: &impl Serialize) -> usize {
     serde_json::to_value(value).map_or(0, |value| length(&value))
 }
 
-fn open_execution(subject: &Subject<'_>, inputs: Option<&Value>, room: usize) -> OpenExecution {
+/// What there is to tell of an open execution.
+pub fn open_execution(subject: &Subject<'_>) -> OpenExecution {
     let execution = subject.execution;
-    let mut open = OpenExecution {
-        execution_id: execution.id().to_string(),
-        workflow_name: execution.workflow().to_string(),
-        state: execution.state().as_str().into(),
-        reason: execution.reason().map(|reason| brief_text(reason, 200)),
-        inputs: inputs.map(|inputs| brief(inputs, limits::RESUME_INPUTS_BYTES_MAX).0),
-        done: format!("{}/{}", done(execution), execution.steps().len()),
-        updated_at: execution.updated_at().to_string(),
-        current_steps: Vec::new(),
-        more_steps: 0,
-        decided: lately(subject, limits::RESUME_PREVIOUS_BYTES_MAX),
-    };
-    let mut left = room.saturating_sub(json_bytes(&open));
+    let inputs = execution.inputs().and_then(|inputs| subject.value(inputs));
     // A gate, a timer or the whole of a fan-out beside them has no token.
     let offers = execution
         .open()
         .filter_map(|(at, _, visit)| offer_brief(subject, at, visit));
-    let offers: Vec<_> = offers.collect();
-    let all = offers.len();
-    for offer in offers {
-        let bytes = json_bytes(&offer) + 1;
-        if bytes > left && !open.current_steps.is_empty() {
-            break;
-        }
-        left = left.saturating_sub(bytes);
-        open.current_steps.push(offer);
+    OpenExecution {
+        execution_id: execution.id().to_string(),
+        workflow_name: execution.workflow().to_string(),
+        state: execution.state().as_str().into(),
+        reason: execution.reason().map(|reason| brief_text(reason, 200)),
+        inputs: inputs.map(|inputs| brief(&inputs, limits::RESUME_INPUTS_BYTES_MAX).0),
+        done: format!("{}/{}", done(execution), execution.steps().len()),
+        updated_at: execution.updated_at().to_string(),
+        current_steps: offers.collect(),
+        more_steps: 0,
+        decided: lately(subject, limits::RESUME_PREVIOUS_BYTES_MAX),
     }
-    open.more_steps = all - open.current_steps.len();
-    open
+}
+
+impl OpenExecution {
+    /// Leaves out the steps after the first for which `room` bytes of JSON do not suffice.
+    fn fit(&mut self, room: usize) {
+        let offers = std::mem::take(&mut self.current_steps);
+        let mut left = room.saturating_sub(json_bytes(self));
+        self.more_steps = offers.len();
+        for offer in offers {
+            let bytes = json_bytes(&offer) + 1;
+            if bytes > left && !self.current_steps.is_empty() {
+                break;
+            }
+            left = left.saturating_sub(bytes);
+            self.current_steps.push(offer);
+        }
+        self.more_steps -= self.current_steps.len();
+    }
 }
 
 fn done(execution: &Execution) -> usize {

@@ -1,23 +1,20 @@
 //! What earlier steps decided, as the step that follows them is shown it; and what an execution came to.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::Subject;
+use super::{Subject, subject::decided};
 use crate::{
     domain::{
         brief::{brief, length, shares},
         definition::{Definition, Step, StepKind},
-        execution::{Closed, Execution, State},
+        execution::{Execution, State},
     },
     limits,
 };
-
-/// Outputs that a view shows, by the position of their step.
-pub type Outputs = BTreeMap<usize, Shortened>;
 
 /// An output as far as a view can show it.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,16 +47,6 @@ pub struct Previous {
     pub truncated: bool,
 }
 
-/// The steps whose outputs are shown with the steps at `positions`.
-pub fn needed_before(
-    definition: &Definition,
-    positions: impl Iterator<Item = usize>,
-) -> BTreeSet<usize> {
-    positions
-        .flat_map(|position| deciders(definition, position))
-        .collect()
-}
-
 /// The steps before the one at `position` that decided something, in authoring order: what stands before a branch, or
 /// before a step that only writes memory, stands in its place.
 pub(super) fn deciders(definition: &Definition, position: usize) -> BTreeSet<usize> {
@@ -78,24 +65,16 @@ pub(super) fn deciders(definition: &Definition, position: usize) -> BTreeSet<usi
     found
 }
 
-/// The steps whose outputs are shown when the execution is completed: those that nothing follows.
-pub fn needed_at_end(definition: &Definition, state: State) -> BTreeSet<usize> {
-    let last = definition.graph().leaves();
-    if state == State::Completed {
-        last.collect()
-    } else {
-        BTreeSet::new()
-    }
-}
-
 /// What the steps at `deciders` decided, in at most `bytes_max` bytes of JSON.
 pub(super) fn previous(
     subject: &Subject<'_>,
     deciders: BTreeSet<usize>,
     bytes_max: usize,
 ) -> Vec<Previous> {
-    let told = deciders.into_iter().filter_map(|at| told(subject, at));
-    let told: Vec<_> = told.collect();
+    let told = deciders.into_iter();
+    let told: Vec<_> = told
+        .filter_map(|at| told_of(subject, at, bytes_max))
+        .collect();
     // A list of very many must not be all names: those that have room for some words are shown.
     let shown = told.len().min(bytes_max / ENTRY_BYTES_MIN);
     let mut previous = filled(&told[..shown], bytes_max);
@@ -109,9 +88,8 @@ pub(super) fn previous(
     previous
 }
 
-fn filled(told: &[(Previous, &Shortened)], bytes_max: usize) -> Vec<Previous> {
-    let want =
-        |(entry, output): &(Previous, &Shortened)| entry_bytes(entry) + length(&output.value);
+fn filled(told: &[(Previous, Shortened)], bytes_max: usize) -> Vec<Previous> {
+    let want = |(entry, output): &(Previous, Shortened)| entry_bytes(entry) + length(&output.value);
     let wants: Vec<_> = told.iter().map(want).collect();
     let shares = shares(&wants, bytes_max.saturating_sub(2));
     told.iter()
@@ -122,17 +100,18 @@ fn filled(told: &[(Previous, &Shortened)], bytes_max: usize) -> Vec<Previous> {
 
 /// What the steps decided that were done last, the latest first, in at most `bytes_max` bytes of JSON.
 pub(super) fn lately(subject: &Subject<'_>, bytes_max: usize) -> Vec<Previous> {
-    let done = done_lately(subject.execution);
-    let told: Vec<_> = done.iter().filter_map(|&at| told(subject, at)).collect();
+    let done = done_lately(subject.execution).into_iter();
+    let told: Vec<_> = done
+        .filter_map(|at| told_of(subject, at, bytes_max))
+        .collect();
     filled(&told, bytes_max)
 }
 
 /// The steps that were done last, the latest first: as many as are told of.
-pub fn done_lately(execution: &Execution) -> Vec<usize> {
-    let revision = execution.revision();
+fn done_lately(execution: &Execution) -> Vec<usize> {
     let all = 0..execution.steps().len();
     let mut done: Vec<_> = all
-        .filter_map(|at| Some((decided(execution, at, revision)?.revision, at)))
+        .filter_map(|at| Some((decided(execution, at)?.revision, at)))
         .collect();
     done.sort_unstable_by(|one, two| two.cmp(one));
     done.into_iter()
@@ -144,8 +123,12 @@ pub fn done_lately(execution: &Execution) -> Vec<usize> {
 /// The least room in which a step's decision is worth showing.
 const ENTRY_BYTES_MIN: usize = 400;
 
-fn told<'a>(subject: &Subject<'a>, position: usize) -> Option<(Previous, &'a Shortened)> {
-    let output = subject.outputs.get(&position)?;
+fn told_of(
+    subject: &Subject<'_>,
+    position: usize,
+    bytes_max: usize,
+) -> Option<(Previous, Shortened)> {
+    let output = subject.output(position, bytes_max)?;
     let step = subject.definition.workflow.steps.get(position)?;
     let entry = Previous {
         step_name: step.id.to_string(),
@@ -177,12 +160,13 @@ pub(super) fn final_output(subject: &Subject<'_>, state: State) -> Option<(Value
         return None;
     }
     if let Some(value) = subject.execution.final_output() {
-        let value = subject.values.get(&value)?;
-        return Some(brief(value, limits::FINAL_OUTPUT_BYTES_MAX));
+        let value = subject.value(value)?;
+        return Some(brief(&value, limits::FINAL_OUTPUT_BYTES_MAX));
     }
     let step = |position: usize| subject.definition.workflow.steps.get(position);
-    let named = |position: usize| -> Option<(&Step, &Shortened)> {
-        Some((step(position)?, subject.outputs.get(&position)?))
+    let named = |position: usize| -> Option<(&Step, Shortened)> {
+        let output = subject.output(position, limits::FINAL_OUTPUT_BYTES_MAX)?;
+        Some((step(position)?, output))
     };
     let last: Vec<_> = subject
         .definition
@@ -202,16 +186,4 @@ pub(super) fn final_output(subject: &Subject<'_>, state: State) -> Option<(Value
     };
     let (value, cut_now) = brief(&whole, limits::FINAL_OUTPUT_BYTES_MAX);
     Some((value, cut || cut_now))
-}
-
-/// The end of the visit whose output the step at `position` had after `revision`; `None` where it had none yet.
-pub fn decided(execution: &Execution, position: usize, revision: u64) -> Option<&Closed> {
-    let visits = execution
-        .steps()
-        .get(position)?
-        .round(revision)
-        .iter()
-        .rev();
-    let mut closed = visits.filter_map(|visit| visit.closed.as_ref());
-    closed.find(|closed| closed.revision <= revision && closed.output.is_some())
 }

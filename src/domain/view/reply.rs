@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::{
-    Previous, Subject, definition_step, needed_at_end, needed_before,
+    Previous, Subject, definition_step,
     previous::{deciders, final_output, previous},
     progress,
     task::{Task, Turn, given, task},
@@ -219,15 +219,6 @@ impl From<&Failure> for FailureView {
     }
 }
 
-/// The steps whose outputs the reply to the transition of `row` shows.
-pub fn needed_for_reply(definition: &Definition, row: &Row) -> BTreeSet<usize> {
-    let offered = row.events.iter().filter_map(Event::offered);
-    let positions = offered.filter_map(|(site, _)| definition.graph().position(&site.step));
-    let mut needed = needed_before(definition, positions);
-    needed.extend(needed_at_end(definition, ending(row)));
-    needed
-}
-
 /// What the transition of `row` answers. The execution of `subject` is the one that the transition led to.
 pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
     let Subject {
@@ -292,15 +283,6 @@ impl Advanced {
             self.message = self.message.replace(REVIEW, "");
         }
     }
-}
-
-/// The state after `row`: a call that answers with a row finds the execution running, and may end it.
-fn ending(row: &Row) -> State {
-    let change = row.events.iter().rev().find_map(|event| match event {
-        Event::StateChanged { to, .. } => Some(*to),
-        _ => None,
-    });
-    change.unwrap_or(State::Running)
 }
 
 fn ready(subject: &Subject<'_>, row: &Row) -> Vec<Offer> {

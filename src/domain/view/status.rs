@@ -98,7 +98,7 @@ impl CurrentStep {
 }
 
 /// What to do now.
-pub fn current_step(subject: &Subject<'_>, inputs: Option<Value>) -> CurrentStep {
+pub fn current_step(subject: &Subject<'_>) -> CurrentStep {
     let execution = subject.execution;
     let turns = execution.open().filter_map(|(position, _, visit)| {
         let grant = visit.grant()?;
@@ -107,6 +107,7 @@ pub fn current_step(subject: &Subject<'_>, inputs: Option<Value>) -> CurrentStep
     let turns: Vec<_> = turns.collect();
     let ready_steps = offers_after_the_first(subject, &turns);
     let first = ready_steps.first();
+    let whole = |digest| subject.value(digest).map(|value| Value::clone(&value));
     let of_first = |field: fn(&Offer) -> &String| first.map(|step| field(step).clone());
     CurrentStep {
         execution_id: execution.id().to_string(),
@@ -132,12 +133,11 @@ pub fn current_step(subject: &Subject<'_>, inputs: Option<Value>) -> CurrentStep
         example: first.and_then(|step| step.example.clone()),
         previous: first.map_or_else(Vec::new, |step| step.previous.clone()),
         message: standing(subject),
-        inputs,
+        inputs: execution.inputs().and_then(whole),
         inputs_at_start: execution
             .given()
             .filter(|given| Some(*given) != execution.inputs())
-            .and_then(|given| subject.values.get(&given))
-            .map(|given| Value::clone(given)),
+            .and_then(whole),
         waits: waiting(subject),
         revision: execution.revision(),
         ready_steps,

@@ -9,7 +9,7 @@ use crate::{
     domain::{
         definition::{Definition, Step, StepKind},
         document::Digest,
-        event::{Awaiting, Event, Row, Site},
+        event::{Event, Row, Site},
         execution::{Execution, Visit, brief},
         id::AgentName,
         token::Grant,
@@ -71,35 +71,6 @@ pub(super) fn given(definition: &Definition, execution: &Execution, row: &Row) -
     row.events.iter().filter_map(turn).collect()
 }
 
-/// Values that a status shows and that lie elsewhere.
-pub fn needed_for_status(execution: &Execution) -> BTreeSet<Digest> {
-    let shown = execution.open().filter_map(|(_, _, visit)| {
-        let awaiting = visit.awaiting.as_ref()?;
-        match awaiting {
-            Awaiting::Gate { shown, .. } => Some(*shown),
-            _ => None,
-        }
-    });
-    shown.chain(execution.final_output()).collect()
-}
-
-/// Values that the views of an execution show and that lie elsewhere, with those of the reply to `row`.
-pub fn needed_values(execution: &Execution, row: Option<&Row>) -> BTreeSet<Digest> {
-    let mut needed: BTreeSet<Digest> = execution.final_output().into_iter().collect();
-    needed.extend(
-        execution
-            .given()
-            .filter(|given| Some(*given) != execution.inputs()),
-    );
-    needed.extend(execution.open().filter_map(|(_, _, visit)| visit.input));
-    for event in row.into_iter().flat_map(|row| &row.events) {
-        if let Event::VisitOpened(opened) = event {
-            needed.extend(opened.input.as_ref().map(|input| input.digest));
-        }
-    }
-    needed
-}
-
 /// What a model is told to do, and with what.
 pub(super) struct Task {
     pub(super) instructions: String,
@@ -112,8 +83,8 @@ pub(super) struct Task {
 pub(super) fn task(subject: &Subject<'_>, turn: &Turn) -> Option<Task> {
     let step = definition_step(subject.definition, turn.position)?;
     let acting = step.acting();
-    let rendered = turn.input.and_then(|digest| subject.values.get(&digest));
-    let brief = rendered.map_or_else(|| brief(acting), |value| Value::clone(value));
+    let rendered = turn.input.and_then(|digest| subject.value(digest));
+    let brief = rendered.map_or_else(|| brief(acting), |value| Value::clone(&value));
     if let Some(questions) = Questions::of(subject.definition, acting, &brief) {
         return Some(Task {
             instructions: directly(subject, step, turn, &brief, Some(&questions)),

@@ -123,9 +123,9 @@ fn gate(subject: &Subject<'_>, position: usize, awaiting: &Awaiting) -> Option<G
     let StepKind::Gate { approvers, .. } = &step.acting().kind else {
         return None;
     };
-    let ask = subject.values.get(shown)?.get("ask")?;
+    let brief = subject.value(*shown)?;
     Some(GateView {
-        ask: plain(ask),
+        ask: plain(brief.get("ask")?),
         shown: shown.to_string(),
         approvers: approvers.clone(),
     })

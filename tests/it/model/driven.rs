@@ -1,6 +1,6 @@
 //! What is driven: the pure domain, or the whole engine.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{cell::RefCell, collections::BTreeMap, sync::Arc, time::Duration};
 
 use midex::{
     clock::{Clock, SeededIds, TokioClock},
@@ -8,7 +8,7 @@ use midex::{
         Change, Command, Decision, DefaultSources, Definition, Execution, ExecutionId, Facts, Row,
         Sequence, Token, Transition,
         execution::{Need, Report, SignalRequest, Start, Values},
-        view::{self, Advanced, Offer, Outputs, StatusView},
+        view::{self, Advanced, Asked, Found, Offer, Shortened, StatusView},
     },
     engine::{Engine, StartRequest},
     error::Result,
@@ -99,43 +99,64 @@ impl Pure {
 
     fn answer(&self, key: Sequence, replayed: bool) -> Advanced {
         let row = &self.rows[usize::try_from(key.0).expect("a small key")];
-        let outputs = self.outputs(row.revision);
-        let now = self.subject(&outputs);
-        if now.execution.revision() == row.revision {
-            return view::advanced(&now, row, replayed);
-        }
         let rows = self.rows.iter().enumerate();
         let rows = rows.map(|(at, row)| (Sequence(at as u64), row));
         let then = Execution::replay(rows.take_while(|(at, _)| *at <= key)).expect("rows");
-        let execution = &then;
-        view::advanced(&view::Subject { execution, ..now }, row, replayed)
+        self.show(&then, Some(row), |subject| {
+            view::advanced(subject, row, replayed)
+        })
     }
 
-    fn subject<'a>(&'a self, outputs: &'a Outputs) -> view::Subject<'a> {
-        view::Subject {
-            definition: &self.definition,
-            execution: self.execution.as_ref().expect("an execution"),
-            outputs,
-            values: &self.contents,
-            ttl: limits::TOKEN_TTL,
-            command_flags: "",
+    fn shown<T>(&self, view: impl Fn(&view::Subject<'_>) -> T) -> T {
+        self.show(self.execution.as_ref().expect("an execution"), None, view)
+    }
+
+    /// What a view shows once it was given what it asked for.
+    fn show<T>(
+        &self,
+        execution: &Execution,
+        row: Option<&Row>,
+        view: impl Fn(&view::Subject<'_>) -> T,
+    ) -> T {
+        let mut found = Found::default();
+        loop {
+            let wanted = RefCell::default();
+            let shown = view(&view::Subject {
+                definition: &self.definition,
+                execution,
+                row,
+                found: &found,
+                wanted: &wanted,
+                ttl: limits::TOKEN_TTL,
+                command_flags: "",
+            });
+            let wanted = wanted.into_inner();
+            if wanted.is_empty() {
+                return shown;
+            }
+            for digest in wanted.values {
+                let value = self.contents.get(&digest).cloned();
+                let before = found.values.insert(digest, value);
+                assert!(before.is_none(), "asked for again: {digest:?}");
+            }
+            for asked in wanted.outputs {
+                let output = self.output(execution.revision(), asked);
+                let before = found.outputs.insert(asked, output);
+                assert!(before.is_none(), "asked for again: {asked:?}");
+            }
         }
     }
 
-    /// Every output as of `revision`, read off the rows.
-    fn outputs(&self, revision: u64) -> Outputs {
+    /// The last output of a step as of `revision`, read off the rows.
+    fn output(&self, revision: u64, asked: Asked) -> Option<Shortened> {
         let rows = self.rows.iter().filter(|row| row.revision <= revision);
         let position = |step| self.definition.graph().position(step).expect("a step");
-        rows.flat_map(|row| &row.events)
-            .filter_map(|event| {
-                let (site, payload) = event.output()?;
-                let value = payload.inline.as_ref()?.value();
-                Some((
-                    position(&site.step),
-                    view::Shortened::of(&value, usize::MAX),
-                ))
-            })
-            .collect()
+        let events = rows.flat_map(|row| &row.events);
+        let outputs = events.filter_map(|event| event.output());
+        let mut of_step = outputs.filter(|(site, _)| position(&site.step) == asked.position);
+        let (_, payload) = of_step.next_back()?;
+        let value = payload.inline.as_ref()?.value();
+        Some(Shortened::of(&value, asked.bytes_max))
     }
 
     /// What the engine would look up for a decision: in the row that is named, else by digest.
@@ -206,13 +227,12 @@ impl Subject for Pure {
     async fn read(&mut self) -> (BTreeMap<String, String>, u64) {
         self.command(&Command::RenewTokens)
             .expect("renewal is never refused");
-        let outputs = self.outputs(u64::MAX);
-        let current = view::current_step(&self.subject(&outputs), None);
+        let current = self.shown(view::current_step);
         (tokens(&current), current.revision)
     }
 
     async fn state(&mut self) -> StatusView {
-        view::status(&self.subject(&self.outputs(u64::MAX)))
+        self.shown(view::status)
     }
 
     async fn change(&mut self, change: Change) -> Result<()> {
@@ -237,7 +257,7 @@ impl Subject for Pure {
     }
 
     async fn turns(&mut self) -> Vec<Offer> {
-        view::current_step(&self.subject(&self.outputs(u64::MAX)), None).ready_steps
+        self.shown(view::current_step).ready_steps
     }
 
     async fn kept(&self) -> (Execution, Vec<(Sequence, Row)>) {
