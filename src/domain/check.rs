@@ -22,7 +22,8 @@ pub use self::{
     unbuilt::Built,
 };
 use super::{
-    definition::{Complexity, Persona, Step, Workflow},
+    complexity::Complexity,
+    definition::{Persona, Step, Workflow},
     draft::{Field, Form, PersonaDraft, StepDraft, WorkflowDraft},
     finding::{Finding, Place, Rule, is_broken},
     grammar,

@@ -1,6 +1,8 @@
 //! What an execution follows: a workflow and the personas of its agents. Valid by construction: only
 //! [`super::check`] makes one from a file, and the store gives back what was checked before.
 
+mod graph;
+mod plan;
 mod step;
 
 use std::{
@@ -11,11 +13,15 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-pub use self::step::{Arm, Next, OnError, Repeat, Retry, RunWhen, Step, StepKind, Via, Wait};
-use super::{
-    document::Digest,
-    execution::{Plan, Whole},
+pub(super) use self::graph::reach;
+pub(crate) use self::plan::{Parts, Plan, Whole, brief};
+pub use self::{
     graph::Graph,
+    step::{Arm, Next, OnError, Repeat, Retry, RunWhen, Step, StepKind, Via, Wait},
+};
+use super::{
+    complexity::Complexity,
+    document::Digest,
     id::{AgentName, StepId, WorkflowName},
     input::Inputs,
     schema::{Measure, Schema},
@@ -25,18 +31,6 @@ use crate::{
     error::{Error, Result},
     limits,
 };
-
-/// How much care a workflow asks for (S0).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Complexity {
-    /// One or two steps, little risk.
-    Simple,
-    /// Several steps.
-    Moderate,
-    /// Many steps, or steps with much at stake.
-    High,
-}
 
 /// A workflow: its steps and what their order is.
 ///

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     artifact::{Artifact, ArtifactReference},
-    definition::Complexity,
+    complexity::Complexity,
     document::{Digest, Document},
-    execution::State,
     id::{AgentName, ExecutionId, StepId, WorkflowName},
+    state::State,
     token::Grant,
 };
 use crate::clock::Timestamp;

@@ -6,7 +6,10 @@
 mod advance;
 mod answers;
 mod apply;
+mod command;
+mod content;
 mod decide;
+mod decision;
 mod draft;
 mod effect;
 mod enter;
@@ -16,30 +19,25 @@ mod judged;
 mod lifecycle;
 mod list;
 mod people;
-mod plan;
 mod scope;
 mod signal;
-mod state;
 mod time;
 mod visit;
+mod work;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::{
-    answers::{Question, UTTERANCE},
-    plan::{Plan, Whole, brief},
-};
+pub(crate) use self::answers::{Question, UTTERANCE};
 pub use self::{
-    decide::{Command, Decision, Facts, Need, Report, Start, Transition, Values},
-    effect::{Begin, Effect, Fence, OperationFailure, Safety},
-    lifecycle::{Change, Lifecycle},
+    command::{
+        Change, Command, GateAnswer, Lifecycle, Report, Resolution, SignalRequest, Start, Verdict,
+    },
+    decision::{Decision, Facts, Need, Transition, Values},
     list::Items,
-    people::{GateAnswer, Resolution, Verdict},
-    signal::SignalRequest,
-    state::State,
     visit::{Closed, Ended, Past, Retired, StepState, StepStatus, Visit},
+    work::{Begin, Effect, Fence, OperationFailure, Safety},
 };
 use super::{
     document::Digest,
@@ -48,6 +46,7 @@ use super::{
         Sequence, Site, Skipped, Spent,
     },
     id::{ExecutionId, StepId, WorkflowName},
+    state::State,
 };
 use crate::clock::Timestamp;
 

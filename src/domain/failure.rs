@@ -1,6 +1,8 @@
 //! What steps and executions fail with by midex's own doing: one table. What an agent, an activity or an operation
 //! reports has codes of its own, and what refuses a call stands in [`crate::error`].
 
+use crate::limits;
+
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $name:ident = $text:literal;)*) => {
         /// A stable name of a failure.
@@ -62,6 +64,16 @@ impl From<FailureCode> for String {
     fn from(code: FailureCode) -> Self {
         code.as_str().to_owned()
     }
+}
+
+/// As much of a failure's message as is kept.
+pub(in crate::domain) fn cut_message(message: &str) -> String {
+    cut(message, limits::FAILURE_MESSAGE_BYTES_MAX)
+}
+
+/// At most `bytes_max` bytes of `text`, cut between characters.
+pub(in crate::domain) fn cut(text: &str, bytes_max: usize) -> String {
+    text[..text.floor_char_boundary(bytes_max)].to_owned()
 }
 
 #[cfg(test)]

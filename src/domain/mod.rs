@@ -3,6 +3,7 @@
 pub mod artifact;
 pub mod brief;
 pub mod check;
+pub mod complexity;
 pub mod definition;
 pub mod document;
 pub mod draft;
@@ -12,13 +13,13 @@ pub mod expression;
 pub mod failure;
 pub mod finding;
 pub mod grammar;
-pub mod graph;
 pub mod id;
 pub mod input;
 pub mod nearest;
 pub mod node;
 pub mod schema;
 pub mod span;
+pub mod state;
 pub mod telemetry;
 pub mod token;
 pub mod view;
@@ -26,15 +27,15 @@ mod words;
 
 pub use self::{
     artifact::{Artifact, ArtifactKind, ArtifactReference},
-    definition::{Complexity, Definition, Persona, Step, StepKind, Workflow},
+    complexity::Complexity,
+    definition::{Definition, Persona, Step, StepKind, Workflow},
     document::{Digest, Document},
     event::{Awaiting, Event, Failure, Outcome, PauseReason, Payload, Row, Sequence},
-    execution::{
-        Change, Command, Decision, Execution, Facts, Lifecycle, State, StepStatus, Transition,
-    },
+    execution::{Change, Command, Decision, Execution, Facts, Lifecycle, StepStatus, Transition},
     expression::{Expression, Template},
     failure::FailureCode,
     id::{AgentName, ExecutionId, InputName, StepId, WorkflowName},
     input::{DefaultSources, Input, Inputs},
+    state::State,
     token::{Grant, Nonce, Token},
 };

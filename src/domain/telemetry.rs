@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{
     artifact::Artifact,
     event::{Event, Failure, Outcome, Row, Site},
-    execution::State,
     id::{AgentName, StepId},
+    state::State,
 };
 
 macro_rules! event_types {

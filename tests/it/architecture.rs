@@ -35,6 +35,47 @@ const NAMED_ONLY_IN: &[(&str, &str)] = &[
     ("comfy_table", "cli"),
 ];
 
+/// Rooms of the domain, and those that each must not know.
+const INNER_WALLS: &[(&str, &[&str])] = &[
+    (
+        "state",
+        &["definition", "event", "execution", "view", "check"],
+    ),
+    (
+        "failure",
+        &["definition", "event", "execution", "view", "check"],
+    ),
+    (
+        "document",
+        &["definition", "event", "execution", "view", "check"],
+    ),
+    (
+        "schema",
+        &["definition", "event", "execution", "view", "check"],
+    ),
+    (
+        "expression",
+        &["definition", "event", "execution", "view", "check"],
+    ),
+    (
+        "input",
+        &["definition", "event", "execution", "view", "check"],
+    ),
+    ("grammar", &["definition", "event", "execution", "view"]),
+    (
+        "event",
+        &["definition", "execution", "view", "check", "telemetry"],
+    ),
+    (
+        "definition",
+        &["event", "execution", "view", "check", "draft", "telemetry"],
+    ),
+    ("check", &["event", "execution", "view", "telemetry"]),
+    ("telemetry", &["definition", "execution", "view", "check"]),
+    ("execution", &["view", "check", "grammar", "telemetry"]),
+    ("view", &["check", "draft"]),
+];
+
 /// Words that the pure domain may not hold.
 const IMPURE: &[&str] = &[
     "std::fs",
@@ -201,6 +242,29 @@ fn the_domain_is_pure() {
             for line in code(&path) {
                 let impure = IMPURE.iter().find(|word| mentions(&line, word));
                 assert!(impure.is_none(), "{}: {line}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_rooms_of_the_domain_keep_their_walls() {
+    let domain = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/domain");
+    for (room, nevers) in INNER_WALLS {
+        let inside = |path: &Path| {
+            let path = path.strip_prefix(&domain).unwrap().with_extension("");
+            path.starts_with(room)
+        };
+        let files: Vec<_> = sources(&domain)
+            .into_iter()
+            .filter(|path| inside(path))
+            .collect();
+        assert!(!files.is_empty(), "there is no {room}");
+        for path in files {
+            for line in code(&path) {
+                let named = |never: &&&str| mentions(&line, &format!("{never}::"));
+                let broken = nevers.iter().find(named);
+                assert!(broken.is_none(), "{}: {line}", path.display());
             }
         }
     }

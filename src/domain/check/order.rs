@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::{
+    definition::reach,
     draft::{Field, Form, StepDraft},
     finding::{Finding, Place, Rule},
-    graph::reach,
     node::At,
 };
 use super::too_many;

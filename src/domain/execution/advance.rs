@@ -7,13 +7,17 @@ use serde_json::Value;
 use super::{
     Decision, Event, Execution, Facts, Failure, Outcome, Report, Site, Spent, State, StepState,
     Visit,
-    decide::Flow,
-    draft::{Draft, payload},
+    content::payload,
+    decision::Flow,
+    draft::Draft,
     judged::{Accepted, AtLast, Judged},
 };
 use crate::{
     clock::Timestamp,
-    domain::{FailureCode, document::meaning, event::Sequence, schema::over_budget, token::Token},
+    domain::{
+        FailureCode, document::meaning, event::Sequence, failure::cut, failure::cut_message,
+        schema::over_budget, token::Token,
+    },
     error::{Code, Error, NextCall, Result, Violation, address, call, read},
     limits,
 };
@@ -448,16 +452,6 @@ fn reported(step: &StepState, message: &str, code: Option<&str>) -> Failure {
         step: Some(step.id.clone()),
         item: None,
     }
-}
-
-/// As much of a failure's message as is kept.
-pub(super) fn cut_message(message: &str) -> String {
-    cut(message, limits::FAILURE_MESSAGE_BYTES_MAX)
-}
-
-/// At most `bytes_max` bytes of `text`, cut between characters.
-fn cut(text: &str, bytes_max: usize) -> String {
-    text[..text.floor_char_boundary(bytes_max)].to_owned()
 }
 
 /// A duration as S0 spells it: `25 hours`, `10 minutes`.

@@ -8,9 +8,11 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Awaiting, Event, Execution, Failure, Need, Site, Spent, Visit,
-    advance::{Held, cut_message},
-    decide::{Flow, no_object},
-    draft::{Draft, payload},
+    advance::Held,
+    content::payload,
+    decide::no_object,
+    decision::Flow,
+    draft::Draft,
     judged::{Accepted, Judged},
 };
 use crate::{
@@ -18,6 +20,7 @@ use crate::{
         FailureCode,
         definition::{Step, StepKind, Via},
         document::meaning,
+        failure::cut_message,
         input::{Inputs, Taken},
         token::Grant,
     },

@@ -1,20 +1,15 @@
 //! What an execution would do at a command. Deciding changes nothing: the actor makes the transition
 //! durable first, and then takes `next`.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    Change, Effect, Event, Execution, Failure, Fence, GateAnswer, OperationFailure, Resolution,
-    Row, Safety, SignalRequest,
-    draft::{Draft, payload, stored},
-    effect::Unsafe,
-    people::Verdict,
+    Command, Decision, Event, Execution, Facts, Failure, Row, Start, Transition,
+    content::{payload, stored},
+    decision::Halt,
+    draft::Draft,
 };
 use crate::{
     clock::{IdSource, Timestamp},
@@ -22,242 +17,12 @@ use crate::{
         definition::Definition,
         document::{Digest, meaning},
         event::{Created, Sequence},
-        id::ExecutionId,
-        input::DefaultSources,
         schema::over_budget,
-        token::{Grant, Token},
+        token::Grant,
     },
     error::{Code, Error, Result, Violation},
     limits,
 };
-
-/// What a decision may look at besides the execution.
-#[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
-    /// The definition that the execution keeps.
-    pub definition: &'a Definition,
-    /// How long a token lives.
-    pub token_ttl: Duration,
-    /// Values that lie elsewhere than in the execution, as far as they were asked for.
-    pub values: &'a Values,
-    /// The environment variables that expressions may see.
-    pub env: &'a BTreeMap<String, String>,
-    /// The names of the secrets there are.
-    pub secrets: &'a [String],
-    /// What may be done again where nobody knows whether it was done.
-    pub safety: &'a dyn Safety,
-}
-
-impl<'a> Facts<'a> {
-    /// The facts of an execution that asks for nothing from elsewhere.
-    pub fn new(definition: &'a Definition, token_ttl: Duration) -> Self {
-        static NOTHING: (Values, BTreeMap<String, String>) = (Values::new(), BTreeMap::new());
-        Self {
-            definition,
-            token_ttl,
-            values: &NOTHING.0,
-            env: &NOTHING.1,
-            secrets: &[],
-            safety: &Unsafe,
-        }
-    }
-}
-
-/// Values by digest.
-#[derive(Clone, Debug, Default)]
-pub struct Values(BTreeMap<Digest, Arc<Value>>);
-
-impl Values {
-    /// None.
-    pub const fn new() -> Self {
-        Self(BTreeMap::new())
-    }
-
-    /// The value with this digest.
-    pub fn get(&self, digest: &Digest) -> Option<&Arc<Value>> {
-        self.0.get(digest)
-    }
-
-    /// Takes a value in.
-    pub fn insert(&mut self, digest: Digest, value: Arc<Value>) {
-        self.0.insert(digest, value);
-    }
-
-    /// Lets a value go.
-    pub fn remove(&mut self, digest: &Digest) {
-        self.0.remove(digest);
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Keeps those with one of these digests.
-    pub(super) fn keep_only(&mut self, digests: &BTreeSet<Digest>) {
-        self.0.retain(|digest, _| digests.contains(digest));
-    }
-
-    /// Takes others in.
-    pub fn extend(&mut self, others: Self) {
-        self.0.extend(others.0);
-    }
-}
-
-/// A value that a decision cannot be made without.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Need {
-    /// Its digest.
-    pub digest: Digest,
-    /// The journal row that holds it where it is small; `None` where it is stored by digest whatever its size.
-    pub row: Option<Sequence>,
-}
-
-/// Why a decision comes to no transition.
-#[derive(Debug)]
-pub(super) enum Halt {
-    /// The call is refused.
-    Refused(Error),
-    /// Something must be looked up first.
-    Needs(Vec<Need>),
-    /// The step fails.
-    Fails(Failure),
-}
-
-impl From<Error> for Halt {
-    fn from(error: Error) -> Self {
-        Self::Refused(error)
-    }
-}
-
-/// What a part of a decision comes to.
-pub(super) type Flow<T> = std::result::Result<T, Halt>;
-
-/// What a new execution is started with.
-#[derive(Clone, Debug)]
-pub struct Start {
-    /// Its id.
-    pub id: ExecutionId,
-    /// The project it is started for.
-    pub project: Option<String>,
-    /// Its inputs as they were given: an object.
-    pub inputs: Option<Value>,
-    /// Where defaults of inputs come from that are not in the definition.
-    pub defaults: DefaultSources,
-}
-
-/// A request to move an execution.
-#[derive(Clone, Debug)]
-pub enum Command {
-    /// Finish the step visit that the token names.
-    Advance {
-        /// The right to do so.
-        token: Token,
-        /// What came of the step.
-        report: Arc<Report>,
-    },
-    /// Replace the tokens that have expired.
-    RenewTokens,
-    /// Change the state.
-    Change(Change),
-    /// Do what is due by now.
-    Tick,
-    /// Take in what a server's step came to.
-    Outcome {
-        /// Of which attempt.
-        fence: Fence,
-        /// What it came to.
-        outcome: Arc<std::result::Result<Value, OperationFailure>>,
-    },
-    /// Go on with what the server was doing when its process ended, or find out that nobody knows what came of it.
-    /// `alive` are the attempts that this process is working on.
-    Recover {
-        /// Those.
-        alive: Arc<BTreeSet<Fence>>,
-    },
-    /// An attempt could not be begun, for the process is about to end: it is begun later.
-    PutOff {
-        /// Which.
-        fence: Fence,
-    },
-    /// Take in a signal.
-    Signal(SignalRequest),
-    /// Take in a person's answer to a gate.
-    Answer(Arc<GateAnswer>),
-    /// Take in somebody's word on what came of work that was cut off.
-    Resolve(Arc<Resolution>),
-}
-
-/// What a model reports of its step.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Report {
-    /// The step's output.
-    Output(Value),
-    /// What the user answered, whom the client asked.
-    Answer(Value),
-    /// The step could not be done.
-    Error {
-        /// What happened.
-        message: String,
-        /// A stable name for it.
-        code: Option<String>,
-        /// Whether another attempt may succeed.
-        retryable: Option<bool>,
-    },
-}
-
-impl Command {
-    /// The value that it brings, which is held to a schema.
-    pub fn brings(&self) -> Option<&Value> {
-        match self {
-            Self::Advance { report, .. } => match &**report {
-                Report::Output(value) | Report::Answer(value) => Some(value),
-                Report::Error { .. } => None,
-            },
-            Self::Outcome { outcome, .. } => outcome.as_ref().as_ref().ok(),
-            Self::Resolve(resolution) => match &resolution.verdict {
-                Verdict::Output(value) => Some(value),
-                Verdict::Retry | Verdict::Failed(_) => None,
-            },
-            _ => None,
-        }
-    }
-}
-
-/// What [`Execution::decide`] answers.
-#[derive(Clone, Debug)]
-pub enum Decision {
-    /// Something happens: store it, become it, then answer.
-    Move(Box<Transition>),
-    /// This very call was answered before: answer from that row again.
-    Replay(Sequence),
-    /// Nothing is to be done.
-    Stay,
-    /// These values must be among the facts first.
-    Need(Vec<Need>),
-}
-
-/// One step forward of one execution.
-#[derive(Clone, Debug)]
-pub struct Transition {
-    /// The execution after it. Shares with its predecessor what did not change.
-    pub next: Execution,
-    /// What happened.
-    pub row: Row,
-    /// Content that the row refers to by digest.
-    pub contents: Vec<(Digest, Arc<[u8]>)>,
-    /// Where the call is refused although something happens: the answer, once the row is durable.
-    pub refusal: Option<Error>,
-    /// What the server begins or breaks off, once the row is durable.
-    pub effects: Vec<Effect>,
-    /// Small values that came to be, so that nobody need look them up.
-    pub made: Values,
-}
 
 impl Start {
     /// The meaning of a start's arguments, without the id. Of what was given, not of what defaults made of it: those
@@ -313,20 +78,6 @@ fn refused(definition: &Definition, violations: Vec<Violation>) -> Error {
         .unwrap_or_else(|| Error::new(Code::InputsInvalid, message))
         .with("workflow", name.as_str())
         .with_violations(violations)
-}
-
-impl Report {
-    /// The meaning of the report.
-    pub(super) fn call(&self) -> Digest {
-        match self {
-            Self::Output(value) | Self::Answer(value) => meaning(&json!(["output", value])),
-            Self::Error {
-                message,
-                code,
-                retryable,
-            } => meaning(&json!(["error", message, code, retryable])),
-        }
-    }
 }
 
 /// What a row may hold. Fan-outs and steps that end at once stop long before, so this is only a net.

@@ -10,22 +10,20 @@ use serde_json::Value;
 use super::{
     Awaiting, Decision, Effect, Event, Execution, Facts, Failure, Fence, Need, Outcome,
     PauseReason, Payload, Row, Site, Spent, State, Transition, Values, Visit,
-    decide::{Flow, Halt},
+    content::{payload, stored},
+    decision::{Flow, Halt},
 };
 use crate::{
     clock::{IdSource, Timestamp},
     domain::{
         artifact::{Artifact, ArtifactReference},
-        document::{Digest, Document, depth},
+        document::Digest,
         event::{VisitClosed, VisitOpened},
         id::StepId,
     },
-    error::{Code, Error, Result},
+    error::{Error, Result},
     limits,
 };
-
-/// Content that lies elsewhere than in the row, under its digest.
-pub(super) type Content = Option<(Digest, Arc<[u8]>)>;
 
 /// A transition being made: every event is applied as it is added, so the next state and the row
 /// cannot disagree.
@@ -265,50 +263,5 @@ impl<'a> Draft<'a> {
     /// The same, where nothing else is needed.
     pub(super) fn wanted(&self, need: Need) -> Flow<Arc<Value>> {
         self.value(need).map_err(|need| Halt::Needs(vec![need]))
-    }
-}
-
-/// A value as an event holds it, and its content where that lies elsewhere.
-pub(super) fn payload(value: &Value, bytes_max: usize, what: &str) -> Result<(Payload, Content)> {
-    if depth(value) > limits::JSON_DEPTH_MAX {
-        let limit = format!(
-            "the {what} may be nested {} levels deep",
-            limits::JSON_DEPTH_MAX
-        );
-        return Err(Error::new(Code::LimitExceeded, limit.clone()).with("limit", limit));
-    }
-    let document = Document::of(value);
-    let bytes = document.as_str().len();
-    if bytes > bytes_max {
-        let limit = format!("the {what} may have {bytes_max} bytes");
-        let message = format!("the {what} has {bytes} bytes of JSON, the limit is {bytes_max}");
-        return Err(Error::new(Code::LimitExceeded, message).with("limit", limit));
-    }
-    let digest = document.digest();
-    let inline = bytes <= limits::INLINE_BYTES_MAX;
-    let content = (!inline).then(|| (digest, document.as_str().as_bytes().into()));
-    Ok((
-        Payload {
-            digest,
-            bytes: bytes as u64,
-            inline: inline.then_some(document),
-        },
-        content,
-    ))
-}
-
-/// The payload with its value stored by digest whatever its size, so that it is read without the journal.
-pub(super) fn stored(
-    (payload, content): (Payload, Content),
-    contents: &mut Vec<(Digest, Arc<[u8]>)>,
-) -> Payload {
-    let inline = payload
-        .inline
-        .as_ref()
-        .map(|document| (payload.digest, document.as_str().as_bytes().into()));
-    contents.extend(content.or(inline));
-    Payload {
-        inline: None,
-        ..payload
     }
 }

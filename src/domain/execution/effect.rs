@@ -1,14 +1,13 @@
 //! What the server does itself: begun only once its intent is durable, and what came of it.
 
-use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use serde_json::Value;
 
 use super::{
-    Awaiting, Decision, Event, Execution, Failure, Need, Outcome, PauseReason, Reported, Site,
-    State, StepState, Visit,
-    advance::cut_message,
-    decide::{Flow, Halt},
+    Awaiting, Decision, Event, Execution, Failure, Fence, Need, OperationFailure, Outcome,
+    PauseReason, Reported, Site, State, StepState, Visit,
+    decision::{Flow, Halt},
     draft::Draft,
     scope::Here,
 };
@@ -18,97 +17,13 @@ use crate::{
         FailureCode,
         definition::{Repeat, Retry, Step, StepKind},
         event::AttemptEnded,
-        expression::Rendered,
+        failure::cut_message,
         schema::over_budget,
         span::backoff,
     },
     error::{Error, Violation},
     limits,
 };
-
-/// One attempt of one visit: what comes of it counts only while it is the one that is waited for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Fence {
-    /// The visit.
-    pub site: Site,
-    /// The attempt, from 1.
-    pub attempt: u32,
-}
-
-/// What the server is to do once a transition is durable.
-#[derive(Clone, Debug)]
-pub enum Effect {
-    /// Begin to work on a visit.
-    Begin(Box<Begin>),
-    /// Break it off: nobody waits for it any more.
-    Cancel(Fence),
-}
-
-/// An attempt that the server begins.
-#[derive(Clone, Debug)]
-pub struct Begin {
-    /// Which.
-    pub fence: Fence,
-    /// What is to be done.
-    pub kind: StepKind,
-    /// With what: an object with `with` and, for operations, `body`. Secrets are filled in by whoever begins it.
-    pub input: Rendered,
-    /// How long it may take.
-    pub timeout: Option<Duration>,
-}
-
-/// Why an attempt of the server came to nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OperationFailure {
-    /// What sort of failure it is, as `retry.on` names it: `timeout`, `network`, `http_5xx`…
-    pub class: String,
-    /// A stable name of its own, where it has one.
-    pub code: Option<String>,
-    /// What happened.
-    pub message: String,
-    /// Whether another attempt may succeed.
-    pub retryable: bool,
-    /// How long the other side asks to be left alone.
-    pub retry_after: Option<Duration>,
-}
-
-impl OperationFailure {
-    /// A failure after which another attempt comes to the same.
-    pub fn new(class: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            class: class.into(),
-            code: None,
-            message: message.into(),
-            retryable: false,
-            retry_after: None,
-        }
-    }
-
-    /// The same, where another attempt may succeed.
-    #[must_use]
-    pub fn retryable(self) -> Self {
-        Self {
-            retryable: true,
-            ..self
-        }
-    }
-}
-
-/// What may be done again where nobody knows whether it was done.
-pub trait Safety: fmt::Debug + Sync {
-    /// Whether doing this twice is doing it once.
-    fn is_safe(&self, kind: &StepKind) -> bool;
-}
-
-/// Nothing is, unless its author says so.
-#[derive(Debug)]
-pub(super) struct Unsafe;
-
-impl Safety for Unsafe {
-    fn is_safe(&self, _: &StepKind) -> bool {
-        false
-    }
-}
 
 impl StepKind {
     /// Whether its author says that doing it twice is doing it once.

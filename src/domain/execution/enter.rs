@@ -4,19 +4,18 @@ use serde_json::{Value, json};
 
 use super::{
     Awaiting, Begin, Effect, Event, Failure, Fence, Need, Outcome, Payload, Site, Skipped,
-    advance::cut_message,
-    decide::{Flow, Halt},
+    decision::{Flow, Halt},
     draft::Draft,
-    plan::Plan,
     scope::Here,
 };
 use crate::{
     clock::Timestamp,
     domain::{
         FailureCode,
-        definition::{Arm, Next, Step, StepKind, Wait},
+        definition::{Arm, Next, Plan, Step, StepKind, Wait},
         document::plain,
         expression::Rendered,
+        failure::cut_message,
         span::Span,
         token::Grant,
     },
@@ -45,7 +44,7 @@ impl Draft<'_> {
     fn try_enter(&mut self, position: usize, site: &Site) -> Flow<()> {
         let (step, plan) = (self.step(position), self.facts.definition.plan(position));
         let here = Here::of(site);
-        plan.check(step)?;
+        can_be_computed(plan, step)?;
         if let Some(condition) = &plan.condition
             && !self.holds(condition, &here)?
         {
@@ -313,4 +312,16 @@ pub(super) fn waited(due: Timestamp) -> Value {
 
 fn shown(text: &str) -> String {
     text.chars().take(limits::SPAN_SHOWN_CHARS).collect()
+}
+
+/// Refuses to act on what cannot be compiled.
+pub(super) fn can_be_computed(plan: &Plan, step: &Step) -> Flow<()> {
+    match plan.broken() {
+        None => Ok(()),
+        Some(text) => Err(Halt::fails(
+            step,
+            FailureCode::ExpressionFailed,
+            format!("`{text}` is not an expression"),
+        )),
+    }
 }

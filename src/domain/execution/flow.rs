@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     Awaiting, Event, Failure, Outcome, PauseReason, Site, Skipped, Spent, State, StepState,
-    StepStatus, Visit, decide::Flow, draft::Draft,
+    StepStatus, Visit, decision::Flow, draft::Draft,
 };
 use crate::{
     domain::{

@@ -6,18 +6,18 @@ use serde_json::Value;
 
 use super::{
     Awaiting, Failure, Need, Outcome, Site, StepState, StepStatus,
-    advance::cut_message,
-    decide::{Flow, Halt},
+    decision::{Flow, Halt},
     draft::Draft,
-    plan::Plan,
+    enter::can_be_computed,
     scope::Here,
 };
 use crate::{
     domain::{
         FailureCode,
-        definition::{OnError, Step, StepKind},
+        definition::{OnError, Plan, Step, StepKind},
         document::plain,
         expression::Item,
+        failure::cut_message,
     },
     limits,
 };
@@ -143,7 +143,7 @@ impl Draft<'_> {
             }),
             ..Here::of(site)
         };
-        plan.check(body)?;
+        can_be_computed(plan, body)?;
         if let Some(condition) = &plan.condition
             && !self.holds(condition, &here)?
         {

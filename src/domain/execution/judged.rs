@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use super::{
     Awaiting, Event, Failure, Payload, Report, Site, Spent, Visit,
-    decide::Flow,
-    draft::{Content, Draft, payload},
+    content::{Content, payload},
+    decision::Flow,
+    draft::Draft,
 };
 use crate::{
     domain::{

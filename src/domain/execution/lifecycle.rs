@@ -1,57 +1,14 @@
 //! Changes of state that somebody asks for: pause, resume, abandon, diverge, fail (S0's seven states).
 
-use super::{Awaiting, Decision, Event, Execution, Failure, State, decide::Flow, draft::Draft};
+use super::{
+    Awaiting, Change, Decision, Event, Execution, Failure, Lifecycle, State, decision::Flow,
+    draft::Draft,
+};
 use crate::{
     domain::{FailureCode, event::PauseReason},
     error::{Code, Error, Result},
     limits,
 };
-
-/// What somebody may ask of an execution's state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Lifecycle {
-    /// running → paused.
-    Pause,
-    /// paused → running.
-    Resume,
-    /// running or paused → abandoned: somebody gives it up.
-    Abandon,
-    /// running → diverged: the work took another path.
-    Diverge,
-    /// running → failed, as where a required step failed: what is to run nevertheless runs first. Asked again, it ends at once.
-    Fail,
-}
-
-impl Lifecycle {
-    /// Every change.
-    pub const ALL: [Self; 5] = [
-        Self::Pause,
-        Self::Resume,
-        Self::Abandon,
-        Self::Diverge,
-        Self::Fail,
-    ];
-
-    /// The state it leads to.
-    pub const fn state(self) -> State {
-        match self {
-            Self::Pause => State::Paused,
-            Self::Resume => State::Running,
-            Self::Abandon => State::Abandoned,
-            Self::Diverge => State::Diverged,
-            Self::Fail => State::Failed,
-        }
-    }
-}
-
-/// A change of state that somebody asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// Which.
-    pub lifecycle: Lifecycle,
-    /// Why, in their words.
-    pub reason: Option<String>,
-}
 
 impl Execution {
     pub(super) fn decide_change(&self, mut draft: Draft<'_>, change: &Change) -> Flow<Decision> {

@@ -1,71 +1,19 @@
 //! What only people decide: gates, and what came of work that was cut off.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::{
-    Awaiting, Decision, Event, Execution, Failure, PauseReason, Reported, Site, State, StepState,
-    Visit,
-    advance::cut_message,
-    decide::{Flow, Halt},
+    Awaiting, Decision, Event, Execution, Failure, GateAnswer, PauseReason, Reported, Resolution,
+    Site, State, StepState, Verdict, Visit,
+    decision::{Flow, Halt},
     draft::Draft,
 };
 use crate::{
     clock::Timestamp,
-    domain::{
-        FailureCode,
-        document::Digest,
-        event::{Channel, GateAnswered},
-        id::StepId,
-        schema::over_budget,
-    },
+    domain::{FailureCode, event::GateAnswered, failure::cut_message, schema::over_budget},
     error::{Code, Error, Result, again},
     limits,
 };
-
-/// A person's answer to a gate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GateAnswer {
-    /// The gate.
-    pub step: StepId,
-    /// Which visit of it.
-    pub visit: u32,
-    /// The digest of what the person was shown: an answer to anything else counts for nothing.
-    pub shown: Digest,
-    /// Whether they approve.
-    pub approved: bool,
-    /// Who they are, as far as it is known.
-    pub by: String,
-    /// How they were asked.
-    pub via: Channel,
-    /// What else they say.
-    pub comment: Option<String>,
-}
-
-/// Somebody's word on what came of work that was cut off.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Resolution {
-    /// The step.
-    pub step: StepId,
-    /// Which item, where it is a `foreach`.
-    pub item: Option<u32>,
-    /// Which visit and attempt, where that is known: so that a word on one of them is none on a later one.
-    pub attempt: Option<(u32, u32)>,
-    /// What came of it.
-    pub verdict: Verdict,
-}
-
-/// What came of work that was cut off.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
-    /// Nothing: it is to be done again.
-    Retry,
-    /// It took effect, and this is its output.
-    Output(Arc<Value>),
-    /// It failed, and why.
-    Failed(String),
-}
 
 impl Execution {
     pub(super) fn decide_answer(

@@ -6,19 +6,19 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Failure, Need, Payload, Site, StepStatus,
-    advance::cut_message,
-    decide::{Flow, Halt},
+    decision::{Flow, Halt},
     draft::Draft,
-    plan::Parts,
 };
 use crate::{
     domain::{
         FailureCode,
         brief::length,
+        definition::Parts,
         event::OutputFault,
         expression::{
             EvaluationFault, Expression, Item, Reference, Rendered, Root, Roots, Segment, Template,
         },
+        failure::cut_message,
         id::StepId,
     },
     limits,

@@ -1,23 +1,15 @@
 //! Signals: something happened elsewhere. One that comes before its wait is kept.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
-use super::{Awaiting, Decision, Event, Execution, Outcome, State, decide::Flow, draft::Draft};
+use super::{
+    Awaiting, Decision, Event, Execution, Outcome, SignalRequest, State, decision::Flow,
+    draft::Draft,
+};
 use crate::{
     error::{Code, Error},
     limits,
 };
-
-/// Something that happened elsewhere.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SignalRequest {
-    /// What it is called.
-    pub name: String,
-    /// What came with it.
-    pub payload: Arc<Value>,
-}
 
 impl Execution {
     pub(super) fn decide_signal(

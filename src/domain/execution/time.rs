@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     Awaiting, Decision, Event, Execution, Failure, Outcome, PauseReason, Reported, Site, State,
     Visit,
-    decide::{Flow, Halt},
+    decision::{Flow, Halt},
     draft::Draft,
     enter::waited,
 };

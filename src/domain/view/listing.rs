@@ -12,7 +12,8 @@ use super::{
 use crate::{
     domain::{
         brief::{brief, length},
-        execution::{Execution, State},
+        execution::Execution,
+        state::State,
     },
     error::in_quotes,
     limits,

@@ -11,7 +11,8 @@ use crate::{
     domain::{
         brief::{brief, length, shares},
         definition::{Definition, Step, StepKind},
-        execution::{Execution, State},
+        execution::Execution,
+        state::State,
     },
     limits,
 };

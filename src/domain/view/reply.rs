@@ -20,8 +20,9 @@ use crate::{
     domain::{
         definition::{Definition, Step},
         event::{Event, Failure, OutputFault, Row},
-        execution::{Execution, State, Visit},
+        execution::{Execution, Visit},
         id::AgentName,
+        state::State,
     },
     limits, uri,
 };

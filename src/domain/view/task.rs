@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::{Subject, definition_step, question::Questions};
 use crate::{
     domain::{
-        definition::{Definition, Step, StepKind},
+        definition::{Definition, Step, StepKind, brief},
         document::Digest,
         event::{Event, Row, Site},
-        execution::{Execution, Visit, brief},
+        execution::{Execution, Visit},
         id::AgentName,
         token::Grant,
     },

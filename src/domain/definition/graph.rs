@@ -3,10 +3,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::{
-    definition::{RunWhen, Step},
-    id::StepId,
-};
+use super::{RunWhen, Step};
+use crate::domain::id::StepId;
 
 /// Positions of steps, and who waits for whom.
 #[derive(Clone, Debug, Default)]
@@ -145,7 +143,7 @@ impl Graph {
 }
 
 /// Everything that can be got to from `start`, itself included.
-pub(super) fn reach(next: &[Vec<usize>], start: usize) -> BTreeSet<usize> {
+pub(in crate::domain) fn reach(next: &[Vec<usize>], start: usize) -> BTreeSet<usize> {
     let mut reached = BTreeSet::from([start]);
     let mut open = vec![start];
     while let Some(at) = open.pop() {

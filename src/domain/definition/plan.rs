@@ -2,12 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::decide::{Flow, Halt};
-use crate::domain::{
-    FailureCode,
-    definition::{Step, StepKind, Wait, Workflow},
-    expression::{Expression, Template},
-};
+use super::{Step, StepKind, Wait, Workflow};
+use crate::domain::expression::{Expression, Template};
 
 /// What one step evaluates.
 #[derive(Debug)]
@@ -124,16 +120,9 @@ impl Plan {
         }
     }
 
-    /// Refuses to act on what cannot be compiled.
-    pub(super) fn check(&self, step: &Step) -> Flow<()> {
-        match &self.broken {
-            None => Ok(()),
-            Some(text) => Err(Halt::fails(
-                step,
-                FailureCode::ExpressionFailed,
-                format!("`{text}` is not an expression"),
-            )),
-        }
+    /// The first text that is no expression: no checked definition has one.
+    pub(crate) fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
     }
 }
 

@@ -1,0 +1,217 @@
+//! What may be asked of an execution.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use serde_json::{Value, json};
+
+use super::{Fence, OperationFailure, State};
+use crate::domain::{
+    document::{Digest, meaning},
+    event::Channel,
+    id::{ExecutionId, StepId},
+    input::DefaultSources,
+    token::Token,
+};
+
+/// What a new execution is started with.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// Its id.
+    pub id: ExecutionId,
+    /// The project it is started for.
+    pub project: Option<String>,
+    /// Its inputs as they were given: an object.
+    pub inputs: Option<Value>,
+    /// Where defaults of inputs come from that are not in the definition.
+    pub defaults: DefaultSources,
+}
+
+/// A request to move an execution.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Finish the step visit that the token names.
+    Advance {
+        /// The right to do so.
+        token: Token,
+        /// What came of the step.
+        report: Arc<Report>,
+    },
+    /// Replace the tokens that have expired.
+    RenewTokens,
+    /// Change the state.
+    Change(Change),
+    /// Do what is due by now.
+    Tick,
+    /// Take in what a server's step came to.
+    Outcome {
+        /// Of which attempt.
+        fence: Fence,
+        /// What it came to.
+        outcome: Arc<Result<Value, OperationFailure>>,
+    },
+    /// Go on with what the server was doing when its process ended, or find out that nobody knows what came of it.
+    /// `alive` are the attempts that this process is working on.
+    Recover {
+        /// Those.
+        alive: Arc<BTreeSet<Fence>>,
+    },
+    /// An attempt could not be begun, for the process is about to end: it is begun later.
+    PutOff {
+        /// Which.
+        fence: Fence,
+    },
+    /// Take in a signal.
+    Signal(SignalRequest),
+    /// Take in a person's answer to a gate.
+    Answer(Arc<GateAnswer>),
+    /// Take in somebody's word on what came of work that was cut off.
+    Resolve(Arc<Resolution>),
+}
+
+/// What a model reports of its step.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Report {
+    /// The step's output.
+    Output(Value),
+    /// What the user answered, whom the client asked.
+    Answer(Value),
+    /// The step could not be done.
+    Error {
+        /// What happened.
+        message: String,
+        /// A stable name for it.
+        code: Option<String>,
+        /// Whether another attempt may succeed.
+        retryable: Option<bool>,
+    },
+}
+
+impl Command {
+    /// The value that it brings, which is held to a schema.
+    pub fn brings(&self) -> Option<&Value> {
+        match self {
+            Self::Advance { report, .. } => match &**report {
+                Report::Output(value) | Report::Answer(value) => Some(value),
+                Report::Error { .. } => None,
+            },
+            Self::Outcome { outcome, .. } => outcome.as_ref().as_ref().ok(),
+            Self::Resolve(resolution) => match &resolution.verdict {
+                Verdict::Output(value) => Some(value),
+                Verdict::Retry | Verdict::Failed(_) => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+impl Report {
+    /// The meaning of the report.
+    pub(super) fn call(&self) -> Digest {
+        match self {
+            Self::Output(value) | Self::Answer(value) => meaning(&json!(["output", value])),
+            Self::Error {
+                message,
+                code,
+                retryable,
+            } => meaning(&json!(["error", message, code, retryable])),
+        }
+    }
+}
+
+/// What somebody may ask of an execution's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lifecycle {
+    /// running → paused.
+    Pause,
+    /// paused → running.
+    Resume,
+    /// running or paused → abandoned: somebody gives it up.
+    Abandon,
+    /// running → diverged: the work took another path.
+    Diverge,
+    /// running → failed, as where a required step failed: what is to run nevertheless runs first. Asked again, it ends at once.
+    Fail,
+}
+
+impl Lifecycle {
+    /// Every change.
+    pub const ALL: [Self; 5] = [
+        Self::Pause,
+        Self::Resume,
+        Self::Abandon,
+        Self::Diverge,
+        Self::Fail,
+    ];
+
+    /// The state it leads to.
+    pub const fn state(self) -> State {
+        match self {
+            Self::Pause => State::Paused,
+            Self::Resume => State::Running,
+            Self::Abandon => State::Abandoned,
+            Self::Diverge => State::Diverged,
+            Self::Fail => State::Failed,
+        }
+    }
+}
+
+/// A change of state that somebody asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Which.
+    pub lifecycle: Lifecycle,
+    /// Why, in their words.
+    pub reason: Option<String>,
+}
+
+/// Something that happened elsewhere.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SignalRequest {
+    /// What it is called.
+    pub name: String,
+    /// What came with it.
+    pub payload: Arc<Value>,
+}
+
+/// A person's answer to a gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateAnswer {
+    /// The gate.
+    pub step: StepId,
+    /// Which visit of it.
+    pub visit: u32,
+    /// The digest of what the person was shown: an answer to anything else counts for nothing.
+    pub shown: Digest,
+    /// Whether they approve.
+    pub approved: bool,
+    /// Who they are, as far as it is known.
+    pub by: String,
+    /// How they were asked.
+    pub via: Channel,
+    /// What else they say.
+    pub comment: Option<String>,
+}
+
+/// Somebody's word on what came of work that was cut off.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resolution {
+    /// The step.
+    pub step: StepId,
+    /// Which item, where it is a `foreach`.
+    pub item: Option<u32>,
+    /// Which visit and attempt, where that is known: so that a word on one of them is none on a later one.
+    pub attempt: Option<(u32, u32)>,
+    /// What came of it.
+    pub verdict: Verdict,
+}
+
+/// What came of work that was cut off.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// Nothing: it is to be done again.
+    Retry,
+    /// It took effect, and this is its output.
+    Output(Arc<Value>),
+    /// It failed, and why.
+    Failed(String),
+}
