@@ -48,7 +48,7 @@ impl Parser<'_> {
             node.text.clone()
         };
         let values: Vec<_> = arguments.iter().map(Argument::text).collect();
-        let text = format!("{subject}|{}({})", filter.name, values.join(", "));
+        let text = format!("({subject}|{}({}))", filter.name, values.join(", "));
         let parts: Vec<_> = nodes.iter().collect();
         self.join(text, &parts)
     }

@@ -313,11 +313,15 @@ fn fault(error: &Error, source: &str) -> EvaluationFault {
     }
 }
 
-/// What the engine says, cut: it may quote values.
+/// What the engine says, cut. What it says of arithmetic quotes the values.
 fn words(error: &Error) -> String {
     const SHOWN: usize = 200;
-    let text = error
-        .detail()
-        .map_or_else(|| error.kind().to_string(), str::to_owned);
+    let text = match error.detail() {
+        Some(text) if text.starts_with("unable to calculate") => {
+            "the result is too large, or a division by zero".to_owned()
+        }
+        Some(text) => text.to_owned(),
+        None => error.kind().to_string(),
+    };
     text.chars().take(SHOWN).collect()
 }

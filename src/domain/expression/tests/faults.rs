@@ -165,6 +165,11 @@ fn values_that_do_not_suit_are_faults_that_name_types_alone() {
         ),
         ("1 in inputs.n", "1 in inputs.n", "containment"),
         (
+            "inputs.n // inputs.zero",
+            "inputs.n // inputs.zero",
+            "the result is too large, or a division by zero",
+        ),
+        (
             "inputs.none | first",
             "inputs.none | first",
             "leads to nothing",

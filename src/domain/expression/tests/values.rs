@@ -127,6 +127,8 @@ fn filters_do_what_they_are_known_for() {
         json!(9),
     );
     is("' A ' | trim | lower ~ 'b' | upper", json!("aB"));
+    is("(inputs.users | first).name", json!("Bo"));
+    is("('b-a' | split('-') | sort)[inputs.zero]", json!("a"));
     is("memory.a | tojson", json!(r#"{"y":1,"b":2}"#));
     is(r#"'{"z":[1,2.5]}' | fromjson"#, json!({"z": [1, 2.5]}));
     is("[1, null, 'x'] | join('-')", json!("1--x"));
