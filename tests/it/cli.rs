@@ -1,188 +1,231 @@
-//! The command line, as a person or a script sees it.
+//! `run`, `show`, `tail` and the commands that change executions, through the real binary: with a server beside
+//! them, and without.
 
-use std::process::{Command, Output};
+mod basics;
+mod control;
+mod follow;
+mod hidden;
+mod run;
+mod show;
+mod socket;
+pub(crate) mod terminal;
+mod tools;
 
-use serde_json::Value;
+use std::{
+    ffi::OsStr,
+    io::{Read, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread::JoinHandle,
+};
 
-fn midex(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
-    command
-        .args(args)
-        .env_remove("MIDEX_DATA_DIR")
-        .env_remove("RUST_LOG")
-        .env("NO_COLOR", "1");
-    command.output().expect("the binary runs")
+use serde_json::{Value, json};
+
+use crate::support::{Server, wait};
+
+/// A project with a data directory of its own.
+struct Place {
+    dir: tempfile::TempDir,
+    data: PathBuf,
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+/// What became of a command.
+#[derive(Debug)]
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    err: String,
 }
 
-#[test]
-fn the_demo_takes_a_workflow_through_a_crash_to_its_end() {
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
-    let output = midex(&["demo", "--data-dir", data.to_str().unwrap()]);
-    let shown = text(&output.stdout);
-    assert!(output.status.success(), "{shown}{}", text(&output.stderr));
-    for expected in [
-        "`design` as architect",
-        "`implement` as implementer",
-        "`review` as reviewer",
-        "SIGKILL",
-        "Resumed at `implement`",
-        "Workflow completed successfully",
-        "workflow_completed",
-        "3 of 3 steps completed",
-        data.join("executions.redb").to_str().unwrap(),
-    ] {
-        assert!(
-            shown.contains(expected),
-            "{expected} is missing in\n{shown}"
+impl Place {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("project")).unwrap();
+        let data = dir.path().join("data");
+        Self { dir, data }
+    }
+
+    fn project(&self) -> PathBuf {
+        // As a process sees its working directory.
+        self.dir.path().join("project").canonicalize().unwrap()
+    }
+
+    fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
+        command
+            .args(args)
+            .current_dir(self.project())
+            .env("MIDEX_DATA_DIR", &self.data)
+            .env("XDG_CONFIG_HOME", self.dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        for name in ["RUST_LOG", "VISUAL", "EDITOR", "NO_COLOR", "CLICOLOR_FORCE"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    fn midex(&self, args: &[&str]) -> Ran {
+        Running::start(self.command(args)).end()
+    }
+
+    /// A command that must succeed; its stdout.
+    fn done(&self, args: &[&str]) -> String {
+        let ran = self.midex(args);
+        assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
+        ran.out
+    }
+
+    /// A command that must succeed; its stdout, which is JSON.
+    fn json(&self, args: &[&str]) -> Value {
+        let args = [args, &["--json"]].concat();
+        serde_json::from_str(&self.done(&args)).expect("JSON alone on stdout")
+    }
+
+    fn with_stdin(&self, args: &[&str], stdin: &str) -> Ran {
+        let mut running = Running::start_piped(self.command(args));
+        running.write(stdin);
+        running.end()
+    }
+
+    /// Writes a file of the project; its name.
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.project().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        name.to_owned()
+    }
+
+    /// A workflow whose steps are `(id, depends_on)`, all done by the reviewer.
+    fn workflow(&self, name: &str, steps: &[(&str, &[&str])]) {
+        let steps: Vec<_> = steps
+            .iter()
+            .map(|(id, depends_on)| {
+                json!({ "id": id, "agent": "reviewer", "description": format!("Do {id}"), "depends_on": depends_on })
+            })
+            .collect();
+        let workflow = json!({ "workflow": name, "description": "A test", "steps": steps });
+        self.file(&format!("workflows/{name}.json"), &workflow.to_string());
+    }
+
+    /// An execution of `bug-fix` that stands at its second step.
+    fn begun(&self, id: &str) {
+        let ran = self.with_stdin(
+            &["run", "bug-fix", "--id", id],
+            "{\"summary\":\"the cause\"}\n",
         );
+        assert_eq!(ran.code, Some(1), "{ran:?}");
     }
-    assert!(data.join("executions.redb").is_file());
-}
 
-#[test]
-fn the_demo_gives_json_when_asked() {
-    let dir = tempfile::tempdir().unwrap();
-    let output = midex(&[
-        "demo",
-        "--json",
-        "--data-dir",
-        dir.path().join("data").to_str().unwrap(),
-    ]);
-    let shown: Value = serde_json::from_slice(&output.stdout).expect("JSON alone on stdout");
-    assert_eq!(shown["status"]["state"], "completed");
-    assert_eq!(shown["history"].as_array().unwrap().len(), 3);
-}
-
-#[test]
-fn validate_says_where_and_exits_1() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("broken.yaml");
-    std::fs::write(
-        &file,
-        "workflow: broken\ndescription: x\nsteps:\n  - id: a\n    agent: architekt\n",
-    )
-    .unwrap();
-    let path = file.to_str().unwrap();
-    let output = midex(&["validate", path]);
-    assert_eq!(output.status.code(), Some(1));
-    let shown = text(&output.stdout) + &text(&output.stderr);
-    assert!(shown.contains("broken.yaml:5:12"), "{shown}");
-    assert!(shown.contains("architect"), "did you mean: {shown}");
-    let output = midex(&["validate", "--json", path]);
-    let shown: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(
-        (&shown["findings"], output.status.code()),
-        (&Value::from(1), Some(1))
-    );
-    std::fs::write(
-        &file,
-        "workflow: sound\ndescription: x\nsteps:\n  - id: a\n    agent: architect\n",
-    )
-    .unwrap();
-    assert_eq!(midex(&["validate", path]).status.code(), Some(0));
-}
-
-#[test]
-fn list_shows_shipped_workflows_and_those_of_a_directory() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(
-        dir.path().join("mine.yaml"),
-        "workflow: mine\ndescription: My own\nsteps:\n  - id: a\n    agent: architect\n",
-    )
-    .unwrap();
-    let output = midex(&[
-        "list",
-        "--json",
-        "--workflows",
-        dir.path().to_str().unwrap(),
-    ]);
-    let shown: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let names: Vec<_> = shown
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|entry| entry["name"].as_str().unwrap())
-        .collect();
-    for name in ["mine", "bug-fix", "feature-development"] {
-        assert!(names.contains(&name), "{names:?}");
+    fn server(&self) -> Server {
+        Server::start(&self.data)
     }
-    assert!(text(&midex(&["list"]).stdout).contains("feature-development"));
-}
 
-#[test]
-fn a_wrong_command_line_exits_2_and_says_so() {
-    for args in [
-        &["nonsense"][..],
-        &["serve", "--token-ttl", "soon"],
-        &["serve", "--snapshot-every", "0"],
-    ] {
-        let output = midex(args);
-        assert_eq!(output.status.code(), Some(2), "{args:?}");
-        assert!(output.stdout.is_empty() && !output.stderr.is_empty());
+    /// Holds the store as a process does that opens no door.
+    fn lock(&self) -> std::fs::File {
+        let path = self.data.join("executions.lock");
+        let lock = std::fs::File::options().write(true).open(path).unwrap();
+        lock.lock().unwrap();
+        lock
     }
-    assert!(midex(&["--help"]).status.success());
+
+    fn socket(&self) -> PathBuf {
+        self.data.join("control.sock")
+    }
+
+    /// A server whose socket is open.
+    fn listening(&self) -> Server {
+        let mut server = self.server();
+        // A command may have the store for a moment. Once a call has been answered the store is this server's; the
+        // door follows.
+        let mut answered = || server.call("execution.list", json!({}))["isError"] == false;
+        until(&mut answered, "the store is open");
+        until(|| is_open(&self.socket()), "the socket is open");
+        server
+    }
 }
 
-#[test]
-fn a_damaged_database_is_refused_and_left_as_it_is() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("executions.redb");
-    std::fs::write(&file, b"this is no database").unwrap();
-    let mut server = crate::support::Server::start(dir.path());
-    let refused = server.refused(
-        "workflow.start",
-        serde_json::json!({ "workflow_name": "bug-fix" }),
-    );
-    assert_eq!(
-        (&refused["error_code"], &refused["retryable"]),
-        (&"STORE_CORRUPT".into(), &false.into())
-    );
-    drop(server);
-    assert_eq!(std::fs::read(&file).unwrap(), b"this is no database");
+fn is_open(socket: &Path) -> bool {
+    std::os::unix::net::UnixStream::connect(socket).is_ok()
 }
 
-/// The code blocks of the README in this language.
-fn readme(language: &str) -> Vec<String> {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
-    let fence = format!("```{language}\n");
-    text.split(&fence)
-        .skip(1)
-        .map(|rest| rest.split("```").next().unwrap().to_owned())
+/// Waits for a condition, with a bound.
+#[expect(clippy::disallowed_methods, reason = "waits for a real process")]
+fn until(mut condition: impl FnMut() -> bool, what: &str) {
+    let start = std::time::Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < crate::support::PATIENCE, "never: {what}");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+/// A command that is under way. Its output is read as it comes.
+struct Running {
+    child: Child,
+    out: JoinHandle<String>,
+    err: JoinHandle<String>,
+}
+
+impl Running {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.spawn().expect("the binary starts");
+        let out = drain(child.stdout.take().expect("stdout is a pipe"));
+        let err = drain(child.stderr.take().expect("stderr is a pipe"));
+        Self { child, out, err }
+    }
+
+    fn start_piped(mut command: Command) -> Self {
+        command.stdin(Stdio::piped());
+        Self::start(command)
+    }
+
+    fn write(&mut self, text: &str) {
+        let stdin = self.child.stdin.as_mut().expect("stdin is a pipe");
+        // A command that has ended already reads no more.
+        let _ = stdin.write_all(text.as_bytes());
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    fn end(mut self) -> Ran {
+        drop(self.child.stdin.take());
+        let code = wait(&mut self.child).code();
+        Ran {
+            code,
+            out: self.out.join().unwrap(),
+            err: self.err.join().unwrap(),
+        }
+    }
+}
+
+fn drain(mut stream: impl Read + Send + 'static) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes);
+        String::from_utf8(bytes).expect("UTF-8")
+    })
+}
+
+/// Lines of JSON.
+fn lines(text: &str) -> Vec<Value> {
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}")))
         .collect()
 }
 
-#[test]
-fn the_readme_shows_what_is_so() {
-    let dir = tempfile::tempdir().unwrap();
-    let workflows = dir.path().join("workflows");
-    std::fs::create_dir(&workflows).unwrap();
-    std::fs::write(workflows.join("release.md"), &readme("markdown")[0]).unwrap();
-    std::fs::write(workflows.join("audit.yaml"), &readme("yaml")[0]).unwrap();
-    let validate = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
-        command
-            .args(["validate", "workflows"])
-            .current_dir(dir.path())
-            .env("NO_COLOR", "1")
-            .output()
-            .unwrap()
-    };
-    let sound = validate();
-    assert!(sound.status.success(), "{}", text(&sound.stdout));
-    std::fs::write(
-        workflows.join("audit.yaml"),
-        readme("yaml")[0].replace("agent: architect", "agent: architekt"),
-    )
-    .unwrap();
-    let shown = text(&validate().stdout);
-    assert!(
-        shown.contains(readme("text")[0].trim_end()),
-        "the README shows\n{}\nbut it is\n{shown}",
-        readme("text")[0]
-    );
+fn assert_has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is missing in\n{text}");
+    }
 }
+
+/// Outputs for the three steps of `bug-fix`.
+const OUTPUTS: &str = r#"{"summary":"the cause"}
+{"summary":"the remedy","findings":["one"]}
+
+{"summary":"it is gone"}
+"#;

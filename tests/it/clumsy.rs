@@ -12,8 +12,8 @@ use self::{
     host::{Host, World},
 };
 use crate::{
-    project::Project,
     support::long::{rounds, seed},
+    support::project::Project,
 };
 
 /// The workflows that come with midex.

@@ -6,10 +6,10 @@ mod control;
 mod crash;
 mod fence;
 mod flaky;
+mod known_faults;
 mod operations;
 mod resolve;
 mod retries;
-mod study;
 mod timers;
 
 use std::{

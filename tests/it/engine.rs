@@ -1,6 +1,6 @@
 //! The engine from outside, under paused time: not one real second is slept.
 
-mod faults;
+mod failing_store;
 mod mixes;
 
 use std::{sync::Arc, time::Duration};

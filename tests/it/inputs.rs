@@ -5,7 +5,7 @@ mod defaults;
 mod findings;
 mod start;
 
-use crate::project::{Project, agent};
+use crate::support::project::{Project, agent};
 
 /// A project with one manifest `w`, whose `inputs` are these lines, and one step.
 fn project(inputs: &str) -> Project {

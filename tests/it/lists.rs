@@ -10,8 +10,8 @@ mod toolsets;
 use serde_json::{Value, json};
 
 use crate::{
-    project::{Project, each, list},
     support::Server,
+    support::project::{Project, each, list},
 };
 
 /// Every tool by the name that the documents have.

@@ -5,38 +5,30 @@
     reason = "`json!` makes values that nobody else wants"
 )]
 
-mod abuse;
 mod architecture;
-mod bad_input;
 mod cli;
-mod cli_run;
-mod cli_tools;
 mod clumsy;
 mod corpus;
 mod crash;
-mod door;
+mod docs;
 mod effects;
 mod embedding;
 mod engine;
-mod faults;
 mod http;
-mod ids;
 mod inputs;
+mod lifecycle;
+mod limits;
 mod lists;
-mod manual;
+mod logs;
 mod mcp;
 mod model;
-mod parallel;
-mod project;
+mod names;
 mod reads;
 mod registry;
 mod schemas;
 mod shipped;
-mod stderr;
 mod steps;
 mod store;
-mod study;
 mod subscriptions;
 mod support;
-mod transport;
-mod weight;
+mod token;

@@ -1,9 +1,20 @@
 //! The main job over MCP: a raw client against the real binary.
 
+mod arguments;
 mod definitions;
+mod errors;
+mod frames;
+mod fuzz;
 mod lives;
 mod names;
+mod processes;
+mod replies;
+mod resources;
 mod schemas;
+mod times;
+mod transport;
+mod unknown;
+mod values;
 
 use std::{collections::HashSet, time::Duration};
 

@@ -5,12 +5,16 @@
 )]
 
 mod activities;
+mod broken;
 mod commands;
+mod directories;
 mod findings;
 mod loading;
 mod manifests;
 mod reload;
+mod running;
 mod schema;
+mod served;
 mod warnings;
 mod watching;
 

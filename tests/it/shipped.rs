@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::support::{Server, output, steps};
 
 mod led;
+mod promises;
 mod rounds;
 mod scaffold;
 

@@ -2,6 +2,7 @@
 
 mod contract;
 mod damage;
+mod directory;
 mod disk;
 mod failure;
 mod forgetful;

@@ -1,7 +1,10 @@
 //! What several tests share: definitions, an engine under test, and a raw client of the real binary.
 
+pub(crate) mod door;
 pub(crate) mod http;
 pub(crate) mod long;
+pub(crate) mod project;
+pub(crate) mod witness;
 
 use std::{
     io::{BufRead, BufReader, Write},

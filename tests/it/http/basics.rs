@@ -113,7 +113,7 @@ fn a_refused_tool_call_is_a_result_with_the_payload() {
 fn start_up_lines_say_where_it_runs_and_standard_input_is_served_where_it_was_asked_for() {
     use std::io::Write;
 
-    use crate::door::until;
+    use crate::support::door::until;
 
     let home = tempdir().unwrap();
     let alone = HttpServer::start(home.path());

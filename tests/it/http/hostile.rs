@@ -23,7 +23,7 @@ use tempfile::tempdir;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    door::until,
+    support::door::until,
     support::{
         self,
         http::{ACCEPT, Client, Http, HttpServer, JSON, Session, Stateless, head, initialize},

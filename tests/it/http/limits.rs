@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tempfile::tempdir;
 
 use crate::{
-    door::until,
+    support::door::until,
     support::{
         http::{ACCEPT, Answer, Client, Http, HttpServer, JSON, Session, Stateless, initialize},
         serve_alone,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tempfile::tempdir;
 
 use crate::{
-    door::until,
+    support::door::until,
     support::{
         address,
         http::{Client, Http, HttpServer, Session},

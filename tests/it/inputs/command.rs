@@ -5,7 +5,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use super::{DEPLOY, project};
-use crate::{project::Project, support::address};
+use crate::{support::address, support::project::Project};
 
 /// Runs `midex run w` with these flags and nothing to hand in: its exit code, stdout and stderr.
 fn run(project: &Project, flags: &[&str]) -> (Option<i32>, String, String) {

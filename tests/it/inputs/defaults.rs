@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::project;
 use crate::{
-    project::Project,
+    support::project::Project,
     support::{Server, address},
 };
 

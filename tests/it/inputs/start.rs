@@ -116,7 +116,7 @@ fn without_declared_inputs_any_object_is_taken_and_with_an_empty_mapping_none() 
     );
     project.write(
         "workflows/front.md",
-        &crate::project::workflow("front", &[("a", "worker", &[])]),
+        &crate::support::project::workflow("front", &[("a", "worker", &[])]),
     );
     let mut server = project.serve();
     for name in ["w", "front"] {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Client, ERAS, Era, TOOLS, stateless, underscored};
-use crate::project::{Project, each, list};
+use crate::support::project::{Project, each, list};
 
 /// Names that hosts known to refuse dots give of themselves.
 const REFUSING: [&str; 6] = [

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::{Client, ERAS, Era};
 use crate::{
-    project::{Project, list},
     support::Server,
+    support::project::{Project, list},
 };
 
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use midex::limits;
 use serde_json::{Value, json};
 
-use crate::{project::Project, support::Server};
+use crate::{support::Server, support::project::Project};
 
 const SOURCE: &str = include_str!("../../../src/limits.rs");
 

@@ -6,7 +6,7 @@ use midex::limits::LIST_PAGE_MAX;
 use serde_json::{Value, json};
 
 use super::{Client, ERAS, Era};
-use crate::project::{Project, agent, each, eventually, list, workflow};
+use crate::support::project::{Project, agent, each, eventually, list, workflow};
 
 const AGENTS: usize = LIST_PAGE_MAX + 30;
 const WORKFLOWS: usize = LIST_PAGE_MAX + 10;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Client, Era};
-use crate::project::Project;
+use crate::support::project::Project;
 
 const MINUTES: u64 = 5 * 60 * 1000;
 const DAY: u64 = 24 * 60 * 60 * 1000;

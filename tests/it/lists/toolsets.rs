@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::{Client, ERAS, Era, TOOLS, underscored};
-use crate::project::Project;
+use crate::support::project::Project;
 
 const README: &str = include_str!("../../../README.md");
 const SETS: [&str; 4] = ["run", "author", "operate", "catalog"];

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::{
-    project::{Project, text},
     support::Server,
+    support::project::{Project, text},
 };
 
 /// The execution `e`, and where it stands.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::led::Led;
-use crate::cli_run::terminal::Terminal;
+use crate::cli::terminal::Terminal;
 
 const WORKFLOW: &str = "review-until-approved";
 

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::{Play, gates::answer, id};
 use crate::{
-    cli_run::terminal::Terminal,
-    project::{Project, list, text},
+    cli::terminal::Terminal,
     support::Server,
+    support::project::{Project, list, text},
 };
 
 #[tokio::test(start_paused = true)]

@@ -3,9 +3,9 @@
 mod asked;
 mod asking;
 mod branches;
+mod crossings;
 mod ends;
 mod failures;
-mod faults;
 mod gates;
 mod items;
 mod memory;

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::{
-    cli_run::terminal::Terminal,
-    project::{Project, eventually, list, text},
+    cli::terminal::Terminal,
+    support::project::{Project, eventually, list, text},
     support::{
         Server, address,
         http::{HttpServer, SESSION_VERSIONS, Session},

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::project::{Project, eventually};
+use crate::support::project::{Project, eventually};
 
 const RELEASE: &str = "workflow: release
 description: Build, wait for the word, wait a little, and say what came of it

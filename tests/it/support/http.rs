@@ -14,7 +14,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{PATIENCE, serve_alone, wait};
-use crate::door::until;
+use crate::support::door::until;
 
 /// The versions of the protocol that have sessions.
 pub(crate) const SESSION_VERSIONS: &[&str] = &["2025-03-26", "2025-06-18", "2025-11-25"];

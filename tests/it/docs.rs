@@ -1,0 +1,4 @@
+//! What is written for users is so.
+
+mod manual;
+mod readme;

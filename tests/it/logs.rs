@@ -1,0 +1,4 @@
+//! What a server writes to stderr: nothing that callers said, and nothing that anybody needs.
+
+mod canaries;
+mod stderr;

@@ -1,0 +1,229 @@
+//! Directories of definitions: what is good in them is listed, what is not is reported, and stops nobody else.
+
+use serde_json::{Value, json};
+
+use crate::support::project::{PERSONA, Project, agent, each, line, list, text, workflow};
+
+const PHASES: [(&str, &str, &[&str]); 2] = [("a", "worker", &[]), ("b", "worker", &["a"])];
+
+/// Files with one thing wrong in each: file, text, name of the entry, the field and its rule.
+fn broken() -> Vec<(
+    &'static str,
+    String,
+    &'static str,
+    &'static str,
+    &'static str,
+)> {
+    let good = |name: &str| workflow(name, &PHASES);
+    vec![
+        (
+            "plain.md",
+            "# No front matter\n".into(),
+            "plain",
+            "",
+            "missing_front_matter",
+        ),
+        (
+            "open.md",
+            "---\nname: open\n".into(),
+            "open",
+            "",
+            "unclosed_front_matter",
+        ),
+        (
+            "yaml.md",
+            "---\nname: yaml\n  bad: [\n---\n".into(),
+            "yaml",
+            "",
+            "syntax",
+        ),
+        (
+            "tags.md",
+            good("tags").replace("phases:", "tags: text\nphases:"),
+            "tags",
+            "tags",
+            "wrong_type",
+        ),
+        (
+            "hard.md",
+            good("hard").replace("phases:", "complexity: hard\nphases:"),
+            "hard",
+            "complexity",
+            "unknown_value",
+        ),
+        (
+            "key.md",
+            good("key").replace("phases:", "phase: x\nphases:"),
+            "key",
+            "phase",
+            "unknown_key",
+        ),
+        (
+            "mute.md",
+            good("mute").replace("description: A test\n", ""),
+            "mute",
+            "description",
+            "missing_key",
+        ),
+        (
+            "nameless.md",
+            good("x").replace("name: x\n", ""),
+            "nameless",
+            "name",
+            "missing_key",
+        ),
+        (
+            "agentless.md",
+            good("agentless").replace("    agent: worker\n", ""),
+            "agentless",
+            "phases[0].agent",
+            "missing_key",
+        ),
+        (
+            "manifest.yaml",
+            "workflow: manifest\ndescription: d\nsteps:\n- {id: a, run: x y}\n".into(),
+            "manifest",
+            "steps[0].run",
+            "not_supported_yet",
+        ),
+        (
+            "json.json",
+            "{\"workflow\": \"json\", \"description\": 5}".into(),
+            "json",
+            "description",
+            "wrong_type",
+        ),
+    ]
+}
+
+/// "extract all three types", "parse agent frontmatter", "reject invalid frontmatter", "sync errors gracefully"
+#[test]
+fn good_files_are_listed_and_each_bad_one_is_reported_by_file_and_field() {
+    let project = line();
+    for (file, text, ..) in broken() {
+        project.write(&format!("workflows/{file}"), &text);
+    }
+    project.write(
+        "workflows/deep/down/nested.md",
+        &workflow("nested", &PHASES),
+    );
+    project.write(
+        "workflows/good.yaml",
+        "workflow: good\ndescription: d\nsteps:\n- { id: a, agent: worker }\n",
+    );
+    project.write("workflows/good.json", "{\"workflow\": \"as-json\", \"description\": \"d\", \"steps\": [{\"id\": \"a\", \"agent\": \"worker\"}]}");
+    let mut server = project.serve();
+    for (file, _, name, field, rule) in broken() {
+        let shown = server.available(name);
+        assert_eq!(shown["valid"], false, "{file}: {shown}");
+        let findings = list(&shown["findings"]);
+        let found = findings
+            .iter()
+            .find(|finding| finding["rule"] == rule && finding["path"] == field);
+        let found =
+            found.unwrap_or_else(|| panic!("{file}: {rule} at {field} is missing in {findings:?}"));
+        assert!(found["line"].as_u64() >= Some(1) && found["column"].as_u64() >= Some(1));
+        let refused = server.refused("workflow.start", json!({ "workflow_name": name }));
+        assert_eq!(refused["error_code"], "WORKFLOW_INVALID", "{refused}");
+        assert_eq!(
+            text(&refused["context"]["path"]),
+            project.path(&format!("workflows/{file}")).to_str().unwrap()
+        );
+        let named = each(&list(&refused["violations"]), "path");
+        assert!(named.contains(&field.to_owned()), "{named:?}");
+    }
+    for name in ["line", "nested", "good", "as-json", "bug-fix"] {
+        assert!(server.available(name)["findings"].is_null(), "{name}");
+        assert_eq!(server.begin(name, name)["workflow_state"], "running");
+    }
+}
+
+#[test]
+fn a_bad_agent_is_reported_by_field_and_so_is_who_names_it() {
+    let project = line();
+    let phases: [(&str, &str, &[&str]); 1] = [("a", "bad", &[])];
+    project.write(
+        "agents/bad.md",
+        &agent("bad", PERSONA).replace("A test", "[1]"),
+    );
+    project.write("agents/empty.md", &agent("empty", ""));
+    project.write("workflows/uses.md", &workflow("uses", &phases));
+    let mut server = project.serve();
+    for (name, field, rule) in [
+        ("bad", "description", "wrong_type"),
+        ("empty", "", "empty_persona"),
+    ] {
+        let shown = server.read(&format!("midex://workflow/agent/{name}"));
+        assert_eq!(shown["valid"], false, "{shown}");
+        let finding = &shown["findings"][0];
+        assert_eq!(
+            (&finding["path"], &finding["rule"]),
+            (&json!(field), &json!(rule)),
+            "{shown}"
+        );
+    }
+    let finding = &server.available("uses")["findings"][0];
+    assert_eq!(
+        (&finding["path"], &finding["rule"]),
+        (&json!("phases[0].agent"), &json!("invalid_persona"))
+    );
+    let worker = server.read("midex://workflow/agent/worker");
+    assert_eq!(
+        (&worker["content"], &worker["valid"]),
+        (&json!(PERSONA), &Value::Null)
+    );
+    assert_eq!(server.begin("line", "e")["agent_content"], PERSONA);
+}
+
+/// "missing directories"
+#[test]
+fn a_directory_that_is_not_there_is_no_crash() {
+    let project = Project::new(&[]);
+    let mut server = project.serve_with(&["--workflows", "nowhere", "--agents", "nowhere"]);
+    assert!(server.available("bug-fix")["findings"].is_null());
+    let entries = list(&server.read("midex://workflow/available_workflows"));
+    let told = entries
+        .iter()
+        .find(|entry| entry["findings"][0]["rule"] == "unreadable");
+    assert!(
+        told.is_some(),
+        "a directory that was named and is not there is told: {entries:?}"
+    );
+    assert_eq!(server.begin("bug-fix", "e")["workflow_state"], "running");
+}
+
+/// "map complexityHint", "phases survive loading"
+#[test]
+fn what_a_file_says_is_what_is_shown() {
+    let project = line();
+    let phases = [
+        ("a", "worker", &[] as &[&str]),
+        ("b", "reviewer", &["a"]),
+        ("c", "worker", &["b", "a"]),
+    ];
+    let file = workflow("whole", &phases)
+        .replace("phases:", "tags: [one, two]\ncomplexity: simple\nphases:");
+    project.write("workflows/whole.md", &(file + "\nWhen to use it…\n"));
+    let mut server = project.serve();
+    let expected = json!([
+        { "phase": "a", "agent": "worker", "description": "Do a", "dependsOn": [] },
+        { "phase": "b", "agent": "reviewer", "description": "Do b", "dependsOn": ["a"] },
+        { "phase": "c", "agent": "worker", "description": "Do c", "dependsOn": ["b", "a"] },
+    ]);
+    let details = server.read("midex://workflow/workflow_details/whole");
+    for shown in [&server.available("whole"), &details] {
+        assert_eq!(
+            (&shown["name"], &shown["description"]),
+            (&json!("whole"), &json!("A test"))
+        );
+        assert_eq!(
+            (&shown["tags"], &shown["complexity"]),
+            (&json!(["one", "two"]), &json!("simple"))
+        );
+        assert_eq!(shown["phases"], expected);
+    }
+    assert_eq!(
+        (&details["content"], &details["source"]),
+        (&json!("# whole\n\nWhen to use it…"), &json!("project"))
+    );
+}

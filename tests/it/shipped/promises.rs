@@ -1,0 +1,254 @@
+//! The definitions that come with midex.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::{
+    shipped::MANIFESTS,
+    support::Server,
+    support::project::{Project, each, list, offers, text, workflow},
+};
+
+const AGENTS: [&str; 10] = [
+    "architect",
+    "debugger",
+    "devops-engineer",
+    "documentation-specialist",
+    "implementer",
+    "maintainer",
+    "performance-engineer",
+    "reviewer",
+    "security-specialist",
+    "supervisor",
+];
+
+/// Name, complexity, and the phases with their agents. The last phase waits for all the others, which wait for nobody.
+const WORKFLOWS: [(&str, &str, &str); 7] = [
+    (
+        "component-performance-review",
+        "moderate",
+        "database-performance:performance-engineer api-performance:performance-engineer \
+         frontend-performance:performance-engineer infrastructure-performance:devops-engineer \
+         performance-synthesis:supervisor",
+    ),
+    (
+        "parallel-code-review",
+        "high",
+        "quality-review:reviewer security-review:security-specialist performance-review:performance-engineer \
+         maintainability-review:maintainer architecture-review:architect review-synthesis:supervisor",
+    ),
+    (
+        "parallel-documentation-review",
+        "moderate",
+        "api-documentation:documentation-specialist user-documentation:documentation-specialist \
+         architecture-documentation:architect deployment-documentation:devops-engineer \
+         security-documentation:security-specialist documentation-synthesis:supervisor",
+    ),
+    (
+        "parallel-maintenance-audit",
+        "moderate",
+        "code-hygiene:maintainer dependency-audit:maintainer test-maintenance:implementer \
+         documentation-maintenance:documentation-specialist security-maintenance:security-specialist \
+         performance-maintenance:performance-engineer maintenance-synthesis:supervisor",
+    ),
+    (
+        "parallel-root-cause-analysis",
+        "moderate",
+        "code-analysis:debugger performance-analysis:performance-engineer security-analysis:security-specialist \
+         architecture-analysis:architect correlation-analysis:supervisor",
+    ),
+    (
+        "parallel-testing-strategy",
+        "moderate",
+        "unit-testing:implementer integration-testing:architect security-testing:security-specialist \
+         performance-testing:performance-engineer user-testing:documentation-specialist testing-synthesis:supervisor",
+    ),
+    (
+        "security-threat-assessment",
+        "high",
+        "external-threats:security-specialist internal-threats:security-specialist \
+         data-protection:security-specialist code-vulnerabilities:debugger infrastructure-security:devops-engineer \
+         threat-synthesis:supervisor",
+    ),
+];
+
+fn workflows(server: &mut Server) -> Vec<Value> {
+    list(&server.read("midex://workflow/available_workflows"))
+}
+
+/// Fault F2 of the study: no shipped workflow could start, for they were loaded without their phases.
+#[test]
+fn f02_every_shipped_workflow_starts_and_runs_to_its_end() {
+    let project = Project::new(&[]);
+    let mut server = project.serve();
+    let all = workflows(&mut server);
+    assert!(all.len() >= 2);
+    for workflow in all {
+        let name = text(&workflow["name"]);
+        assert!(workflow["findings"].is_null(), "{workflow}");
+        assert!(workflow["complexity"].is_string() && !list(&workflow["tags"]).is_empty());
+        // Whoever leads a manifest must bring what its steps ask for.
+        if MANIFESTS.contains(&name) {
+            continue;
+        }
+        let phases = list(&workflow["phases"]);
+        assert!(
+            phases
+                .iter()
+                .all(|phase| !text(&phase["description"]).is_empty())
+        );
+        let first = server.begin(name, name);
+        assert!(
+            text(&first["agent_content"]).len() > 1000,
+            "a persona worth reading"
+        );
+        let done = server.run_to_end(&first);
+        let (done, phases): (BTreeSet<_>, BTreeSet<_>) = (
+            done.into_iter().collect(),
+            each(&phases, "phase").into_iter().collect(),
+        );
+        assert_eq!(done, phases, "{name}: every phase, and each once");
+        let status = server.status(name);
+        assert_eq!(status["steps"]["completed"], phases.len(), "{status}");
+    }
+}
+
+/// Fault F10 of the study: workflows called parallel ran strictly one step after another.
+#[test]
+fn f10_shipped_parallel_workflows_offer_their_phases_together_and_the_synthesis_last() {
+    let project = Project::new(&[]);
+    let mut server = project.serve();
+    for (name, complexity, phases) in WORKFLOWS {
+        let phases: Vec<_> = phases
+            .split_whitespace()
+            .map(|phase| phase.split_once(':').unwrap())
+            .collect();
+        let (synthesis, independent) = phases.split_last().unwrap();
+        let shown = server.available(name);
+        assert_eq!(shown["complexity"], complexity, "{name}: {shown}");
+        let shown = list(&shown["phases"]);
+        let agents: Vec<_> = each(&shown, "phase")
+            .into_iter()
+            .zip(each(&shown, "agent"))
+            .collect();
+        assert_eq!(
+            agents,
+            phases
+                .iter()
+                .map(|&(p, a)| (p.into(), a.into()))
+                .collect::<Vec<_>>()
+        );
+        let offered = offers(&server.begin(name, name));
+        let names: Vec<_> = offered.iter().map(|(step, _)| step.as_str()).collect();
+        assert_eq!(
+            names,
+            independent
+                .iter()
+                .map(|(phase, _)| *phase)
+                .collect::<Vec<_>>()
+        );
+        // The other way round: no order among them is asked for.
+        for (at, (step, token)) in offered.iter().enumerate().rev() {
+            let reply = server.finish(token, step);
+            let next = if at == 0 {
+                json!(synthesis.0)
+            } else {
+                Value::Null
+            };
+            assert_eq!(reply["step_name"], next, "{name} after {step}");
+        }
+        let current = server.current(name);
+        assert_eq!(
+            list(&current["previous"]).len(),
+            independent.len(),
+            "{name}: all is told"
+        );
+    }
+}
+
+/// The names that the contract gives.
+#[test]
+fn what_the_contract_names_is_shipped() {
+    let project = Project::new(&[]);
+    let mut server = project.serve();
+    let names = each(&workflows(&mut server), "name");
+    let wanted = [
+        "bug-fix",
+        "feature-development",
+        "code-review",
+        "security-audit",
+    ];
+    for name in wanted.into_iter().chain(WORKFLOWS.map(|(name, ..)| name)) {
+        assert!(
+            names.iter().any(|found| found == name),
+            "{name} is missing in {names:?}"
+        );
+    }
+    for name in AGENTS {
+        let agent = server.read(&format!("midex://workflow/agent/{name}"));
+        assert_eq!(
+            (&agent["name"], &agent["source"]),
+            (&json!(name), &json!("shipped"))
+        );
+    }
+}
+
+/// The agents that there are, as the completion of their resource's address lists them.
+fn agents(server: &mut Server) -> Vec<String> {
+    let asked = json!({
+        "ref": { "type": "ref/resource", "uri": "midex://workflow/agent/{name}" },
+        "argument": { "name": "name", "value": "" }
+    });
+    let answer = server.request("completion/complete", asked);
+    let names = list(&answer["result"]["completion"]["values"]);
+    names.iter().map(|name| text(name).to_owned()).collect()
+}
+
+/// The outputs that a persona shows as examples.
+fn examples(persona: &str) -> Vec<Value> {
+    let blocks = persona.split("```json\n").skip(1);
+    let blocks = blocks.map(|block| block.split("```").next().unwrap());
+    blocks
+        .map(|block| serde_json::from_str(block).expect("an example is JSON"))
+        .collect()
+}
+
+/// Fault F18 of the study: personas taught types of artifacts that the tool then refused, with the whole step.
+#[test]
+fn f18_what_personas_show_as_output_is_accepted() {
+    let project = Project::new(&[]);
+    let agents = agents(&mut project.serve());
+    assert!(agents.len() >= 4);
+    for agent in &agents {
+        let file = workflow(&format!("as-{agent}"), &[("only", agent, &[])]);
+        project.write(&format!("workflows/as-{agent}.md"), &file);
+    }
+    let mut server = project.serve();
+    for agent in &agents {
+        let shown = server.read(&format!("midex://workflow/agent/{agent}"));
+        let persona = text(&shown["content"]);
+        // Also outside of the examples no other type may be named.
+        for named in persona.split("\"type\":").skip(1) {
+            let named = named.split('"').nth(1).unwrap();
+            assert!(
+                ["file", "data", "report", "finding"].contains(&named),
+                "{agent} teaches the type {named}"
+            );
+        }
+        let examples = examples(persona);
+        assert!(!examples.is_empty(), "{agent} shows no example");
+        for (at, example) in examples.iter().enumerate() {
+            try_out(&mut server, agent, &format!("{agent}-{at}"), example);
+        }
+    }
+}
+
+/// Hands an example in as the output of a real step of its agent.
+fn try_out(server: &mut Server, agent: &str, id: &str, example: &Value) {
+    let token = server.begin(&format!("as-{agent}"), id)["new_token"].clone();
+    let reply = server.hand_in(&token, example.clone());
+    assert_eq!(reply["workflow_state"], "completed");
+    let given = example["artifacts"].as_array().map_or(0, Vec::len);
+    assert_eq!(server.status(id)["artifacts"], given, "{id}");
+}

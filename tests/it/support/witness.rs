@@ -1,0 +1,152 @@
+//! Bad input never kills and never corrupts: what is sent to the real binary is refused, and an execution that was open
+//! before must not have noticed, neither then nor after a restart.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{Server, address, output, serve_alone};
+
+/// The execution that must not notice.
+pub(crate) const WITNESS: &str = "witness";
+
+/// A server, and an execution that was open before anything bad came.
+pub(crate) struct Witness {
+    pub(crate) home: TempDir,
+    pub(crate) flags: Vec<String>,
+    pub(crate) server: Server,
+    /// Its status and its token, as they were at first and must stay.
+    pub(crate) status: Value,
+    pub(crate) token: Value,
+    /// Requests written as text: each has an id of its own, as the protocol asks.
+    pub(crate) asked: u64,
+}
+
+impl Witness {
+    pub(crate) fn new() -> Self {
+        Self::in_home(tempfile::tempdir().unwrap(), &[])
+    }
+
+    /// In a directory that has been furnished, with further flags.
+    pub(crate) fn in_home(home: TempDir, flags: &[&str]) -> Self {
+        let mut server = Server::greeted(serve_alone(home.path(), flags));
+        let arguments = json!({ "workflow_name": "bug-fix", "execution_id": WITNESS });
+        let token = server.done("workflow.start", arguments)["new_token"].clone();
+        let status = server.read(&address("workflow_status", WITNESS));
+        let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        Self {
+            home,
+            flags,
+            server,
+            status,
+            token,
+            asked: 0,
+        }
+    }
+
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.home.path().join("data")
+    }
+
+    /// Starts another execution, to be harmed; its first token.
+    pub(crate) fn victim(&mut self, id: &str) -> Value {
+        let arguments = json!({ "workflow_name": "bug-fix", "execution_id": id });
+        self.server.done("workflow.start", arguments)["new_token"].clone()
+    }
+
+    /// The server lives, and the execution has not noticed anything.
+    pub(crate) fn unharmed(&mut self) {
+        assert_eq!(
+            self.server.request("ping", json!({}))["result"],
+            json!({}),
+            "it lives"
+        );
+        assert_eq!(
+            self.server.read(&address("workflow_status", WITNESS)),
+            self.status
+        );
+        let current = self.server.read(&address("current_step", WITNESS));
+        assert_eq!(current["continuation_token"], self.token);
+    }
+
+    /// Not even after a restart, when its token still works.
+    pub(crate) fn survives(mut self) -> (Server, TempDir) {
+        self.unharmed();
+        let Self {
+            home,
+            flags,
+            server,
+            status,
+            token,
+            ..
+        } = self;
+        let (exit, ..) = server.close();
+        assert!(exit.success(), "{exit}");
+        let flags: Vec<_> = flags.iter().map(String::as_str).collect();
+        let mut server = Server::greeted(serve_alone(home.path(), &flags));
+        assert_eq!(server.read(&address("workflow_status", WITNESS)), status);
+        let arguments = json!({ "token": token, "output": output("found it") });
+        let next = server.done("workflow.next_step", arguments);
+        assert_eq!(
+            (&next["step_name"], &next["revision"], &next["replayed"]),
+            (&json!("fix"), &json!(2), &Value::Null)
+        );
+        (server, home)
+    }
+
+    /// What the server says to this line before it answers a ping that follows it. Only for lines that are answered
+    /// at once or never: the answers of calls may come later.
+    pub(crate) fn says_to(&mut self, line: &[u8]) -> Vec<Value> {
+        self.server.send_bytes(line);
+        self.server.send_bytes(b"\n");
+        let ping = self.server.post("ping", json!({}));
+        let mut said = Vec::new();
+        loop {
+            let answer = self.server.next_line();
+            if answer["id"] == ping {
+                return said;
+            }
+            said.push(answer);
+        }
+    }
+
+    /// The answer to a request whose fields, all but its id, are this text.
+    pub(crate) fn ask(&mut self, fields: &str) -> Value {
+        self.asked += 1;
+        let id = json!(format!("text {}", self.asked));
+        self.answer_to(&format!(r#"{{"jsonrpc":"2.0","id":{id},{fields}}}"#), &id)
+    }
+
+    /// The answer to a line that is a request with this id.
+    pub(crate) fn answer_to(&mut self, line: &str, id: &Value) -> Value {
+        self.server.send_raw(line);
+        loop {
+            let answer = self.server.next_line();
+            if answer["id"] == *id {
+                return answer;
+            }
+        }
+    }
+}
+
+/// Everything below a directory, without what links lead to, sorted.
+pub(crate) fn tree(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut left = vec![directory.to_owned()];
+    while let Some(directory) = left.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_dir() {
+                left.push(entry.path());
+            }
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    found
+}
