@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    brief::length,
     document::{Digest, Document},
+    truncate::length,
 };
 use crate::{
     error::{Code, Error, Result},

@@ -1,7 +1,6 @@
 //! The domain: pure. No IO, no async, no clock, no randomness; what comes from outside is an argument.
 
 pub mod artifact;
-pub mod brief;
 pub mod check;
 pub mod complexity;
 pub mod definition;
@@ -22,6 +21,7 @@ pub mod span;
 pub mod state;
 pub mod telemetry;
 pub mod token;
+pub mod truncate;
 pub mod view;
 mod words;
 

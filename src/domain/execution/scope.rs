@@ -12,7 +12,6 @@ use super::{
 use crate::{
     domain::{
         FailureCode,
-        brief::length,
         definition::Parts,
         event::OutputFault,
         expression::{
@@ -20,6 +19,7 @@ use crate::{
         },
         failure::cut_message,
         id::StepId,
+        truncate::length,
     },
     limits,
 };

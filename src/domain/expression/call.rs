@@ -5,14 +5,14 @@ use serde_json::Value;
 use super::{
     fault::{ExpressionFault, FaultKind},
     filters, operand,
-    parse::{Node, Parser, Read},
+    parse::{Node, ParseResult, Parser},
     token::{Kind, Token, cut},
 };
 use crate::domain::{grammar::foreign as words, nearest};
 
 impl Parser<'_> {
     /// The filters and tests after a value.
-    pub(super) fn filtered(&mut self, mut node: Node) -> Read {
+    pub(super) fn filtered(&mut self, mut node: Node) -> ParseResult {
         loop {
             if self.sign("|").is_some() {
                 node = self.filter(&node)?;
@@ -24,7 +24,7 @@ impl Parser<'_> {
         }
     }
 
-    fn filter(&mut self, node: &Node) -> Read {
+    fn filter(&mut self, node: &Node) -> ParseResult {
         let token = self.word_expected("the name of a filter")?;
         let written = self.written(&token);
         let (arguments, nodes) = self.arguments(node)?;
@@ -32,7 +32,7 @@ impl Parser<'_> {
             self.unknown_filter(&token, "filter", filters::names());
             return Ok(node.clone());
         };
-        if let Err(message) = filter.takes(&arguments) {
+        if let Err(message) = filter.check(&arguments) {
             let end = self.last_end();
             self.note(ExpressionFault::new(
                 FaultKind::Filter,
@@ -41,9 +41,9 @@ impl Parser<'_> {
                 message,
             ));
         }
-        self.judge(&token, filter, &nodes);
+        self.check_attribute_test(&token, filter, &nodes);
         let subject = if filter.is_default() {
-            self.forgiving(node)
+            self.allowing_missing(node)
         } else {
             node.text.clone()
         };
@@ -53,7 +53,7 @@ impl Parser<'_> {
         self.join(text, &parts)
     }
 
-    fn test(&mut self, node: &Node) -> Read {
+    fn test(&mut self, node: &Node) -> ParseResult {
         let negated = if self.word("not").is_some() {
             "not "
         } else {
@@ -81,7 +81,7 @@ impl Parser<'_> {
             ));
         }
         let subject = if known.is_presence() {
-            self.forgiving(node)
+            self.allowing_missing(node)
         } else {
             node.text.clone()
         };
@@ -96,7 +96,7 @@ impl Parser<'_> {
     }
 
     /// `is divisibleby 3`: the value of a test without parentheses.
-    fn bare_argument(&mut self, node: &Node) -> Read<(Vec<Argument>, Vec<Node>)> {
+    fn bare_argument(&mut self, node: &Node) -> ParseResult<(Vec<Argument>, Vec<Node>)> {
         let follows = self.peek().is_some_and(|token| match token.kind {
             Kind::Text(_) | Kind::Number(_) => true,
             Kind::Word => !operand::WORDS.contains(&self.written(&token).as_str()),
@@ -116,7 +116,7 @@ impl Parser<'_> {
     }
 
     /// Arguments in parentheses, if there are any; the nodes begin with `first`.
-    pub(super) fn arguments(&mut self, first: &Node) -> Read<(Vec<Argument>, Vec<Node>)> {
+    pub(super) fn arguments(&mut self, first: &Node) -> ParseResult<(Vec<Argument>, Vec<Node>)> {
         let (mut arguments, mut nodes) = (Vec::new(), vec![first.clone()]);
         if self.sign("(").is_none() {
             return Ok((arguments, nodes));
@@ -147,7 +147,7 @@ impl Parser<'_> {
         Some(self.written(&token))
     }
 
-    fn word_expected(&mut self, what: &str) -> Read<Token> {
+    fn word_expected(&mut self, what: &str) -> ParseResult<Token> {
         let Some(token) = self.peek().filter(|token| token.kind == Kind::Word) else {
             let fault = self.missing(what);
             return self.halt(fault);
@@ -157,7 +157,7 @@ impl Parser<'_> {
     }
 
     /// The value, where a path that leads to nothing is an answer and no fault.
-    fn forgiving(&mut self, node: &Node) -> String {
+    fn allowing_missing(&mut self, node: &Node) -> String {
         let Some(number) = node.reference else {
             return node.text.clone();
         };
@@ -168,7 +168,7 @@ impl Parser<'_> {
     }
 
     /// A test that `selectattr` gets by name is written out, so that one that it does not have can be told of.
-    fn judge(&mut self, filter: &Token, known: &filters::Filter, nodes: &[Node]) {
+    fn check_attribute_test(&mut self, filter: &Token, known: &filters::Filter, nodes: &[Node]) {
         let Some(tests) = known.tests() else { return };
         let Some(node) = nodes.get(2) else { return };
         let Some(Value::String(test)) = self.literal_of(node).cloned() else {
@@ -182,7 +182,7 @@ impl Parser<'_> {
             };
             let message = format!("`{}` has no test `{}`", known.name, cut(&test));
             let fault = ExpressionFault::new(FaultKind::Filter, node.start, node.end, message);
-            self.suggesting(fault, &inside, &test, "test", tests);
+            self.note_suggesting(fault, &inside, &test, "test", tests);
         } else if nodes.len() == 3 {
             let message = format!("the test `{test}` needs a value to compare with");
             let end = self.last_end();
@@ -205,11 +205,11 @@ impl Parser<'_> {
         let known: Vec<_> = known.collect();
         let message = format!("there is no {what} `{}`", cut(&written));
         let fault = ExpressionFault::new(FaultKind::Filter, token.start, token.end, message);
-        self.suggesting(fault, token, &written, what, &known);
+        self.note_suggesting(fault, token, &written, what, &known);
     }
 
     /// Notes a fault with the one of `known` that is meant by what stands at `token`, or all of them.
-    fn suggesting(
+    fn note_suggesting(
         &mut self,
         fault: ExpressionFault,
         token: &Token,

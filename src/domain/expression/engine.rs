@@ -26,7 +26,7 @@ use super::{
 use crate::limits;
 
 /// What a value costs besides its text: about the room it takes.
-const VALUE_WORK: usize = 24;
+const VALUE_COST: usize = 24;
 /// Under this name the functions find the [`Scope`].
 const SCOPE: &str = "_scope";
 
@@ -48,8 +48,11 @@ pub(super) struct Program {
 impl Program {
     /// The words are those of a fault: the parser lets nothing through that the engine refuses, except by depth.
     pub(super) fn compile(parsed: &Parsed) -> Result<Self, String> {
-        let work = Work::default();
-        let constants = parsed.constants.iter().map(|value| inward(value, &work));
+        let budget = Budget::default();
+        let constants = parsed
+            .constants
+            .iter()
+            .map(|value| to_engine(value, &budget));
         let constants = constants.collect::<Result<_, _>>();
         let expression = ENVIRONMENT.compile_expression_owned(parsed.text.clone());
         match (constants, expression) {
@@ -67,37 +70,37 @@ impl Program {
         found: impl Iterator<Item = Result<std::borrow::Cow<'v, Value>, EvaluationFault>>,
         source: &str,
     ) -> Result<Value, EvaluationFault> {
-        let work = Arc::new(Work::default());
-        let references = found.map(|found| Found::of(found, &work)).collect();
+        let budget = Arc::new(Budget::default());
+        let references = found.map(|found| Resolved::of(found, &budget)).collect();
         let scope = Inner::from_object(Scope {
-            work: Arc::clone(&work),
+            budget: Arc::clone(&budget),
             references,
             constants: self.constants.clone(),
         });
         let value = self.expression.eval(scope);
-        let value = value.and_then(|value| outward(&value, &work, 0));
+        let value = value.and_then(|value| from_engine(&value, &budget, 0));
         value.map_err(|error| fault(&error, source))
     }
 }
 
 /// How much may still be done.
 #[derive(Debug)]
-pub(super) struct Work(AtomicUsize);
+pub(super) struct Budget(AtomicUsize);
 
-impl Default for Work {
+impl Default for Budget {
     fn default() -> Self {
         Self(AtomicUsize::new(limits::EXPRESSION_WORK_MAX))
     }
 }
 
-impl Work {
+impl Budget {
     pub(super) fn left(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 
     /// Counts a value and so many bytes of text.
     pub(super) fn spend(&self, bytes: usize) -> Result<(), Error> {
-        let cost = bytes.saturating_add(VALUE_WORK);
+        let cost = bytes.saturating_add(VALUE_COST);
         let left = self.0.load(Ordering::Relaxed).checked_sub(cost);
         self.0.store(left.unwrap_or(0), Ordering::Relaxed);
         left.map(|_| ()).ok_or_else(too_much)
@@ -106,15 +109,15 @@ impl Work {
 
 /// What a reference stands for.
 #[derive(Debug)]
-enum Found {
+enum Resolved {
     Value(Inner),
     Missing(EvaluationFault),
     TooLarge,
 }
 
-impl Found {
-    fn of(found: Result<std::borrow::Cow<'_, Value>, EvaluationFault>, work: &Work) -> Self {
-        match found.map(|value| inward(&value, work)) {
+impl Resolved {
+    fn of(found: Result<std::borrow::Cow<'_, Value>, EvaluationFault>, budget: &Budget) -> Self {
+        match found.map(|value| to_engine(&value, budget)) {
             Ok(Ok(value)) => Self::Value(value),
             Ok(Err(_)) => Self::TooLarge,
             Err(fault) => Self::Missing(fault),
@@ -125,8 +128,8 @@ impl Found {
 /// The names of one evaluation: `_kN` a constant, `_rN` a reference, `_uN` one that may lead to nothing.
 #[derive(Debug)]
 pub(super) struct Scope {
-    pub(super) work: Arc<Work>,
-    references: Vec<Found>,
+    pub(super) budget: Arc<Budget>,
+    references: Vec<Resolved>,
     constants: Vec<Inner>,
 }
 
@@ -154,9 +157,9 @@ impl Scope {
     /// A fault is not raised before its reference is really used: `a and b` may do without `b`.
     fn reference(&self, number: usize, may_be_missing: bool) -> Inner {
         match self.references.get(number) {
-            Some(Found::Value(value)) => value.clone(),
-            Some(Found::TooLarge) => too_much().into(),
-            Some(Found::Missing(fault)) if !may_be_missing => raised(fault.clone()).into(),
+            Some(Resolved::Value(value)) => value.clone(),
+            Some(Resolved::TooLarge) => too_much().into(),
+            Some(Resolved::Missing(fault)) if !may_be_missing => raised(fault.clone()).into(),
             _ => Inner::UNDEFINED,
         }
     }
@@ -170,15 +173,15 @@ impl Scope {
 }
 
 /// Counts everything in `value`.
-pub(super) fn weigh(value: &Inner, work: &Work) -> Result<(), Error> {
-    work.spend(value.as_str().map_or(0, str::len))?;
+pub(super) fn charge(value: &Inner, budget: &Budget) -> Result<(), Error> {
+    budget.spend(value.as_str().map_or(0, str::len))?;
     match value.kind() {
         ValueKind::Seq | ValueKind::Iterable => {
-            value.try_iter()?.try_for_each(|item| weigh(&item, work))
+            value.try_iter()?.try_for_each(|item| charge(&item, budget))
         }
         ValueKind::Map => pairs(value).try_for_each(|(key, item)| {
-            weigh(&key, work)?;
-            weigh(&item, work)
+            charge(&key, budget)?;
+            charge(&item, budget)
         }),
         _ => Ok(()),
     }
@@ -192,21 +195,21 @@ pub(super) fn pairs(map: &Inner) -> impl Iterator<Item = (Inner, Inner)> {
 }
 
 /// A value of ours as the engine has it.
-pub(super) fn inward(value: &Value, work: &Work) -> Result<Inner, Error> {
-    work.spend(value.as_str().map_or(0, str::len))?;
+pub(super) fn to_engine(value: &Value, budget: &Budget) -> Result<Inner, Error> {
+    budget.spend(value.as_str().map_or(0, str::len))?;
     Ok(match value {
         Value::Null => Inner::from(()),
         Value::Bool(truth) => Inner::from(*truth),
-        Value::Number(number) => number_inward(number),
+        Value::Number(number) => number_to_engine(number),
         Value::String(text) => Inner::from(text.as_str()),
         Value::Array(items) => {
-            let items = items.iter().map(|item| inward(item, work));
+            let items = items.iter().map(|item| to_engine(item, budget));
             Inner::from(items.collect::<Result<Vec<_>, _>>()?)
         }
         Value::Object(map) => {
             let entry = |(key, item): (&String, &Value)| {
-                work.spend(key.len())?;
-                Ok((key.clone(), inward(item, work)?))
+                budget.spend(key.len())?;
+                Ok((key.clone(), to_engine(item, budget)?))
             };
             let entries = map.iter().map(entry).collect::<Result<Vec<_>, Error>>()?;
             Inner::from_iter(entries)
@@ -214,7 +217,7 @@ pub(super) fn inward(value: &Value, work: &Work) -> Result<Inner, Error> {
     })
 }
 
-fn number_inward(number: &Number) -> Inner {
+fn number_to_engine(number: &Number) -> Inner {
     match (number.as_i64(), number.as_u64()) {
         (Some(number), _) => Inner::from(number),
         (_, Some(number)) => Inner::from(number),
@@ -223,41 +226,45 @@ fn number_inward(number: &Number) -> Inner {
 }
 
 /// A value of the engine as ours.
-pub(super) fn outward(value: &Inner, work: &Work, depth: usize) -> Result<Value, Error> {
+pub(super) fn from_engine(value: &Inner, budget: &Budget, depth: usize) -> Result<Value, Error> {
     if depth > limits::JSON_DEPTH_MAX {
         let most = limits::JSON_DEPTH_MAX;
         let message = format!("the result is nested more than {most} levels deep");
         return Err(limited(message));
     }
-    work.spend(value.as_str().map_or(0, str::len))?;
+    budget.spend(value.as_str().map_or(0, str::len))?;
     Ok(match value.kind() {
         ValueKind::None => Value::Null,
         ValueKind::Bool => Value::Bool(value.is_true()),
-        ValueKind::Number => Value::Number(number_outward(value)?),
+        ValueKind::Number => Value::Number(number_from_engine(value)?),
         ValueKind::String => Value::from(value.as_str().unwrap_or_default()),
         ValueKind::Seq | ValueKind::Iterable => {
             let items = value
                 .try_iter()?
-                .map(|item| outward(&item, work, depth + 1));
+                .map(|item| from_engine(&item, budget, depth + 1));
             Value::Array(items.collect::<Result<_, _>>()?)
         }
-        ValueKind::Map => Value::Object(map_outward(value, work, depth)?),
+        ValueKind::Map => Value::Object(map_from_engine(value, budget, depth)?),
         ValueKind::Undefined => return Err(Error::from(ErrorKind::UndefinedError)),
         _ => return Err(unsuitable("the result is nothing that JSON can hold")),
     })
 }
 
-fn map_outward(value: &Inner, work: &Work, depth: usize) -> Result<Map<String, Value>, Error> {
+fn map_from_engine(
+    value: &Inner,
+    budget: &Budget,
+    depth: usize,
+) -> Result<Map<String, Value>, Error> {
     let mut map = Map::new();
     for (key, item) in pairs(value) {
         let key = key.as_str().unwrap_or_default().to_owned();
-        work.spend(key.len())?;
-        map.insert(key, outward(&item, work, depth + 1)?);
+        budget.spend(key.len())?;
+        map.insert(key, from_engine(&item, budget, depth + 1)?);
     }
     Ok(map)
 }
 
-fn number_outward(value: &Inner) -> Result<Number, Error> {
+fn number_from_engine(value: &Inner) -> Result<Number, Error> {
     if value.is_integer() {
         let signed = i64::try_from(value.clone()).map(Number::from);
         let whole = signed.or_else(|_| u64::try_from(value.clone()).map(Number::from));

@@ -106,7 +106,7 @@ impl ExpressionFault {
 
 impl fmt::Display for ExpressionFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        say(f, &self.message, self.suggestion.as_deref())
+        write_fault(f, &self.message, self.suggestion.as_deref())
     }
 }
 
@@ -174,13 +174,13 @@ impl EvaluationFault {
 
 impl fmt::Display for EvaluationFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        say(f, &self.message, self.suggestion.as_deref())
+        write_fault(f, &self.message, self.suggestion.as_deref())
     }
 }
 
 impl std::error::Error for EvaluationFault {}
 
-fn say(f: &mut fmt::Formatter<'_>, message: &str, suggestion: Option<&str>) -> fmt::Result {
+fn write_fault(f: &mut fmt::Formatter<'_>, message: &str, suggestion: Option<&str>) -> fmt::Result {
     f.write_str(message)?;
     suggestion.map_or(Ok(()), |suggestion| write!(f, ": {suggestion}"))
 }

@@ -78,7 +78,7 @@ impl Filter {
     }
 
     /// What is wrong with the arguments, if anything is.
-    pub(super) fn takes(&self, arguments: &[Argument]) -> Result<(), String> {
+    pub(super) fn check(&self, arguments: &[Argument]) -> Result<(), String> {
         let (least, most) = self.arguments;
         let unnamed = arguments.iter().filter(|argument| argument.name.is_none());
         let count = unnamed.count();

@@ -4,7 +4,7 @@
 use super::{
     fault::{ExpressionFault, FaultKind},
     filters,
-    parse::{Node, Parser, Read},
+    parse::{Node, ParseResult, Parser},
     token::{Token, cut},
 };
 use crate::domain::grammar::foreign as words;
@@ -35,7 +35,7 @@ impl Parser<'_> {
     }
 
     /// `!x`; the sign is read.
-    pub(super) fn foreign_not(&mut self, token: &Token) -> Read {
+    pub(super) fn foreign_not(&mut self, token: &Token) -> ParseResult {
         let mut operand = self.deeper(Self::signed)?;
         let written = self.between(operand.start, operand.end);
         let fault = ExpressionFault::new(
@@ -55,7 +55,7 @@ impl Parser<'_> {
     }
 
     /// `a ? b : c` and `a ?? b`, where an expression should have ended.
-    pub(super) fn refuse_question_mark(&mut self, node: &Node) -> Read<()> {
+    pub(super) fn refuse_question_mark(&mut self, node: &Node) -> ParseResult<()> {
         let before = self.between(node.start, node.end);
         if let Some(token) = self.sign("??") {
             let other = self.expression()?;
@@ -84,7 +84,7 @@ impl Parser<'_> {
     }
 
     /// `name(…)`: there are no functions. The name is read.
-    pub(super) fn foreign_function(&mut self, token: &Token, name: &str) -> Read {
+    pub(super) fn foreign_function(&mut self, token: &Token, name: &str) -> ParseResult {
         let start = self.literal(token, serde_json::Value::Null);
         let (_, nodes) = self.arguments(&start)?;
         let arguments: Vec<_> = nodes[1..]
@@ -101,7 +101,7 @@ impl Parser<'_> {
     }
 
     /// `value.name(…)`: there are no methods.
-    pub(super) fn foreign_method(&mut self, node: &Node) -> Read {
+    pub(super) fn foreign_method(&mut self, node: &Node) -> ParseResult {
         self.next();
         let name = self
             .next()
@@ -157,7 +157,7 @@ impl Parser<'_> {
     }
 
     /// The token that should not follow an expression.
-    pub(super) fn stray<T>(&mut self, token: &Token) -> Read<T> {
+    pub(super) fn stray<T>(&mut self, token: &Token) -> ParseResult<T> {
         let written = self.written(token);
         let message = format!("`{}` should not stand here", cut(&written));
         let fault = ExpressionFault::new(FaultKind::Syntax, token.start, token.end, message);
@@ -165,7 +165,7 @@ impl Parser<'_> {
     }
 
     /// A token where a value should begin.
-    pub(super) fn no_value<T>(&mut self, token: &Token) -> Read<T> {
+    pub(super) fn no_value<T>(&mut self, token: &Token) -> ParseResult<T> {
         let message = format!(
             "a value should stand here, not `{}`",
             cut(&self.written(token))

@@ -7,7 +7,7 @@ use minijinja::{
 };
 
 use super::{
-    engine::{Scope, Work, inward, outward, pairs, unsuitable, weigh},
+    engine::{Budget, Scope, charge, from_engine, pairs, to_engine, unsuitable},
     operators::{added, described, have_order},
     text_of,
 };
@@ -33,13 +33,13 @@ fn add_texts(environment: &mut Environment<'static>) {
     environment.add_filter("replace", replace);
     environment.add_filter("split", split);
     environment.add_filter("string", |state: &State<'_, '_>, value: Inner| {
-        let text = text_of(&outward(&value, work(state)?.as_ref(), 0)?);
+        let text = text_of(&from_engine(&value, budget(state)?.as_ref(), 0)?);
         made(state, text)
     });
     environment.add_filter("tojson", |state: &State<'_, '_>, value: Inner| {
         made(
             state,
-            outward(&value, work(state)?.as_ref(), 0)?.to_string(),
+            from_engine(&value, budget(state)?.as_ref(), 0)?.to_string(),
         )
     });
     environment.add_filter("fromjson", from_json);
@@ -184,13 +184,13 @@ fn divides(value: &Inner, by: i128) -> Option<bool> {
     number.checked_rem_euclid(by).map(|rest| rest == 0)
 }
 
-fn work(state: &State<'_, '_>) -> Result<std::sync::Arc<Work>, Error> {
-    Scope::of(state).map(|scope| std::sync::Arc::clone(&scope.work))
+fn budget(state: &State<'_, '_>) -> Result<std::sync::Arc<Budget>, Error> {
+    Scope::of(state).map(|scope| std::sync::Arc::clone(&scope.budget))
 }
 
 /// A text that a filter has made, counted.
 fn made(state: &State<'_, '_>, text: String) -> Result<Inner, Error> {
-    work(state)?.spend(text.len())?;
+    budget(state)?.spend(text.len())?;
     Ok(text.into())
 }
 
@@ -219,11 +219,11 @@ fn unreadable(value: &Inner, name: &str) -> Error {
 /// Counts a list that is about to be compared with itself.
 fn ordered(state: &State<'_, '_>, value: &Inner, name: &str) -> Result<(), Error> {
     list(value, name)?;
-    let work = work(state)?;
-    let before = work.left();
-    weigh(value, &work)?;
+    let budget = budget(state)?;
+    let before = budget.left();
+    charge(value, &budget)?;
     let rounds = value.len().unwrap_or(0).max(1).ilog2() as usize;
-    work.spend((before - work.left()).saturating_mul(rounds))
+    budget.spend((before - budget.left()).saturating_mul(rounds))
 }
 
 /// `default(value)` for what is not there or is null; `default(value, true)` for everything that counts as false.
@@ -259,13 +259,13 @@ fn end(
 fn replace(state: &State<'_, '_>, value: &Inner, from: &str, to: &str) -> Result<String, Error> {
     let text = text(value, "replace")?;
     let longer = text.matches(from).count().saturating_mul(to.len());
-    work(state)?.spend(text.len().saturating_add(longer))?;
+    budget(state)?.spend(text.len().saturating_add(longer))?;
     Ok(text.replace(from, to))
 }
 
 fn split(state: &State<'_, '_>, value: &Inner, by: Option<&str>) -> Result<Inner, Error> {
-    let (text, work) = (text(value, "split")?, work(state)?);
-    let part = |part: &str| work.spend(part.len()).map(|()| Inner::from(part));
+    let (text, budget) = (text(value, "split")?, budget(state)?);
+    let part = |part: &str| budget.spend(part.len()).map(|()| Inner::from(part));
     let parts: Result<Vec<_>, _> = match by {
         Some("") => return Err(unsuitable("`split` needs a text to split at")),
         Some(by) => text.split(by).map(part).collect(),
@@ -277,25 +277,25 @@ fn split(state: &State<'_, '_>, value: &Inner, by: Option<&str>) -> Result<Inner
 fn from_json(state: &State<'_, '_>, value: &Inner) -> Result<Inner, Error> {
     /// What a byte of dense JSON may grow to while it is read.
     const GROWTH: usize = 8;
-    let (text, work) = (text(value, "fromjson")?, work(state)?);
-    work.spend(text.len().saturating_mul(GROWTH))?;
+    let (text, budget) = (text(value, "fromjson")?, budget(state)?);
+    budget.spend(text.len().saturating_mul(GROWTH))?;
     if let Some(number) = inexact(text.as_bytes()) {
         return Err(unsuitable(format!("`fromjson`: {}", inexact_words(number))));
     }
     let parsed = serde_json::from_str(text);
-    inward(
+    to_engine(
         &parsed.map_err(|error| unsuitable(format!("`fromjson`: {error}")))?,
-        &work,
+        &budget,
     )
 }
 
 fn join(state: &State<'_, '_>, value: &Inner, by: Option<&str>) -> Result<String, Error> {
     list(value, "join")?;
-    let (work, mut joined) = (work(state)?, String::new());
+    let (budget, mut joined) = (budget(state)?, String::new());
     for (at, item) in value.try_iter()?.enumerate() {
         let by = by.filter(|_| at > 0).unwrap_or_default();
-        let part = text_of(&outward(&item, &work, 0)?);
-        work.spend(part.len() + by.len())?;
+        let part = text_of(&from_engine(&item, &budget, 0)?);
+        budget.spend(part.len() + by.len())?;
         joined.extend([by, &part]);
     }
     Ok(joined)
@@ -310,8 +310,8 @@ fn entries(
     if value.kind() != ValueKind::Map {
         return Err(wants(name, "a map", value));
     }
-    let work = work(state)?;
-    let entry = |(key, item)| work.spend(0).map(|()| entry(key, item));
+    let budget = budget(state)?;
+    let entry = |(key, item)| budget.spend(0).map(|()| entry(key, item));
     pairs(value)
         .map(entry)
         .collect::<Result<Vec<_>, _>>()
@@ -329,9 +329,9 @@ fn reverse(state: &State<'_, '_>, value: &Inner) -> Result<Inner, Error> {
 }
 
 fn counted(state: &State<'_, '_>, value: &Inner) -> Result<Vec<Inner>, Error> {
-    let work = work(state)?;
+    let budget = budget(state)?;
     let items = value.try_iter()?;
-    items.map(|item| work.spend(0).map(|()| item)).collect()
+    items.map(|item| budget.spend(0).map(|()| item)).collect()
 }
 
 fn sum(state: &State<'_, '_>, value: &Inner) -> Result<Inner, Error> {
@@ -393,11 +393,11 @@ fn select(
     let path = by.first().and_then(Inner::as_str);
     let path = path.ok_or_else(|| unsuitable("`selectattr` needs the name of a field"))?;
     let (test, other) = (by.get(1), by.get(2));
-    let work = work(state)?;
+    let budget = budget(state)?;
     let mut items = counted(state, value)?;
     let mut failed = None;
     items.retain(|item| {
-        let holds = holds(&attribute(item, path), test, other, &work);
+        let holds = holds(&attribute(item, path), test, other, &budget);
         holds
             .map_err(|error| failed = Some(error))
             .is_ok_and(|holds| holds == wanted)
@@ -409,7 +409,7 @@ fn holds(
     found: &Inner,
     test: Option<&Inner>,
     other: Option<&Inner>,
-    work: &Work,
+    budget: &Budget,
 ) -> Result<bool, Error> {
     let Some((test, other)) = test.and_then(Inner::as_str).zip(other) else {
         return match test {
@@ -420,11 +420,11 @@ fn holds(
         };
     };
     match test {
-        "equalto" | "eq" | "==" => weigh(found, work).map(|()| found == other),
-        "ne" | "!=" => weigh(found, work).map(|()| found != other),
+        "equalto" | "eq" | "==" => charge(found, budget).map(|()| found == other),
+        "ne" | "!=" => charge(found, budget).map(|()| found != other),
         "in" => {
             list(other, "selectattr")?;
-            weigh(other, work)?;
+            charge(other, budget)?;
             Ok(other.try_iter()?.any(|item| item == *found))
         }
         _ => Err(unsuitable(

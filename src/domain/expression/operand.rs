@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{
     fault::{ExpressionFault, FaultKind},
-    parse::{Node, Parser, Read, listed},
+    parse::{Node, ParseResult, Parser, listed},
     reference::{Reference, Root, Segment},
     token::{Kind, Token, cut},
 };
@@ -14,7 +14,7 @@ use crate::domain::{grammar::foreign as words, nearest};
 pub(super) const WORDS: &[&str] = &["and", "or", "not", "in", "is", "if", "else"];
 
 impl Parser<'_> {
-    pub(super) fn value(&mut self) -> Read {
+    pub(super) fn value(&mut self) -> ParseResult {
         let Some(token) = self.next() else {
             let fault = self.missing("a value");
             return self.halt(fault);
@@ -28,7 +28,7 @@ impl Parser<'_> {
             Kind::Sign("{") => self.map(&token)?,
             Kind::Sign(_) => return self.no_value(&token),
         };
-        self.reached(node)
+        self.postfix(node)
     }
 
     pub(super) fn literal(&mut self, token: &Token, value: Value) -> Node {
@@ -42,7 +42,7 @@ impl Parser<'_> {
         }
     }
 
-    fn named(&mut self, token: &Token) -> Read {
+    fn named(&mut self, token: &Token) -> ParseResult {
         let word = self.written(token);
         let literal = match word.as_str() {
             "true" | "True" => Some(Value::Bool(true)),
@@ -66,7 +66,7 @@ impl Parser<'_> {
     }
 
     /// Notes that the word stands for nothing, and reads past the path that it begins.
-    fn unknown_root(&mut self, token: &Token, word: &str) -> Read {
+    fn unknown_root(&mut self, token: &Token, word: &str) -> ParseResult {
         let known = Root::ALL.iter().map(|(word, _)| *word);
         let known = known.chain(self.names.iter().copied());
         let foreign = words::value("root", word);
@@ -88,7 +88,7 @@ impl Parser<'_> {
         Ok(node)
     }
 
-    fn path(&mut self, token: &Token, root: Root) -> Read {
+    fn path(&mut self, token: &Token, root: Root) -> ParseResult {
         let (mut path, end) = self.segments(token.end)?;
         if root == Root::Steps {
             self.known_step(token, &mut path, end);
@@ -110,7 +110,7 @@ impl Parser<'_> {
             length: end - token.start,
             is_guarded: false,
         };
-        Ok(self.referring(reference))
+        Ok(self.reference_node(reference))
     }
 
     /// The id must be written out, for the step is one to wait for. `output` straight after it says nothing.
@@ -126,7 +126,7 @@ impl Parser<'_> {
         }
     }
 
-    fn referring(&mut self, reference: Reference) -> Node {
+    fn reference_node(&mut self, reference: Reference) -> Node {
         let (start, end) = (reference.offset, reference.offset + reference.length);
         let known = self
             .references
@@ -147,7 +147,7 @@ impl Parser<'_> {
     }
 
     /// The segments that are written out, each with whether it stands after a dot, and where they end.
-    fn segments(&mut self, start: usize) -> Read<(Vec<(Segment, bool)>, usize)> {
+    fn segments(&mut self, start: usize) -> ParseResult<(Vec<(Segment, bool)>, usize)> {
         let (mut path, mut end) = (Vec::new(), start);
         loop {
             if self.is_sign(".") && !self.is_method() {
@@ -180,7 +180,7 @@ impl Parser<'_> {
     }
 
     /// What stands after a value: further steps into it, which only its evaluation can follow.
-    fn reached(&mut self, mut node: Node) -> Read {
+    fn postfix(&mut self, mut node: Node) -> ParseResult {
         loop {
             if self.is_sign(".") {
                 if self.is_method() {
@@ -200,7 +200,7 @@ impl Parser<'_> {
                 let key = self.constant(key);
                 node = self.join(format!("{}[{key}]", node.text), &[&node])?;
             } else if self.is_sign("[") {
-                node = self.computed(node)?;
+                node = self.computed_subscript(node)?;
             } else if self.is_sign("(") {
                 let fault = self.missing("an operator or the end");
                 return self.halt(fault);
@@ -211,7 +211,7 @@ impl Parser<'_> {
     }
 
     /// `[expression]` or `[from:to]`.
-    fn computed(&mut self, node: Node) -> Read {
+    fn computed_subscript(&mut self, node: Node) -> ParseResult {
         self.next();
         let nothing = "none".to_owned();
         let mut parts = vec![node];
@@ -238,14 +238,14 @@ impl Parser<'_> {
         self.join(text, &parts)
     }
 
-    fn grouped(&mut self, open: &Token) -> Read {
+    fn grouped(&mut self, open: &Token) -> ParseResult {
         let mut node = self.expression()?;
         self.expect(")")?;
         (node.start, node.end) = (open.start, self.last_end());
         Ok(node)
     }
 
-    fn list(&mut self, open: &Token) -> Read {
+    fn list(&mut self, open: &Token) -> ParseResult {
         let mut nodes = Vec::new();
         while self.sign("]").is_none() {
             if !nodes.is_empty() {
@@ -262,7 +262,7 @@ impl Parser<'_> {
         Ok(node)
     }
 
-    fn map(&mut self, open: &Token) -> Read {
+    fn map(&mut self, open: &Token) -> ParseResult {
         let (mut entries, mut nodes) = (Vec::new(), Vec::new());
         while self.sign("}").is_none() {
             if !nodes.is_empty() {

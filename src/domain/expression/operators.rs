@@ -5,10 +5,10 @@ use minijinja::{
     value::{Rest, ValueKind},
 };
 
-use super::engine::{Scope, outward, unsuitable, unsuitable_at, weigh};
+use super::engine::{Scope, charge, from_engine, unsuitable, unsuitable_at};
 
 pub(super) fn add_to(environment: &mut Environment<'static>) {
-    environment.add_function("_weigh", weighed);
+    environment.add_function("_charge", charged);
     environment.add_function("_order", order);
     environment.add_function("_number", number);
     environment.add_function("_sum", sum);
@@ -17,18 +17,18 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
 }
 
 /// The value itself, once all that a comparison may look at is counted.
-fn weighed(state: &State<'_, '_>, value: Inner) -> Result<Inner, Error> {
-    weigh(&value, &Scope::of(state)?.work)?;
+fn charged(state: &State<'_, '_>, value: Inner) -> Result<Inner, Error> {
+    charge(&value, &Scope::of(state)?.budget)?;
     Ok(value)
 }
 
 /// `a < b <= c`, and `==` and `!=` among them: each pair in turn, as long as they hold.
 fn order(state: &State<'_, '_>, signs: &str, values: Rest<Inner>) -> Result<bool, Error> {
-    let work = &Scope::of(state)?.work;
+    let budget = &Scope::of(state)?.budget;
     let values = values.0;
     for (sign, pair) in signs.split(' ').zip(values.windows(2)) {
         let (left, right) = (&pair[0], &pair[1]);
-        weigh(right, work)?;
+        charge(right, budget)?;
         let holds = match sign {
             "==" => left == right,
             "!=" => left != right,
@@ -76,7 +76,7 @@ fn number(value: Inner, start: usize, end: usize) -> Result<Inner, Error> {
 
 /// `a + b - c`: numbers; with `+` alone also texts, or lists.
 fn sum(state: &State<'_, '_>, signs: &str, values: Rest<Inner>) -> Result<Inner, Error> {
-    let work = &Scope::of(state)?.work;
+    let budget = &Scope::of(state)?.budget;
     let mut values = values.0.into_iter();
     let mut total = values.next().unwrap_or_default();
     for (sign, value) in signs.chars().zip(values) {
@@ -87,7 +87,7 @@ fn sum(state: &State<'_, '_>, signs: &str, values: Rest<Inner>) -> Result<Inner,
                     total.as_str().unwrap_or_default(),
                     value.as_str().unwrap_or_default(),
                 );
-                work.spend(first.len() + second.len())?;
+                budget.spend(first.len() + second.len())?;
                 Inner::from([first, second].concat())
             }
             (ValueKind::Seq | ValueKind::Iterable, ValueKind::Seq | ValueKind::Iterable)
@@ -95,7 +95,7 @@ fn sum(state: &State<'_, '_>, signs: &str, values: Rest<Inner>) -> Result<Inner,
             {
                 let mut items = Vec::new();
                 for item in total.try_iter()?.chain(value.try_iter()?) {
-                    work.spend(0)?;
+                    budget.spend(0)?;
                     items.push(item);
                 }
                 Inner::from(items)
@@ -134,11 +134,11 @@ pub(super) fn added(left: &Inner, right: &Inner, plus: bool) -> Result<Inner, Er
 
 /// `a ~ b`: everything as text.
 fn text(state: &State<'_, '_>, values: Rest<Inner>) -> Result<String, Error> {
-    let work = &Scope::of(state)?.work;
+    let budget = &Scope::of(state)?.budget;
     let mut text = String::new();
     for value in values.0 {
-        let part = super::text_of(&outward(&value, work, 0)?);
-        work.spend(part.len())?;
+        let part = super::text_of(&from_engine(&value, budget, 0)?);
+        budget.spend(part.len())?;
         text.push_str(&part);
     }
     Ok(text)
@@ -151,9 +151,9 @@ fn slice(
     from: Option<i64>,
     to: Option<i64>,
 ) -> Result<Inner, Error> {
-    let work = &Scope::of(state)?.work;
+    let budget = &Scope::of(state)?.budget;
     if let Some(text) = value.as_str() {
-        work.spend(text.len())?;
+        budget.spend(text.len())?;
         let (from, count) = bounds(text.chars().count(), from, to);
         return Ok(text
             .chars()
@@ -170,7 +170,7 @@ fn slice(
     }
     let (from, count) = bounds(value.len().unwrap_or(0), from, to);
     let items = value.try_iter()?.skip(from).take(count);
-    let items = items.map(|item| work.spend(0).map(|()| item));
+    let items = items.map(|item| budget.spend(0).map(|()| item));
     Ok(Inner::from(items.collect::<Result<Vec<_>, _>>()?))
 }
 

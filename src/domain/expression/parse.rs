@@ -15,9 +15,9 @@ use super::{
 use crate::limits;
 
 /// The expression could not be read to its end; the fault is noted.
-pub(super) struct Stop;
+pub(super) struct Halted;
 
-pub(super) type Read<T = Node> = Result<T, Stop>;
+pub(super) type ParseResult<T = Node> = Result<T, Halted>;
 
 /// A part of an expression.
 #[derive(Clone, Debug)]
@@ -103,7 +103,7 @@ impl<'a> Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn all(&mut self) -> Read {
+    fn all(&mut self) -> ParseResult {
         if self.tokens.is_empty() {
             return self.stop(self.end, self.end, "there is no expression here");
         }
@@ -135,11 +135,11 @@ impl Parser<'_> {
     }
 
     /// `a if c else b`, the loosest.
-    pub(super) fn expression(&mut self) -> Read {
+    pub(super) fn expression(&mut self) -> ParseResult {
         self.deeper(|parser| {
-            let mut node = parser.any()?;
+            let mut node = parser.disjunction()?;
             while parser.word("if").is_some() {
-                let condition = parser.any()?;
+                let condition = parser.disjunction()?;
                 if parser.word("else").is_none() {
                     let fault = parser.missing("`else` and what the value is otherwise");
                     return parser.halt(fault);
@@ -153,16 +153,20 @@ impl Parser<'_> {
         })
     }
 
-    fn any(&mut self) -> Read {
-        self.chain(Self::every, &[("or", "or"), ("||", "or")])
+    fn disjunction(&mut self) -> ParseResult {
+        self.chain(Self::conjunction, &[("or", "or"), ("||", "or")])
     }
 
-    fn every(&mut self) -> Read {
+    fn conjunction(&mut self) -> ParseResult {
         self.chain(Self::not, &[("and", "and"), ("&&", "and")])
     }
 
     /// Operands with `or`, or with `and`, between them.
-    fn chain(&mut self, operand: fn(&mut Self) -> Read, spellings: &[(&str, &str)]) -> Read {
+    fn chain(
+        &mut self,
+        operand: fn(&mut Self) -> ParseResult,
+        spellings: &[(&str, &str)],
+    ) -> ParseResult {
         let mut nodes = vec![operand(self)?];
         let mut joint = "";
         while let Some((token, written, meant)) = self.spelled(spellings) {
@@ -175,7 +179,7 @@ impl Parser<'_> {
         self.joined(nodes, &format!(" {joint} "))
     }
 
-    fn not(&mut self) -> Read {
+    fn not(&mut self) -> ParseResult {
         let Some(token) = self.word("not") else {
             return self.compare();
         };
@@ -184,10 +188,10 @@ impl Parser<'_> {
         self.join(format!("(not {})", node.text), &[&node])
     }
 
-    fn compare(&mut self) -> Read {
+    fn compare(&mut self) -> ParseResult {
         let mut nodes = vec![self.sum()?];
         let mut signs = Vec::new();
-        while let Some(operator) = self.comparison()? {
+        while let Some(operator) = self.comparison_operator()? {
             signs.push(operator);
             nodes.push(self.sum()?);
         }
@@ -245,7 +249,7 @@ impl Parser<'_> {
         self.constants.get(number.parse::<usize>().ok()?)
     }
 
-    fn comparison(&mut self) -> Read<Option<&'static str>> {
+    fn comparison_operator(&mut self) -> ParseResult<Option<&'static str>> {
         let spellings = [
             ("==", "=="),
             ("!=", "!="),
@@ -277,7 +281,7 @@ impl Parser<'_> {
         self.halt(fault)
     }
 
-    fn sum(&mut self) -> Read {
+    fn sum(&mut self) -> ParseResult {
         let mut nodes = vec![self.concatenation()?];
         let mut signs = String::new();
         while let Some((_, sign, _)) = self.spelled(&[("+", "+"), ("-", "-")]) {
@@ -293,7 +297,7 @@ impl Parser<'_> {
         self.join(format!("_sum({signs}, {list})"), &parts)
     }
 
-    fn concatenation(&mut self) -> Read {
+    fn concatenation(&mut self) -> ParseResult {
         let mut nodes = vec![self.product()?];
         while self.sign("~").is_some() {
             nodes.push(self.product()?);
@@ -305,18 +309,22 @@ impl Parser<'_> {
         self.join(format!("_text({})", listed(&nodes)), &parts)
     }
 
-    fn product(&mut self) -> Read {
+    fn product(&mut self) -> ParseResult {
         let signs = ["*", "/", "//", "%"];
-        self.numbers(Self::power, &signs)
+        self.arithmetic(Self::power, &signs)
     }
 
-    fn power(&mut self) -> Read {
-        self.numbers(Self::operand, &["**"])
+    fn power(&mut self) -> ParseResult {
+        self.arithmetic(Self::operand, &["**"])
     }
 
     /// Operands that must be numbers, with operators between them. Text and lists can be multiplied in Jinja:
     /// a short way to fill the memory.
-    fn numbers(&mut self, operand: fn(&mut Self) -> Read, signs: &[&'static str]) -> Read {
+    fn arithmetic(
+        &mut self,
+        operand: fn(&mut Self) -> ParseResult,
+        signs: &[&'static str],
+    ) -> ParseResult {
         let spellings: Vec<_> = signs.iter().map(|sign| (*sign, *sign)).collect();
         let mut nodes = vec![operand(self)?];
         let mut text = String::new();
@@ -336,12 +344,12 @@ impl Parser<'_> {
     }
 
     /// A value with its sign, and the filters and tests after it.
-    pub(super) fn operand(&mut self) -> Read {
+    pub(super) fn operand(&mut self) -> ParseResult {
         let node = self.signed()?;
         self.filtered(node)
     }
 
-    pub(super) fn signed(&mut self) -> Read {
+    pub(super) fn signed(&mut self) -> ParseResult {
         if let Some(token) = self.sign("-") {
             let mut node = self.deeper(Self::signed)?;
             let text = format!("(-({}))", number(&node));
@@ -368,7 +376,7 @@ fn compared(signs: &[&str], nodes: &[Node]) -> String {
         let operand = if node.constant {
             node.text.clone()
         } else {
-            format!("_weigh({})", node.text)
+            format!("_charge({})", node.text)
         };
         text = format!("{text} {sign} {operand}");
     }
@@ -471,7 +479,7 @@ impl Parser<'_> {
         format!("_k{}", self.constants.len() - 1)
     }
 
-    pub(super) fn deeper(&mut self, read: impl FnOnce(&mut Self) -> Read) -> Read {
+    pub(super) fn deeper(&mut self, read: impl FnOnce(&mut Self) -> ParseResult) -> ParseResult {
         self.nesting += 1;
         if self.nesting > limits::EXPRESSION_DEPTH_MAX {
             return self.too_deep();
@@ -482,7 +490,7 @@ impl Parser<'_> {
     }
 
     /// One node of several, in the order they are written.
-    pub(super) fn join(&mut self, text: String, parts: &[&Node]) -> Read {
+    pub(super) fn join(&mut self, text: String, parts: &[&Node]) -> ParseResult {
         let depth = parts.iter().map(|part| part.depth).max().unwrap_or(0) + 1;
         if depth > limits::EXPRESSION_DEPTH_MAX {
             return self.too_deep();
@@ -497,7 +505,7 @@ impl Parser<'_> {
         })
     }
 
-    fn joined(&mut self, mut nodes: Vec<Node>, joint: &str) -> Read {
+    fn joined(&mut self, mut nodes: Vec<Node>, joint: &str) -> ParseResult {
         if nodes.len() == 1 {
             return Ok(nodes.remove(0));
         }
@@ -507,7 +515,7 @@ impl Parser<'_> {
         self.join(text, &parts)
     }
 
-    fn too_deep<T>(&mut self) -> Read<T> {
+    fn too_deep<T>(&mut self) -> ParseResult<T> {
         let most = limits::EXPRESSION_DEPTH_MAX;
         let message = format!("the expression is nested more than {most} levels deep");
         let end = self.last_end();
@@ -520,12 +528,12 @@ impl Parser<'_> {
     }
 
     /// Notes a fault after which there is no reading on.
-    pub(super) fn halt<T>(&mut self, fault: ExpressionFault) -> Read<T> {
+    pub(super) fn halt<T>(&mut self, fault: ExpressionFault) -> ParseResult<T> {
         self.note(fault);
-        Err(Stop)
+        Err(Halted)
     }
 
-    pub(super) fn stop<T>(&mut self, start: usize, end: usize, message: &str) -> Read<T> {
+    pub(super) fn stop<T>(&mut self, start: usize, end: usize, message: &str) -> ParseResult<T> {
         self.halt(ExpressionFault::new(FaultKind::Syntax, start, end, message))
     }
 
@@ -543,7 +551,7 @@ impl Parser<'_> {
         ExpressionFault::new(FaultKind::Syntax, start, end, message)
     }
 
-    pub(super) fn expect(&mut self, sign: &'static str) -> Read<Token> {
+    pub(super) fn expect(&mut self, sign: &'static str) -> ParseResult<Token> {
         if let Some(token) = self.sign(sign) {
             return Ok(token);
         }

@@ -11,9 +11,9 @@ use super::{
 };
 use crate::{
     domain::{
-        brief::{brief, length},
         execution::Execution,
         state::State,
+        truncate::{length, truncate},
     },
     error::in_quotes,
     limits,
@@ -175,7 +175,7 @@ pub fn open_execution(subject: &Subject<'_>) -> OpenExecution {
         workflow_name: execution.workflow().to_string(),
         state: execution.state().as_str().into(),
         reason: execution.reason().map(|reason| brief_text(reason, 200)),
-        inputs: inputs.map(|inputs| brief(&inputs, limits::RESUME_INPUTS_BYTES_MAX).0),
+        inputs: inputs.map(|inputs| truncate(&inputs, limits::RESUME_INPUTS_BYTES_MAX).0),
         done: format!("{}/{}", done(execution), execution.steps().len()),
         updated_at: execution.updated_at().to_string(),
         current_steps: offers.collect(),

@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 use super::{Subject, subject::decided};
 use crate::{
     domain::{
-        brief::{brief, length, shares},
         definition::{Definition, Step, StepKind},
         execution::Execution,
         state::State,
+        truncate::{length, shares, truncate},
     },
     limits,
 };
@@ -29,7 +29,7 @@ pub struct Shortened {
 impl Shortened {
     /// `value` in at most `bytes_max` bytes of JSON.
     pub fn of(value: &Value, bytes_max: usize) -> Self {
-        let (value, truncated) = brief(value, bytes_max);
+        let (value, truncated) = truncate(value, bytes_max);
         Self { value, truncated }
     }
 }
@@ -146,7 +146,7 @@ fn entry_bytes(entry: &Previous) -> usize {
 }
 
 fn fill(entry: &Previous, output: &Shortened, share: usize) -> Previous {
-    let (shown, cut) = brief(&output.value, share.saturating_sub(entry_bytes(entry)));
+    let (shown, cut) = truncate(&output.value, share.saturating_sub(entry_bytes(entry)));
     Previous {
         output: shown,
         truncated: cut || output.truncated,
@@ -162,7 +162,7 @@ pub(super) fn final_output(subject: &Subject<'_>, state: State) -> Option<(Value
     }
     if let Some(value) = subject.execution.final_output() {
         let value = subject.value(value)?;
-        return Some(brief(&value, limits::FINAL_OUTPUT_BYTES_MAX));
+        return Some(truncate(&value, limits::FINAL_OUTPUT_BYTES_MAX));
     }
     let step = |position: usize| subject.definition.workflow.steps.get(position);
     let named = |position: usize| -> Option<(&Step, Shortened)> {
@@ -185,6 +185,6 @@ pub(super) fn final_output(subject: &Subject<'_>, state: State) -> Option<(Value
             Value::Object(fields.collect::<Map<_, _>>())
         }
     };
-    let (value, cut_now) = brief(&whole, limits::FINAL_OUTPUT_BYTES_MAX);
+    let (value, cut_now) = truncate(&whole, limits::FINAL_OUTPUT_BYTES_MAX);
     Some((value, cut || cut_now))
 }

@@ -12,7 +12,7 @@ const CUT: &str = "…";
 
 /// `value`, shortened to at most `bytes_max` bytes of JSON text, and whether anything was cut. A limit
 /// under eight bytes is taken for eight.
-pub fn brief(value: &Value, bytes_max: usize) -> (Value, bool) {
+pub fn truncate(value: &Value, bytes_max: usize) -> (Value, bool) {
     if length(value) <= bytes_max {
         return (value.clone(), false);
     }
@@ -139,8 +139,8 @@ mod tests {
     #[test]
     fn what_fits_is_left_whole() {
         let value = json!({ "summary": "done", "findings": [1, 2, 3] });
-        assert_eq!(brief(&value, length(&value)), (value.clone(), false));
-        assert!(brief(&value, length(&value) - 1).1);
+        assert_eq!(truncate(&value, length(&value)), (value.clone(), false));
+        assert!(truncate(&value, length(&value) - 1).1);
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
         let value = json!({
             "summary": "All three criteria hold.", "log": "x\n\"".repeat(5000), "findings": vec!["a finding"; 1000]
         });
-        let (short, cut) = brief(&value, 1000);
+        let (short, cut) = truncate(&value, 1000);
         assert!(cut && length(&short) <= 1000, "{short}");
         assert_eq!(short["summary"], value["summary"]);
         assert!(
@@ -177,7 +177,7 @@ mod tests {
             json!([[controls], { "a": controls }]),
         ] {
             for room in [8, 31, 32, 33, 64, 100, 1000, 5000] {
-                let (short, _) = brief(&value, room);
+                let (short, _) = truncate(&value, room);
                 assert!(length(&short) <= room, "{room}: {short}");
             }
         }
