@@ -17,7 +17,7 @@ use crate::{
         nearest::nearest,
         view::{Advanced, CurrentStep, Listing, Resumed, StatusView, WaitView},
     },
-    engine::{self, Changes, Engine, StartRequest},
+    engine::{self, Engine, Notifier, StartRequest},
     error::{Code, Error, NextCall, Result, Violation, address, read},
     limits,
     registry::{Definitions, Registry},
@@ -77,7 +77,7 @@ struct Host {
     engine: Mutex<Slot>,
     opened: watch::Sender<bool>,
     stopping: CancellationToken,
-    changes: Changes,
+    changes: Notifier,
     large_reads: Semaphore,
 }
 
@@ -175,7 +175,7 @@ impl App {
                 engine,
                 opened,
                 stopping: CancellationToken::new(),
-                changes: Changes::default(),
+                changes: Notifier::default(),
                 large_reads: Semaphore::new(limits::LARGE_READS_MAX),
             }),
             definitions,
@@ -231,7 +231,7 @@ impl App {
     }
 
     /// Whoever listens to executions. Listening opens no store.
-    pub fn changes(&self) -> &Changes {
+    pub fn changes(&self) -> &Notifier {
         &self.host.changes
     }
 
@@ -315,7 +315,7 @@ impl App {
             command_flags: self.command_flags().into(),
             env: Arc::new(self.host.config.environment()),
             secrets: self.host.config.secrets(),
-            changes: self.host.changes.clone(),
+            notifier: self.host.changes.clone(),
             stopping: self.host.stopping.clone(),
             ..engine::Options::new(store, self.host.clock.clone(), self.host.ids.clone())
         };

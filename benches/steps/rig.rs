@@ -18,7 +18,7 @@ use midex::{
         execution::Report,
         view::{Advanced, Offer},
     },
-    engine::{Changes, Engine, Options, StartRequest},
+    engine::{Engine, Notifier, Options, StartRequest},
     registry::{self, Registry, Sources},
     store::{self, RedbStore},
 };
@@ -44,7 +44,7 @@ pub(crate) fn manifest(lines: &str) -> Arc<Definition> {
 /// An engine on a real file.
 pub(crate) struct Rig {
     pub(crate) engine: Engine,
-    pub(crate) changes: Changes,
+    pub(crate) changes: Notifier,
     store: Arc<RedbStore>,
     _dir: tempfile::TempDir,
 }
@@ -66,7 +66,7 @@ impl Rig {
             activities: activities.expect("one of its name"),
             ..options
         });
-        let changes = options.changes.clone();
+        let changes = options.notifier.clone();
         Self {
             engine: Engine::new(options).await.expect("an engine"),
             changes,

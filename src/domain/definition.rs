@@ -1,8 +1,8 @@
 //! What an execution follows: a workflow and the personas of its agents. Valid by construction: only
 //! [`super::check`] makes one from a file, and the store gives back what was checked before.
 
+mod compiled;
 mod graph;
-mod plan;
 mod step;
 
 use std::{
@@ -13,8 +13,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+pub(crate) use self::compiled::{CompiledStep, CompiledWorkflow, Parts, input_texts};
 pub(super) use self::graph::reach;
-pub(crate) use self::plan::{Parts, Plan, Whole, brief};
 pub use self::{
     graph::Graph,
     step::{Arm, Next, OnError, Repeat, Retry, RunWhen, Step, StepKind, Via, Wait},
@@ -121,8 +121,8 @@ struct Compiled {
     digest: Digest,
     bytes: Arc<[u8]>,
     graph: Graph,
-    plans: Vec<Plan>,
-    whole: Whole,
+    steps: Vec<CompiledStep>,
+    workflow: CompiledWorkflow,
     activities: BTreeSet<String>,
 }
 
@@ -152,8 +152,8 @@ impl Definition {
                 digest: Digest::of(&bytes),
                 bytes,
                 graph: Graph::of(&self.workflow.steps),
-                plans: self.workflow.steps.iter().map(Plan::of).collect(),
-                whole: Whole::of(&self.workflow),
+                steps: self.workflow.steps.iter().map(CompiledStep::of).collect(),
+                workflow: CompiledWorkflow::of(&self.workflow),
                 activities: activities(&self.workflow),
             }
         })
@@ -201,8 +201,8 @@ impl Definition {
     ///
     /// # Panics
     /// Where there is no such step.
-    pub(crate) fn plan(&self, position: usize) -> &Plan {
-        &self.compiled().plans[position]
+    pub(crate) fn compiled_step(&self, position: usize) -> &CompiledStep {
+        &self.compiled().steps[position]
     }
 
     /// The activities that its steps name.
@@ -211,8 +211,8 @@ impl Definition {
     }
 
     /// What the workflow evaluates as a whole.
-    pub(crate) fn whole(&self) -> &Whole {
-        &self.compiled().whole
+    pub(crate) fn compiled_workflow(&self) -> &CompiledWorkflow {
+        &self.compiled().workflow
     }
 
     /// The bytes it is stored as, once, under [`Definition::digest`].

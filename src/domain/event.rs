@@ -71,7 +71,7 @@ pub struct OutputFault {
 
 /// Which call closed or moved a visit: a repeat of it gets the same answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spent {
+pub struct ConsumedCall {
     /// The token that was used.
     pub grant: Grant,
     /// The meaning of what came with it.
@@ -80,7 +80,7 @@ pub struct Spent {
 
 /// Which visit something is about: one entry into a step, or one item of a `foreach`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Site {
+pub struct VisitId {
     /// The step.
     pub step: StepId,
     /// Counts the visits of the step, from 1.
@@ -89,7 +89,7 @@ pub struct Site {
     pub item: Option<u32>,
 }
 
-impl Site {
+impl VisitId {
     /// The visit of the step itself, where this is one of its items.
     #[must_use]
     pub fn whole(&self) -> Self {
@@ -139,7 +139,7 @@ pub enum Awaiting {
     /// A person who finds out whether what the server did took effect: it was cut off in the middle.
     Unknown,
     /// The end of a pause: this is what came meanwhile.
-    Held(Box<Reported>),
+    Deferred(Box<Reported>),
     /// A resume: as many outputs broke the schema as may. The token counts again from then on.
     OutputInvalid(Grant),
 }
@@ -201,14 +201,14 @@ pub enum Event {
     /// An output was refused by the step's schema; the token stays valid.
     OutputRefused {
         /// The visit.
-        site: Site,
+        visit_id: VisitId,
         /// The meaning of the output: an identical one counts once.
         output: Digest,
     },
     /// An expired token was replaced.
     TokenRenewed {
         /// The visit.
-        site: Site,
+        visit_id: VisitId,
         /// The new token.
         grant: Grant,
     },
@@ -230,7 +230,7 @@ pub enum Event {
     /// An artifact came with the output of a step.
     ArtifactStored {
         /// The visit.
-        site: Site,
+        visit_id: VisitId,
         /// Who made it.
         agent: Option<AgentName>,
         /// The artifact.
@@ -239,7 +239,7 @@ pub enum Event {
     /// A step came to its end in the moment it was entered: nobody had to be waited for.
     StepDone {
         /// The visit.
-        site: Site,
+        visit_id: VisitId,
         /// How it ended.
         outcome: Outcome,
     },
@@ -260,7 +260,7 @@ pub enum Event {
     /// What a visit waits for changed.
     WaitingChanged {
         /// The visit.
-        site: Site,
+        visit_id: VisitId,
         /// The attempt that it is for.
         attempt: u32,
         /// What it waits for now.
@@ -305,7 +305,7 @@ pub enum Event {
     /// What a visit works on changed.
     TaskChanged {
         /// The visit.
-        site: Site,
+        visit_id: VisitId,
         /// What it works on now; stored by digest, whatever its size.
         input: Payload,
     },
@@ -314,7 +314,7 @@ pub enum Event {
     /// A text in the `artifacts` of an output is listed as a reference.
     ArtifactNamed {
         /// The visit.
-        site: Site,
+        visit_id: VisitId,
         /// Who named it.
         agent: Option<AgentName>,
         /// The text, with its number.
@@ -326,7 +326,7 @@ pub enum Event {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GateAnswered {
     /// The visit.
-    pub site: Site,
+    pub visit_id: VisitId,
     /// The digest of what the person was shown.
     pub shown: Digest,
     /// Whether they approve.
@@ -351,31 +351,33 @@ pub enum Channel {
 
 impl Event {
     /// How a visit ended, where this is the end of one.
-    pub fn ending(&self) -> Option<(&Site, &Outcome)> {
+    pub fn ending(&self) -> Option<(&VisitId, &Outcome)> {
         match self {
-            Self::VisitClosed(closed) => Some((&closed.site, &closed.outcome)),
-            Self::StepDone { site, outcome } => Some((site, outcome)),
+            Self::VisitClosed(closed) => Some((&closed.visit_id, &closed.outcome)),
+            Self::StepDone { visit_id, outcome } => Some((visit_id, outcome)),
             _ => None,
         }
     }
 
     /// The output that a visit ended with, where this is the end of one that has an output.
-    pub fn output(&self) -> Option<(&Site, &Payload)> {
+    pub fn output(&self) -> Option<(&VisitId, &Payload)> {
         match self.ending()? {
-            (site, Outcome::Completed(payload)) => Some((site, payload)),
+            (visit_id, Outcome::Completed(payload)) => Some((visit_id, payload)),
             _ => None,
         }
     }
 
     /// The token that a model is given for a visit, where this is what gives it one to go on with.
-    pub const fn offered(&self) -> Option<(&Site, Grant)> {
-        let (site, awaiting) = match self {
-            Self::VisitOpened(opened) => (&opened.site, &opened.awaiting),
-            Self::WaitingChanged { site, awaiting, .. } => (site, awaiting),
+    pub const fn offered(&self) -> Option<(&VisitId, Grant)> {
+        let (visit_id, awaiting) = match self {
+            Self::VisitOpened(opened) => (&opened.visit_id, &opened.awaiting),
+            Self::WaitingChanged {
+                visit_id, awaiting, ..
+            } => (visit_id, awaiting),
             _ => return None,
         };
         match awaiting {
-            Awaiting::Model(grant) => Some((site, *grant)),
+            Awaiting::Model(grant) => Some((visit_id, *grant)),
             _ => None,
         }
     }
@@ -385,7 +387,7 @@ impl Event {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VisitOpened {
     /// Which.
-    pub site: Site,
+    pub visit_id: VisitId,
     /// Who acts.
     pub agent: Option<AgentName>,
     /// What it waits for.
@@ -398,13 +400,13 @@ pub struct VisitOpened {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VisitClosed {
     /// Which.
-    pub site: Site,
+    pub visit_id: VisitId,
     /// Who acted.
     pub agent: Option<AgentName>,
     /// How it ended.
     pub outcome: Outcome,
     /// The call that ended it, where one did.
-    pub spent: Option<Spent>,
+    pub consumed: Option<ConsumedCall>,
     /// How long it was open, in milliseconds.
     pub duration_ms: u64,
 }
@@ -413,14 +415,14 @@ pub struct VisitClosed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AttemptEnded {
     /// The visit.
-    pub site: Site,
+    pub visit_id: VisitId,
     /// Which attempt, from 1.
     pub attempt: u32,
     /// Why it failed; `None` where it is repeated until something holds, or where what it brought led to another
     /// question.
     pub failure: Option<Failure>,
     /// The call that ended it, where one did.
-    pub spent: Option<Spent>,
+    pub consumed: Option<ConsumedCall>,
     /// What the visit waits for until the next attempt.
     pub awaiting: Awaiting,
 }

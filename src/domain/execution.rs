@@ -10,7 +10,6 @@ mod command;
 mod content;
 mod decide;
 mod decision;
-mod draft;
 mod effect;
 mod enter;
 mod flow;
@@ -22,6 +21,7 @@ mod people;
 mod scope;
 mod signal;
 mod time;
+mod transition;
 mod visit;
 mod work;
 
@@ -36,14 +36,14 @@ pub use self::{
     },
     decision::{Decision, Facts, Need, Transition, Values},
     list::Items,
-    visit::{Closed, Ended, Past, Retired, StepState, StepStatus, Visit},
-    work::{Begin, Effect, Fence, OperationFailure, Safety},
+    visit::{Closed, Ended, Past, StepState, StepStatus, SupersededToken, Visit},
+    work::{AttemptId, Begin, Effect, OperationFailure, Safety},
 };
 use super::{
     document::Digest,
     event::{
-        Awaiting, Event, Failure, Outcome, OutputFault, PauseReason, Payload, Reported, Row,
-        Sequence, Site, Skipped, Spent,
+        Awaiting, ConsumedCall, Event, Failure, Outcome, OutputFault, PauseReason, Payload,
+        Reported, Row, Sequence, Skipped, VisitId,
     },
     id::{ExecutionId, StepId, WorkflowName},
     state::State,
@@ -215,17 +215,17 @@ impl Execution {
     }
 
     /// The visit that is meant, where there is one.
-    pub fn visit(&self, site: &Site) -> Option<(usize, &StepState, &Visit)> {
-        let (at, step) = self.step(&site.step)?;
-        let visit = match site.item {
+    pub fn visit(&self, visit_id: &VisitId) -> Option<(usize, &StepState, &Visit)> {
+        let (at, step) = self.step(&visit_id.step)?;
+        let visit = match visit_id.item {
             None => {
                 let mut newest_first = step.visits.iter().rev().map(|visit| &**visit);
-                newest_first.find(|visit| visit.number == site.visit)?
+                newest_first.find(|visit| visit.number == visit_id.visit)?
             }
             Some(item) => step
                 .items
                 .get(item)
-                .filter(|item| item.number == site.visit)?,
+                .filter(|item| item.number == visit_id.visit)?,
         };
         Some((at, step, visit))
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     artifact::Artifact,
-    event::{Event, Failure, Outcome, Row, Site},
+    event::{ConsumedCall, Event, Failure, Outcome, Row, VisitId},
     id::{AgentName, StepId},
     state::State,
 };
@@ -102,60 +102,37 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
             ));
         }
         Event::VisitOpened(opened) => {
-            let (step, agent) = (&opened.site.step, opened.agent.as_ref());
+            let (step, agent) = (&opened.visit_id.step, opened.agent.as_ref());
             told.push(of_step(EventType::StepStarted, step, agent, Value::Null));
-            told.extend(
-                event
-                    .offered()
-                    .map(|_| token(EventType::TokenGenerated, step)),
-            );
+            told.extend(generated(event));
         }
-        Event::WaitingChanged { site, .. } => {
-            told.extend(
-                event
-                    .offered()
-                    .map(|_| token(EventType::TokenGenerated, &site.step)),
-            );
-        }
+        Event::WaitingChanged { .. } => told.extend(generated(event)),
         Event::VisitClosed(closed) => {
-            let step = &closed.site.step;
-            let spent = closed.spent.map(|_| token(EventType::TokenValidated, step));
-            told.extend(spent);
-            let agent = closed.agent.as_ref();
-            told.extend(tell_outcome(
-                step,
-                agent,
-                &closed.outcome,
-                closed.duration_ms,
-            ));
+            let step = &closed.visit_id.step;
+            told.extend(validated(step, closed.consumed));
+            let (agent, took) = (closed.agent.as_ref(), closed.duration_ms);
+            told.extend(tell_outcome(step, agent, &closed.outcome, took));
         }
-        Event::StepDone { site, outcome } => {
-            told.push(of_step(
-                EventType::StepStarted,
-                &site.step,
-                None,
-                Value::Null,
-            ));
-            told.extend(tell_outcome(&site.step, None, outcome, 0));
+        Event::StepDone { visit_id, outcome } => {
+            let step = &visit_id.step;
+            told.push(of_step(EventType::StepStarted, step, None, Value::Null));
+            told.extend(tell_outcome(step, None, outcome, 0));
         }
         Event::AttemptEnded(ended) => {
-            let spent = ended
-                .spent
-                .map(|_| token(EventType::TokenValidated, &ended.site.step));
-            told.extend(spent);
+            told.extend(validated(&ended.visit_id.step, ended.consumed));
         }
         Event::OutputRefused {
-            site: Site { step, .. },
+            visit_id: VisitId { step, .. },
             ..
         } => {
             let metadata = json!({ "type": "step_output_invalid", "step_name": step });
             told.push(of_step(EventType::Error, step, None, metadata));
         }
         Event::ArtifactStored {
-            site,
+            visit_id,
             agent,
             artifact,
-        } => told.push(tell_artifact(&site.step, agent.as_ref(), artifact)),
+        } => told.push(tell_artifact(&visit_id.step, agent.as_ref(), artifact)),
         // The words of people are shown in the status; telemetry tells that the state changed.
         Event::PauseAdded { .. }
         | Event::PauseLifted { .. }
@@ -172,7 +149,7 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
         | Event::GateAnswered(_)
         | Event::ArtifactNamed { .. } => {}
         Event::TokenRenewed {
-            site: Site { step, .. },
+            visit_id: VisitId { step, .. },
             ..
         } => {
             let metadata = json!({ "step_name": step, "renewed": true });
@@ -187,6 +164,16 @@ fn tell_artifact(step: &StepId, agent: Option<&AgentName>, artifact: &Artifact) 
         "size_bytes": artifact.bytes
     });
     of_step(EventType::ArtifactStored, step, agent, metadata)
+}
+
+/// The token that an event gives to a model.
+fn generated(event: &Event) -> Option<Telemetry> {
+    let (visit, _) = event.offered()?;
+    Some(token(EventType::TokenGenerated, &visit.step))
+}
+
+fn validated(step: &StepId, consumed: Option<ConsumedCall>) -> Option<Telemetry> {
+    consumed.map(|_| token(EventType::TokenValidated, step))
 }
 
 fn token(event_type: EventType, step: &StepId) -> Telemetry {

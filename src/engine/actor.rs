@@ -219,7 +219,10 @@ impl ActorState {
             return After::GoOn;
         }
         let alive = self.shared.runner.alive(&self.id);
-        if execution.operations().all(|fence| alive.contains(&fence)) {
+        if execution
+            .operations()
+            .all(|attempt_id| alive.contains(&attempt_id))
+        {
             return After::GoOn;
         }
         let alive = Arc::new(alive);
@@ -240,7 +243,7 @@ impl ActorState {
         let due = live.seen.execution.deadline(definition);
         let due = due.filter(|_| !self.shared.is_foreign(definition));
         if is_stuck && due.is_some_and(|due| due <= now) {
-            deadlines.doubt(&self.id, now);
+            deadlines.retry_later(&self.id, now);
         } else {
             deadlines.set(&self.id, due);
         }
@@ -363,9 +366,9 @@ impl ActorState {
             Err(error) => {
                 // After a conflict nothing of it was stored; else it may have been.
                 if error.code() != Code::RevisionConflict {
-                    self.shared.runner.doubt(&self.id, effects);
+                    self.shared.runner.keep_indeterminate(&self.id, effects);
                     let now = self.shared.clock.now();
-                    self.shared.deadlines.doubt(&self.id, now);
+                    self.shared.deadlines.retry_later(&self.id, now);
                 }
                 return (Err(self.placed(error)), After::Stop);
             }
@@ -444,7 +447,7 @@ impl ActorState {
         };
         let awaited = seen.execution.operations().collect();
         self.is_recovered = false;
-        Runner::settle(&self.shared, &self.id, &awaited);
+        Runner::reconcile(&self.shared, &self.id, &awaited);
         self.become_live(Live {
             seen,
             position: stored.position,
@@ -463,7 +466,7 @@ impl ActorState {
 
     fn become_live(&mut self, live: Live) {
         self.seen.send_replace(Some(live.seen.clone()));
-        self.shared.changes.tell(&self.id);
+        self.shared.notifier.notify(&self.id);
         self.live = Some(live);
     }
 

@@ -18,37 +18,37 @@ use crate::{
     catalog::{OperationCall, Operations},
     domain::{
         Definition, Digest, ExecutionId, FailureCode, StepKind,
-        event::Site,
+        event::VisitId,
         execution::{Begin, OperationFailure, Safety},
     },
 };
 
 /// What an attempt comes to.
-pub(super) type Outcome = Result<Value, OperationFailure>;
+pub(super) type AttemptResult = Result<Value, OperationFailure>;
 
 /// What the server works with.
 #[derive(Debug)]
-pub(super) struct Hands {
+pub(super) struct Executors {
     pub(super) activities: Activities,
     pub(super) operations: Arc<dyn Operations>,
     pub(super) secrets: Secrets,
 }
 
-impl Hands {
+impl Executors {
     /// An activity that a workflow names and this process has not.
-    pub(super) fn lack<'a>(&self, definition: &'a Definition) -> Option<&'a str> {
+    pub(super) fn missing_capability<'a>(&self, definition: &'a Definition) -> Option<&'a str> {
         let mut names = definition.activities().iter();
         let lacked = names.find(|name| self.activities.get(name).is_none());
         lacked.map(String::as_str)
     }
 
     /// Whether the step is an activity that this process has not.
-    pub(super) fn lack_kind(&self, kind: &StepKind) -> bool {
+    pub(super) fn lacks(&self, kind: &StepKind) -> bool {
         matches!(kind, StepKind::Activity { name, .. } if self.activities.get(name).is_none())
     }
 }
 
-impl Safety for Hands {
+impl Safety for Executors {
     fn is_safe(&self, kind: &StepKind) -> bool {
         match kind {
             StepKind::Activity { name, .. } => self
@@ -65,17 +65,17 @@ impl Safety for Hands {
 
 /// Makes the attempt, within its time, and answers whatever happens.
 pub(super) async fn run(
-    hands: &Hands,
+    executors: &Executors,
     id: &ExecutionId,
     begin: Begin,
     cancelled: &CancellationToken,
-) -> Outcome {
+) -> AttemptResult {
     // Whoever went on beside the attempt hears that nobody waits any more, be it that its time is up.
     let cancelled = cancelled.child_token();
     let _over = cancelled.clone().drop_guard();
     let limit = begin.timeout;
-    let (input, mask) = hands.secrets.fill(&begin.input)?;
-    let work = contained(perform(hands, id, begin, input, cancelled));
+    let (input, mask) = executors.secrets.fill(&begin.input)?;
+    let work = contained(perform(executors, id, begin, input, cancelled));
     let outcome = match limit {
         None => work.await,
         Some(limit) => match tokio::time::timeout(limit, work).await {
@@ -91,32 +91,32 @@ pub(super) async fn run(
 }
 
 async fn perform(
-    hands: &Hands,
+    executors: &Executors,
     id: &ExecutionId,
     begin: Begin,
     mut input: Value,
     cancelled: CancellationToken,
-) -> Outcome {
+) -> AttemptResult {
     let Begin {
-        fence,
+        attempt_id,
         kind,
         timeout,
         ..
     } = begin;
-    let idempotency_key = key(id, &fence.site);
+    let idempotency_key = key(id, &attempt_id.visit_id);
     let with = input["with"].take();
     match kind {
         StepKind::Activity { name, .. } => {
-            let Some(activity) = hands.activities.get(&name) else {
+            let Some(activity) = executors.activities.get(&name) else {
                 return Err(no_activity(&name));
             };
-            let Site { step, visit, item } = fence.site;
+            let VisitId { step, visit, item } = attempt_id.visit_id;
             let context = Context {
                 execution_id: id.clone(),
                 step,
                 visit,
                 item,
-                attempt: fence.attempt,
+                attempt: attempt_id.attempt,
                 input: with,
                 idempotency_key,
                 cancelled,
@@ -135,7 +135,7 @@ async fn perform(
                 idempotency_key,
                 cancelled,
             };
-            hands.operations.call(call).await
+            executors.operations.call(call).await
         }
         kind => {
             let message = format!("this server cannot do a `{}` step", kind.as_str());
@@ -149,15 +149,17 @@ fn no_activity(name: &str) -> OperationFailure {
 }
 
 /// The same for every attempt of a visit, and of no other.
-fn key(id: &ExecutionId, site: &Site) -> String {
-    let item = site.item.map_or_else(String::new, |item| item.to_string());
-    // An id has no control characters: no two sites make the same text.
-    let text = format!("{id}\n{}\n{}\n{item}", site.step, site.visit);
+fn key(id: &ExecutionId, visit_id: &VisitId) -> String {
+    let item = visit_id
+        .item
+        .map_or_else(String::new, |item| item.to_string());
+    // An id has no control characters: no two visit_ids make the same text.
+    let text = format!("{id}\n{}\n{}\n{item}", visit_id.step, visit_id.visit);
     Digest::of(text.as_bytes()).to_string()
 }
 
 /// A panic is a failure of the attempt, and of nothing else.
-async fn contained(work: impl Future<Output = Outcome>) -> Outcome {
+async fn contained(work: impl Future<Output = AttemptResult>) -> AttemptResult {
     let mut work = pin!(work);
     poll_fn(move |context| {
         let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));

@@ -13,20 +13,20 @@ use crate::{domain::Digest, error::Result, limits, store::Store};
 /// Values by digest, from the store or from memory.
 pub(super) struct Contents {
     store: Arc<dyn Store>,
-    held: Mutex<Held>,
+    cache: Mutex<LruCache>,
 }
 
 impl Contents {
     pub(super) fn new(store: Arc<dyn Store>) -> Self {
         Self {
             store,
-            held: Mutex::new(Held::new(limits::CONTENTS_HELD_BYTES_MAX)),
+            cache: Mutex::new(LruCache::new(limits::CONTENTS_HELD_BYTES_MAX)),
         }
     }
 
     /// The value with this digest; `None` where the store has none.
     pub(super) async fn value(&self, digest: Digest) -> Result<Option<Arc<Value>>> {
-        if let Some(value) = self.held(|held| held.get(digest)) {
+        if let Some(value) = self.cached(|cache| cache.get(digest)) {
             return Ok(Some(value));
         }
         let Some(bytes) = self.store.content(digest).await? else {
@@ -36,33 +36,33 @@ impl Contents {
             return Ok(None);
         };
         let value = Arc::new(value);
-        self.held(|held| held.keep(digest, &value, bytes.len()));
+        self.cached(|cache| cache.keep(digest, &value, bytes.len()));
         Ok(Some(value))
     }
 
-    fn held<T>(&self, take: impl FnOnce(&mut Held) -> T) -> T {
-        take(&mut self.held.lock().unwrap_or_else(PoisonError::into_inner))
+    fn cached<T>(&self, take: impl FnOnce(&mut LruCache) -> T) -> T {
+        take(&mut self.cache.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// What is held: of all that was asked for, the latest.
-struct Held {
+/// What is cache: of all that was asked for, the latest.
+struct LruCache {
     most: usize,
     bytes: usize,
     /// How often anything was asked for.
     asked: u64,
-    values: HashMap<Digest, Entry>,
+    values: HashMap<Digest, Cached>,
     /// By when each was asked for last.
     in_order: BTreeMap<u64, Digest>,
 }
 
-struct Entry {
+struct Cached {
     value: Arc<Value>,
     bytes: usize,
     asked: u64,
 }
 
-impl Held {
+impl LruCache {
     /// What each value takes besides its text, so that very small ones are not held without bounds.
     const BESIDE: usize = 128;
 
@@ -98,7 +98,7 @@ impl Held {
         self.asked += 1;
         self.bytes += bytes;
         self.in_order.insert(self.asked, digest);
-        let entry = Entry {
+        let entry = Cached {
             value: value.clone(),
             bytes,
             asked: self.asked,
@@ -120,50 +120,54 @@ mod tests {
 
     use super::*;
 
-    fn keep(held: &mut Held, name: &str, bytes: usize) {
-        held.keep(digest(name), &Arc::new(json!(name)), bytes - Held::BESIDE);
+    fn keep(cache: &mut LruCache, name: &str, bytes: usize) {
+        cache.keep(
+            digest(name),
+            &Arc::new(json!(name)),
+            bytes - LruCache::BESIDE,
+        );
     }
 
     fn digest(name: &str) -> Digest {
         Digest::of(name.as_bytes())
     }
 
-    fn known(held: &mut Held, names: &[&str]) -> Vec<bool> {
-        let known = |name: &&str| held.values.contains_key(&digest(name));
+    fn known(cache: &mut LruCache, names: &[&str]) -> Vec<bool> {
+        let known = |name: &&str| cache.values.contains_key(&digest(name));
         names.iter().map(known).collect()
     }
 
     #[test]
     fn what_nobody_has_asked_for_longest_makes_room() {
-        let mut held = Held::new(1000);
+        let mut cache = LruCache::new(1000);
         for name in ["a", "b", "c"] {
-            keep(&mut held, name, 300);
+            keep(&mut cache, name, 300);
         }
-        assert_eq!(held.get(digest("a")).as_deref(), Some(&json!("a")));
-        keep(&mut held, "d", 400);
+        assert_eq!(cache.get(digest("a")).as_deref(), Some(&json!("a")));
+        keep(&mut cache, "d", 400);
         assert_eq!(
-            known(&mut held, &["a", "b", "c", "d"]),
+            known(&mut cache, &["a", "b", "c", "d"]),
             [true, false, true, true]
         );
-        assert_eq!((held.bytes, held.in_order.len()), (1000, 3));
+        assert_eq!((cache.bytes, cache.in_order.len()), (1000, 3));
     }
 
     #[test]
     fn what_is_larger_than_all_room_is_not_held_and_takes_none() {
-        let mut held = Held::new(1000);
-        keep(&mut held, "small", 200);
-        keep(&mut held, "large", 1001);
-        assert_eq!(known(&mut held, &["small", "large"]), [true, false]);
-        keep(&mut held, "whole", 1000);
-        assert_eq!(known(&mut held, &["small", "whole"]), [false, true]);
-        assert_eq!(held.bytes, 1000);
+        let mut cache = LruCache::new(1000);
+        keep(&mut cache, "small", 200);
+        keep(&mut cache, "large", 1001);
+        assert_eq!(known(&mut cache, &["small", "large"]), [true, false]);
+        keep(&mut cache, "whole", 1000);
+        assert_eq!(known(&mut cache, &["small", "whole"]), [false, true]);
+        assert_eq!(cache.bytes, 1000);
     }
 
     #[test]
     fn a_value_that_two_looked_up_is_held_once() {
-        let mut held = Held::new(1000);
-        keep(&mut held, "a", 300);
-        keep(&mut held, "a", 300);
-        assert_eq!((held.bytes, held.in_order.len()), (300, 1));
+        let mut cache = LruCache::new(1000);
+        keep(&mut cache, "a", 300);
+        keep(&mut cache, "a", 300);
+        assert_eq!((cache.bytes, cache.in_order.len()), (300, 1));
     }
 }

@@ -10,7 +10,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{Shared, reach::Caller};
+use super::{Shared, dispatch::Origin};
 use crate::{
     clock::Timestamp,
     domain::{Command, Execution, ExecutionId, State, span::backoff},
@@ -22,20 +22,20 @@ use crate::{
 /// When each execution is to be woken: one entry for each that time will move, by the instant and by its id.
 #[derive(Default)]
 pub(super) struct Deadlines {
-    entries: Mutex<Entries>,
+    entries: Mutex<Schedule>,
     /// The first one may be another.
     changed: Notify,
 }
 
 #[derive(Default)]
-struct Entries {
+struct Schedule {
     in_order: BTreeSet<(Timestamp, ExecutionId)>,
     of: HashMap<ExecutionId, Timestamp>,
     /// How often in a row those that could not be moved were tried.
     failed: HashMap<ExecutionId, u32>,
 }
 
-impl Entries {
+impl Schedule {
     fn set(&mut self, id: &ExecutionId, due: Option<Timestamp>) {
         if self.of.get(id).copied() == due {
             return;
@@ -61,7 +61,7 @@ impl Entries {
 }
 
 impl Deadlines {
-    fn entries(&self) -> MutexGuard<'_, Entries> {
+    fn entries(&self) -> MutexGuard<'_, Schedule> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -72,7 +72,7 @@ impl Deadlines {
         self.change(&mut entries, id, due);
     }
 
-    fn change(&self, entries: &mut Entries, id: &ExecutionId, due: Option<Timestamp>) {
+    fn change(&self, entries: &mut Schedule, id: &ExecutionId, due: Option<Timestamp>) {
         let first = entries.in_order.first().map(|(due, _)| *due);
         entries.set(id, due);
         if due.is_some_and(|due| first.is_none_or(|first| due < first)) {
@@ -91,7 +91,7 @@ impl Deadlines {
 
     /// What the disk holds of it is not known: it is looked at again, for time may have something to do there. Each
     /// time in a row that comes to pass, it is left alone for longer.
-    pub(super) fn doubt(&self, id: &ExecutionId, now: Timestamp) {
+    pub(super) fn retry_later(&self, id: &ExecutionId, now: Timestamp) {
         let mut entries = self.entries();
         let count = entries.failed.entry(id.clone()).or_default();
         *count += 1;
@@ -161,7 +161,7 @@ async fn next(shared: &Shared) {
 }
 
 async fn tick(shared: &Shared, id: ExecutionId) {
-    match shared.order(&id, Caller::Outside, Command::Tick).await {
+    match shared.send(&id, Origin::Outside, Command::Tick).await {
         // Its actor has said when it is due next.
         Ok(_) => {}
         Err(error) if is_hopeless(&error) => shared.deadlines.forget(&id),
@@ -169,7 +169,7 @@ async fn tick(shared: &Shared, id: ExecutionId) {
             tracing::warn!(execution = %id, code = error.code().as_str(), "what is due cannot be done now; it is tried again");
             // Its actor may have said so too.
             if !shared.deadlines.knows(&id) {
-                shared.deadlines.doubt(&id, shared.clock.now());
+                shared.deadlines.retry_later(&id, shared.clock.now());
             }
         }
     }
@@ -235,14 +235,14 @@ async fn note(shared: &Shared, execution: &Execution) {
         Ok(None) => {}
         Err(error) => {
             tracing::warn!(execution = %id, code = error.code().as_str(), "when an open execution is due cannot be told; it is looked at soon");
-            shared.deadlines.doubt(id, shared.clock.now());
+            shared.deadlines.retry_later(id, shared.clock.now());
         }
     }
 }
 
 async fn due(shared: &Shared, execution: &Execution) -> Result<Option<Timestamp>> {
     let definition = shared.definitions.get(execution.definition()).await?;
-    if let Some(activity) = shared.runner.hands.lack(&definition) {
+    if let Some(activity) = shared.runner.executors.missing_capability(&definition) {
         tracing::warn!(execution = %execution.id(), activity, "an open execution waits for a process that has its activity");
         return Ok(None);
     }

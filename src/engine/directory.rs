@@ -16,14 +16,14 @@ use crate::{clock::Timestamp, domain::ExecutionId};
 
 /// A live actor.
 #[derive(Clone)]
-pub(super) struct Entry {
+pub(super) struct LiveActor {
     pub(super) id: ExecutionId,
     pub(super) actor: ActorRef<Message>,
     seen: watch::Receiver<Option<Seen>>,
     used_at: Arc<AtomicI64>,
 }
 
-impl Entry {
+impl LiveActor {
     pub(super) fn new(
         id: ExecutionId,
         actor: ActorRef<Message>,
@@ -63,10 +63,10 @@ impl Entry {
 
 /// Live actors by execution.
 #[derive(Default)]
-pub(super) struct Directory(RwLock<HashMap<ExecutionId, Entry>>);
+pub(super) struct Directory(RwLock<HashMap<ExecutionId, LiveActor>>);
 
 impl Directory {
-    fn read(&self) -> RwLockReadGuard<'_, HashMap<ExecutionId, Entry>> {
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<ExecutionId, LiveActor>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -89,11 +89,11 @@ impl Directory {
     }
 
     /// Every live actor.
-    pub(super) fn entries(&self) -> Vec<Entry> {
+    pub(super) fn entries(&self) -> Vec<LiveActor> {
         self.read().values().cloned().collect()
     }
 
-    pub(super) fn insert(&self, entry: Entry) {
+    pub(super) fn insert(&self, entry: LiveActor) {
         self.0
             .write()
             .unwrap_or_else(PoisonError::into_inner)
@@ -101,7 +101,7 @@ impl Directory {
     }
 
     /// Takes out the entry of an execution if it is this actor's.
-    pub(super) fn remove(&self, id: &ExecutionId, actor: ActorId) -> Option<Entry> {
+    pub(super) fn remove(&self, id: &ExecutionId, actor: ActorId) -> Option<LiveActor> {
         let mut entries = self.0.write().unwrap_or_else(PoisonError::into_inner);
         entries
             .get(id)

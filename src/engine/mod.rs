@@ -5,13 +5,13 @@
 
 mod actor;
 mod attempt;
-mod changes;
 mod contents;
 mod deadlines;
 mod definitions;
 mod directory;
+mod dispatch;
 mod faults;
-mod reach;
+mod notifier;
 mod reads;
 mod runner;
 mod secrets;
@@ -34,18 +34,18 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     actor::{Answer, Message, Reply},
-    attempt::Hands,
+    attempt::Executors,
     contents::Contents,
     deadlines::Deadlines,
     definitions::Definitions,
     directory::Directory,
+    dispatch::Origin,
     faults::Faults,
-    reach::Caller,
     runner::Runner,
     supervisor::{Supervisor, SupervisorMessage},
 };
 pub use self::{
-    changes::{Changes, Listener, Name, Topic},
+    notifier::{Listener, Name, Notifier, Topic},
     secrets::Secrets,
 };
 use crate::{
@@ -80,7 +80,7 @@ pub struct Options {
     /// The environment variables that defaults of inputs and expressions may see.
     pub env: Arc<BTreeMap<String, String>>,
     /// Who listens to executions: they may have begun before there was an engine.
-    pub changes: Changes,
+    pub notifier: Notifier,
     /// Cancelled to refuse new calls and to end every wait, be it before there was an engine.
     pub stopping: CancellationToken,
     /// The work of this process that steps may ask for.
@@ -102,7 +102,7 @@ impl Options {
             command_flags: "".into(),
             idle_max: limits::IDLE_MAX,
             env: Arc::default(),
-            changes: Changes::default(),
+            notifier: Notifier::default(),
             stopping: CancellationToken::new(),
             activities: Activities::default(),
             operations: Arc::new(NoOperations),
@@ -144,7 +144,7 @@ pub(crate) struct Shared {
     contents: Contents,
     directory: Directory,
     faults: Faults,
-    changes: Changes,
+    notifier: Notifier,
     stopping: CancellationToken,
     stopped: AtomicBool,
     runner: Runner,
@@ -158,7 +158,10 @@ impl Shared {
     /// Whether an execution of this workflow needs a process that brings what this one has not: nothing is begun for it
     /// here, and no time passes for it, until such a one takes it up.
     fn is_foreign(&self, definition: &Definition) -> bool {
-        self.runner.hands.lack(definition).is_some()
+        self.runner
+            .executors
+            .missing_capability(definition)
+            .is_some()
     }
 
     /// What decisions may look at besides the execution.
@@ -166,8 +169,8 @@ impl Shared {
         Facts {
             values,
             env: &self.env,
-            secrets: self.runner.hands.secrets.names(),
-            safety: &self.runner.hands,
+            secrets: self.runner.executors.secrets.names(),
+            safety: &self.runner.executors,
             ..Facts::new(definition, self.token_ttl)
         }
     }
@@ -204,10 +207,10 @@ impl Engine {
             env: options.env,
             directory: Directory::default(),
             faults: Faults::default(),
-            changes: options.changes,
+            notifier: options.notifier,
             stopping: options.stopping,
             stopped: AtomicBool::new(false),
-            runner: Runner::new(Hands {
+            runner: Runner::new(Executors {
                 activities: options.activities,
                 operations: options.operations,
                 secrets: options.secrets,
@@ -262,11 +265,11 @@ impl Engine {
         };
         let answer = match self.call(&id, message).await {
             // It may have been stored. Tried again under the same id it is answered as the first time; the
-            // caller, who may not know the id, could only start another.
+            // origin, who may not know the id, could only start another.
             Err(error) if error.code() == Code::StoreUnavailable => self.call(&id, message).await,
             answer => answer,
         };
-        // An id that the caller does not know names nothing, unless something may have come of it.
+        // An id that the origin does not know names nothing, unless something may have come of it.
         let named = |error: Error| {
             let known = given || error.code() == Code::StoreUnavailable;
             if known {
@@ -431,7 +434,7 @@ impl Engine {
 
     async fn call(&self, id: &ExecutionId, message: impl Fn(Reply) -> Message) -> Result<Answer> {
         let _permit = self.admission.acquire().await.map_err(|_| stopping())?;
-        self.shared.reach(id, Caller::Outside, message).await
+        self.shared.dispatch(id, Origin::Outside, message).await
     }
 
     async fn advanced(&self, answer: Answer) -> Result<Advanced> {

@@ -86,7 +86,7 @@ impl Engine {
         timeout: Duration,
     ) -> Result<StatusView> {
         // Listening begins before the first look, so that no change falls between them.
-        let listener = self.shared.changes.listener();
+        let listener = self.shared.notifier.listener();
         listener.add(&id.as_str().into(), Some(Topic::Execution(id.clone())));
         let seen = self.see(id).await?;
         let since = since_revision.unwrap_or(seen.execution.revision());

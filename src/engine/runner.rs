@@ -11,13 +11,13 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     Shared,
-    attempt::{self, Hands},
-    reach::Caller,
+    attempt::{self, Executors},
+    dispatch::Origin,
 };
 use crate::{
     domain::{
         Command, ExecutionId,
-        execution::{Begin, Effect, Fence, OperationFailure},
+        execution::{AttemptId, Begin, Effect, OperationFailure},
         span::backoff,
     },
     error::{Code, Error},
@@ -27,8 +27,8 @@ use crate::{
 /// Works on attempts, and breaks them off.
 pub(super) struct Runner {
     /// What it works with.
-    pub(super) hands: Hands,
-    work: Mutex<HashMap<ExecutionId, Work>>,
+    pub(super) executors: Executors,
+    work: Mutex<HashMap<ExecutionId, InFlight>>,
     /// Attempts past it wait in order.
     room: Arc<Semaphore>,
     tasks: TaskTracker,
@@ -38,23 +38,23 @@ pub(super) struct Runner {
 
 /// What is done for one execution.
 #[derive(Default)]
-struct Work {
+struct InFlight {
     /// Attempts in work, until what came of them is recorded.
-    attempts: HashMap<Fence, CancellationToken>,
+    attempts: HashMap<AttemptId, CancellationToken>,
     /// Attempts of a transition of which nobody knows whether it is durable. None of them was begun.
-    in_doubt: Vec<Begin>,
+    indeterminate: Vec<Begin>,
 }
 
-impl Work {
+impl InFlight {
     fn is_empty(&self) -> bool {
-        self.attempts.is_empty() && self.in_doubt.is_empty()
+        self.attempts.is_empty() && self.indeterminate.is_empty()
     }
 }
 
 impl Runner {
-    pub(super) fn new(hands: Hands) -> Self {
+    pub(super) fn new(executors: Executors) -> Self {
         Self {
-            hands,
+            executors,
             work: Mutex::default(),
             room: Arc::new(Semaphore::new(limits::ATTEMPTS_AT_ONCE_MAX)),
             tasks: TaskTracker::new(),
@@ -62,12 +62,12 @@ impl Runner {
         }
     }
 
-    fn work(&self) -> MutexGuard<'_, HashMap<ExecutionId, Work>> {
+    fn work(&self) -> MutexGuard<'_, HashMap<ExecutionId, InFlight>> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is in work for an execution.
-    pub(super) fn alive(&self, id: &ExecutionId) -> BTreeSet<Fence> {
+    pub(super) fn alive(&self, id: &ExecutionId) -> BTreeSet<AttemptId> {
         let work = self.work();
         let attempts = work
             .get(id)
@@ -77,39 +77,39 @@ impl Runner {
     }
 
     /// Keeps what a transition would have begun, until it is known whether that is durable.
-    pub(super) fn doubt(&self, id: &ExecutionId, effects: Vec<Effect>) {
+    pub(super) fn keep_indeterminate(&self, id: &ExecutionId, effects: Vec<Effect>) {
         let begins = effects.into_iter().filter_map(|effect| match effect {
             Effect::Begin(begin) => Some(*begin),
             Effect::Cancel(_) => None,
         });
         let begins: Vec<_> = begins.collect();
         if !begins.is_empty() {
-            self.work().entry(id.clone()).or_default().in_doubt = begins;
+            self.work().entry(id.clone()).or_default().indeterminate = begins;
         }
     }
 
     /// It is known now what is waited for: breaks off the rest, and begins what was in doubt.
-    pub(super) fn settle(shared: &Arc<Shared>, id: &ExecutionId, awaited: &BTreeSet<Fence>) {
-        let in_doubt = {
+    pub(super) fn reconcile(shared: &Arc<Shared>, id: &ExecutionId, awaited: &BTreeSet<AttemptId>) {
+        let indeterminate = {
             let mut all = shared.runner.work();
             let Some(work) = all.get_mut(id) else {
                 return;
             };
-            work.attempts.retain(|fence, cancelled| {
-                let is_awaited = awaited.contains(fence);
+            work.attempts.retain(|attempt_id, cancelled| {
+                let is_awaited = awaited.contains(attempt_id);
                 if !is_awaited {
                     cancelled.cancel();
                 }
                 is_awaited
             });
-            let in_doubt = std::mem::take(&mut work.in_doubt);
+            let indeterminate = std::mem::take(&mut work.indeterminate);
             if work.is_empty() {
                 all.remove(id);
             }
-            in_doubt
+            indeterminate
         };
-        for begin in in_doubt {
-            if awaited.contains(&begin.fence) {
+        for begin in indeterminate {
+            if awaited.contains(&begin.attempt_id) {
                 Self::begin(shared, id, begin);
             }
         }
@@ -119,7 +119,7 @@ impl Runner {
     pub(super) fn take(shared: &Arc<Shared>, id: &ExecutionId, effect: Effect) {
         match effect {
             Effect::Begin(begin) => Self::begin(shared, id, *begin),
-            Effect::Cancel(fence) => shared.runner.cancel(id, &fence),
+            Effect::Cancel(attempt_id) => shared.runner.cancel(id, &attempt_id),
         }
     }
 
@@ -128,21 +128,21 @@ impl Runner {
         let cancelled = runner.end.child_token();
         let attempts = &mut runner.work();
         let attempts = &mut attempts.entry(id.clone()).or_default().attempts;
-        attempts.insert(begin.fence.clone(), cancelled.clone());
+        attempts.insert(begin.attempt_id.clone(), cancelled.clone());
         let task = work(shared.clone(), id.clone(), begin, cancelled);
         runner.tasks.spawn(task);
     }
 
-    fn cancel(&self, id: &ExecutionId, fence: &Fence) {
-        if let Some(cancelled) = self.remove(id, fence) {
+    fn cancel(&self, id: &ExecutionId, attempt_id: &AttemptId) {
+        if let Some(cancelled) = self.remove(id, attempt_id) {
             cancelled.cancel();
         }
     }
 
-    fn remove(&self, id: &ExecutionId, fence: &Fence) -> Option<CancellationToken> {
+    fn remove(&self, id: &ExecutionId, attempt_id: &AttemptId) -> Option<CancellationToken> {
         let mut all = self.work();
         let work = all.get_mut(id)?;
-        let cancelled = work.attempts.remove(fence);
+        let cancelled = work.attempts.remove(attempt_id);
         if work.is_empty() {
             all.remove(id);
         }
@@ -166,12 +166,12 @@ impl Runner {
 
 /// One attempt, from its place in the queue until what came of it is recorded.
 async fn work(shared: Arc<Shared>, id: ExecutionId, begin: Begin, cancelled: CancellationToken) {
-    let fence = begin.fence.clone();
+    let attempt_id = begin.attempt_id.clone();
     tokio::select! {
         biased;
         () = cancelled.cancelled() => {}
         () = attempt_and_report(&shared, &id, begin, &cancelled) => {
-            shared.runner.remove(&id, &fence);
+            shared.runner.remove(&id, &attempt_id);
         }
     }
 }
@@ -182,22 +182,22 @@ async fn attempt_and_report(
     begin: Begin,
     cancelled: &CancellationToken,
 ) {
-    let fence = begin.fence.clone();
+    let attempt_id = begin.attempt_id.clone();
     let runner = &shared.runner;
     let room = tokio::select! {
         biased;
         // Somebody else has it.
-        () = std::future::ready(()), if runner.hands.lack_kind(&begin.kind) => None,
+        () = std::future::ready(()), if runner.executors.lacks(&begin.kind) => None,
         () = shared.stopping.cancelled() => None,
         room = runner.room.acquire() => room.ok(),
     };
     let command = match room {
-        None => Command::PutOff { fence },
+        None => Command::PutOff { attempt_id },
         Some(room) => {
-            let outcome = attempt::run(&runner.hands, id, begin, cancelled).await;
+            let outcome = attempt::run(&runner.executors, id, begin, cancelled).await;
             drop(room);
             Command::Outcome {
-                fence,
+                attempt_id,
                 outcome: Arc::new(outcome),
             }
         }
@@ -209,7 +209,7 @@ async fn attempt_and_report(
 async fn report(shared: &Shared, id: &ExecutionId, mut command: Command) {
     let (mut failures, mut faults) = (0, 0);
     loop {
-        let Err(error) = shared.order(id, Caller::Runner, command.clone()).await else {
+        let Err(error) = shared.send(id, Origin::Runner, command.clone()).await else {
             return;
         };
         if error.code() == Code::ExecutionNotFound {
@@ -233,11 +233,14 @@ async fn report(shared: &Shared, id: &ExecutionId, mut command: Command) {
 /// An outcome that the execution cannot take in is a failure of the attempt.
 fn poisonous(command: Command, error: &Error) -> Command {
     match command {
-        Command::Outcome { fence, outcome } if outcome.is_ok() => {
+        Command::Outcome {
+            attempt_id,
+            outcome,
+        } if outcome.is_ok() => {
             let message = format!("what it brought could not be taken in: {}", error.message());
             let failure = OperationFailure::new("internal", message);
             Command::Outcome {
-                fence,
+                attempt_id,
                 outcome: Arc::new(Err(failure)),
             }
         }

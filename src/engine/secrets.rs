@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde_json::Value;
 
-use super::attempt::Outcome;
+use super::attempt::AttemptResult;
 use crate::{
     domain::{
         FailureCode,
@@ -81,7 +81,7 @@ impl Mask {
     }
 
     /// The outcome with placeholders where it repeats a secret.
-    pub(super) fn cover(&self, outcome: Outcome) -> Outcome {
+    pub(super) fn cover(&self, outcome: AttemptResult) -> AttemptResult {
         if self.0.is_empty() {
             return outcome;
         }

@@ -9,8 +9,8 @@ use tokio::sync::watch;
 use super::{
     Shared,
     actor::{Arguments, ExecutionActor, Message},
-    directory::Entry,
-    reach::Caller,
+    directory::LiveActor,
+    dispatch::Origin,
     stopping,
 };
 use crate::{
@@ -26,7 +26,7 @@ pub(super) enum SupervisorMessage {
     /// The actor of an execution, spawned if need be. `stale` is one that did not answer.
     Wake {
         id: ExecutionId,
-        caller: Caller,
+        origin: Origin,
         stale: Option<ActorId>,
         reply: Waiter,
     },
@@ -42,7 +42,7 @@ pub(super) struct Supervisor;
 pub(super) struct SupervisorState {
     shared: Arc<Shared>,
     /// Every actor that has not ended yet.
-    actors: HashMap<ActorId, Entry>,
+    actors: HashMap<ActorId, LiveActor>,
     /// Who is on the way out, and who waits for a successor.
     leaving: HashMap<ExecutionId, Vec<Waiter>>,
     drained: Vec<RpcReplyPort<()>>,
@@ -81,11 +81,11 @@ impl Actor for Supervisor {
         match message {
             SupervisorMessage::Wake {
                 id,
-                caller,
+                origin,
                 stale,
                 reply,
             } => {
-                if state.is_heard(caller) {
+                if state.is_heard(origin) {
                     state.wake(&myself, id, stale, reply).await;
                 } else {
                     answer(reply, Err(stopping()));
@@ -119,12 +119,12 @@ impl Actor for Supervisor {
 }
 
 impl SupervisorState {
-    /// Whether anybody is woken for this caller: until the server stops, and for what came of the work of executions
+    /// Whether anybody is woken for this origin: until the server stops, and for what came of the work of executions
     /// until everybody is sent away.
-    fn is_heard(&self, caller: Caller) -> bool {
-        match caller {
-            Caller::Outside => !self.shared.stopping.is_cancelled(),
-            Caller::Runner => !self.draining,
+    fn is_heard(&self, origin: Origin) -> bool {
+        match origin {
+            Origin::Outside => !self.shared.stopping.is_cancelled(),
+            Origin::Runner => !self.draining,
         }
     }
 
@@ -172,7 +172,7 @@ impl SupervisorState {
         let spawned = Actor::spawn_linked(None, ExecutionActor, arguments, myself.get_cell()).await;
         let (actor, _) = spawned
             .map_err(|error| Error::internal(format!("an actor could not be started: {error}")))?;
-        let entry = Entry::new(id.clone(), actor.clone(), watch, self.shared.clock.now());
+        let entry = LiveActor::new(id.clone(), actor.clone(), watch, self.shared.clock.now());
         self.actors.insert(actor.get_id(), entry.clone());
         self.shared.directory.insert(entry);
         if !self.sweeping {
@@ -268,7 +268,7 @@ impl SupervisorState {
     }
 }
 
-/// Nobody may be waiting any more: a caller that gave up needs no answer.
+/// Nobody may be waiting any more: a origin that gave up needs no answer.
 fn answer<T>(reply: RpcReplyPort<T>, value: T)
 where
     T: Send + 'static,

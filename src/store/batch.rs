@@ -6,7 +6,7 @@ use redb::{
     ReadTransaction, ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction,
 };
 
-use super::{Refusal, check_follows, conflict, fault::fault, heads::Heads, record};
+use super::{Refusal, check_follows, conflict, dirty::DirtySet, fault::fault, record};
 use crate::{
     domain::{Digest, ExecutionId, Row, Sequence},
     error::Result,
@@ -36,7 +36,7 @@ pub(super) const LOW_WATER_KEY: &str = "low_water";
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     /// Executions that are ahead of their snapshots.
-    pub(super) heads: Heads,
+    pub(super) heads: DirtySet,
     /// The key of the next row or refusal.
     pub(super) next_key: u64,
     /// Where the next opening would begin to look for rows that no snapshot covers.
@@ -45,7 +45,7 @@ pub(super) struct Ledger {
 
 /// What a caller asks of the writer, encoded.
 #[derive(Debug)]
-pub(super) enum Work {
+pub(super) enum Write {
     /// Store a transition.
     Transition {
         /// What happened; needed for the compare.
@@ -70,8 +70,8 @@ pub(super) enum Work {
     },
 }
 
-impl Work {
-    /// How much is to be written besides [`Work::contents`].
+impl Write {
+    /// How much is to be written besides [`Write::contents`].
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Transition {
@@ -127,7 +127,7 @@ pub(super) fn stored_bytes(
 pub(super) fn apply<'a>(
     transaction: &WriteTransaction,
     ledger: &mut Ledger,
-    works: impl Iterator<Item = &'a mut Work>,
+    works: impl Iterator<Item = &'a mut Write>,
     refusals: &[Refusal],
 ) -> Result<Effects> {
     let mut effects = Effects::default();
@@ -189,9 +189,9 @@ impl Batch<'_> {
     }
 
     /// The outer error ends the batch, the inner one is this caller's alone.
-    fn write(&mut self, work: &mut Work) -> Result<Result<Sequence>> {
+    fn write(&mut self, work: &mut Write) -> Result<Result<Sequence>> {
         match work {
-            Work::Transition {
+            Write::Transition {
                 row,
                 row_bytes,
                 snapshot,
@@ -207,7 +207,7 @@ impl Batch<'_> {
                 self.transition(row, row_bytes, snapshot.as_deref_mut())
                     .map(Ok)
             }
-            Work::Checkpoint {
+            Write::Checkpoint {
                 id,
                 revision,
                 snapshot,
@@ -229,8 +229,8 @@ impl Batch<'_> {
             self.ledger.heads.advance(id, row.revision, key);
             self.effects.heads.push((id.clone(), Some(key)));
         }
-        let low_water = self.ledger.heads.low_water().unwrap_or(key + 1);
-        record::seal_row(row_bytes, low_water);
+        let replay_from = self.ledger.heads.replay_from().unwrap_or(key + 1);
+        record::seal_row(row_bytes, replay_from);
         self.journal.insert(key, &*row_bytes).map_err(fault)?;
         self.ledger.next_key += 1;
         self.effects.transitions += 1;

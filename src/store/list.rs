@@ -333,7 +333,7 @@ mod tests {
         let lock = file::lock(directory).expect("a lock");
         let path = file::prepare(directory, &lock, &options).expect("a file");
         let (opened, ledger) = file::open(&path, &lock, &options).expect("a store");
-        assert_eq!(ledger.heads.low_water(), Some(2));
+        assert_eq!(ledger.heads.replay_from(), Some(2));
         Shared::new(path, options, opened, &ledger)
     }
 

@@ -6,9 +6,9 @@
 
 mod backend;
 mod batch;
+mod dirty;
 mod fault;
 mod file;
-mod heads;
 mod list;
 mod lock;
 mod memory;
@@ -122,7 +122,7 @@ pub struct Position {
     pub(crate) bytes_since_snapshot: u64,
     /// The bytes of a snapshot that was made since and was too large to be worth writing; 0 where there is none. It
     /// spares work and is no part of where the execution stands: the store does not know it.
-    pub(crate) made_in_vain: u64,
+    pub(crate) oversized_snapshot_bytes: u64,
 }
 
 impl PartialEq for Position {

@@ -40,7 +40,7 @@ pub(super) fn load(
         snapshot_revision: header.revision,
         snapshot_bytes: bytes.value().len() as u64,
         bytes_since_snapshot: 0,
-        made_in_vain: 0,
+        oversized_snapshot_bytes: 0,
     };
     for link in rows_after(transaction, id, header, head)?.into_iter().rev() {
         execution = Execution::advance(Some(execution), &link.row)

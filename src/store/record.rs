@@ -59,14 +59,14 @@ pub(super) fn encode_row(row: &Row) -> Result<Vec<u8>> {
 }
 
 /// Enters the low-water mark: when the row was written, no key below it was without a snapshot.
-pub(super) fn seal_row(bytes: &mut [u8], low_water: u64) {
-    seal(bytes, 1, low_water);
+pub(super) fn seal_row(bytes: &mut [u8], replay_from: u64) {
+    seal(bytes, 1, replay_from);
 }
 
 /// A stored journal row, and its low-water mark.
 pub(super) fn decode_row(bytes: &[u8]) -> Result<(u64, Row)> {
-    let ([low_water], body) = split(bytes)?;
-    Ok((low_water, decode(body)?))
+    let ([replay_from], body) = split(bytes)?;
+    Ok((replay_from, decode(body)?))
 }
 
 /// The execution of a stored journal row, without a look at what happened to it: the row begins with its id.

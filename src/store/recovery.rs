@@ -6,8 +6,8 @@ use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
 
 use super::{
     batch::{EXECUTIONS, JOURNAL, LOW_WATER_KEY, Ledger, META, REFUSALS},
+    dirty::DirtySet,
     fault::fault,
-    heads::Heads,
     reader,
     record::{self, damaged},
 };
@@ -25,14 +25,14 @@ pub(super) fn survey(database: &Database) -> Result<Ledger> {
     let refusals = transaction.open_table(REFUSALS).map_err(fault)?;
     let last_refusal = refusals.last().map_err(fault)?;
     let mut ledger = Ledger {
-        heads: Heads::default(),
+        heads: DirtySet::default(),
         next_key: last_refusal.map_or(1, |(key, _)| key.value().saturating_add(1)),
         scan_from: 1,
     };
     if let Some((key, bytes)) = journal.last().map_err(fault)? {
-        let (low_water, _) = record::decode_row(bytes.value())?;
+        let (replay_from, _) = record::decode_row(bytes.value())?;
         ledger.next_key = ledger.next_key.max(key.value().saturating_add(1));
-        ledger.scan_from = low_water.max(folded_to(&transaction)?);
+        ledger.scan_from = replay_from.max(folded_to(&transaction)?);
         if ledger.scan_from > ledger.next_key {
             return Err(damaged("its low-water mark lies behind its last row"));
         }
@@ -106,13 +106,13 @@ fn fold_together(database: &Database, heads: &[(ExecutionId, u64)]) -> Result<()
     writing.commit().map_err(fault)
 }
 
-/// The heads, out of the rows from `low_water` on.
-fn uncovered(transaction: &ReadTransaction, low_water: u64) -> Result<Heads> {
+/// The heads, out of the rows from `replay_from` on.
+fn uncovered(transaction: &ReadTransaction, replay_from: u64) -> Result<DirtySet> {
     let journal = transaction.open_table(JOURNAL).map_err(fault)?;
     let executions = transaction.open_table(EXECUTIONS).map_err(fault)?;
-    let mut heads = Heads::default();
+    let mut heads = DirtySet::default();
     let mut covered = HashMap::new();
-    for entry in journal.range(low_water..).map_err(fault)? {
+    for entry in journal.range(replay_from..).map_err(fault)? {
         let (key, bytes) = entry.map_err(fault)?;
         let (_, row) = record::decode_row(bytes.value())?;
         let id = row.execution_id;

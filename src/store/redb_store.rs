@@ -17,7 +17,7 @@ use tokio::sync::{Semaphore, oneshot};
 use super::{
     BoxFuture, Commit, Committed, Hook, ListQuery, Operation, Page, Position, Refusal, Store,
     Stored, TelemetryQuery, Told,
-    batch::Work,
+    batch::Write,
     check, closed, file, list, reader, record,
     shared::Shared,
     writer::{Message, Request, Writer},
@@ -118,7 +118,7 @@ impl RedbStore {
         }
     }
 
-    async fn write(&self, work: Work) -> Result<Sequence> {
+    async fn write(&self, work: Write) -> Result<Sequence> {
         let room = Arc::clone(&self.room).acquire_owned().await;
         let room = room.map_err(|_| closed())?;
         let (answer, answered) = oneshot::channel();
@@ -153,7 +153,7 @@ impl RedbStore {
             snapshot_revision,
             snapshot_bytes,
             bytes_since_snapshot,
-            made_in_vain,
+            oversized_snapshot_bytes,
         } = commit.position;
         let rows = bytes_since_snapshot + row_bytes;
         let outweighed = |bytes: u64| bytes <= limits::SNAPSHOT_BYTES_FREE as u64 || bytes < rows;
@@ -161,7 +161,7 @@ impl RedbStore {
             >= u64::from(self.shared.options.snapshot_every);
         let must = snapshot_revision == 0 || commit.next.state().is_final();
         // A snapshot hardly shrinks: where the last one is not outweighed, this one need not be encoded.
-        if must || (due && outweighed(snapshot_bytes.max(made_in_vain))) {
+        if must || (due && outweighed(snapshot_bytes.max(oversized_snapshot_bytes))) {
             let bytes = record::encode_snapshot(&commit.next)?;
             let length = bytes.len() as u64;
             return Ok(if must || outweighed(length) {
@@ -210,14 +210,14 @@ impl Store for RedbStore {
                 }
                 Snapshot::TooLarge(bytes) => {
                     let behind = Position {
-                        made_in_vain: bytes,
+                        oversized_snapshot_bytes: bytes,
                         ..behind
                     };
                     (None, behind)
                 }
                 Snapshot::NotDue => (None, behind),
             };
-            let work = Work::Transition {
+            let work = Write::Transition {
                 ends: commit.next.state().is_final(),
                 row: commit.row,
                 row_bytes,
@@ -240,7 +240,7 @@ impl Store for RedbStore {
             }
             let snapshot = record::encode_snapshot(&execution)?;
             let position = Position::at(execution.revision(), &snapshot);
-            let work = Work::Checkpoint {
+            let work = Write::Checkpoint {
                 id: execution.id().clone(),
                 revision: execution.revision(),
                 snapshot,
@@ -359,7 +359,7 @@ impl Position {
             snapshot_revision: revision,
             snapshot_bytes: snapshot.len() as u64,
             bytes_since_snapshot: 0,
-            made_in_vain: 0,
+            oversized_snapshot_bytes: 0,
         }
     }
 }
@@ -425,7 +425,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let store = RedbStore::open(directory.path(), Options::default()).expect("a store");
         let (mut execution, mut position) = (None, Position::default());
-        let mut made_in_vain = 0;
+        let mut oversized_snapshot_bytes = 0;
         for revision in 1..=400 {
             let row = Row {
                 execution_id: ExecutionId::parse("long").expect("an id"),
@@ -442,15 +442,18 @@ mod tests {
                 position,
             };
             let committed = store.commit(commit).await.expect("stored");
-            let before = position.made_in_vain;
+            let before = position.oversized_snapshot_bytes;
             position = committed.position;
-            made_in_vain += u64::from(position.made_in_vain > before);
+            oversized_snapshot_bytes += u64::from(position.oversized_snapshot_bytes > before);
             next.settle(committed.row);
             execution = Some(next);
         }
         let snapshots = store.counts().snapshots;
         assert!(snapshots >= 10, "{snapshots}");
-        assert!(made_in_vain <= 45, "{made_in_vain} of 400");
+        assert!(
+            oversized_snapshot_bytes <= 45,
+            "{oversized_snapshot_bytes} of 400"
+        );
         store.close().await.expect("closed");
     }
 }

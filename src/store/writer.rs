@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::{
     Refusal,
-    batch::{self, Effects, Ledger, Work},
+    batch::{self, Effects, Ledger, Write},
     closed,
     fault::{batch_failed, fault, guarded, unavailable},
     file,
@@ -56,7 +56,7 @@ pub(super) enum Message {
 #[derive(Debug)]
 pub(super) struct Request {
     /// What.
-    pub(super) work: Work,
+    pub(super) work: Write,
     /// Where the answer goes.
     pub(super) answer: oneshot::Sender<Result<Sequence>>,
     /// Its place in the queue, free again once the writer has taken it.
@@ -76,13 +76,13 @@ pub(super) struct Writer {
     /// When the database was last opened again, or could not be.
     reopened: Option<Instant>,
     /// Refusals of a batch that may or may not have been stored.
-    doubtful: Option<Doubtful>,
+    indeterminate: Option<IndeterminateBatch>,
 }
 
 /// Refusals of a batch that failed. A batch is stored whole or not at all: the next key tells which,
 /// once the file has been read again.
 #[derive(Debug)]
-struct Doubtful {
+struct IndeterminateBatch {
     refusals: Vec<Refusal>,
     /// The next key before the batch.
     next_key: u64,
@@ -91,7 +91,7 @@ struct Doubtful {
 /// What came from the queue together.
 #[derive(Debug, Default)]
 struct Gathered {
-    works: Vec<Work>,
+    works: Vec<Write>,
     answers: Vec<oneshot::Sender<Result<Sequence>>>,
     /// Those who wait until the refusals are written.
     readers: Vec<oneshot::Sender<()>>,
@@ -117,7 +117,7 @@ impl Writer {
             pace: Pace::default(),
             closing: None,
             reopened: None,
-            doubtful: None,
+            indeterminate: None,
         }
     }
 
@@ -233,7 +233,7 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, works: &mut [Work], refusals: Vec<Refusal>, room: u64) -> Result<Effects> {
+    fn write(&mut self, works: &mut [Write], refusals: Vec<Refusal>, room: u64) -> Result<Effects> {
         if let Err(error) = self.make_room(works.len() + refusals.len(), room) {
             self.shared.put_back(refusals);
             return Err(error);
@@ -248,7 +248,7 @@ impl Writer {
             Err(error) => {
                 // What the disk holds now is known only after it is opened again, if it is the same one.
                 let error = batch_failed(&self.shared.path, error);
-                self.doubtful = Some(Doubtful { refusals, next_key });
+                self.indeterminate = Some(IndeterminateBatch { refusals, next_key });
                 self.shut(error.clone());
                 self.heal();
                 Err(error)
@@ -274,7 +274,7 @@ impl Writer {
             .map_err(|error| unavailable(&self.shared.path, &error))
     }
 
-    fn transact(&mut self, works: &mut [Work], refusals: &[Refusal]) -> Result<Effects> {
+    fn transact(&mut self, works: &mut [Write], refusals: &[Refusal]) -> Result<Effects> {
         let slot = self.shared.slot();
         let opened = slot.opened()?;
         self.lock.check(&self.shared.path, &opened.disk)?;
@@ -332,10 +332,10 @@ impl Writer {
             Ok((opened, ledger)) => {
                 self.shared.take_heads(&ledger);
                 self.ledger = ledger;
-                if let Some(doubtful) = self.doubtful.take()
-                    && doubtful.next_key == self.ledger.next_key
+                if let Some(indeterminate) = self.indeterminate.take()
+                    && indeterminate.next_key == self.ledger.next_key
                 {
-                    self.shared.put_back(doubtful.refusals);
+                    self.shared.put_back(indeterminate.refusals);
                 }
                 *self.shared.slot_mut() = Slot::Open(opened);
                 self.shared.reopenings.fetch_add(1, Ordering::Relaxed);

@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
-    Decision, Event, Execution, Facts, Failure, Outcome, Report, Site, Spent, State, StepState,
-    Visit,
+    ConsumedCall, Decision, Event, Execution, Facts, Failure, Outcome, Report, State, StepState,
+    Visit, VisitId,
     content::payload,
-    decision::Flow,
-    draft::Draft,
+    decision::DecideResult,
     judged::{Accepted, AtLast, Judged},
+    transition::TransitionBuilder,
 };
 use crate::{
     clock::Timestamp,
@@ -44,33 +44,33 @@ const FAILED_AND_PASSED: NextCall = read(
 impl Execution {
     pub(super) fn decide_advance(
         &self,
-        draft: Draft<'_>,
+        builder: TransitionBuilder<'_>,
         token: &Token,
         report: &Report,
-    ) -> Flow<Decision> {
+    ) -> DecideResult<Decision> {
         token
-            .check_not_from_future(draft.row.at)
+            .check_not_from_future(builder.row.at)
             .map_err(|error| self.placed(error))?;
         match self.recognise(token) {
             Recognised::Open(position, step, visit) => {
-                self.check_life(draft.facts, token, draft.row.at)?;
+                self.check_life(builder.facts, token, builder.row.at)?;
                 self.check_running()?;
                 if visit.is_held() {
                     return Err(self.held(step).into());
                 }
-                let report = &*draft.meant(position, report);
-                let held = Held {
+                let report = &*builder.meant(position, report);
+                let turn = OpenTurn {
                     position,
                     step,
                     visit,
                     token,
                     is_of_user: matches!(report, Report::Answer(_)),
                 };
-                self.close(draft, &held, report)
+                self.close(builder, &turn, report)
             }
-            Recognised::Spent(position, step, visit, used) => {
-                let report = &*draft.meant(position, report);
-                self.repeat(&draft, (position, step, visit), &used, report)
+            Recognised::ConsumedCall(position, step, visit, used) => {
+                let report = &*builder.meant(position, report);
+                self.repeat(&builder, (position, step, visit), &used, report)
             }
             Recognised::Superseded => Err(self
                 .refuse(
@@ -97,15 +97,15 @@ impl Execution {
             return Recognised::Foreign;
         };
         let mut past = step.past.iter();
-        if let Some(past) = past.find(|past| past.ended.spent.grant.matches(token)) {
+        if let Some(past) = past.find(|past| past.ended.consumed.grant.matches(token)) {
             let (ended, was_accepted) = (&past.ended, past.was_accepted);
-            let (spent, row) = (ended.spent, ended.row);
-            return Recognised::Spent(
+            let (consumed, row) = (ended.consumed, ended.row);
+            return Recognised::ConsumedCall(
                 position,
                 step,
                 None,
                 Used {
-                    spent,
+                    consumed,
                     row,
                     was_accepted,
                 },
@@ -120,7 +120,7 @@ impl Execution {
         let newest_first = step.visits.iter().rev().map(|visit| &**visit);
         for visit in newest_first.chain(step.items.iter()) {
             if let Some(used) = visit.used(token) {
-                return Recognised::Spent(position, step, Some(visit), used);
+                return Recognised::ConsumedCall(position, step, Some(visit), used);
             }
             let mut retired = visit.superseded.iter();
             if retired.any(|retired| retired.grant.matches(token)) {
@@ -155,12 +155,12 @@ impl Execution {
 
     fn repeat(
         &self,
-        draft: &Draft<'_>,
+        builder: &TransitionBuilder<'_>,
         (position, step, visit): (usize, &StepState, Option<&Visit>),
         used: &Used,
         report: &Report,
-    ) -> Flow<Decision> {
-        if used.spent.call != report.call() {
+    ) -> DecideResult<Decision> {
+        if used.consumed.call != report.call() {
             let stands = self.stands();
             let message = format!(
                 "Token already used: step '{}' was closed with another output; {stands}",
@@ -172,7 +172,7 @@ impl Execution {
         }
         if let Report::Output(value) | Report::Answer(value) = report
             && !used.was_accepted
-            && let violations = draft.violations_then(position, visit, value)?
+            && let violations = builder.violations_then(position, visit, value)?
             && !violations.is_empty()
         {
             // The call that was refused for the last time: it gets the same refusal.
@@ -183,41 +183,46 @@ impl Execution {
         let row = used.row;
         Ok(row
             .map(Decision::Replay)
-            .ok_or_else(|| Error::internal("a spent token has no journal row"))?)
+            .ok_or_else(|| Error::internal("a consumed token has no journal row"))?)
     }
 
-    fn close(&self, mut draft: Draft<'_>, held: &Held<'_>, report: &Report) -> Flow<Decision> {
-        let Held {
+    fn close(
+        &self,
+        mut builder: TransitionBuilder<'_>,
+        turn: &OpenTurn<'_>,
+        report: &Report,
+    ) -> DecideResult<Decision> {
+        let OpenTurn {
             position,
             step,
             visit,
             token,
             ..
-        } = *held;
-        let site = held.site();
-        let spent = Spent {
+        } = *turn;
+        let visit_id = turn.visit_id();
+        let consumed = ConsumedCall {
             grant: token.grant(),
             call: report.call(),
         };
         let (mut artifacts, mut references) = (Vec::new(), Vec::new());
         let (outcome, refusal) = match report {
             Report::Output(value) | Report::Answer(value) => {
-                match self.judge(&mut draft, held, value, spent)? {
+                match self.judge(&mut builder, turn, value, consumed)? {
                     Judged::Accepted(accepted) => {
-                        draft.contents.extend(accepted.contents);
-                        draft.note(&accepted.payload, accepted.output);
+                        builder.contents.extend(accepted.contents);
+                        builder.note(&accepted.payload, accepted.output);
                         (artifacts, references) = (accepted.artifacts, accepted.references);
                         (Outcome::Completed(accepted.payload), None)
                     }
                     Judged::Refused(refusal, output) => {
-                        draft.push(Event::OutputRefused { site, output });
-                        return Ok(draft.decision(Some(refusal)));
+                        builder.push(Event::OutputRefused { visit_id, output });
+                        return Ok(builder.decision(Some(refusal)));
                     }
                     Judged::Held(refusal, output) => {
-                        draft.hold(site, visit, token.grant(), output)?;
-                        return Ok(draft.decision(Some(refusal)));
+                        builder.hold(visit_id, visit, token.grant(), output)?;
+                        return Ok(builder.decision(Some(refusal)));
                     }
-                    Judged::AskedAgain => return Ok(draft.decision(None)),
+                    Judged::Reoffered => return Ok(builder.decision(None)),
                     Judged::Failed(failure) => (Outcome::Failed(failure), None),
                     Judged::RefusedForGood(refusal) => (
                         Outcome::Failed(Failure::of(&refusal, &step.id)),
@@ -232,20 +237,20 @@ impl Execution {
             } => {
                 let failure = reported(step, message, code.as_deref());
                 if *retryable != Some(false)
-                    && Self::may_try_again(draft.facts, position, visit, &failure)
+                    && Self::may_retry(builder.facts, position, visit, &failure)
                 {
-                    draft.try_again_later(position, &site, visit, failure, spent)?;
-                    return Ok(draft.decision(None));
+                    builder.reoffer_later(position, &visit_id, visit, failure, consumed)?;
+                    return Ok(builder.decision(None));
                 }
                 (Outcome::Failed(failure), None)
             }
         };
-        draft.close(&site, visit, outcome.clone(), Some(spent));
-        draft.store(&site, artifacts, references);
-        draft.after_close(position, &site, &outcome)?;
-        draft.settle()?;
-        let refusal = refusal.map(|refusal| draft.next.passed(refusal));
-        Ok(draft.decision(refusal))
+        builder.close(&visit_id, visit, outcome.clone(), Some(consumed));
+        builder.store(&visit_id, artifacts, references);
+        builder.after_close(position, &visit_id, &outcome)?;
+        builder.run_to_quiescence()?;
+        let refusal = refusal.map(|refusal| builder.next.passed(refusal));
+        Ok(builder.decision(refusal))
     }
 
     /// Whoever brought the last output that a step could have had is sent on where the execution goes on.
@@ -258,7 +263,7 @@ impl Execution {
     }
 
     /// Whether a model that could not do its step is asked once more.
-    fn may_try_again(facts: Facts<'_>, position: usize, visit: &Visit, failure: &Failure) -> bool {
+    fn may_retry(facts: Facts<'_>, position: usize, visit: &Visit, failure: &Failure) -> bool {
         let step = facts.definition.workflow.steps[position].acting();
         step.retry.as_ref().is_some_and(|retry| {
             let covers = retry.on.is_empty() || retry.on.contains(&failure.code);
@@ -269,42 +274,42 @@ impl Execution {
     /// Whether an output is accepted, and what its refusal costs.
     fn judge(
         &self,
-        draft: &mut Draft<'_>,
-        held: &Held<'_>,
+        builder: &mut TransitionBuilder<'_>,
+        turn: &OpenTurn<'_>,
         value: &Value,
-        spent: Spent,
-    ) -> Flow<Judged> {
-        let here = |error: Error| self.placed(error.with("step_id", held.step.id.as_str()));
-        let whole = payload(value, limits::OUTPUT_BYTES_MAX, "output").map_err(here)?;
-        let judged = self.judge_answers(draft, held, value, spent);
-        if let Some(judged) = judged.map_err(|halt| halt.placed(here))? {
+        consumed: ConsumedCall,
+    ) -> DecideResult<Judged> {
+        let placed = |error: Error| self.placed(error.with("step_id", turn.step.id.as_str()));
+        let whole = payload(value, limits::OUTPUT_BYTES_MAX, "output").map_err(placed)?;
+        let judged = self.judge_answers(builder, turn, value, consumed);
+        if let Some(judged) = judged.map_err(|interrupt| interrupt.placed(placed))? {
             return Ok(judged);
         }
-        let violations = draft.violations(held.position, Some(held.visit), value)?;
+        let violations = builder.violations(turn.position, Some(turn.visit), value)?;
         if violations.is_empty() {
-            let accepted = Accepted::of(value, whole, self.artifacts).map_err(here)?;
+            let accepted = Accepted::of(value, whole, self.artifacts).map_err(placed)?;
             return Ok(Judged::Accepted(Box::new(accepted)));
         }
-        Ok(self.refusal(draft, held, value, violations)?)
+        Ok(self.refusal(builder, turn, value, violations)?)
     }
 
     /// What it costs that an output is refused.
     pub(super) fn refusal(
         &self,
-        draft: &Draft<'_>,
-        held: &Held<'_>,
+        builder: &TransitionBuilder<'_>,
+        turn: &OpenTurn<'_>,
         value: &Value,
         violations: Vec<Violation>,
     ) -> Result<Judged> {
-        let Held {
+        let OpenTurn {
             position,
             step,
             visit,
             ..
-        } = *held;
+        } = *turn;
         let output = meaning(value);
         let seen = u32::try_from(visit.refused.len()).unwrap_or(u32::MAX);
-        let at_last = draft.at_last(position);
+        let at_last = builder.at_last(position);
         if visit.refused.contains(&output) {
             return Err(self.invalid(step, seen, at_last, violations));
         }
@@ -389,13 +394,13 @@ impl Execution {
 enum Recognised<'a> {
     Open(usize, &'a StepState, &'a Visit),
     /// With the visit, where that is still remembered.
-    Spent(usize, &'a StepState, Option<&'a Visit>, Used),
+    ConsumedCall(usize, &'a StepState, Option<&'a Visit>, Used),
     Superseded,
     Foreign,
 }
 
 /// An open visit and the token that was shown for it.
-pub(super) struct Held<'a> {
+pub(super) struct OpenTurn<'a> {
     pub(super) position: usize,
     pub(super) step: &'a StepState,
     pub(super) visit: &'a Visit,
@@ -404,15 +409,15 @@ pub(super) struct Held<'a> {
     pub(super) is_of_user: bool,
 }
 
-impl Held<'_> {
-    pub(super) fn site(&self) -> Site {
-        self.visit.site(&self.step.id)
+impl OpenTurn<'_> {
+    pub(super) fn visit_id(&self) -> VisitId {
+        self.visit.visit_id(&self.step.id)
     }
 }
 
 /// A call that used a token.
 struct Used {
-    spent: Spent,
+    consumed: ConsumedCall,
     row: Option<Sequence>,
     was_accepted: bool,
 }
@@ -423,19 +428,21 @@ impl Visit {
         let mut ended = self
             .ended
             .iter()
-            .filter(|ended| ended.spent.grant.matches(token));
+            .filter(|ended| ended.consumed.grant.matches(token));
         if let Some(ended) = ended.next() {
             return Some(Used {
-                spent: ended.spent,
+                consumed: ended.consumed,
                 row: ended.row,
                 // The visit went on with what it brought.
                 was_accepted: true,
             });
         }
         let closed = self.closed.as_ref()?;
-        let spent = closed.spent.filter(|spent| spent.grant.matches(token))?;
+        let consumed = closed
+            .consumed
+            .filter(|consumed| consumed.grant.matches(token))?;
         Some(Used {
-            spent,
+            consumed,
             row: closed.row,
             was_accepted: closed.output.is_some(),
         })

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Awaiting, Event, Execution, Failure, Need, Site, Spent, Visit,
-    advance::Held,
+    Awaiting, ConsumedCall, Event, Execution, Failure, Need, Visit, VisitId,
+    advance::OpenTurn,
     content::payload,
     decide::no_object,
-    decision::Flow,
-    draft::Draft,
+    decision::DecideResult,
     judged::{Accepted, Judged},
+    transition::TransitionBuilder,
 };
 use crate::{
     domain::{
@@ -37,7 +37,7 @@ const ASK_AGAIN: NextCall = again(
 /// S4's name for what a user said in words of their own.
 pub(crate) const UTTERANCE: &str = "userUtterance";
 
-/// What a model is asked for in a step of these kinds: kept with the brief of its visit, under `question`.
+/// What a model is asked for in a step of these kinds: kept with the input of its visit, under `question`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Question {
     /// The inputs that had no value when the visit of an `input` step began: an answer may set these and no others.
@@ -68,9 +68,9 @@ pub(crate) struct Refused {
 }
 
 impl Question {
-    /// The question that a brief holds.
-    pub(crate) fn of(brief: &Value) -> Self {
-        let question = brief.get("question").cloned().unwrap_or_default();
+    /// The question that an input holds.
+    pub(crate) fn of(input: &Value) -> Self {
+        let question = input.get("question").cloned().unwrap_or_default();
         serde_json::from_value(question).unwrap_or_default()
     }
 
@@ -105,15 +105,15 @@ impl Question {
         self.refused.iter().map(violation).chain(open).collect()
     }
 
-    /// The brief with this question in it.
-    fn within(&self, mut brief: Value) -> Value {
-        brief["question"] = json!(self);
-        brief
+    /// The input with this question in it.
+    fn within(&self, mut input: Value) -> Value {
+        input["question"] = json!(self);
+        input
     }
 }
 
 /// What becomes of answers.
-pub(super) struct Weighed {
+pub(super) struct AnswerCheck {
     /// All inputs, with those that were accepted.
     after: Map<String, Value>,
     has_changed: bool,
@@ -124,24 +124,24 @@ pub(super) struct Weighed {
     pub(super) violations: Vec<Violation>,
 }
 
-impl Draft<'_> {
+impl TransitionBuilder<'_> {
     /// Asks for what is missing; where nothing is, or where there is no text to look into, the step is done.
     pub(super) fn ask(
         &mut self,
         position: usize,
         step: &Step,
-        site: &Site,
-        brief: Value,
-    ) -> Flow<()> {
+        visit_id: &VisitId,
+        input: Value,
+    ) -> DecideResult<()> {
         let inputs = self.inputs_now()?;
         let missing = missing(step, &inputs);
         let nothing_to_ask = match &step.kind {
-            StepKind::Extract { .. } => is_blank(&brief["from"]),
+            StepKind::Extract { .. } => is_blank(&input["from"]),
             _ => missing.is_empty(),
         };
         if nothing_to_ask {
             let taken = Taken::default();
-            return self.done_with(position, site, output(step, &inputs, taken, &missing));
+            return self.done_with(position, visit_id, output(step, &inputs, taken, &missing));
         }
         let asked = match &step.kind {
             StepKind::Input { .. } => missing.clone(),
@@ -152,19 +152,19 @@ impl Draft<'_> {
             missing,
             ..Question::default()
         };
-        let input = self.keep_brief(question.within(brief))?;
+        let input = self.keep_input(question.within(input))?;
         let awaiting = Awaiting::Model(Grant::issue(self.row.at, self.ids));
-        self.open(site.clone(), awaiting, Some(input));
+        self.open(visit_id.clone(), awaiting, Some(input));
         Ok(())
     }
 
     /// What would become of these answers; `None` where the step asks for no inputs.
-    pub(super) fn weigh(
+    pub(super) fn check_answers(
         &self,
         step: &Step,
         visit: Option<&Visit>,
         value: &Value,
-    ) -> Flow<Option<Weighed>> {
+    ) -> DecideResult<Option<AnswerCheck>> {
         let Some(properties) = step.kind.asks_for() else {
             return Ok(None);
         };
@@ -173,7 +173,7 @@ impl Draft<'_> {
         let asked = self.asked(visit)?;
         let Value::Object(answers) = value else {
             let taken = Taken::default();
-            return Ok(Some(Weighed {
+            return Ok(Some(AnswerCheck {
                 question: Question::left(asked, missing(step, &before), &taken),
                 after: before,
                 has_changed: false,
@@ -202,7 +202,7 @@ impl Draft<'_> {
         } else {
             question.violations(declared)
         };
-        Ok(Some(Weighed {
+        Ok(Some(AnswerCheck {
             has_changed: after != before,
             after,
             taken,
@@ -212,18 +212,18 @@ impl Draft<'_> {
     }
 
     /// The inputs that the visit of an `input` step asked for; empty where it is none.
-    fn asked(&self, visit: Option<&Visit>) -> Flow<Vec<String>> {
+    fn asked(&self, visit: Option<&Visit>) -> DecideResult<Vec<String>> {
         let Some(visit) = visit else {
             return Ok(Vec::new());
         };
-        Ok(Question::of(&*self.brief_of(visit)?).asked)
+        Ok(Question::of(&*self.input_of(visit)?).asked)
     }
 
     /// Whether the visit looks for values in what a user said.
-    fn is_in_words(&self, visit: Option<&Visit>) -> Flow<bool> {
+    fn is_in_words(&self, visit: Option<&Visit>) -> DecideResult<bool> {
         let Some(visit) = visit else { return Ok(false) };
-        let brief = self.brief_of(visit)?;
-        Ok(Question::of(&brief).utterance.is_some())
+        let input = self.input_of(visit)?;
+        Ok(Question::of(&input).utterance.is_some())
     }
 
     /// What was wrong with the answers that were refused for good: the inputs may be others since then, so it is read off
@@ -233,7 +233,7 @@ impl Draft<'_> {
         position: usize,
         visit: &Visit,
         value: &Value,
-    ) -> Flow<Option<Vec<Violation>>> {
+    ) -> DecideResult<Option<Vec<Violation>>> {
         let step = self.step(position).acting();
         let failure = visit
             .closed
@@ -252,15 +252,15 @@ impl Draft<'_> {
         if !value.is_object() {
             return Ok(Some(vec![no_object("", "the output")]));
         }
-        let question = Question::of(&*self.brief_of(visit)?);
+        let question = Question::of(&*self.input_of(visit)?);
         let declared = self.facts.definition.workflow.inputs.as_ref();
         Ok(Some(question.violations(declared)))
     }
 
     /// What was accepted is an input from now on.
-    pub(super) fn take_in(&mut self, weighed: &Weighed) -> Flow<()> {
-        if weighed.has_changed {
-            let inputs = Value::Object(weighed.after.clone());
+    pub(super) fn take_in(&mut self, check: &AnswerCheck) -> DecideResult<()> {
+        if check.has_changed {
+            let inputs = Value::Object(check.after.clone());
             let inputs = self.keep_apart(inputs, limits::INPUTS_BYTES_MAX, "inputs")?;
             self.push(Event::InputsChanged { inputs });
         }
@@ -268,17 +268,17 @@ impl Draft<'_> {
     }
 
     /// What is still open is asked for, with what was wrong before.
-    pub(super) fn ask_again(
+    pub(super) fn update_question(
         &mut self,
-        site: &Site,
+        visit_id: &VisitId,
         visit: &Visit,
         question: &Question,
-    ) -> Flow<()> {
-        let brief = Value::clone(&*self.brief_of(visit)?);
-        let input = self.keep_brief(question.within(brief))?;
+    ) -> DecideResult<()> {
+        let input = Value::clone(&*self.input_of(visit)?);
+        let input = self.keep_input(question.within(input))?;
         if visit.input != Some(input.digest) {
-            let site = site.clone();
-            self.push(Event::TaskChanged { site, input });
+            let visit_id = visit_id.clone();
+            self.push(Event::TaskChanged { visit_id, input });
         }
         Ok(())
     }
@@ -288,34 +288,34 @@ impl Execution {
     /// What a model brought for a step that asks for inputs; `None` where the step asks for none.
     pub(super) fn judge_answers(
         &self,
-        draft: &mut Draft<'_>,
-        held: &Held<'_>,
+        builder: &mut TransitionBuilder<'_>,
+        turn: &OpenTurn<'_>,
         value: &Value,
-        spent: Spent,
-    ) -> Flow<Option<Judged>> {
-        let (step, site) = (draft.step(held.position).acting(), held.site());
+        consumed: ConsumedCall,
+    ) -> DecideResult<Option<Judged>> {
+        let (step, visit_id) = (builder.step(turn.position).acting(), turn.visit_id());
         if let StepKind::Input {
             via: Via::Elicitation,
             ..
         } = &step.kind
-            && !held.is_of_user
+            && !turn.is_of_user
         {
-            return Err(self.of_user_alone(&site).into());
+            return Err(self.of_user_alone(&visit_id).into());
         }
-        if let Some(words) = draft.utterance(step, held.visit, value)? {
-            let mut question = Question::of(&*draft.brief_of(held.visit)?);
+        if let Some(words) = builder.utterance(step, turn.visit, value)? {
+            let mut question = Question::of(&*builder.input_of(turn.visit)?);
             question.refused.clear();
             question.utterance = Some(words);
-            draft.ask_again(&site, held.visit, &question)?;
-            draft.try_again(&site, held.visit, None, spent);
-            return Ok(Some(Judged::AskedAgain));
+            builder.update_question(&visit_id, turn.visit, &question)?;
+            builder.reoffer(&visit_id, turn.visit, None, consumed);
+            return Ok(Some(Judged::Reoffered));
         }
-        let Some(weighed) = draft.weigh(step, Some(held.visit), value)? else {
+        let Some(check) = builder.check_answers(step, Some(turn.visit), value)? else {
             return Ok(None);
         };
-        if !weighed.violations.is_empty() {
-            let seen = held.visit.refused.contains(&meaning(value));
-            let refusal = self.refusal(draft, held, value, weighed.violations.clone())?;
+        if !check.violations.is_empty() {
+            let seen = turn.visit.refused.contains(&meaning(value));
+            let refusal = self.refusal(builder, turn, value, check.violations.clone())?;
             let refusal = match refusal {
                 Judged::Refused(error, output) => {
                     Judged::Refused(error.with_next(ASK_AGAIN), output)
@@ -323,22 +323,17 @@ impl Execution {
                 refusal => refusal,
             };
             if !seen {
-                draft.take_in(&weighed)?;
-                draft.ask_again(&site, held.visit, &weighed.question)?;
+                builder.take_in(&check)?;
+                builder.update_question(&visit_id, turn.visit, &check.question)?;
             }
             return Ok(Some(refusal));
         }
-        draft.take_in(&weighed)?;
-        let in_words = draft.is_in_words(Some(held.visit))?;
-        if in_words && !weighed.question.missing.is_empty() {
-            return draft.still_missing(held, &weighed, spent).map(Some);
+        builder.take_in(&check)?;
+        let in_words = builder.is_in_words(Some(turn.visit))?;
+        if in_words && !check.question.missing.is_empty() {
+            return builder.still_missing(turn, &check, consumed).map(Some);
         }
-        let output = output(
-            step,
-            &weighed.after,
-            weighed.taken,
-            &weighed.question.missing,
-        );
+        let output = output(step, &check.after, check.taken, &check.question.missing);
         let (payload, content) = payload(&output, limits::OUTPUT_BYTES_MAX, "output")?;
         Ok(Some(Judged::Accepted(Box::new(Accepted {
             output,
@@ -351,19 +346,19 @@ impl Execution {
 }
 
 impl Execution {
-    fn of_user_alone(&self, site: &Site) -> Error {
+    fn of_user_alone(&self, visit_id: &VisitId) -> Error {
         let message = format!(
             "step '{}' is answered by the user alone, whom the client asks",
-            site.step
+            visit_id.step
         );
         let error = Error::new(Code::UserAlone, message).with("workflow", self.workflow.as_str());
-        self.placed(error.with("step_id", site.step.as_str()))
+        self.placed(error.with("step_id", visit_id.step.as_str()))
     }
 }
 
-impl Draft<'_> {
+impl TransitionBuilder<'_> {
     /// What a user said in words of their own, where the step lets values be taken out of that.
-    fn utterance(&self, step: &Step, visit: &Visit, value: &Value) -> Flow<Option<String>> {
+    fn utterance(&self, step: &Step, visit: &Visit, value: &Value) -> DecideResult<Option<String>> {
         let StepKind::Input {
             reextract: true,
             properties,
@@ -385,30 +380,35 @@ impl Draft<'_> {
     }
 
     /// What the user said did not hold everything: the user is asked again, as often as an answer may be refused.
-    fn still_missing(&mut self, held: &Held<'_>, weighed: &Weighed, spent: Spent) -> Flow<Judged> {
-        let (site, visit) = (held.site(), held.visit);
+    fn still_missing(
+        &mut self,
+        turn: &OpenTurn<'_>,
+        check: &AnswerCheck,
+        consumed: ConsumedCall,
+    ) -> DecideResult<Judged> {
+        let (visit_id, visit) = (turn.visit_id(), turn.visit);
         let message = format!(
             "what the user said left open: {}",
-            weighed.question.missing.join(", ")
+            check.question.missing.join(", ")
         );
         let failure = Failure {
             code: FailureCode::InputsMissing.into(),
             message: cut_message(&message),
-            step: Some(site.step.clone()),
+            step: Some(visit_id.step.clone()),
             item: None,
         };
-        let retry = self.step(held.position).acting().retry.as_ref();
+        let retry = self.step(turn.position).acting().retry.as_ref();
         let most = retry.map_or(limits::OUTPUT_ATTEMPTS_MAX, |retry| retry.max_attempts);
         if visit.failures + 1 >= most {
             return Ok(Judged::Failed(failure));
         }
-        self.ask_again(&site, visit, &weighed.question)?;
-        self.try_again(&site, visit, Some(failure), spent);
-        Ok(Judged::AskedAgain)
+        self.update_question(&visit_id, visit, &check.question)?;
+        self.reoffer(&visit_id, visit, Some(failure), consumed);
+        Ok(Judged::Reoffered)
     }
 
-    /// The brief of a visit that a model works on.
-    fn brief_of(&self, visit: &Visit) -> Flow<Arc<Value>> {
+    /// The input of a visit.
+    fn input_of(&self, visit: &Visit) -> DecideResult<Arc<Value>> {
         match visit.input {
             Some(digest) => self.wanted(Need { digest, row: None }),
             None => Ok(Arc::default()),

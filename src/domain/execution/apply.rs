@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
-    domain::{event::Site, id::StepId},
+    domain::{event::VisitId, id::StepId},
 };
 
 impl Execution {
@@ -107,7 +107,7 @@ impl Execution {
                 self.memory.insert(name.clone(), value.digest);
             }
             Event::InputsChanged { inputs } => self.inputs = Some(inputs.digest),
-            Event::TaskChanged { site, input } => self.revisit(site, |visit| {
+            Event::TaskChanged { visit_id, input } => self.revisit(visit_id, |visit| {
                 visit.input = Some(input.digest);
             }),
             Event::SignalKept { name, payload } => self.signals.push(Signal {
@@ -133,44 +133,46 @@ impl Execution {
                 }
             }
             Event::VisitOpened(opened) => {
-                let visit = Visit::open(row, &opened.site, Some(opened.awaiting.clone()));
+                let visit = Visit::open(row, &opened.visit_id, Some(opened.awaiting.clone()));
                 let input = opened.input.as_ref().map(|input| input.digest);
-                self.enter(&opened.site, Visit { input, ..visit });
+                self.enter(&opened.visit_id, Visit { input, ..visit });
             }
-            Event::StepDone { site, outcome } => {
-                let mut visit = Visit::open(row, site, None);
+            Event::StepDone { visit_id, outcome } => {
+                let mut visit = Visit::open(row, visit_id, None);
                 visit.close(row, outcome, None);
-                self.enter(site, visit);
+                self.enter(visit_id, visit);
                 // The end of an item is not the end of its step.
-                if site.item.is_none() {
-                    self.change(&site.step, |state| state.status = outcome.status());
+                if visit_id.item.is_none() {
+                    self.change(&visit_id.step, |state| state.status = outcome.status());
                 }
             }
             Event::VisitClosed(closed) => {
-                if closed.site.item.is_none() {
-                    self.change(&closed.site.step, |state| {
+                if closed.visit_id.item.is_none() {
+                    self.change(&closed.visit_id.step, |state| {
                         state.status = closed.outcome.status();
                     });
                 }
-                self.revisit(&closed.site, |visit| {
-                    visit.close(row, &closed.outcome, closed.spent);
+                self.revisit(&closed.visit_id, |visit| {
+                    visit.close(row, &closed.outcome, closed.consumed);
                 });
             }
-            Event::OutputRefused { site, output } => {
-                self.revisit(site, |visit| visit.refused.push(*output));
+            Event::OutputRefused { visit_id, output } => {
+                self.revisit(visit_id, |visit| visit.refused.push(*output));
             }
-            Event::TokenRenewed { site, grant } => self.revisit(site, |visit| {
+            Event::TokenRenewed { visit_id, grant } => self.revisit(visit_id, |visit| {
                 visit.retire_token(row.revision);
                 visit.awaiting = Some(Awaiting::Model(*grant));
             }),
             Event::AttemptEnded(ended) => {
-                self.revisit(&ended.site, |visit| visit.end_attempt(row.revision, ended));
+                self.revisit(&ended.visit_id, |visit| {
+                    visit.end_attempt(row.revision, ended);
+                });
             }
             Event::WaitingChanged {
-                site,
+                visit_id,
                 attempt,
                 awaiting,
-            } => self.revisit(site, |visit| {
+            } => self.revisit(visit_id, |visit| {
                 visit.wait_for(*attempt, awaiting);
             }),
         }
@@ -194,13 +196,13 @@ impl Execution {
         }
     }
 
-    fn enter(&mut self, site: &Site, mut visit: Visit) {
+    fn enter(&mut self, visit_id: &VisitId, mut visit: Visit) {
         visit.paused_ms = self.paused_ms;
-        if site.item.is_none() {
+        if visit_id.item.is_none() {
             self.visits += 1;
         }
-        self.change(&site.step, |state| {
-            if site.item.is_some() {
+        self.change(&visit_id.step, |state| {
+            if visit_id.item.is_some() {
                 state.items.push(visit);
             } else {
                 state.status = StepStatus::Running;
@@ -210,8 +212,8 @@ impl Execution {
         });
     }
 
-    fn revisit(&mut self, site: &Site, change: impl FnOnce(&mut Visit)) {
-        self.change(&site.step, |state| state.visit_mut(site, change));
+    fn revisit(&mut self, visit_id: &VisitId, change: impl FnOnce(&mut Visit)) {
+        self.change(&visit_id.step, |state| state.visit_mut(visit_id, change));
     }
 
     fn change(&mut self, id: &StepId, change: impl FnOnce(&mut StepState)) {

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Value, json};
 
-use super::{Fence, OperationFailure, State};
+use super::{AttemptId, OperationFailure, State};
 use crate::domain::{
     document::{Digest, meaning},
     event::Channel,
@@ -45,7 +45,7 @@ pub enum Command {
     /// Take in what a server's step came to.
     Outcome {
         /// Of which attempt.
-        fence: Fence,
+        attempt_id: AttemptId,
         /// What it came to.
         outcome: Arc<Result<Value, OperationFailure>>,
     },
@@ -53,12 +53,12 @@ pub enum Command {
     /// `alive` are the attempts that this process is working on.
     Recover {
         /// Those.
-        alive: Arc<BTreeSet<Fence>>,
+        alive: Arc<BTreeSet<AttemptId>>,
     },
     /// An attempt could not be begun, for the process is about to end: it is begun later.
     PutOff {
         /// Which.
-        fence: Fence,
+        attempt_id: AttemptId,
     },
     /// Take in a signal.
     Signal(SignalRequest),

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::{
     Command, Decision, Event, Execution, Facts, Failure, Row, Start, Transition,
     content::{payload, stored},
-    decision::Halt,
-    draft::Draft,
+    decision::Interrupt,
+    transition::TransitionBuilder,
 };
 use crate::{
     clock::{IdSource, Timestamp},
@@ -140,21 +140,23 @@ impl Execution {
                 "an execution cannot be made of its first event",
             ));
         };
-        let mut draft = Draft::new(next, row, facts, ids);
-        draft.contents = contents;
+        let mut builder = TransitionBuilder::new(next, row, facts, ids);
+        builder.contents = contents;
         if let Some((kept, inputs)) = kept.zip(resolved) {
-            draft.note(&kept, inputs);
+            builder.note(&kept, inputs);
         }
-        match draft.begin() {
+        match builder.begin() {
             Ok(()) => {
-                let transition = draft.transition(None);
+                let transition = builder.transition(None);
                 within(&transition)?;
                 Ok(transition)
             }
-            Err(Halt::Refused(error)) => Err(error),
-            Err(Halt::Fails(failure)) => Err(unexpected(&failure)),
+            Err(Interrupt::Refused(error)) => Err(error),
+            Err(Interrupt::Fails(failure)) => Err(unexpected(&failure)),
             // A start has everything in hand that it may ask for.
-            Err(Halt::Needs(_)) => Err(Error::internal("a start asks for what there is not yet")),
+            Err(Interrupt::Needs(_)) => {
+                Err(Error::internal("a start asks for what there is not yet"))
+            }
         }
     }
 
@@ -191,18 +193,21 @@ impl Execution {
     ) -> Result<Decision> {
         // The machine's clock may step back; the time of an execution does not.
         let now = now.max(self.updated_at);
-        let draft = Draft::after(self, now, facts, ids);
+        let builder = TransitionBuilder::after(self, now, facts, ids);
         let decided = match command {
-            Command::Advance { token, report } => self.decide_advance(draft, token, report),
-            Command::RenewTokens => Ok(self.decide_renewal(draft)),
-            Command::Change(change) => self.decide_change(draft, change),
-            Command::Tick => self.decide_tick(draft),
-            Command::Outcome { fence, outcome } => self.decide_outcome(draft, fence, outcome),
-            Command::PutOff { fence } => Ok(self.decide_put_off(draft, fence)),
-            Command::Recover { alive } => self.decide_recovery(draft, alive),
-            Command::Signal(signal) => self.decide_signal(draft, signal),
-            Command::Answer(answer) => self.decide_answer(draft, answer),
-            Command::Resolve(resolution) => self.decide_resolution(draft, resolution),
+            Command::Advance { token, report } => self.decide_advance(builder, token, report),
+            Command::RenewTokens => Ok(self.decide_renewal(builder)),
+            Command::Change(change) => self.decide_change(builder, change),
+            Command::Tick => self.decide_tick(builder),
+            Command::Outcome {
+                attempt_id,
+                outcome,
+            } => self.decide_outcome(builder, attempt_id, outcome),
+            Command::PutOff { attempt_id } => Ok(self.decide_put_off(builder, attempt_id)),
+            Command::Recover { alive } => self.decide_recovery(builder, alive),
+            Command::Signal(signal) => self.decide_signal(builder, signal),
+            Command::Answer(answer) => self.decide_answer(builder, answer),
+            Command::Resolve(resolution) => self.decide_resolution(builder, resolution),
         };
         match decided {
             Ok(Decision::Move(transition)) => {
@@ -210,24 +215,24 @@ impl Execution {
                 Ok(Decision::Move(transition))
             }
             Ok(decision) => Ok(decision),
-            Err(Halt::Refused(error)) => Err(error),
-            Err(Halt::Fails(failure)) => Err(self.placed(unexpected(&failure))),
-            Err(Halt::Needs(needs)) => Ok(Decision::Need(needs)),
+            Err(Interrupt::Refused(error)) => Err(error),
+            Err(Interrupt::Fails(failure)) => Err(self.placed(unexpected(&failure))),
+            Err(Interrupt::Needs(needs)) => Ok(Decision::Need(needs)),
         }
     }
 
-    fn decide_renewal(&self, mut draft: Draft<'_>) -> Decision {
-        let (now, ttl) = (draft.row.at, draft.facts.token_ttl);
+    fn decide_renewal(&self, mut builder: TransitionBuilder<'_>) -> Decision {
+        let (now, ttl) = (builder.row.at, builder.facts.token_ttl);
         for (_, step, visit) in self.open() {
             if let Some(grant) = visit.grant()
                 && now.since(grant.issued_at) >= ttl
             {
-                let grant = Grant::issue(now, draft.ids);
-                let site = visit.site(&step.id);
-                draft.push(Event::TokenRenewed { site, grant });
+                let grant = Grant::issue(now, builder.ids);
+                let visit_id = visit.visit_id(&step.id);
+                builder.push(Event::TokenRenewed { visit_id, grant });
             }
         }
-        draft.decision(None)
+        builder.decision(None)
     }
 
     /// Whether an open token has outlived `token_ttl` at `now`.

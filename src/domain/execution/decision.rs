@@ -106,7 +106,7 @@ pub struct Need {
 
 /// Why a decision comes to no transition.
 #[derive(Debug)]
-pub(super) enum Halt {
+pub(super) enum Interrupt {
     /// The call is refused.
     Refused(Error),
     /// Something must be looked up first.
@@ -115,14 +115,14 @@ pub(super) enum Halt {
     Fails(Failure),
 }
 
-impl From<Error> for Halt {
+impl From<Error> for Interrupt {
     fn from(error: Error) -> Self {
         Self::Refused(error)
     }
 }
 
 /// What a part of a decision comes to.
-pub(super) type Flow<T> = Result<T, Halt>;
+pub(super) type DecideResult<T> = Result<T, Interrupt>;
 
 /// What [`Execution::decide`] answers.
 #[derive(Clone, Debug)]

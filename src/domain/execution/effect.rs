@@ -5,11 +5,11 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use serde_json::Value;
 
 use super::{
-    Awaiting, Decision, Event, Execution, Failure, Fence, Need, OperationFailure, Outcome,
-    PauseReason, Reported, Site, State, StepState, Visit,
-    decision::{Flow, Halt},
-    draft::Draft,
-    scope::Here,
+    AttemptId, Awaiting, Decision, Event, Execution, Failure, Need, OperationFailure, Outcome,
+    PauseReason, Reported, State, StepState, Visit, VisitId,
+    decision::{DecideResult, Interrupt},
+    scope::EvalContext,
+    transition::TransitionBuilder,
 };
 use crate::{
     clock::Timestamp,
@@ -37,91 +37,102 @@ impl StepKind {
 
 impl Execution {
     /// The attempts that the server is working on.
-    pub fn operations(&self) -> impl Iterator<Item = Fence> {
+    pub fn operations(&self) -> impl Iterator<Item = AttemptId> {
         self.open().filter_map(|(_, step, visit)| {
             let is_operation = matches!(visit.awaiting, Some(Awaiting::Operation));
-            is_operation.then(|| fence(step, visit))
+            is_operation.then(|| attempt_id(step, visit))
         })
     }
 
     pub(super) fn decide_outcome(
         &self,
-        mut draft: Draft<'_>,
-        fence: &Fence,
+        mut builder: TransitionBuilder<'_>,
+        attempt_id: &AttemptId,
         outcome: &Result<Value, OperationFailure>,
-    ) -> Flow<Decision> {
-        let Some((position, _, visit)) = self.visit(&fence.site) else {
+    ) -> DecideResult<Decision> {
+        let Some((position, _, visit)) = self.visit(&attempt_id.visit_id) else {
             return Ok(Decision::Stay);
         };
-        if visit.attempt != fence.attempt || visit.awaiting != Some(Awaiting::Operation) {
+        if visit.attempt != attempt_id.attempt || visit.awaiting != Some(Awaiting::Operation) {
             return Ok(Decision::Stay);
         }
-        let step = draft.step(position).acting();
+        let step = builder.step(position).acting();
         match outcome {
-            Err(failure) => draft.attempt_failed(step, fence, visit, failure)?,
-            Ok(output) => draft.attempt_succeeded(position, step, fence, visit, output)?,
+            Err(failure) => builder.attempt_failed(step, attempt_id, visit, failure)?,
+            Ok(output) => builder.attempt_succeeded(position, step, attempt_id, visit, output)?,
         }
-        draft.settle()?;
-        Ok(draft.decision(None))
+        builder.run_to_quiescence()?;
+        Ok(builder.decision(None))
     }
 
     /// An attempt that never began is put off until time asks for it, as the attempt that it was.
-    pub(super) fn decide_put_off(&self, mut draft: Draft<'_>, fence: &Fence) -> Decision {
-        if self.operations().any(|waits| waits == *fence) {
-            draft.put_off(&fence.site, fence.attempt - 1);
+    pub(super) fn decide_put_off(
+        &self,
+        mut builder: TransitionBuilder<'_>,
+        attempt_id: &AttemptId,
+    ) -> Decision {
+        if self.operations().any(|waits| waits == *attempt_id) {
+            builder.put_off(&attempt_id.visit_id, attempt_id.attempt - 1);
         }
-        draft.decision(None)
+        builder.decision(None)
     }
 
     /// What the server was doing when its process ended is begun again where that is safe; else a person must find out.
     pub(super) fn decide_recovery(
         &self,
-        mut draft: Draft<'_>,
-        alive: &BTreeSet<Fence>,
-    ) -> Flow<Decision> {
-        let lost = self.operations().filter(|fence| !alive.contains(fence));
+        mut builder: TransitionBuilder<'_>,
+        alive: &BTreeSet<AttemptId>,
+    ) -> DecideResult<Decision> {
+        let lost = self
+            .operations()
+            .filter(|attempt_id| !alive.contains(attempt_id));
         let mut lost: Vec<_> = lost
-            .filter_map(|fence| {
-                let (position, _, visit) = self.visit(&fence.site)?;
-                let step = draft.step(position).acting();
+            .filter_map(|attempt_id| {
+                let (position, _, visit) = self.visit(&attempt_id.visit_id)?;
+                let step = builder.step(position).acting();
                 let said = step.kind.idempotent();
-                let is_safe = said.unwrap_or_else(|| draft.facts.safety.is_safe(&step.kind));
-                Some((is_safe, fence, step, visit))
+                let is_safe = said.unwrap_or_else(|| builder.facts.safety.is_safe(&step.kind));
+                Some((is_safe, attempt_id, step, visit))
             })
             .collect();
         // What may not be done twice comes first: where it pauses the execution nothing else is begun.
         lost.sort_by_key(|(is_safe, ..)| *is_safe);
-        for (is_safe, fence, step, visit) in lost {
+        for (is_safe, attempt_id, step, visit) in lost {
             if is_safe {
-                if draft.next.state == State::Running {
-                    draft.begin_again(step, &fence.site, visit)?;
+                if builder.next.state == State::Running {
+                    builder.retry_work(step, &attempt_id.visit_id, visit)?;
                 }
             } else {
-                let (site, attempt) = (fence.site, fence.attempt);
-                draft.push(Event::WaitingChanged {
-                    site,
+                let (visit_id, attempt) = (attempt_id.visit_id, attempt_id.attempt);
+                builder.push(Event::WaitingChanged {
+                    visit_id,
                     attempt,
                     awaiting: Awaiting::Unknown,
                 });
-                if !draft.next.pauses.contains(&PauseReason::OutcomeUnknown) {
-                    draft.pause(PauseReason::OutcomeUnknown)?;
+                if !builder.next.pauses.contains(&PauseReason::OutcomeUnknown) {
+                    builder.pause(PauseReason::OutcomeUnknown)?;
                 }
             }
         }
-        Ok(draft.decision(None))
+        Ok(builder.decision(None))
     }
 }
 
-pub(super) fn fence(step: &StepState, visit: &Visit) -> Fence {
-    Fence {
-        site: visit.site(&step.id),
+pub(super) fn attempt_id(step: &StepState, visit: &Visit) -> AttemptId {
+    AttemptId {
+        visit_id: visit.visit_id(&step.id),
         attempt: visit.attempt,
     }
 }
 
-impl Draft<'_> {
+impl TransitionBuilder<'_> {
     /// The next attempt begins.
-    pub(super) fn begin_again(&mut self, step: &Step, site: &Site, visit: &Visit) -> Flow<()> {
+    pub(super) fn retry_work(
+        &mut self,
+        step: &Step,
+        visit_id: &VisitId,
+        visit: &Visit,
+    ) -> DecideResult<()> {
         let input = match visit.input {
             Some(digest) => self.wanted(Need { digest, row: None })?,
             None => Arc::default(),
@@ -132,32 +143,32 @@ impl Draft<'_> {
         let attempt = visit.attempt + 1;
         let awaiting = Awaiting::Operation;
         self.push(Event::WaitingChanged {
-            site: site.clone(),
+            visit_id: visit_id.clone(),
             attempt,
             awaiting,
         });
-        let fence = Fence {
-            site: site.clone(),
+        let attempt_id = AttemptId {
+            visit_id: visit_id.clone(),
             attempt,
         };
-        self.begin_work(step, fence, input);
+        self.begin_work(step, attempt_id, input);
         Ok(())
     }
 
     fn attempt_failed(
         &mut self,
         step: &Step,
-        fence: &Fence,
+        attempt_id: &AttemptId,
         visit: &Visit,
         failure: &OperationFailure,
-    ) -> Flow<()> {
+    ) -> DecideResult<()> {
         let told = Failure {
             code: failure
                 .code
                 .clone()
                 .unwrap_or_else(|| failure.class.to_uppercase()),
             message: cut_message(&failure.message),
-            step: Some(fence.site.step.clone()),
+            step: Some(attempt_id.visit_id.step.clone()),
             item: None,
         };
         if let Some(retry) = &step.retry
@@ -168,18 +179,18 @@ impl Draft<'_> {
                 .pause(visit.failures + 1, self.ids.random())
                 .max(failure.retry_after.unwrap_or_default());
             let due = self.row.at.after(pause.min(limits::SPAN_MAX));
-            self.attempt_ended(fence, Some(told), due);
+            self.attempt_ended(attempt_id, Some(told), due);
             return Ok(());
         }
-        self.conclude_visit(&fence.site, Reported::Failure(told))
+        self.conclude_visit(&attempt_id.visit_id, Reported::Failure(told))
     }
 
-    fn attempt_ended(&mut self, fence: &Fence, failure: Option<Failure>, due: Timestamp) {
+    fn attempt_ended(&mut self, attempt_id: &AttemptId, failure: Option<Failure>, due: Timestamp) {
         self.push(Event::AttemptEnded(Box::new(AttemptEnded {
-            site: fence.site.clone(),
-            attempt: fence.attempt,
+            visit_id: attempt_id.visit_id.clone(),
+            attempt: attempt_id.attempt,
             failure,
-            spent: None,
+            consumed: None,
             awaiting: Awaiting::Retry { due },
         })));
     }
@@ -188,36 +199,38 @@ impl Draft<'_> {
         &mut self,
         position: usize,
         step: &Step,
-        fence: &Fence,
+        attempt_id: &AttemptId,
         visit: &Visit,
         output: &Value,
-    ) -> Flow<()> {
-        let site = &fence.site;
-        match self.judged(position, step, site, output) {
-            Err(Halt::Fails(failure)) => {
-                return self.conclude_visit(site, Reported::Failure(failure));
+    ) -> DecideResult<()> {
+        let visit_id = &attempt_id.visit_id;
+        match self.judged(position, step, visit_id, output) {
+            Err(Interrupt::Fails(failure)) => {
+                return self.conclude_visit(visit_id, Reported::Failure(failure));
             }
-            Err(halt) => return Err(halt),
+            Err(interrupt) => return Err(interrupt),
             Ok(()) => {}
         }
-        let again = match &step.repeat {
-            Some(repeat) => match self.again(position, step, fence, visit, repeat, output) {
-                Err(Halt::Fails(failure)) => {
-                    return self.conclude_visit(site, Reported::Failure(failure));
+        let due = match &step.repeat {
+            Some(repeat) => {
+                match self.repeat_due(position, step, attempt_id, visit, repeat, output) {
+                    Err(Interrupt::Fails(failure)) => {
+                        return self.conclude_visit(visit_id, Reported::Failure(failure));
+                    }
+                    decided => decided?,
                 }
-                decided => decided?,
-            },
+            }
             None => None,
         };
-        if let Some(due) = again {
-            self.attempt_ended(fence, None, due);
+        if let Some(due) = due {
+            self.attempt_ended(attempt_id, None, due);
             return Ok(());
         }
         let reported = match self.keep(output.clone(), limits::OUTPUT_BYTES_MAX, "output") {
             Ok(payload) => Reported::Output(payload),
-            Err(error) => Reported::Failure(Failure::of(&error, &site.step)),
+            Err(error) => Reported::Failure(Failure::of(&error, &visit_id.step)),
         };
-        self.conclude_visit(site, reported)
+        self.conclude_visit(visit_id, reported)
     }
 
     /// Every way in which an output breaks the schema of a server's step; one that declares none takes anything.
@@ -230,43 +243,51 @@ impl Draft<'_> {
     }
 
     /// Whether the output satisfies the schema of the step.
-    fn judged(&self, position: usize, step: &Step, site: &Site, output: &Value) -> Flow<()> {
+    fn judged(
+        &self,
+        position: usize,
+        step: &Step,
+        visit_id: &VisitId,
+        output: &Value,
+    ) -> DecideResult<()> {
         let violations = self.breaks(position, step, output);
         let Some(first) = violations.first() else {
             return Ok(());
         };
-        if let Some(error) = over_budget(&format!("what step '{}' brought", site.step), &violations)
-        {
+        if let Some(error) = over_budget(
+            &format!("what step '{}' brought", visit_id.step),
+            &violations,
+        ) {
             let message = error.message().to_owned();
-            return Err(Halt::fails(step, FailureCode::LimitExceeded, message));
+            return Err(Interrupt::fails(step, FailureCode::LimitExceeded, message));
         }
         let message = format!(
             "what step '{}' brought breaks its schema in {} place(s): {}: {}",
-            site.step,
+            visit_id.step,
             violations.len(),
             first.path,
             first.message
         );
-        Err(Halt::fails(step, FailureCode::OutputInvalid, message))
+        Err(Interrupt::fails(step, FailureCode::OutputInvalid, message))
     }
 
     /// When the step is done again: `None` once what it is repeated for holds.
-    fn again(
+    fn repeat_due(
         &self,
         position: usize,
         step: &Step,
-        fence: &Fence,
+        attempt_id: &AttemptId,
         visit: &Visit,
         repeat: &Repeat,
         output: &Value,
-    ) -> Flow<Option<Timestamp>> {
-        let plan = self.facts.definition.plan(position);
-        let plan = plan.body.as_deref().unwrap_or(plan);
-        let here = Here {
+    ) -> DecideResult<Option<Timestamp>> {
+        let compiled = self.facts.definition.compiled_step(position);
+        let compiled = compiled.body.as_deref().unwrap_or(compiled);
+        let here = EvalContext {
             own: Some(output),
-            ..Here::of(&fence.site)
+            ..EvalContext::of(&attempt_id.visit_id)
         };
-        if let Some(until) = &plan.until
+        if let Some(until) = &compiled.until
             && self.holds(until, &here)?
         {
             return Ok(None);
@@ -276,28 +297,36 @@ impl Draft<'_> {
                 "`{}` did not hold after {} attempts",
                 repeat.until, repeat.max_attempts
             );
-            return Err(Halt::fails(step, FailureCode::RepeatExhausted, message));
+            return Err(Interrupt::fails(
+                step,
+                FailureCode::RepeatExhausted,
+                message,
+            ));
         }
         let due = self.row.at.after(repeat.every.duration());
         match repeat.timeout {
             Some(most) if due > visit.opened_at.after(most.duration()) => {
                 let message = format!("`{}` did not hold within {most}", repeat.until);
-                Err(Halt::fails(step, FailureCode::RepeatTimedOut, message))
+                Err(Interrupt::fails(step, FailureCode::RepeatTimedOut, message))
             }
             _ => Ok(Some(due)),
         }
     }
 
     /// A visit of the server's comes to its end; while the execution is paused that is only noted.
-    pub(super) fn conclude_visit(&mut self, site: &Site, reported: Reported) -> Flow<()> {
+    pub(super) fn conclude_visit(
+        &mut self,
+        visit_id: &VisitId,
+        reported: Reported,
+    ) -> DecideResult<()> {
         if self.next.state == State::Paused {
             let attempt = self
                 .next
-                .visit(site)
+                .visit(visit_id)
                 .map_or(1, |(_, _, visit)| visit.attempt);
-            let (site, awaiting) = (site.clone(), Awaiting::Held(Box::new(reported)));
+            let (visit_id, awaiting) = (visit_id.clone(), Awaiting::Deferred(Box::new(reported)));
             self.push(Event::WaitingChanged {
-                site,
+                visit_id,
                 attempt,
                 awaiting,
             });
@@ -307,7 +336,7 @@ impl Draft<'_> {
             Reported::Output(payload) => Outcome::Completed(payload),
             Reported::Failure(failure) => Outcome::Failed(failure),
         };
-        self.finish(site, &outcome, None)
+        self.finish(visit_id, &outcome, None)
     }
 }
 

@@ -3,16 +3,16 @@
 use serde_json::{Value, json};
 
 use super::{
-    Awaiting, Begin, Effect, Event, Failure, Fence, Need, Outcome, Payload, Site, Skipped,
-    decision::{Flow, Halt},
-    draft::Draft,
-    scope::Here,
+    AttemptId, Awaiting, Begin, Effect, Event, Failure, Need, Outcome, Payload, Skipped, VisitId,
+    decision::{DecideResult, Interrupt},
+    scope::EvalContext,
+    transition::TransitionBuilder,
 };
 use crate::{
     clock::Timestamp,
     domain::{
         FailureCode,
-        definition::{Arm, Next, Plan, Step, StepKind, Wait},
+        definition::{Arm, CompiledStep, Next, Step, StepKind, Wait},
         document::plain,
         expression::Rendered,
         failure::cut_message,
@@ -23,36 +23,41 @@ use crate::{
     limits,
 };
 
-impl Draft<'_> {
+impl TransitionBuilder<'_> {
     /// Enters a step. What goes wrong in that is the step's own failure.
-    pub(super) fn enter(&mut self, position: usize) -> Flow<()> {
+    pub(super) fn enter(&mut self, position: usize) -> DecideResult<()> {
         let state = &self.next.steps[position];
-        let site = Site {
+        let visit_id = VisitId {
             step: state.id.clone(),
             visit: state.visits.last().map_or(1, |visit| visit.number + 1),
             item: None,
         };
         match self
-            .try_enter(position, &site)
-            .map_err(|halt| halt.within(&site))
+            .try_enter(position, &visit_id)
+            .map_err(|interrupt| interrupt.within(&visit_id))
         {
-            Err(Halt::Fails(failure)) => self.done(position, site, &Outcome::Failed(failure)),
+            Err(Interrupt::Fails(failure)) => {
+                self.done(position, visit_id, &Outcome::Failed(failure))
+            }
             entered => entered,
         }
     }
 
-    fn try_enter(&mut self, position: usize, site: &Site) -> Flow<()> {
-        let (step, plan) = (self.step(position), self.facts.definition.plan(position));
-        let here = Here::of(site);
-        can_be_computed(plan, step)?;
-        if let Some(condition) = &plan.condition
+    fn try_enter(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
+        let (step, compiled) = (
+            self.step(position),
+            self.facts.definition.compiled_step(position),
+        );
+        let here = EvalContext::of(visit_id);
+        can_be_computed(compiled, step)?;
+        if let Some(condition) = &compiled.condition
             && !self.holds(condition, &here)?
         {
             self.skip(position, Skipped::Condition);
             return Ok(());
         }
-        self.check_visits(step, site)?;
-        self.act(position, step, plan, site, &here)
+        self.check_visits(step, visit_id)?;
+        self.act(position, step, compiled, visit_id, &here)
     }
 
     /// Begins what a step does, or what a `foreach` does with an item.
@@ -60,44 +65,46 @@ impl Draft<'_> {
         &mut self,
         position: usize,
         step: &Step,
-        plan: &Plan,
-        site: &Site,
-        here: &Here<'_>,
-    ) -> Flow<()> {
-        let brief = self.render_marked(&plan.brief, here)?;
+        compiled: &CompiledStep,
+        visit_id: &VisitId,
+        here: &EvalContext<'_>,
+    ) -> DecideResult<()> {
+        let input = self.render_marked(&compiled.input, here)?;
         match &step.kind {
-            StepKind::Set { .. } => self.set(position, site, brief.value),
-            StepKind::Branch { arms } => self.branch(position, site, arms, plan, here),
-            StepKind::Fail { code, .. } => self.fail_as_told(position, site, code, &brief.value),
-            StepKind::Wait(wait) => self.wait(position, site, wait, &brief.value),
-            StepKind::Gate { expires, .. } => self.gate(site, *expires, brief.value),
-            StepKind::Foreach { .. } => self.fan_out(position, site, plan, here),
-            StepKind::Input { .. } | StepKind::Extract { .. } => {
-                self.ask(position, step, site, brief.value)
+            StepKind::Set { .. } => self.set(position, visit_id, input.value),
+            StepKind::Branch { arms } => self.branch(position, visit_id, arms, compiled, here),
+            StepKind::Fail { code, .. } => {
+                self.fail_as_told(position, visit_id, code, &input.value)
             }
-            _ => self.open_work(step, plan, site, brief),
+            StepKind::Wait(wait) => self.wait(position, visit_id, wait, &input.value),
+            StepKind::Gate { expires, .. } => self.gate(visit_id, *expires, input.value),
+            StepKind::Foreach { .. } => self.fan_out(position, visit_id, compiled, here),
+            StepKind::Input { .. } | StepKind::Extract { .. } => {
+                self.ask(position, step, visit_id, input.value)
+            }
+            _ => self.open_work(step, compiled, visit_id, input),
         }
     }
 
-    fn check_visits(&self, step: &Step, site: &Site) -> Flow<()> {
+    fn check_visits(&self, step: &Step, visit_id: &VisitId) -> DecideResult<()> {
         let workflow = &self.facts.definition.workflow;
         let most = step
             .max_visits
             .or(workflow.max_visits)
             .unwrap_or(limits::VISITS_DEFAULT);
-        if site.visit > most {
+        if visit_id.visit > most {
             let message = format!(
                 "step '{}' may be entered {most} times and was to be entered once more",
                 step.id
             );
-            return Err(Halt::fails(step, FailureCode::MaxVisits, message));
+            return Err(Interrupt::fails(step, FailureCode::MaxVisits, message));
         }
         let most = workflow
             .max_steps
             .unwrap_or(limits::EXECUTION_VISITS_DEFAULT);
         if self.next.visits >= most {
             let message = format!("the steps of an execution may be entered {most} times together");
-            return Err(Halt::fails(step, FailureCode::MaxSteps, message));
+            return Err(Interrupt::fails(step, FailureCode::MaxSteps, message));
         }
         Ok(())
     }
@@ -106,31 +113,36 @@ impl Draft<'_> {
     fn done_to(
         &mut self,
         position: usize,
-        site: Site,
+        visit_id: VisitId,
         outcome: Outcome,
         next: Option<&Next>,
-    ) -> Flow<()> {
-        if self.is_done(position, site, outcome)? {
+    ) -> DecideResult<()> {
+        if self.is_done(position, visit_id, outcome)? {
             self.go(position, next);
         }
         Ok(())
     }
 
-    pub(super) fn done_with(&mut self, position: usize, site: &Site, output: Value) -> Flow<()> {
+    pub(super) fn done_with(
+        &mut self,
+        position: usize,
+        visit_id: &VisitId,
+        output: Value,
+    ) -> DecideResult<()> {
         let payload = self.keep(output, limits::OUTPUT_BYTES_MAX, "output")?;
-        self.done(position, site.clone(), &Outcome::Completed(payload))
+        self.done(position, visit_id.clone(), &Outcome::Completed(payload))
     }
 
-    fn set(&mut self, position: usize, site: &Site, mut brief: Value) -> Flow<()> {
-        let entries = brief["set"].take();
+    fn set(&mut self, position: usize, visit_id: &VisitId, mut input: Value) -> DecideResult<()> {
+        let entries = input["set"].take();
         for (name, value) in entries.as_object().into_iter().flatten() {
             self.remember(name, value.clone())?;
         }
-        self.done_with(position, site, entries)
+        self.done_with(position, visit_id, entries)
     }
 
     /// Memory is written.
-    pub(super) fn remember(&mut self, name: &str, value: Value) -> Flow<()> {
+    pub(super) fn remember(&mut self, name: &str, value: Value) -> DecideResult<()> {
         let value = self.keep_apart(value, limits::MEMORY_VALUE_BYTES_MAX, "value for memory")?;
         if self.next.memory.get(name) != Some(&value.digest) {
             let name = name.to_owned();
@@ -140,11 +152,11 @@ impl Draft<'_> {
     }
 
     /// What memory holds at the start.
-    pub(super) fn fill_memory(&mut self) -> Flow<()> {
-        let here = Here::outside();
-        let memory = self.render(&self.facts.definition.whole().memory, &here);
+    pub(super) fn fill_memory(&mut self) -> DecideResult<()> {
+        let here = EvalContext::outside();
+        let memory = self.render(&self.facts.definition.compiled_workflow().memory, &here);
         let memory = match memory {
-            Err(Halt::Fails(failure)) => return self.fail(failure),
+            Err(Interrupt::Fails(failure)) => return self.fail(failure),
             memory => memory?,
         };
         for (name, value) in memory.as_object().into_iter().flatten() {
@@ -156,13 +168,13 @@ impl Draft<'_> {
     fn branch(
         &mut self,
         position: usize,
-        site: &Site,
+        visit_id: &VisitId,
         arms: &[Arm],
-        plan: &Plan,
-        here: &Here<'_>,
-    ) -> Flow<()> {
+        compiled: &CompiledStep,
+        here: &EvalContext<'_>,
+    ) -> DecideResult<()> {
         let mut taken = None;
-        for (at, (arm, condition)) in arms.iter().zip(&plan.arms).enumerate() {
+        for (at, (arm, condition)) in arms.iter().zip(&compiled.arms).enumerate() {
             let holds = match condition {
                 Some(condition) => self.holds(condition, here)?,
                 None => true,
@@ -181,37 +193,43 @@ impl Draft<'_> {
         });
         let output = json!({ "arm": taken.map(|(at, _)| at), "next": chosen });
         let output = self.keep(output, limits::OUTPUT_BYTES_MAX, "output")?;
-        self.done_to(position, site.clone(), Outcome::Completed(output), next)
+        self.done_to(position, visit_id.clone(), Outcome::Completed(output), next)
     }
 
     fn fail_as_told(
         &mut self,
         position: usize,
-        site: &Site,
+        visit_id: &VisitId,
         code: &str,
-        brief: &Value,
-    ) -> Flow<()> {
-        let message = plain(&brief["message"]);
+        input: &Value,
+    ) -> DecideResult<()> {
+        let message = plain(&input["message"]);
         let failure = Failure {
             code: code.to_owned(),
             message: cut_message(&message),
-            step: Some(site.step.clone()),
+            step: Some(visit_id.step.clone()),
             item: None,
         };
-        if site.item.is_some() {
-            return self.done(position, site.clone(), &Outcome::Failed(failure));
+        if visit_id.item.is_some() {
+            return self.done(position, visit_id.clone(), &Outcome::Failed(failure));
         }
-        let (site, outcome) = (site.clone(), Outcome::Failed(failure.clone()));
-        self.push(Event::StepDone { site, outcome });
+        let (visit_id, outcome) = (visit_id.clone(), Outcome::Failed(failure.clone()));
+        self.push(Event::StepDone { visit_id, outcome });
         self.queue_dependents(position);
         self.fail(failure)
     }
 
-    fn wait(&mut self, position: usize, site: &Site, wait: &Wait, brief: &Value) -> Flow<()> {
+    fn wait(
+        &mut self,
+        position: usize,
+        visit_id: &VisitId,
+        wait: &Wait,
+        input: &Value,
+    ) -> DecideResult<()> {
         let step = self.step(position);
-        let said = plain(&brief["wait"]);
+        let said = plain(&input["wait"]);
         let due = match wait {
-            Wait::Signal(_) => return self.wait_for_signal(position, site, said),
+            Wait::Signal(_) => return self.wait_for_signal(position, visit_id, said),
             Wait::For(_) => said
                 .parse()
                 .map(|span: Span| self.row.at.after(span.duration()))
@@ -223,18 +241,23 @@ impl Draft<'_> {
                 )
             }),
         };
-        let due = due.map_err(|fault| Halt::fails(step, FailureCode::WaitInvalid, fault))?;
+        let due = due.map_err(|fault| Interrupt::fails(step, FailureCode::WaitInvalid, fault))?;
         if due <= self.row.at {
-            return self.done_with(position, site, waited(due));
+            return self.done_with(position, visit_id, waited(due));
         }
-        self.open(site.clone(), Awaiting::Timer { due }, None);
+        self.open(visit_id.clone(), Awaiting::Timer { due }, None);
         Ok(())
     }
 
-    fn wait_for_signal(&mut self, position: usize, site: &Site, name: String) -> Flow<()> {
+    fn wait_for_signal(
+        &mut self,
+        position: usize,
+        visit_id: &VisitId,
+        name: String,
+    ) -> DecideResult<()> {
         let kept = self.next.signals.iter().find(|signal| signal.name == name);
         let Some(payload) = kept.map(|signal| signal.payload) else {
-            self.open(site.clone(), Awaiting::Signal { name }, None);
+            self.open(visit_id.clone(), Awaiting::Signal { name }, None);
             return Ok(());
         };
         let payload = self.wanted(Need {
@@ -242,18 +265,23 @@ impl Draft<'_> {
             row: None,
         })?;
         self.push(Event::SignalTaken { name });
-        self.done_with(position, site, Value::clone(&payload))
+        self.done_with(position, visit_id, Value::clone(&payload))
     }
 
-    fn gate(&mut self, site: &Site, expires: Option<Span>, mut brief: Value) -> Flow<()> {
+    fn gate(
+        &mut self,
+        visit_id: &VisitId,
+        expires: Option<Span>,
+        mut input: Value,
+    ) -> DecideResult<()> {
         // Two items may ask the same: an answer is to one of them.
-        if let Some(item) = site.item {
-            brief["item"] = json!(item);
+        if let Some(item) = visit_id.item {
+            input["item"] = json!(item);
         }
-        let input = self.keep_apart(brief, limits::INPUTS_BYTES_MAX, "question")?;
+        let input = self.keep_apart(input, limits::INPUTS_BYTES_MAX, "question")?;
         let due = expires.map(|span| self.row.at.after(span.duration()));
         let shown = input.digest;
-        self.open(site.clone(), Awaiting::Gate { shown, due }, Some(input));
+        self.open(visit_id.clone(), Awaiting::Gate { shown, due }, Some(input));
         Ok(())
     }
 
@@ -261,43 +289,43 @@ impl Draft<'_> {
     pub(super) fn open_work(
         &mut self,
         step: &Step,
-        plan: &Plan,
-        site: &Site,
-        mut brief: Rendered,
-    ) -> Flow<()> {
+        compiled: &CompiledStep,
+        visit_id: &VisitId,
+        mut input: Rendered,
+    ) -> DecideResult<()> {
         if step.kind.is_of_model() {
             // What is always the same is read off the definition.
-            let input = if plan.brief.is_constant() {
+            let input = if compiled.input.is_constant() {
                 None
             } else {
-                Some(self.keep_brief(brief.value)?)
+                Some(self.keep_input(input.value)?)
             };
             let awaiting = Awaiting::Model(Grant::issue(self.row.at, self.ids));
-            self.open(site.clone(), awaiting, input);
+            self.open(visit_id.clone(), awaiting, input);
             return Ok(());
         }
-        if matches!(step.kind, StepKind::Activity { .. }) && brief.value.get("with").is_none() {
-            brief.value["with"] = self.data_before(site)?;
+        if matches!(step.kind, StepKind::Activity { .. }) && input.value.get("with").is_none() {
+            input.value["with"] = self.data_before(visit_id)?;
         }
-        let rendered = serde_json::to_value(&brief)
+        let kept = serde_json::to_value(&input)
             .map_err(|error| Error::internal("an input cannot be written").because(error))?;
-        let input = self.keep_brief(rendered)?;
-        self.open(site.clone(), Awaiting::Operation, Some(input));
-        let fence = Fence {
-            site: site.clone(),
+        let kept = self.keep_input(kept)?;
+        self.open(visit_id.clone(), Awaiting::Operation, Some(kept));
+        let attempt_id = AttemptId {
+            visit_id: visit_id.clone(),
             attempt: 1,
         };
-        self.begin_work(step, fence, brief);
+        self.begin_work(step, attempt_id, input);
         Ok(())
     }
 
-    pub(super) fn keep_brief(&mut self, brief: Value) -> Flow<Payload> {
-        Ok(self.keep_apart(brief, limits::INPUTS_BYTES_MAX, "input of a step")?)
+    pub(super) fn keep_input(&mut self, input: Value) -> DecideResult<Payload> {
+        Ok(self.keep_apart(input, limits::INPUTS_BYTES_MAX, "input of a step")?)
     }
 
-    pub(super) fn begin_work(&mut self, step: &Step, fence: Fence, input: Rendered) {
+    pub(super) fn begin_work(&mut self, step: &Step, attempt_id: AttemptId, input: Rendered) {
         self.effects.push(Effect::Begin(Box::new(Begin {
-            fence,
+            attempt_id,
             kind: step.kind.clone(),
             input,
             timeout: step.timeout.map(Span::duration),
@@ -315,10 +343,10 @@ fn shown(text: &str) -> String {
 }
 
 /// Refuses to act on what cannot be compiled.
-pub(super) fn can_be_computed(plan: &Plan, step: &Step) -> Flow<()> {
-    match plan.broken() {
+pub(super) fn can_be_computed(compiled: &CompiledStep, step: &Step) -> DecideResult<()> {
+    match compiled.broken() {
         None => Ok(()),
-        Some(text) => Err(Halt::fails(
+        Some(text) => Err(Interrupt::fails(
             step,
             FailureCode::ExpressionFailed,
             format!("`{text}` is not an expression"),

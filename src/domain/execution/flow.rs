@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Awaiting, Event, Failure, Outcome, PauseReason, Site, Skipped, Spent, State, StepState,
-    StepStatus, Visit, decision::Flow, draft::Draft,
+    Awaiting, ConsumedCall, Event, Failure, Outcome, PauseReason, Skipped, State, StepState,
+    StepStatus, Visit, VisitId, decision::DecideResult, transition::TransitionBuilder,
 };
 use crate::{
     domain::{
@@ -22,20 +22,20 @@ enum Readiness {
     Skips(Skipped),
 }
 
-impl<'a> Draft<'a> {
+impl<'a> TransitionBuilder<'a> {
     /// The execution starts: memory is filled, and what waits for nothing is entered.
-    pub(super) fn begin(&mut self) -> Flow<()> {
+    pub(super) fn begin(&mut self) -> DecideResult<()> {
         self.become_state(State::Running, None)?;
         self.fill_memory()?;
         self.queue.extend(self.facts.definition.graph().roots());
-        self.settle()
+        self.run_to_quiescence()
     }
 
     /// Enters or passes whatever became ready, until every branch waits for somebody.
-    pub(super) fn settle(&mut self) -> Flow<()> {
+    pub(super) fn run_to_quiescence(&mut self) -> DecideResult<()> {
         while !self.next.state.is_final() {
             if let Some(target) = self.targets.pop_front() {
-                self.enter_again(target)?;
+                self.reenter(target)?;
             } else if let Some(position) = self.queue.pop_first() {
                 self.consider(position)?;
             } else {
@@ -45,14 +45,14 @@ impl<'a> Draft<'a> {
         self.conclude()
     }
 
-    fn enter_again(&mut self, target: usize) -> Flow<()> {
+    fn reenter(&mut self, target: usize) -> DecideResult<()> {
         if self.next.steps[target].status == StepStatus::Pending {
             self.enter(target)?;
         }
         Ok(())
     }
 
-    fn consider(&mut self, position: usize) -> Flow<()> {
+    fn consider(&mut self, position: usize) -> DecideResult<()> {
         if self.next.steps[position].status != StepStatus::Pending {
             return Ok(());
         }
@@ -103,62 +103,72 @@ impl<'a> Draft<'a> {
     /// An open visit of a step comes to its end, and what follows from that happens.
     pub(super) fn finish(
         &mut self,
-        site: &Site,
+        visit_id: &VisitId,
         outcome: &Outcome,
-        spent: Option<Spent>,
-    ) -> Flow<()> {
+        consumed: Option<ConsumedCall>,
+    ) -> DecideResult<()> {
         // What happened before in this transition may have closed it.
-        let visit = self.next.visit(site);
+        let visit = self.next.visit(visit_id);
         let Some((position, _, visit)) = visit.filter(|(_, _, visit)| visit.awaiting.is_some())
         else {
             return Ok(());
         };
         let visit = visit.clone();
-        self.close(site, &visit, outcome.clone(), spent);
+        self.close(visit_id, &visit, outcome.clone(), consumed);
         // A fan-out none of whose items needed anybody came to its end as soon as it was entered.
-        let is_at_once = site.item.is_none() && visit.is_of(self.row.revision);
+        let is_at_once = visit_id.item.is_none() && visit.is_of(self.row.revision);
         if is_at_once && !self.counts_at_once(position)? {
             return Ok(());
         }
-        self.after_close(position, site, outcome)
+        self.after_close(position, visit_id, outcome)
     }
 
     /// What follows from the end of a visit.
     pub(super) fn after_close(
         &mut self,
         position: usize,
-        site: &Site,
+        visit_id: &VisitId,
         outcome: &Outcome,
-    ) -> Flow<()> {
-        match site.item {
+    ) -> DecideResult<()> {
+        match visit_id.item {
             None => self.follow(position, outcome),
-            Some(_) => self.item_ended(position, site, outcome),
+            Some(_) => self.item_ended(position, visit_id, outcome),
         }
     }
 
     /// A step, or an item, was entered and came to its end in that moment, and what follows from that happens.
-    pub(super) fn done(&mut self, position: usize, site: Site, outcome: &Outcome) -> Flow<()> {
-        if site.item.is_some() {
+    pub(super) fn done(
+        &mut self,
+        position: usize,
+        visit_id: VisitId,
+        outcome: &Outcome,
+    ) -> DecideResult<()> {
+        if visit_id.item.is_some() {
             self.push(Event::StepDone {
-                site: site.clone(),
+                visit_id: visit_id.clone(),
                 outcome: outcome.clone(),
             });
-            return self.item_done(position, &site, outcome);
+            return self.item_done(position, &visit_id, outcome);
         }
-        if self.is_done(position, site, outcome.clone())? {
+        if self.is_done(position, visit_id, outcome.clone())? {
             self.follow(position, outcome)?;
         }
         Ok(())
     }
 
     /// Notes that a step came to its end as soon as it was entered; false where there were too many of those.
-    pub(super) fn is_done(&mut self, position: usize, site: Site, outcome: Outcome) -> Flow<bool> {
-        self.push(Event::StepDone { site, outcome });
+    pub(super) fn is_done(
+        &mut self,
+        position: usize,
+        visit_id: VisitId,
+        outcome: Outcome,
+    ) -> DecideResult<bool> {
+        self.push(Event::StepDone { visit_id, outcome });
         self.counts_at_once(position)
     }
 
     /// Counts a step that came to its end as soon as it was entered; false where there were too many of those.
-    fn counts_at_once(&mut self, position: usize) -> Flow<bool> {
+    fn counts_at_once(&mut self, position: usize) -> DecideResult<bool> {
         self.done_at_once += 1;
         let is_full = self.row.events.len() > limits::EVENTS_PER_ROW_MAX / 2;
         if self.done_at_once <= limits::STEPS_AT_ONCE_MAX && !is_full {
@@ -178,7 +188,7 @@ impl<'a> Draft<'a> {
     }
 
     /// What follows the end of a step.
-    pub(super) fn follow(&mut self, position: usize, outcome: &Outcome) -> Flow<()> {
+    pub(super) fn follow(&mut self, position: usize, outcome: &Outcome) -> DecideResult<()> {
         let step = self.step(position);
         match outcome {
             Outcome::Completed(_) => self.go(position, step.next.as_ref()),
@@ -206,7 +216,7 @@ impl<'a> Draft<'a> {
 
     /// A required step failed: whatever else is open is void, and the execution fails; what is to run nevertheless
     /// runs first.
-    pub(super) fn fail(&mut self, failure: Failure) -> Flow<()> {
+    pub(super) fn fail(&mut self, failure: Failure) -> DecideResult<()> {
         if self.next.failing.is_some() || self.next.state.is_final() {
             return Ok(());
         }
@@ -277,12 +287,12 @@ impl<'a> Draft<'a> {
         if !again.contains(&from) {
             self.bypass(from, Some(target));
         }
-        // Entered by `settle`, not from here: steps of the server that chase each other would have no end of stack.
+        // Entered by `run_to_quiescence`, not from here: steps of the server that chase each other would have no end of stack.
         self.targets.push_back(target);
     }
 
     /// Ends the execution where nothing is left; pauses it where nothing but people can make it go on.
-    fn conclude(&mut self) -> Flow<()> {
+    fn conclude(&mut self) -> DecideResult<()> {
         if self.next.state.is_final() {
             return Ok(());
         }
@@ -291,7 +301,7 @@ impl<'a> Draft<'a> {
             let left: Vec<_> = self.forgotten().collect();
             if !left.is_empty() {
                 self.queue.extend(left);
-                return self.settle();
+                return self.run_to_quiescence();
             }
             return match self.next.failing.clone() {
                 Some(failure) => Ok(self.become_state(State::Failed, Some(failure))?),
@@ -342,7 +352,7 @@ impl<'a> Draft<'a> {
             .filter(|at| !matches!(self.readiness(*at), Readiness::Waits))
     }
 
-    fn complete(&mut self) -> Flow<()> {
+    fn complete(&mut self) -> DecideResult<()> {
         if let Some((value, faults)) = self.final_output()? {
             self.push(Event::FinalOutput { value, faults });
         }

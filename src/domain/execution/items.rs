@@ -5,16 +5,16 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{
-    Awaiting, Failure, Need, Outcome, Site, StepState, StepStatus,
-    decision::{Flow, Halt},
-    draft::Draft,
+    Awaiting, Failure, Need, Outcome, StepState, StepStatus, VisitId,
+    decision::{DecideResult, Interrupt},
     enter::can_be_computed,
-    scope::Here,
+    scope::EvalContext,
+    transition::TransitionBuilder,
 };
 use crate::{
     domain::{
         FailureCode,
-        definition::{OnError, Plan, Step, StepKind},
+        definition::{CompiledStep, OnError, Step, StepKind},
         document::plain,
         expression::Item,
         failure::cut_message,
@@ -38,25 +38,25 @@ impl StepState {
     }
 }
 
-impl Draft<'_> {
+impl TransitionBuilder<'_> {
     pub(super) fn fan_out(
         &mut self,
         position: usize,
-        site: &Site,
-        plan: &Plan,
-        here: &Here<'_>,
-    ) -> Flow<()> {
+        visit_id: &VisitId,
+        compiled: &CompiledStep,
+        here: &EvalContext<'_>,
+    ) -> DecideResult<()> {
         let step = self.step(position);
-        let list = match &plan.items {
+        let list = match &compiled.items {
             Some(items) => self.render(items, here)?,
             None => Value::Null,
         };
         let Value::Array(items) = &list else {
             let message = format!("`in` of step '{}' is no list", step.id);
-            return Err(Halt::fails(step, FailureCode::NotAList, message));
+            return Err(Interrupt::fails(step, FailureCode::NotAList, message));
         };
         if items.is_empty() {
-            return self.done_with(position, site, list);
+            return self.done_with(position, visit_id, list);
         }
         if items.len() > limits::FOREACH_ITEMS_MAX {
             let message = format!(
@@ -65,64 +65,70 @@ impl Draft<'_> {
                 items.len(),
                 limits::FOREACH_ITEMS_MAX
             );
-            return Err(Halt::fails(step, FailureCode::LimitExceeded, message));
+            return Err(Interrupt::fails(step, FailureCode::LimitExceeded, message));
         }
         let total = u32::try_from(items.len()).unwrap_or(u32::MAX);
         let list = self
             .keep_apart(list, limits::OUTPUT_BYTES_MAX, "list")?
             .digest;
-        self.open(site.clone(), Awaiting::Items { list, total }, None);
-        self.open_items(position, site)
+        self.open(visit_id.clone(), Awaiting::Items { list, total }, None);
+        self.open_items(position, visit_id)
     }
 
     /// Opens items where a transition before had no room for all of them.
-    pub(super) fn go_on_with_items(&mut self) -> Flow<()> {
+    pub(super) fn go_on_with_items(&mut self) -> DecideResult<()> {
         let open = self.next.open();
         let with_room = open.filter(|(position, step, visit)| {
             visit.item.is_none() && step.has_room(self.step(*position))
         });
-        let sites: Vec<_> = with_room
-            .map(|(position, step, visit)| (position, visit.site(&step.id)))
+        let visit_ids: Vec<_> = with_room
+            .map(|(position, step, visit)| (position, visit.visit_id(&step.id)))
             .collect();
-        for (position, site) in sites {
-            self.open_items(position, &site)?;
+        for (position, visit_id) in visit_ids {
+            self.open_items(position, &visit_id)?;
         }
         Ok(())
     }
 
     /// Opens as many items as may be open at once. One transition begins so many at most: where they end as they are
     /// entered, the next one goes on with the others.
-    fn open_items(&mut self, position: usize, site: &Site) -> Flow<()> {
+    fn open_items(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
         let step = self.step(position);
         let StepKind::Foreach { body, .. } = &step.kind else {
             return Ok(());
         };
-        let Some(plan) = &self.facts.definition.plan(position).body else {
+        let Some(compiled) = &self.facts.definition.compiled_step(position).body else {
             return Ok(());
         };
         for _ in 0..limits::ITEMS_AT_ONCE_MAX {
             let state = &self.next.steps[position];
             let is_current = state
                 .visit()
-                .is_some_and(|visit| visit.number == site.visit);
+                .is_some_and(|visit| visit.number == visit_id.visit);
             let is_full = self.row.events.len() >= limits::EVENTS_PER_ROW_MAX / 4;
             if !is_current || is_full || !state.has_room(step) {
                 return Ok(());
             }
-            let item = Site {
+            let item = VisitId {
                 item: u32::try_from(state.items.len()).ok(),
-                ..site.clone()
+                ..visit_id.clone()
             };
-            self.enter_item(position, body, plan, &item)?;
+            self.enter_item(position, body, compiled, &item)?;
         }
         Ok(())
     }
 
-    fn enter_item(&mut self, position: usize, body: &Step, plan: &Plan, site: &Site) -> Flow<()> {
-        let entered = self.try_enter_item(position, body, plan, site);
-        match entered.map_err(|halt| halt.within(site)) {
-            Err(Halt::Fails(failure)) => {
-                self.done(position, site.clone(), &Outcome::Failed(failure))
+    fn enter_item(
+        &mut self,
+        position: usize,
+        body: &Step,
+        compiled: &CompiledStep,
+        visit_id: &VisitId,
+    ) -> DecideResult<()> {
+        let entered = self.try_enter_item(position, body, compiled, visit_id);
+        match entered.map_err(|interrupt| interrupt.within(visit_id)) {
+            Err(Interrupt::Fails(failure)) => {
+                self.done(position, visit_id.clone(), &Outcome::Failed(failure))
             }
             entered => entered,
         }
@@ -132,29 +138,29 @@ impl Draft<'_> {
         &mut self,
         position: usize,
         body: &Step,
-        plan: &Plan,
-        site: &Site,
-    ) -> Flow<()> {
-        let index = site.item.unwrap_or_default() as usize;
-        let here = Here {
+        compiled: &CompiledStep,
+        visit_id: &VisitId,
+    ) -> DecideResult<()> {
+        let index = visit_id.item.unwrap_or_default() as usize;
+        let here = EvalContext {
             item: Some(Item {
-                value: self.item_of(site)?,
+                value: self.item_of(visit_id)?,
                 index,
             }),
-            ..Here::of(site)
+            ..EvalContext::of(visit_id)
         };
-        can_be_computed(plan, body)?;
-        if let Some(condition) = &plan.condition
+        can_be_computed(compiled, body)?;
+        if let Some(condition) = &compiled.condition
             && !self.holds(condition, &here)?
         {
-            return self.done_with(position, site, Value::Null);
+            return self.done_with(position, visit_id, Value::Null);
         }
-        self.act(position, body, plan, site, &here)
+        self.act(position, body, compiled, visit_id, &here)
     }
 
     /// The value that an item is about.
-    fn item_of(&self, site: &Site) -> Flow<Value> {
-        let visit = self.next.visit(&site.whole());
+    fn item_of(&self, visit_id: &VisitId) -> DecideResult<Value> {
+        let visit = self.next.visit(&visit_id.whole());
         let Some(&Awaiting::Items { list, .. }) =
             visit.and_then(|(_, _, visit)| visit.awaiting.as_ref())
         else {
@@ -164,7 +170,7 @@ impl Draft<'_> {
             digest: list,
             row: None,
         })?;
-        let index = site.item.unwrap_or_default() as usize;
+        let index = visit_id.item.unwrap_or_default() as usize;
         Ok(list.get(index).cloned().unwrap_or_default())
     }
 
@@ -172,44 +178,44 @@ impl Draft<'_> {
     pub(super) fn item_ended(
         &mut self,
         position: usize,
-        site: &Site,
+        visit_id: &VisitId,
         outcome: &Outcome,
-    ) -> Flow<()> {
-        self.item_done(position, site, outcome)?;
-        self.open_items(position, &site.whole())
+    ) -> DecideResult<()> {
+        self.item_done(position, visit_id, outcome)?;
+        self.open_items(position, &visit_id.whole())
     }
 
     /// What the end of an item is to its `foreach`.
     pub(super) fn item_done(
         &mut self,
         position: usize,
-        site: &Site,
+        visit_id: &VisitId,
         outcome: &Outcome,
-    ) -> Flow<()> {
+    ) -> DecideResult<()> {
         let body = self.step(position).acting();
         match outcome {
             Outcome::Failed(failure) if !body.optional && body.on_error != OnError::Continue => {
-                let failure = self.of_item(site, failure)?;
+                let failure = self.of_item(visit_id, failure)?;
                 self.void_items(position);
-                self.finish(&site.whole(), &Outcome::Failed(failure), None)
+                self.finish(&visit_id.whole(), &Outcome::Failed(failure), None)
             }
-            _ => self.gather(site),
+            _ => self.gather(visit_id),
         }
     }
 
     /// The failure of an item as that of its `foreach`: it says which item.
-    fn of_item(&self, site: &Site, failure: &Failure) -> Flow<Failure> {
-        let parent = self.next.visit(&site.whole());
+    fn of_item(&self, visit_id: &VisitId, failure: &Failure) -> DecideResult<Failure> {
+        let parent = self.next.visit(&visit_id.whole());
         let total = match parent.and_then(|(_, _, visit)| visit.awaiting.as_ref()) {
             Some(Awaiting::Items { total, .. }) => *total,
             _ => 0,
         };
-        let number = site.item.unwrap_or_default() + 1;
-        let which = shown(&self.item_of(site)?);
+        let number = visit_id.item.unwrap_or_default() + 1;
+        let which = shown(&self.item_of(visit_id)?);
         let message = format!("item {number} of {total} (`{which}`): {}", failure.message);
         Ok(Failure {
             message: cut_message(&message),
-            item: site.item,
+            item: visit_id.item,
             ..failure.clone()
         })
     }
@@ -217,13 +223,13 @@ impl Draft<'_> {
     pub(super) fn void_items(&mut self, position: usize) {
         let step = self.next.steps[position].clone();
         for item in step.items.open() {
-            self.close(&item.site(&step.id), item, Outcome::Voided, None);
+            self.close(&item.visit_id(&step.id), item, Outcome::Voided, None);
         }
     }
 
     /// Ends a `foreach` whose items have all come to their end.
-    fn gather(&mut self, site: &Site) -> Flow<()> {
-        let parent = site.whole();
+    fn gather(&mut self, visit_id: &VisitId) -> DecideResult<()> {
+        let parent = visit_id.whole();
         let Some((_, step, visit)) = self.next.visit(&parent) else {
             return Ok(());
         };
@@ -248,7 +254,7 @@ impl Draft<'_> {
             .filter_map(|value| value.as_ref().err().copied())
             .collect();
         if !missing.is_empty() {
-            return Err(Halt::Needs(missing));
+            return Err(Interrupt::Needs(missing));
         }
         let value =
             |value: Option<Arc<Value>>| value.map_or(Value::Null, |value| Value::clone(&value));

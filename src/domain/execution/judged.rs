@@ -5,10 +5,10 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use serde_json::Value;
 
 use super::{
-    Awaiting, Event, Failure, Payload, Report, Site, Spent, Visit,
+    Awaiting, ConsumedCall, Event, Failure, Payload, Report, Visit, VisitId,
     content::{Content, payload},
-    decision::Flow,
-    draft::Draft,
+    decision::DecideResult,
+    transition::TransitionBuilder,
 };
 use crate::{
     domain::{
@@ -31,7 +31,7 @@ pub(super) enum AtLast {
     Fails,
 }
 
-impl Draft<'_> {
+impl TransitionBuilder<'_> {
     /// A step whose failure leads on fails. One whose failure would end the execution, and the work of hours with it, is
     /// held; where that is failing already nothing is left to be lost.
     pub(super) fn at_last(&self, position: usize) -> AtLast {
@@ -44,21 +44,21 @@ impl Draft<'_> {
     /// The visit waits for a resume; whatever else is open goes on.
     pub(super) fn hold(
         &mut self,
-        site: Site,
+        visit_id: VisitId,
         visit: &Visit,
         grant: Grant,
         output: Digest,
-    ) -> Flow<()> {
+    ) -> DecideResult<()> {
         self.push(Event::OutputRefused {
-            site: site.clone(),
+            visit_id: visit_id.clone(),
             output,
         });
         self.push(Event::WaitingChanged {
-            site,
+            visit_id,
             attempt: visit.attempt,
             awaiting: Awaiting::OutputInvalid(grant),
         });
-        self.settle()
+        self.run_to_quiescence()
     }
 
     /// The report as it was meant: a text that breaks the schema and holds JSON is taken as what it holds, so that text and
@@ -94,7 +94,7 @@ impl Draft<'_> {
         position: usize,
         visit: Option<&Visit>,
         value: &Value,
-    ) -> Flow<Vec<Violation>> {
+    ) -> DecideResult<Vec<Violation>> {
         if let Some(visit) = visit
             && let Some(violations) = self.refused_for_good(position, visit, value)?
         {
@@ -109,74 +109,74 @@ impl Draft<'_> {
         position: usize,
         visit: Option<&Visit>,
         value: &Value,
-    ) -> Flow<Vec<Violation>> {
+    ) -> DecideResult<Vec<Violation>> {
         let step = self.step(position).acting();
         let definition = self.facts.definition;
-        Ok(match self.weigh(step, visit, value)? {
-            Some(weighed) => weighed.violations,
+        Ok(match self.check_answers(step, visit, value)? {
+            Some(check) => check.violations,
             None => definition.output_schema(position).violations(value),
         })
     }
 
     /// A model is asked once more, after the pause that its step says.
-    pub(super) fn try_again_later(
+    pub(super) fn reoffer_later(
         &mut self,
         position: usize,
-        site: &Site,
+        visit_id: &VisitId,
         visit: &Visit,
         failure: Failure,
-        spent: Spent,
-    ) -> Flow<()> {
+        consumed: ConsumedCall,
+    ) -> DecideResult<()> {
         let retry = self.step(position).acting().retry.as_ref();
         let random = self.ids.random();
         let pause = retry.map_or(Duration::ZERO, |retry| {
             retry.pause(visit.failures + 1, random)
         });
         if pause.is_zero() {
-            self.try_again(site, visit, Some(failure), spent);
+            self.reoffer(visit_id, visit, Some(failure), consumed);
             return Ok(());
         }
         let due = self.row.at.after(pause);
         self.push(Event::AttemptEnded(Box::new(AttemptEnded {
-            site: site.clone(),
+            visit_id: visit_id.clone(),
             attempt: visit.attempt,
             failure: Some(failure),
-            spent: Some(spent),
+            consumed: Some(consumed),
             awaiting: Awaiting::Retry { due },
         })));
-        self.settle()
+        self.run_to_quiescence()
     }
 
     /// The next attempt of a model begins, with a new token.
-    pub(super) fn offer_again(&mut self, site: &Site, visit: &Visit) {
+    pub(super) fn reoffer_due(&mut self, visit_id: &VisitId, visit: &Visit) {
         let awaiting = Awaiting::Model(Grant::issue(self.row.at, self.ids));
-        let (site, attempt) = (site.clone(), visit.attempt + 1);
+        let (visit_id, attempt) = (visit_id.clone(), visit.attempt + 1);
         self.push(Event::WaitingChanged {
-            site,
+            visit_id,
             attempt,
             awaiting,
         });
     }
 
     /// A model is asked once more, with a new token.
-    pub(super) fn try_again(
+    pub(super) fn reoffer(
         &mut self,
-        site: &Site,
+        visit_id: &VisitId,
         visit: &Visit,
         failure: Option<Failure>,
-        spent: Spent,
+        consumed: ConsumedCall,
     ) {
         let awaiting = Awaiting::Model(Grant::issue(self.row.at, self.ids));
         self.push(Event::AttemptEnded(Box::new(AttemptEnded {
-            site: site.clone(),
+            visit_id: visit_id.clone(),
             attempt: visit.attempt,
             failure,
-            spent: Some(spent),
+            consumed: Some(consumed),
             awaiting: awaiting.clone(),
         })));
-        let (site, attempt) = (site.clone(), visit.attempt + 1);
+        let (visit_id, attempt) = (visit_id.clone(), visit.attempt + 1);
         self.push(Event::WaitingChanged {
-            site,
+            visit_id,
             attempt,
             awaiting,
         });
@@ -230,6 +230,6 @@ pub(super) enum Judged {
     /// The visit waits for a resume.
     Held(Error, Digest),
     /// The visit goes on with another question and another token.
-    AskedAgain,
+    Reoffered,
     Failed(Failure),
 }

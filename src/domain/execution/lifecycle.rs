@@ -1,8 +1,8 @@
 //! Changes of state that somebody asks for: pause, resume, abandon, diverge, fail (S0's seven states).
 
 use super::{
-    Awaiting, Change, Decision, Event, Execution, Failure, Lifecycle, State, decision::Flow,
-    draft::Draft,
+    Awaiting, Change, Decision, Event, Execution, Failure, Lifecycle, State,
+    decision::DecideResult, transition::TransitionBuilder,
 };
 use crate::{
     domain::{FailureCode, event::PauseReason},
@@ -11,43 +11,47 @@ use crate::{
 };
 
 impl Execution {
-    pub(super) fn decide_change(&self, mut draft: Draft<'_>, change: &Change) -> Flow<Decision> {
+    pub(super) fn decide_change(
+        &self,
+        mut builder: TransitionBuilder<'_>,
+        change: &Change,
+    ) -> DecideResult<Decision> {
         check_reason(change)?;
         match change.lifecycle {
-            Lifecycle::Pause => self.pause(&mut draft)?,
-            Lifecycle::Resume => self.resume(&mut draft)?,
-            Lifecycle::Fail => self.fail(&mut draft, change)?,
+            Lifecycle::Pause => self.pause(&mut builder)?,
+            Lifecycle::Resume => self.resume(&mut builder)?,
+            Lifecycle::Fail => self.fail(&mut builder, change)?,
             Lifecycle::Abandon | Lifecycle::Diverge => {
-                draft.void();
-                draft.become_state(change.lifecycle.state(), None)?;
+                builder.void();
+                builder.become_state(change.lifecycle.state(), None)?;
             }
         }
         if let Some(text) = &change.reason {
-            draft.push(Event::ReasonGiven { text: text.clone() });
+            builder.push(Event::ReasonGiven { text: text.clone() });
         }
-        Ok(draft.decision(None))
+        Ok(builder.decision(None))
     }
 
-    fn fail(&self, draft: &mut Draft<'_>, change: &Change) -> Flow<()> {
+    fn fail(&self, builder: &mut TransitionBuilder<'_>, change: &Change) -> DecideResult<()> {
         if self.state != State::Running || self.failing.is_some() {
-            draft.void();
+            builder.void();
             let failure = self.failing.clone().unwrap_or_else(|| requested(change));
-            return Ok(draft.become_state(State::Failed, Some(failure))?);
+            return Ok(builder.become_state(State::Failed, Some(failure))?);
         }
-        draft.fail(requested(change))?;
-        draft.settle()
+        builder.fail(requested(change))?;
+        builder.run_to_quiescence()
     }
 
     /// A person may also pause what is paused for another reason: the set grows.
-    fn pause(&self, draft: &mut Draft<'_>) -> Result<()> {
+    fn pause(&self, builder: &mut TransitionBuilder<'_>) -> Result<()> {
         if self.pauses.contains(&PauseReason::Person) {
-            draft.become_state(State::Paused, None)?;
+            builder.become_state(State::Paused, None)?;
         }
-        draft.pause(PauseReason::Person)
+        builder.pause(PauseReason::Person)
     }
 
     /// Lifts what a resume lifts; what else keeps the execution is lifted by its own means.
-    fn resume(&self, draft: &mut Draft<'_>) -> Flow<()> {
+    fn resume(&self, builder: &mut TransitionBuilder<'_>) -> DecideResult<()> {
         let has_held = self.open().any(|(_, _, visit)| visit.is_held());
         if !has_held {
             self.state
@@ -62,14 +66,14 @@ impl Execution {
             return Err(self.paused().into());
         }
         for &reason in lifted {
-            draft.lift(reason)?;
+            builder.lift(reason)?;
         }
         if has_held {
-            draft.let_go_on();
-            draft.go_on()?;
+            builder.let_go_on();
+            builder.go_on()?;
         }
-        if draft.next.state == State::Running {
-            draft.release()?;
+        if builder.next.state == State::Running {
+            builder.drain_deferred()?;
         }
         Ok(())
     }
@@ -86,14 +90,14 @@ impl Execution {
     }
 }
 
-impl Draft<'_> {
+impl TransitionBuilder<'_> {
     /// The held visits may bring as many malformed outputs again, with the tokens that they have.
     fn let_go_on(&mut self) {
         let open = self.next.open();
         let held: Vec<_> = open
             .filter_map(|(_, step, visit)| match visit.awaiting {
                 Some(Awaiting::OutputInvalid(grant)) => Some(Event::WaitingChanged {
-                    site: visit.site(&step.id),
+                    visit_id: visit.visit_id(&step.id),
                     attempt: visit.attempt,
                     awaiting: Awaiting::Model(grant),
                 }),

@@ -109,7 +109,7 @@ mod tests {
     use crate::{
         clock::Timestamp,
         domain::{
-            event::{Awaiting, Row, Site},
+            event::{Awaiting, Row, VisitId},
             id::{ExecutionId, StepId},
         },
         limits,
@@ -123,12 +123,12 @@ mod tests {
             previous: None,
             events: Vec::new(),
         };
-        let site = Site {
+        let visit_id = VisitId {
             step: StepId::parse("each").unwrap(),
             visit: 1,
             item: Some(item),
         };
-        Visit::open(&row, &site, Some(Awaiting::Operation))
+        Visit::open(&row, &visit_id, Some(Awaiting::Operation))
     }
 
     /// How many blocks the two do not share.

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::{
     Awaiting, Decision, Event, Execution, Failure, GateAnswer, PauseReason, Reported, Resolution,
-    Site, State, StepState, Verdict, Visit,
-    decision::{Flow, Halt},
-    draft::Draft,
+    State, StepState, Verdict, Visit, VisitId,
+    decision::{DecideResult, Interrupt},
+    transition::TransitionBuilder,
 };
 use crate::{
     clock::Timestamp,
@@ -18,44 +18,44 @@ use crate::{
 impl Execution {
     pub(super) fn decide_answer(
         &self,
-        mut draft: Draft<'_>,
+        mut builder: TransitionBuilder<'_>,
         answer: &GateAnswer,
-    ) -> Flow<Decision> {
+    ) -> DecideResult<Decision> {
         self.check_open()?;
         let (by, comment) = (&answer.by, answer.comment.as_deref().unwrap_or_default());
         check_words("the name of who answers", by, limits::PERSON_BYTES_MAX)
             .and_then(|()| check_words("a comment", comment, limits::COMMENT_BYTES_MAX))
             .map_err(|error| self.placed(error.with("step_id", answer.step.as_str())))?;
-        let (step, visit) = self.gate(answer, draft.row.at)?;
-        let site = visit.site(&step.id);
-        draft.push(Event::GateAnswered(Box::new(GateAnswered {
-            site: site.clone(),
+        let (step, visit) = self.gate(answer, builder.row.at)?;
+        let visit_id = visit.visit_id(&step.id);
+        builder.push(Event::GateAnswered(Box::new(GateAnswered {
+            visit_id: visit_id.clone(),
             shown: answer.shown,
             approved: answer.approved,
             by: answer.by.clone(),
             via: answer.via,
             comment: answer.comment.clone(),
         })));
-        draft.go_on()?;
+        builder.go_on()?;
         let reported = if answer.approved {
-            let at = draft.row.at.to_string();
+            let at = builder.row.at.to_string();
             let output = json!({
                 "approved": true, "by": answer.by, "via": answer.via, "comment": answer.comment, "at": at
             });
-            Reported::Output(draft.keep(output, limits::OUTPUT_BYTES_MAX, "output")?)
+            Reported::Output(builder.keep(output, limits::OUTPUT_BYTES_MAX, "output")?)
         } else {
-            Reported::Failure(rejected(&site, answer))
+            Reported::Failure(rejected(&visit_id, answer))
         };
-        draft.conclude_visit(&site, reported)?;
-        draft.settle()?;
-        Ok(draft.decision(None))
+        builder.conclude_visit(&visit_id, reported)?;
+        builder.run_to_quiescence()?;
+        Ok(builder.decision(None))
     }
 
     /// The gate that is answered, which must ask what the person was shown.
-    fn gate(&self, answer: &GateAnswer, now: Timestamp) -> Flow<(&StepState, &Visit)> {
+    fn gate(&self, answer: &GateAnswer, now: Timestamp) -> DecideResult<(&StepState, &Visit)> {
         let refuse = |code, message: String| {
             let error = Error::new(code, message).with("step_id", answer.step.as_str());
-            Halt::Refused(self.placed(error))
+            Interrupt::Refused(self.placed(error))
         };
         let of_step = || self.open().filter(|(_, step, _)| step.id == answer.step);
         let is_gate = |visit: &Visit| matches!(visit.awaiting, Some(Awaiting::Gate { .. }));
@@ -89,44 +89,44 @@ impl Execution {
 
     pub(super) fn decide_resolution(
         &self,
-        mut draft: Draft<'_>,
+        mut builder: TransitionBuilder<'_>,
         resolution: &Resolution,
-    ) -> Flow<Decision> {
+    ) -> DecideResult<Decision> {
         self.check_open()?;
         let (position, step, visit) = self.unknown(resolution)?;
-        let site = visit.site(&step.id);
-        let acting = draft.step(position).acting();
+        let visit_id = visit.visit_id(&step.id);
+        let acting = builder.step(position).acting();
         let reported = match &resolution.verdict {
             Verdict::Retry => None,
             Verdict::Failed(message) => Some(Reported::Failure(Failure {
                 code: FailureCode::StepFailed.into(),
                 message: cut_message(message),
-                step: Some(site.step.clone()),
+                step: Some(visit_id.step.clone()),
                 item: None,
             })),
             Verdict::Output(output) => {
-                draft.check_output(position, &site, output)?;
+                builder.check_output(position, &visit_id, output)?;
                 let output = Value::clone(output);
-                let output = draft.keep(output, limits::OUTPUT_BYTES_MAX, "output")?;
+                let output = builder.keep(output, limits::OUTPUT_BYTES_MAX, "output")?;
                 Some(Reported::Output(output))
             }
         };
         let is_last = self.unknowns().count() == 1;
         if is_last {
-            draft.lift(PauseReason::OutcomeUnknown)?;
+            builder.lift(PauseReason::OutcomeUnknown)?;
         }
         match reported {
-            Some(reported) => draft.conclude_visit(&site, reported)?,
-            None if draft.next.state == State::Running => {
-                draft.begin_again(acting, &site, visit)?;
+            Some(reported) => builder.conclude_visit(&visit_id, reported)?,
+            None if builder.next.state == State::Running => {
+                builder.retry_work(acting, &visit_id, visit)?;
             }
-            None => draft.put_off(&site, visit.attempt),
+            None => builder.put_off(&visit_id, visit.attempt),
         }
-        if draft.next.state == State::Running {
-            draft.release()?;
+        if builder.next.state == State::Running {
+            builder.drain_deferred()?;
         }
-        draft.settle()?;
-        Ok(draft.decision(None))
+        builder.run_to_quiescence()?;
+        Ok(builder.decision(None))
     }
 
     /// The visits of which nobody knows what came.
@@ -135,7 +135,7 @@ impl Execution {
         self.open().filter(move |(_, _, visit)| is_unknown(visit))
     }
 
-    fn unknown(&self, resolution: &Resolution) -> Flow<(usize, &StepState, &Visit)> {
+    fn unknown(&self, resolution: &Resolution) -> DecideResult<(usize, &StepState, &Visit)> {
         let meant = |step: &StepState, visit: &Visit| {
             let is_item = resolution.item.is_none() || visit.item == resolution.item;
             let attempt = (visit.number, visit.attempt);
@@ -148,7 +148,7 @@ impl Execution {
         let first = found.next();
         let refuse = |message: String| {
             let error = Error::new(Code::OutcomeKnown, message);
-            Halt::Refused(self.placed(error.with("step_id", resolution.step.as_str())))
+            Interrupt::Refused(self.placed(error.with("step_id", resolution.step.as_str())))
         };
         let Some(first) = first else {
             return Err(refuse(format!(
@@ -166,7 +166,7 @@ impl Execution {
     }
 
     /// Refuses to move what has ended.
-    pub(super) fn check_open(&self) -> Flow<()> {
+    pub(super) fn check_open(&self) -> DecideResult<()> {
         if !self.state.is_final() {
             return Ok(());
         }
@@ -176,18 +176,18 @@ impl Execution {
     }
 }
 
-fn rejected(site: &Site, answer: &GateAnswer) -> Failure {
+fn rejected(visit_id: &VisitId, answer: &GateAnswer) -> Failure {
     let why = answer.comment.as_deref().map(|why| format!(": {why}"));
     let message = format!(
         "{} rejected '{}'{}",
         answer.by,
-        site.step,
+        visit_id.step,
         why.unwrap_or_default()
     );
     Failure {
         code: FailureCode::GateRejected.into(),
         message: cut_message(&message),
-        step: Some(site.step.clone()),
+        step: Some(visit_id.step.clone()),
         item: None,
     }
 }
@@ -201,9 +201,14 @@ fn check_words(what: &str, words: &str, bytes_max: usize) -> Result<()> {
     Err(Error::new(Code::LimitExceeded, message).with("limit", limit))
 }
 
-impl Draft<'_> {
+impl TransitionBuilder<'_> {
     /// Refuses an output that somebody gives for a step and that breaks its schema.
-    fn check_output(&self, position: usize, site: &Site, output: &Value) -> Flow<()> {
+    fn check_output(
+        &self,
+        position: usize,
+        visit_id: &VisitId,
+        output: &Value,
+    ) -> DecideResult<()> {
         let step = self.step(position).acting();
         let violations = self.breaks(position, step, output);
         if violations.is_empty() {
@@ -211,22 +216,25 @@ impl Draft<'_> {
         }
         let message = format!(
             "the output breaks the schema of step '{}' in {} place(s)",
-            site.step,
+            visit_id.step,
             violations.len()
         );
-        let error = over_budget(&format!("the output of step '{}'", site.step), &violations)
-            .unwrap_or_else(|| Error::new(Code::StepOutputInvalid, message))
-            .with("step_id", site.step.as_str())
-            .with_next(again("correct every violation of the output"))
-            .with_violations(violations);
+        let error = over_budget(
+            &format!("the output of step '{}'", visit_id.step),
+            &violations,
+        )
+        .unwrap_or_else(|| Error::new(Code::StepOutputInvalid, message))
+        .with("step_id", visit_id.step.as_str())
+        .with_next(again("correct every violation of the output"))
+        .with_violations(violations);
         Err(self.next.placed(error).into())
     }
 
     /// The attempt is begun as soon as the execution goes on.
-    pub(super) fn put_off(&mut self, site: &Site, attempt: u32) {
-        let (site, due) = (site.clone(), self.row.at);
+    pub(super) fn put_off(&mut self, visit_id: &VisitId, attempt: u32) {
+        let (visit_id, due) = (visit_id.clone(), self.row.at);
         self.push(Event::WaitingChanged {
-            site,
+            visit_id,
             attempt,
             awaiting: Awaiting::Retry { due },
         });

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Failure, Need, Payload, Site, StepStatus,
-    decision::{Flow, Halt},
-    draft::Draft,
+    Failure, Need, Payload, StepStatus, VisitId,
+    decision::{DecideResult, Interrupt},
+    transition::TransitionBuilder,
 };
 use crate::{
     domain::{
@@ -25,27 +25,27 @@ use crate::{
 };
 
 /// Where something is evaluated.
-pub(super) struct Here<'a> {
-    pub(super) site: Option<&'a Site>,
+pub(super) struct EvalContext<'a> {
+    pub(super) visit_id: Option<&'a VisitId>,
     /// The output of the latest attempt, where the step's own is asked for.
     pub(super) own: Option<&'a Value>,
     /// The item of a `foreach`.
     pub(super) item: Option<Item>,
 }
 
-impl<'a> Here<'a> {
+impl<'a> EvalContext<'a> {
     /// In the workflow as a whole, outside of its steps.
     pub(super) const fn outside() -> Self {
         Self {
-            site: None,
+            visit_id: None,
             own: None,
             item: None,
         }
     }
 
-    pub(super) const fn of(site: &'a Site) -> Self {
+    pub(super) const fn of(visit_id: &'a VisitId) -> Self {
         Self {
-            site: Some(site),
+            visit_id: Some(visit_id),
             own: None,
             item: None,
         }
@@ -55,9 +55,13 @@ impl<'a> Here<'a> {
 /// S3's name of the inputs in memory.
 const WORKFLOW_INPUT: &str = "__workflow_input__";
 
-impl Draft<'_> {
+impl TransitionBuilder<'_> {
     /// Whether a condition holds.
-    pub(super) fn holds(&self, condition: &Expression, here: &Here<'_>) -> Flow<bool> {
+    pub(super) fn holds(
+        &self,
+        condition: &Expression,
+        here: &EvalContext<'_>,
+    ) -> DecideResult<bool> {
         let roots = self.roots(condition.references(), here)?;
         condition
             .holds(&roots)
@@ -65,34 +69,43 @@ impl Draft<'_> {
     }
 
     /// A value with its expressions filled in.
-    pub(super) fn render(&self, template: &Template, here: &Here<'_>) -> Flow<Value> {
+    pub(super) fn render(
+        &self,
+        template: &Template,
+        here: &EvalContext<'_>,
+    ) -> DecideResult<Value> {
         self.render_marked(template, here)
             .map(|rendered| rendered.value)
     }
 
     /// The same, with the places where secrets belong.
-    pub(super) fn render_marked(&self, template: &Template, here: &Here<'_>) -> Flow<Rendered> {
+    pub(super) fn render_marked(
+        &self,
+        template: &Template,
+        here: &EvalContext<'_>,
+    ) -> DecideResult<Rendered> {
         let roots = self.roots(template.references(), here)?;
         let rendered = template.render_marked(&roots);
         rendered.map_err(|fault| self.failed(&fault, "", here))
     }
 
     /// What the workflow says that it came to. What of that cannot be computed is null and named: the work is done.
-    pub(super) fn final_output(&mut self) -> Flow<Option<(Payload, Vec<OutputFault>)>> {
-        let Some(parts) = &self.facts.definition.whole().final_output else {
+    pub(super) fn final_output(&mut self) -> DecideResult<Option<(Payload, Vec<OutputFault>)>> {
+        let Some(parts) = &self.facts.definition.compiled_workflow().final_output else {
             return Ok(None);
         };
         let mut made = FinalOutput::default();
+        let outside = EvalContext::outside();
         match parts {
-            Parts::Whole(template) => made.take(None, self.render(template, &Here::outside()))?,
+            Parts::Whole(template) => made.take(None, self.render(template, &outside))?,
             Parts::Keys(templates) => {
                 for (key, template) in templates {
-                    made.take(Some(key), self.render(template, &Here::outside()))?;
+                    made.take(Some(key), self.render(template, &outside))?;
                 }
             }
         }
         if !made.needs.is_empty() {
-            return Err(Halt::Needs(made.needs));
+            return Err(Interrupt::Needs(made.needs));
         }
         let kept = self.keep_apart(made.value, limits::OUTPUT_BYTES_MAX, "final output");
         if let Ok(payload) = kept {
@@ -108,10 +121,10 @@ impl Draft<'_> {
     }
 
     /// S3's default input of an activity: what the steps before it brought, else what the execution was started with.
-    pub(super) fn data_before(&self, site: &Site) -> Flow<Value> {
+    pub(super) fn data_before(&self, visit_id: &VisitId) -> DecideResult<Value> {
         let graph = self.facts.definition.graph();
         let before = graph
-            .position(&site.step)
+            .position(&visit_id.step)
             .map(|at| graph.dependencies(at))
             .unwrap_or_default();
         let mut found = Map::new();
@@ -125,7 +138,7 @@ impl Draft<'_> {
             }
         }
         if !missing.is_empty() {
-            return Err(Halt::Needs(missing));
+            return Err(Interrupt::Needs(missing));
         }
         match (before.len(), found.len()) {
             (0, _) => self.inputs_now().map(Value::Object),
@@ -139,7 +152,7 @@ impl Draft<'_> {
     }
 
     /// The inputs as they stand.
-    pub(super) fn inputs_now(&self) -> Flow<Map<String, Value>> {
+    pub(super) fn inputs_now(&self) -> DecideResult<Map<String, Value>> {
         let Some(digest) = self.next.inputs else {
             return Ok(Map::new());
         };
@@ -161,9 +174,9 @@ impl Draft<'_> {
     }
 
     /// All that these references ask for.
-    fn roots(&self, references: &[Reference], here: &Here<'_>) -> Flow<Roots> {
+    fn roots(&self, references: &[Reference], here: &EvalContext<'_>) -> DecideResult<Roots> {
         let mut gathered = Gathered {
-            draft: self,
+            builder: self,
             here,
             roots: Roots::default(),
             missing: Vec::new(),
@@ -175,7 +188,7 @@ impl Draft<'_> {
             mut roots, missing, ..
         } = gathered;
         if !missing.is_empty() {
-            return Err(Halt::Needs(missing));
+            return Err(Interrupt::Needs(missing));
         }
         roots.item.clone_from(&here.item);
         Ok(roots)
@@ -193,18 +206,18 @@ struct FinalOutput {
 }
 
 impl FinalOutput {
-    fn take(&mut self, key: Option<&String>, rendered: Flow<Value>) -> Flow<()> {
+    fn take(&mut self, key: Option<&String>, rendered: DecideResult<Value>) -> DecideResult<()> {
         let value = match rendered {
             Ok(value) => value,
-            Err(Halt::Needs(needs)) => {
+            Err(Interrupt::Needs(needs)) => {
                 self.needs.extend(needs);
                 return Ok(());
             }
-            Err(Halt::Fails(failure)) => {
+            Err(Interrupt::Fails(failure)) => {
                 self.fault(key, failure.code, failure.message);
                 Value::Null
             }
-            Err(halt) => return Err(halt),
+            Err(interrupt) => return Err(interrupt),
         };
         let Some(key) = key else {
             self.value = value;
@@ -231,8 +244,8 @@ impl FinalOutput {
 }
 
 struct Gathered<'a, 'b> {
-    draft: &'a Draft<'b>,
-    here: &'a Here<'a>,
+    builder: &'a TransitionBuilder<'b>,
+    here: &'a EvalContext<'a>,
     roots: Roots,
     missing: Vec<Need>,
 }
@@ -255,28 +268,28 @@ impl Gathered<'_, '_> {
             },
             Root::Env => {
                 let names = self
-                    .draft
+                    .builder
                     .facts
                     .env
                     .iter()
                     .map(|(name, value)| (name.clone(), json!(value)));
                 self.roots.env = names.collect();
             }
-            Root::Secrets => self.roots.secrets = self.draft.facts.secrets.to_vec(),
+            Root::Secrets => self.roots.secrets = self.builder.facts.secrets.to_vec(),
             Root::Run => self.roots.run = self.run(),
             Root::Item | Root::Index => {}
         }
     }
 
     fn value(&mut self, need: Need) -> Option<Arc<Value>> {
-        let value = self.draft.value(need);
+        let value = self.builder.value(need);
         value.map_err(|need| self.missing.push(need)).ok()
     }
 
     /// The input of this name. All of them where none is named, and where there is none of it: what a fault says of the
     /// name depends on those there are.
     fn input(&mut self, name: Option<&str>) {
-        let Some(digest) = self.draft.next.inputs else {
+        let Some(digest) = self.builder.next.inputs else {
             return;
         };
         let inputs = self.value(Need { digest, row: None });
@@ -300,21 +313,22 @@ impl Gathered<'_, '_> {
     }
 
     fn output(&mut self, id: &str) -> Option<Value> {
-        let own = self
-            .here
-            .own
-            .filter(|_| self.here.site.is_some_and(|site| site.step.as_str() == id));
+        let own = self.here.own.filter(|_| {
+            self.here
+                .visit_id
+                .is_some_and(|visit_id| visit_id.step.as_str() == id)
+        });
         if let Some(own) = own {
             return Some(own.clone());
         }
         let id = StepId::parse(id).ok()?;
-        let need = self.draft.output_of(&id)?;
+        let need = self.builder.output_of(&id)?;
         self.value(need).map(|value| Value::clone(&value))
     }
 
     fn all_steps(&mut self) {
         let ids: Vec<_> = self
-            .draft
+            .builder
             .next
             .steps
             .iter()
@@ -327,7 +341,7 @@ impl Gathered<'_, '_> {
 
     /// What was written, else the output of the step of that name (S3).
     fn memory(&mut self, name: &str) {
-        let found = match self.draft.next.memory.get(name) {
+        let found = match self.builder.next.memory.get(name) {
             Some(&digest) => self
                 .value(Need { digest, row: None })
                 .map(|value| Value::clone(&value)),
@@ -343,7 +357,7 @@ impl Gathered<'_, '_> {
     }
 
     fn all_memory(&mut self) {
-        let names: Vec<_> = self.draft.next.memory.keys().cloned().collect();
+        let names: Vec<_> = self.builder.next.memory.keys().cloned().collect();
         for name in names {
             self.memory(&name);
         }
@@ -351,7 +365,7 @@ impl Gathered<'_, '_> {
 
     /// What the execution says of itself.
     fn run(&self) -> Value {
-        let execution = &self.draft.next;
+        let execution = &self.builder.next;
         let visits = execution.steps.iter().map(|step| {
             let count = step.visit().map_or(0, |visit| visit.number);
             (step.id.to_string(), json!(count))
@@ -367,20 +381,20 @@ impl Gathered<'_, '_> {
                 json!({ "status": step.status, "error": error }),
             )
         });
-        let visit = self.here.site.map(|site| site.visit);
+        let visit = self.here.visit_id.map(|visit_id| visit_id.visit);
         json!({
             "execution_id": execution.id, "workflow": execution.workflow, "project": execution.project,
             "started_at": execution.started_at, "visit": visit,
-            "step": self.here.site.map(|site| &site.step),
+            "step": self.here.visit_id.map(|visit_id| &visit_id.step),
             "visits": visits.collect::<Map<_, _>>(), "steps": steps.collect::<Map<_, _>>(),
             "failure": execution.failing.as_ref().map(|failure| json!({ "code": failure.code, "message": failure.message, "step": failure.step })),
         })
     }
 }
 
-impl Draft<'_> {
+impl TransitionBuilder<'_> {
     /// The failure that a fault is to a step, or to the workflow as a whole.
-    fn failed(&self, fault: &EvaluationFault, source: &str, here: &Here<'_>) -> Halt {
+    fn failed(&self, fault: &EvaluationFault, source: &str, here: &EvalContext<'_>) -> Interrupt {
         let wherein = match fault.place.as_slice() {
             _ if !source.is_empty() => format!(" in `{source}`"),
             [] => String::new(),
@@ -391,10 +405,10 @@ impl Draft<'_> {
             .as_deref()
             .and_then(|path| self.why_no_output(path));
         let message = format!("{}{}{wherein}", fault.message, why.unwrap_or_default());
-        Halt::Fails(Failure {
+        Interrupt::Fails(Failure {
             code: FailureCode::ExpressionFailed.into(),
             message: cut_message(&message),
-            step: here.site.map(|site| site.step.clone()),
+            step: here.visit_id.map(|visit_id| visit_id.step.clone()),
             item: None,
         })
     }

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::{
-    Awaiting, Decision, Event, Execution, Outcome, SignalRequest, State, decision::Flow,
-    draft::Draft,
+    Awaiting, Decision, Event, Execution, Outcome, SignalRequest, State, decision::DecideResult,
+    transition::TransitionBuilder,
 };
 use crate::{
     error::{Code, Error},
@@ -14,24 +14,24 @@ use crate::{
 impl Execution {
     pub(super) fn decide_signal(
         &self,
-        mut draft: Draft<'_>,
+        mut builder: TransitionBuilder<'_>,
         signal: &SignalRequest,
-    ) -> Flow<Decision> {
+    ) -> DecideResult<Decision> {
         self.check_open()?;
         check_name(&signal.name)?;
         let waits = self
             .open()
             .find_map(|(_, step, visit)| match &visit.awaiting {
                 Some(Awaiting::Signal { name }) if *name == signal.name => {
-                    Some(visit.site(&step.id))
+                    Some(visit.visit_id(&step.id))
                 }
                 _ => None,
             });
         let payload = Value::clone(&signal.payload);
-        if let Some(site) = waits.filter(|_| self.state == State::Running) {
-            let payload = draft.keep(payload, limits::SIGNAL_BYTES_MAX, "payload")?;
-            draft.finish(&site, &Outcome::Completed(payload), None)?;
-            draft.settle()?;
+        if let Some(visit_id) = waits.filter(|_| self.state == State::Running) {
+            let payload = builder.keep(payload, limits::SIGNAL_BYTES_MAX, "payload")?;
+            builder.finish(&visit_id, &Outcome::Completed(payload), None)?;
+            builder.run_to_quiescence()?;
         } else {
             if self.signals.len() >= limits::SIGNALS_KEPT_MAX {
                 let limit = format!(
@@ -42,15 +42,15 @@ impl Execution {
                     .placed(Error::new(Code::LimitExceeded, limit.clone()).with("limit", limit))
                     .into());
             }
-            let payload = draft.keep_apart(payload, limits::SIGNAL_BYTES_MAX, "payload")?;
+            let payload = builder.keep_apart(payload, limits::SIGNAL_BYTES_MAX, "payload")?;
             let name = signal.name.clone();
-            draft.push(Event::SignalKept { name, payload });
+            builder.push(Event::SignalKept { name, payload });
         }
-        Ok(draft.decision(None))
+        Ok(builder.decision(None))
     }
 }
 
-fn check_name(name: &str) -> Flow<()> {
+fn check_name(name: &str) -> DecideResult<()> {
     if !name.is_empty() && name.len() <= limits::SIGNAL_NAME_BYTES_MAX {
         return Ok(());
     }

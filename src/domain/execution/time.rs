@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::{
-    Awaiting, Decision, Event, Execution, Failure, Outcome, PauseReason, Reported, Site, State,
-    Visit,
-    decision::{Flow, Halt},
-    draft::Draft,
+    Awaiting, Decision, Event, Execution, Failure, Outcome, PauseReason, Reported, State, Visit,
+    VisitId,
+    decision::{DecideResult, Interrupt},
     enter::waited,
+    transition::TransitionBuilder,
 };
 use crate::{
     clock::Timestamp,
@@ -53,11 +53,11 @@ impl Execution {
         Some(self.ends_at(most))
     }
 
-    pub(super) fn decide_tick(&self, mut draft: Draft<'_>) -> Flow<Decision> {
+    pub(super) fn decide_tick(&self, mut builder: TransitionBuilder<'_>) -> DecideResult<Decision> {
         if !self.state.is_final() && !self.stands_still() {
-            draft.catch_up()?;
+            builder.process_due()?;
         }
-        Ok(draft.decision(None))
+        Ok(builder.decision(None))
     }
 }
 
@@ -78,7 +78,7 @@ impl Execution {
             // An attempt of the server has its limit in whoever works on it. One that is held nobody may work on.
             Awaiting::Operation
             | Awaiting::Unknown
-            | Awaiting::Held(_)
+            | Awaiting::Deferred(_)
             | Awaiting::OutputInvalid(_) => None,
         }
     }
@@ -108,9 +108,9 @@ fn acting_on<'a>(step: &'a Step, visit: &Visit) -> &'a Step {
     }
 }
 
-impl Draft<'_> {
+impl TransitionBuilder<'_> {
     /// Does whatever is due by now, in the order in which it became due.
-    pub(super) fn catch_up(&mut self) -> Flow<()> {
+    pub(super) fn process_due(&mut self) -> DecideResult<()> {
         let now = self.row.at;
         if self
             .next
@@ -122,26 +122,26 @@ impl Draft<'_> {
         // What is due at the same instant keeps authoring order.
         let mut due = self.due_by(now);
         due.sort_by_key(|(due, _)| *due);
-        for (_, site) in due {
+        for (_, visit_id) in due {
             if !self.next.state.is_final() {
-                self.fire(&site)?;
+                self.on_timer(&visit_id)?;
             }
         }
         self.go_on_with_items()?;
-        self.settle()
+        self.run_to_quiescence()
     }
 
-    fn due_by(&self, now: Timestamp) -> Vec<(Timestamp, Site)> {
+    fn due_by(&self, now: Timestamp) -> Vec<(Timestamp, VisitId)> {
         let definition = self.facts.definition;
         let due = self.next.open().filter_map(|(position, step, visit)| {
             let due = self.next.due(definition, position, visit)?;
-            (due <= now).then(|| (due, visit.site(&step.id)))
+            (due <= now).then(|| (due, visit.visit_id(&step.id)))
         });
         due.collect()
     }
 
     /// The execution as a whole has taken too long.
-    fn expire(&mut self) -> Flow<()> {
+    fn expire(&mut self) -> DecideResult<()> {
         let most = self
             .facts
             .definition
@@ -156,9 +156,9 @@ impl Draft<'_> {
         })
     }
 
-    fn fire(&mut self, site: &Site) -> Flow<()> {
+    fn on_timer(&mut self, visit_id: &VisitId) -> DecideResult<()> {
         // What fired before may have closed it.
-        let Some((position, _, visit)) = self.next.visit(site) else {
+        let Some((position, _, visit)) = self.next.visit(visit_id) else {
             return Ok(());
         };
         let visit = visit.clone();
@@ -166,58 +166,58 @@ impl Draft<'_> {
         match visit.awaiting {
             Some(Awaiting::Timer { due }) => {
                 let output = self.keep(waited(due), limits::OUTPUT_BYTES_MAX, "output")?;
-                self.finish(site, &Outcome::Completed(output), None)
+                self.finish(visit_id, &Outcome::Completed(output), None)
             }
             Some(Awaiting::Retry { .. }) if step.kind.is_of_model() => {
-                self.offer_again(site, &visit);
+                self.reoffer_due(visit_id, &visit);
                 Ok(())
             }
-            Some(Awaiting::Retry { .. }) => self.begin_again(step, site, &visit),
+            Some(Awaiting::Retry { .. }) => self.retry_work(step, visit_id, &visit),
             Some(Awaiting::Gate { .. }) => {
                 self.go_on()?;
                 let failure = timed_out(
-                    site,
+                    visit_id,
                     FailureCode::GateExpired,
-                    format!("nobody answered gate '{}' in time", site.step),
+                    format!("nobody answered gate '{}' in time", visit_id.step),
                 );
-                self.finish(site, &Outcome::Failed(failure), None)
+                self.finish(visit_id, &Outcome::Failed(failure), None)
             }
             Some(_) => {
                 let within = match step.timeout {
                     Some(most) => format!("within {most}"),
                     None => "in the time that an execution which fails leaves it".to_owned(),
                 };
-                self.void_items_of(position, site);
+                self.void_items_of(position, visit_id);
                 let failure = timed_out(
-                    site,
+                    visit_id,
                     FailureCode::StepTimedOut,
-                    format!("step '{}' did not end {within}", site.step),
+                    format!("step '{}' did not end {within}", visit_id.step),
                 );
-                self.finish(site, &Outcome::Failed(failure), None)
+                self.finish(visit_id, &Outcome::Failed(failure), None)
             }
             None => Ok(()),
         }
     }
 
-    fn void_items_of(&mut self, position: usize, site: &Site) {
-        if site.item.is_none() && matches!(self.step(position).kind, StepKind::Foreach { .. }) {
+    fn void_items_of(&mut self, position: usize, visit_id: &VisitId) {
+        if visit_id.item.is_none() && matches!(self.step(position).kind, StepKind::Foreach { .. }) {
             self.void_items(position);
         }
     }
 
     /// What came while the execution was paused takes its effect.
-    pub(super) fn release(&mut self) -> Flow<()> {
+    pub(super) fn drain_deferred(&mut self) -> DecideResult<()> {
         let held: Vec<_> = self
             .next
             .open()
             .filter_map(|(_, step, visit)| match &visit.awaiting {
-                Some(Awaiting::Held(reported)) => {
-                    Some((visit.site(&step.id), Reported::clone(reported)))
+                Some(Awaiting::Deferred(reported)) => {
+                    Some((visit.visit_id(&step.id), Reported::clone(reported)))
                 }
                 _ => None,
             })
             .collect();
-        for (site, reported) in held {
+        for (visit_id, reported) in held {
             if !self.next.state.is_final() {
                 // It is in no row yet under which what follows could ask for it.
                 if let Reported::Output(payload) = &reported
@@ -225,26 +225,26 @@ impl Draft<'_> {
                 {
                     self.note(payload, document.value());
                 }
-                self.conclude_visit(&site, reported)?;
+                self.conclude_visit(&visit_id, reported)?;
             }
         }
         self.match_signals()?;
-        self.catch_up()
+        self.process_due()
     }
 
     /// Kept signals find the waits that were open while the execution was paused.
-    fn match_signals(&mut self) -> Flow<()> {
+    fn match_signals(&mut self) -> DecideResult<()> {
         let waits: Vec<_> = self
             .next
             .open()
             .filter_map(|(_, step, visit)| match &visit.awaiting {
-                Some(Awaiting::Signal { name }) => Some((visit.site(&step.id), name.clone())),
+                Some(Awaiting::Signal { name }) => Some((visit.visit_id(&step.id), name.clone())),
                 _ => None,
             })
             .collect();
-        for (site, name) in waits {
+        for (visit_id, name) in waits {
             // The signal before may have ended it.
-            let visit = self.next.visit(&site).map(|(_, _, visit)| visit);
+            let visit = self.next.visit(&visit_id).map(|(_, _, visit)| visit);
             if visit.is_none_or(|visit| visit.awaiting.is_none()) {
                 continue;
             }
@@ -255,29 +255,29 @@ impl Draft<'_> {
             let payload = self.wanted(super::Need { digest, row: None })?;
             self.push(Event::SignalTaken { name });
             let output = self.keep((*payload).clone(), limits::OUTPUT_BYTES_MAX, "output")?;
-            self.finish(&site, &Outcome::Completed(output), None)?;
+            self.finish(&visit_id, &Outcome::Completed(output), None)?;
         }
         Ok(())
     }
 }
 
-fn timed_out(site: &Site, code: FailureCode, message: String) -> Failure {
+fn timed_out(visit_id: &VisitId, code: FailureCode, message: String) -> Failure {
     Failure {
         code: code.into(),
         message,
-        step: Some(site.step.clone()),
+        step: Some(visit_id.step.clone()),
         item: None,
     }
 }
 
-impl Halt {
+impl Interrupt {
     /// What is too much for a step is the failure of that step, not of the call or the instant that led to it.
-    pub(super) fn within(self, site: &Site) -> Self {
+    pub(super) fn within(self, visit_id: &VisitId) -> Self {
         match self {
             Self::Refused(error) if error.code() == Code::LimitExceeded => {
-                Self::Fails(Failure::of(&error, &site.step))
+                Self::Fails(Failure::of(&error, &visit_id.step))
             }
-            halt => halt,
+            interrupt => interrupt,
         }
     }
 
@@ -287,7 +287,7 @@ impl Halt {
             Self::Refused(error) if error.context("execution_id").is_none() => {
                 Self::Refused(place(error))
             }
-            halt => halt,
+            interrupt => interrupt,
         }
     }
 

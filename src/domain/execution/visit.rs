@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Awaiting, Failure, Items, Outcome, Payload, Row, Sequence, Site, Spent};
+use super::{Awaiting, ConsumedCall, Failure, Items, Outcome, Payload, Row, Sequence, VisitId};
 use crate::{
     clock::Timestamp,
     domain::{document::Digest, event::AttemptEnded, id::StepId, token::Grant},
@@ -86,7 +86,7 @@ pub struct Visit {
     /// Distinct outputs that broke its schema, over all its attempts, since a resume last let it go on.
     pub refused: Vec<Digest>,
     /// Tokens that were replaced or voided, the latest [`limits::SUPERSEDED_TOKENS_MAX`] of them.
-    pub superseded: Vec<Retired>,
+    pub superseded: Vec<SupersededToken>,
     /// What it works on, rendered and stored by digest.
     pub input: Option<Digest>,
     /// Calls that ended earlier attempts of this visit.
@@ -103,7 +103,7 @@ pub struct Visit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
     /// The call.
-    pub spent: Spent,
+    pub consumed: ConsumedCall,
     /// The revision that it made.
     pub revision: u64,
     /// The journal row of that revision; `None` only until that row is stored.
@@ -112,7 +112,7 @@ pub struct Ended {
 
 /// A token that was replaced or voided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Retired {
+pub struct SupersededToken {
     /// The token.
     pub grant: Grant,
     /// The revision that did so.
@@ -129,7 +129,7 @@ pub struct Closed {
     /// The journal row of that revision; `None` only until that row is stored.
     pub row: Option<Sequence>,
     /// The call that closed it, where one did.
-    pub spent: Option<Spent>,
+    pub consumed: Option<ConsumedCall>,
     /// The digest of its output, where it has one.
     pub output: Option<Digest>,
     /// Why it failed, where it did.
@@ -154,10 +154,10 @@ impl StepState {
         self.keep_retired(&items);
         let past = items.iter().filter_map(|item| {
             let closed = item.closed.as_ref()?;
-            let (spent, revision, row) = (closed.spent?, closed.revision, closed.row);
+            let (consumed, revision, row) = (closed.consumed?, closed.revision, closed.row);
             Some(Past {
                 ended: Ended {
-                    spent,
+                    consumed,
                     revision,
                     row,
                 },
@@ -191,19 +191,19 @@ impl StepState {
         self.visits.last().map(|visit| &**visit)
     }
 
-    pub(super) fn visit_mut(&mut self, site: &Site, change: impl FnOnce(&mut Visit)) {
-        if let Some(item) = site.item {
+    pub(super) fn visit_mut(&mut self, visit_id: &VisitId, change: impl FnOnce(&mut Visit)) {
+        if let Some(item) = visit_id.item {
             if self
                 .items
                 .get(item)
-                .is_some_and(|visit| visit.number == site.visit)
+                .is_some_and(|visit| visit.number == visit_id.visit)
             {
                 self.items.change(item, change);
             }
             return;
         }
         let mut newest_first = self.visits.iter_mut().rev();
-        if let Some(visit) = newest_first.find(|visit| visit.number == site.visit) {
+        if let Some(visit) = newest_first.find(|visit| visit.number == visit_id.visit) {
             change(Arc::make_mut(visit));
         }
     }
@@ -254,10 +254,10 @@ impl Outcome {
 }
 
 impl Visit {
-    pub(super) fn open(row: &Row, site: &Site, awaiting: Option<Awaiting>) -> Self {
+    pub(super) fn open(row: &Row, visit_id: &VisitId, awaiting: Option<Awaiting>) -> Self {
         Self {
-            number: site.visit,
-            item: site.item,
+            number: visit_id.visit,
+            item: visit_id.item,
             attempt: 1,
             opened_at: row.at,
             opened_revision: row.revision,
@@ -274,8 +274,8 @@ impl Visit {
     }
 
     /// Which visit it is, of this step.
-    pub fn site(&self, step: &StepId) -> Site {
-        Site {
+    pub fn visit_id(&self, step: &StepId) -> VisitId {
+        VisitId {
             step: step.clone(),
             visit: self.number,
             item: self.item,
@@ -348,8 +348,8 @@ impl Visit {
         )
     }
 
-    pub(super) fn close(&mut self, row: &Row, outcome: &Outcome, spent: Option<Spent>) {
-        if spent.is_none() {
+    pub(super) fn close(&mut self, row: &Row, outcome: &Outcome, consumed: Option<ConsumedCall>) {
+        if consumed.is_none() {
             self.retire_token(row.revision);
         }
         self.awaiting = None;
@@ -357,7 +357,7 @@ impl Visit {
             at: row.at,
             revision: row.revision,
             row: None,
-            spent,
+            consumed,
             output: match outcome {
                 Outcome::Completed(Payload { digest, .. }) => Some(*digest),
                 Outcome::Failed(_) | Outcome::Voided => None,
@@ -371,9 +371,9 @@ impl Visit {
 
     /// An attempt ended, and the visit goes on.
     pub(super) fn end_attempt(&mut self, revision: u64, ended: &AttemptEnded) {
-        match ended.spent {
-            Some(spent) => self.ended.push(Ended {
-                spent,
+        match ended.consumed {
+            Some(consumed) => self.ended.push(Ended {
+                consumed,
                 revision,
                 row: None,
             }),
@@ -381,7 +381,7 @@ impl Visit {
         }
         if ended.failure.is_some() {
             self.failures += 1;
-        } else if ended.spent.is_none() {
+        } else if ended.consumed.is_none() {
             (self.failures, self.repeats) = (0, self.repeats + 1);
         }
         self.awaiting = Some(ended.awaiting.clone());
@@ -401,7 +401,7 @@ impl Visit {
             if self.superseded.len() == limits::SUPERSEDED_TOKENS_MAX {
                 self.superseded.remove(0);
             }
-            self.superseded.push(Retired { grant, revision });
+            self.superseded.push(SupersededToken { grant, revision });
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use std::{fmt, time::Duration};
 
-use super::Site;
+use super::VisitId;
 use crate::domain::{definition::StepKind, expression::Rendered};
 
 /// One attempt of one visit: what comes of it counts only while it is the one that is waited for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Fence {
+pub struct AttemptId {
     /// The visit.
-    pub site: Site,
+    pub visit_id: VisitId,
     /// The attempt, from 1.
     pub attempt: u32,
 }
@@ -20,14 +20,14 @@ pub enum Effect {
     /// Begin to work on a visit.
     Begin(Box<Begin>),
     /// Break it off: nobody waits for it any more.
-    Cancel(Fence),
+    Cancel(AttemptId),
 }
 
 /// An attempt that the server begins.
 #[derive(Clone, Debug)]
 pub struct Begin {
     /// Which.
-    pub fence: Fence,
+    pub attempt_id: AttemptId,
     /// What is to be done.
     pub kind: StepKind,
     /// With what: an object with `with` and, for operations, `body`. Secrets are filled in by whoever begins it.

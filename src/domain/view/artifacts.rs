@@ -9,7 +9,7 @@ use crate::{
     domain::{
         artifact::{Artifact, ArtifactKind, ArtifactReference, CONTENT_TYPE_DEFAULT},
         document::Document,
-        event::{Event, Row, Site},
+        event::{Event, Row, VisitId},
         id::{AgentName, ExecutionId, StepId},
     },
     uri,
@@ -78,30 +78,41 @@ fn shown<'a>(
 ) -> Option<(ArtifactView, Option<&'a Artifact>)> {
     match event {
         Event::ArtifactStored {
-            site,
+            visit_id,
             agent,
             artifact,
         } => {
             ids.insert(artifact.name.clone(), artifact.id);
             ids.insert(address(&row.execution_id, artifact.id), artifact.id);
-            Some((kept(row, site, agent.as_ref(), artifact), Some(artifact)))
+            Some((
+                kept(row, visit_id, agent.as_ref(), artifact),
+                Some(artifact),
+            ))
         }
         Event::ArtifactNamed {
-            site,
+            visit_id,
             agent,
             reference,
         } => {
             let named = ids.get(&reference.text).copied();
-            Some((referred(row, site, agent.as_ref(), reference, named), None))
+            Some((
+                referred(row, visit_id, agent.as_ref(), reference, named),
+                None,
+            ))
         }
         _ => None,
     }
 }
 
-fn kept(row: &Row, site: &Site, agent: Option<&AgentName>, artifact: &Artifact) -> ArtifactView {
+fn kept(
+    row: &Row,
+    visit_id: &VisitId,
+    agent: Option<&AgentName>,
+    artifact: &Artifact,
+) -> ArtifactView {
     ArtifactView {
         id: artifact.id,
-        step_name: site.step.to_string(),
+        step_name: visit_id.step.to_string(),
         agent_name: agent.map(ToString::to_string),
         artifact_type: artifact.kind,
         name: artifact.name.clone(),
@@ -116,14 +127,14 @@ fn kept(row: &Row, site: &Site, agent: Option<&AgentName>, artifact: &Artifact) 
 
 fn referred(
     row: &Row,
-    site: &Site,
+    visit_id: &VisitId,
     agent: Option<&AgentName>,
     reference: &ArtifactReference,
     named: Option<u32>,
 ) -> ArtifactView {
     ArtifactView {
         id: reference.id,
-        step_name: site.step.to_string(),
+        step_name: visit_id.step.to_string(),
         agent_name: agent.map(ToString::to_string),
         artifact_type: ArtifactKind::Data,
         name: reference.text.clone(),

@@ -8,7 +8,7 @@ use crate::{
     clock::Timestamp,
     domain::{
         document::Digest,
-        event::{Channel, Event, Outcome, Payload, Row, Site},
+        event::{Channel, Event, Outcome, Payload, Row, VisitId},
         execution::StepStatus,
         id::{ExecutionId, StepId},
         telemetry::{EventType, Telemetry},
@@ -90,21 +90,23 @@ fn record(
     match event {
         Event::VisitOpened(opened) => {
             let agent = opened.agent.as_ref().map(ToString::to_string);
-            visits.push(HistoryRow::of(row, &opened.site, 1, agent));
+            visits.push(HistoryRow::of(row, &opened.visit_id, 1, agent));
         }
-        Event::WaitingChanged { site, attempt, .. } => {
-            let Some(before) = latest(visits, site) else {
+        Event::WaitingChanged {
+            visit_id, attempt, ..
+        } => {
+            let Some(before) = latest(visits, visit_id) else {
                 return;
             };
             // Another attempt has a row of its own; else only what is waited for changed, or an attempt that had not
             // begun was put off.
             if before.attempt < *attempt {
                 let agent = before.agent_name.clone();
-                visits.push(HistoryRow::of(row, site, *attempt, agent));
+                visits.push(HistoryRow::of(row, visit_id, *attempt, agent));
             }
         }
         Event::AttemptEnded(ended) => {
-            if let Some(entry) = latest(visits, &ended.site) {
+            if let Some(entry) = latest(visits, &ended.visit_id) {
                 entry.end(row);
                 entry.status = StepStatus::Failed.as_str();
                 entry.error = ended.failure.as_ref().map(Into::into);
@@ -114,7 +116,7 @@ fn record(
             }
         }
         Event::GateAnswered(answer) => {
-            if let Some(entry) = latest(visits, &answer.site) {
+            if let Some(entry) = latest(visits, &answer.visit_id) {
                 entry.answered = Some(AnsweredView {
                     approved: answer.approved,
                     by: answer.by.clone(),
@@ -123,20 +125,20 @@ fn record(
                 });
             }
         }
-        Event::StepDone { site, outcome } => {
-            let mut entry = HistoryRow::of(row, site, 1, None);
+        Event::StepDone { visit_id, outcome } => {
+            let mut entry = HistoryRow::of(row, visit_id, 1, None);
             entry.end(row);
             close(&mut entry, outcome, content);
             visits.push(entry);
         }
         Event::StepSkipped { step, .. } => {
             let (step, visit) = (step.clone(), 0);
-            let site = Site {
+            let visit_id = VisitId {
                 step,
                 visit,
                 item: None,
             };
-            let mut entry = HistoryRow::of(row, &site, 0, None);
+            let mut entry = HistoryRow::of(row, &visit_id, 0, None);
             entry.end(row);
             entry.status = StepStatus::Skipped.as_str();
             visits.push(entry);
@@ -146,7 +148,7 @@ fn record(
             let is_between = |entry: &HistoryRow| {
                 closed.outcome == Outcome::Voided && entry.completed_at.is_some()
             };
-            let entry = latest(visits, &closed.site);
+            let entry = latest(visits, &closed.visit_id);
             if let Some(entry) = entry.filter(|entry| !is_between(entry)) {
                 entry.end(row);
                 close(entry, &closed.outcome, content);
@@ -157,14 +159,14 @@ fn record(
 }
 
 /// The latest attempt of a visit.
-fn latest<'a>(visits: &'a mut [HistoryRow], site: &Site) -> Option<&'a mut HistoryRow> {
-    visits.iter_mut().rev().find(|entry| entry.is_of(site))
+fn latest<'a>(visits: &'a mut [HistoryRow], visit_id: &VisitId) -> Option<&'a mut HistoryRow> {
+    visits.iter_mut().rev().find(|entry| entry.is_of(visit_id))
 }
 
 impl HistoryRow {
-    fn of(row: &Row, site: &Site, attempt: u32, agent_name: Option<String>) -> Self {
+    fn of(row: &Row, visit_id: &VisitId, attempt: u32, agent_name: Option<String>) -> Self {
         Self {
-            step_name: site.step.to_string(),
+            step_name: visit_id.step.to_string(),
             agent_name,
             status: StepStatus::Running.as_str(),
             started_at: row.at.to_string(),
@@ -175,15 +177,17 @@ impl HistoryRow {
             output_bytes: None,
             error: None,
             answered: None,
-            visit: site.visit,
+            visit: visit_id.visit,
             attempt,
-            item: site.item,
+            item: visit_id.item,
             opened_at: row.at,
         }
     }
 
-    fn is_of(&self, site: &Site) -> bool {
-        self.step_name == site.step.as_str() && self.visit == site.visit && self.item == site.item
+    fn is_of(&self, visit_id: &VisitId) -> bool {
+        self.step_name == visit_id.step.as_str()
+            && self.visit == visit_id.visit
+            && self.item == visit_id.item
     }
 
     fn end(&mut self, row: &Row) {

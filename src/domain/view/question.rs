@@ -30,11 +30,11 @@ pub(super) struct Questions<'a> {
 }
 
 impl<'a> Questions<'a> {
-    /// Those of a step with this brief; `None` where it asks for no inputs.
-    pub(super) fn of(definition: &'a Definition, step: &Step, brief: &Value) -> Option<Self> {
+    /// Those of a step with this input; `None` where it asks for no inputs.
+    pub(super) fn of(definition: &'a Definition, step: &Step, input: &Value) -> Option<Self> {
         let names = step.kind.asks_for()?;
         let declared = definition.workflow.inputs.as_ref()?;
-        let question = Question::of(brief);
+        let question = Question::of(input);
         let names = if question.asked.is_empty() {
             names
         } else {
@@ -43,7 +43,7 @@ impl<'a> Questions<'a> {
         let find = |name: &String| declared.iter().find(|input| input.key.as_str() == name);
         let all = names.iter().filter_map(find).collect();
         let (text, in_words) = match &step.kind {
-            StepKind::Extract { .. } => (Some(plain(&brief["from"])), false),
+            StepKind::Extract { .. } => (Some(plain(&input["from"])), false),
             StepKind::Input { reextract, .. } => (question.utterance.clone(), *reextract),
             _ => (None, false),
         };

@@ -504,7 +504,9 @@ fn now_ready(ready: &[Offer], then: &str) -> String {
 
 fn closed(row: &Row) -> String {
     let by_call = |event: &Event| match event {
-        Event::VisitClosed(closed) if closed.spent.is_some() => Some(closed.site.step.to_string()),
+        Event::VisitClosed(closed) if closed.consumed.is_some() => {
+            Some(closed.visit_id.step.to_string())
+        }
         _ => None,
     };
     row.events.iter().find_map(by_call).unwrap_or_default()

@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::{Subject, definition_step, question::Questions};
 use crate::{
     domain::{
-        definition::{Definition, Step, StepKind, brief},
+        definition::{Definition, Step, StepKind, input_texts},
         document::Digest,
-        event::{Event, Row, Site},
+        event::{Event, Row, VisitId},
         execution::{Execution, Visit},
         id::AgentName,
         token::Grant,
@@ -43,16 +43,18 @@ impl Turn {
 
 /// The turns that the transition of `row` gave and did not take back.
 pub(super) fn given(definition: &Definition, execution: &Execution, row: &Row) -> Vec<Turn> {
-    let closed: BTreeSet<&Site> = row
+    let closed: BTreeSet<&VisitId> = row
         .events
         .iter()
-        .filter_map(|event| event.ending().map(|(site, _)| site))
+        .filter_map(|event| event.ending().map(|(visit_id, _)| visit_id))
         .collect();
     let turn = |event: &Event| {
-        let (site, grant) = event.offered().filter(|(site, _)| !closed.contains(site))?;
+        let (visit_id, grant) = event
+            .offered()
+            .filter(|(visit_id, _)| !closed.contains(visit_id))?;
         let (attempt, input) = match event {
             Event::WaitingChanged { attempt, .. } => {
-                let visit = execution.visit(site);
+                let visit = execution.visit(visit_id);
                 let input = visit.and_then(|(_, _, visit)| visit.input);
                 (*attempt, input)
             }
@@ -60,10 +62,10 @@ pub(super) fn given(definition: &Definition, execution: &Execution, row: &Row) -
             _ => return None,
         };
         Some(Turn {
-            position: definition.graph().position(&site.step)?,
-            visit: site.visit,
+            position: definition.graph().position(&visit_id.step)?,
+            visit: visit_id.visit,
             attempt,
-            item: site.item,
+            item: visit_id.item,
             grant,
             input,
         })
@@ -84,42 +86,42 @@ pub(super) fn task(subject: &Subject<'_>, turn: &Turn) -> Option<Task> {
     let step = definition_step(subject.definition, turn.position)?;
     let acting = step.acting();
     let rendered = turn.input.and_then(|digest| subject.value(digest));
-    let brief = rendered.map_or_else(|| brief(acting), |value| Value::clone(&value));
-    if let Some(questions) = Questions::of(subject.definition, acting, &brief) {
+    let input = rendered.map_or_else(|| input_texts(acting), |value| Value::clone(&value));
+    if let Some(questions) = Questions::of(subject.definition, acting, &input) {
         return Some(Task {
-            instructions: directly(subject, step, turn, &brief, Some(&questions)),
+            instructions: directly(subject, step, turn, &input, Some(&questions)),
             input: Some(questions.input()),
             example: None,
             output_schema: Some(questions.schema()),
         });
     }
     let instructions = match step.agent() {
-        Some(agent) => as_agent(subject, step, agent, &brief),
-        None => directly(subject, step, turn, &brief, None),
+        Some(agent) => as_agent(subject, step, agent, &input),
+        None => directly(subject, step, turn, &input, None),
     };
     Some(Task {
         instructions,
-        input: brief.get("with").cloned(),
+        input: input.get("with").cloned(),
         example: acting.example.clone(),
         output_schema: acting.result.clone(),
     })
 }
 
 /// What a model is told to do as somebody. What stands in fields of their own is named and not repeated.
-fn as_agent(subject: &Subject<'_>, step: &Step, agent: &AgentName, brief: &Value) -> String {
+fn as_agent(subject: &Subject<'_>, step: &Step, agent: &AgentName, input: &Value) -> String {
     let workflow = &subject.definition.workflow;
     let mut lines = vec![format!(
         "1. Act as {agent}, as agent_content says (else read agent_uri with workflow.read)."
     )];
     // A step without words of its own is part of what the workflow is for.
-    let what = match (step.description.as_str(), brief["instructions"].as_str()) {
+    let what = match (step.description.as_str(), input["instructions"].as_str()) {
         ("", None) => format!(" ({})", workflow.description),
         ("", Some(_)) => String::new(),
         (_, _) => " as description says".to_owned(),
     };
     lines.push(format!("2. Do step '{}'{what}.", step.id));
-    lines.extend(brief["instructions"].as_str().map(str::to_owned));
-    if brief.get("with").is_some() {
+    lines.extend(input["instructions"].as_str().map(str::to_owned));
+    if input.get("with").is_some() {
         lines.push("What it works on stands in input.".into());
     }
     lines.extend(sources(subject, step));
@@ -166,11 +168,11 @@ fn directly(
     subject: &Subject<'_>,
     step: &Step,
     turn: &Turn,
-    brief: &Value,
+    input: &Value,
     questions: Option<&Questions<'_>>,
 ) -> String {
     let acting = step.acting();
-    let own = brief["instructions"].as_str().unwrap_or_default();
+    let own = input["instructions"].as_str().unwrap_or_default();
     let is_asking = !questions.is_some_and(Questions::is_in_words);
     let mut lines = vec![format!(
         "# Role\nYou carry out step '{}' of workflow '{}'{}. Do this one step and nothing else.\n\n# Task",
@@ -186,11 +188,11 @@ fn directly(
             "Call the tool `{name}` of your client (it is none of midex's) with exactly what stands in input, and bring back what it answers."
         ));
     }
-    lines.push(brief["guidance"].as_str().unwrap_or_default().to_owned());
+    lines.push(input["guidance"].as_str().unwrap_or_default().to_owned());
     lines.push(questions.map_or_else(String::new, Questions::task));
     lines.extend(is_asking.then(|| own.to_owned()));
     lines.push(questions.map_or_else(String::new, Questions::words));
-    if brief.get("with").is_some() && !matches!(acting.kind, StepKind::Tool { .. }) {
+    if input.get("with").is_some() && !matches!(acting.kind, StepKind::Tool { .. }) {
         lines.push("What it works on stands in input.".into());
     }
     lines.extend(sources(subject, step));

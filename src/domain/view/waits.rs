@@ -78,7 +78,7 @@ fn wait(
         Awaiting::Signal { name } => ("signal", None, Some(name.clone())),
         Awaiting::Gate { due, .. } => ("gate", *due, None),
         Awaiting::Unknown => ("unknown", None, None),
-        Awaiting::Held(_) => ("held", None, None),
+        Awaiting::Deferred(_) => ("held", None, None),
         Awaiting::OutputInvalid(_) => ("output_invalid", None, None),
     };
     Some(WaitView {
@@ -108,7 +108,7 @@ fn next_call(execution: &Execution, step: &StepState, awaiting: &Awaiting) -> Op
                 step.id
             )
         }
-        Awaiting::OutputInvalid(_) | Awaiting::Held(_) => {
+        Awaiting::OutputInvalid(_) | Awaiting::Deferred(_) => {
             format!("execution.resume with execution_id '{id}'")
         }
         _ => return None,
@@ -123,9 +123,9 @@ fn gate(subject: &Subject<'_>, position: usize, awaiting: &Awaiting) -> Option<G
     let StepKind::Gate { approvers, .. } = &step.acting().kind else {
         return None;
     };
-    let brief = subject.value(*shown)?;
+    let input = subject.value(*shown)?;
     Some(GateView {
-        ask: plain(brief.get("ask")?),
+        ask: plain(input.get("ask")?),
         shown: shown.to_string(),
         approvers: approvers.clone(),
     })
@@ -144,7 +144,9 @@ pub(super) fn told(step: &StepState, visit: &Visit) -> Option<String> {
         }
         Awaiting::Gate { .. } => format!("step '{id}' waits for a person's approval"),
         Awaiting::Unknown => format!("nobody knows whether step '{id}' took effect"),
-        Awaiting::Held(_) => format!("step '{id}' has come to its end and waits for the resume"),
+        Awaiting::Deferred(_) => {
+            format!("step '{id}' has come to its end and waits for the resume")
+        }
         Awaiting::OutputInvalid(_) => format!(
             "step '{id}' is held, for {} of its outputs broke its schema, and waits for execution.resume",
             limits::OUTPUT_ATTEMPTS_MAX

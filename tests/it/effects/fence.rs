@@ -6,7 +6,7 @@ use midex::{
     clock::{SeededIds, Timestamp},
     domain::{
         Command, Decision, DefaultSources, Definition, Execution, Facts, Sequence,
-        execution::{Effect, Fence, Start},
+        execution::{AttemptId, Effect, Start},
     },
 };
 use serde_json::{Value, json};
@@ -26,9 +26,9 @@ fn decide(
         .expect("a decision")
 }
 
-fn outcome(fence: &Fence, outcome: midex::activity::Outcome) -> Command {
+fn outcome(attempt_id: &AttemptId, outcome: midex::activity::Outcome) -> Command {
     Command::Outcome {
-        fence: fence.clone(),
+        attempt_id: attempt_id.clone(),
         outcome: Arc::new(outcome),
     }
 }
@@ -46,9 +46,9 @@ fn moved(decision: Decision, key: u64) -> (Execution, Vec<Effect>) {
     (next, transition.effects)
 }
 
-fn begun(effects: &[Effect]) -> (Fence, Arc<Value>) {
+fn begun(effects: &[Effect]) -> (AttemptId, Arc<Value>) {
     match effects {
-        [Effect::Begin(begin)] => (begin.fence.clone(), Arc::new(json!(begin.input))),
+        [Effect::Begin(begin)] => (begin.attempt_id.clone(), Arc::new(json!(begin.input))),
         other => panic!("one attempt begins: {other:?}"),
     }
 }

@@ -153,7 +153,8 @@ impl Pure {
         let position = |step| self.definition.graph().position(step).expect("a step");
         let events = rows.flat_map(|row| &row.events);
         let outputs = events.filter_map(|event| event.output());
-        let mut of_step = outputs.filter(|(site, _)| position(&site.step) == asked.position);
+        let mut of_step =
+            outputs.filter(|(visit_id, _)| position(&visit_id.step) == asked.position);
         let (_, payload) = of_step.next_back()?;
         let value = payload.inline.as_ref()?.value();
         Some(Shortened::of(&value, asked.bytes_max))

@@ -17,12 +17,12 @@ pub(super) struct Head {
 
 /// The heads of all such executions; the others are where their snapshot says.
 #[derive(Debug, Default)]
-pub(super) struct Heads {
+pub(super) struct DirtySet {
     by_id: HashMap<ExecutionId, Head>,
     firsts: BTreeSet<u64>,
 }
 
-impl Heads {
+impl DirtySet {
     /// The head of an execution; `None` where its snapshot is current.
     pub(super) fn get(&self, id: &ExecutionId) -> Option<Head> {
         self.by_id.get(id).copied()
@@ -53,7 +53,7 @@ impl Heads {
     }
 
     /// The smallest key that no snapshot covers.
-    pub(super) fn low_water(&self) -> Option<u64> {
+    pub(super) fn replay_from(&self) -> Option<u64> {
         self.firsts.first().copied()
     }
 

@@ -16,7 +16,7 @@ use crate::{
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Caller {
+pub(super) enum Origin {
     /// Somebody outside, or time: refused once the server is stopping.
     Outside,
     /// Whoever was doing something for an execution: heard until the actors are sent away.
@@ -25,20 +25,20 @@ pub(super) enum Caller {
 
 impl Shared {
     /// Asks the actor of an execution, waking it if need be.
-    pub(super) async fn reach(
+    pub(super) async fn dispatch(
         &self,
         id: &ExecutionId,
-        caller: Caller,
+        origin: Origin,
         message: impl Fn(Reply) -> Message,
     ) -> Result<Answer> {
         let mut stale = None;
         let mut last = None;
         let mut attempts = 0;
         for _ in 0..limits::CALL_DELIVERIES_MAX {
-            if caller == Caller::Outside && self.stopping.is_cancelled() {
+            if origin == Origin::Outside && self.stopping.is_cancelled() {
                 return Err(stopping());
             }
-            let actor = self.actor(id, caller, stale).await?;
+            let actor = self.actor(id, origin, stale).await?;
             match actor.call(&message, None).await {
                 // It was on its way out already. Nothing was done, so this is no attempt, however many callers there are.
                 Err(_) => {
@@ -66,23 +66,23 @@ impl Shared {
     }
 
     /// The same with a command.
-    pub(super) async fn order(
+    pub(super) async fn send(
         &self,
         id: &ExecutionId,
-        caller: Caller,
+        origin: Origin,
         command: Command,
     ) -> Result<Answer> {
         let message = |reply| Message::Command {
             command: command.clone(),
             reply,
         };
-        self.reach(id, caller, message).await
+        self.dispatch(id, origin, message).await
     }
 
     async fn actor(
         &self,
         id: &ExecutionId,
-        caller: Caller,
+        origin: Origin,
         stale: Option<ActorId>,
     ) -> Result<ActorRef<Message>> {
         if stale.is_none()
@@ -92,7 +92,7 @@ impl Shared {
         }
         let wake = |reply| SupervisorMessage::Wake {
             id: id.clone(),
-            caller,
+            origin,
             stale,
             reply,
         };
@@ -123,7 +123,7 @@ mod tests {
         engine::{
             Engine, Options,
             actor::{Arguments, ExecutionActor},
-            directory::Entry,
+            directory::LiveActor,
         },
         store::MemoryStore,
     };
@@ -150,7 +150,7 @@ mod tests {
         actor.stop(None);
         ended.await.expect("its end");
         let number = actor.get_id();
-        let entry = Entry::new(id.clone(), actor, watch, shared.clock.now());
+        let entry = LiveActor::new(id.clone(), actor, watch, shared.clock.now());
         shared.directory.insert(entry);
         let change = Change {
             lifecycle: Lifecycle::Pause,
@@ -158,7 +158,7 @@ mod tests {
         };
         let code = async || {
             let command = Command::Change(change.clone());
-            let answer = shared.order(&id, Caller::Outside, command).await;
+            let answer = shared.send(&id, Origin::Outside, command).await;
             answer
                 .map(drop)
                 .expect_err("there is no such execution")

@@ -7,7 +7,7 @@ use crate::domain::expression::{Expression, Template};
 
 /// What one step evaluates.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct CompiledStep {
     /// Whether it is entered.
     pub(crate) condition: Option<Expression>,
     /// Whether it is done.
@@ -15,18 +15,18 @@ pub(crate) struct Plan {
     /// Which arm is taken; `None` for one that always may be.
     pub(crate) arms: Vec<Option<Expression>>,
     /// What it works on: an object of all texts and values of its kind that may hold expressions.
-    pub(crate) brief: Template,
+    pub(crate) input: Template,
     /// The list of a `foreach`.
     pub(crate) items: Option<Template>,
     /// What a `foreach` does with each item.
-    pub(crate) body: Option<Box<Plan>>,
+    pub(crate) body: Option<Box<CompiledStep>>,
     /// What cannot be compiled: no checked definition has such a thing.
     broken: Option<String>,
 }
 
 /// What a workflow evaluates as a whole.
 #[derive(Debug)]
-pub(crate) struct Whole {
+pub(crate) struct CompiledWorkflow {
     /// What memory holds at the start.
     pub(crate) memory: Template,
     /// What it comes to.
@@ -40,7 +40,7 @@ pub(crate) enum Parts {
     Keys(Vec<(String, Template)>),
 }
 
-impl Whole {
+impl CompiledWorkflow {
     pub(crate) fn of(workflow: &Workflow) -> Self {
         let template = |value: &Value| Template::parse(value).unwrap_or_else(|_| nothing());
         Self {
@@ -65,8 +65,8 @@ fn nothing() -> Template {
     Template::parse(&json!({})).expect("an empty object holds no expressions")
 }
 
-impl Plan {
-    /// The plan of a step.
+impl CompiledStep {
+    /// The compiled form of a step.
     pub(crate) fn of(step: &Step) -> Self {
         Self::with(step, &[])
     }
@@ -99,7 +99,7 @@ impl Plan {
                 nothing()
             })
         };
-        let brief = template(&brief(step)).with_words(WORDS);
+        let input = template(&input_texts(step)).with_words(WORDS);
         let (items, body) = match &step.kind {
             StepKind::Foreach {
                 items, alias, body, ..
@@ -113,7 +113,7 @@ impl Plan {
             condition,
             until,
             arms,
-            brief,
+            input,
             items,
             body,
             broken,
@@ -130,10 +130,10 @@ impl Plan {
 const WORDS: &[&str] = &["instructions", "guidance", "ask"];
 
 /// All texts and values of a step that may hold expressions, by what they are.
-pub(crate) fn brief(step: &Step) -> Value {
-    let mut brief = Map::new();
+pub(crate) fn input_texts(step: &Step) -> Value {
+    let mut input = Map::new();
     let mut put =
-        |key: &str, value: Option<Value>| brief.extend(value.map(|value| (key.to_owned(), value)));
+        |key: &str, value: Option<Value>| input.extend(value.map(|value| (key.to_owned(), value)));
     put(
         "instructions",
         step.instructions.as_ref().map(|text| json!(text)),
@@ -156,5 +156,5 @@ pub(crate) fn brief(step: &Step) -> Value {
         | StepKind::Branch { .. }
         | StepKind::Foreach { .. } => {}
     }
-    Value::Object(brief)
+    Value::Object(input)
 }

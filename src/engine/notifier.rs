@@ -28,52 +28,53 @@ pub enum Topic {
 
 /// Moves as they become durable, to whoever listens. Holds nothing of executions nobody listens to. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Changes(Arc<Mutex<Book>>);
+pub struct Notifier(Arc<Mutex<Subscriptions>>);
 
 #[derive(Default)]
-struct Book {
-    one: HashMap<ExecutionId, Audience>,
-    all: Audience,
+struct Subscriptions {
+    one: HashMap<ExecutionId, Subscribers>,
+    all: Subscribers,
     last: u64,
 }
 
 /// Listeners by their number.
-type Audience = HashMap<u64, Seat>;
+type Subscribers = HashMap<u64, Subscription>;
 
 /// A listener, and what it calls what it listens to here.
-struct Seat {
-    inbox: Arc<Inbox>,
+struct Subscription {
+    pending: Arc<Pending>,
     names: HashSet<Name>,
 }
 
-impl fmt::Debug for Changes {
+impl fmt::Debug for Notifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Changes({} executions)", self.lock().one.len())
+        write!(f, "Notifier({} executions)", self.lock().one.len())
     }
 }
 
-impl Changes {
-    fn lock(&self) -> MutexGuard<'_, Book> {
+impl Notifier {
+    fn lock(&self) -> MutexGuard<'_, Subscriptions> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Somebody who listens to nothing yet.
     pub fn listener(&self) -> Listener {
-        let mut book = self.lock();
-        book.last += 1;
+        let mut subscriptions = self.lock();
+        subscriptions.last += 1;
         Listener {
-            number: book.last,
-            changes: self.clone(),
-            inbox: Arc::default(),
+            number: subscriptions.last,
+            notifier: self.clone(),
+            pending: Arc::default(),
         }
     }
 
     /// The execution has moved, and the disk knows.
-    pub(super) fn tell(&self, id: &ExecutionId) {
-        let book = self.lock();
-        let seats = book.one.get(id).into_iter().chain([&book.all]);
-        for seat in seats.flat_map(HashMap::values) {
-            seat.inbox.mark(&seat.names);
+    pub(super) fn notify(&self, id: &ExecutionId) {
+        let subscriptions = self.lock();
+        let of_one = subscriptions.one.get(id).into_iter();
+        let all = of_one.chain([&subscriptions.all]);
+        for subscription in all.flat_map(HashMap::values) {
+            subscription.pending.mark(&subscription.names);
         }
     }
 
@@ -84,8 +85,8 @@ impl Changes {
     }
 }
 
-impl Book {
-    fn audience(&mut self, topic: &Topic) -> &mut Audience {
+impl Subscriptions {
+    fn subscribers(&mut self, topic: &Topic) -> &mut Subscribers {
         match topic {
             Topic::Execution(id) => self.one.entry(id.clone()).or_default(),
             Topic::Executions => &mut self.all,
@@ -93,11 +94,11 @@ impl Book {
     }
 
     fn leave(&mut self, number: u64, topic: &Topic, name: &Name) {
-        let audience = self.audience(topic);
-        if let Some(seat) = audience.get_mut(&number) {
-            seat.names.remove(name);
-            if seat.names.is_empty() {
-                audience.remove(&number);
+        let subscribers = self.subscribers(topic);
+        if let Some(subscription) = subscribers.get_mut(&number) {
+            subscription.names.remove(name);
+            if subscription.names.is_empty() {
+                subscribers.remove(&number);
             }
         }
         if let Topic::Execution(id) = topic
@@ -110,7 +111,7 @@ impl Book {
 
 /// What one listener has not taken yet.
 #[derive(Default)]
-struct Inbox {
+struct Pending {
     state: Mutex<State>,
     wake: Notify,
 }
@@ -127,7 +128,7 @@ struct Heard {
     is_waiting: bool,
 }
 
-impl Inbox {
+impl Pending {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -151,8 +152,8 @@ impl Inbox {
 /// Somebody who listens, under names of its own. It hears of nothing once it is dropped.
 pub struct Listener {
     number: u64,
-    changes: Changes,
-    inbox: Arc<Inbox>,
+    notifier: Notifier,
+    pending: Arc<Pending>,
 }
 
 impl fmt::Debug for Listener {
@@ -165,18 +166,18 @@ impl Listener {
     /// Listens to `topic` from now on, or to what [`Listener::mark`] tells where it is `None`, under this name.
     /// False where it has the name already: then nothing changes.
     pub fn add(&self, name: &Name, topic: Option<Topic>) -> bool {
-        let mut book = self.changes.lock();
-        let mut state = self.inbox.lock();
+        let mut subscriptions = self.notifier.lock();
+        let mut state = self.pending.lock();
         if state.names.contains_key(name) {
             return false;
         }
         if let Some(topic) = &topic {
-            let seat = book.audience(topic).entry(self.number);
-            let seat = seat.or_insert_with(|| Seat {
-                inbox: self.inbox.clone(),
+            let subscription = subscriptions.subscribers(topic).entry(self.number);
+            let subscription = subscription.or_insert_with(|| Subscription {
+                pending: self.pending.clone(),
                 names: HashSet::new(),
             });
-            seat.names.insert(name.clone());
+            subscription.names.insert(name.clone());
         }
         let heard = Heard {
             topic,
@@ -189,8 +190,8 @@ impl Listener {
     /// Listens no more to what it gave this name; what it has not taken of it is forgotten. False where it has no
     /// such name.
     pub fn remove(&self, name: &str) -> bool {
-        let mut book = self.changes.lock();
-        let mut state = self.inbox.lock();
+        let mut subscriptions = self.notifier.lock();
+        let mut state = self.pending.lock();
         let Some((name, heard)) = state.names.remove_entry(name) else {
             return false;
         };
@@ -198,24 +199,24 @@ impl Listener {
             state.queue.retain(|waiting| *waiting != name);
         }
         if let Some(topic) = &heard.topic {
-            book.leave(self.number, topic, &name);
+            subscriptions.leave(self.number, topic, &name);
         }
         true
     }
 
     /// Hears of these names, as if what they stand for had moved.
     pub fn mark<'a>(&self, names: impl IntoIterator<Item = &'a Name>) {
-        self.inbox.mark(names);
+        self.pending.mark(names);
     }
 
     /// Whether it has this name.
     pub fn has(&self, name: &str) -> bool {
-        self.inbox.lock().names.contains_key(name)
+        self.pending.lock().names.contains_key(name)
     }
 
     /// How many names it has.
     pub fn len(&self) -> usize {
-        self.inbox.lock().names.len()
+        self.pending.lock().names.len()
     }
 
     /// Whether it listens to nothing.
@@ -225,12 +226,12 @@ impl Listener {
 
     /// Whether [`Listener::take`] has something.
     pub fn has_heard(&self) -> bool {
-        !self.inbox.lock().queue.is_empty()
+        !self.pending.lock().queue.is_empty()
     }
 
     /// The name that it heard of and that has waited longest. From now on it hears of it anew.
     pub fn take(&self) -> Option<Name> {
-        let mut state = self.inbox.lock();
+        let mut state = self.pending.lock();
         let name = state.queue.pop_front()?;
         if let Some(heard) = state.names.get_mut(&name) {
             heard.is_waiting = false;
@@ -242,18 +243,18 @@ impl Listener {
     pub async fn heard(&self) {
         while !self.has_heard() {
             // What is told between the look and the wait is kept by the notifier.
-            self.inbox.wake.notified().await;
+            self.pending.wake.notified().await;
         }
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let mut book = self.changes.lock();
-        let names = std::mem::take(&mut self.inbox.lock().names);
+        let mut subscriptions = self.notifier.lock();
+        let names = std::mem::take(&mut self.pending.lock().names);
         for (name, heard) in &names {
             if let Some(topic) = &heard.topic {
-                book.leave(self.number, topic, name);
+                subscriptions.leave(self.number, topic, name);
             }
         }
     }
@@ -279,36 +280,40 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_listens_is_told_and_nothing_is_left_behind() {
-        let changes = Changes::default();
-        changes.tell(&id("one"));
-        let (first, second) = (changes.listener(), changes.listener());
+        let notifier = Notifier::default();
+        notifier.notify(&id("one"));
+        let (first, second) = (notifier.listener(), notifier.listener());
         assert!(first.add(&"a".into(), Some(one("one"))));
         assert!(!first.add(&"a".into(), Some(one("two"))), "it has the name");
         assert!(second.add(&"b".into(), Some(one("one"))));
         assert!(first.take().is_none(), "what was before is not heard of");
-        changes.tell(&id("one"));
-        changes.tell(&id("two"));
+        notifier.notify(&id("one"));
+        notifier.notify(&id("two"));
         first.heard().await;
         assert_eq!(taken(&first), ["a"]);
-        assert_eq!(changes.len(), 1);
+        assert_eq!(notifier.len(), 1);
         drop(second);
-        assert_eq!(changes.len(), 1);
+        assert_eq!(notifier.len(), 1);
         assert!(first.remove("a") && !first.remove("a"));
-        assert_eq!((changes.len(), first.len()), (0, 0));
+        assert_eq!((notifier.len(), first.len()), (0, 0));
         assert!(first.add(&"a".into(), Some(one("one"))));
         drop(first);
-        assert_eq!(changes.len(), 0);
+        assert_eq!(notifier.len(), 0);
     }
 
     #[test]
     fn a_move_is_heard_by_those_it_concerns_alone() {
-        let changes = Changes::default();
-        let (mine, yours, all) = (changes.listener(), changes.listener(), changes.listener());
+        let notifier = Notifier::default();
+        let (mine, yours, all) = (
+            notifier.listener(),
+            notifier.listener(),
+            notifier.listener(),
+        );
         mine.add(&"mine".into(), Some(one("mine")));
         yours.add(&"yours".into(), Some(one("yours")));
         all.add(&"list".into(), Some(Topic::Executions));
         all.add(&"files".into(), None);
-        changes.tell(&id("mine"));
+        notifier.notify(&id("mine"));
         assert_eq!(taken(&mine), ["mine"]);
         assert!(taken(&yours).is_empty());
         assert_eq!(taken(&all), ["list"]);
@@ -318,18 +323,18 @@ mod tests {
 
     #[test]
     fn however_often_it_moves_it_is_noted_once_and_in_turn() {
-        let changes = Changes::default();
-        let listener = changes.listener();
+        let notifier = Notifier::default();
+        let listener = notifier.listener();
         for name in ["a", "b", "c"] {
             listener.add(&name.into(), Some(one(name)));
         }
         for _ in 0..1000 {
-            changes.tell(&id("b"));
-            changes.tell(&id("a"));
+            notifier.notify(&id("b"));
+            notifier.notify(&id("a"));
         }
         assert_eq!(listener.take().as_deref(), Some("b"));
-        changes.tell(&id("b"));
-        changes.tell(&id("c"));
+        notifier.notify(&id("b"));
+        notifier.notify(&id("c"));
         assert_eq!(
             taken(&listener),
             ["a", "b", "c"],
@@ -339,15 +344,15 @@ mod tests {
 
     #[test]
     fn what_is_no_longer_listened_to_is_forgotten() {
-        let changes = Changes::default();
-        let listener = changes.listener();
+        let notifier = Notifier::default();
+        let listener = notifier.listener();
         listener.add(&"a".into(), Some(one("a")));
         listener.add(&"b".into(), Some(one("a")));
-        changes.tell(&id("a"));
+        notifier.notify(&id("a"));
         assert!(listener.remove("a"));
         assert!(listener.add(&"a".into(), Some(one("a"))));
         assert_eq!(taken(&listener), ["b"]);
-        changes.tell(&id("a"));
+        notifier.notify(&id("a"));
         let mut heard = taken(&listener);
         heard.sort();
         assert_eq!(heard, ["a", "b"]);
@@ -355,13 +360,13 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_told_before_the_wait_is_not_missed() {
-        let changes = Changes::default();
-        let listener = changes.listener();
+        let notifier = Notifier::default();
+        let listener = notifier.listener();
         listener.add(&"a".into(), Some(one("a")));
         for _ in 0..1000 {
             let telling = tokio::spawn({
-                let changes = changes.clone();
-                async move { changes.tell(&id("a")) }
+                let notifier = notifier.clone();
+                async move { notifier.notify(&id("a")) }
             });
             let heard = tokio::time::timeout(std::time::Duration::from_secs(60), listener.heard());
             heard.await.expect("it is heard");

@@ -8,10 +8,10 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    Awaiting, Decision, Effect, Event, Execution, Facts, Failure, Fence, Need, Outcome,
-    PauseReason, Payload, Row, Site, Spent, State, Transition, Values, Visit,
+    AttemptId, Awaiting, ConsumedCall, Decision, Effect, Event, Execution, Facts, Failure, Need,
+    Outcome, PauseReason, Payload, Row, State, Transition, Values, Visit, VisitId,
     content::{payload, stored},
-    decision::{Flow, Halt},
+    decision::{DecideResult, Interrupt},
 };
 use crate::{
     clock::{IdSource, Timestamp},
@@ -27,7 +27,7 @@ use crate::{
 
 /// A transition being made: every event is applied as it is added, so the next state and the row
 /// cannot disagree.
-pub(super) struct Draft<'a> {
+pub(super) struct TransitionBuilder<'a> {
     pub(super) next: Execution,
     pub(super) row: Row,
     pub(super) contents: Vec<(Digest, Arc<[u8]>)>,
@@ -46,7 +46,7 @@ pub(super) struct Draft<'a> {
     pub(super) done_at_once: usize,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> TransitionBuilder<'a> {
     pub(super) fn new(next: Execution, row: Row, facts: Facts<'a>, ids: &'a dyn IdSource) -> Self {
         Self {
             next,
@@ -148,10 +148,10 @@ impl<'a> Draft<'a> {
         self.lift(PauseReason::OutputInvalid)
     }
 
-    pub(super) fn open(&mut self, site: Site, awaiting: Awaiting, input: Option<Payload>) {
-        let agent = self.agent(&site.step);
+    pub(super) fn open(&mut self, visit_id: VisitId, awaiting: Awaiting, input: Option<Payload>) {
+        let agent = self.agent(&visit_id.step);
         self.push(Event::VisitOpened(Box::new(VisitOpened {
-            site,
+            visit_id,
             agent,
             awaiting,
             input,
@@ -160,21 +160,22 @@ impl<'a> Draft<'a> {
 
     pub(super) fn close(
         &mut self,
-        site: &Site,
+        visit_id: &VisitId,
         visit: &Visit,
         outcome: Outcome,
-        spent: Option<Spent>,
+        consumed: Option<ConsumedCall>,
     ) {
         let duration = self.row.at.since(visit.opened_at);
         if matches!(visit.awaiting, Some(Awaiting::Operation)) && outcome == Outcome::Voided {
-            let (site, attempt) = (site.clone(), visit.attempt);
-            self.effects.push(Effect::Cancel(Fence { site, attempt }));
+            let (visit_id, attempt) = (visit_id.clone(), visit.attempt);
+            self.effects
+                .push(Effect::Cancel(AttemptId { visit_id, attempt }));
         }
         self.push(Event::VisitClosed(Box::new(VisitClosed {
-            site: site.clone(),
-            agent: self.agent(&site.step),
+            visit_id: visit_id.clone(),
+            agent: self.agent(&visit_id.step),
             outcome,
-            spent,
+            consumed,
             duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
         })));
     }
@@ -187,21 +188,21 @@ impl<'a> Draft<'a> {
     /// The artifacts that came with the output of a visit, and those that it named.
     pub(super) fn store(
         &mut self,
-        site: &Site,
+        visit_id: &VisitId,
         artifacts: Vec<Artifact>,
         references: Vec<ArtifactReference>,
     ) {
         for artifact in artifacts {
             self.push(Event::ArtifactStored {
-                site: site.clone(),
-                agent: self.agent(&site.step),
+                visit_id: visit_id.clone(),
+                agent: self.agent(&visit_id.step),
                 artifact: Box::new(artifact),
             });
         }
         for reference in references {
             self.push(Event::ArtifactNamed {
-                site: site.clone(),
-                agent: self.agent(&site.step),
+                visit_id: visit_id.clone(),
+                agent: self.agent(&visit_id.step),
                 reference,
             });
         }
@@ -216,10 +217,10 @@ impl<'a> Draft<'a> {
     pub(super) fn void_where(&mut self, is_meant: impl Fn(usize) -> bool) {
         let open = self.next.open().filter(|(at, ..)| is_meant(*at));
         let open: Vec<_> = open
-            .map(|(_, step, visit)| (visit.site(&step.id), visit.clone()))
+            .map(|(_, step, visit)| (visit.visit_id(&step.id), visit.clone()))
             .collect();
-        for (site, visit) in open {
-            self.close(&site, &visit, Outcome::Voided, None);
+        for (visit_id, visit) in open {
+            self.close(&visit_id, &visit, Outcome::Voided, None);
         }
     }
 
@@ -261,7 +262,8 @@ impl<'a> Draft<'a> {
     }
 
     /// The same, where nothing else is needed.
-    pub(super) fn wanted(&self, need: Need) -> Flow<Arc<Value>> {
-        self.value(need).map_err(|need| Halt::Needs(vec![need]))
+    pub(super) fn wanted(&self, need: Need) -> DecideResult<Arc<Value>> {
+        self.value(need)
+            .map_err(|need| Interrupt::Needs(vec![need]))
     }
 }
