@@ -189,8 +189,6 @@ pub const INPUT_NAME_BYTES_MAX: usize = 100;
 pub const INPUT_ENUM_MAX: usize = 1000;
 /// Longest pattern of an input.
 pub const INPUT_PATTERN_BYTES_MAX: usize = 1000;
-/// Arguments of the provider of one input.
-pub const INPUT_ARGUMENTS_MAX: usize = 100;
 /// What a refusal repeats of an input's declaration, in characters; the rest is cut.
 pub const INPUT_WORDS_CHARS_MAX: usize = 500;
 /// Environment variables that defaults of inputs may be taken from.

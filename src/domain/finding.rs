@@ -108,10 +108,6 @@ rules! {
     InvalidDefault = "invalid_default", Error;
     /// Two things that are said cannot both hold.
     Contradiction = "contradiction", Error;
-    /// No input has the name that is referred to.
-    UnknownInput = "unknown_input", Error;
-    /// An argument of a provider refers to something that `depends_on` does not name.
-    MissingDependency = "missing_dependency", Error;
     /// `example` is not what `result` asks for.
     ExampleMismatch = "example_mismatch", Error;
     /// A list names one thing twice.

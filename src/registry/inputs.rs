@@ -8,12 +8,8 @@ use super::{
 };
 use crate::domain::{
     check::wrong_type,
-    draft::Field,
     finding::Finding,
-    input::draft::{
-        ArgumentDraft, ArgumentValueDraft, BindingDraft, DefaultDraft, InputDraft, JoinDraft,
-        ProviderDraft, SelectDraft, ValidateDraft,
-    },
+    input::draft::{DefaultDraft, InputDraft, ValidateDraft},
     node::{At, Content, Entry, Node},
 };
 
@@ -31,16 +27,17 @@ pub(super) const INPUT: Keys = Keys {
         "placeholder",
         "hint",
         "example",
+    ],
+    planned: &[
         "provider",
+        "provider_args",
         "select",
         "mode",
         "join",
         "cache_ttl_sec",
         "on_error",
-        "provider_args",
         "depends_on",
     ],
-    planned: &[],
 };
 
 /// Of its `validate`.
@@ -62,34 +59,6 @@ pub(super) const VALIDATE: Keys = Keys {
 pub(super) const DEFAULT: Keys = Keys {
     what: "`default`",
     read: &["from", "value"],
-    planned: &[],
-};
-
-/// Of its `provider`, where that is a mapping.
-pub(super) const PROVIDER: Keys = Keys {
-    what: "`provider`",
-    read: &["id", "field"],
-    planned: &[],
-};
-
-/// Of its `select`.
-pub(super) const SELECT: Keys = Keys {
-    what: "`select`",
-    read: &["value_field", "display_field", "id_field"],
-    planned: &[],
-};
-
-/// Of its `join`.
-pub(super) const JOIN: Keys = Keys {
-    what: "`join`",
-    read: &["separator", "wrap_each"],
-    planned: &[],
-};
-
-/// Of a binding.
-pub(super) const BINDING: Keys = Keys {
-    what: "a binding",
-    read: &["from_step", "from_input", "path", "required", "on_missing"],
     planned: &[],
 };
 
@@ -134,14 +103,6 @@ fn input(found: &mut Vec<Finding>, entry: &Entry, path: &str) -> InputDraft {
         placeholder: map.take(found, "placeholder", text),
         hint: map.take(found, "hint", text),
         example: map.take(found, "example", value),
-        provider: map.take(found, "provider", provider),
-        select: map.take(found, "select", select),
-        mode: map.take(found, "mode", text),
-        join: map.take(found, "join", joined),
-        cache_ttl_sec: map.take(found, "cache_ttl_sec", whole),
-        on_error: map.take(found, "on_error", text),
-        provider_args: map.take(found, "provider_args", arguments),
-        depends_on: map.take(found, "depends_on", arguments),
         key,
     };
     map.refuse_rest(found);
@@ -172,89 +133,6 @@ fn default(found: &mut Vec<Finding>, node: &Node, path: &str) -> Option<DefaultD
     };
     map.refuse_rest(found);
     Some(draft)
-}
-
-fn provider(found: &mut Vec<Finding>, node: &Node, path: &str) -> Option<ProviderDraft> {
-    let Content::Map(_) = &node.content else {
-        let id = text_or_mapping(found, node, path)?;
-        return Some(ProviderDraft {
-            place: node.place,
-            id: Field::Given(id),
-            field: Field::Absent,
-        });
-    };
-    let mut map = Mapping::of_mapping(found, node, path, &PROVIDER)?;
-    let draft = ProviderDraft {
-        place: node.place,
-        id: map.take(found, "id", text),
-        field: map.take(found, "field", text),
-    };
-    map.refuse_rest(found);
-    Some(draft)
-}
-
-fn select(found: &mut Vec<Finding>, node: &Node, path: &str) -> Option<SelectDraft> {
-    let mut map = Mapping::of_mapping(found, node, path, &SELECT)?;
-    let draft = SelectDraft {
-        value_field: map.take(found, "value_field", text),
-        display_field: map.take(found, "display_field", text),
-        id_field: map.take(found, "id_field", text),
-    };
-    map.refuse_rest(found);
-    Some(draft)
-}
-
-fn joined(found: &mut Vec<Finding>, node: &Node, path: &str) -> Option<JoinDraft> {
-    let mut map = Mapping::of_mapping(found, node, path, &JOIN)?;
-    let draft = JoinDraft {
-        place: node.place,
-        separator: map.take(found, "separator", text),
-        wrap_each: map.take(found, "wrap_each", text),
-    };
-    map.refuse_rest(found);
-    Some(draft)
-}
-
-fn arguments(found: &mut Vec<Finding>, node: &Node, path: &str) -> Option<Vec<ArgumentDraft>> {
-    let entries = entries(found, node, path)?;
-    let read = |entry: &&Entry| {
-        let key = key(entry, path);
-        let value = argument(found, &entry.value, &key.path);
-        ArgumentDraft {
-            value: value.unwrap_or(ArgumentValueDraft::Broken),
-            key,
-        }
-    };
-    Some(entries.iter().map(read).collect())
-}
-
-fn argument(found: &mut Vec<Finding>, node: &Node, path: &str) -> Option<ArgumentValueDraft> {
-    let Content::Map(_) = &node.content else {
-        return text_or_mapping(found, node, path).map(ArgumentValueDraft::Text);
-    };
-    let mut map = Mapping::of_mapping(found, node, path, &BINDING)?;
-    let draft = BindingDraft {
-        place: node.place,
-        from_step: map.take(found, "from_step", text),
-        from_input: map.take(found, "from_input", text),
-        path: map.take(found, "path", text),
-        required: map.take(found, "required", boolean),
-        on_missing: map.take(found, "on_missing", text),
-    };
-    map.refuse_rest(found);
-    Some(ArgumentValueDraft::Binding(Box::new(draft)))
-}
-
-fn text_or_mapping(found: &mut Vec<Finding>, node: &Node, path: &str) -> Option<At<String>> {
-    let Content::Text(value) = &node.content else {
-        found.push(wrong_type(node, path, "a text or a mapping"));
-        return None;
-    };
-    Some(At {
-        value: value.clone(),
-        path: path.to_owned(),
-        place: node.place,
-    })
 }
 
 /// Any value but none.

@@ -6,12 +6,12 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    inputs::{BINDING, DEFAULT, INPUT, JOIN, PROVIDER, SELECT, VALIDATE},
+    inputs::{DEFAULT, INPUT, VALIDATE},
     keys::Keys,
     schema::{identifier, mapping, not_blank, text},
 };
 use crate::{
-    domain::input::{DefaultFrom, InputType, Mode, OnError, OnMissing},
+    domain::input::{DefaultFrom, InputType},
     limits,
 };
 
@@ -28,15 +28,7 @@ pub(super) fn inputs() -> Value {
 
 /// What `inputs` refers to.
 pub(super) fn definitions() -> Map<String, Value> {
-    let definitions = [
-        ("input", closed(&INPUT, &[], input_property)),
-        ("arguments", arguments()),
-        ("binding", binding()),
-    ];
-    definitions
-        .into_iter()
-        .map(|(name, schema)| (name.to_owned(), schema))
-        .collect()
+    Map::from_iter([("input".to_owned(), closed(&INPUT, &[], input_property))])
 }
 
 fn closed(keys: &Keys, required: &[&str], property: fn(&str) -> Value) -> Value {
@@ -45,10 +37,6 @@ fn closed(keys: &Keys, required: &[&str], property: fn(&str) -> Value) -> Value 
 
 fn words(text_of: &str) -> Value {
     text(limits::DESCRIPTION_BYTES_MAX, text_of)
-}
-
-fn plain(description: &str) -> Value {
-    json!({ "description": description, "type": "string" })
 }
 
 /// Anything but nothing.
@@ -83,23 +71,6 @@ fn input_property(key: &str) -> Value {
             "type": "boolean",
         }),
         "default" => default(),
-        "provider" => json!({
-            "description": "The operation that gives candidates; nothing asks it yet",
-            "anyOf": [
-                { "type": "string", "pattern": not_blank() },
-                closed(&PROVIDER, &["id"], provider_property),
-            ],
-        }),
-        "select" => closed(&SELECT, &[], |_| plain("A field of a candidate")),
-        "mode" => json!({ "description": "How many candidates are chosen", "enum": Mode::NAMES }),
-        "join" => closed(&JOIN, &["separator"], |_| {
-            plain("How several candidates are made one text")
-        }),
-        "cache_ttl_sec" => whole("How long candidates are kept, in seconds"),
-        "on_error" => {
-            json!({ "description": "What to do where the provider fails", "enum": OnError::NAMES })
-        }
-        "provider_args" | "depends_on" => json!({ "$ref": "#/$defs/arguments" }),
         // A test sees to it that no key comes this far.
         _ => json!({}),
     }
@@ -149,44 +120,6 @@ fn default() -> Value {
     schema.insert(
         "allOf".into(),
         json!([when("literal", no_template), when("env", variable)]),
-    );
-    Value::Object(schema)
-}
-
-fn provider_property(key: &str) -> Value {
-    match key {
-        "id" => json!({
-            "description": "The operation", "type": "string", "pattern": not_blank(),
-        }),
-        _ => plain("The field of its answer that holds the candidates"),
-    }
-}
-
-fn arguments() -> Value {
-    json!({
-        "description": "Arguments of the provider: texts, which may hold templates, or bindings",
-        "type": "object",
-        "additionalProperties": { "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/binding" }] },
-        "maxProperties": limits::INPUT_ARGUMENTS_MAX,
-    })
-}
-
-fn binding() -> Value {
-    let mut schema = mapping(&BINDING, &[], false, |key| match key {
-        "required" => {
-            json!({ "description": "Whether something must be there", "type": "boolean" })
-        }
-        "on_missing" => {
-            json!({ "description": "What to do where nothing is", "enum": OnMissing::NAMES })
-        }
-        "path" => plain("Where in it, as a.b[0]"),
-        "from_step" => plain("The step whose output it is taken from"),
-        _ => plain("The input that it is taken from"),
-    });
-    let required = |key: &str| json!({ "required": [key] });
-    schema.insert(
-        "oneOf".into(),
-        json!([required("from_step"), required("from_input")]),
     );
     Value::Object(schema)
 }

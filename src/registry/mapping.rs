@@ -3,7 +3,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::keys::{KINDS, Keys};
+use super::{
+    inputs::INPUT,
+    keys::{KINDS, Keys},
+};
 use crate::domain::{
     check::{unknown_key, wrong_type},
     draft::{Field, Said},
@@ -121,7 +124,7 @@ impl<'a> Mapping<'a> {
             let finding = if self.keys.planned.contains(&key) {
                 let message = format!("`{key}` is not supported yet");
                 Finding::new(Rule::NotSupportedYet, path, entry.place, message)
-                    .suggest(instead_of(key).to_owned())
+                    .suggest(instead_of(self.keys.what, key).to_owned())
             } else if self.keys.read.contains(&key) {
                 let message = format!("`{key}` says again what another key says");
                 Finding::new(Rule::DuplicateKey, path, entry.place, message)
@@ -234,8 +237,10 @@ pub(super) fn text_or_texts(
 }
 
 /// What to write in place of a key that is planned.
-fn instead_of(key: &str) -> &'static str {
+fn instead_of(what: &str, key: &str) -> &'static str {
     match key {
+        "provider" => "list the choices in `enum`",
+        _ if what == INPUT.what => "leave it out: nothing would act on it",
         "workflow" => {
             "write the steps of that workflow here, or start it with a `tool` step that calls workflow.start"
         }

@@ -384,10 +384,7 @@ fn suggestion() -> Value {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{
-            inputs::{BINDING, INPUT},
-            keys::STEP,
-        },
+        super::{inputs::INPUT, keys::STEP},
         *,
     };
     use crate::{
@@ -410,7 +407,6 @@ mod tests {
             (SchemaOf::Manifest, "/properties", &MANIFEST),
             (SchemaOf::Manifest, "/$defs/step/properties", &STEP),
             (SchemaOf::Manifest, "/$defs/input/properties", &INPUT),
-            (SchemaOf::Manifest, "/$defs/binding/properties", &BINDING),
             (SchemaOf::FrontMatter, "/properties", &FRONT_MATTER),
             (SchemaOf::FrontMatter, "/$defs/step/properties", &PHASE),
             (SchemaOf::Agent, "/properties", &PERSONA),

@@ -1,6 +1,5 @@
 //! The inputs of a manifest: what each says must hold together, and what they refer to must be there.
 
-mod refer;
 mod value;
 
 use super::{
@@ -9,9 +8,8 @@ use super::{
         finding::{Finding, Rule},
         id::InputName,
         input::{
-            Argument, ArgumentValue, Binding, DefaultFrom, Input, InputDefault, InputType, Inputs,
-            Join, Mode, OnError, OnMissing, Provider, Select, Validate,
-            draft::{ArgumentDraft, ArgumentValueDraft, BindingDraft, InputDraft, ValidateDraft},
+            DefaultFrom, Input, InputDefault, InputType, Inputs, Validate,
+            draft::{InputDraft, ValidateDraft},
         },
         node::At,
         schema::Quota,
@@ -35,7 +33,6 @@ pub(super) fn inputs(
     }
     let inputs = list.value.iter().map(|draft| input(found, draft, quota));
     let inputs: Vec<_> = inputs.collect();
-    refer::check(found, draft, &list.value);
     let inputs: Option<Vec<_>> = inputs.into_iter().collect();
     inputs.map(Inputs::from)
 }
@@ -62,20 +59,6 @@ fn input(found: &mut Vec<Finding>, draft: &InputDraft, quota: &mut Quota) -> Opt
         placeholder: text(&draft.placeholder),
         hint: text(&draft.hint),
         example: draft.example.given().map(|at| at.value.to_json()),
-        provider: provider(found, draft),
-        select: select(draft),
-        mode: word(found, &draft.mode, "mode", Mode::NAMES, Mode::parse),
-        join: join(found, draft),
-        cache_ttl_sec: plain(&draft.cache_ttl_sec),
-        on_error: word(
-            found,
-            &draft.on_error,
-            "policy",
-            OnError::NAMES,
-            OnError::parse,
-        ),
-        provider_args: arguments(found, &draft.provider_args),
-        depends_on: arguments(found, &draft.depends_on),
     };
     contradictions(found, draft, &input);
     value::check(found, draft, &input);
@@ -218,103 +201,4 @@ fn required_and_optional(
         Finding::new(Rule::Contradiction, &required.path, required.place, message)
             .suggest(hint.to_owned()),
     );
-}
-
-fn provider(found: &mut Vec<Finding>, draft: &InputDraft) -> Option<Provider> {
-    let at = draft.provider.given()?;
-    let path = at
-        .value
-        .id
-        .given()
-        .map_or_else(|| format!("{}.id", at.path), |id| id.path.clone());
-    let id = required(found, &at.value.id, at.value.place, &path)?;
-    let field = text(&at.value.field);
-    Some(Provider { id, field })
-}
-
-fn select(draft: &InputDraft) -> Option<Select> {
-    let select = &draft.select.given()?.value;
-    Some(Select {
-        value_field: text(&select.value_field),
-        display_field: text(&select.display_field),
-        id_field: text(&select.id_field),
-    })
-}
-
-fn join(found: &mut Vec<Finding>, draft: &InputDraft) -> Option<Join> {
-    let at = draft.join.given()?;
-    if at.value.separator == Field::Absent {
-        let path = format!("{}.separator", at.path);
-        let message = "`separator` is missing";
-        found.push(Finding::new(
-            Rule::MissingKey,
-            path,
-            at.value.place,
-            message,
-        ));
-    }
-    Some(Join {
-        separator: text(&at.value.separator)?,
-        wrap_each: text(&at.value.wrap_each),
-    })
-}
-
-fn arguments(found: &mut Vec<Finding>, field: &Field<Vec<ArgumentDraft>>) -> Vec<Argument> {
-    let Some(list) = field.given() else {
-        return Vec::new();
-    };
-    found.extend(too_many(list, "arguments", limits::INPUT_ARGUMENTS_MAX));
-    let build = |draft: &ArgumentDraft| {
-        let value = match &draft.value {
-            ArgumentValueDraft::Broken => return None,
-            ArgumentValueDraft::Text(at) => ArgumentValue::Text(at.value.clone()),
-            ArgumentValueDraft::Binding(binding_draft) => {
-                ArgumentValue::Binding(binding(found, binding_draft, &draft.key.path))
-            }
-        };
-        let name = draft.key.value.clone();
-        Some(Argument { name, value })
-    };
-    list.value.iter().filter_map(build).collect()
-}
-
-fn binding(found: &mut Vec<Finding>, draft: &BindingDraft, at: &str) -> Binding {
-    let BindingDraft {
-        place,
-        from_step,
-        from_input,
-        path,
-        required,
-        on_missing,
-    } = draft;
-    match (from_step, from_input) {
-        (Field::Absent, Field::Absent) => {
-            let message = "the binding does not say from where";
-            let finding = Finding::new(Rule::MissingKey, at, *place, message);
-            found.push(finding.suggest("add `from_input: NAME` or `from_step: ID`".to_owned()));
-        }
-        (Field::Given(_), Field::Given(at)) => {
-            let message = "a binding has one source: this one has `from_step` already";
-            found.push(Finding::new(
-                Rule::Contradiction,
-                &at.path,
-                at.place,
-                message,
-            ));
-        }
-        _ => {}
-    }
-    Binding {
-        from_step: text(from_step),
-        from_input: text(from_input),
-        path: text(path),
-        required: plain(required),
-        on_missing: word(
-            found,
-            on_missing,
-            "policy",
-            OnMissing::NAMES,
-            OnMissing::parse,
-        ),
-    }
 }

@@ -35,22 +35,6 @@ pub struct InputDraft {
     pub hint: Field<String>,
     /// What a value may look like.
     pub example: Field<Node>,
-    /// Where candidates come from.
-    pub provider: Field<ProviderDraft>,
-    /// What of a candidate is the value.
-    pub select: Field<SelectDraft>,
-    /// How many candidates are chosen.
-    pub mode: Field<String>,
-    /// How several are made one text.
-    pub join: Field<JoinDraft>,
-    /// How long candidates are kept.
-    pub cache_ttl_sec: Field<u64>,
-    /// What to do where the provider fails.
-    pub on_error: Field<String>,
-    /// What the provider is asked with.
-    pub provider_args: Field<Vec<ArgumentDraft>>,
-    /// What must be known before.
-    pub depends_on: Field<Vec<ArgumentDraft>>,
 }
 
 /// What a manifest says under `validate`.
@@ -81,74 +65,4 @@ pub struct DefaultDraft {
     pub from: Field<String>,
     /// The value, or what names it.
     pub value: Field<Node>,
-}
-
-/// What a manifest says under `provider`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ProviderDraft {
-    /// Where it begins.
-    pub place: Place,
-    /// The operation.
-    pub id: Field<String>,
-    /// The field of its answer.
-    pub field: Field<String>,
-}
-
-/// What a manifest says under `select`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SelectDraft {
-    /// The value.
-    pub value_field: Field<String>,
-    /// What people are shown.
-    pub display_field: Field<String>,
-    /// What tells candidates apart.
-    pub id_field: Field<String>,
-}
-
-/// What a manifest says under `join`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct JoinDraft {
-    /// Where it begins.
-    pub place: Place,
-    /// What stands between them.
-    pub separator: Field<String>,
-    /// What stands around each.
-    pub wrap_each: Field<String>,
-}
-
-/// One argument of a provider.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ArgumentDraft {
-    /// Its name, with its path and place.
-    pub key: At<String>,
-    /// What it is given.
-    pub value: ArgumentValueDraft,
-}
-
-/// What an argument is given.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ArgumentValueDraft {
-    /// Something of the wrong type: there is a finding about it already.
-    Broken,
-    /// A text, which may hold templates.
-    Text(At<String>),
-    /// Something of another input or of a step.
-    Binding(Box<BindingDraft>),
-}
-
-/// Where an argument finds its value.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BindingDraft {
-    /// Where it begins.
-    pub place: Place,
-    /// In the output of this step.
-    pub from_step: Field<String>,
-    /// In this input.
-    pub from_input: Field<String>,
-    /// Where in it.
-    pub path: Field<String>,
-    /// Whether something must be there.
-    pub required: Field<bool>,
-    /// What to do where nothing is.
-    pub on_missing: Field<String>,
 }

@@ -191,16 +191,11 @@ fn whole() -> [(&'static str, Value); 4] {
     let inputs = json!({
         "workflow": "w", "description": "d", "steps": [{ "id": "a", "agent": "reviewer" }],
         "inputs": {
-            "owner": { "name": "Owner", "provider": "render owners", "type": "string" },
+            "owner": { "name": "Owner", "type": "string" },
             "service": {
                 "description": "d", "type": "string", "enum": ["a", "1"], "optional": true,
                 "validate": { "required": false, "enum": ["a"], "pattern": "^.$", "min_length": 0, "max_length": 9 },
                 "default": { "from": "literal", "value": "a" }, "placeholder": "p", "hint": "h", "example": "a",
-                "provider": { "id": "render services", "field": "f" }, "mode": "single", "on_error": "manual",
-                "select": { "value_field": "v", "display_field": "d", "id_field": "i" }, "cache_ttl_sec": 60,
-                "join": { "separator": ",", "wrap_each": "'" },
-                "provider_args": { "o": "${{ inputs.owner }}" },
-                "depends_on": { "o": { "from_input": "owner", "path": "a.b[0]", "required": true, "on_missing": "fail" } },
             },
             "n": { "validate": { "min": 0, "max": 3 }, "default": { "from": "env", "value": "N" } },
             "before": { "default": { "from": "history" } },
