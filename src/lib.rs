@@ -7,7 +7,7 @@
 //! ## The house
 //!
 //! ```text
-//! error, clock, limits, uri -> domain -> { store | registry | catalog | activity } -> engine -> config, app -> mcp -> cli
+//! error, clock, limits, uri -> domain -> { store | registry | catalog | activity } -> engine -> config, app -> http -> mcp -> cli
 //! ```
 //!
 //! A layer may use what stands to its left; the four in the middle do not know each other.
@@ -40,6 +40,7 @@ pub mod config;
 pub mod domain;
 pub mod engine;
 pub mod error;
+mod http;
 pub mod limits;
 pub mod mcp;
 pub mod registry;

@@ -12,27 +12,28 @@ const LAYERS: &[&[&str]] = &[
     &["engine"],
     &["config"],
     &["app"],
+    &["http"],
     &["mcp"],
     &["cli"],
 ];
 
-/// Crates that may be named in one module alone, given by its path under `src`.
-const NAMED_ONLY_IN: &[(&str, &str)] = &[
-    ("redb", "store"),
-    ("postcard", "store"),
-    ("serde_saphyr", "registry"),
-    ("minijinja", "domain/expression"),
-    ("regex_automata", "domain/schema"),
-    ("ractor", "engine"),
-    ("rmcp", "mcp"),
-    ("http", "mcp"),
-    ("hyper", "mcp"),
-    ("hyper_util", "mcp"),
-    ("notify", "registry"),
-    ("clap", "cli"),
-    ("clap_complete", "cli"),
-    ("annotate_snippets", "cli"),
-    ("comfy_table", "cli"),
+/// Crates that may be named in these modules alone, given by their paths under `src`.
+const NAMED_ONLY_IN: &[(&str, &[&str])] = &[
+    ("redb", &["store"]),
+    ("postcard", &["store"]),
+    ("serde_saphyr", &["registry"]),
+    ("minijinja", &["domain/expression"]),
+    ("regex_automata", &["domain/schema"]),
+    ("ractor", &["engine"]),
+    ("rmcp", &["mcp"]),
+    ("http", &["http", "mcp"]),
+    ("hyper", &["http", "mcp"]),
+    ("hyper_util", &["http"]),
+    ("notify", &["registry"]),
+    ("clap", &["cli"]),
+    ("clap_complete", &["cli"]),
+    ("annotate_snippets", &["cli"]),
+    ("comfy_table", &["cli"]),
 ];
 
 /// Rooms of the domain, and those that each must not know.
@@ -216,11 +217,11 @@ fn outside_crates_are_named_in_one_place() {
     for (_, path) in modules() {
         let inside = path.strip_prefix(&root).unwrap().with_extension("");
         for line in code(&path) {
-            for (name, place) in NAMED_ONLY_IN {
+            for (name, places) in NAMED_ONLY_IN {
                 let named =
                     line.contains(&format!("{name}::")) || line.contains(&format!("use {name}"));
                 assert!(
-                    !named || inside.starts_with(place),
+                    !named || places.iter().any(|place| inside.starts_with(place)),
                     "{}: {line}",
                     path.display()
                 );

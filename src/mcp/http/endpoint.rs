@@ -18,18 +18,22 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Options, PATH,
-    body::{self, Reply, Sent},
-    budget::{Budget, Kind, Share},
-    connections::{Connection, Connections, Work},
-    origin::Names,
-    refusal::{self, Refusal},
-    room::Room,
+    refusal::{self, Refused},
     sessions::{CallId, OpenStream, Place, Session, Sessions},
 };
 use crate::{
     clock::IdSource,
     domain::document::{inexact, inexact_words},
     error::{Code, Error},
+    http::{
+        Service,
+        access::{Access, text},
+        body::{self, Reply, Sent},
+        budget::{Budget, Kind, Share},
+        connections::{Connection, Connections, Work},
+        refusal::Refusal,
+        room::Room,
+    },
     limits,
     mcp::{answer, frame},
 };
@@ -37,14 +41,8 @@ use crate::{
 const SESSION_ID: &str = "mcp-session-id";
 const LAST_EVENT_ID: &str = "last-event-id";
 const PROTOCOL_VERSION: &str = "mcp-protocol-version";
-/// Headers of which a request has one. Of two, a proxy before this server may have looked at the other one.
+/// Headers of the protocol of which a request has one.
 const SINGLE: &[&str] = &[
-    "host",
-    "origin",
-    "authorization",
-    "content-type",
-    "content-length",
-    "transfer-encoding",
     SESSION_ID,
     LAST_EVENT_ID,
     PROTOCOL_VERSION,
@@ -57,8 +55,8 @@ pub(super) struct Endpoint<H> {
     service: StreamableHttpService<H, LocalSessionManager>,
     sessions: Arc<Sessions>,
     room: Room,
-    names: Names,
-    options: Options,
+    access: Access,
+    ids: Arc<dyn IdSource>,
     streams: CancellationToken,
 }
 
@@ -96,7 +94,6 @@ impl<H: ServerHandler> Endpoint<H> {
     ) -> Self {
         let sessions = Arc::new(Sessions::new());
         let streams = CancellationToken::new();
-        let names = Names::new(address, options.hosts.clone());
         let config = StreamableHttpServerConfig::default()
             .with_json_response(true)
             // The endpoint has looked at both before it reads a body, and has read the body by then.
@@ -112,47 +109,10 @@ impl<H: ServerHandler> Endpoint<H> {
             service,
             sessions,
             room,
-            names,
-            options,
+            access: Access::new(address, options.hosts, options.token),
+            ids: options.ids,
             streams,
         }
-    }
-
-    pub(super) fn room(&self) -> &Room {
-        &self.room
-    }
-
-    pub(super) fn sessions(&self) -> &Arc<Sessions> {
-        &self.sessions
-    }
-
-    /// Ends every stream and session.
-    pub(super) fn end_streams(&self) {
-        self.streams.cancel();
-    }
-
-    /// Answers one request.
-    pub(super) async fn respond(
-        &self,
-        request: Request<Incoming>,
-        connection: &Arc<Connection>,
-    ) -> Response<Reply> {
-        let answered = match self.check(&request) {
-            Ok(()) => match *request.method() {
-                Method::POST => self.post(request, connection).await,
-                Method::GET => self.stream(request, connection).await,
-                Method::DELETE => self.end(request, connection).await,
-                _ => Err(Refusal::new(
-                    StatusCode::METHOD_NOT_ALLOWED,
-                    Error::new(
-                        Code::RequestInvalid,
-                        "the endpoint takes POST, GET and DELETE",
-                    ),
-                )),
-            },
-            Err(error) => Err(error.into()),
-        };
-        answered.unwrap_or_else(|refusal| refusal.answer(&*self.options.ids))
     }
 
     /// What is looked at before anything is read, whatever is asked for.
@@ -162,23 +122,14 @@ impl<H: ServerHandler> Endpoint<H> {
             return Err(Error::new(Code::ResourceNotFound, message)
                 .with_action("Send MCP messages to /mcp of this server"));
         }
-        check_single(request.headers())?;
-        if let Some(token) = &self.options.token {
-            let given = text(request.headers(), header::AUTHORIZATION.as_str());
-            if !token.admits(given) {
-                let message =
-                    "the request carries no bearer token, or another one than this server's";
-                return Err(Error::new(Code::Unauthorized, message));
-            }
-        }
-        self.names.check(request.uri(), request.headers())
+        self.access.check(request, SINGLE)
     }
 
     async fn post(
         &self,
         request: Request<Incoming>,
         connection: &Arc<Connection>,
-    ) -> Result<Response<Reply>, Refusal> {
+    ) -> Result<Response<Reply>, Refused> {
         let Admitted {
             request,
             body,
@@ -194,7 +145,7 @@ impl<H: ServerHandler> Endpoint<H> {
         };
         let response = match response.status() {
             // rmcp's word for a body it cannot read.
-            StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => unreadable(&body, &*self.options.ids),
+            StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => unreadable(&body, &*self.ids),
             _ => response,
         };
         let response = self
@@ -209,7 +160,7 @@ impl<H: ServerHandler> Endpoint<H> {
         &self,
         request: Request<Full<Bytes>>,
         place: Place,
-    ) -> Result<Response<Reply>, Refusal> {
+    ) -> Result<Response<Reply>, Refused> {
         let service = self.service.clone();
         let beginning = tokio::spawn(async move {
             let response = service.handle(request).await;
@@ -230,7 +181,7 @@ impl<H: ServerHandler> Endpoint<H> {
         &self,
         request: Request<Incoming>,
         connection: &Arc<Connection>,
-    ) -> Result<Admitted, Refusal> {
+    ) -> Result<Admitted, Refused> {
         let (mut parts, body) = request.into_parts();
         let (body, bytes) = match body::read(body, &self.room, connection).await? {
             Sent::Whole(body, bytes) => (body, bytes),
@@ -241,7 +192,7 @@ impl<H: ServerHandler> Endpoint<H> {
         // What has none is refused by rmcp, and its refusal worded anew.
         let envelope: Envelope = serde_json::from_slice(&body).unwrap_or_default();
         let id = envelope.id.clone();
-        let refused = |error: Error| Refusal::from(error).of(id.clone());
+        let refused = |error: Error| Refused::from(error).of(id.clone());
         if id.is_some()
             && let Some(number) = inexact(&body)
         {
@@ -290,7 +241,7 @@ impl<H: ServerHandler> Endpoint<H> {
         &self,
         request: Request<Incoming>,
         connection: &Arc<Connection>,
-    ) -> Result<Response<Reply>, Refusal> {
+    ) -> Result<Response<Reply>, Refused> {
         let work = connection.work();
         let session = text(request.headers(), SESSION_ID).and_then(|id| self.sessions.find(id));
         // One that is taken up again while its call is in work brings the answer of that call and nothing else.
@@ -312,7 +263,7 @@ impl<H: ServerHandler> Endpoint<H> {
         &self,
         request: Request<Incoming>,
         connection: &Arc<Connection>,
-    ) -> Result<Response<Reply>, Refusal> {
+    ) -> Result<Response<Reply>, Refused> {
         let _work = connection.work();
         let id = text(request.headers(), SESSION_ID).map(str::to_owned);
         let is_known = id
@@ -333,28 +284,56 @@ impl<H: ServerHandler> Endpoint<H> {
     }
 
     /// rmcp refuses in plain text, or without the payload that every error of midex has.
-    async fn mended(&self, response: Response<Reply>) -> Result<Response<Reply>, Refusal> {
+    async fn mended(&self, response: Response<Reply>) -> Result<Response<Reply>, Refused> {
         if response.status().is_success() {
             return Ok(response);
         }
         if !is_json(response.headers()) {
-            return Err(refused(response).await);
+            return Err(refused(response).await.into());
         }
         let status = response.status();
         let said = collected(response).await;
-        Ok(refusal::completed(status, &said, &*self.options.ids))
+        Ok(refusal::completed(status, &said, &*self.ids))
     }
 }
 
-fn check_single(headers: &HeaderMap) -> Result<(), Error> {
-    let is_double = |name: &&&str| headers.get_all(**name).iter().nth(1).is_some();
-    let Some(name) = SINGLE.iter().find(is_double) else {
-        return Ok(());
-    };
-    let message = format!("the header `{name}` comes more than once");
-    Err(Error::new(Code::RequestInvalid, message)
-        .with("header", *name)
-        .with_action("Send the header `{header}` once"))
+impl<H: ServerHandler> Service for Endpoint<H> {
+    fn room(&self) -> &Room {
+        &self.room
+    }
+
+    async fn respond(
+        &self,
+        request: Request<Incoming>,
+        connection: &Arc<Connection>,
+    ) -> Response<Reply> {
+        let answered = match self.check(&request) {
+            Ok(()) => match *request.method() {
+                Method::POST => self.post(request, connection).await,
+                Method::GET => self.stream(request, connection).await,
+                Method::DELETE => self.end(request, connection).await,
+                _ => Err(unserved()),
+            },
+            Err(error) => Err(error.into()),
+        };
+        answered.unwrap_or_else(|refusal| refusal.answer(&*self.ids))
+    }
+
+    fn end_streams(&self) {
+        self.streams.cancel();
+    }
+
+    async fn sweep(&self) {
+        self.sessions.sweep().await;
+    }
+}
+
+fn unserved() -> Refused {
+    let error = Error::new(
+        Code::RequestInvalid,
+        "the endpoint takes POST, GET and DELETE",
+    );
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, error).into()
 }
 
 /// Whether the request is of the era without handshakes: it has no method `initialize`.
@@ -371,21 +350,17 @@ fn begin(session: Option<&Arc<Session>>, envelope: &Envelope) -> Result<Option<C
     session.begin(id.clone()).map(Some)
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok()
-}
-
 fn is_json(headers: &HeaderMap) -> bool {
     let given = text(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
     let essence = given.split(';').next().unwrap_or_default();
     essence.trim().eq_ignore_ascii_case("application/json")
 }
 
-fn oversized(beginning: &[u8]) -> Refusal {
+fn oversized(beginning: &[u8]) -> Refused {
     let limit = format!("{} bytes in one message", limits::FRAME_BYTES_MAX);
     let message = format!("the body exceeds the limit of {limit}");
     let error = Error::new(Code::LimitExceeded, message).with("limit", limit);
-    Refusal::from(error).of(frame::early_id(beginning))
+    Refused::from(error).of(frame::early_id(beginning))
 }
 
 /// The answer to a body that is no message: the same as over any other transport.

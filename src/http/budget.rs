@@ -15,7 +15,7 @@ use crate::{
 
 /// What is taken of each limit.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     bytes_max: usize,
     calls: AtomicUsize,
     streams: AtomicUsize,
@@ -25,7 +25,7 @@ pub(super) struct Budget {
 
 /// Which limit a share is taken of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Calls,
     Streams,
     Bytes,
@@ -43,7 +43,7 @@ impl Kind {
 
 /// A share of a limit, given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(crate) struct Share {
     budget: Arc<Budget>,
     kind: Kind,
     amount: usize,
@@ -57,7 +57,7 @@ impl Default for Budget {
 
 impl Budget {
     /// With room for so many bytes.
-    pub(super) fn new(bytes_max: usize) -> Self {
+    pub(crate) fn new(bytes_max: usize) -> Self {
         Self {
             bytes_max,
             calls: AtomicUsize::default(),
@@ -87,7 +87,7 @@ impl Budget {
     ///
     /// # Errors
     /// `SERVER_BUSY` where less than that is left.
-    pub(super) fn take(self: &Arc<Self>, kind: Kind, amount: usize) -> Result<Share> {
+    pub(crate) fn take(self: &Arc<Self>, kind: Kind, amount: usize) -> Result<Share> {
         let max = self.max(kind);
         let fits = |taken: usize| taken.checked_add(amount).filter(|sum| *sum <= max);
         let taken = self
@@ -105,7 +105,7 @@ impl Budget {
     }
 
     /// Counts what is there already, limit or not.
-    pub(super) fn count(self: &Arc<Self>, kind: Kind, amount: usize) -> Share {
+    pub(crate) fn count(self: &Arc<Self>, kind: Kind, amount: usize) -> Share {
         self.of(kind).fetch_add(amount, Ordering::AcqRel);
         Share {
             budget: self.clone(),
@@ -115,7 +115,7 @@ impl Budget {
     }
 
     /// Waits until no call is in work.
-    pub(super) async fn idle(&self) {
+    pub(crate) async fn idle(&self) {
         loop {
             let freed = self.freed.notified();
             tokio::pin!(freed);
@@ -128,17 +128,17 @@ impl Budget {
     }
 
     /// Done once something is given back, from when it is enabled on.
-    pub(super) fn freed(&self) -> Notified<'_> {
+    pub(crate) fn freed(&self) -> Notified<'_> {
         self.freed.notified()
     }
 
     /// What is taken of a limit.
-    pub(super) fn taken(&self, kind: Kind) -> usize {
+    pub(crate) fn taken(&self, kind: Kind) -> usize {
         self.of(kind).load(Ordering::Acquire)
     }
 
     /// Whether more is counted than there may be.
-    pub(super) fn is_over(&self, kind: Kind) -> bool {
+    pub(crate) fn is_over(&self, kind: Kind) -> bool {
         self.taken(kind) > self.max(kind)
     }
 }
@@ -148,14 +148,14 @@ impl Share {
     ///
     /// # Errors
     /// As [`Budget::take`].
-    pub(super) fn grow(&mut self, amount: usize) -> Result<()> {
+    pub(crate) fn grow(&mut self, amount: usize) -> Result<()> {
         let mut more = self.budget.take(self.kind, amount)?;
         self.amount += std::mem::take(&mut more.amount);
         Ok(())
     }
 
     /// Gives all of it back.
-    pub(super) fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         let amount = std::mem::take(&mut self.amount);
         self.budget
             .of(self.kind)

@@ -26,11 +26,11 @@ use crate::{
 };
 
 /// The body of a reply.
-pub(super) type Reply = BoxBody<Bytes, Infallible>;
+pub(crate) type Reply = BoxBody<Bytes, Infallible>;
 
 /// What a client sent.
 #[derive(Debug)]
-pub(super) enum Sent {
+pub(crate) enum Sent {
     /// All of it, and its share of what may be under way.
     Whole(Bytes, Share),
     /// More than a body may hold: its beginning.
@@ -41,7 +41,7 @@ pub(super) enum Sent {
 ///
 /// # Errors
 /// `SERVER_BUSY` where there is no room for it; `REQUEST_INVALID` where it ends early or takes too long.
-pub(super) async fn read(
+pub(crate) async fn read(
     body: impl Body<Data: Buf, Error: Display>,
     room: &Room,
     connection: &Arc<Connection>,
@@ -101,7 +101,7 @@ async fn gather(
 }
 
 /// A body that ends early once `end` is cancelled.
-pub(super) fn until(body: Reply, end: CancellationToken) -> Reply {
+pub(crate) fn until(body: Reply, end: CancellationToken) -> Reply {
     Until {
         body: Some(body),
         end: Box::pin(end.cancelled_owned()),
@@ -134,7 +134,7 @@ impl Body for Until {
 
 /// The body of a reply to a request in `work`, which counts until its client has taken it. What is `held` is let go
 /// before that, once the reply is told to the end.
-pub(super) fn holding<T: Send + Sync + Unpin + 'static>(
+pub(crate) fn holding<T: Send + Sync + Unpin + 'static>(
     body: Reply,
     held: T,
     work: Work,
@@ -217,7 +217,7 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::{clock::SystemIds, mcp::http::connections::Connections};
+    use crate::http::connections::Connections;
 
     fn room() -> Room {
         Room {
@@ -242,10 +242,6 @@ mod tests {
         }
     }
 
-    fn status(refusal: Refusal) -> StatusCode {
-        refusal.answer(&SystemIds).status()
-    }
-
     #[tokio::test(start_paused = true)]
     async fn a_body_has_its_time() {
         let room = room();
@@ -266,7 +262,7 @@ mod tests {
                 Ok(oversized) => panic!("{oversized:?}"),
                 Err(refusal) => {
                     assert!(!in_time);
-                    assert_eq!(status(refusal), StatusCode::REQUEST_TIMEOUT);
+                    assert_eq!(refusal.status, StatusCode::REQUEST_TIMEOUT);
                 }
             }
             dripping.await.expect("no panic");
@@ -284,7 +280,7 @@ mod tests {
         let refusal = read(Pieces(pieces), &room, &connection)
             .await
             .expect_err("it breaks off");
-        assert_eq!(status(refusal), StatusCode::BAD_REQUEST);
+        assert_eq!(refusal.status, StatusCode::BAD_REQUEST);
     }
 
     #[tokio::test]

@@ -23,7 +23,7 @@ use crate::limits;
 
 /// Every connection, by number.
 #[derive(Debug)]
-pub(super) struct Connections {
+pub(crate) struct Connections {
     open: Mutex<HashMap<u64, Arc<Connection>>>,
     /// How many there may be.
     max: usize,
@@ -40,7 +40,7 @@ pub(super) struct Connections {
 
 /// One connection.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     number: u64,
     /// Cancelled to end it at once.
     cut: CancellationToken,
@@ -74,11 +74,11 @@ struct Coming {
 }
 
 /// What a reply or a piece of one holds until it is written: hyper has all of it long before.
-pub(super) type Leaving = (Option<Work>, Share);
+pub(crate) type Leaving = (Option<Work>, Share);
 
 /// Who may have to make room.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Among {
+pub(crate) enum Among {
     /// Every client that keeps the server waiting, be it that it says nothing.
     AllThatWait,
     /// Those that hold bytes meanwhile: of a body that comes slowly, or of a reply that they do not take. The one
@@ -88,7 +88,7 @@ pub(super) enum Among {
 
 impl Connections {
     /// With room for so many.
-    pub(super) fn new(max: usize) -> Self {
+    pub(crate) fn new(max: usize) -> Self {
         Self {
             open: Mutex::default(),
             max,
@@ -105,7 +105,7 @@ impl Connections {
     }
 
     /// Lets another connection in; `None` where there is no room and none that could be made.
-    pub(super) fn enter(&self) -> Option<Arc<Connection>> {
+    pub(crate) fn enter(&self) -> Option<Arc<Connection>> {
         let full = self.open().len() >= self.max;
         if full && !self.make_room(Among::AllThatWait) {
             self.refused.fetch_add(1, Ordering::Relaxed);
@@ -131,7 +131,7 @@ impl Connections {
     }
 
     /// The connection has ended.
-    pub(super) fn leave(&self, connection: &Connection) {
+    pub(crate) fn leave(&self, connection: &Connection) {
         self.open().remove(&connection.number);
         self.present.fetch_sub(1, Ordering::Relaxed);
         connection.written();
@@ -139,7 +139,7 @@ impl Connections {
     }
 
     /// Cuts the connection that has kept the server waiting longest; false where none does.
-    pub(super) fn make_room(&self, among: Among) -> bool {
+    pub(crate) fn make_room(&self, among: Among) -> bool {
         let mut open = self.open();
         let waiting = open
             .values()
@@ -154,7 +154,7 @@ impl Connections {
     }
 
     /// Cuts whoever takes nothing for too long. To be called once a second.
-    pub(super) fn sweep(&self) {
+    pub(crate) fn sweep(&self) {
         // One line for all of them: whoever knocks ten thousand times does not fill the log.
         let refused = self.refused.swap(0, Ordering::Relaxed);
         if refused > 0 {
@@ -173,26 +173,26 @@ impl Connections {
     }
 
     /// Ends those whose requests have not come to their end: they will not be answered any more.
-    pub(super) fn cut_receiving(&self) {
+    pub(crate) fn cut_receiving(&self) {
         let open = self.open();
         let coming = open.values().filter(|connection| connection.is_receiving());
         coming.for_each(|connection| connection.cut.cancel());
     }
 
     /// Ends all of them at once.
-    pub(super) fn cut_all(&self) {
+    pub(crate) fn cut_all(&self) {
         self.open()
             .values()
             .for_each(|connection| connection.cut.cancel());
     }
 
     /// Waits until none is left.
-    pub(super) async fn empty(&self) {
+    pub(crate) async fn empty(&self) {
         self.once(|| self.open().is_empty()).await;
     }
 
     /// Waits until no more than a few of those that were cut still have to let go of their files.
-    pub(super) async fn settled(&self) {
+    pub(crate) async fn settled(&self) {
         let most = self.max + limits::HTTP_CUT_MAX;
         self.once(|| self.present.load(Ordering::Relaxed) < most)
             .await;
@@ -241,14 +241,14 @@ impl Connection {
     }
 
     /// So many bytes of the body have come.
-    pub(super) fn received(&self, bytes: usize) {
+    pub(crate) fn received(&self, bytes: usize) {
         if let Some(coming) = &mut self.state().receiving {
             coming.bytes += bytes;
         }
     }
 
     /// Whether the body waits for room.
-    pub(super) fn hold_up(&self, is_held_up: bool) {
+    pub(crate) fn hold_up(&self, is_held_up: bool) {
         let now = self.moments.fetch_add(1, Ordering::Relaxed);
         if let Some(coming) = &mut self.state().receiving {
             (coming.since, coming.is_held_up) = (now, is_held_up);
@@ -256,7 +256,7 @@ impl Connection {
     }
 
     /// Its number.
-    pub(super) fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
@@ -266,18 +266,18 @@ impl Connection {
     }
 
     /// Cancelled once it must end.
-    pub(super) fn cut(&self) -> &CancellationToken {
+    pub(crate) fn cut(&self) -> &CancellationToken {
         &self.cut
     }
 
     /// A request has been read to its end. Until the guard is dropped, the client waits for the server.
-    pub(super) fn work(self: &Arc<Self>) -> Work {
+    pub(crate) fn work(self: &Arc<Self>) -> Work {
         self.state().working += 1;
         Work(self.clone())
     }
 
     /// The body of a request comes. Until the guard is dropped, the server waits for it.
-    pub(super) fn receive(self: &Arc<Self>) -> Receiving {
+    pub(crate) fn receive(self: &Arc<Self>) -> Receiving {
         let now = self.moments.fetch_add(1, Ordering::Relaxed);
         self.state().receiving = Some(Coming {
             since: now,
@@ -288,7 +288,7 @@ impl Connection {
     }
 
     /// Keeps what a reply holds until everything that was given to the connection so far is written.
-    pub(super) fn hold(&self, leaving: Leaving) {
+    pub(crate) fn hold(&self, leaving: Leaving) {
         self.state().leaving.push(leaving);
     }
 
@@ -312,11 +312,11 @@ impl Connection {
 
 /// A request in work.
 #[derive(Debug)]
-pub(super) struct Work(Arc<Connection>);
+pub(crate) struct Work(Arc<Connection>);
 
 impl Work {
     /// The connection it came by.
-    pub(super) fn connection(&self) -> &Arc<Connection> {
+    pub(crate) fn connection(&self) -> &Arc<Connection> {
         &self.0
     }
 }
@@ -333,7 +333,7 @@ impl Drop for Work {
 
 /// A body that comes.
 #[derive(Debug)]
-pub(super) struct Receiving(Arc<Connection>);
+pub(crate) struct Receiving(Arc<Connection>);
 
 impl Drop for Receiving {
     fn drop(&mut self) {
@@ -343,9 +343,9 @@ impl Drop for Receiving {
 
 /// A stream that notes whether its client takes what is written.
 #[derive(Debug)]
-pub(super) struct Watched<S> {
-    pub(super) stream: S,
-    pub(super) connection: Arc<Connection>,
+pub(crate) struct Watched<S> {
+    pub(crate) stream: S,
+    pub(crate) connection: Arc<Connection>,
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
@@ -448,9 +448,9 @@ mod tests {
     #[tokio::test]
     async fn a_reply_counts_until_it_is_written() {
         let connections = Connections::new(limits::HTTP_CONNECTIONS_MAX);
-        let budget = Arc::new(crate::mcp::http::budget::Budget::default());
+        let budget = Arc::new(crate::http::budget::Budget::default());
         let connection = connections.enter().expect("room");
-        let bytes = crate::mcp::http::budget::Kind::Bytes;
+        let bytes = crate::http::budget::Kind::Bytes;
         let idle = |connection: &Connection| connection.waits_since(Among::AllThatWait).is_some();
         let reply = || (Some(connection.work()), budget.count(bytes, 10));
         connection.hold(reply());

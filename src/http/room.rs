@@ -11,9 +11,9 @@ use crate::{error::Result, limits};
 
 /// The budget, and those who may have to give some of it back.
 #[derive(Clone, Debug)]
-pub(super) struct Room {
-    pub(super) budget: Arc<Budget>,
-    pub(super) connections: Arc<Connections>,
+pub(crate) struct Room {
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) connections: Arc<Connections>,
 }
 
 impl Room {
@@ -21,7 +21,7 @@ impl Room {
     ///
     /// # Errors
     /// `SERVER_BUSY` where there is none in time.
-    pub(super) async fn grow(
+    pub(crate) async fn grow(
         &self,
         share: &mut Share,
         amount: usize,
@@ -59,7 +59,7 @@ impl Room {
 
     /// Counts so many bytes that this connection is to be sent. They are there already; past the limit somebody else
     /// goes for them.
-    pub(super) fn count(&self, amount: usize, connection: &Connection) -> Share {
+    pub(crate) fn count(&self, amount: usize, connection: &Connection) -> Share {
         let share = self.budget.count(Kind::Bytes, amount);
         if self.budget.is_over(Kind::Bytes) {
             self.make(connection);

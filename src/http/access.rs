@@ -1,0 +1,67 @@
+//! Which requests are let in, by their heads alone.
+
+use std::net::SocketAddr;
+
+use http::{HeaderMap, Request, header};
+
+use super::{BearerToken, Host, origin::Names};
+use crate::error::{Code, Error, Result};
+
+/// Headers of which a request has one. Of two, a proxy before this server may have looked at the other one.
+const SINGLE: &[&str] = &[
+    "host",
+    "origin",
+    "authorization",
+    "content-type",
+    "content-length",
+    "transfer-encoding",
+];
+
+/// Whom a server lets in: those who call it by one of its names, from no foreign page, with its token if it has one.
+#[derive(Debug)]
+pub(crate) struct Access {
+    token: Option<BearerToken>,
+    names: Names,
+}
+
+impl Access {
+    /// That of a server which listens on `address`.
+    pub(crate) fn new(address: SocketAddr, hosts: Vec<Host>, token: Option<BearerToken>) -> Self {
+        let names = Names::new(address, hosts);
+        Self { token, names }
+    }
+
+    /// Checks the head of a request before its body is read; `single` are more headers that may not be doubled.
+    ///
+    /// # Errors
+    /// `REQUEST_INVALID` for a header that comes twice, `UNAUTHORIZED` without the token, `FORBIDDEN` as
+    /// [`Names::check`].
+    pub(crate) fn check<T>(&self, request: &Request<T>, single: &[&'static str]) -> Result<()> {
+        check_single(request.headers(), single)?;
+        if let Some(token) = &self.token {
+            let given = text(request.headers(), header::AUTHORIZATION.as_str());
+            if !token.admits(given) {
+                let message =
+                    "the request carries no bearer token, or another one than this server's";
+                return Err(Error::new(Code::Unauthorized, message));
+            }
+        }
+        self.names.check(request.uri(), request.headers())
+    }
+}
+
+fn check_single(headers: &HeaderMap, more: &[&'static str]) -> Result<()> {
+    let is_double = |name: &&&str| headers.get_all(**name).iter().nth(1).is_some();
+    let Some(name) = SINGLE.iter().chain(more).find(is_double) else {
+        return Ok(());
+    };
+    let message = format!("the header `{name}` comes more than once");
+    Err(Error::new(Code::RequestInvalid, message)
+        .with("header", *name)
+        .with_action("Send the header `{header}` once"))
+}
+
+/// The value of a header, if it is text.
+pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
