@@ -1,6 +1,7 @@
 //! `midex run`: a workflow in the terminal. Whoever sits there, or a file, or a script is the agent.
 
 mod editor;
+mod handed;
 pub(super) mod input;
 pub(super) mod inputs;
 mod lines;
@@ -12,7 +13,7 @@ use std::{io::Write, path::PathBuf};
 use serde_json::{Map, Value, json};
 
 use self::{
-    lines::{Handed, Report},
+    handed::{Handed, Report},
     page::Page,
     source::Source,
 };

@@ -20,10 +20,10 @@ pub use self::{
     history::{AnsweredView, HistoryRow, TelemetryEvent, history, told},
     inputs::{DefaultView, InputView, inputs},
     listing::{ExecutionRow, Listing, OpenExecution, Resumed, open_execution, row},
-    previous::{Previous, Shortened},
+    previous::Previous,
     reply::{Advanced, FailureView, Offer, advanced},
     status::{CurrentStep, StatusView, StepCounts, current_step, status},
-    subject::{Asked, Found, Subject, Wanted, decided, output_in},
+    subject::{Asked, Found, Shortened, Subject, Wanted, decided, output_in},
     waits::{GateView, SignalView, WaitView},
 };
 use super::{

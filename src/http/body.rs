@@ -10,23 +10,20 @@ use std::{
 };
 
 use http::StatusCode;
-use http_body_util::{BodyExt, combinators::BoxBody};
+use http_body_util::BodyExt;
 use hyper::body::{Body, Buf, Bytes, Frame, SizeHint};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::{
     budget::{Kind, Share},
     connections::{Connection, Leaving, Work},
-    refusal::Refusal,
+    refusal::{Refusal, Reply},
     room::Room,
 };
 use crate::{
     error::{Code, Error},
     limits,
 };
-
-/// The body of a reply.
-pub(crate) type Reply = BoxBody<Bytes, Infallible>;
 
 /// What a client sent.
 #[derive(Debug)]

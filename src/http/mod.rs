@@ -22,8 +22,8 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
-    body::Reply,
     connections::{Among, Connection, Connections, Watched},
+    refusal::Reply,
     room::Room,
 };
 pub use self::{origin::Host, token::BearerToken};

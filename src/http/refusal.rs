@@ -1,10 +1,15 @@
 //! Requests that are refused before anybody looks at what they ask for.
 
-use http::{HeaderValue, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full};
+use std::convert::Infallible;
 
-use super::body::Reply;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, combinators::BoxBody};
+use hyper::body::Bytes;
+
 use crate::error::{Code, Error};
+
+/// The body of a reply.
+pub(crate) type Reply = BoxBody<Bytes, Infallible>;
 
 /// Why a request is refused, and the status that says so. What serves the requests writes the body.
 #[derive(Debug)]

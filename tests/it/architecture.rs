@@ -1,5 +1,7 @@
 //! The house keeps its shape: layers look one way, and each outside crate has one place.
 
+mod circles;
+
 use std::{fs, path::Path};
 
 /// Layers from the ground up. A layer may use those before it; layers on one line do not know each other.

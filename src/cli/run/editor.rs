@@ -11,9 +11,8 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use super::{
+    handed::{Handed, written},
     input::{read_file, unusable},
-    lines::Handed,
-    source::written,
 };
 use crate::{
     cli::{value::field, wrong},

@@ -4,7 +4,7 @@ use std::{collections::HashSet, io::Write};
 
 use serde_json::Value;
 
-use super::lines::{Handed, Report};
+use super::handed::{Handed, Report};
 use crate::{
     cli::{
         screen::{Screen, Style, cut, one_line},

@@ -5,17 +5,18 @@ use std::{
     path::Path,
 };
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     editor::Editor,
+    handed::{Handed, place_of, takes_any, written},
     input::Input,
-    lines::{Handed, Lines, Report, parse, place_of},
+    lines::Lines,
     page::Page,
 };
 use crate::{
-    cli::{link::Link, value::field, visible::visible, wrong},
-    error::{Code, Error, Result},
+    cli::{link::Link, value::field, wrong},
+    error::{Error, Result},
     limits,
 };
 
@@ -199,52 +200,6 @@ fn is_begun(text: &str) -> bool {
     text.starts_with('{')
         && text.len() < limits::FRAME_BYTES_MAX
         && serde_json::from_str::<Value>(text).is_err_and(|error| error.is_eof())
-}
-
-/// Whether the output of a step is something else than an object with a summary.
-fn takes_any(step: &Value) -> bool {
-    !step["output_schema"].is_null() || step["kind"] == "tool"
-}
-
-/// What a person wrote: JSON where it begins with a brace, else a summary where the step declares nothing else.
-///
-/// # Errors
-/// `ARGUMENTS_INVALID` where it is no JSON, or names a step that is not open.
-pub(super) fn written(text: &str, open: &[Value]) -> Result<(usize, Handed)> {
-    let place = "your output".to_owned();
-    let handed = if text.starts_with('{') {
-        parse(text, place)?
-    } else {
-        let output = match open.first() {
-            Some(step) if takes_any(step) => {
-                serde_json::from_str(text).unwrap_or_else(|_| json!(text))
-            }
-            _ => json!({ "summary": text }),
-        };
-        Handed {
-            step: None,
-            report: Report::Output(output),
-            place,
-            by_person: true,
-            again: false,
-        }
-    };
-    let at = match &handed.step {
-        None => 0,
-        Some(name) => place_of(open, name).ok_or_else(|| {
-            let message = format!("step '{}' is not open", visible(name));
-            Error::new(Code::ArgumentsInvalid, message).with_action("Name a step that is open")
-        })?,
-    };
-    let step = open[at]["step_name"].as_str().map(str::to_owned);
-    Ok((
-        at,
-        Handed {
-            step,
-            by_person: true,
-            ..handed
-        },
-    ))
 }
 
 /// Questions are not data.

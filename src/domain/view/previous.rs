@@ -6,7 +6,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Subject, subject::decided};
+use super::{
+    Subject,
+    subject::{Shortened, decided},
+};
 use crate::{
     domain::{
         definition::{Definition, Step, StepKind},
@@ -16,23 +19,6 @@ use crate::{
     },
     limits,
 };
-
-/// An output as far as a view can show it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Shortened {
-    /// The output.
-    pub value: Value,
-    /// Whether something was cut.
-    pub truncated: bool,
-}
-
-impl Shortened {
-    /// `value` in at most `bytes_max` bytes of JSON.
-    pub fn of(value: &Value, bytes_max: usize) -> Self {
-        let (value, truncated) = truncate(value, bytes_max);
-        Self { value, truncated }
-    }
-}
 
 /// What a step before decided.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

@@ -10,13 +10,13 @@ use std::{
 
 use serde_json::Value;
 
-use super::previous::Shortened;
 use crate::domain::{
     definition::Definition,
     document::Digest,
     event::{Event, Payload, Row},
     execution::{Closed, Execution},
     id::StepId,
+    truncate::truncate,
 };
 
 /// What a view is made of: an execution as of one of its rows.
@@ -45,6 +45,23 @@ pub struct Asked {
     pub position: usize,
     /// What of it is shown: at most so many bytes of JSON.
     pub bytes_max: usize,
+}
+
+/// An output as far as a view can show it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shortened {
+    /// The output.
+    pub value: Value,
+    /// Whether something was cut.
+    pub truncated: bool,
+}
+
+impl Shortened {
+    /// `value` in at most `bytes_max` bytes of JSON.
+    pub fn of(value: &Value, bytes_max: usize) -> Self {
+        let (value, truncated) = truncate(value, bytes_max);
+        Self { value, truncated }
+    }
 }
 
 /// What was looked up for a view; `None` where there is no such thing.

@@ -28,10 +28,10 @@ use crate::{
     http::{
         Service,
         access::{Access, text},
-        body::{self, Reply, Sent},
+        body::{self, Sent},
         budget::{Budget, Kind, Share},
         connections::{Connection, Connections, Work},
-        refusal::Refusal,
+        refusal::{Refusal, Reply},
         room::Room,
     },
     limits,

@@ -9,10 +9,7 @@ use rmcp::{
 
 use crate::{
     clock::IdSource,
-    http::{
-        body::Reply,
-        refusal::{Refusal, json},
-    },
+    http::refusal::{Refusal, Reply, json},
     mcp::answer,
 };
 

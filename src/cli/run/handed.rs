@@ -1,0 +1,187 @@
+//! What a step is handed in as: a line of JSON, or what a person wrote.
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    cli::visible::visible,
+    domain::document::{inexact, inexact_words},
+    error::{Code, Error, Result},
+};
+
+/// What is handed in for a step.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Handed {
+    /// The step that it is of; none for the next in order.
+    pub(super) step: Option<String>,
+    pub(super) report: Report,
+    /// Where it was read.
+    pub(super) place: String,
+    /// Whether a person made it, who can be asked again.
+    pub(super) by_person: bool,
+    /// Whether it was handed in before, with a token that had expired.
+    pub(super) again: bool,
+}
+
+/// What came of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Report {
+    Output(Value),
+    Error(Value),
+}
+
+/// Reads one line.
+///
+/// # Errors
+/// `ARGUMENTS_INVALID` with the place.
+pub(super) fn parse(line: &str, place: String) -> Result<Handed> {
+    let bad = |what: &str| {
+        let message = format!("{place}: {what}");
+        Error::new(Code::ArgumentsInvalid, message)
+            .with_action("Correct the line and go on from there")
+    };
+    if let Some(number) = inexact(line.as_bytes()) {
+        return Err(bad(&inexact_words(number)));
+    }
+    let value: Value = serde_json::from_str(line).map_err(|error| bad(&not_json(&error)))?;
+    let (step, report) = match value {
+        Value::Object(map) if is_named(&map) => named(map).map_err(bad)?,
+        output => (None, Report::Output(output)),
+    };
+    Ok(Handed {
+        step,
+        report,
+        place,
+        by_person: false,
+        again: false,
+    })
+}
+
+/// What is wrong with a line, without the place that the parser gives: it counts lines of its own.
+fn not_json(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let what = text
+        .rsplit_once(" at line ")
+        .map_or(&*text, |(what, _)| what);
+    format!("not JSON: {what} at column {}", error.column())
+}
+
+/// Whether these are the fields of a line that names its step, and no others.
+fn is_named(map: &Map<String, Value>) -> bool {
+    let ours = |key: &String| matches!(key.as_str(), "step_name" | "output" | "error");
+    map.len() > 1 && map.get("step_name").is_some_and(Value::is_string) && map.keys().all(ours)
+}
+
+fn named(mut map: Map<String, Value>) -> Result<(Option<String>, Report), &'static str> {
+    let step = map["step_name"].as_str().map(str::to_owned);
+    match (map.remove("output"), map.remove("error")) {
+        (Some(output), None) => Ok((step, Report::Output(output))),
+        (None, Some(Value::String(message))) => {
+            Ok((step, Report::Error(json!({ "message": message }))))
+        }
+        (None, Some(error)) if error["message"].is_string() => Ok((step, Report::Error(error))),
+        (None, _) => Err("`error` must be a text, or an object with a `message`"),
+        (Some(_), Some(_)) => Err("`output` and `error` exclude each other"),
+    }
+}
+
+/// Whether the output of a step is something else than an object with a summary.
+pub(super) fn takes_any(step: &Value) -> bool {
+    !step["output_schema"].is_null() || step["kind"] == "tool"
+}
+
+/// What a person wrote: JSON where it begins with a brace, else a summary where the step declares nothing else.
+///
+/// # Errors
+/// `ARGUMENTS_INVALID` where it is no JSON, or names a step that is not open.
+pub(super) fn written(text: &str, open: &[Value]) -> Result<(usize, Handed)> {
+    let place = "your output".to_owned();
+    let handed = if text.starts_with('{') {
+        parse(text, place)?
+    } else {
+        let output = match open.first() {
+            Some(step) if takes_any(step) => {
+                serde_json::from_str(text).unwrap_or_else(|_| json!(text))
+            }
+            _ => json!({ "summary": text }),
+        };
+        Handed {
+            step: None,
+            report: Report::Output(output),
+            place,
+            by_person: true,
+            again: false,
+        }
+    };
+    let at = match &handed.step {
+        None => 0,
+        Some(name) => place_of(open, name).ok_or_else(|| {
+            let message = format!("step '{}' is not open", visible(name));
+            Error::new(Code::ArgumentsInvalid, message).with_action("Name a step that is open")
+        })?,
+    };
+    let step = open[at]["step_name"].as_str().map(str::to_owned);
+    Ok((
+        at,
+        Handed {
+            step,
+            by_person: true,
+            ..handed
+        },
+    ))
+}
+
+/// Which of the open steps has this name.
+pub(super) fn place_of(open: &[Value], name: &str) -> Option<usize> {
+    open.iter().position(|step| step["step_name"] == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> (Option<String>, Report) {
+        let handed = parse(line, "f:1".into()).expect("a line");
+        (handed.step, handed.report)
+    }
+
+    #[test]
+    fn a_line_is_an_output_or_names_its_step() {
+        let named = |report| (Some("a".to_owned()), report);
+        assert_eq!(parsed("3"), (None, Report::Output(json!(3))));
+        assert_eq!(
+            parsed(r#"{"step_name":"a","output":null}"#),
+            named(Report::Output(Value::Null))
+        );
+        assert_eq!(
+            parsed(r#"{"step_name":"a","error":"no"}"#),
+            named(Report::Error(json!({ "message": "no" })))
+        );
+        // An output may have such fields of its own.
+        for output in [
+            r#"{"step_name":"a"}"#,
+            r#"{"step_name":"a","output":1,"more":2}"#,
+            r#"{"step_name":7,"output":1}"#,
+            r#"{"output":1}"#,
+        ] {
+            assert_eq!(parsed(output).0, None, "{output}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        for (line, what) in [
+            (
+                "{",
+                "f:1: not JSON: EOF while parsing an object at column 1",
+            ),
+            (r#"{"step_name":"a","error":1}"#, "f:1: `error` must be"),
+            (
+                r#"{"step_name":"a","output":1,"error":"x"}"#,
+                "f:1: `output` and",
+            ),
+        ] {
+            let error = parse(line, "f:1".into()).expect_err("no line");
+            assert!(error.message().starts_with(what), "{}", error.message());
+        }
+    }
+}
