@@ -7,6 +7,7 @@ use std::{
     io,
     ops::Bound,
     os::unix::fs::{FileExt, MetadataExt},
+    path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -18,10 +19,10 @@ use redb::{BackendError, StorageBackend, backends::FileBackend};
 use rustix::io::Errno;
 
 use super::{
-    fault::NoRoom,
+    fault::{NoRoom, lost, unavailable},
     lock::{Identity, Lock},
 };
-use crate::limits;
+use crate::{error::Result, limits};
 
 /// Room is asked for in pieces of this size.
 const ROOM_BYTES: u64 = 1 << 20;
@@ -125,15 +126,23 @@ impl Disk {
             .store(self.bytes().unwrap_or_default(), Ordering::Release);
     }
 
-    /// By how much somebody else has cut the file: how long it is and how long it was.
-    pub(super) fn cut(&self) -> io::Result<Option<(u64, u64)>> {
-        let (is, was) = (self.bytes()?, self.length.load(Ordering::Acquire));
-        Ok((is < was).then_some((is, was)))
+    /// Refuses to go on if the name `data` or that of the lock stands for another file now, or if somebody cut this one.
+    /// That is final: the file is left as it is from then on, for closing it would write to it.
+    pub(super) fn check_names_and_length(&self, data: &Path) -> Result<()> {
+        let checked = self
+            .lock
+            .check_names(data)
+            .and_then(|()| self.check_length(data));
+        checked.inspect_err(|_| self.abandoned.store(true, Ordering::Release))
     }
 
-    /// Leaves the file as it is from here on: closing it would write to it.
-    pub(super) fn abandon(&self) {
-        self.abandoned.store(true, Ordering::Release);
+    fn check_length(&self, data: &Path) -> Result<()> {
+        let is = self.bytes().map_err(|error| unavailable(data, &error))?;
+        let was = self.length.load(Ordering::Acquire);
+        if is < was {
+            return Err(lost(data, &format!("was cut from {was} to {is} bytes")));
+        }
+        Ok(())
     }
 
     fn check_ours(&self) -> io::Result<()> {

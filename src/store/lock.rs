@@ -17,9 +17,8 @@ use std::{
 };
 
 use super::{
-    backend::Disk,
     fault::{busy, lost, unavailable, unusable},
-    file::check_regular,
+    paths::check_regular,
 };
 use crate::error::Result;
 
@@ -121,14 +120,6 @@ impl Lock {
         }
     }
 
-    /// The same, and where the open data file was cut. What is found is final: the file is left as it is then.
-    pub(super) fn check(&self, data: &Path, disk: &Disk) -> Result<()> {
-        let checked = self
-            .check_names(data)
-            .and_then(|()| check_length(data, disk));
-        checked.inspect_err(|_| disk.abandon())
-    }
-
     /// Whether what the system holds of the data file in memory may never have reached the disk.
     pub(super) fn is_unsynced(&self) -> bool {
         self.unsynced.load(Ordering::Acquire)
@@ -177,13 +168,6 @@ fn changed(path: &Path, opened: Identity) -> Result<Option<&'static str>> {
         Ok(_) => Ok(Some("was replaced by another file")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some("was removed or moved")),
         Err(error) => Err(unavailable(path, &error)),
-    }
-}
-
-fn check_length(path: &Path, disk: &Disk) -> Result<()> {
-    match disk.cut().map_err(|error| unavailable(path, &error))? {
-        Some((is, was)) => Err(lost(path, &format!("was cut from {was} to {is} bytes"))),
-        None => Ok(()),
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod backend;
 mod batch;
+mod database;
 mod dirty;
 mod fault;
 mod file;
@@ -13,6 +14,8 @@ mod list;
 mod lock;
 mod memory;
 mod merge;
+mod options;
+mod paths;
 mod reader;
 mod record;
 mod recovery;
@@ -26,7 +29,8 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc};
 pub use self::{
     backend::{Hook, Operation},
     memory::MemoryStore,
-    redb_store::{Counts, Options, RedbStore},
+    options::Options,
+    redb_store::{Counts, RedbStore},
 };
 use crate::{
     clock::Timestamp,

@@ -1,7 +1,6 @@
 //! The store on disk: a handle on the writer's queue and on the database that readers share with it.
 
 use std::{
-    io,
     path::Path,
     sync::{
         Arc, Mutex, PoisonError,
@@ -15,10 +14,12 @@ use redb::ReadTransaction;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{
-    BoxFuture, Commit, Committed, Hook, ListQuery, Operation, Page, Position, Refusal, Store,
-    Stored, TelemetryQuery, Told,
+    BoxFuture, Commit, Committed, ListQuery, Page, Position, Refusal, Store, Stored,
+    TelemetryQuery, Told,
     batch::Write,
-    check, closed, file, list, reader, record,
+    check, closed, file, list,
+    options::Options,
+    paths, reader, record,
     shared::Shared,
     writer::{Message, Request, Writer},
 };
@@ -27,34 +28,6 @@ use crate::{
     error::{Error, Result},
     limits,
 };
-
-/// How a [`RedbStore`] works.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// A snapshot at least at every such transition: 1 to [`limits::SNAPSHOT_EVERY_MAX`].
-    pub snapshot_every: u32,
-    /// Transitions committed together at most; 1 is for comparison.
-    pub batch_max: usize,
-    /// Pages kept in memory.
-    pub cache_bytes: usize,
-    /// Journal rows looked at for one page of executions: from 1 on; fewer than
-    /// [`limits::LIST_SCANNED_MAX`] are for tests.
-    pub list_scanned_max: usize,
-    /// Stands between the database and the disk.
-    pub hook: Option<Hook>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            snapshot_every: 1,
-            batch_max: limits::BATCH_TRANSITIONS_MAX,
-            cache_bytes: limits::STORE_CACHE_BYTES,
-            list_scanned_max: limits::LIST_SCANNED_MAX,
-            hook: None,
-        }
-    }
-}
 
 /// What a store has done since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,7 +65,7 @@ impl RedbStore {
         let lock = file::lock(directory)?;
         let path = file::prepare(directory, &lock, &options)?;
         let (opened, ledger) = file::open(&path, &lock, &options)?;
-        file::sweep(&path);
+        paths::sweep(&path);
         let shared = Arc::new(Shared::new(path, options, opened, &ledger));
         let (queue, messages) = mpsc::channel();
         let writer = Writer::new(Arc::clone(&shared), lock, messages, ledger);
@@ -329,26 +302,6 @@ impl Drop for RedbStore {
         {
             tracing::error!("the store's writer panicked");
         }
-    }
-}
-
-impl Options {
-    /// Asks the hook before `operation`.
-    pub(super) fn before(&self, operation: Operation<'_>) -> io::Result<()> {
-        (self.hook.as_ref()).map_or(Ok(()), |hook| hook.before(operation))
-    }
-
-    fn checked(self) -> Result<Self> {
-        let snapshots = (1..=limits::SNAPSHOT_EVERY_MAX).contains(&self.snapshot_every);
-        let batches = (1..=limits::BATCH_TRANSITIONS_MAX).contains(&self.batch_max);
-        let scans = (1..=limits::LIST_SCANNED_MAX).contains(&self.list_scanned_max);
-        if snapshots && batches && scans {
-            return Ok(self);
-        }
-        Err(Error::internal(format!(
-            "`snapshot_every` {}, `batch_max` {} or `list_scanned_max` {} is out of range",
-            self.snapshot_every, self.batch_max, self.list_scanned_max
-        )))
     }
 }
 

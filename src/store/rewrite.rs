@@ -32,12 +32,14 @@ use std::{
 };
 
 use super::{
-    Options,
     backend::{Disk, Operation},
     batch::Ledger,
+    database,
     fault::{unavailable, unusable},
-    file::{self, Opened},
     lock::Lock,
+    options::Options,
+    paths,
+    shared::Opened,
 };
 use crate::error::{Code, Error, NextCall, Result, again};
 
@@ -52,11 +54,11 @@ const CHUNK_BYTES: usize = 1 << 20;
 pub(super) fn open(path: &Path, lock: &Arc<Lock>, options: &Options) -> Result<(Opened, Ledger)> {
     // Through a link the file itself is replaced, where it lies.
     let place = fs::canonicalize(path).map_err(|error| unusable(path, &error))?;
-    file::sweep(&place);
-    let draft = file::draft(&place);
+    paths::sweep(&place);
+    let draft = paths::draft(&place);
     let opened = write_anew(&place, &draft, lock, options);
     opened.map_err(|error| {
-        if let Err(error) = file::remove(&draft) {
+        if let Err(error) = paths::remove(&draft) {
             tracing::warn!(%error, "what was written anew in vain cannot be removed");
         }
         refused(path, error)
@@ -69,12 +71,12 @@ fn write_anew(
     lock: &Arc<Lock>,
     options: &Options,
 ) -> Result<(Opened, Ledger)> {
-    let source = Disk::new(file::at(path)?, options.hook.clone(), lock);
+    let source = Disk::new(paths::at(path)?, options.hook.clone(), lock);
     let copy = begin(path, draft, options).map_err(|error| unusable(draft, &error))?;
     let copy = Disk::new(copy, options.hook.clone(), lock);
     copy.trust();
     copy_all(&source, &copy).map_err(|error| unavailable(path, &error))?;
-    let (opened, ledger) = file::open_checked(path, copy, options)?;
+    let (opened, ledger) = database::open_checked(path, copy, options)?;
     put_in_place(&opened.disk, draft, path, lock, options)
         .map_err(|error| unusable(path, &error))?;
     lock.written_anew();
@@ -85,7 +87,7 @@ fn write_anew(
 /// An empty file with the permissions of the one that it is to replace.
 fn begin(path: &Path, draft: &Path, options: &Options) -> io::Result<File> {
     options.before(Operation::Create)?;
-    let copy = file::create_new(draft)?;
+    let copy = paths::create_new(draft)?;
     copy.set_permissions(fs::metadata(path)?.permissions())?;
     Ok(copy)
 }
@@ -117,7 +119,7 @@ fn put_in_place(
     fs::rename(draft, path)?;
     lock.name(copy.identity()?);
     options.before(Operation::SyncDirectory)?;
-    file::sync_directory(path.parent().unwrap_or(path))
+    paths::sync_directory(path.parent().unwrap_or(path))
 }
 
 /// The next call of whoever meets a disk that forgets.

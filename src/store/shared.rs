@@ -4,18 +4,19 @@ use std::{
     collections::{HashMap, VecDeque},
     path::PathBuf,
     sync::{
-        Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
-use redb::{ReadTransaction, ReadableDatabase};
+use redb::{Database, ReadTransaction, ReadableDatabase};
 
 use super::{
-    Options, Refusal,
+    Refusal,
+    backend::Disk,
     batch::{Effects, Ledger},
     fault::{fault, guarded},
-    file::Opened,
+    options::Options,
 };
 use crate::{
     domain::ExecutionId,
@@ -44,6 +45,13 @@ pub(super) struct Shared {
     pub(super) transitions: AtomicU64,
     pub(super) snapshots: AtomicU64,
     pub(super) reopenings: AtomicU64,
+}
+
+/// An open database and its file.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) database: Database,
+    pub(super) disk: Arc<Disk>,
 }
 
 /// The database, while it is open.

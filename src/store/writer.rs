@@ -277,7 +277,7 @@ impl Writer {
     fn transact(&mut self, works: &mut [Write], refusals: &[Refusal]) -> Result<Effects> {
         let slot = self.shared.slot();
         let opened = slot.opened()?;
-        self.lock.check(&self.shared.path, &opened.disk)?;
+        opened.disk.check_names_and_length(&self.shared.path)?;
         let mut transaction = opened.database.begin_write().map_err(fault)?;
         transaction
             .set_durability(Durability::Immediate)
@@ -291,7 +291,7 @@ impl Writer {
         if effects.changed {
             transaction.commit().map_err(fault)?;
             // Removed meanwhile it was stored nowhere.
-            self.lock.check(&self.shared.path, &opened.disk)?;
+            opened.disk.check_names_and_length(&self.shared.path)?;
             self.shared.commits.fetch_add(1, Ordering::Relaxed);
         } else {
             transaction.abort().map_err(fault)?;
@@ -353,7 +353,7 @@ impl Writer {
         let slot = std::mem::replace(&mut *self.shared.slot_mut(), Slot::Shut(closed()));
         let done = match slot {
             Slot::Open(opened) => guarded(|| {
-                if let Err(error) = self.lock.check(&self.shared.path, &opened.disk) {
+                if let Err(error) = opened.disk.check_names_and_length(&self.shared.path) {
                     tracing::error!(%error, "the database is not where it was");
                     return Ok(());
                 }

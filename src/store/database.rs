@@ -1,0 +1,193 @@
+//! Opening a database: its pages checked, its format refused where it is another, its snapshots brought up to date.
+
+use std::{fs::File, path::Path, sync::Arc};
+
+use redb::{Database, ReadTransaction, ReadableDatabase, TableHandle};
+
+use super::{
+    backend::{Backend, Disk},
+    batch::{CONTENT, EXECUTIONS, JOURNAL, Ledger, META, OPEN, REFUSALS},
+    fault::{fault, fault_at_opening, guarded, unusable},
+    lock::Lock,
+    options::Options,
+    paths::copy_aside,
+    record::damaged,
+    recovery,
+    shared::Opened,
+};
+use crate::error::{Code, Error, Result};
+
+/// The entry of `meta.v1` that holds the name of the format. No build before this format wrote it.
+const FORMAT_KEY: &str = "released_format";
+
+/// The format of the file as a whole.
+const FORMAT: &str = "midex-1";
+
+/// Where builds before the first release said theirs.
+const UNRELEASED_KEYS: [&str; 2] = ["format", "release_format"];
+
+/// Our tables, without the version that their names end with.
+const TABLES: [&str; 6] = [
+    "executions",
+    "journal",
+    "content",
+    "refusals",
+    "meta",
+    "open",
+];
+
+/// The same with a copy of the data file that is to take its place: every page of it is checked.
+pub(super) fn open_checked(
+    path: &Path,
+    copy: Arc<Disk>,
+    options: &Options,
+) -> Result<(Opened, Ledger)> {
+    open_disk(path, || Ok(copy), options, u64::MAX)
+}
+
+pub(super) fn open_disk(
+    path: &Path,
+    disk: impl FnOnce() -> Result<Arc<Disk>>,
+    options: &Options,
+    checked_below: u64,
+) -> Result<(Opened, Ledger)> {
+    let opened = guarded(|| open_unguarded(path, disk()?, options, checked_below));
+    opened.map_err(|error| {
+        let error = error.with("path", path.display().to_string());
+        if error.code() == Code::StoreCorrupt {
+            return set_aside(path, error);
+        }
+        error
+    })
+}
+
+fn open_unguarded(
+    path: &Path,
+    disk: Arc<Disk>,
+    options: &Options,
+    checked_below: u64,
+) -> Result<(Opened, Ledger)> {
+    if disk.bytes().map_err(|error| unusable(path, &error))? == 0 {
+        return Err(damaged("it is empty"));
+    }
+    let opened = open_database(disk, path, options, checked_below)?;
+    check_format(&opened.database, path)?;
+    let mut ledger = recovery::survey(&opened.database)?;
+    // What folding overwrites need not be kept: each of its transactions leaves a whole database.
+    opened.disk.trust();
+    let room = recovery::fold_bytes(&ledger);
+    match opened.disk.reserve(room) {
+        Ok(()) => recovery::fold(&opened.database, &mut ledger)?,
+        Err(error) => tracing::warn!(%error, "no room for fresh snapshots: they stay as they are"),
+    }
+    Ok((opened, ledger))
+}
+
+fn open_database(
+    disk: Arc<Disk>,
+    path: &Path,
+    options: &Options,
+    checked_below: u64,
+) -> Result<Opened> {
+    let backend = Backend::new(&disk).map_err(|error| unusable(path, &error))?;
+    let bytes = disk.bytes().map_err(|error| unusable(path, &error))?;
+    let database = Database::builder()
+        .set_cache_size(options.cache_bytes)
+        // redb trusts what it closed cleanly. A small file is cheap to read through, as after a crash.
+        .set_check_integrity_on_open(bytes < checked_below)
+        .create_with_backend(backend)
+        .map_err(|error| fault_at_opening(error, path))?;
+    Ok(Opened { database, disk })
+}
+
+pub(super) fn fill(file: File, draft: &Path, lock: &Arc<Lock>, options: &Options) -> Result<()> {
+    let disk = Disk::new(file, options.hook.clone(), lock);
+    let opened = open_database(disk, draft, options, 0)?;
+    opened.disk.trust();
+    let transaction = opened.database.begin_write().map_err(fault)?;
+    transaction.open_table(EXECUTIONS).map_err(fault)?;
+    transaction.open_table(JOURNAL).map_err(fault)?;
+    transaction.open_table(CONTENT).map_err(fault)?;
+    transaction.open_table(REFUSALS).map_err(fault)?;
+    transaction.open_table(OPEN).map_err(fault)?;
+    let mut meta = transaction.open_table(META).map_err(fault)?;
+    meta.insert(FORMAT_KEY, FORMAT.as_bytes()).map_err(fault)?;
+    drop(meta);
+    transaction.commit().map_err(fault)?;
+    opened.database.close().map_err(fault)?;
+    opened.disk.sync().map_err(|error| unusable(draft, &error))
+}
+
+/// Refuses what another version wrote, and what is no database of midex.
+fn check_format(database: &Database, path: &Path) -> Result<()> {
+    let transaction = database.begin_read().map_err(fault)?;
+    let tables: Vec<String> = transaction
+        .list_tables()
+        .map_err(fault)?
+        .map(|table| table.name().to_owned())
+        .collect();
+    refuse_later_tables(&tables)?;
+    refuse_other_formats(&transaction, path)?;
+    let missing = |name: &&str| !tables.contains(&format!("{name}.v1"));
+    match TABLES.into_iter().find(missing) {
+        None => Ok(()),
+        Some(name) => Err(damaged(&format!("it has no table `{name}.v1`"))),
+    }
+}
+
+fn refuse_later_tables(tables: &[String]) -> Result<()> {
+    for table in tables {
+        if let Some((name, version)) = table.rsplit_once(".v")
+            && TABLES.contains(&name)
+            && version.parse::<u64>().is_ok_and(|version| version > 1)
+        {
+            return Err(too_new(&format!("the table `{table}`")));
+        }
+    }
+    Ok(())
+}
+
+fn refuse_other_formats(transaction: &ReadTransaction, path: &Path) -> Result<()> {
+    let meta = transaction.open_table(META).map_err(fault)?;
+    let format = meta.get(FORMAT_KEY).map_err(fault)?;
+    if let Some(format) = format.as_ref().map(redb::AccessGuard::value) {
+        if format == FORMAT.as_bytes() {
+            return Ok(());
+        }
+        let name = String::from_utf8_lossy(format);
+        return Err(too_new(&format!("the format `{name}`")));
+    }
+    for key in UNRELEASED_KEYS {
+        if meta.get(key).map_err(fault)?.is_some() {
+            return Err(unreleased(path));
+        }
+    }
+    Err(damaged("it does not say its format"))
+}
+
+fn unreleased(path: &Path) -> Error {
+    let message = format!(
+        "`{}` was written by an earlier build, before the first release of midex, and is left as it is",
+        path.display()
+    );
+    Error::new(Code::StoreFormat, message)
+}
+
+fn too_new(what: &str) -> Error {
+    let message = format!("the database was written by a later version: it has {what}");
+    Error::new(Code::StoreTooNew, message)
+}
+
+/// Keeps a copy of a damaged file beside it: once, however often it is met.
+fn set_aside(path: &Path, error: Error) -> Error {
+    match copy_aside(path) {
+        Ok(copy) => {
+            tracing::error!(path = %path.display(), copy = %copy.display(), %error, "the database is damaged");
+            error.with("copy", copy.display().to_string())
+        }
+        Err(fault) => {
+            tracing::error!(path = %path.display(), %fault, %error, "the database is damaged, and cannot be copied");
+            error
+        }
+    }
+}
