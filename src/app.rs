@@ -1,6 +1,6 @@
 //! The use cases that every face shares. Opens everything and owns the shutdown.
 
-use std::{fmt, path::Path, sync::Arc};
+use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use serde_json::Value;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
@@ -11,18 +11,25 @@ use crate::{
     clock::{Clock, IdSource, Timestamp},
     config::Config,
     domain::{
-        Change, Definition, ExecutionId, Lifecycle, PauseReason, Sequence, State, WorkflowName,
+        Change, Command, Definition, ExecutionId, Lifecycle, PauseReason, Sequence, State, StepId,
+        WorkflowName,
         check::Abilities,
-        execution::{GateAnswer, Report, Resolution},
+        execution::{GateAnswer, Report},
         nearest::nearest,
-        view::{Advanced, CurrentStep, Listing, Resumed, StatusView, WaitView},
+        telemetry::EventType,
+        view::{
+            Advanced, ArtifactContent, ArtifactView, CurrentStep, HistoryRow, Listing, Resumed,
+            StatusView, TelemetryEvent, WaitView,
+        },
     },
-    engine::{self, Engine, Notifier, StartRequest},
+    engine::{self, Engine, StartRequest},
     error::{Code, Error, NextCall, Result, Violation, address, read},
     limits,
     registry::{Definitions, Registry},
     store::{self, ListQuery, RedbStore, Store},
 };
+
+pub use crate::engine::{Listener, Name, Notifier, Topic};
 
 /// A running midex as one of its callers has it: the caller's project and definitions, and the one engine that
 /// all callers share. Cheap to clone.
@@ -103,19 +110,6 @@ pub struct ListRequest {
     pub cursor: Option<String>,
 }
 
-/// What a caller asks to start, in the caller's words.
-#[derive(Clone, Debug, Default)]
-pub struct StartArguments {
-    /// The workflow's name.
-    pub workflow_name: String,
-    /// The id it shall have.
-    pub execution_id: Option<ExecutionId>,
-    /// Its inputs: an object.
-    pub inputs: Option<Value>,
-    /// The project it is for; the caller's own where `None`.
-    pub project: Option<String>,
-}
-
 /// What was going on in a project.
 #[derive(Clone, Debug)]
 pub enum Going {
@@ -152,7 +146,7 @@ impl App {
     }
 
     /// The same for a program that brings something of its own. What the server does itself goes on as soon as the store
-    /// is open: a program that has such work opens it at its start ([`App::engine`]).
+    /// is open: a program that has such work opens it at its start ([`App::open`]).
     pub fn with(options: Options) -> Self {
         let abilities = options.abilities();
         let Options {
@@ -257,11 +251,16 @@ impl App {
             .await;
     }
 
-    /// The engine; opens the store where it is not open yet.
+    /// Opens the store where it is not open yet.
     ///
     /// # Errors
     /// `STORE_BUSY` while another process owns the data directory: asked again at most every
     /// [`limits::STORE_RETRY_EVERY`]; `STORE_CORRUPT`, `STORE_TOO_NEW`, `STORE_FORMAT`, `FILE_UNUSABLE`.
+    pub async fn open(&self) -> Result<()> {
+        self.engine().await.map(drop)
+    }
+
+    /// The engine, for programs that bring definitions of their own; opens the store as [`App::open`] does.
     pub async fn engine(&self) -> Result<Engine> {
         let mut slot = self.host.engine.lock().await;
         match &*slot {
@@ -283,7 +282,7 @@ impl App {
             }
             Slot::Closed { tried: None } => {}
         }
-        match self.open().await {
+        match self.begin_engine().await {
             Ok(engine) => {
                 *slot = Slot::Open(engine.clone());
                 self.host.opened.send_replace(true);
@@ -298,7 +297,7 @@ impl App {
         }
     }
 
-    async fn open(&self) -> Result<Engine> {
+    async fn begin_engine(&self) -> Result<Engine> {
         let options = store::Options {
             snapshot_every: self.host.config.snapshot_every,
             ..store::Options::default()
@@ -322,20 +321,18 @@ impl App {
         Engine::new(options).await
     }
 
-    /// Starts an execution (S0, `workflow.start`).
-    pub async fn start(&self, arguments: StartArguments) -> Result<Advanced> {
-        let StartArguments {
-            workflow_name,
-            execution_id,
-            inputs,
-            project,
-        } = arguments;
-        let definition = self.definition(&workflow_name).await?;
-        let project = Some(project.unwrap_or_else(|| self.project()));
+    /// Starts an execution (S0, `workflow.start`), for the caller's project where `project` is `None`.
+    pub async fn start(
+        &self,
+        workflow_name: &str,
+        execution_id: Option<ExecutionId>,
+        inputs: Option<Value>,
+        project: Option<String>,
+    ) -> Result<Advanced> {
         let request = StartRequest {
-            definition,
+            definition: self.definition(workflow_name).await?,
             execution_id,
-            project,
+            project: Some(project.unwrap_or_else(|| self.project())),
             inputs,
         };
         self.engine().await?.start(request).await
@@ -346,43 +343,24 @@ impl App {
         self.engine().await?.advance(token, report).await
     }
 
-    /// Changes the state of an execution.
-    pub async fn change(&self, id: &ExecutionId, change: Change) -> Result<StatusView> {
-        self.engine().await?.change(id, change).await
-    }
-
-    /// Takes in that something happened elsewhere.
-    pub async fn signal(
+    /// Moves an execution, and answers with where it stands then.
+    ///
+    /// # Errors
+    /// As [`Engine::command`].
+    pub async fn command(
         &self,
         id: &ExecutionId,
-        name: String,
-        payload: Value,
+        command: impl Into<Command>,
     ) -> Result<StatusView> {
-        self.engine().await?.signal(id, name, payload).await
+        self.engine().await?.command(id, command).await
     }
 
-    /// Takes in a person's answer to a gate.
+    /// Takes in a person's answer to a gate, and answers with what follows.
     ///
     /// # Errors
-    /// As [`Engine::answer`].
-    pub async fn answer(&self, id: &ExecutionId, answer: GateAnswer) -> Result<StatusView> {
-        self.engine().await?.answer(id, answer).await
-    }
-
-    /// The same, and answers with what follows.
-    ///
-    /// # Errors
-    /// As [`Engine::answer`].
+    /// As [`Engine::command`].
     pub async fn answer_to_go_on(&self, id: &ExecutionId, answer: GateAnswer) -> Result<Advanced> {
         self.engine().await?.answer_to_go_on(id, answer).await
-    }
-
-    /// Takes in what came of work that was cut off.
-    ///
-    /// # Errors
-    /// As [`Engine::resolve`].
-    pub async fn resolve(&self, id: &ExecutionId, resolution: Resolution) -> Result<StatusView> {
-        self.engine().await?.resolve(id, resolution).await
     }
 
     /// A page of executions, the one that moved last first.
@@ -414,7 +392,7 @@ impl App {
         let is_held = |wait: &WaitView| wait.waits_for == PauseReason::OutputInvalid.as_str();
         if status.state == State::Paused.as_str() || status.waits.iter().any(is_held) {
             let lifecycle = Lifecycle::Resume;
-            match engine.change(id, Change { lifecycle, reason }).await {
+            match engine.command(id, Change { lifecycle, reason }).await {
                 Ok(_) => {}
                 // Something else lifts it, or it has just been lifted: what is read says so.
                 Err(error) if is_of_state(error.code()) => {}
@@ -422,6 +400,80 @@ impl App {
             }
         }
         engine.current_step(id).await
+    }
+
+    /// What to do now. Expired tokens are replaced.
+    pub async fn current_step(&self, id: &ExecutionId) -> Result<CurrentStep> {
+        self.engine().await?.current_step(id).await
+    }
+
+    /// Where an execution stands.
+    pub async fn status(&self, id: &ExecutionId) -> Result<StatusView> {
+        self.engine().await?.status(id).await
+    }
+
+    /// Where an execution stands, as the answer of a call that leads through it.
+    pub async fn standing(&self, id: &ExecutionId) -> Result<Advanced> {
+        self.engine().await?.standing(id).await
+    }
+
+    /// Where an execution stands once it has moved past the revision `since`, or after `timeout`; and whether it has
+    /// moved. Without `since` any move counts.
+    pub async fn wait(
+        &self,
+        id: &ExecutionId,
+        since: Option<u64>,
+        timeout: Duration,
+    ) -> Result<(StatusView, bool)> {
+        let engine = self.engine().await?;
+        let since = match since {
+            Some(since) => since,
+            None => engine.see(id).await?.execution.revision(),
+        };
+        let status = engine.wait(id, Some(since), timeout).await?;
+        let changed = status.revision > since;
+        Ok((status, changed))
+    }
+
+    /// The definition that an execution keeps.
+    pub async fn kept_definition(&self, id: &ExecutionId) -> Result<Arc<Definition>> {
+        Ok(self.engine().await?.see(id).await?.definition)
+    }
+
+    /// Every visit of every step, with outputs.
+    pub async fn history(&self, id: &ExecutionId) -> Result<Vec<HistoryRow>> {
+        self.engine().await?.history(id).await
+    }
+
+    /// The artifacts of an execution, or of one of its steps, without their content.
+    pub async fn artifacts(
+        &self,
+        id: &ExecutionId,
+        step: Option<&StepId>,
+    ) -> Result<Vec<ArtifactView>> {
+        self.engine().await?.artifacts(id, step).await
+    }
+
+    /// A part of an artifact's content.
+    pub async fn artifact(
+        &self,
+        id: &ExecutionId,
+        which: &str,
+        offset: u64,
+        limit: usize,
+    ) -> Result<ArtifactContent> {
+        let engine = self.engine().await?;
+        engine.artifact(id, which, offset, limit).await
+    }
+
+    /// The latest telemetry, oldest first.
+    pub async fn telemetry(
+        &self,
+        id: Option<&ExecutionId>,
+        event_type: Option<EventType>,
+        limit: usize,
+    ) -> Result<Vec<TelemetryEvent>> {
+        self.engine().await?.telemetry(id, event_type, limit).await
     }
 
     /// The same error, with what can be said of it from here: the execution that may have been meant, and what a command

@@ -227,7 +227,7 @@ fn places(edge: &Edge, listening: Option<&(TcpListener, streamable::Options)>) -
 }
 
 async fn open_store(app: Arc<App>) {
-    if let Err(error) = app.engine().await {
+    if let Err(error) = app.open().await {
         tracing::warn!(
             code = error.code().as_str(),
             "{error}; help: {}",

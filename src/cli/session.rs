@@ -50,8 +50,8 @@ impl Session {
                 Err(error) if error.code() == Code::ServerStopping => {}
                 Err(error) => return Err(error),
             }
-            match app.engine().await {
-                Ok(_) => return Self::own(app).await,
+            match app.open().await {
+                Ok(()) => return Self::own(app).await,
                 // Its owner is just beginning, or just ending.
                 Err(error) if error.code() == Code::StoreBusy => busy = Some(error),
                 Err(error) => return Err(error),

@@ -21,7 +21,7 @@ pub use self::{
     inputs::{DefaultView, InputView, inputs},
     listing::{ExecutionRow, Listing, OpenExecution, Resumed, open_execution, row},
     previous::Previous,
-    reply::{Advanced, FailureView, Offer, advanced},
+    reply::{Advanced, FailureView, Offer, advanced, standing},
     status::{CurrentStep, StatusView, StepCounts, current_step, status},
     subject::{Asked, Found, Shortened, Subject, Wanted, decided, output_in},
     waits::{GateView, SignalView, WaitView},

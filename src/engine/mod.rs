@@ -54,7 +54,7 @@ use crate::{
     clock::{Clock, IdSource},
     domain::{
         Change, Command, Definition, Execution, ExecutionId, Facts, Lifecycle, Token,
-        execution::{GateAnswer, Report, Resolution, SignalRequest, Start, Values},
+        execution::{GateAnswer, Report, Start, Values},
         view::{self, Advanced, StatusView, Subject},
     },
     error::{Code, Error, Result},
@@ -313,70 +313,40 @@ impl Engine {
         }
     }
 
-    /// Changes the state, and answers with where the execution stands then.
+    /// Moves an execution, and answers with where it stands then. A signal that nothing waits for is kept until something
+    /// does; a person's answer to a gate is noted while somebody keeps the execution paused, and takes effect with the
+    /// resume.
     ///
     /// # Errors
-    /// `STATE_TRANSITION_REFUSED` where the seven states do not allow it, naming both; `EXECUTION_PAUSED` where
-    /// something else than a resume lifts the pause.
-    pub async fn change(&self, id: &ExecutionId, change: Change) -> Result<StatusView> {
-        if change.lifecycle == Lifecycle::Resume
+    /// `EXECUTION_NOT_FOUND`, `EXECUTION_FINISHED`, `LIMIT_EXCEEDED`, and those of the command: `STATE_TRANSITION_REFUSED`
+    /// where the seven states do not allow a change, `EXECUTION_PAUSED` where something else than a resume lifts the
+    /// pause, `GATE_NOT_OPEN`, `GATE_CHANGED` where the person was shown something else than what is asked,
+    /// `OUTCOME_KNOWN` where nobody needs to know, `STEP_OUTPUT_INVALID`.
+    pub async fn command(
+        &self,
+        id: &ExecutionId,
+        command: impl Into<Command>,
+    ) -> Result<StatusView> {
+        let command = command.into();
+        if let Command::Change(Change {
+            lifecycle: Lifecycle::Resume,
+            ..
+        }) = &command
             && self.shared.faults.forgive(id)
             && let Some(status) = self.wake(id).await?
         {
             return Ok(status);
         }
-        self.command(id, Command::Change(change)).await
-    }
-
-    /// Takes in that something happened elsewhere, and answers with where the execution stands then. A signal that
-    /// nothing waits for is kept until something does.
-    ///
-    /// # Errors
-    /// `EXECUTION_NOT_FOUND`, `EXECUTION_FINISHED`; `LIMIT_EXCEEDED` for a name or payload that is too large, and where
-    /// [`limits::SIGNALS_KEPT_MAX`] are kept already.
-    pub async fn signal(
-        &self,
-        id: &ExecutionId,
-        name: String,
-        payload: Value,
-    ) -> Result<StatusView> {
-        let payload = Arc::new(payload);
-        self.command(id, Command::Signal(SignalRequest { name, payload }))
-            .await
-    }
-
-    /// Takes in a person's answer to a gate, and answers with where the execution stands then. While a person keeps the
-    /// execution paused the answer is noted, and takes effect with the resume.
-    ///
-    /// # Errors
-    /// `GATE_NOT_OPEN`; `GATE_CHANGED` where the person was shown something else than what is asked;
-    /// `EXECUTION_NOT_FOUND`, `EXECUTION_FINISHED`, `LIMIT_EXCEEDED`.
-    pub async fn answer(&self, id: &ExecutionId, answer: GateAnswer) -> Result<StatusView> {
-        self.command(id, Command::Answer(Arc::new(answer))).await
-    }
-
-    /// The same, and answers with what follows, as [`Engine::advance`] does.
-    ///
-    /// # Errors
-    /// As [`Engine::answer`].
-    pub async fn answer_to_go_on(&self, id: &ExecutionId, answer: GateAnswer) -> Result<Advanced> {
-        let command = Command::Answer(Arc::new(answer));
-        self.advanced(self.send(id, command).await?).await
-    }
-
-    /// Takes in what came of work that was cut off, and answers with where the execution stands then.
-    ///
-    /// # Errors
-    /// `OUTCOME_KNOWN` where nobody needs to know; `STEP_OUTPUT_INVALID` where the output breaks the schema of the step;
-    /// `EXECUTION_NOT_FOUND`, `EXECUTION_FINISHED`, `LIMIT_EXCEEDED`.
-    pub async fn resolve(&self, id: &ExecutionId, resolution: Resolution) -> Result<StatusView> {
-        self.command(id, Command::Resolve(Arc::new(resolution)))
-            .await
-    }
-
-    async fn command(&self, id: &ExecutionId, command: Command) -> Result<StatusView> {
         let seen = self.send(id, command).await?.seen;
         self.status_of(&seen).await
+    }
+
+    /// Takes in a person's answer to a gate, and answers with what follows, as [`Engine::advance`] does.
+    ///
+    /// # Errors
+    /// As [`Engine::command`].
+    pub async fn answer_to_go_on(&self, id: &ExecutionId, answer: GateAnswer) -> Result<Advanced> {
+        self.advanced(self.send(id, answer.into()).await?).await
     }
 
     async fn send(&self, id: &ExecutionId, command: Command) -> Result<Answer> {
@@ -444,7 +414,7 @@ impl Engine {
             replayed,
         } = answer
         else {
-            return Err(Error::internal("a transition was answered without its row"));
+            return Err(no_row());
         };
         let advanced = |subject: &Subject<'_>| view::advanced(subject, &row, replayed);
         self.view(&seen, Some(&row), advanced).await
@@ -507,6 +477,10 @@ pub(crate) fn not_found(id: &ExecutionId) -> Error {
         format!("Execution '{id}' not found"),
     )
     .with("asked", id.as_str())
+}
+
+fn no_row() -> Error {
+    Error::internal("a transition was answered without its row")
 }
 
 fn stopping() -> Error {

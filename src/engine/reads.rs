@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::{Engine, Listener, Seen, Topic, actor::Answer, not_found, stopping};
+use super::{Engine, Listener, Seen, Topic, no_row, not_found, stopping};
 use crate::{
     domain::{
         Command, DefaultSources, Digest, Event, Execution, ExecutionId, PauseReason, Payload, Row,
@@ -34,19 +34,16 @@ impl Engine {
         self.view(&seen, None, view::current_step).await
     }
 
-    /// What its last transition answers: where the execution goes on now.
+    /// What its last transition answers, with every other step that is open.
     pub async fn standing(&self, id: &ExecutionId) -> Result<Advanced> {
         let seen = self.see(id).await?;
         let row = match seen.execution.row() {
             Some(key) => self.shared.store.row(key).await?,
             None => None,
         };
-        self.advanced(Answer {
-            row: row.map(Arc::new),
-            seen,
-            replayed: false,
-        })
-        .await
+        let row = row.ok_or_else(no_row)?;
+        let standing = |subject: &Subject<'_>| view::standing(subject, &row);
+        self.view(&seen, Some(&row), standing).await
     }
 
     /// The execution, after its expired tokens were replaced.

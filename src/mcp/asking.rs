@@ -24,7 +24,7 @@ use crate::{
         document::meaning,
         event::Channel,
         execution::{GateAnswer, Report},
-        view::{Advanced, Offer, Previous, StatusView, WaitView},
+        view::{Advanced, Offer, StatusView, WaitView},
     },
     error::{Code, Error, Result},
     limits,
@@ -114,11 +114,7 @@ impl<'a> Call<'a> {
             let message = "inputResponses came without the requestState that belongs to this call";
             return Some(Err(Error::new(Code::RequestStateMissing, message)));
         }
-        let id = self.begun.as_ref()?;
-        match self.app.engine().await {
-            Ok(engine) => Some(engine.standing(id).await),
-            Err(error) => Some(Err(error)),
-        }
+        Some(self.app.standing(self.begun.as_ref()?).await)
     }
 }
 
@@ -131,7 +127,6 @@ pub(super) async fn asked(mut call: Call<'_>, mut answer: Result<Advanced>) -> A
     let Ok(before) = revision_of(call.app, &id).await else {
         return Asked::Answered(Box::new(answer));
     };
-    let mut carried = Vec::new();
     let (mut has_asked, mut left_open) = (call.begun.is_some(), None);
     for _ in 0..limits::QUESTIONS_PER_CALL_MAX {
         // That nobody could be asked is no reason to hide what the call did.
@@ -149,7 +144,6 @@ pub(super) async fn asked(mut call: Call<'_>, mut answer: Result<Advanced>) -> A
             Said::NotAsked => break,
             Said::Awaited(needs) => return Asked::Needs(needs),
         };
-        carried.extend(others(&answer, &question));
         match take(call.app, call.context, &question, form).await {
             Ok(reply) => answer = Ok(reply),
             // The user is asked again, and told why.
@@ -161,17 +155,19 @@ pub(super) async fn asked(mut call: Call<'_>, mut answer: Result<Advanced>) -> A
             }
         }
     }
-    // Where nobody was asked it is what the call answers whenever it is repeated.
+    // Where nobody was asked a call that is repeated gets the answer that it got. A refusal stands as long as nobody has
+    // moved the execution.
     if has_asked
-        && !call.is_now(&id, before, &answer).await
-        && let Ok(engine) = call.app.engine().await
-        && let Ok(reply) = engine.standing(&id).await
+        && (answer.is_ok()
+            || revision_of(call.app, &id)
+                .await
+                .is_ok_and(|now| now != before))
+        && let Ok(reply) = call.app.standing(&id).await
     {
         answer = Ok(reply);
     }
-    carry(&mut answer, still_open(call.app, &id, carried).await);
-    if let Some(words) = left_open {
-        tell_left_open(&mut answer, words);
+    if let (Ok(reply), Some(words)) = (&mut answer, left_open) {
+        reply.message.extend([" ", words]);
     }
     Asked::Answered(Box::new(answer))
 }
@@ -188,68 +184,10 @@ impl Call<'_> {
         };
         ask(self.app, self.context, question, state).await
     }
-
-    /// Whether the answer still says how the execution stands: others may have moved it while the user was asked.
-    async fn is_now(&self, id: &ExecutionId, before: u64, answer: &Result<Advanced>) -> bool {
-        let known = answer.as_ref().map_or(before, |reply| reply.revision);
-        revision_of(self.app, id)
-            .await
-            .is_ok_and(|now| now == known)
-    }
 }
 
 async fn revision_of(app: &App, id: &ExecutionId) -> Result<u64> {
-    Ok(app.engine().await?.status(id).await?.revision)
-}
-
-/// The steps that an answer offers beside the one that is asked about: the reply to that knows nothing of them.
-fn others(answer: &Result<Advanced>, question: &Question) -> Vec<Offer> {
-    let (Ok(reply), About::Inputs { token }) = (answer, &question.about) else {
-        return Vec::new();
-    };
-    let beside = |offer: &&Offer| offer.continuation_token != *token;
-    reply.new_tokens.iter().filter(beside).cloned().collect()
-}
-
-/// Of the steps that were offered before those that are still open.
-async fn still_open(app: &App, id: &ExecutionId, carried: Vec<Offer>) -> Vec<Offer> {
-    if carried.is_empty() {
-        return carried;
-    }
-    let current = match app.engine().await {
-        Ok(engine) => engine.current_step(id).await,
-        Err(error) => Err(error),
-    };
-    let Ok(current) = current else {
-        return Vec::new();
-    };
-    let is_open = |offer: &Offer| {
-        let mut open = current.ready_steps.iter();
-        open.any(|step| offer.continuation_token == step.continuation_token)
-    };
-    carried.into_iter().filter(is_open).collect()
-}
-
-/// Adds steps that were offered before to those that an answer offers.
-fn carry(answer: &mut Result<Advanced>, carried: Vec<Offer>) {
-    let Ok(reply) = answer else { return };
-    if reply.workflow_state != State::Running.as_str() {
-        return;
-    }
-    for mut offer in carried {
-        let known = |known: &Offer| known.continuation_token == offer.continuation_token;
-        if reply.new_tokens.iter().chain(&reply.open_steps).any(known) {
-            continue;
-        }
-        let told =
-            |step: &Previous| (reply.previous.iter()).any(|told| told.step_name == step.step_name);
-        offer.previous.retain(|step| !told(step));
-        if reply.new_tokens.is_empty() {
-            reply.open_steps.push(offer);
-        } else {
-            reply.new_tokens.push(offer);
-        }
-    }
+    Ok(app.status(id).await?.revision)
 }
 
 /// The step that alone the user may answer, where the call was refused for that.
@@ -283,12 +221,11 @@ fn execution_of(answer: &Result<Advanced>) -> Option<ExecutionId> {
 /// What the execution asks the user now: for the inputs of a step, `wanted` where one is, or for an approval where it waits
 /// for nothing else.
 async fn question(app: &App, id: &ExecutionId, wanted: Option<&str>) -> Result<Option<Question>> {
-    let engine = app.engine().await?;
-    let status = engine.status(id).await?;
+    let status = app.status(id).await?;
     if status.state != "running" {
         return Ok(for_gates(id, &status));
     }
-    let current = engine.current_step(id).await?;
+    let current = app.current_step(id).await?;
     let is_meant = |step: &&Offer| {
         step.kind == "input" && wanted.is_none_or(|wanted| step.step_name == wanted)
     };
@@ -529,12 +466,6 @@ fn user_of(context: &RequestContext<RoleServer>) -> String {
     let name = client.map_or_else(|| "a client".to_owned(), |client| client.name);
     let name: String = name.chars().take(limits::PERSON_BYTES_MAX / 8).collect();
     format!("the user of {name}")
-}
-
-fn tell_left_open(answer: &mut Result<Advanced>, words: &str) {
-    if let Ok(reply) = answer {
-        reply.message.extend([" ", words]);
-    }
 }
 
 impl Question {

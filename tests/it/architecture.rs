@@ -204,6 +204,21 @@ fn layers_look_down() {
 }
 
 #[test]
+fn faces_reach_the_engine_through_the_app_alone() {
+    for (module, path) in modules() {
+        if ["mcp", "cli"].contains(&module.as_str()) {
+            for line in code(&path) {
+                assert!(
+                    !mentions(&line, "engine::") && !mentions(&line, "engine()"),
+                    "{}: {line}",
+                    path.display()
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn grouped_imports_are_seen_through() {
     let lines = [
         "use crate::{".into(),

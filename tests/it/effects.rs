@@ -183,7 +183,7 @@ async fn change(engine: &Engine, lifecycle: Lifecycle) -> StatusView {
         lifecycle,
         reason: None,
     };
-    engine.change(&id(), change).await.expect("a change")
+    engine.command(&id(), change).await.expect("a change")
 }
 
 async fn advance(engine: &Engine, token: &str) -> Advanced {

@@ -8,12 +8,12 @@ use std::{
 
 use midex::{
     activity::{Activities, Context, function},
-    app::{App, Options, StartArguments},
+    app::{App, Options},
     clock::{SeededIds, SystemClock},
     config::Config,
     domain::{
         ExecutionId,
-        execution::{OperationFailure, Report},
+        execution::{OperationFailure, Report, SignalRequest},
         view::StatusView,
     },
     error::Code,
@@ -43,13 +43,8 @@ fn app(config: Config, activities: Activities) -> App {
 }
 
 async fn start(app: &App, workflow: &str, inputs: Value) -> midex::error::Result<()> {
-    let arguments = StartArguments {
-        workflow_name: workflow.into(),
-        execution_id: Some(id()),
-        inputs: Some(inputs),
-        ..StartArguments::default()
-    };
-    app.start(arguments).await.map(drop)
+    let started = app.start(workflow, Some(id()), Some(inputs), None);
+    started.await.map(drop)
 }
 
 /// The status as soon as it satisfies `wanted`.
@@ -203,7 +198,10 @@ async fn an_execution_outlives_the_program_that_had_its_activity() {
         .unwrap_err();
     assert_eq!(refused.code(), Code::WorkflowInvalid);
     // A command beside, say, moves it on, but what it cannot do is left to who can.
-    second.signal(&id(), "go".into(), json!(1)).await.unwrap();
+    second
+        .command(&id(), SignalRequest::new("go", json!(1)))
+        .await
+        .unwrap();
     let waits = until(&second, |status| {
         status.waits.iter().any(|wait| wait.waits_for == "retry")
     })

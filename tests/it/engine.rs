@@ -366,7 +366,7 @@ async fn the_fifth_distinct_bad_output_holds_the_step_until_a_resume() {
         lifecycle: Lifecycle::Resume,
         reason: None,
     };
-    engine.change(&id("e"), resume).await.expect("a resume");
+    engine.command(&id("e"), resume).await.expect("a resume");
     engine
         .advance(&first, good("in the end"))
         .await

@@ -95,7 +95,7 @@ async fn a_wait_for_what_has_happened_or_cannot_happen_any_more_ends_at_once() {
         .await
         .unwrap();
     engine
-        .change(&id("e"), change(Lifecycle::Abandon))
+        .command(&id("e"), change(Lifecycle::Abandon))
         .await
         .unwrap();
     let status = engine
@@ -287,12 +287,12 @@ async fn whoever_lost_the_thread_is_told_of_the_open_executions_of_the_project_w
     start(&engine, "theirs", "q").await;
     start(&engine, "done", "p").await;
     engine
-        .change(&id("done"), change(Lifecycle::Diverge))
+        .command(&id("done"), change(Lifecycle::Diverge))
         .await
         .unwrap();
     start(&engine, "later", "p").await;
     engine
-        .change(&id("later"), change(Lifecycle::Pause))
+        .command(&id("later"), change(Lifecycle::Pause))
         .await
         .unwrap();
     tokio::time::sleep(limits::TOKEN_TTL).await;
@@ -366,13 +366,13 @@ async fn a_reason_past_its_limit_is_refused_and_changes_nothing() {
         reason: Some("é".repeat(chars)),
     };
     let error = engine
-        .change(&id("e"), pause(limits::REASON_CHARS_MAX + 1))
+        .command(&id("e"), pause(limits::REASON_CHARS_MAX + 1))
         .await
         .expect_err("too long");
     assert_eq!(error.code(), Code::LimitExceeded);
     assert_eq!(engine.status(&id("e")).await.unwrap().revision, 1);
     let status = engine
-        .change(&id("e"), pause(limits::REASON_CHARS_MAX))
+        .command(&id("e"), pause(limits::REASON_CHARS_MAX))
         .await
         .unwrap();
     assert_eq!(

@@ -9,7 +9,7 @@ mod sessions;
 use std::{collections::VecDeque, path::Path, sync::Arc};
 
 use midex::{
-    app::{App, StartArguments},
+    app::App,
     clock::{SeededIds, SystemClock},
     config::Config,
     domain::{Change, ExecutionId, Lifecycle},
@@ -54,12 +54,8 @@ impl House {
 
     /// Moves executions beside whoever is connected.
     async fn start(&self, id: &str) {
-        let arguments = StartArguments {
-            workflow_name: "mine".into(),
-            execution_id: Some(execution(id)),
-            ..StartArguments::default()
-        };
-        self.app.start(arguments).await.expect("a start");
+        let started = self.app.start("mine", Some(execution(id)), None, None);
+        started.await.expect("a start");
     }
 
     async fn change(&self, id: &str, lifecycle: Lifecycle) {
@@ -67,7 +63,7 @@ impl House {
             lifecycle,
             reason: None,
         };
-        let changed = self.app.change(&execution(id), change).await;
+        let changed = self.app.command(&execution(id), change).await;
         changed.expect("a change");
     }
 

@@ -68,6 +68,30 @@ pub enum Command {
     Resolve(Arc<Resolution>),
 }
 
+impl From<Change> for Command {
+    fn from(change: Change) -> Self {
+        Self::Change(change)
+    }
+}
+
+impl From<SignalRequest> for Command {
+    fn from(signal: SignalRequest) -> Self {
+        Self::Signal(signal)
+    }
+}
+
+impl From<GateAnswer> for Command {
+    fn from(answer: GateAnswer) -> Self {
+        Self::Answer(Arc::new(answer))
+    }
+}
+
+impl From<Resolution> for Command {
+    fn from(resolution: Resolution) -> Self {
+        Self::Resolve(Arc::new(resolution))
+    }
+}
+
 /// What a model reports of its step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Report {
@@ -171,6 +195,16 @@ pub struct SignalRequest {
     pub name: String,
     /// What came with it.
     pub payload: Arc<Value>,
+}
+
+impl SignalRequest {
+    /// A signal of this name.
+    pub fn new(name: impl Into<String>, payload: Value) -> Self {
+        Self {
+            name: name.into(),
+            payload: Arc::new(payload),
+        }
+    }
 }
 
 /// A person's answer to a gate.

@@ -11,7 +11,7 @@ use super::{
     Previous, Subject, definition_step,
     previous::{deciders, final_output, previous},
     progress,
-    task::{Task, Turn, given, task},
+    task::{Task, Turn, given, open_turns, task},
     token,
     waits::{asked_of_people, signals_awaited, wait_call},
 };
@@ -222,15 +222,30 @@ impl From<&Failure> for FailureView {
 
 /// What the transition of `row` answers. The execution of `subject` is the one that the transition led to.
 pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
+    let ready = offers_after_the_first(subject, &ready_turns(subject, row));
+    answer(subject, row, ready, replayed)
+}
+
+/// Where an execution stands after its last `row`: beside the steps that it made ready stand the others that are open.
+pub fn standing(subject: &Subject<'_>, row: &Row) -> Advanced {
+    let mut turns = ready_turns(subject, row);
+    if !turns.is_empty() && subject.execution.state() == State::Running {
+        let is_new = |turn: &Turn| !turns.iter().any(|ready| ready.grant == turn.grant);
+        let others: Vec<_> = open_turns(subject).filter(is_new).collect();
+        turns.extend(others);
+    }
+    answer(subject, row, offers_after_the_first(subject, &turns), false)
+}
+
+fn answer(subject: &Subject<'_>, row: &Row, ready: Vec<Offer>, replayed: bool) -> Advanced {
     let Subject {
         definition,
         execution,
         ..
     } = *subject;
-    let ready = ready(subject, row);
     let (state, failure) = (execution.state(), execution.failure());
     let open_steps = if ready.is_empty() && state == State::Running {
-        open_turns(subject)
+        still_open(subject)
     } else {
         Vec::new()
     };
@@ -286,19 +301,16 @@ impl Advanced {
     }
 }
 
-fn ready(subject: &Subject<'_>, row: &Row) -> Vec<Offer> {
+fn ready_turns(subject: &Subject<'_>, row: &Row) -> Vec<Turn> {
     // A step further down may have been passed before, and so have let one above it begin.
     let mut turns = given(subject.definition, subject.execution, row);
     turns.sort_by_key(|turn| turn.position);
-    offers_after_the_first(subject, &turns)
+    turns
 }
 
 /// The open steps with their live tokens. What was decided before them was shown when they became ready.
-fn open_turns(subject: &Subject<'_>) -> Vec<Offer> {
-    let open = subject.execution.open();
-    let turns =
-        open.filter_map(|(position, _, visit)| Some(Turn::of(position, visit, visit.grant()?)));
-    let turns: Vec<_> = turns.collect();
+fn still_open(subject: &Subject<'_>) -> Vec<Offer> {
+    let turns: Vec<_> = open_turns(subject).collect();
     let mut shown = Shown::default();
     for turn in &turns {
         shown.note(subject.definition, turn.position);

@@ -8,7 +8,7 @@ use super::{
     Offer, Previous, Subject, WaitView,
     previous::final_output,
     reply::{FailureView, after_the_first, offers_after_the_first, persona_of},
-    task::Turn,
+    task::open_turns,
     waits::{SignalView, asked_of_people, kept, told, wait_call, waiting},
 };
 use crate::{
@@ -100,11 +100,7 @@ impl CurrentStep {
 /// What to do now.
 pub fn current_step(subject: &Subject<'_>) -> CurrentStep {
     let execution = subject.execution;
-    let turns = execution.open().filter_map(|(position, _, visit)| {
-        let grant = visit.grant()?;
-        Some(Turn::of(position, visit, grant))
-    });
-    let turns: Vec<_> = turns.collect();
+    let turns: Vec<_> = open_turns(subject).collect();
     let ready_steps = offers_after_the_first(subject, &turns);
     let first = ready_steps.first();
     let whole = |digest| subject.value(digest).map(|value| Value::clone(&value));

@@ -41,6 +41,12 @@ impl Turn {
     }
 }
 
+/// The turns that are open now.
+pub(super) fn open_turns(subject: &Subject<'_>) -> impl Iterator<Item = Turn> {
+    let open = subject.execution.open();
+    open.filter_map(|(position, _, visit)| Some(Turn::of(position, visit, visit.grant()?)))
+}
+
 /// The turns that the transition of `row` gave and did not take back.
 pub(super) fn given(definition: &Definition, execution: &Execution, row: &Row) -> Vec<Turn> {
     let closed: BTreeSet<&VisitId> = row

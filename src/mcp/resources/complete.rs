@@ -113,20 +113,16 @@ async fn steps(app: &App, given: &HashMap<String, String>) -> Result<Vec<String>
     let Some(id) = execution(given) else {
         return Ok(Vec::new());
     };
-    let seen = app.engine().await?.see(&id).await?;
-    Ok(seen
-        .execution
-        .steps()
-        .iter()
-        .map(|step| step.id.to_string())
-        .collect())
+    let definition = app.kept_definition(&id).await?;
+    let steps = definition.workflow.steps.iter();
+    Ok(steps.map(|step| step.id.to_string()).collect())
 }
 
 async fn artifacts(app: &App, given: &HashMap<String, String>) -> Result<Vec<String>> {
     let Some(id) = execution(given) else {
         return Ok(Vec::new());
     };
-    let mut artifacts = app.engine().await?.artifacts(&id, None).await?;
+    let mut artifacts = app.artifacts(&id, None).await?;
     artifacts.retain(|artifact| artifact.uri.is_some());
     let ids = artifacts.iter().map(|artifact| artifact.id.to_string());
     let names: BTreeSet<_> = artifacts

@@ -87,24 +87,20 @@ async fn value(app: &App, address: Address) -> Result<Shown> {
         }
         Address::Agent(name, None) => definitions::agent(&*app.registry().await?, &name),
         Address::Agent(name, Some(id)) => {
-            let seen = app.engine().await?.see(&id).await?;
-            definitions::agent_of(&seen.definition, &name)
+            definitions::agent_of(&*app.kept_definition(&id).await?, &name)
         }
         Address::Executions(list) => show(app.list(list).await),
-        Address::CurrentStep(id) => show(app.engine().await?.current_step(&id).await),
-        Address::WorkflowStatus(id) => show(app.engine().await?.status(&id).await),
-        Address::StepHistory(id) => show(app.engine().await?.history(&id).await),
-        Address::WorkflowArtifacts(id, step) => {
-            show(app.engine().await?.artifacts(&id, step.as_ref()).await)
-        }
+        Address::CurrentStep(id) => show(app.current_step(&id).await),
+        Address::WorkflowStatus(id) => show(app.status(&id).await),
+        Address::StepHistory(id) => show(app.history(&id).await),
+        Address::WorkflowArtifacts(id, step) => show(app.artifacts(&id, step.as_ref()).await),
         Address::Artifact {
             id,
             artifact,
             offset,
             limit,
         } => {
-            let engine = app.engine().await?;
-            let content = engine.artifact(&id, &artifact, offset, limit).await?;
+            let content = app.artifact(&id, &artifact, offset, limit).await?;
             // A later artifact may take over a name, but never an id.
             let fresh = if content.artifact.id.to_string() == artifact {
                 Fresh::ForGood
@@ -118,12 +114,7 @@ async fn value(app: &App, address: Address) -> Result<Shown> {
             id,
             event_type,
             limit,
-        } => show(
-            app.engine()
-                .await?
-                .telemetry(id.as_ref(), event_type, limit)
-                .await,
-        ),
+        } => show(app.telemetry(id.as_ref(), event_type, limit).await),
     };
     value.map(Shown::from)
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{address::Address, definitions, shorten};
 use crate::{
-    engine::Topic,
+    app::Topic,
     error::{Error, Result},
     registry::Registry,
 };

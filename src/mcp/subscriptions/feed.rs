@@ -9,8 +9,7 @@ use tokio::sync::watch;
 
 use super::super::resources::{Look, Watched};
 use crate::{
-    app::App,
-    engine::{Listener, Name},
+    app::{App, Listener, Name},
     error::{Code, Error, Result},
     limits,
 };

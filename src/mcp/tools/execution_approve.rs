@@ -98,7 +98,7 @@ async fn approve(app: &App, arguments: Map<String, Value>) -> Result<Value> {
         "rejected"
     };
     let message = format!("'{}' of execution '{id}' is {word}", answer.step);
-    let status = app.answer(&id, answer).await?;
+    let status = app.command(&id, answer).await?;
     let message = format!("{message}; the execution is {}", status.state);
     view(&Changed::of(status, message))
 }

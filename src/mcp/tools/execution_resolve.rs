@@ -66,7 +66,7 @@ async fn resolve(app: &App, mut arguments: Map<String, Value>) -> Result<Value> 
         attempt: visit.zip(attempt),
         verdict,
     };
-    let status = app.resolve(&id, resolution).await?;
+    let status = app.command(&id, resolution).await?;
     let message = format!("Execution '{id}' is {}", status.state);
     view(&Changed::of(status, message))
 }

@@ -5,7 +5,12 @@ use serde_json::{Map, Value, json};
 use super::{
     ToolSpec, acts, execution, execution_id_schema, lifecycle::Changed, shape_of, text, view,
 };
-use crate::{app::App, domain::view::SignalView, error::Result, limits};
+use crate::{
+    app::App,
+    domain::{execution::SignalRequest, view::SignalView},
+    error::Result,
+    limits,
+};
 
 pub(super) fn spec() -> ToolSpec {
     let input = json!({
@@ -36,7 +41,8 @@ async fn signal(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     let id = execution(&arguments, "execution.signal")?;
     let name = text(&arguments, "signal").unwrap_or_default().to_owned();
     let payload = arguments.get("payload").cloned().unwrap_or_default();
-    let status = app.signal(&id, name.clone(), payload).await?;
+    let signal = SignalRequest::new(name.as_str(), payload);
+    let status = app.command(&id, signal).await?;
     let kept = status.signals_kept.iter().rfind(|kept| kept.name == name);
     let became = match kept {
         None => "has taken it".to_owned(),

@@ -65,15 +65,10 @@ async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     let id = execution(&arguments, NAME)?;
     let since = whole(&arguments, "since_revision");
     let timeout = longest_wait(&arguments);
-    let engine = app.engine().await?;
-    let since = match since {
-        Some(since) => since,
-        None => engine.see(&id).await?.execution.revision(),
-    };
-    let status = engine.wait(&id, Some(since), timeout).await?;
+    let (status, changed) = app.wait(&id, since, timeout).await?;
     view(&Waited {
         success: true,
-        changed: status.revision > since,
+        changed,
         workflow_state: status.state.clone(),
         status,
     })

@@ -128,7 +128,7 @@ async fn change(
 ) -> Result<Value> {
     let id = execution(&arguments, tool)?;
     let reason = text(&arguments, "reason").map(str::to_owned);
-    let status = app.change(&id, Change { lifecycle, reason }).await?;
+    let status = app.command(&id, Change { lifecycle, reason }).await?;
     let message = format!("Execution '{id}' is {}", status.state);
     view(&Changed::of(status, message))
 }

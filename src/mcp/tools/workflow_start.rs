@@ -5,12 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{
     ToolSpec, Work, acts, execution, personas::known_agents_schema, project_schema, shape_of, text,
 };
-use crate::{
-    app::{App, StartArguments},
-    domain::view::Advanced,
-    error::Result,
-    limits,
-};
+use crate::{app::App, domain::view::Advanced, error::Result, limits};
 
 const NAME: &str = "workflow.start";
 
@@ -54,12 +49,8 @@ async fn start(app: &App, arguments: Map<String, Value>) -> Result<Advanced> {
     let id = arguments
         .contains_key("execution_id")
         .then(|| execution(&arguments, NAME));
-    let owned = |name: &str| text(&arguments, name).map(str::to_owned);
-    let request = StartArguments {
-        workflow_name: owned("workflow_name").unwrap_or_default(),
-        execution_id: id.transpose()?,
-        project: owned("project"),
-        inputs: arguments.get("inputs").cloned(),
-    };
-    app.start(request).await
+    let workflow = text(&arguments, "workflow_name").unwrap_or_default();
+    let inputs = arguments.get("inputs").cloned();
+    let project = text(&arguments, "project").map(str::to_owned);
+    app.start(workflow, id.transpose()?, inputs, project).await
 }

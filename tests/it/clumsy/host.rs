@@ -280,7 +280,7 @@ impl Host {
             for wait in engine.status(&id).await.unwrap().waits {
                 if let Some(answer) = answer(&wait, dice.roll(5) > 0) {
                     // Somebody else, or the end of a loop, may be faster.
-                    let _ = app.answer(&id, answer).await;
+                    let _ = app.command(&id, answer).await;
                 }
             }
             for step in engine.current_step(&id).await.unwrap().ready_steps {

@@ -11,7 +11,7 @@ use midex::{
         check::{Abilities, Built},
         definition::output_schema_json,
         event::Channel,
-        execution::{GateAnswer, Report},
+        execution::{GateAnswer, Report, SignalRequest},
         finding::{Finding, Rule, Severity},
         grammar, schema,
         view::{Offer, StatusView},
@@ -216,7 +216,10 @@ async fn meet(engine: &Engine, id: &ExecutionId, status: &StatusView) -> Vec<Off
         }
         if let Some(signal) = &wait.signal {
             let sent = engine
-                .signal(id, signal.clone(), json!({ "by": "ada" }))
+                .command(
+                    id,
+                    SignalRequest::new(signal.as_str(), json!({ "by": "ada" })),
+                )
                 .await;
             sent.expect("a signal that is taken");
         }

@@ -1,6 +1,11 @@
 //! Pause, resume and abandon in the midst of what the server does; signals.
 
-use midex::{activity::Activities, domain::Lifecycle, error::Code, limits};
+use midex::{
+    activity::Activities,
+    domain::{Lifecycle, execution::SignalRequest},
+    error::Code,
+    limits,
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -152,24 +157,24 @@ async fn a_signal_is_taken_by_its_wait_be_it_before_or_after() {
     ]);
     begin(&engine, defined(steps, json!({})), json!({})).await;
     let kept = engine
-        .signal(&id(), "sent".into(), json!({ "by": "post" }))
+        .command(&id(), SignalRequest::new("sent", json!({ "by": "post" })))
         .await
         .expect("a signal");
     assert_eq!(kept.state, "running");
     let status = engine
-        .signal(&id(), "paid".into(), json!(100))
+        .command(&id(), SignalRequest::new("paid", json!(100)))
         .await
         .expect("a signal");
     assert_eq!(status.state, "completed");
     assert_eq!(output_of(&engine, "early").await, json!(100));
     assert_eq!(output_of(&engine, "late").await, json!({ "by": "post" }));
     let error = engine
-        .signal(&id(), "more".into(), json!(1))
+        .command(&id(), SignalRequest::new("more", json!(1)))
         .await
         .expect_err("it has ended");
     assert_eq!(error.code(), Code::ExecutionFinished);
     let error = engine
-        .signal(&super::named("nobody"), "x".into(), json!(1))
+        .command(&super::named("nobody"), SignalRequest::new("x", json!(1)))
         .await
         .expect_err("nobody");
     assert_eq!(error.code(), Code::ExecutionNotFound);
@@ -188,20 +193,19 @@ async fn signals_that_nothing_waits_for_are_kept_up_to_a_limit() {
     begin(&engine, defined(steps, json!({})), json!({})).await;
     for number in 0..limits::SIGNALS_KEPT_MAX {
         engine
-            .signal(&id(), "other".into(), json!(number))
+            .command(&id(), SignalRequest::new("other", json!(number)))
             .await
             .expect("room");
     }
     let error = engine
-        .signal(&id(), "other".into(), json!(0))
+        .command(&id(), SignalRequest::new("other", json!(0)))
         .await
         .expect_err("no room");
     assert_eq!(error.code(), Code::LimitExceeded);
     let error = engine
-        .signal(
+        .command(
             &id(),
-            "x".repeat(limits::SIGNAL_NAME_BYTES_MAX + 1),
-            json!(0),
+            SignalRequest::new("x".repeat(limits::SIGNAL_NAME_BYTES_MAX + 1), json!(0)),
         )
         .await
         .expect_err("too long");

@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use midex::{
     activity::{Activities, function},
     clock::TokioClock,
-    domain::{Lifecycle, PauseReason},
+    domain::{Lifecycle, PauseReason, execution::SignalRequest},
     engine::Engine,
     error::Code,
     limits,
@@ -117,7 +117,9 @@ fn what_was_in_work_while_a_pause_held_is_taken_up_when_it_goes_on() {
         let log = Log::new();
         let engine = engine_on(store, log.clock, two(&log, true)).await;
         // Somebody wakes it.
-        let kept = engine.signal(&id(), "other".into(), json!(1)).await;
+        let kept = engine
+            .command(&id(), SignalRequest::new("other", json!(1)))
+            .await;
         assert_eq!(kept.expect("a signal").state, "paused");
         tokio::time::sleep(seconds(100)).await;
         assert!(log.lines().is_empty(), "nothing begins while it is paused");
@@ -198,7 +200,9 @@ async fn what_a_commit_without_acknowledgement_asks_for_is_done_though_nobody_as
     ]);
     begin(&engine, defined(steps, json!({})), json!({})).await;
     store.loses.store(1, Ordering::SeqCst);
-    let signalled = engine.signal(&id(), "go".into(), json!(1)).await;
+    let signalled = engine
+        .command(&id(), SignalRequest::new("go", json!(1)))
+        .await;
     assert_eq!(
         signalled.expect_err("not known").code(),
         Code::StoreUnavailable
@@ -365,7 +369,9 @@ async fn what_is_waited_for_is_on_the_disk() {
     let paused = change(&engine, Lifecycle::Pause).await;
     may_end.notify_one();
     until(&engine, |status| status.revision > paused.revision).await;
-    let kept = engine.signal(&id(), "go".into(), json!(7)).await;
+    let kept = engine
+        .command(&id(), SignalRequest::new("go", json!(7)))
+        .await;
     assert_eq!(kept.expect("a signal").state, "paused");
     engine.stop().await.expect("a stop");
 

@@ -29,7 +29,7 @@ fn resolution(verdict: Verdict, item: Option<u32>) -> Resolution {
 }
 
 async fn resolved(engine: &Engine, verdict: Verdict) -> Result<StatusView, Error> {
-    engine.resolve(&id(), resolution(verdict, None)).await
+    engine.command(&id(), resolution(verdict, None)).await
 }
 
 /// A workflow that was cut off in `first`, which may not be done twice, before `second`, and then what `then` does.
@@ -122,7 +122,7 @@ fn several_items_are_resolved_one_by_one_and_the_last_lets_it_go_on() {
         assert_eq!(error.code(), Code::OutcomeKnown);
         assert!(error.message().contains("item"), "{}", error.message());
         let one = resolution(Verdict::Output(Arc::new(json!("one"))), Some(0));
-        let status = engine.resolve(&id(), one).await.expect("resolved");
+        let status = engine.command(&id(), one).await.expect("resolved");
         assert_eq!(status.state, "paused");
         let waits: Vec<_> = status
             .waits
@@ -131,7 +131,7 @@ fn several_items_are_resolved_one_by_one_and_the_last_lets_it_go_on() {
             .collect();
         assert_eq!(waits, ["held", "unknown"]);
         let two = resolution(Verdict::Retry, Some(1));
-        engine.resolve(&id(), two).await.expect("resolved");
+        engine.command(&id(), two).await.expect("resolved");
         until_state(&engine, "completed").await;
         assert_eq!(log.lines(), ["first 2"]);
         assert_eq!(output_of(&engine, "first").await, json!(["one", 1]));
@@ -159,7 +159,7 @@ fn of_what_is_known_nobody_needs_to_be_told() {
             step: StepId::parse("second").expect("an id"),
             ..resolution(Verdict::Retry, None)
         };
-        let error = engine.resolve(&id(), second).await.expect_err("known");
+        let error = engine.command(&id(), second).await.expect_err("known");
         assert_eq!(error.code(), Code::OutcomeKnown);
     });
 }
@@ -169,7 +169,7 @@ async fn change_refused(engine: &Engine, lifecycle: Lifecycle) -> Error {
         lifecycle,
         reason: None,
     };
-    engine.change(&id(), change).await.expect_err("refused")
+    engine.command(&id(), change).await.expect_err("refused")
 }
 
 #[test]
@@ -181,12 +181,12 @@ fn a_word_on_one_attempt_is_none_on_a_later_one() {
             attempt: Some((1, 2)),
             ..resolution(Verdict::Retry, None)
         };
-        let error = engine.resolve(&id(), late).await.expect_err("another");
+        let error = engine.command(&id(), late).await.expect_err("another");
         assert_eq!(error.code(), Code::OutcomeKnown);
         let meant = Resolution {
             attempt: Some((1, 1)),
             ..resolution(Verdict::Retry, None)
         };
-        engine.resolve(&id(), meant).await.expect("resolved");
+        engine.command(&id(), meant).await.expect("resolved");
     });
 }

@@ -301,7 +301,10 @@ async fn an_execution_that_cannot_be_woken_says_so_and_harms_no_other() {
         lifecycle: Lifecycle::Resume,
         reason: None,
     };
-    let status = engine.change(&id, resume).await.expect("it is tried again");
+    let status = engine
+        .command(&id, resume)
+        .await
+        .expect("it is tried again");
     assert_eq!(
         (
             status.state.as_str(),

@@ -8,7 +8,10 @@ use std::{
 
 use midex::{
     clock::{Timestamp, TokioClock},
-    domain::{Change, Definition, Lifecycle, execution::Report},
+    domain::{
+        Change, Definition, Lifecycle,
+        execution::{Report, SignalRequest},
+    },
     engine::{Engine, StartRequest},
     error::{Code, Error},
     limits,
@@ -122,13 +125,17 @@ impl Scene {
             Call::Output(summary) => return self.finish(&self.token, good(summary)).await,
             Call::BadOutput => return self.finish(&self.token, Report::Output(json!({}))).await,
             Call::ForgedToken => return self.finish(&self.forged, good("one")).await,
-            Call::Signal => self.engine.signal(&id("e"), "go".into(), json!(1)).await,
+            Call::Signal => {
+                self.engine
+                    .command(&id("e"), SignalRequest::new("go", json!(1)))
+                    .await
+            }
             Call::Change(lifecycle) => {
                 let change = Change {
                     lifecycle,
                     reason: None,
                 };
-                self.engine.change(&id("e"), change).await
+                self.engine.command(&id("e"), change).await
             }
         };
         match status {

@@ -337,7 +337,7 @@ impl Subject for Whole {
 
     async fn change(&mut self, change: Change) -> Result<()> {
         let id = ExecutionId::parse(ID).expect("an id");
-        let answered = self.engine.change(&id, change).await?;
+        let answered = self.engine.command(&id, change).await?;
         let status = self.engine.status(&id).await.expect("the execution exists");
         assert_eq!(answered, status, "the answer is the status");
         Ok(())
@@ -351,7 +351,10 @@ impl Subject for Whole {
 
     async fn signal(&mut self, name: &str, payload: Value) -> Result<()> {
         let id = ExecutionId::parse(ID).expect("an id");
-        let answered = self.engine.signal(&id, name.to_owned(), payload).await?;
+        let answered = self
+            .engine
+            .command(&id, SignalRequest::new(name, payload))
+            .await?;
         let status = self.engine.status(&id).await.expect("the execution exists");
         assert_eq!(answered, status, "the answer is the status");
         Ok(())

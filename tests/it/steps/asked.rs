@@ -1,7 +1,11 @@
 //! Asking people, and what may happen meanwhile.
 
 use midex::{
-    domain::{Change, Lifecycle, check::Built, execution::Report},
+    domain::{
+        Change, Lifecycle,
+        check::Built,
+        execution::{Report, SignalRequest},
+    },
     error::Code,
     registry::{self, Registry, Sources},
 };
@@ -29,7 +33,7 @@ async fn an_answer_to_an_earlier_visit_of_a_gate_counts_for_nothing() {
     let first = play.engine.status(&id()).await.unwrap();
     // Two people look at the first build; one rejects.
     play.engine
-        .answer(&id(), answer(&first, false, None))
+        .command(&id(), answer(&first, false, None))
         .await
         .unwrap();
     let current = play.engine.current_step(&id()).await.unwrap();
@@ -38,7 +42,7 @@ async fn an_answer_to_an_earlier_visit_of_a_gate_counts_for_nothing() {
     let second = play.engine.status(&id()).await.unwrap();
     assert_eq!(second.waits[0].visit, 2);
     // The other one's approval, of the first build, comes now.
-    let error = play.engine.answer(&id(), answer(&first, true, None)).await;
+    let error = play.engine.command(&id(), answer(&first, true, None)).await;
     assert_eq!(error.unwrap_err().code(), Code::GateChanged);
 }
 
@@ -164,7 +168,7 @@ steps:
 async fn where_an_execution_stands_is_told_with_its_state() {
     let play = Play::begin("steps:\n  - { id: go, gate: 'Go?' }\n", json!({})).await;
     play.engine
-        .signal(&id(), "ping".into(), json!(1))
+        .command(&id(), SignalRequest::new("ping", json!(1)))
         .await
         .unwrap();
     let standing = play.engine.standing(&id()).await.unwrap();
@@ -182,7 +186,7 @@ async fn an_answer_while_a_person_keeps_it_paused_tells_the_state() {
     let play = Play::begin("steps:\n  - { id: go, gate: 'Go?' }\n", json!({})).await;
     let shown = play.engine.status(&id()).await.unwrap();
     play.engine
-        .change(
+        .command(
             &id(),
             Change {
                 lifecycle: Lifecycle::Pause,

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use midex::{
-    domain::{Change, Lifecycle, execution::Report},
+    domain::{
+        Change, Lifecycle,
+        execution::{Report, SignalRequest},
+    },
     error::Code,
 };
 use serde_json::json;
@@ -202,17 +205,17 @@ async fn signals_that_came_in_a_pause_end_no_wait_that_the_first_of_them_took_ba
         reason: None,
     };
     play.engine
-        .change(&id(), change(Lifecycle::Pause))
+        .command(&id(), change(Lifecycle::Pause))
         .await
         .unwrap();
     for _ in 0..2 {
         play.engine
-            .signal(&id(), "go".to_owned(), json!(1))
+            .command(&id(), SignalRequest::new("go", json!(1)))
             .await
             .unwrap();
     }
     play.engine
-        .change(&id(), change(Lifecycle::Resume))
+        .command(&id(), change(Lifecycle::Resume))
         .await
         .unwrap();
     let path = play.path().await;

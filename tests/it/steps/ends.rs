@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use midex::domain::execution::Report;
+use midex::domain::execution::{Report, SignalRequest};
 use serde_json::{Value, json};
 
 use super::{Play, id};
@@ -164,7 +164,7 @@ async fn a_reply_names_the_signal_that_is_waited_for_and_how_to_send_it() {
     assert_eq!(wait.next_call.as_deref(), Some(call));
     // The same call gets the same answer once the signal has come.
     play.engine
-        .signal(&id(), "tests-passed".into(), json!(1))
+        .command(&id(), SignalRequest::new("tests-passed", json!(1)))
         .await
         .unwrap();
     let again = play
@@ -182,7 +182,7 @@ async fn a_signal_that_no_step_names_is_kept_and_told() {
         let (engine, name) = (play.engine.clone(), name.to_owned());
         async move {
             engine
-                .signal(&id(), name, json!(1))
+                .command(&id(), SignalRequest::new(name, json!(1)))
                 .await
                 .unwrap()
                 .signals_kept

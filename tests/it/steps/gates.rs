@@ -51,7 +51,7 @@ async fn status(play: &Play) -> StatusView {
 }
 
 async fn refused(play: &Play, answer: GateAnswer) -> Error {
-    play.engine.answer(&id(), answer).await.unwrap_err()
+    play.engine.command(&id(), answer).await.unwrap_err()
 }
 
 async fn change(play: &Play, lifecycle: Lifecycle) -> Result<StatusView, Error> {
@@ -59,7 +59,7 @@ async fn change(play: &Play, lifecycle: Lifecycle) -> Result<StatusView, Error> 
         lifecycle,
         reason: None,
     };
-    play.engine.change(&id(), change).await
+    play.engine.command(&id(), change).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,7 +93,7 @@ async fn an_execution_that_waits_for_gates_alone_is_paused_until_a_person_approv
     assert!(current.message.unwrap().contains("midex approve"));
     let after = play
         .engine
-        .answer(&id(), answer(&shown, true, Some("go")))
+        .command(&id(), answer(&shown, true, Some("go")))
         .await
         .unwrap();
     assert_eq!(
@@ -144,7 +144,10 @@ async fn a_value_in_a_question_cannot_pass_for_a_heading() {
         let status = status(&play).await;
         assert_eq!(status.waits[0].gate.as_ref().unwrap().ask, expected);
         // The answer is bound to what was shown.
-        let after = play.engine.answer(&id(), answer(&status, true, None)).await;
+        let after = play
+            .engine
+            .command(&id(), answer(&status, true, None))
+            .await;
         assert_eq!(after.unwrap().state, "running");
     }
 }
@@ -158,7 +161,7 @@ async fn who_rejected_and_what_they_were_shown_is_on_record() {
         via: Channel::Elicitation,
         ..answer(&shown, false, Some("not today"))
     };
-    play.engine.answer(&id(), rejection).await.unwrap();
+    play.engine.command(&id(), rejection).await.unwrap();
     play.restart().await;
     let history = play.history().await;
     let shown = &shown.waits[0].gate.as_ref().unwrap().shown;
@@ -220,7 +223,7 @@ async fn a_rejection_is_the_failure_of_the_gate() {
     let shown = status(&play).await;
     let after = play
         .engine
-        .answer(&id(), answer(&shown, false, Some("too early")))
+        .command(&id(), answer(&shown, false, Some("too early")))
         .await
         .unwrap();
     assert_eq!(after.state, "failed");
@@ -235,7 +238,7 @@ async fn a_rejection_is_the_failure_of_the_gate() {
     let shown = status(&play).await;
     let after = play
         .engine
-        .answer(&id(), answer(&shown, false, None))
+        .command(&id(), answer(&shown, false, None))
         .await
         .unwrap();
     assert_eq!(
@@ -273,7 +276,7 @@ async fn while_a_person_keeps_it_paused_an_answer_is_noted_and_takes_effect_with
     );
     let after = play
         .engine
-        .answer(&id(), answer(&shown, true, None))
+        .command(&id(), answer(&shown, true, None))
         .await
         .unwrap();
     assert_eq!(
@@ -308,13 +311,13 @@ async fn of_several_gates_each_is_answered_for_itself() {
     assert_eq!(play.state(), "paused");
     let after = play
         .engine
-        .answer(&id(), answer(&shown, true, None))
+        .command(&id(), answer(&shown, true, None))
         .await
         .unwrap();
     assert_eq!((after.state.as_str(), after.waits.len()), ("paused", 1));
     let after = play
         .engine
-        .answer(&id(), answer(&after, true, None))
+        .command(&id(), answer(&after, true, None))
         .await
         .unwrap();
     assert_eq!(after.state, "completed");

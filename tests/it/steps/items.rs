@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use midex::{
-    domain::{check::Built, execution::Report},
+    domain::{
+        check::Built,
+        execution::{Report, SignalRequest},
+    },
     limits,
     registry::{self, Registry, Sources},
 };
@@ -219,7 +222,10 @@ async fn an_item_may_be_a_wait() {
     assert_eq!(play.status().await.state, "completed");
     let play = over(json!(["a", "b"]), 2, "wait: { signal: 'go-${{ item }}' }").await;
     for (name, payload) in [("go-b", 2), ("go-a", 1)] {
-        let sent = play.engine.signal(&id(), name.into(), json!(payload)).await;
+        let sent = play
+            .engine
+            .command(&id(), SignalRequest::new(name, json!(payload)))
+            .await;
         sent.unwrap();
     }
     let output = play.status().await.final_output.unwrap();
@@ -239,14 +245,14 @@ async fn an_item_may_be_a_gate_and_an_answer_is_to_one_of_them() {
     second.waits.remove(0);
     let after = play
         .engine
-        .answer(&id(), answer(&second, true, None))
+        .command(&id(), answer(&second, true, None))
         .await
         .unwrap();
     assert_eq!(after.waits.len(), 1);
     assert_eq!(after.waits[0].item, Some(0));
     let after = play
         .engine
-        .answer(&id(), answer(&after, false, None))
+        .command(&id(), answer(&after, false, None))
         .await
         .unwrap();
     let error = after.error.unwrap();

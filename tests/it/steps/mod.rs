@@ -134,7 +134,7 @@ impl Play {
             lifecycle,
             reason: None,
         };
-        self.engine.change(&id(), change).await.unwrap()
+        self.engine.command(&id(), change).await.unwrap()
     }
 
     /// The refusal of an output for the step.

@@ -107,7 +107,7 @@ async fn a_resume_lets_it_go_on_while_its_siblings_are_open() {
         lifecycle: Lifecycle::Resume,
         reason: None,
     };
-    let refused = play.engine.change(&id(), change).await.unwrap_err();
+    let refused = play.engine.command(&id(), change).await.unwrap_err();
     assert_eq!(refused.code(), Code::StateTransitionRefused);
 }
 
@@ -221,7 +221,10 @@ async fn a_gate_beside_it_is_answered_and_what_follows_goes_on() {
     let status = play.status().await;
     let both = [PauseReason::Gate, PauseReason::OutputInvalid];
     assert_eq!(status.pause_reasons, both);
-    let answered = play.engine.answer(&id(), answer(&status, true, None)).await;
+    let answered = play
+        .engine
+        .command(&id(), answer(&status, true, None))
+        .await;
     assert_eq!(answered.unwrap().state, "running");
     let current = play.engine.current_step(&id()).await.unwrap();
     assert_eq!(current.current_step.as_deref(), Some("tell"));

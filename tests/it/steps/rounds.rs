@@ -39,12 +39,12 @@ async fn a_pause_does_not_count_against_the_time_of_a_step() {
         reason: None,
     };
     play.engine
-        .change(&id(), change(Lifecycle::Pause))
+        .command(&id(), change(Lifecycle::Pause))
         .await
         .unwrap();
     tokio::time::sleep(Duration::from_secs(7200)).await;
     play.engine
-        .change(&id(), change(Lifecycle::Resume))
+        .command(&id(), change(Lifecycle::Resume))
         .await
         .unwrap();
     play.done("a", json!(1)).await;
