@@ -1,35 +1,13 @@
 //! What a definition file says, with the place of everything it says. A draft may be wrong in any
 //! way; only [`super::check`] makes something of it that may be run.
 
-use serde_json::{Map, Value};
+use serde::de::DeserializeOwned;
 
 use super::{
     finding::Place,
-    input::draft::InputDraft,
-    node::{At, Node},
+    grammar::{self, Key, Record, Shape},
+    node::{At, Node, join},
 };
-
-/// What a file says about one key.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum Field<T> {
-    /// Nothing.
-    #[default]
-    Absent,
-    /// Something of the wrong type: there is a finding about it already.
-    Broken,
-    /// A value.
-    Given(At<T>),
-}
-
-impl<T> Field<T> {
-    /// The value, where there is one.
-    pub fn given(&self) -> Option<&At<T>> {
-        match self {
-            Self::Given(at) => Some(at),
-            Self::Absent | Self::Broken => None,
-        }
-    }
-}
 
 /// Which of the two ways of writing a workflow a file uses. They differ in their words, and in what
 /// a step waits for when it does not say so.
@@ -41,14 +19,15 @@ pub enum Form {
     Manifest,
 }
 
-impl StepDraft {
-    /// What is said under this key.
-    pub fn said(&self, key: &str) -> Option<&Said> {
-        self.said.iter().find(|said| said.key == key)
-    }
-}
-
 impl Form {
+    /// The keys of the workflow.
+    pub fn record(self) -> &'static Record {
+        match self {
+            Self::Phases => &grammar::FRONT_MATTER,
+            Self::Manifest => &grammar::MANIFEST,
+        }
+    }
+
     /// The key of the workflow's name.
     pub fn name_key(self) -> &'static str {
         match self {
@@ -91,30 +70,16 @@ impl Form {
 }
 
 /// What a file says about a workflow.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct WorkflowDraft {
     /// How it is written.
     pub form: Form,
-    /// Where the document begins: the place of what is missing.
-    pub place: Place,
-    /// The name.
-    pub name: Field<String>,
-    /// The title.
-    pub title: Field<String>,
-    /// What it is for.
-    pub description: Field<String>,
-    /// The author's version.
-    pub version: Field<String>,
-    /// Words to find it by.
-    pub tags: Field<Vec<At<String>>>,
-    /// How much care it asks for.
-    pub complexity: Field<String>,
-    /// What it is to be told at its start.
-    pub inputs: Field<Vec<InputDraft>>,
-    /// The steps.
-    pub steps: Field<Vec<StepDraft>>,
-    /// What else a manifest says: the keys of [`super::grammar::WORKFLOW`].
-    pub said: Vec<Said>,
+    /// The front matter or the manifest.
+    pub document: Node,
+    /// The keys of its record that it has, with their values.
+    pub fields: Vec<RawField>,
+    /// Its steps, where they are a list: those that are mappings.
+    pub steps: Option<Vec<StepDraft>>,
     /// The instructions that the sections of a Markdown body give to steps.
     pub sections: Vec<Section>,
     /// The Markdown body, or the manifest's text.
@@ -122,35 +87,27 @@ pub struct WorkflowDraft {
 }
 
 /// What a file says about one step.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct StepDraft {
     /// Its path: `steps[2]`.
     pub path: String,
     /// Where it begins.
     pub place: Place,
-    /// The id.
-    pub id: Field<String>,
-    /// Every kind key it has, also those that midex cannot act on yet.
-    pub kinds: Vec<At<String>>,
-    /// Whose persona, where it is an agent's step.
-    pub agent: Field<String>,
-    /// What it does.
-    pub description: Field<String>,
-    /// What it waits for.
-    pub depends_on: Field<Vec<At<String>>>,
-    /// Whether others may run beside it.
-    pub allow_parallel: Field<bool>,
-    /// What else a step of a manifest says: the keys of [`super::grammar`], kinds other than `agent` and fields.
-    pub said: Vec<Said>,
+    /// The id, where that is a text.
+    pub id: Option<At<String>>,
+    /// What it waits for, where it says so.
+    pub depends_on: Option<Vec<At<String>>>,
+    /// The keys of its record that it has, with their values.
+    pub fields: Vec<RawField>,
     /// What is done with each item, where it is a `foreach`.
     pub each: Option<Box<Self>>,
 }
 
-/// One key of a manifest with its value.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Said {
+/// A key of a mapping with its value, unchecked.
+#[derive(Clone, Debug)]
+pub struct RawField {
     /// The key.
-    pub key: &'static str,
+    pub key: &'static Key,
     /// The path of the value.
     pub path: String,
     /// Where the key stands.
@@ -169,20 +126,117 @@ pub struct Section {
 }
 
 /// What a file says about an agent.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct PersonaDraft {
-    /// Where the document begins.
-    pub place: Place,
-    /// The name.
-    pub name: Field<String>,
-    /// What it is for.
-    pub description: Field<String>,
-    /// Words to find it by.
-    pub tags: Field<Vec<At<String>>>,
-    /// The author's version.
-    pub version: Field<String>,
+    /// The front matter.
+    pub front: Node,
     /// The persona itself.
     pub content: At<String>,
-    /// The keys that midex does not use.
-    pub extra: Map<String, Value>,
+}
+
+impl WorkflowDraft {
+    /// What `document` says, written in this form; `content` is kept as the text of the workflow.
+    pub fn new(form: Form, document: Node, content: String) -> Self {
+        let fields = fields(form.record(), &document, "");
+        let steps = fields.iter().find_map(|field| match field.key.shape {
+            Shape::Steps(record) => {
+                let items = field.value.items()?.iter().enumerate();
+                let step = |(at, node): (usize, &Node)| {
+                    StepDraft::of(record, node, format!("{}[{at}]", field.path), form)
+                };
+                Some(items.filter_map(step).collect())
+            }
+            _ => None,
+        });
+        Self {
+            form,
+            document,
+            fields,
+            steps,
+            sections: Vec::new(),
+            content,
+        }
+    }
+
+    /// The field with this key.
+    pub fn field(&self, key: &str) -> Option<&RawField> {
+        self.fields.iter().find(|field| field.key.name == key)
+    }
+}
+
+impl StepDraft {
+    fn of(record: &Record, node: &Node, path: String, form: Form) -> Option<Self> {
+        node.entries()?;
+        let fields = fields(record, node, &path);
+        let get = |key: &str| fields.iter().find(|field| field.key.name == key);
+        let depends_on = get(form.depends_on_key()).or_else(|| get("dependsOn"));
+        let each = get("foreach").and_then(|foreach| {
+            let path = format!("{}.do", foreach.path);
+            Self::of(record, foreach.value.get("do")?, path, form)
+        });
+        Some(Self {
+            place: node.place,
+            id: get(form.id_key()).and_then(|field| field.value.text_at(&field.path)),
+            depends_on: depends_on.map(RawField::texts),
+            each: each.map(Box::new),
+            fields,
+            path,
+        })
+    }
+
+    /// The field with this key.
+    pub fn field(&self, key: &str) -> Option<&RawField> {
+        self.fields.iter().find(|field| field.key.name == key)
+    }
+
+    /// The value under this key.
+    pub fn value(&self, key: &str) -> Option<&Node> {
+        self.field(key).map(|field| &field.value)
+    }
+
+    /// The value under this key as a `T`, where it is one.
+    pub fn read<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        self.value(key)?.to()
+    }
+
+    /// What makes it a step of a kind, in the order of the file: one key, where all is well.
+    pub fn kinds(&self) -> impl Iterator<Item = &RawField> {
+        self.fields
+            .iter()
+            .filter(|field| grammar::is_kind(field.key.name))
+    }
+
+    /// The step, and what it does with each item where it is a `foreach`.
+    pub fn bodies(&self) -> impl Iterator<Item = &Self> {
+        [self].into_iter().chain(self.each.as_deref())
+    }
+}
+
+impl RawField {
+    /// The text that the value is, or the texts in the list that it is.
+    fn texts(&self) -> Vec<At<String>> {
+        let alone = self.value.text_at(&self.path);
+        let items = self.value.items().unwrap_or_default().iter().enumerate();
+        let items = items.filter_map(|(at, item)| item.text_at(&format!("{}[{at}]", self.path)));
+        alone.into_iter().chain(items).collect()
+    }
+}
+
+/// The entries of a mapping whose keys `record` has, in the order of the file. Of a key that stands twice the first counts.
+fn fields(record: &Record, node: &Node, path: &str) -> Vec<RawField> {
+    let mut all: Vec<RawField> = Vec::new();
+    for entry in node.entries().unwrap_or_default() {
+        let Some(key) = record.key(&entry.key) else {
+            continue;
+        };
+        if all.iter().all(|field| field.key.name != key.name) {
+            all.push(RawField {
+                key,
+                path: join(path, key.name),
+                place: entry.place,
+                value: entry.value.clone(),
+            });
+        }
+    }
+    all
 }

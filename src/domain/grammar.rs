@@ -1,14 +1,17 @@
-//! What a manifest may say, as tables: every kind of step and every field, with the shape of its value. The checker holds
-//! values against these shapes, the JSON Schema for editors is written from them, and expressions are found by them, so
-//! that the three cannot differ.
+//! What a definition file may say, as one table: every key of a manifest, of front matter and of an agent stands in it once,
+//! with the shape of its value, whom it concerns, and whether anything acts on it yet. The checker holds values against these
+//! shapes, unknown keys are compared with these names, expressions are found by them, and the JSON Schemas for editors are
+//! written from them.
 
 pub mod foreign;
 mod table;
 
 pub use self::table::{
-    ALIAS, ARM, END, EXCLUSIVE, EXTRACT, FAIL, FIELDS, FOREACH, GATE, INPUT, KINDS, LIMITS,
-    ON_ERROR, REPEAT, RETRY, RUN_WHEN, VIA, WAIT, WORKFLOW,
+    ALIAS, ARM, DECLARED, DEFAULT, END, EXCLUSIVE, FRONT_MATTER, MANIFEST, ON_ERROR, PERSONA,
+    PHASE, STEP, VALIDATE,
 };
+use super::id::{AgentName, InputName, StepId, WorkflowName};
+use crate::error::Result;
 
 /// What a value must be.
 #[derive(Debug)]
@@ -17,10 +20,18 @@ pub enum Shape {
     Text(usize),
     /// The same; may hold `${{ … }}`.
     Template(usize),
+    /// A text of at most so many bytes, which may be empty.
+    Words(usize),
+    /// The author's version: a text, or a number as it is written.
+    Version,
     /// An expression that holds or does not; `${{ }}` around it is allowed.
     Condition,
     /// A name of at most so many bytes: no control characters, no white space around it.
     Name(usize),
+    /// The name or id of something that midex itself refers to by it.
+    Id(Id),
+    /// The ids of steps: one alone, or a list.
+    Ids,
     /// A word that expressions can use: letters, digits and `_`.
     Word,
     /// A catalog and an operation of it.
@@ -29,6 +40,8 @@ pub enum Shape {
     Value,
     /// Anything, taken as it is.
     Data,
+    /// The same, but not null.
+    Given,
     /// A mapping of anything; texts in it may hold `${{ … }}`.
     Values,
     /// The same with so many entries at least, whose names memory can have.
@@ -39,6 +52,10 @@ pub enum Shape {
     Flag,
     /// A whole number between these.
     Count(u32, u32),
+    /// A whole number, 0 or more.
+    Whole,
+    /// A number.
+    Number,
     /// A duration longer than nothing.
     Span,
     /// A duration, or a text that holds `${{ … }}`.
@@ -49,16 +66,47 @@ pub enum Shape {
     Choice(&'static [&'static str]),
     /// The id of a step, or one of these.
     Target(&'static [&'static str]),
-    /// So many things at least and at most.
+    /// So many values of a shape at least and at most; names in it are distinct.
     List(&'static Self, usize, usize),
     /// A mapping with these keys.
     Record(&'static Record),
     /// A text alone, which is the first key, or the mapping.
     TextOr(&'static Record),
+    /// A mapping from names of inputs to such mappings.
+    Inputs(&'static Record),
+    /// The list of the steps of a workflow.
+    Steps(&'static Record),
+    /// What a `foreach` does: a [`STEP`] without an id.
+    Each,
     /// A JSON Schema.
     Schema,
-    /// A step without an id.
+    /// Nothing reads the key yet.
+    Planned,
+}
+
+/// What a name or an id is of: its parser says which are well formed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Id {
+    /// A workflow.
+    Workflow,
+    /// An agent.
+    Agent,
+    /// A step.
     Step,
+    /// An input.
+    Input,
+}
+
+impl Id {
+    /// Parses `text`; the error says which rule it breaks.
+    pub fn parse(self, text: &str) -> Result<()> {
+        match self {
+            Self::Workflow => WorkflowName::parse(text).map(drop),
+            Self::Agent => AgentName::parse(text).map(drop),
+            Self::Step => StepId::parse(text).map(drop),
+            Self::Input => InputName::parse(text).map(drop),
+        }
+    }
 }
 
 /// A mapping.
@@ -70,6 +118,8 @@ pub struct Record {
     pub keys: &'static [Key],
     /// Exactly one of them stands in it.
     pub exactly_one: bool,
+    /// It may have other keys besides.
+    pub is_open: bool,
 }
 
 /// One key of a mapping.
@@ -83,38 +133,84 @@ pub struct Key {
     pub required: bool,
     /// What it means, in a sentence.
     pub what: &'static str,
+    /// What to write instead, while nothing acts on the key.
+    pub unbuilt: Option<&'static str>,
+    /// What to do instead, where it may not stand in what a `foreach` does.
+    pub not_each: Option<&'static str>,
+    /// What it is to a step.
+    pub role: Role,
 }
 
-/// A kind of step.
+/// What a key is to the step that it stands in.
 #[derive(Debug)]
-pub struct Kind {
-    /// The key that makes a step one of it.
-    pub key: Key,
-    /// Whether a `foreach` may do it.
-    pub each: bool,
+pub enum Role {
+    /// Every step may have it; or it is no key of steps.
+    Plain,
+    /// It makes the step one of its kind.
+    Kind,
+    /// Steps of some kinds act on it.
+    Field {
+        /// The kinds.
+        kinds: &'static [&'static str],
+        /// What to write at steps of other kinds.
+        instead: Option<&'static str>,
+    },
 }
 
-/// A field that steps of several kinds may have.
-#[derive(Debug)]
-pub struct Field {
-    /// The key.
-    pub key: Key,
-    /// The kinds that act on it.
-    pub kinds: &'static [&'static str],
-    /// Whether it may stand in what a `foreach` does.
-    pub each: bool,
-    /// What to write where it may not stand.
-    pub instead: Option<&'static str>,
+impl Record {
+    /// The key of this name.
+    pub fn key(&self, name: &str) -> Option<&'static Key> {
+        self.keys.iter().find(|key| key.name == name)
+    }
+
+    /// This mapping and all that stand in it.
+    pub fn all(&'static self) -> Vec<&'static Self> {
+        let below = self.keys.iter().flat_map(|key| key.shape.records());
+        [self].into_iter().chain(below).collect()
+    }
 }
 
-/// The kind of this name.
-pub fn kind_of(name: &str) -> Option<&'static Kind> {
-    KINDS.iter().find(|kind| kind.key.name == name)
+impl Shape {
+    fn records(&self) -> Vec<&'static Record> {
+        match self {
+            Self::Record(record)
+            | Self::TextOr(record)
+            | Self::Inputs(record)
+            | Self::Steps(record) => record.all(),
+            Self::List(of, ..) => of.records(),
+            _ => Vec::new(),
+        }
+    }
 }
 
-/// The field of this name.
-pub fn field_of(name: &str) -> Option<&'static Field> {
-    FIELDS.iter().find(|field| field.key.name == name)
+impl Key {
+    /// Whether nothing reads it yet.
+    pub const fn is_planned(&self) -> bool {
+        matches!(self.shape, Shape::Planned)
+    }
+
+    /// Whether it makes a step one of its kind.
+    pub const fn is_kind(&self) -> bool {
+        matches!(self.role, Role::Kind)
+    }
+
+    /// Whether a step with the key `kind` acts on it.
+    pub fn concerns(&self, kind: &str) -> bool {
+        match self.role {
+            Role::Plain | Role::Kind => true,
+            Role::Field { kinds, .. } => kinds.contains(&kind),
+        }
+    }
+}
+
+/// The kinds of steps, those that are planned among them.
+pub fn kinds() -> impl Iterator<Item = &'static Key> {
+    STEP.keys.iter().filter(|key| key.is_kind())
+}
+
+/// Whether a step with this key is of its kind.
+pub fn is_kind(name: &str) -> bool {
+    STEP.key(name).is_some_and(Key::is_kind)
 }
 
 /// Whether a text is in part an expression.
@@ -126,19 +222,44 @@ pub fn is_template(text: &str) -> bool {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::*;
+    use super::{
+        table::{EVERY, FOREACH, LIMITS, REPEAT, RETRY},
+        *,
+    };
     use crate::limits;
+
+    fn records() -> Vec<&'static Record> {
+        [&MANIFEST, &FRONT_MATTER, &PERSONA]
+            .into_iter()
+            .flat_map(Record::all)
+            .collect()
+    }
 
     #[test]
     fn names_are_distinct_and_every_field_has_kinds_that_exist() {
-        let kinds: BTreeSet<_> = KINDS.iter().map(|kind| kind.key.name).collect();
-        let fields: BTreeSet<_> = FIELDS.iter().map(|field| field.key.name).collect();
-        assert_eq!((kinds.len(), fields.len()), (KINDS.len(), FIELDS.len()));
-        assert!(kinds.is_disjoint(&fields));
-        assert_eq!(kinds, table::EVERY.iter().copied().collect());
-        for field in FIELDS {
-            assert!(!field.kinds.is_empty(), "{}", field.key.name);
-            assert!(field.kinds.iter().all(|kind| kinds.contains(kind)));
+        for record in records() {
+            let names: BTreeSet<_> = record.keys.iter().map(|key| key.name).collect();
+            assert_eq!(names.len(), record.keys.len(), "{}", record.what);
+        }
+        let built = kinds().filter(|kind| !kind.is_planned());
+        let built: BTreeSet<_> = built.map(|kind| kind.name).collect();
+        assert_eq!(built, EVERY.iter().copied().collect());
+        for key in STEP.keys {
+            if let Role::Field { kinds, .. } = key.role {
+                assert!(!kinds.is_empty(), "{}", key.name);
+                assert!(kinds.iter().all(|kind| built.contains(kind)));
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_foreign_word_leads_to_is_known_where_it_stands() {
+        for (place, key) in foreign::targets() {
+            let mut known = records().into_iter().filter(|record| record.what == place);
+            assert!(
+                known.any(|record| record.key(key).is_some()),
+                "{place}: {key}"
+            );
         }
     }
 

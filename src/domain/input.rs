@@ -2,7 +2,6 @@
 //! may be; [`Inputs`] judge what a caller gives, all of it at once, and fill in defaults.
 
 mod default;
-pub mod draft;
 mod output;
 mod resolve;
 mod schema;
@@ -41,14 +40,14 @@ pub enum InputType {
 }
 
 impl InputType {
-    /// Every type.
-    pub const ALL: [Self; 6] = [
-        Self::String,
-        Self::Integer,
-        Self::Number,
-        Self::Boolean,
-        Self::Array,
-        Self::Object,
+    /// Their names.
+    pub const NAMES: &[&str] = &[
+        Self::String.as_str(),
+        Self::Integer.as_str(),
+        Self::Number.as_str(),
+        Self::Boolean.as_str(),
+        Self::Array.as_str(),
+        Self::Object.as_str(),
     ];
 
     /// Its name, which is JSON Schema's too.
@@ -62,11 +61,6 @@ impl InputType {
             Self::Object => "object",
         }
     }
-
-    /// The type of this name.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
-    }
 }
 
 /// One input of a workflow.
@@ -75,7 +69,7 @@ pub struct Input {
     /// Its name, by which it is given and referred to.
     pub key: InputName,
     /// What people call it (`name` in the manifest).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, alias = "name", skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// What it is, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,7 @@
 //! A document as a tree in which everything knows where it stands: what the readers of YAML and JSON
 //! make, and what drafts are read from. It knows nothing of either notation.
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Number, Value};
 
 use super::finding::Place;
@@ -42,6 +43,15 @@ pub enum Content {
     Map(Vec<Entry>),
 }
 
+/// The path of what stands under `key` of the mapping at `path`.
+pub fn join(path: &str, key: &str) -> String {
+    if path.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{path}.{key}")
+    }
+}
+
 /// One entry of a mapping.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
@@ -70,6 +80,23 @@ impl Node {
     pub fn text(&self) -> Option<&str> {
         match &self.content {
             Content::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The text with its place, where it is one; the node stands at `path`.
+    pub fn text_at(&self, path: &str) -> Option<At<String>> {
+        Some(At {
+            value: self.text()?.to_owned(),
+            path: path.to_owned(),
+            place: self.place,
+        })
+    }
+
+    /// The text, or the number as it was written.
+    pub fn written(&self) -> Option<String> {
+        match &self.content {
+            Content::Text(text) | Content::Number(_, text) => Some(text.clone()),
             _ => None,
         }
     }
@@ -109,6 +136,21 @@ impl Node {
         entries
             .find(|entry| entry.key == key)
             .map(|entry| &entry.value)
+    }
+
+    /// The value as a `T`, where it is one.
+    pub fn to<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_value(self.to_json()).ok()
+    }
+
+    /// The value under a key of a mapping as a `T`, where it is one.
+    pub fn read<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        self.get(key)?.to()
+    }
+
+    /// The number, where it is a whole one that fits.
+    pub fn small(&self) -> Option<u32> {
+        self.count()?.try_into().ok()
     }
 
     /// How many values there are in it, itself included; a long text counts as several.

@@ -1,11 +1,11 @@
-//! What differs between two registries, for the log: names and counts, never contents.
+//! Logs the difference between two registries: names and counts, never contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Registry;
 use crate::limits;
 
-/// Says what differs.
+/// Logs the names of entries that differ.
 pub(super) fn log(before: &Registry, after: &Registry) {
     let workflows = names(&before.workflows, &after.workflows, |entry| &entry.name);
     let agents = names(&before.agents, &after.agents, |entry| &entry.name);

@@ -20,7 +20,7 @@ use crate::domain::{
     definition::{Definition, Persona, Workflow},
 };
 
-/// The agents of these directories and the shipped ones, sorted by name.
+/// Loads the agents of these directories and the shipped ones, sorted by name.
 pub(super) fn agents(
     directories: &[Directory],
     reader: &mut Reader<'_, Persona>,
@@ -86,9 +86,8 @@ pub(super) fn is_readme(file: &File) -> bool {
         && !markdown::has_front_matter(&file.text)
 }
 
-/// Of each name the nearest level's entries: also a broken file hides what lies farther off, so that
-/// an author never runs another workflow than the one he edits. What is broken has its last good
-/// version back from `past`, where that knows one.
+/// The entries of each name at the nearest level that has it. A broken file also hides those farther off, so that an
+/// author never runs another workflow than the edited one; `past` restores its last good version.
 fn first_of_each_name<T>(
     levels: Vec<(Source, Vec<Loaded<Arc<T>>>)>,
     past: &mut Past<'_, T>,
@@ -130,7 +129,7 @@ pub(super) fn known(agents: &[AgentEntry]) -> Agents {
     known
 }
 
-/// What a file defines, with the personas of its agents.
+/// Loads a workflow with the personas of its agents.
 pub(super) fn workflow(
     file: File,
     agents: &[AgentEntry],

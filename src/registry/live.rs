@@ -1,4 +1,4 @@
-//! Definitions that follow their files.
+//! The registry of the moment: reloaded when files change.
 
 use std::{
     fmt,
@@ -67,7 +67,7 @@ impl Definitions {
         self.live.loaded()
     }
 
-    /// Whether a change was noticed that [`Definitions::loaded`] does not show.
+    /// Whether a change was noticed that is not loaded yet.
     pub fn is_dirty(&self) -> bool {
         self.live.notices.is_pending()
     }
@@ -79,8 +79,8 @@ impl Definitions {
         self.live.loaded()
     }
 
-    /// What an execution of this workflow would follow now. Of what was noticed only its own file is looked at, where that
-    /// will do; all else follows in the background. Reads files where [`Definitions::is_dirty`]: then not for a worker of an
+    /// The definition for a start of this workflow. If changes are pending, only its own file is read again where that
+    /// suffices; the rest is loaded in the background. Reads files where [`Definitions::is_dirty`]: then not for a worker of an
     /// async runtime.
     ///
     /// # Errors
@@ -137,7 +137,7 @@ struct Live {
     places: Places,
     loaded: RwLock<Arc<Registry>>,
     notices: Arc<Notices>,
-    /// Whoever holds it loads.
+    /// Held during a load: there is one at a time.
     watch: Mutex<Option<Watch>>,
     is_watching: AtomicBool,
     /// Not everything is watched that should be.
@@ -148,7 +148,7 @@ struct Live {
 
 impl Live {
     fn follow(&self) {
-        // What was loaded so far was loaded without a watch.
+        // The first load was made without a watch.
         self.load(&mut self.lock());
         loop {
             let is_blind = self.is_blind.load(Ordering::Relaxed);
@@ -171,7 +171,7 @@ impl Live {
     }
 
     fn load(&self, watch: &mut Option<Watch>) -> bool {
-        // What is told from now on is pending still when this is done, whether it was read or not.
+        // Changes counted from here on stay pending after this load, for it may have missed them.
         let told = self.notices.told();
         let before = self.loaded();
         // A text that brings a parser down must not end the following of all the others.

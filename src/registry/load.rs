@@ -7,28 +7,28 @@ use super::{files::File, markdown, read, yaml};
 use crate::domain::{
     check::{self, Built, Known},
     definition::{Persona, Workflow},
-    draft::Field,
     finding::{Finding, Place, Rule, arrange, is_broken},
     id::{AgentName, WorkflowName},
+    node::Node,
 };
 
-/// What became of a file.
+/// The result of loading a file.
 #[derive(Debug)]
 pub(super) struct Loaded<T> {
     /// The file.
     pub(super) file: File,
-    /// The name it gives; else the file's.
+    /// The name that the file gives, else the file's own.
     pub(super) name: String,
-    /// Where it gives a name; nowhere if the name is the file's.
+    /// Where the file gives its name; `None` for the file's own.
     pub(super) named_at: Option<Place>,
-    /// The definition, where no finding is more than a warning.
+    /// The definition, if all findings are warnings.
     pub(super) value: Option<T>,
     /// Everything that is wrong with it.
     pub(super) findings: Vec<Finding>,
 }
 
 impl<T> Loaded<T> {
-    /// The same with what `make` makes of the definition.
+    /// Maps the definition.
     pub(super) fn map<U>(self, make: impl FnOnce(T) -> U) -> Loaded<U> {
         Loaded {
             file: self.file,
@@ -40,7 +40,7 @@ impl<T> Loaded<T> {
     }
 }
 
-/// Loads a workflow, which may use so much of the grammar.
+/// Loads a workflow; `built` says how much of the grammar it may use.
 pub(super) fn workflow(file: File, known: Known<'_>, built: Built) -> Loaded<Workflow> {
     let draft = match super::files::extension(&file.path).as_str() {
         "md" => markdown::parse(&file.text).map(|markdown| read::markdown(&markdown)),
@@ -48,7 +48,9 @@ pub(super) fn workflow(file: File, known: Known<'_>, built: Built) -> Loaded<Wor
         _ => yaml::parse(&file.text).map(|node| read::manifest(&node, &file.text)),
     };
     loaded(file, draft, |draft| {
-        let name = named(&draft.name, |name| WorkflowName::parse(name).is_ok());
+        let name = named(&draft.document, draft.form.name_key(), |name| {
+            WorkflowName::parse(name).is_ok()
+        });
         (name, check::workflow(draft, known, built))
     })
 }
@@ -56,9 +58,9 @@ pub(super) fn workflow(file: File, known: Known<'_>, built: Built) -> Loaded<Wor
 /// Loads an agent.
 pub(super) fn persona(file: File) -> Loaded<Persona> {
     let draft =
-        markdown::parse(&file.text).map(|markdown| read::persona(&markdown.front, markdown.body));
+        markdown::parse(&file.text).map(|markdown| read::persona(markdown.front, markdown.body));
     loaded(file, draft, |draft| {
-        let name = named(&draft.name, |name| AgentName::parse(name).is_ok());
+        let name = named(&draft.front, "name", |name| AgentName::parse(name).is_ok());
         (name, check::persona(draft))
     })
 }
@@ -95,9 +97,10 @@ fn loaded<D, T>(
     }
 }
 
-fn named(field: &Field<String>, is_name: impl Fn(&str) -> bool) -> Named {
-    let at = field.given().filter(|at| is_name(&at.value))?;
-    Some((at.value.clone(), at.place))
+fn named(document: &Node, key: &str, is_name: impl Fn(&str) -> bool) -> Named {
+    let node = document.get(key)?;
+    let name = node.text().filter(|text| is_name(text))?;
+    Some((name.to_owned(), node.place))
 }
 
 /// Of the files of one directory that give the same name, only the first has it.

@@ -1,109 +1,88 @@
-//! What was meant by the words of other systems. Before a document is read, keys that its place does not know but another
-//! system does are found, and the tree then says what was meant: so one mistake is one finding, and the rest of the file
-//! is checked as if it had been written right. What nothing is known of stays, for the reader to refuse.
+//! Error recovery: words of other systems are replaced before a document is checked. A key that its mapping does not know,
+//! but another system does, gets a finding, and the tree is rewritten as midex would have it: so one mistake is one
+//! finding, and the rest of the file is checked as if it had been written right. Unknown keys stay for the check to refuse.
 
 mod outline;
 mod values;
 
-use super::{
-    inputs::{DEFAULT, INPUT, VALIDATE},
-    keys::{KINDS, Keys, STEP},
-    mapping::join,
-};
 use crate::domain::{
     check::unknown_key,
     draft::Form,
     finding::{Finding, Rule},
     grammar::{
-        self, Record, Shape,
+        self, Record, STEP, Shape,
         foreign::{self, Meant},
     },
     nearest::{is_sure, nearest},
-    node::{Content, Entry, Node},
+    node::{Content, Entry, Node, join},
 };
 
-/// The keys that a mapping may have.
-struct Known {
-    what: &'static str,
-    keys: Vec<&'static str>,
-}
-
-impl Known {
-    fn keys(keys: &'static Keys) -> Self {
-        let all = keys.read.iter().chain(keys.planned);
-        Self {
-            what: keys.what,
-            keys: all.copied().collect(),
-        }
-    }
-
-    fn record(record: &'static Record) -> Self {
-        Self {
-            what: record.what,
-            keys: record.keys.iter().map(|key| key.name).collect(),
-        }
-    }
-
-    fn has(&self, key: &str) -> bool {
-        self.keys.contains(&key)
-    }
-
-    fn is_step(&self) -> bool {
-        self.what == STEP.what
-    }
-
-    /// Whether `key` can still be given beside these entries. A step has one kind.
-    fn is_free(&self, entries: &[Entry], key: &str) -> bool {
-        let has = |key: &str| entries.iter().any(|entry| entry.key == key);
-        let is_kind = self.is_step() && KINDS.contains(&key);
-        let is_taken = has(key) || (is_kind && KINDS.iter().any(|kind| has(kind)));
-        !is_taken
-    }
-}
-
-/// Reads a document as it was meant.
+/// Rewrites a document, with a finding for each change.
 struct Reader<'f> {
     found: &'f mut Vec<Finding>,
+    form: Form,
     /// Keys are written in quotes, so that no edit makes a mapping of a value.
     is_json: bool,
 }
 
-/// The document as it was meant, with a finding for each place where it says so in other words.
-pub(super) fn document(
-    found: &mut Vec<Finding>,
-    document: &Node,
-    form: Form,
-    keys: &'static Keys,
-) -> Node {
+/// The document with the words of other systems replaced, and a finding for each.
+pub(super) fn document(found: &mut Vec<Finding>, document: &Node, form: Form) -> Node {
     let mut root = document.clone();
     let is_quoted = |entry: &Entry| entry.place.end - entry.place.start > entry.key.len();
     let is_json = root.entries().is_some_and(|all| all.iter().all(is_quoted));
-    let mut reader = Reader { found, is_json };
+    let mut reader = Reader {
+        found,
+        form,
+        is_json,
+    };
     if let Content::Map(entries) = &mut root.content {
-        reader.workflow(entries, form, keys);
+        reader.hoist(entries);
+        reader.record(entries, "", form.record());
     }
     root
 }
 
 impl Reader<'_> {
-    fn workflow(&mut self, entries: &mut Vec<Entry>, form: Form, keys: &'static Keys) {
-        self.hoist(entries, form.name_key(), keys);
-        self.keys(entries, "", &Known::keys(keys));
+    /// Rewrites the keys of a mapping, then their values.
+    fn record(&mut self, entries: &mut Vec<Entry>, path: &str, record: &'static Record) {
+        let is_step = record.what == STEP.what;
+        if is_step {
+            self.agent_as_a_mapping(entries, path);
+        }
+        self.keys(entries, path, record);
+        if is_step {
+            self.condition_on_the_end(entries, path);
+            self.kind_under_type(entries, path);
+            self.body_beside_foreach(entries, path);
+        }
+        self.bare(entries, path, record.what);
         for entry in entries {
-            match entry.key.as_str() {
-                "inputs" if keys.knows("inputs") => self.inputs(&mut entry.value, "inputs"),
-                key if key == form.steps_key() => self.steps(&mut entry.value, form),
-                key if keys.knows(key) => {
-                    if let Some(known) = grammar::WORKFLOW.iter().find(|known| known.name == key) {
-                        self.shape(&mut entry.value, key, &known.shape);
-                    }
+            let path = join(path, &entry.key);
+            match (entry.key.as_str(), record.key(&entry.key)) {
+                ("branch", Some(_)) if is_step => self.branch(&mut entry.value, &path),
+                ("depends_on", Some(_)) if is_step => {
+                    self.ids_in_one_text(&mut entry.value, &path);
                 }
-                _ => {}
+                (_, Some(key)) => self.shape(&mut entry.value, &path, &key.shape),
+                (_, None) => {}
             }
         }
     }
 
-    fn inputs(&mut self, node: &mut Node, path: &str) {
+    /// Rewrites a value whose shape has keys of its own.
+    fn shape(&mut self, node: &mut Node, path: &str, shape: &Shape) {
+        match (shape, &mut node.content) {
+            (Shape::Inputs(record), _) => self.inputs(node, path, record),
+            (Shape::Steps(record), _) => self.steps(node, path, record),
+            (Shape::Record(record) | Shape::TextOr(record), Content::Map(entries)) => {
+                self.record(entries, path, record);
+            }
+            (Shape::Each, Content::Map(entries)) => self.record(entries, path, &STEP),
+            _ => {}
+        }
+    }
+
+    fn inputs(&mut self, node: &mut Node, path: &str, record: &'static Record) {
         self.inputs_of_another_shape(node, path);
         let Content::Map(inputs) = &mut node.content else {
             return;
@@ -111,84 +90,23 @@ impl Reader<'_> {
         for entry in inputs {
             let path = join(path, &entry.key);
             self.input_as_its_type(&mut entry.value, &path);
-            let Content::Map(entries) = &mut entry.value.content else {
-                continue;
-            };
-            self.keys(entries, &path, &Known::keys(&INPUT));
-            self.bare(entries, &path, INPUT.what);
-            for (key, keys) in [("validate", &VALIDATE), ("default", &DEFAULT)] {
-                let entry = entries.iter_mut().find(|entry| entry.key == key);
-                if let Some(Content::Map(below)) = entry.map(|entry| &mut entry.value.content) {
-                    self.keys(below, &join(&path, key), &Known::keys(keys));
-                }
-            }
+            self.shape(&mut entry.value, &path, &Shape::Record(record));
         }
     }
 
-    fn steps(&mut self, node: &mut Node, form: Form) {
-        let path = form.steps_key();
-        self.steps_as_a_mapping(node, path, form.id_key());
+    fn steps(&mut self, node: &mut Node, path: &str, record: &'static Record) {
+        self.steps_as_a_mapping(node, path);
         let Content::List(steps) = &mut node.content else {
             return;
         };
         for (at, step) in steps.iter_mut().enumerate() {
-            let path = format!("{path}[{at}]");
-            match (&mut step.content, form) {
-                (Content::Map(entries), Form::Manifest) => self.step(entries, &path),
-                (Content::Map(entries), Form::Phases) => {
-                    self.keys(entries, &path, &Known::keys(&super::keys::PHASE));
-                }
-                _ => {}
-            }
+            self.shape(step, &format!("{path}[{at}]"), &Shape::Record(record));
         }
     }
 
-    fn step(&mut self, entries: &mut Vec<Entry>, path: &str) {
-        self.agent_as_a_mapping(entries, path);
-        self.keys(entries, path, &Known::keys(&STEP));
-        self.condition_on_the_end(entries, path);
-        self.kind_under_type(entries, path);
-        self.body_beside_foreach(entries, path);
-        self.bare(entries, path, STEP.what);
-        for entry in entries {
-            let path = join(path, &entry.key);
-            let kind = grammar::kind_of(&entry.key).map(|kind| &kind.key.shape);
-            let field = grammar::field_of(&entry.key).map(|field| &field.key.shape);
-            match entry.key.as_str() {
-                "branch" => self.branch(&mut entry.value, &path),
-                "depends_on" => self.ids_in_one_text(&mut entry.value, &path),
-                _ => {
-                    if let Some(shape) = kind.or(field) {
-                        self.shape(&mut entry.value, &path, shape);
-                    }
-                }
-            }
-        }
-    }
-
-    /// What stands below, where the shape has keys of its own.
-    fn shape(&mut self, node: &mut Node, path: &str, shape: &'static Shape) {
-        let (Shape::Record(record) | Shape::TextOr(record)) = shape else {
-            return;
-        };
-        let Content::Map(entries) = &mut node.content else {
-            return;
-        };
-        self.keys(entries, path, &Known::record(record));
-        for entry in entries {
-            let path = join(path, &entry.key);
-            let key = record.keys.iter().find(|key| key.name == entry.key);
-            match key.map(|key| &key.shape) {
-                Some(Shape::Step) => self.each(&mut entry.value, &path),
-                Some(shape) => self.shape(&mut entry.value, &path, shape),
-                None => {}
-            }
-        }
-    }
-
-    /// Reads the keys of one mapping as they were meant.
-    fn keys(&mut self, entries: &mut Vec<Entry>, path: &str, known: &Known) {
-        // Whether a text is what a step does or what it is told besides depends on who acts: that comes last.
+    /// Rewrites the keys of one mapping.
+    fn keys(&mut self, entries: &mut Vec<Entry>, path: &str, known: &'static Record) {
+        // A text is the kind `guidance`, or `instructions` beside another kind: other kinds must be known first.
         for is_last in [false, true] {
             let mut at = 0;
             while at < entries.len() {
@@ -256,10 +174,10 @@ impl Reader<'_> {
         }
     }
 
-    /// A key that is a slip of one that the mapping knows.
+    /// Corrects a key that is a slip of a known one.
     fn near(&mut self, site: &mut Site<'_>) {
         let entry = site.entry();
-        let near = nearest(&entry.key, site.known.keys.iter().copied());
+        let near = nearest(&entry.key, site.known.keys.iter().map(|key| key.name));
         if let Some(near) = near.filter(|near| site.is_free(near)) {
             let sure = is_sure(&entry.key, near).then_some(near);
             let finding = site.unknown().suggest(format!("did you mean `{near}`?"));
@@ -269,7 +187,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The same value under another key.
+    /// Renames a key and keeps its value.
     fn rename(&mut self, site: &mut Site<'_>, key: &str) {
         let entry = site.entry();
         self.found
@@ -280,7 +198,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Another value under another key.
+    /// Replaces both key and value.
     fn say(&mut self, site: &mut Site<'_>, key: &str, value: &str) {
         let finding = site.unknown().suggest(format!("write `{key}: {value}`"));
         if !site.is_free(key) {
@@ -303,7 +221,7 @@ impl Reader<'_> {
         entry.value = values::read(value, entry.value.place);
     }
 
-    /// The finding for an entry for which nothing stands here.
+    /// Adds the finding for an entry that has no counterpart.
     fn tell(&mut self, site: &Site<'_>, words: &str) {
         let id = site.entries.iter().find(|entry| entry.key == "id");
         let id = id.and_then(|entry| entry.value.text()).unwrap_or("ID");
@@ -311,7 +229,7 @@ impl Reader<'_> {
             .push(site.unknown().suggest(words.replace("{id}", id)));
     }
 
-    /// The same, and the entry goes: in the tree always, by an edit where it is said that it can go.
+    /// The same, and removes the entry from the tree; an edit that removes it from the file is offered where `words` say so.
     fn remove(&mut self, site: &mut Site<'_>, words: &str) {
         self.tell(site, words);
         if words.starts_with("remove it") {
@@ -330,7 +248,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `sleep: 5m` as `wait: { for: 5m }`; beside a mapping that is there already it goes into that one.
+    /// `sleep: 5m` becomes `wait: { for: 5m }`; if the mapping is there already, the entry goes into it.
     fn inside(&mut self, site: &mut Site<'_>, (outer, inner): (&str, &str), value: Option<&str>) {
         let entry = site.entry();
         let shown = value.map_or_else(|| values::shown(&entry.value), str::to_owned);
@@ -363,8 +281,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The finding with the edit that makes a mapping of a value on one line, whose first keys are `before`. The value may be
-    /// another one then.
+    /// The finding with an edit that wraps a value on one line into a mapping that begins with `before`; `value` replaces it.
     fn wrapped(&self, finding: Finding, node: &Node, before: &str, value: Option<&str>) -> Finding {
         if self.is_json {
             // Keys need quotes there: it is left to the author.
@@ -383,12 +300,12 @@ impl Reader<'_> {
     }
 }
 
-/// One entry of a mapping that is being read.
+/// One entry of a mapping that is being rewritten.
 struct Site<'e> {
     entries: &'e mut Vec<Entry>,
     at: usize,
     path: &'e str,
-    known: &'e Known,
+    known: &'static Record,
 }
 
 impl Site<'_> {
@@ -401,28 +318,31 @@ impl Site<'_> {
         foreign::key(self.known.what, &self.entry().key, has)
     }
 
-    /// Whether the key is a foreign one that is to be looked at now.
+    /// Whether the key is to be rewritten in this pass.
     fn is_due(&self, is_last: bool) -> bool {
         let meant = self.meant();
         let is_told = matches!(meant, Some(Meant::Key(keys)) if keys.contains(&"instructions"));
         let key = &self.entry().key;
         let is_first = self.entries.iter().position(|entry| entry.key == *key) == Some(self.at);
-        is_first && (!self.known.has(key) || is_told) && is_told == is_last
+        is_first && (self.known.key(key).is_none() || is_told) && is_told == is_last
     }
 
+    /// Whether the mapping can still take `key`: a step has one kind.
     fn is_free(&self, key: &str) -> bool {
-        self.known.is_free(self.entries, key)
+        let is_kind = self.known.what == STEP.what && grammar::is_kind(key);
+        let takes = |entry: &Entry| entry.key == key || (is_kind && grammar::is_kind(&entry.key));
+        !self.entries.iter().any(takes)
     }
 
     fn call_it(&mut self, key: &str) {
         key.clone_into(&mut self.entries[self.at].key);
     }
 
-    /// The finding for the key. One that steps of another kind have is one kind too many.
+    /// The finding for the key: unknown, or a second kind.
     fn unknown(&self) -> Finding {
         let entry = self.entry();
         let path = join(self.path, &entry.key);
-        if !self.known.has(&entry.key) {
+        if self.known.key(&entry.key).is_none() {
             return unknown_key(self.known.what, entry, path);
         }
         let message = "a step has one kind: this one has another one".to_owned();
@@ -430,7 +350,7 @@ impl Site<'_> {
     }
 }
 
-/// What is said of a flag that asks for what holds anyway.
+/// The hint for a flag that asks for the default.
 fn flag_without_effect(key: &str) -> &'static str {
     match key {
         "optional" => "remove it: inputs are required unless they say `optional: true`",
@@ -438,7 +358,7 @@ fn flag_without_effect(key: &str) -> &'static str {
     }
 }
 
-/// Lets a step say who acts where it does so in words that nothing stands for: the finding about them is enough.
+/// Makes the entry a placeholder kind, so that the step is not found to lack one as well.
 fn stand_in(entry: &mut Entry) {
     "guidance".clone_into(&mut entry.key);
     entry.value.content = Content::Text("…".to_owned());

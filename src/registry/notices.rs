@@ -1,4 +1,4 @@
-//! What was noticed and not read yet, and the one who waits until it is quiet.
+//! Counts changes to files that were noticed and not loaded yet, and waits until no more come.
 
 use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
@@ -7,7 +7,7 @@ use std::{
 
 use crate::limits;
 
-/// Counts what is noticed; cheap to tell, so that a flood of changes costs little.
+/// A counter of noticed changes. Counting is cheap, so that a flood of changes costs little.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
     state: Mutex<State>,
@@ -28,17 +28,17 @@ impl State {
 }
 
 impl Notices {
-    /// Something changed.
+    /// Counts a change.
     pub(super) fn tell(&self) {
         let mut state = self.lock();
-        // Who waits for quiet counts by himself; only who waits for the first notice is woken.
+        // A thread that waits for quiet polls the counter; only one that waits for the first notice is woken.
         if !state.is_pending() {
             self.changed.notify_all();
         }
         state.told += 1;
     }
 
-    /// Whether something changed that was not read yet.
+    /// Whether there are changes that were not loaded yet.
     pub(super) fn is_pending(&self) -> bool {
         self.lock().is_pending()
     }
@@ -48,20 +48,19 @@ impl Notices {
         self.lock().told
     }
 
-    /// So many changes have been read: what [`Notices::told`] said before the reading began.
+    /// Marks as loaded all changes up to `told`, which is [`Notices::told`] from before the load began.
     pub(super) fn mark_read(&self, told: u64) {
         self.lock().read = told;
     }
 
-    /// Nobody tells or waits any more.
+    /// Ends all waits.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.changed.notify_all();
     }
 
-    /// Waits until something is pending and it has been quiet for [`limits::RELOAD_QUIET`], or has not
-    /// become so for [`limits::RELOAD_WAIT_MAX`]. After `idle_max` without a notice something counts as
-    /// changed. Answers whether to go on: not after [`Notices::close`].
+    /// Waits for a change, then until none has come for [`limits::RELOAD_QUIET`], at most [`limits::RELOAD_WAIT_MAX`].
+    /// After `idle_max` without a change one is assumed. Returns `false` after [`Notices::close`].
     pub(super) fn wait(&self, idle_max: Option<Duration>) -> bool {
         let mut state = self.first(idle_max);
         let slices = limits::RELOAD_WAIT_MAX.as_millis() / limits::RELOAD_QUIET.as_millis();

@@ -1,4 +1,4 @@
-//! The last good versions of files, from one load to the next.
+//! The last good versions of files, kept from one load to the next.
 
 use std::{
     collections::HashMap,
@@ -21,10 +21,10 @@ pub(super) type Versions<T> = HashMap<PathBuf, Version<T>>;
 /// The last good versions that a load can fall back on.
 #[derive(Debug)]
 pub(super) struct Past<'a, T> {
-    /// Of the files that the load before met, as far as this one has not met them again.
+    /// Of files in the previous load that this one has not read yet.
     present: HashMap<&'a Path, (&'a str, &'a Arc<T>)>,
-    /// Of the files that the load before had missed. Some editors remove a file and write it anew: a
-    /// load between the two must not cost the last good version.
+    /// Of files that were missing in the previous load. Some editors remove a file and write it anew: a load
+    /// between the two must not lose the last good version.
     departed: Option<&'a Versions<T>>,
 }
 
@@ -38,8 +38,7 @@ impl<T> Default for Past<'_, T> {
 }
 
 impl<'a, T> Past<'a, T> {
-    /// What the load before knows: the path, name and good version of each of its entries, where it
-    /// has them, and what it had missed itself.
+    /// Collects the paths, names and versions in the entries of the previous load, and the versions that were missing in it.
     pub(super) fn new(
         entries: impl Iterator<Item = (Option<&'a PathBuf>, &'a str, Option<&'a Arc<T>>)>,
         departed: &'a Versions<T>,
@@ -52,8 +51,8 @@ impl<'a, T> Past<'a, T> {
         }
     }
 
-    /// Gives those of `level` that are broken their last good version, and the name it had: who runs
-    /// it by its name goes on doing so, whatever the broken text says.
+    /// Gives broken files of `level` their last good version under the name it had, so that a call by that name
+    /// still finds it.
     pub(super) fn recall(&mut self, level: &mut [Loaded<Arc<T>>]) {
         for loaded in level {
             let version = self.take(&loaded.file.path);
@@ -74,7 +73,7 @@ impl<'a, T> Past<'a, T> {
         })
     }
 
-    /// The versions of the files that the load before met and this one did not.
+    /// The versions of files in the previous load that are missing in this one.
     pub(super) fn into_departed(self) -> Versions<T> {
         self.present
             .into_iter()

@@ -1,4 +1,4 @@
-//! Where to look in order to notice that a path leads somewhere else than before.
+//! The directory entries to watch in order to notice that a path resolves differently than before.
 
 use std::{
     collections::BTreeSet,
@@ -9,12 +9,11 @@ use std::{
 
 use crate::limits;
 
-/// A directory, free of links, and the name in it that matters.
+/// A directory, free of links, and the name in it to watch.
 pub(super) type Point = (PathBuf, OsString);
 
-/// Every point where something may happen that changes what `path` leads to: each link on its way,
-/// and the first name that is not there, else the last. Directories above that are taken to stay:
-/// every point costs a watch.
+/// Every entry whose change may make `path` resolve differently: each link on its way, and the first name that is missing,
+/// else the last. Other directories on the way are assumed to stay, for every point costs a watch.
 pub(super) fn of(path: &Path) -> BTreeSet<Point> {
     let mut way = Way {
         at: PathBuf::new(),
@@ -26,18 +25,18 @@ pub(super) fn of(path: &Path) -> BTreeSet<Point> {
     way.points
 }
 
-/// A path on the way to what it leads to.
+/// A path that is being resolved.
 struct Way {
-    /// Where it has come to: a directory, free of links.
+    /// The directory resolved so far, free of links.
     at: PathBuf,
-    /// What is left of it.
+    /// The rest of the path.
     rest: PathBuf,
     links: usize,
     points: BTreeSet<Point>,
 }
 
 impl Way {
-    /// One name further; whether there is a further one.
+    /// Resolves one name; `false` at the end.
     fn step(&mut self) -> bool {
         let mut parts = self.rest.components();
         let part = parts.next();

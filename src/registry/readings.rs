@@ -1,4 +1,4 @@
-//! What came of each file's text, from one load to the next: a load parses and checks only the files that changed.
+//! A cache of load results by file text: a reload parses and checks only the files that changed.
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
@@ -8,11 +8,11 @@ use crate::domain::{
     finding::{Finding, Place},
 };
 
-/// What came of the files of one load, by their paths.
+/// The results of one load, by path.
 #[derive(Debug)]
 pub(super) struct Readings<T>(HashMap<PathBuf, Reading<T>>);
 
-/// What came of one text, before the other files of its directory were looked at.
+/// The result for one text, before duplicate names in its directory are refused.
 #[derive(Debug)]
 struct Reading<T> {
     text: Digest,
@@ -29,12 +29,12 @@ impl<T> Default for Readings<T> {
 }
 
 impl<T> Readings<T> {
-    /// Whether this is the text that was read.
+    /// Whether the file has the text that was read.
     pub(super) fn is_of(&self, file: &File) -> bool {
         self.of(file, digest(file)).is_some()
     }
 
-    /// Of what could not be read whole nothing is known: it is looked at anew each time.
+    /// A file that could not be read whole is never cached.
     fn of(&self, file: &File, text: Digest) -> Option<&Reading<T>> {
         let reading = self.0.get(&file.path)?;
         (file.trouble.is_none() && reading.text == text).then_some(reading)
@@ -45,7 +45,7 @@ fn digest(file: &File) -> Digest {
     Digest::of(file.text.as_bytes())
 }
 
-/// A load on its way.
+/// A load in progress.
 #[derive(Debug)]
 pub(super) struct Reader<'a, T> {
     before: &'a Readings<T>,
@@ -55,7 +55,7 @@ pub(super) struct Reader<'a, T> {
 }
 
 impl<'a, T> Reader<'a, T> {
-    /// What came of a text `before` comes of it now too.
+    /// Begins a load that takes unchanged texts from `before`.
     pub(super) fn new(before: &'a Readings<T>) -> Self {
         Self {
             before,
@@ -64,8 +64,8 @@ impl<'a, T> Reader<'a, T> {
         }
     }
 
-    /// What comes of the file: `load` parses it where its text is new, or what it gave is no longer `valid` beside the
-    /// other definitions.
+    /// The result for a file: cached, or from `load` if the text is new or its definition no longer `valid` beside the
+    /// others.
     pub(super) fn read(
         &mut self,
         file: File,
@@ -100,7 +100,7 @@ impl<'a, T> Reader<'a, T> {
         loaded
     }
 
-    /// What came of all files, and how many of them were parsed.
+    /// All results, and how many files were parsed.
     pub(super) fn finish(self) -> (Readings<T>, usize) {
         (self.now, self.parsed)
     }

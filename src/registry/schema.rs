@@ -1,7 +1,6 @@
 //! JSON Schemas of what people write and of what programs read, for editors and generators.
 //!
-//! Those of definition files list exactly the keys of [`super::keys`] that are read: a planned key is
-//! refused by the reader, so the schema does not offer it. What a schema cannot say stays with
+//! Those of definition files list exactly the keys of [`crate::domain::grammar`] that are read. What a schema cannot say stays with
 //! `midex validate`: that a dependency or a jump names another step, that steps do not wait for each other, that
 //! arms of a branch stay apart and every step can be come to, that step ids are distinct, that an agent exists and has a
 //! persona, that the server has an activity, that `allowParallel: false` can be kept, that `result` is a schema itself and `example` satisfies it, that
@@ -9,18 +8,13 @@
 //! give one name.
 //! Where a limit counts bytes, the schema counts characters: beyond ASCII it is the more generous one.
 
-mod manifest;
+mod grammar;
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    inputs_schema,
-    keys::{FRONT_MATTER, Keys, MANIFEST, PERSONA, PHASE},
-};
 use crate::{
-    domain::{Complexity, definition::output_schema_json, draft::Form},
+    domain::{definition::output_schema_json, draft::Form},
     error::{Category, Code},
-    limits,
 };
 
 /// What a schema can be had of.
@@ -51,9 +45,12 @@ pub enum SchemaDraft {
 /// The schema, complete in itself: it refers to no other document.
 pub fn schema(of: SchemaOf, draft: SchemaDraft) -> Value {
     let schema = match of {
-        SchemaOf::Manifest => workflow(Form::Manifest),
-        SchemaOf::FrontMatter => workflow(Form::Phases),
-        SchemaOf::Agent => persona(),
+        SchemaOf::Manifest => titled("A midex workflow", grammar::workflow(Form::Manifest)),
+        SchemaOf::FrontMatter => {
+            let schema = grammar::workflow(Form::Phases);
+            titled("Front matter of a midex workflow", schema)
+        }
+        SchemaOf::Agent => titled("Front matter of a midex agent", grammar::persona()),
         SchemaOf::Output => titled("The output of a midex step", output_schema_json()),
         SchemaOf::Error => titled("An error of midex", error()),
     };
@@ -96,204 +93,6 @@ fn renamed(schema: Value, definitions: &str) -> Value {
             .collect(),
         other => other,
     }
-}
-
-/// The schema of one kind of mapping: the keys that are read, each with its own schema.
-pub(super) fn mapping(
-    keys: &Keys,
-    required: &[&str],
-    others_allowed: bool,
-    property: impl Fn(&str) -> Value,
-) -> Map<String, Value> {
-    let properties: Map<_, _> = keys
-        .read
-        .iter()
-        .map(|key| ((*key).to_owned(), property(key)))
-        .collect();
-    let mut schema = Map::new();
-    schema.insert("type".into(), json!("object"));
-    schema.insert("properties".into(), Value::Object(properties));
-    schema.insert("required".into(), json!(required));
-    schema.insert("additionalProperties".into(), json!(others_allowed));
-    schema
-}
-
-fn workflow(form: Form) -> Value {
-    let (title, keys) = match form {
-        Form::Phases => ("Front matter of a midex workflow", &FRONT_MATTER),
-        Form::Manifest => ("A midex workflow", &MANIFEST),
-    };
-    // A manifest without a description is valid, with a warning.
-    let required: &[_] = match form {
-        Form::Phases => &[form.name_key(), "description", form.steps_key()],
-        Form::Manifest => &[form.name_key(), form.steps_key()],
-    };
-    let mut schema = mapping(keys, required, false, |key| workflow_property(form, key));
-    let mut definitions = Map::from_iter([
-        ("step".to_owned(), step(form)),
-        ("stepId".to_owned(), step_id()),
-    ]);
-    if form == Form::Manifest {
-        definitions.insert("each".into(), manifest::each());
-        definitions.extend(inputs_schema::definitions());
-    }
-    schema.insert("$defs".into(), Value::Object(definitions));
-    titled(title, Value::Object(schema))
-}
-
-fn workflow_property(form: Form, key: &str) -> Value {
-    match key {
-        key if key == form.name_key() => name(
-            limits::WORKFLOW_NAME_BYTES_MAX,
-            "The name that the workflow is started by",
-        ),
-        key if key == form.steps_key() => json!({
-            "description": format!("The {}s, in the order in which they are shown", form.step_word()),
-            "type": "array",
-            "items": { "$ref": "#/$defs/step" },
-            "minItems": 1,
-            "maxItems": limits::STEPS_MAX,
-        }),
-        "memory" | "final_output" | "timeout" | "limits" => manifest::of_workflow(key),
-        "title" => text(limits::DESCRIPTION_BYTES_MAX, "A title for people"),
-        "inputs" => inputs_schema::inputs(),
-        "complexity" => json!({
-            "description": "How much care the workflow asks for",
-            "enum": [Complexity::Simple, Complexity::Moderate, Complexity::High],
-        }),
-        key => common_property(key),
-    }
-}
-
-/// What workflows and agents have in common.
-fn common_property(key: &str) -> Value {
-    match key {
-        "description" => json!({
-            "description": "What it is for, in a sentence",
-            "type": "string",
-            "maxLength": limits::DESCRIPTION_BYTES_MAX,
-            "pattern": not_blank(),
-        }),
-        "version" => json!({
-            "description": "The author's version: any text, or a number as it is written",
-            "type": ["string", "number"],
-            "maxLength": limits::VERSION_BYTES_MAX,
-        }),
-        "tags" => json!({
-            "description": "Words to find it by",
-            "type": "array",
-            "items": { "type": "string", "maxLength": limits::TAG_BYTES_MAX, "pattern": not_blank() },
-            "maxItems": limits::TAGS_MAX,
-        }),
-        // A test sees to it that no key comes this far.
-        _ => json!({}),
-    }
-}
-
-fn step(form: Form) -> Value {
-    if form == Form::Manifest {
-        return manifest::step();
-    }
-    Value::Object(mapping(&PHASE, &[form.id_key(), "agent"], false, |key| {
-        step_property(form, key)
-    }))
-}
-
-fn step_property(form: Form, key: &str) -> Value {
-    match key {
-        key if key == form.id_key() => json!({ "$ref": "#/$defs/stepId" }),
-        "agent" => name(
-            limits::AGENT_NAME_BYTES_MAX,
-            "The agent whose persona the model takes for this step",
-        ),
-        "description" => text(
-            limits::DESCRIPTION_BYTES_MAX,
-            "What the step does, in a sentence",
-        ),
-        "depends_on" | "dependsOn" => json!({
-            "description": depends_on(form),
-            "anyOf": [
-                { "$ref": "#/$defs/stepId" },
-                {
-                    "type": "array",
-                    "items": { "$ref": "#/$defs/stepId" },
-                    "maxItems": limits::DEPENDENCIES_MAX,
-                    "uniqueItems": true,
-                },
-            ],
-        }),
-        "allowParallel" => json!({
-            "description": "Whether others may be open beside it; false is accepted where the order sees to that",
-            "type": "boolean",
-        }),
-        // A test sees to it that no key comes this far.
-        _ => json!({}),
-    }
-}
-
-fn depends_on(form: Form) -> &'static str {
-    match form {
-        Form::Phases => {
-            "The phases that must be done before; once one phase says so, those that do not are ready from the start"
-        }
-        Form::Manifest => {
-            "The steps that must be done before; without it that is the step above, and [] is none"
-        }
-    }
-}
-
-fn persona() -> Value {
-    let schema = mapping(&PERSONA, &["name", "description"], true, |key| match key {
-        "name" => name(
-            limits::AGENT_NAME_BYTES_MAX,
-            "The name that steps refer to the agent by",
-        ),
-        key => common_property(key),
-    });
-    titled("Front matter of a midex agent", Value::Object(schema))
-}
-
-pub(super) fn text(bytes_max: usize, description: &str) -> Value {
-    json!({ "description": description, "type": "string", "maxLength": bytes_max })
-}
-
-fn step_id() -> Value {
-    identifier(limits::STEP_ID_BYTES_MAX, "The id of a step")
-}
-
-/// A word that expressions can hold.
-pub(super) fn identifier(bytes_max: usize, what: &str) -> Value {
-    json!({
-        "description": format!("{what}: letters, digits, `_` and `-`, beginning with none of the latter"),
-        "type": "string",
-        "maxLength": bytes_max,
-        "pattern": "^[A-Za-z0-9_][A-Za-z0-9_-]*$",
-    })
-}
-
-/// White space, as Unicode has it, inside a character class. Written out, for `\s` is another set in
-/// each dialect of regular expressions.
-const WHITE_SPACE: &str =
-    r"\t\n\u000b\f\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000";
-/// Control characters, inside a character class.
-const CONTROL: &str = r"\u0000-\u001f\u007f-\u009f";
-
-pub(super) fn not_blank() -> String {
-    format!("[^{WHITE_SPACE}]")
-}
-
-/// A name: no control characters, and no white space around it.
-fn name(bytes_max: usize, description: &str) -> Value {
-    let (end, inner) = (
-        format!("[^{CONTROL}{WHITE_SPACE}]"),
-        format!("[^{CONTROL}]"),
-    );
-    json!({
-        "description": description,
-        "type": "string",
-        "maxLength": bytes_max,
-        "pattern": format!("^{end}({inner}*{end})?$"),
-    })
 }
 
 /// The payload of an error ([`crate::error::Error::payload`]). Surfaces may add keys of their own.
@@ -383,10 +182,7 @@ fn suggestion() -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::{inputs::INPUT, keys::STEP},
-        *,
-    };
+    use super::*;
     use crate::{
         domain::schema::Schema,
         error::{Error, Violation},
@@ -399,30 +195,6 @@ mod tests {
         SchemaOf::Output,
         SchemaOf::Error,
     ];
-
-    #[test]
-    fn the_keys_that_are_read_are_the_keys_of_the_schema() {
-        let defs = |of, pointer: &str| schema(of, SchemaDraft::default()).pointer(pointer).cloned();
-        for (of, pointer, keys) in [
-            (SchemaOf::Manifest, "/properties", &MANIFEST),
-            (SchemaOf::Manifest, "/$defs/step/properties", &STEP),
-            (SchemaOf::Manifest, "/$defs/input/properties", &INPUT),
-            (SchemaOf::FrontMatter, "/properties", &FRONT_MATTER),
-            (SchemaOf::FrontMatter, "/$defs/step/properties", &PHASE),
-            (SchemaOf::Agent, "/properties", &PERSONA),
-        ] {
-            let Some(Value::Object(properties)) = defs(of, pointer) else {
-                panic!("{of:?} {pointer}");
-            };
-            let listed: Vec<_> = properties.keys().map(String::as_str).collect();
-            assert_eq!(listed, keys.read, "{}", keys.what);
-            for (key, schema) in properties {
-                let says = schema.get("type").or(schema.get("enum"));
-                let says = says.or(schema.get("anyOf")).or(schema.get("$ref"));
-                assert!(says.is_some(), "{}: nothing is said of `{key}`", keys.what);
-            }
-        }
-    }
 
     /// Everything in a schema, the schema included.
     fn parts(value: &Value) -> Vec<&Value> {

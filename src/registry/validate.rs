@@ -23,7 +23,7 @@ use crate::{
     error::{Code, Error, Result},
 };
 
-/// What a file defines.
+/// The kind of definition in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -36,7 +36,7 @@ pub enum Kind {
 /// A file that was checked.
 #[derive(Clone, Debug)]
 pub struct FileReport {
-    /// Where it is, for people.
+    /// Its path, for people.
     pub path: String,
     /// What it defines.
     pub kind: Kind,
@@ -76,12 +76,13 @@ pub fn validate(paths: &[PathBuf], registry: &Registry) -> Result<Vec<FileReport
         .collect())
 }
 
-/// Whether a path is called as a definition file is, be there one or not.
+/// Whether a path has the extension of a definition file.
 pub fn is_definition_file(path: &Path) -> bool {
     files::EXTENSIONS.contains(&files::extension(path).as_str())
 }
 
-/// Loads one named file as a workflow. It comes with its report; there is no workflow where that is broken. Agents count as known as for [`validate`].
+/// Loads one named file as a workflow, with its report; `None` if the report has errors. Agents count as known as for
+/// [`validate`].
 pub fn workflow_file(path: &Path, registry: &Registry) -> Result<(FileReport, Option<Workflow>)> {
     let real = real(path)?;
     let mut agents = known(&registry.agents);
@@ -93,9 +94,8 @@ pub fn workflow_file(path: &Path, registry: &Registry) -> Result<(FileReport, Op
     Ok((report(Kind::Workflow, loaded), workflow))
 }
 
-/// Checks a text as it would be checked in a file of this name, against the agents of `registry` and the abilities that it was
-/// loaded for. It may use so much of the
-/// grammar.
+/// Checks a text as a file of this name, against the agents of `registry` and the abilities that it was loaded for. `built`
+/// says how much of the grammar it may use.
 pub fn check_text(
     name: &str,
     text: &str,

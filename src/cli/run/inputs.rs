@@ -8,7 +8,7 @@ use super::input::read_file;
 use crate::{
     domain::{
         document::{inexact, inexact_words},
-        input::{InputType, read_text},
+        input::read_text,
     },
     error::{Code, Error, Result},
     limits,
@@ -88,7 +88,7 @@ pub(super) fn together(
     for (name, text) in single {
         let input = declared.iter().find(|input| input["name"] == *name);
         let schema = input.map_or(&Value::Null, |input| &input["schema"]);
-        let kind = schema["type"].as_str().and_then(InputType::parse);
+        let kind = serde_json::from_value(schema["type"].clone()).ok();
         let one_of = schema["enum"].as_array().map_or(&[][..], Vec::as_slice);
         let value = read_text(kind, one_of, &text);
         inputs.insert(name, value);

@@ -3,7 +3,7 @@
 
 use super::super::expression::{Expression, Reference};
 
-/// A part of a text, and what its author probably means by it.
+/// A part of a text that is an expression in other braces, or none.
 pub(super) struct Alike {
     pub(super) start: usize,
     pub(super) end: usize,
@@ -29,7 +29,7 @@ pub(super) fn parts(text: &str, names: &[&str]) -> Vec<Alike> {
             .iter()
             .find_map(|braces| braced(text, open, *braces, names));
         from = part.as_ref().map_or(open + 1, |part| part.end);
-        // What is an expression already is passed over as a whole.
+        // An expression is skipped as a whole.
         if text[..open].ends_with('$') && text[open..].starts_with("{{") {
             from = text[open..]
                 .find("}}")
@@ -41,7 +41,7 @@ pub(super) fn parts(text: &str, names: &[&str]) -> Vec<Alike> {
     found
 }
 
-/// The part whose first brace stands at `brace`, where it is written between these.
+/// The part that begins with the brace at `brace`, if it is between these.
 fn braced(text: &str, brace: usize, (open, close): (&str, &str), names: &[&str]) -> Option<Alike> {
     let start = brace + 1 - open.find('{')? - 1;
     let inside = start + open.len();

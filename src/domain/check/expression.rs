@@ -4,7 +4,7 @@
 use std::{borrow::Cow, collections::BTreeSet};
 
 use super::super::{
-    draft::{Said, StepDraft, WorkflowDraft},
+    draft::{RawField, StepDraft, WorkflowDraft},
     expression::{Expression, ExpressionFault, FaultKind, Reference, Root, Segment, Template},
     finding::{Finding, Place, Rule},
     grammar::{self, Record, Shape, is_template},
@@ -77,20 +77,19 @@ pub(super) fn check(
         secrets,
         steps,
     };
-    for said in &draft.said {
-        let owner = match said.key {
+    for field in &draft.fields {
+        let owner = match field.key.name {
             "memory" => Owner::Memory,
             _ => Owner::End,
         };
-        if let Some(key) = grammar::WORKFLOW.iter().find(|key| key.name == said.key) {
-            checker.said(said, &key.shape, Scope { owner, alias: None });
-        }
+        checker.expressions(field, Scope { owner, alias: None });
     }
     for (position, step) in steps.iter().enumerate() {
         checker.step(position, step, None);
         if let Some(each) = &step.each {
-            let foreach = step.said("foreach").map(|said| &said.value);
-            let alias = foreach.and_then(|node| node.get("as")?.text());
+            let alias = step
+                .value("foreach")
+                .and_then(|node| node.get("as")?.text());
             checker.step(position, each, Some(alias.unwrap_or(grammar::ALIAS)));
         }
     }
@@ -98,9 +97,8 @@ pub(super) fn check(
 
 /// The names of the inputs, where the draft declares any.
 fn declared_inputs(draft: &WorkflowDraft) -> Option<Vec<&str>> {
-    let inputs = draft.inputs.given()?;
-    let names = inputs.value.iter().map(|input| input.key.value.as_str());
-    Some(names.collect())
+    let inputs = draft.field("inputs")?.value.entries()?;
+    Some(inputs.iter().map(|input| input.key.as_str()).collect())
 }
 
 struct Checker<'f, 'a, 'd> {
@@ -115,24 +113,20 @@ struct Checker<'f, 'a, 'd> {
 
 impl<'d> Checker<'_, '_, 'd> {
     fn step(&mut self, position: usize, step: &StepDraft, alias: Option<&str>) {
-        for said in &step.said {
-            let own = match said.key {
+        for field in &step.fields {
+            let own = match field.key.name {
                 "if" | "when" => Own::Never,
                 "repeat" => Own::Latest,
                 _ => Own::Before,
             };
             let owner = Owner::Step(position, own);
-            let kind = grammar::kind_of(said.key).map(|kind| &kind.key.shape);
-            let field = grammar::field_of(said.key).map(|field| &field.key.shape);
-            if let Some(shape) = kind.or(field) {
-                self.said(said, shape, Scope { owner, alias });
-            }
+            self.expressions(field, Scope { owner, alias });
         }
     }
 
-    fn said(&mut self, said: &Said, shape: &Shape, scope: Scope<'_>) {
+    fn expressions(&mut self, field: &RawField, scope: Scope<'_>) {
         let mut sites = Vec::new();
-        collect(&mut sites, &said.value, &said.path, shape);
+        collect(&mut sites, &field.value, &field.path, &field.key.shape);
         for site in sites {
             self.site(&site, scope);
             self.literal(&site, scope);
@@ -245,7 +239,7 @@ impl<'d> Checker<'_, '_, 'd> {
             (Some(each), Some(Segment::Index(_))) => (&**each, &reference.path[2..]),
             _ => return None,
         };
-        Some((id.into_owned(), &step.said("result")?.value, path))
+        Some((id.into_owned(), &step.field("result")?.value, path))
     }
 
     fn unknown(

@@ -6,7 +6,7 @@ mod ways;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::{
-    draft::{Said, StepDraft},
+    draft::{RawField, StepDraft},
     finding::{Finding, Place, Rule},
     grammar,
     node::Node,
@@ -40,7 +40,7 @@ impl<'a> Flow<'a> {
     ) -> Self {
         let mut ids = BTreeMap::new();
         for (position, step) in steps.iter().enumerate() {
-            if let Some(at) = step.id.given() {
+            if let Some(at) = step.id.as_ref() {
                 ids.entry(at.value.as_str()).or_insert(position);
             }
         }
@@ -137,7 +137,7 @@ impl<'a> Flow<'a> {
     /// A finding for each arm that runs on into another one, can never be taken, and for each step that nothing leads to.
     pub(super) fn check(&self, found: &mut Vec<Finding>) {
         for step in self.steps {
-            let Some(branch) = step.said("branch") else {
+            let Some(branch) = step.field("branch") else {
                 continue;
             };
             never_taken(found, branch);
@@ -148,7 +148,7 @@ impl<'a> Flow<'a> {
         self.handlers(found);
     }
 
-    fn arms(&self, found: &mut Vec<Finding>, branch: &Said) {
+    fn arms(&self, found: &mut Vec<Finding>, branch: &RawField) {
         let arms = arms(branch);
         let targets: BTreeSet<usize> = arms
             .iter()
@@ -243,17 +243,17 @@ impl<'a> Flow<'a> {
 
     /// The id of a step.
     pub(super) fn id(&self, position: usize) -> &str {
-        let id = self.steps.get(position).and_then(|step| step.id.given());
+        let id = self.steps.get(position).and_then(|step| step.id.as_ref());
         id.map_or("?", |at| at.value.as_str())
     }
 }
 
 fn jumps(step: &StepDraft) -> Vec<Jump<'_>> {
     let of = |key: &str, words| {
-        let said = step.said(key)?;
-        jump(said.path.clone(), &said.value, words)
+        let field = step.field(key)?;
+        jump(field.path.clone(), &field.value, words)
     };
-    let branch = step.said("branch").map(arms).unwrap_or_default();
+    let branch = step.field("branch").map(arms).unwrap_or_default();
     let fields = [
         of("next", &[grammar::END]),
         of("on_error", grammar::ON_ERROR),
@@ -270,7 +270,7 @@ fn jump<'a>(path: String, node: &'a Node, words: &'static [&'static str]) -> Opt
     })
 }
 
-fn arms(branch: &Said) -> Vec<Jump<'_>> {
+fn arms(branch: &RawField) -> Vec<Jump<'_>> {
     let arms = branch.value.items().unwrap_or_default().iter().enumerate();
     arms.filter_map(|(at, arm)| {
         let path = format!("{}[{at}].next", branch.path);
@@ -292,16 +292,16 @@ fn nowhere(jump: &Jump<'_>, ids: &BTreeMap<&str, usize>) -> Option<Finding> {
 
 /// Whether control never goes on to what merely stands below the step.
 fn ends(step: &StepDraft) -> bool {
-    if step.said("if").or_else(|| step.said("when")).is_some() {
+    if step.field("if").or_else(|| step.field("when")).is_some() {
         return false;
     }
-    let branch = step.said("branch").and_then(|said| said.value.items());
-    step.said("next").is_some()
-        || step.said("fail").is_some()
+    let branch = step.field("branch").and_then(|field| field.value.items());
+    step.field("next").is_some()
+        || step.field("fail").is_some()
         || branch.is_some_and(|arms| arms.iter().any(|arm| arm.get("if").is_none()))
 }
 
-fn never_taken(found: &mut Vec<Finding>, branch: &Said) {
+fn never_taken(found: &mut Vec<Finding>, branch: &RawField) {
     let arms = branch.value.items().unwrap_or_default();
     let always = arms
         .iter()

@@ -1,204 +1,198 @@
-//! The inputs of a manifest: what each says must hold together, and what they refer to must be there.
+//! Checks the inputs that a manifest declares: each field, and the rules between them.
 
 mod value;
 
+use serde_json::{Map, Value, json};
+
 use super::{
     super::{
-        draft::{Field, WorkflowDraft},
+        draft::WorkflowDraft,
         finding::{Finding, Rule},
-        id::InputName,
-        input::{
-            DefaultFrom, Input, InputDefault, InputType, Inputs, Validate,
-            draft::{InputDraft, ValidateDraft},
-        },
-        node::At,
+        grammar::{self, Id},
+        input::{Input, InputType, Inputs, Validate},
+        node::{Entry, Node, join},
         schema::Quota,
     },
-    length, required,
-    shape::meant,
-    text, too_long, too_many,
+    shape::record,
 };
 use crate::limits;
 
-/// The inputs of a draft; `None` where it declares none, or one of them cannot be one.
+/// The rules of `validate` that are about values of some types only.
+const ABOUT: [(&str, &str); 5] = [
+    ("pattern", "texts"),
+    ("min_length", "texts"),
+    ("max_length", "texts"),
+    ("min", "numbers"),
+    ("max", "numbers"),
+];
+
+/// The inputs of a draft; `None` if it declares none, or one of them is broken.
 pub(super) fn inputs(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     quota: &mut Quota,
 ) -> Option<Inputs> {
-    let list = draft.inputs.given()?;
-    if let Some(finding) = too_many(list, "inputs", limits::INPUTS_DECLARED_MAX) {
-        found.push(finding);
+    let field = draft.field("inputs")?;
+    let entries = field.value.entries()?;
+    if entries.len() > limits::INPUTS_DECLARED_MAX {
         return None;
     }
-    let inputs = list.value.iter().map(|draft| input(found, draft, quota));
+    let inputs = entries
+        .iter()
+        .map(|entry| Declared::input(found, entry, &join(&field.path, &entry.key), quota));
     let inputs: Vec<_> = inputs.collect();
     let inputs: Option<Vec<_>> = inputs.into_iter().collect();
     inputs.map(Inputs::from)
 }
 
-fn input(found: &mut Vec<Finding>, draft: &InputDraft, quota: &mut Quota) -> Option<Input> {
-    let key = key(found, &draft.key);
-    for (field, what) in [
-        (&draft.label, "name"),
-        (&draft.description, "description"),
-        (&draft.placeholder, "placeholder"),
-        (&draft.hint, "hint"),
-    ] {
-        length(found, field, what, limits::DESCRIPTION_BYTES_MAX);
+/// A declared input with its place in the file.
+struct Declared<'a> {
+    node: &'a Node,
+    path: &'a str,
+    /// The fields without findings.
+    sound: Map<String, Value>,
+    input: Input,
+}
+
+impl<'a> Declared<'a> {
+    fn input(
+        found: &mut Vec<Finding>,
+        entry: &'a Entry,
+        path: &'a str,
+        quota: &mut Quota,
+    ) -> Option<Input> {
+        let own = found.len();
+        if let Err(error) = Id::Input.parse(&entry.key) {
+            let message = error.message();
+            found.push(Finding::new(
+                Rule::IllFormedName,
+                path,
+                entry.place,
+                message,
+            ));
+        }
+        let node = &entry.value;
+        record(found, node, path, &grammar::DECLARED);
+        let sound = sound(&found[own..], node, path);
+        let declared = Self {
+            input: read(&entry.key, sound.clone())?,
+            node,
+            path,
+            sound,
+        };
+        declared.orders(found);
+        declared.contradictions(found);
+        declared.values(found, quota);
+        Some(declared.input)
     }
-    let input = Input {
-        key: key?,
-        label: text(&draft.label),
-        description: text(&draft.description),
-        kind: kind(found, &draft.kind),
-        optional: draft.optional.given().is_some_and(|at| at.value),
-        one_of: value::one_of(found, draft),
-        validate: rules(found, &draft.validate, quota),
-        default: value::default(found, draft),
-        placeholder: text(&draft.placeholder),
-        hint: text(&draft.hint),
-        example: draft.example.given().map(|at| at.value.to_json()),
+
+    /// The value under a key of a mapping in the input, with its path.
+    fn below(&self, key: &str, inner: &str) -> Option<(&'a Node, String)> {
+        let node = self.node.get(key)?.get(inner)?;
+        Some((node, format!("{}.{key}.{inner}", self.path)))
+    }
+
+    /// The finding for a rule of `validate`.
+    fn of_rule(&self, rule: Rule, key: &str, message: String) -> Option<Finding> {
+        let (node, path) = self.below("validate", key)?;
+        Some(Finding::new(rule, path, node.place, message))
+    }
+
+    /// Bounds that no value can keep.
+    fn orders(&self, found: &mut Vec<Finding>) {
+        let Validate {
+            min_length,
+            max_length,
+            min,
+            max,
+            ..
+        } = &self.input.validate;
+        let number = |number: &Option<serde_json::Number>| number.as_ref()?.as_f64();
+        let pairs = [
+            (
+                max_length.is_some() && min_length > max_length,
+                "min_length",
+                "max_length",
+            ),
+            (
+                number(max).is_some() && number(min) > number(max),
+                "min",
+                "max",
+            ),
+        ];
+        for (_, low, high) in pairs.into_iter().filter(|(is_turned, ..)| *is_turned) {
+            let message = format!("`{low}` is greater than `{high}`: no value fits");
+            found.extend(self.of_rule(Rule::Contradiction, high, message));
+        }
+    }
+
+    /// Rules of `validate` that contradict the rest of the input.
+    fn contradictions(&self, found: &mut Vec<Finding>) {
+        let rules = self.sound.get("validate").and_then(Value::as_object);
+        let Some(rules) = rules else { return };
+        found.extend(self.required_and_optional(rules.get("required")));
+        let kind = self.input.effective_type();
+        for (key, about) in ABOUT {
+            let fits = match about {
+                "texts" => kind == Some(InputType::String),
+                _ => matches!(kind, Some(InputType::Integer | InputType::Number)),
+            };
+            if !fits && rules.contains_key(key) {
+                let kind = kind.map_or("anything", InputType::as_str);
+                let message = format!("`{key}` is about {about}, and the input is of type {kind}");
+                found.extend(self.of_rule(Rule::Contradiction, key, message));
+            }
+        }
+    }
+
+    fn required_and_optional(&self, required: Option<&Value>) -> Option<Finding> {
+        let (message, hint) = match (required?.as_bool()?, self.input.optional) {
+            (true, true) => (
+                "the input is `optional: true` and `required: true`",
+                "remove one of them",
+            ),
+            (false, false) if self.node.get("default").is_none() => (
+                "`required: false` makes no input optional",
+                "write `optional: true` beside `validate`",
+            ),
+            _ => return None,
+        };
+        let finding = self.of_rule(Rule::Contradiction, "required", message.to_owned())?;
+        Some(finding.suggest(hint.to_owned()))
+    }
+}
+
+/// The fields of a mapping that have no finding, so that rules between them are checked although others are broken.
+fn sound(findings: &[Finding], node: &Node, path: &str) -> Map<String, Value> {
+    let is_below = |finding: &Finding, path: &str| {
+        let rest = finding.path.strip_prefix(path);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
-    contradictions(found, draft, &input);
-    value::check(found, draft, &input);
-    Some(input)
-}
-
-fn key(found: &mut Vec<Finding>, at: &At<String>) -> Option<InputName> {
-    let name = InputName::parse(&at.value);
-    if let Err(error) = &name {
-        let finding = Finding::new(Rule::IllFormedName, &at.path, at.place, error.message());
-        found.push(finding);
-    }
-    name.ok()
-}
-
-fn plain<T: Clone>(field: &Field<T>) -> Option<T> {
-    field.given().map(|at| at.value.clone())
-}
-
-/// One of a few words.
-fn word<T>(
-    found: &mut Vec<Finding>,
-    field: &Field<String>,
-    what: &str,
-    names: &[&str],
-    parse: impl Fn(&str) -> Option<T>,
-) -> Option<T> {
-    let at = field.given()?;
-    let parsed = parse(&at.value);
-    if parsed.is_none() {
-        let message = format!("`{}` is not a {what}", at.value);
-        let finding = Finding::new(Rule::UnknownValue, &at.path, at.place, message)
-            .expected(names.join(", "), &at.value);
-        let known = names.iter().copied();
-        found.push(meant(finding, &at.path, at.place, &at.value, known));
-    }
-    parsed
-}
-
-fn kind(found: &mut Vec<Finding>, field: &Field<String>) -> Option<InputType> {
-    let names = InputType::ALL.map(InputType::as_str);
-    word(found, field, "type", &names, InputType::parse)
-}
-
-fn rules(found: &mut Vec<Finding>, field: &Field<ValidateDraft>, quota: &mut Quota) -> Validate {
-    let Some(at) = field.given() else {
-        return Validate::default();
+    let entries = node.entries().unwrap_or_default().iter();
+    let value = |entry: &Entry| {
+        let path = join(path, &entry.key);
+        if !findings.iter().any(|finding| is_below(finding, &path)) {
+            return Some(entry.value.to_json());
+        }
+        let is_inner = entry.key == "validate";
+        is_inner.then(|| Value::Object(sound(findings, &entry.value, &path)))
     };
-    let draft = &at.value;
-    value::pattern(found, &draft.pattern, quota);
-    let lengths = (plain(&draft.min_length), plain(&draft.max_length));
-    let bounds = (plain(&draft.min), plain(&draft.max));
-    let order = |low: Option<f64>, high: Option<f64>| low > high && high.is_some();
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "lengths that a file can hold lie far below"
-    )]
-    if order(lengths.0.map(|n| n as f64), lengths.1.map(|n| n as f64)) {
-        turned(found, &draft.max_length, "min_length", "max_length");
-    }
-    let float = |number: &Option<serde_json::Number>| number.as_ref()?.as_f64();
-    if order(float(&bounds.0), float(&bounds.1)) {
-        turned(found, &draft.max, "min", "max");
-    }
-    Validate {
-        pattern: text(&draft.pattern),
-        min_length: lengths.0,
-        max_length: lengths.1,
-        min: bounds.0,
-        max: bounds.1,
-    }
+    let sound = entries.filter_map(|entry| Some((entry.key.clone(), value(entry)?)));
+    sound.collect()
 }
 
-fn turned<T>(found: &mut Vec<Finding>, high: &Field<T>, low_key: &str, high_key: &str) {
-    if let Some(at) = high.given() {
-        let message = format!("`{low_key}` is greater than `{high_key}`: no value fits");
-        found.push(Finding::new(
-            Rule::Contradiction,
-            &at.path,
-            at.place,
-            message,
-        ));
+/// Reads the input from its fields; `enum` and `validate.enum` are merged.
+fn read(key: &str, mut said: Map<String, Value>) -> Option<Input> {
+    let inner = said.get("validate").and_then(|rules| rules.get("enum"));
+    let lists = [said.get("enum"), inner];
+    let all = lists.into_iter().filter_map(|list| list?.as_array());
+    let mut union: Vec<Value> = Vec::new();
+    for value in all.flatten() {
+        if !union.contains(value) {
+            union.push(value.clone());
+        }
     }
-}
-
-/// What is said of an input that cannot hold together.
-fn contradictions(found: &mut Vec<Finding>, draft: &InputDraft, input: &Input) {
-    let Some(at) = draft.validate.given() else {
-        return;
-    };
-    let rules = &at.value;
-    required_and_optional(found, draft, rules, input);
-    let kind = input.effective_type();
-    let (is_text, is_number) = (
-        kind == Some(InputType::String),
-        matches!(kind, Some(InputType::Integer | InputType::Number)),
-    );
-    let text_rules = [
-        rules.pattern.given().map(|at| (&at.path, at.place)),
-        rules.min_length.given().map(|at| (&at.path, at.place)),
-        rules.max_length.given().map(|at| (&at.path, at.place)),
-    ];
-    let number_rules = [
-        rules.min.given().map(|at| (&at.path, at.place)),
-        rules.max.given().map(|at| (&at.path, at.place)),
-    ];
-    let text_rules = text_rules.into_iter().flatten().filter(|_| !is_text);
-    let text_rules = text_rules.map(|place| (place, "texts"));
-    let number_rules = number_rules.into_iter().flatten().filter(|_| !is_number);
-    let number_rules = number_rules.map(|place| (place, "numbers"));
-    for ((path, place), about) in text_rules.chain(number_rules) {
-        let rule = path.rsplit('.').next().unwrap_or_default();
-        let kind = kind.map_or("anything", InputType::as_str);
-        let message = format!("`{rule}` is about {about}, and the input is of type {kind}");
-        found.push(Finding::new(Rule::Contradiction, path, place, message));
-    }
-}
-
-fn required_and_optional(
-    found: &mut Vec<Finding>,
-    draft: &InputDraft,
-    rules: &ValidateDraft,
-    input: &Input,
-) {
-    let Some(required) = rules.required.given() else {
-        return;
-    };
-    let (message, hint) = match (required.value, input.optional) {
-        (true, true) => (
-            "the input is `optional: true` and `required: true`",
-            "remove one of them",
-        ),
-        (false, false) if draft.default == Field::Absent => (
-            "`required: false` makes no input optional",
-            "write `optional: true` beside `validate`",
-        ),
-        _ => return,
-    };
-    found.push(
-        Finding::new(Rule::Contradiction, &required.path, required.place, message)
-            .suggest(hint.to_owned()),
-    );
+    said.insert("enum".into(), union.into());
+    said.insert("key".into(), json!(key));
+    serde_json::from_value(said.into()).ok()
 }

@@ -1,4 +1,4 @@
-//! What lies outside of a file and steps of it may name: the agents there are, and what the server does itself.
+//! Names outside of a file that its steps may use: agents, activities, secrets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,17 +14,16 @@ pub enum Agent {
 /// The agents that steps may name.
 pub type Agents = BTreeMap<String, Agent>;
 
-/// What the server that will run a workflow brings of its own. A step that asks for anything else would fail when it is
-/// entered, so it is a finding already.
+/// What the server offers to steps. A step that names anything else would fail when it is entered, so that is a finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
     /// The names of its activities.
     pub activities: BTreeSet<String>,
-    /// The names of the secrets that its configuration lists, where that was read.
+    /// The names of the secrets in its configuration, if that was read.
     pub secrets: Option<BTreeSet<String>>,
 }
 
-/// All that a workflow is checked against.
+/// The names that a workflow is checked against.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
     /// The agents.

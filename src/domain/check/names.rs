@@ -1,5 +1,4 @@
-//! Names that expressions use and that no file declares as such: what memory can hold, what an execution says of itself, and
-//! the fields of what a step brings.
+//! Names that expressions use and no file declares: keys of memory, fields of `run`, and fields of outputs.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +11,7 @@ use super::super::{
 /// S3's name of the inputs in memory.
 const WORKFLOW_INPUT: &str = "__workflow_input__";
 
-/// What an execution says of itself, as `run.`; where steps are named, the fields below them.
+/// The fields of `run`, with their own fields.
 const RUN: &[(&str, Below)] = &[
     ("execution_id", Below::Nothing),
     ("workflow", Below::Nothing),
@@ -32,36 +31,34 @@ enum Below {
     Steps(&'static [&'static str]),
 }
 
-/// A name that cannot be, and those that can stand there.
+/// An unknown name, and the known ones in its place.
 pub(super) struct Unknown<'a> {
     pub(super) name: String,
     pub(super) known: Vec<&'a str>,
 }
 
-/// The names that something writes into memory; `None` where that cannot be read.
+/// The keys that memory may have; `None` if a `set` cannot be read.
 pub(super) fn memory<'a>(
     draft: &'a WorkflowDraft,
     steps: &'a [StepDraft],
 ) -> Option<BTreeSet<&'a str>> {
     let mut names = BTreeSet::from([WORKFLOW_INPUT]);
-    let first = draft.said.iter().filter(|said| said.key == "memory");
-    let bodies = steps
-        .iter()
-        .flat_map(|step| step.each.as_deref().into_iter().chain([step]));
-    let sets = bodies.filter_map(|step| step.said("set"));
-    for said in first.chain(sets) {
-        names.extend(said.value.entries()?.iter().map(|entry| entry.key.as_str()));
+    let bodies = steps.iter().flat_map(StepDraft::bodies);
+    let sets = bodies.filter_map(|step| step.field("set"));
+    for field in draft.field("memory").into_iter().chain(sets) {
+        let entries = field.value.entries()?.iter();
+        names.extend(entries.map(|entry| entry.key.as_str()));
     }
     // The output of a step lies in memory under its id too (S3).
     names.extend(
         steps
             .iter()
-            .filter_map(|step| Some(step.id.given()?.value.as_str())),
+            .filter_map(|step| Some(step.id.as_ref()?.value.as_str())),
     );
     Some(names)
 }
 
-/// What is wrong with a path below `run`, in a workflow with these steps.
+/// The unknown name in a path below `run`, if any.
 pub(super) fn run<'a>(path: &[Segment], ids: impl Iterator<Item = &'a str>) -> Option<Unknown<'a>> {
     let first = path.first()?.key();
     let Some((_, below)) = RUN.iter().find(|(name, _)| *name == first) else {
@@ -90,17 +87,17 @@ fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Unknown<'a> 
     }
 }
 
-/// Where a path into a value leads, by what the schema of the value says.
+/// What the schema of a value says about a path into it.
 pub(super) enum Leads<'a> {
-    /// To something, or nobody knows.
+    /// The path is possible.
     Somewhere,
-    /// The name cannot be there.
+    /// The schema excludes this name.
     Nowhere(Unknown<'a>),
     /// The field of this name may be left out.
     Perhaps(String),
 }
 
-/// The keywords that say of a value what is not read here.
+/// The keywords that are not evaluated here: with one of them any path is possible.
 const OTHERWISE: &[&str] = &[
     "allOf",
     "anyOf",

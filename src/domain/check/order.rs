@@ -1,26 +1,25 @@
-//! What each step waits for: what it says, or what its form means when it does not say.
+//! The dependencies of each step: those that it states, or the step above where it states none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::{
     definition::reach,
-    draft::{Field, Form, StepDraft},
+    draft::{Form, StepDraft},
     finding::{Finding, Place, Rule},
-    node::At,
+    node::{At, Content},
 };
-use super::too_many;
 use crate::limits;
 
-/// One step's wish to come after another.
+/// A dependency of a step on another.
 #[derive(Clone, Copy)]
 struct Edge<'a> {
     /// The position of the step that must be done first.
     before: usize,
-    /// Where it is said; nowhere, if it follows from the order of the list.
-    said: Option<&'a At<String>>,
+    /// Where the file states it; `None` if it follows from the order of the list.
+    stated: Option<&'a At<String>>,
 }
 
-/// A step that another waits for.
+/// A dependency, resolved.
 #[derive(Clone, Copy)]
 pub(super) struct Before {
     /// Its position.
@@ -29,7 +28,7 @@ pub(super) struct Before {
     pub(super) implied: bool,
 }
 
-/// What each step waits for, with a finding for each wish that cannot be met.
+/// The dependencies of each step, with a finding for each dependency that cannot be met.
 pub(super) fn dependencies(
     found: &mut Vec<Finding>,
     steps: &[StepDraft],
@@ -40,7 +39,7 @@ pub(super) fn dependencies(
     apart(found, steps, form, &edges);
     let before = |edge: &Edge<'_>| Before {
         position: edge.before,
-        implied: edge.said.is_none(),
+        implied: edge.stated.is_none(),
     };
     edges
         .iter()
@@ -49,7 +48,7 @@ pub(super) fn dependencies(
 }
 
 fn id(step: &StepDraft) -> Option<&str> {
-    step.id.given().map(|at| at.value.as_str())
+    step.id.as_ref().map(|at| at.value.as_str())
 }
 
 fn edges<'a>(found: &mut Vec<Finding>, steps: &'a [StepDraft], form: Form) -> Vec<Vec<Edge<'a>>> {
@@ -61,22 +60,19 @@ fn edges<'a>(found: &mut Vec<Finding>, steps: &'a [StepDraft], form: Form) -> Ve
     }
     // In front matter one `dependsOn` makes a graph of the whole list, as its files mean it.
     let list_is_order =
-        form == Form::Manifest || steps.iter().all(|step| step.depends_on == Field::Absent);
+        form == Form::Manifest || steps.iter().all(|step| step.depends_on.is_none());
     let of = |(position, step): (usize, &'a StepDraft)| match &step.depends_on {
-        Field::Given(list) => {
-            found.extend(too_many(list, "dependencies", limits::DEPENDENCIES_MAX));
-            said(found, position, &list.value, &positions)
-        }
-        Field::Absent if list_is_order && position > 0 => vec![Edge {
+        Some(list) => stated(found, position, list, &positions),
+        None if list_is_order && position > 0 => vec![Edge {
             before: position - 1,
-            said: None,
+            stated: None,
         }],
-        Field::Absent | Field::Broken => Vec::new(),
+        None => Vec::new(),
     };
     steps.iter().enumerate().map(of).collect()
 }
 
-fn said<'a>(
+fn stated<'a>(
     found: &mut Vec<Finding>,
     position: usize,
     list: &'a [At<String>],
@@ -107,7 +103,7 @@ fn said<'a>(
             }
             Some(&before) => edges.push(Edge {
                 before,
-                said: Some(at),
+                stated: Some(at),
             }),
         }
     }
@@ -184,11 +180,11 @@ fn cycle(
     };
     // The way back is what closed it; if that is not written anywhere, one that is.
     let (at, place): (String, Place) = taken()
-        .filter_map(|(_, edge)| edge.said)
+        .filter_map(|(_, edge)| edge.stated)
         .next_back()
         .map_or_else(
             || (steps[path[0].0].path.clone(), steps[path[0].0].place),
-            |said| (said.path.clone(), said.place),
+            |stated| (stated.path.clone(), stated.place),
         );
     let message = format!(
         "these {}s wait for each other: {}",
@@ -196,7 +192,7 @@ fn cycle(
         names.join(" → ")
     );
     let implied = taken()
-        .find(|(_, edge)| edge.said.is_none())
+        .find(|(_, edge)| edge.stated.is_none())
         .map(|(position, edge)| {
             let (this, before) = (name(position), name(edge.before));
             format!("`{this}` follows `{before}` because it does not say otherwise: `depends_on: []` makes it independent")
@@ -218,7 +214,8 @@ fn apart(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form, edges: &[Vec
         after[edge.before].push(position);
     }
     for (position, step) in steps.iter().enumerate() {
-        let Some(at) = step.allow_parallel.given().filter(|at| !at.value) else {
+        let field = step.field("allowParallel");
+        let Some(field) = field.filter(|field| field.value.content == Content::Bool(false)) else {
             continue;
         };
         let (before, after) = (reach(&before, position), reach(&after, position));
@@ -226,7 +223,13 @@ fn apart(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form, edges: &[Vec
         if let Some(other) = beside.and_then(|other| id(&steps[other])) {
             let message = format!("`{other}` may run beside this {}", form.step_word());
             found.push(
-                Finding::new(Rule::NotSupportedYet, &at.path, at.place, message).suggest(format!(
+                Finding::new(
+                    Rule::NotSupportedYet,
+                    &field.path,
+                    field.value.place,
+                    message,
+                )
+                .suggest(format!(
                     "put one after the other with `{}`",
                     form.depends_on_key()
                 )),

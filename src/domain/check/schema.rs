@@ -1,7 +1,7 @@
 //! The schemas of outputs, and the examples beside them.
 
 use super::super::{
-    draft::{Said, StepDraft},
+    draft::{RawField, StepDraft},
     finding::{Finding, Rule},
     node::{Content, Entry, Node},
     schema::{BUDGET_RULE, Fault, FaultKind, Quota, Schema},
@@ -10,22 +10,19 @@ use crate::limits;
 
 /// Checks the `result` of each step, and its example. All regular expressions together are taken from the quota.
 pub(super) fn check(found: &mut Vec<Finding>, steps: &[StepDraft], quota: &mut Quota) {
-    for step in steps {
+    for step in steps.iter().flat_map(StepDraft::bodies) {
         result(found, step, quota);
-        if let Some(each) = &step.each {
-            result(found, each, quota);
-        }
     }
 }
 
 fn result(found: &mut Vec<Finding>, draft: &StepDraft, quota: &mut Quota) {
-    let Some(said) = draft.said("result") else {
+    let Some(field) = draft.field("result") else {
         return;
     };
-    let (schema, faults) = Schema::read(&said.value.to_json(), quota);
-    found.extend(faults.iter().map(|fault| finding(fault, said)));
-    if let Some(example) = draft.said("example").filter(|_| faults.is_empty()) {
-        found.extend(mismatches(&schema, said, example));
+    let (schema, faults) = Schema::read(&field.value.to_json(), quota);
+    found.extend(faults.iter().map(|fault| finding(fault, field)));
+    if let Some(example) = draft.field("example").filter(|_| faults.is_empty()) {
+        found.extend(mismatches(&schema, field, example));
     }
 }
 
@@ -40,8 +37,8 @@ pub(super) fn rule(kind: FaultKind) -> Rule {
     }
 }
 
-fn finding(fault: &Fault, said: &Said) -> Finding {
-    let (node, path) = said.value.at_pointer(&fault.pointer, &said.path);
+fn finding(fault: &Fault, field: &RawField) -> Finding {
+    let (node, path) = field.value.at_pointer(&fault.pointer, &field.path);
     let entry = fault.key.as_ref().and_then(|key| {
         let mut entries = node.entries()?.iter();
         entries.find(|entry| entry.key == *key)
@@ -102,8 +99,8 @@ fn wrapped(finding: Finding, node: &Node) -> Finding {
 
 /// An example that the schema refuses would teach the model to fail. What it may cost to find that out grows with what is
 /// written, as reading it does.
-fn mismatches(schema: &Schema, said: &Said, example: &Said) -> Vec<Finding> {
-    let values = said.value.size() + example.value.size();
+fn mismatches(schema: &Schema, field: &RawField, example: &RawField) -> Vec<Finding> {
+    let values = field.value.size() + example.value.size();
     let steps = limits::SCHEMA_STEPS_EXAMPLE + limits::SCHEMA_STEPS_PER_VALUE * values as u64;
     let violations = schema.violations_within(&example.value.to_json(), "the example", steps);
     let finding = |violation: crate::error::Violation| {

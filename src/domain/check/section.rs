@@ -3,8 +3,9 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use super::super::{
-    draft::{Said, Section, StepDraft},
+    draft::{RawField, Section, StepDraft},
     finding::{Finding, Rule},
+    grammar,
     node::{Content, Node},
 };
 
@@ -18,9 +19,9 @@ pub(super) fn with_instructions<'a>(
     let mut given: BTreeMap<&str, usize> = BTreeMap::new();
     for section in sections {
         let at = &section.step;
-        let is_it = |step: &StepDraft| step.id.given().is_some_and(|id| id.value == at.value);
+        let is_it = |step: &StepDraft| step.id.as_ref().is_some_and(|id| id.value == at.value);
         let Some(position) = steps.iter().position(is_it) else {
-            let ids = steps.iter().filter_map(|step| step.id.given());
+            let ids = steps.iter().filter_map(|step| step.id.as_ref());
             let message = format!("no step has the id `{}`", at.value);
             found.push(
                 Finding::new(Rule::UnknownSection, &at.path, at.place, message).did_you_mean(
@@ -34,8 +35,8 @@ pub(super) fn with_instructions<'a>(
         let taken = given.get(at.value.as_str()).copied();
         let taken = taken.or_else(|| {
             steps[position]
-                .said("instructions")
-                .map(|said| said.place.line)
+                .field("instructions")
+                .map(|field| field.place.line)
         });
         if let Some(line) = taken {
             let message = format!(
@@ -53,21 +54,23 @@ pub(super) fn with_instructions<'a>(
             found.push(Finding::new(Rule::EmptyValue, &at.path, at.place, message));
         } else {
             given.insert(&at.value, at.place.line);
-            steps.to_mut()[position].said.push(said(section));
+            steps.to_mut()[position]
+                .fields
+                .extend(instructions(section));
         }
     }
     steps
 }
 
-fn said(section: &Section) -> Said {
+fn instructions(section: &Section) -> Option<RawField> {
     let at = &section.step;
-    Said {
-        key: "instructions",
+    Some(RawField {
+        key: grammar::STEP.key("instructions")?,
         path: at.path.clone(),
         place: at.place,
         value: Node {
             content: Content::Text(section.text.value.clone()),
             place: section.text.place,
         },
-    }
+    })
 }

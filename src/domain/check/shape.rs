@@ -1,14 +1,21 @@
-//! Values of a manifest held against the shapes of the grammar.
+//! Validates nodes against the shapes of the grammar.
 
-use super::super::{
-    finding::{Finding, Place, Rule},
-    grammar::{Key, Record, Shape, foreign, is_template},
-    id::StepId,
-    nearest::did_you_mean,
-    node::{Content, Entry, Node},
-    span::Span,
+use std::collections::HashSet;
+
+use super::{
+    super::{
+        finding::{Finding, Place, Rule},
+        grammar::{self, Id, Key, Record, Shape, foreign, is_template},
+        nearest::{did_you_mean, nearest},
+        node::{Content, Entry, Node, join},
+        span::Span,
+    },
+    unbuilt::not_supported,
 };
 use crate::limits;
+
+/// How many keys of a mapping a finding lists.
+const KEYS_LISTED_MAX: usize = 8;
 
 /// The finding for a value of another type than `expected`.
 pub fn wrong_type(node: &Node, path: &str, expected: &str) -> Finding {
@@ -60,25 +67,25 @@ fn written(node: &Node, expected: &str) -> Option<(String, String)> {
     }
 }
 
-/// A finding for everything in `node` that is not as `shape` says.
-pub(super) fn conform(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
+/// Adds a finding for everything in `node` that does not conform to `shape`.
+fn conform(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
     match shape {
         // Schemas are looked at together, for what they may come to is counted for all of them.
-        Shape::Value | Shape::Data | Shape::Step | Shape::Schema => {}
-        Shape::Flag => {
-            if !matches!(node.content, Content::Bool(_)) {
-                found.push(wrong_type(node, path, "`true` or `false`"));
-            }
-        }
+        Shape::Value | Shape::Data | Shape::Schema | Shape::Planned => {}
         Shape::Count(min, max) => count(found, node, path, *min, *max),
-        Shape::Values => {
-            if node.entries().is_none() {
-                found.push(wrong_type(node, path, "a mapping"));
-            }
+        Shape::Given | Shape::Flag | Shape::Values | Shape::Whole | Shape::Number => {
+            found.extend(typed(node, path, shape));
         }
+        Shape::Words(max) => words(found, node, path, (*max, false)),
+        Shape::Version => words(found, node, path, (limits::VERSION_BYTES_MAX, true)),
         Shape::Memory(min) => memory(found, node, path, *min),
         Shape::Items => items(found, node, path),
         Shape::List(of, min, max) => list(found, node, path, (of, *min, *max)),
+        Shape::Ids => ids(found, node, path),
+        Shape::Inputs(_) => inputs(found, node, path),
+        Shape::Steps(step) => steps(found, node, path, step),
+        // Its id is that of the `foreach`.
+        Shape::Each => keys(found, node, path, &grammar::STEP, &["id"]),
         Shape::Record(keys) => record(found, node, path, keys),
         Shape::TextOr(keys) => match (&node.content, keys.keys.first()) {
             (Content::Text(_), Some(first)) => conform(found, node, path, &first.shape),
@@ -87,6 +94,38 @@ pub(super) fn conform(found: &mut Vec<Finding>, node: &Node, path: &str, shape: 
         },
         _ => textual(found, node, path, shape),
     }
+}
+
+/// Whether a value conforms to `shape`.
+pub(super) fn conforms(node: &Node, shape: &Shape) -> bool {
+    let mut found = Vec::new();
+    conform(&mut found, node, "", shape);
+    found.is_empty()
+}
+
+/// The finding for a value that is not of the one type that a shape asks for.
+fn typed(node: &Node, path: &str, shape: &Shape) -> Option<Finding> {
+    let (is_right, expected) = match (shape, &node.content) {
+        (Shape::Flag, content) => (matches!(content, Content::Bool(_)), "`true` or `false`"),
+        (Shape::Values, content) => (matches!(content, Content::Map(_)), "a mapping"),
+        (Shape::Number, content) => (matches!(content, Content::Number(..)), "a number"),
+        (Shape::Whole, Content::Number(number, _)) => {
+            (number.as_u64().is_some(), "a whole number, 0 or more")
+        }
+        (Shape::Whole, _) => (false, "a whole number, 0 or more"),
+        (_, content) => (*content != Content::Null, "a value"),
+    };
+    (!is_right).then(|| wrong_type(node, path, expected))
+}
+
+/// A text that may be empty, or where `or_number` says so a number as it is written.
+fn words(found: &mut Vec<Finding>, node: &Node, path: &str, (max, or_number): (usize, bool)) {
+    let written = match &node.content {
+        Content::Text(text) => text,
+        Content::Number(_, written) if or_number => written,
+        _ => return found.push(wrong_type(node, path, "a text")),
+    };
+    found.extend(Words::of(written, node, path).at_most(max));
 }
 
 /// What kind of text a shape asks for, as a message names it.
@@ -104,11 +143,7 @@ fn textual(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
         found.push(wrong_type(node, path, expected(shape)));
         return;
     };
-    let at = Words {
-        text,
-        path,
-        place: node.place,
-    };
+    let at = Words::of(text, node, path);
     if text.trim().is_empty() {
         let key = at.key();
         found.push(at.finding(Rule::EmptyValue, format!("{key} is empty")));
@@ -118,6 +153,7 @@ fn textual(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
         Shape::Text(max) | Shape::Template(max) => at.at_most(*max),
         Shape::Condition => at.at_most(limits::EXPRESSION_BYTES_MAX),
         Shape::Name(max) => at.name().or_else(|| at.at_most(*max)),
+        Shape::Id(id) => at.id(*id),
         Shape::Word => at.word().or_else(|| at.at_most(limits::WORD_BYTES_MAX)),
         Shape::Operation => at
             .operation()
@@ -141,7 +177,12 @@ struct Words<'a> {
     place: Place,
 }
 
-impl Words<'_> {
+impl<'a> Words<'a> {
+    fn of(text: &'a str, node: &Node, path: &'a str) -> Self {
+        let place = node.place;
+        Self { text, path, place }
+    }
+
     fn finding(self, rule: Rule, message: String) -> Finding {
         Finding::new(rule, self.path, self.place, message)
     }
@@ -157,6 +198,11 @@ impl Words<'_> {
             self.finding(Rule::LimitExceeded, message())
                 .expected(format!("at most {max} bytes"), format!("{bytes} bytes"))
         })
+    }
+
+    fn id(self, id: Id) -> Option<Finding> {
+        let error = id.parse(self.text).err()?;
+        Some(self.finding(Rule::IllFormedName, error.message().to_owned()))
     }
 
     fn name(self) -> Option<Finding> {
@@ -245,16 +291,13 @@ impl Words<'_> {
         ))
     }
 
-    /// What is no word and could not be the id of any step; whether there is such a step is for the flow to say.
+    /// A word, or a well-formed id; `flow` checks that there is such a step.
     fn target(self, words: &[&'static str]) -> Option<Finding> {
         if words.contains(&self.text) {
             return None;
         }
-        let error = StepId::parse(self.text).err()?;
-        Some(
-            self.finding(Rule::IllFormedName, error.message().to_owned())
-                .did_you_mean(self.place, self.text, words.iter().copied()),
-        )
+        let finding = self.id(Id::Step)?;
+        Some(finding.did_you_mean(self.place, self.text, words.iter().copied()))
     }
 }
 
@@ -304,7 +347,7 @@ fn out_of_range(node: &Node, path: &str, expected: &str, written: &str) -> Findi
     Finding::new(Rule::OutOfRange, path, node.place, message).expected(expected, written)
 }
 
-/// How many there may be.
+/// The bounds of a list or a mapping.
 fn amount(
     found: &mut Vec<Finding>,
     node: &Node,
@@ -358,12 +401,7 @@ fn items(found: &mut Vec<Finding>, node: &Node, path: &str) {
     match &node.content {
         Content::List(_) => {}
         Content::Text(text) if is_template(text) => {
-            let at = Words {
-                text,
-                path,
-                place: node.place,
-            };
-            found.extend(at.at_most(limits::EXPRESSION_BYTES_MAX));
+            found.extend(Words::of(text, node, path).at_most(limits::EXPRESSION_BYTES_MAX));
         }
         Content::Text(text) => {
             let message = "`in` must be a list, or an expression that gives one";
@@ -382,7 +420,8 @@ fn items(found: &mut Vec<Finding>, node: &Node, path: &str) {
 fn list(found: &mut Vec<Finding>, node: &Node, path: &str, (of, min, max): (&Shape, usize, usize)) {
     let Some(items) = node.items() else {
         let expected = match of {
-            Shape::Name(_) => "a list of texts",
+            Shape::Name(_) | Shape::Text(_) => "a list of texts",
+            Shape::Given => "a list of values",
             _ => "a list",
         };
         found.push(wrong_type(node, path, expected));
@@ -391,7 +430,8 @@ fn list(found: &mut Vec<Finding>, node: &Node, path: &str, (of, min, max): (&Sha
     amount(found, node, path, (items.len(), min, max));
     for (at, item) in items.iter().enumerate() {
         let path = format!("{path}[{at}]");
-        let again = item.text().is_some()
+        let again = matches!(of, Shape::Name(_))
+            && item.text().is_some()
             && items[..at]
                 .iter()
                 .any(|before| before.text() == item.text());
@@ -408,24 +448,70 @@ fn list(found: &mut Vec<Finding>, node: &Node, path: &str, (of, min, max): (&Sha
     }
 }
 
-fn record(found: &mut Vec<Finding>, node: &Node, path: &str, record: &Record) {
-    let Some(entries) = node.entries() else {
-        found.push(wrong_type(node, path, "a mapping"));
-        return;
+/// The ids of steps; `order` checks that there are such steps.
+fn ids(found: &mut Vec<Finding>, node: &Node, path: &str) {
+    let items = match &node.content {
+        Content::Text(_) => return,
+        Content::List(items) => items,
+        _ => return found.push(wrong_type(node, path, "a list of texts")),
     };
-    let mut there = Vec::new();
-    for entry in entries {
-        let path = format!("{path}.{}", entry.key);
-        match record.keys.iter().find(|key| key.name == entry.key) {
-            None => found.push(unknown(entry, path, record)),
-            // The second of two entries with one key is a finding already.
-            Some(key) if there.contains(&key.name) => {}
-            Some(key) => {
-                there.push(key.name);
-                conform(found, &entry.value, &path, &key.shape);
-            }
+    let count = (items.len(), 0, limits::DEPENDENCIES_MAX);
+    amount(found, node, path, count);
+    for (at, item) in items.iter().enumerate() {
+        if item.text().is_none() {
+            found.push(wrong_type(item, &format!("{path}[{at}]"), "a text"));
         }
     }
+}
+
+/// The number of inputs; each of them is validated in `check::input`, together with the rules between its keys.
+fn inputs(found: &mut Vec<Finding>, node: &Node, path: &str) {
+    let Some(entries) = node.entries() else {
+        return found.push(wrong_type(node, path, "a mapping"));
+    };
+    let count = (entries.len(), 0, limits::INPUTS_DECLARED_MAX);
+    amount(found, node, path, count);
+}
+
+fn steps(found: &mut Vec<Finding>, node: &Node, path: &str, step: &Record) {
+    let Some(items) = node.items() else {
+        return found.push(wrong_type(node, path, "a list"));
+    };
+    if items.is_empty() {
+        let message = format!("`{path}` is empty: a workflow needs at least one");
+        found.push(Finding::new(Rule::NoSteps, path, node.place, message));
+    }
+    amount(found, node, path, (items.len(), 0, limits::STEPS_MAX));
+    for (at, item) in items.iter().enumerate() {
+        record(found, item, &format!("{path}[{at}]"), step);
+    }
+}
+
+/// Adds a finding for everything in the mapping `node` that does not conform to `record`.
+pub(super) fn record(found: &mut Vec<Finding>, node: &Node, path: &str, record: &Record) {
+    keys(found, node, path, record, &[]);
+}
+
+/// A mapping with the keys of `record`, of which these may be missing though they are required.
+fn keys(found: &mut Vec<Finding>, node: &Node, path: &str, record: &Record, excused: &[&str]) {
+    let Some(entries) = node.entries() else {
+        return found.push(wrong_type(node, path, "a mapping"));
+    };
+    let mut there = HashSet::new();
+    for entry in entries {
+        // A repeated key has a finding already.
+        if !there.insert(entry.key.as_str()) {
+            continue;
+        }
+        let path = join(path, &entry.key);
+        match record.key(&entry.key) {
+            None if record.is_open => {}
+            None => found.push(unknown(entry, path, record, entries)),
+            Some(key) if key.is_planned() => found.extend(not_supported(key, &path, entry.place)),
+            Some(key) => conform(found, &entry.value, &path, &key.shape),
+        }
+    }
+    there.extend(excused);
     absent(found, node, path, record, &there);
 }
 
@@ -435,36 +521,53 @@ pub fn unknown_key(what: &str, entry: &Entry, path: impl Into<String>) -> Findin
     Finding::new(Rule::UnknownKey, path, entry.place, message)
 }
 
-fn unknown(entry: &Entry, path: String, record: &Record) -> Finding {
+fn unknown(entry: &Entry, path: String, record: &Record, entries: &[Entry]) -> Finding {
     let known = || record.keys.iter().map(|key| key.name);
     let finding = unknown_key(record.what, entry, path);
-    if did_you_mean(&entry.key, known()).is_some() {
-        return finding.did_you_mean(entry.place, &entry.key, known());
+    let is_taken = |near: &str| entries.iter().any(|entry| entry.key == near);
+    match nearest(&entry.key, known()) {
+        Some(near) if is_taken(near) => finding.suggest(did_you_mean(&entry.key, known())),
+        Some(_) => finding.did_you_mean(entry.place, &entry.key, known()),
+        None if is_of_manifests(record, &entry.key) => {
+            finding.suggest("only manifests (`.yaml`, `.json`) have it".to_owned())
+        }
+        None if record.keys.len() > KEYS_LISTED_MAX => finding,
+        None => {
+            let all: Vec<_> = known().collect();
+            finding.suggest(format!("its keys are {}", all.join(", ")))
+        }
     }
-    let all: Vec<_> = known().collect();
-    finding.suggest(format!("its keys are {}", all.join(", ")))
 }
 
-fn absent(found: &mut Vec<Finding>, node: &Node, path: &str, record: &Record, there: &[&str]) {
-    let missing = |key: &&Key| key.required && !there.contains(&key.name);
+/// Whether front matter does not have `key`, but manifests do.
+fn is_of_manifests(record: &Record, key: &str) -> bool {
+    let fronts = [grammar::FRONT_MATTER.what, grammar::PHASE.what];
+    let manifests = [&grammar::MANIFEST, &grammar::STEP];
+    fronts.contains(&record.what) && manifests.iter().any(|record| record.key(key).is_some())
+}
+
+fn absent(
+    found: &mut Vec<Finding>,
+    node: &Node,
+    path: &str,
+    record: &Record,
+    there: &HashSet<&str>,
+) {
+    let missing = |key: &&Key| key.required && !there.contains(key.name);
     for key in record.keys.iter().filter(missing) {
         let message = format!("{} has no `{}`", record.what, key.name);
-        let path = format!("{path}.{}", key.name);
+        let path = join(path, key.name);
         found.push(Finding::new(Rule::MissingKey, path, node.place, message));
     }
-    if !record.exactly_one || there.len() == 1 {
-        return;
-    }
-    let all: Vec<_> = record
-        .keys
-        .iter()
-        .map(|key| format!("`{}`", key.name))
-        .collect();
-    let message = format!("{} has one of {}", record.what, all.join(", "));
-    let rule = if there.is_empty() {
-        Rule::MissingKey
-    } else {
-        Rule::ConflictingKeys
+    let known = record.keys.iter().filter(|key| there.contains(key.name));
+    let rule = match known.count() {
+        _ if !record.exactly_one => return,
+        1 => return,
+        0 => Rule::MissingKey,
+        _ => Rule::ConflictingKeys,
     };
+    let all = record.keys.iter().map(|key| format!("`{}`", key.name));
+    let all: Vec<_> = all.collect();
+    let message = format!("{} has one of {}", record.what, all.join(", "));
     found.push(Finding::new(rule, path, node.place, message));
 }

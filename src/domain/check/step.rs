@@ -5,24 +5,21 @@ use std::collections::BTreeMap;
 use super::{
     super::{
         definition::{Step, StepKind},
-        draft::{Field, Form, Said, StepDraft},
+        draft::{Form, RawField, StepDraft},
         finding::{Finding, Rule},
-        grammar,
+        grammar::{self, Role},
         id::{AgentName, StepId},
         nearest::did_you_mean,
-        node::At,
         span::Span,
     },
-    Abilities, Agent, Agents, Known, kind, length, name,
-    shape::conform,
-    text,
+    Abilities, Agent, Agents, Known, kind,
+    shape::conforms,
 };
-use crate::limits;
 
 /// A finding for each id that an earlier step has.
 pub(super) fn duplicate_ids(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form) {
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();
-    for at in steps.iter().filter_map(|step| step.id.given()) {
+    for at in steps.iter().filter_map(|step| step.id.as_ref()) {
         let Some(line) = first.get(at.value.as_str()) else {
             first.insert(&at.value, at.place.line);
             continue;
@@ -47,9 +44,9 @@ pub(super) fn step(
     depends_on: Vec<StepId>,
     known: Known<'_>,
 ) -> Option<Step> {
-    let path = format!("{}.{}", draft.path, form.id_key());
-    let id = name(found, &draft.id, draft.place, &path, StepId::parse);
-    // What a `foreach` does is checked also where the step has no id to give it.
+    let id = draft.id.as_ref();
+    let id = id.and_then(|at| StepId::parse(&at.value).ok());
+    // The body of a `foreach` is checked even if the step has no id to lend it.
     let borrowed = id.clone().or_else(|| StepId::parse("step").ok());
     let each = match (&draft.each, borrowed) {
         (Some(each), Some(id)) => each_step(found, each, id, known),
@@ -60,14 +57,6 @@ pub(super) fn step(
         depends_on,
         ..kind::fields(Step::new(id?, kind?), draft)
     })
-    .map(|step| described(step, draft))
-}
-
-fn described(step: Step, draft: &StepDraft) -> Step {
-    Step {
-        description: text(&draft.description).unwrap_or_default(),
-        ..step
-    }
 }
 
 /// Checks what a `foreach` does.
@@ -78,48 +67,28 @@ fn each_step(
     known: Known<'_>,
 ) -> Option<Step> {
     let kind = whole(found, draft, Form::Manifest, known, None);
-    apart(found, draft);
-    let step = kind::fields(Step::new(id, kind?), draft);
-    Some(described(step, draft))
+    not_in_each(found, draft);
+    Some(kind::fields(Step::new(id, kind?), draft))
 }
 
-/// A finding for each thing that only a step of its own can say.
-fn apart(found: &mut Vec<Finding>, draft: &StepDraft) {
-    let mut no = |path: &str, place, key: &str, why: &str| {
-        let message = format!("`{key}` has no effect in what a `foreach` does");
-        found.push(Finding::new(Rule::NoEffect, path, place, message).suggest(why.to_owned()));
-    };
-    let foreach = "say it of the `foreach` itself";
-    if let Some(at) = draft.id.given() {
-        no(
-            &at.path,
-            at.place,
-            "id",
-            "it is known by the id of the `foreach`",
-        );
-    }
-    if let Some(at) = draft.depends_on.given() {
-        no(&at.path, at.place, "depends_on", foreach);
-    }
-    for said in &draft.said {
-        if grammar::field_of(said.key).is_some_and(|field| !field.each) {
-            no(&said.path, said.place, said.key, foreach);
-        } else if grammar::kind_of(said.key).is_some_and(|kind| !kind.each) {
-            let why = match said.key {
-                "branch" => {
-                    "say `if` in `do`, or branch after the `foreach`: an item leads nowhere"
-                }
-                _ => "make one list of all items in a step before, and go through that",
-            };
-            no(&said.path, said.place, said.key, why);
+/// A finding for each field that has no effect in what a `foreach` does.
+fn not_in_each(found: &mut Vec<Finding>, draft: &StepDraft) {
+    for field in &draft.fields {
+        if let Some(instead) = field.key.not_each {
+            let message = format!(
+                "`{}` has no effect in what a `foreach` does",
+                field.key.name
+            );
+            let finding = Finding::new(Rule::NoEffect, &field.path, field.place, message);
+            found.push(finding.suggest(instead.to_owned()));
         }
     }
     let leads = draft
-        .said("on_error")
-        .and_then(|said| Some((said, said.value.text()?)));
-    if let Some((said, text)) = leads.filter(|(_, text)| !grammar::ON_ERROR.contains(text)) {
+        .field("on_error")
+        .and_then(|field| Some((field, field.value.text()?)));
+    if let Some((field, text)) = leads.filter(|(_, text)| !grammar::ON_ERROR.contains(text)) {
         let message = format!("`on_error` cannot lead to `{text}` from inside a `foreach`");
-        let finding = Finding::new(Rule::NoEffect, &said.path, said.value.place, message);
+        let finding = Finding::new(Rule::NoEffect, &field.path, field.value.place, message);
         found.push(
             finding
                 .suggest("write fail or continue here, and the step at the `foreach`".to_owned()),
@@ -127,7 +96,7 @@ fn apart(found: &mut Vec<Finding>, draft: &StepDraft) {
     }
 }
 
-/// Checks all that a step says, and makes its kind of it.
+/// Checks the rules between the fields of a step, and makes its kind.
 fn whole(
     found: &mut Vec<Finding>,
     draft: &StepDraft,
@@ -135,65 +104,63 @@ fn whole(
     known: Known<'_>,
     each: Option<Step>,
 ) -> Option<StepKind> {
-    length(
-        found,
-        &draft.description,
-        "description",
-        limits::DESCRIPTION_BYTES_MAX,
-    );
     let acting = acting(found, draft, form);
-    for said in &draft.said {
-        if let Some(kind) = grammar::kind_of(said.key) {
-            let before = found.len();
-            conform(found, &said.value, &said.path, &kind.key.shape);
-            if said.key == "activity" && found.len() == before {
-                found.extend(unknown_activity(said, known.abilities));
-            }
-        } else if let Some(field) = grammar::field_of(said.key) {
-            conform(found, &said.value, &said.path, &field.key.shape);
-            found.extend(acting.and_then(|acting| idle(said, field, &acting.value)));
-        }
+    let idle = |field| idle(field, acting?);
+    found.extend(draft.fields.iter().filter_map(idle));
+    if let Some(field) = draft.field("activity") {
+        found.extend(unknown_activity(field, known.abilities));
     }
     between(found, draft);
-    match acting?.value.as_str() {
-        "agent" => agent(found, draft, known.agents).map(|agent| StepKind::Agent { agent }),
+    match acting?.key.name {
+        "agent" => agent(found, acting?, known.agents).map(|agent| StepKind::Agent { agent }),
         key => kind::kind(draft, key, each),
     }
 }
 
 /// The finding for a field that nothing would act on in a step of this kind.
-fn idle(said: &Said, field: &grammar::Field, kind: &str) -> Option<Finding> {
+fn idle(field: &RawField, kind: &RawField) -> Option<Finding> {
+    let Role::Field { kinds, instead, .. } = field.key.role else {
+        return None;
+    };
     // A kind that is planned says so itself.
-    if field.kinds.contains(&kind) || grammar::kind_of(kind).is_none() {
+    if field.key.concerns(kind.key.name) || kind.key.is_planned() {
         return None;
     }
-    let message = format!("`{}` has no effect on a step with `{kind}`", said.key);
-    let hint = field.instead.map_or_else(
-        || format!("it belongs to steps with {}", field.kinds.join(", ")),
+    let (key, kind) = (field.key.name, kind.key.name);
+    let message = format!("`{key}` has no effect on a step with `{kind}`");
+    let hint = instead.map_or_else(
+        || format!("it belongs to steps with {}", kinds.join(", ")),
         str::to_owned,
     );
-    Some(Finding::new(Rule::NoEffect, &said.path, said.place, message).suggest(hint))
+    Some(Finding::new(Rule::NoEffect, &field.path, field.place, message).suggest(hint))
 }
 
-/// What fields say of each other.
+/// The rules between two fields.
 fn between(found: &mut Vec<Finding>, draft: &StepDraft) {
     for (one, other) in grammar::EXCLUSIVE {
-        if draft.said(one).is_some()
-            && let Some(other) = draft.said(other)
+        if draft.field(one).is_some()
+            && let Some(other) = draft.field(other)
         {
-            let message = format!("`{}` and `{one}` cannot both be given", other.key);
+            let message = format!("`{}` and `{one}` cannot both be given", other.key.name);
             let finding = Finding::new(Rule::ConflictingKeys, &other.path, other.place, message);
             found.push(finding.suggest("keep one of them".to_owned()));
         }
+    }
+    if draft.field("depends_on").is_some()
+        && let Some(other) = draft.field("dependsOn")
+    {
+        let message = "`dependsOn` says again what another key says";
+        let finding = Finding::new(Rule::DuplicateKey, &other.path, other.place, message);
+        found.push(finding);
     }
     pauses(found, draft);
 }
 
 fn pauses(found: &mut Vec<Finding>, draft: &StepDraft) {
-    let Some(retry) = draft.said("retry") else {
+    let Some(retry) = draft.field("retry") else {
         return;
     };
-    let span = |key: &str| retry.value.get(key).and_then(kind::parsed::<Span>);
+    let span = |key: &str| retry.value.read::<Span>(key);
     let most = retry.value.get("max_backoff").zip(span("max_backoff"));
     if let (Some(first), Some((node, most))) = (span("backoff"), most)
         && most < first
@@ -204,60 +171,48 @@ fn pauses(found: &mut Vec<Finding>, draft: &StepDraft) {
     }
 }
 
-/// The one kind key of the step. One too many, or none, is a finding.
-fn acting<'a>(
-    found: &mut Vec<Finding>,
-    draft: &'a StepDraft,
-    form: Form,
-) -> Option<&'a At<String>> {
-    if draft.kinds.is_empty() && draft.agent != Field::Broken {
-        let missing = match form {
-            Form::Phases => Finding::new(
-                Rule::MissingKey,
-                format!("{}.agent", draft.path),
-                draft.place,
-                "`agent` is missing",
-            ),
-            Form::Manifest => Finding::new(
-                Rule::MissingKind,
-                &draft.path,
-                draft.place,
-                "the step does not say who acts",
-            )
-            .suggest("add `agent: NAME`, `guidance: TEXT` or another kind".to_owned()),
-        };
-        found.push(missing);
+/// The field that makes the step one of its kind. A second one, or none, is a finding.
+fn acting<'a>(found: &mut Vec<Finding>, draft: &'a StepDraft, form: Form) -> Option<&'a RawField> {
+    let mut kinds = draft.kinds();
+    let first = kinds.next();
+    // Of a phase the grammar asks that it has an `agent`.
+    if first.is_none() && form == Form::Manifest {
+        let message = "the step does not say who acts";
+        let finding = Finding::new(Rule::MissingKind, &draft.path, draft.place, message);
+        let hint = "add `agent: NAME`, `guidance: TEXT` or another kind";
+        found.push(finding.suggest(hint.to_owned()));
     }
-    for extra in draft.kinds.iter().skip(1) {
+    let first = first?;
+    for extra in kinds {
         let message = format!(
             "a step has one kind: this one has `{}` already",
-            draft.kinds[0].value
+            first.key.name
         );
         found.push(
             Finding::new(Rule::SeveralKinds, &extra.path, extra.place, message)
                 .suggest("make it two steps".to_owned()),
         );
     }
-    draft.kinds.first()
+    Some(first)
 }
 
-fn agent(found: &mut Vec<Finding>, draft: &StepDraft, agents: &Agents) -> Option<AgentName> {
-    let path = format!("{}.agent", draft.path);
-    let name = name(found, &draft.agent, draft.place, &path, AgentName::parse)?;
-    let at = draft.agent.given()?;
+fn agent(found: &mut Vec<Finding>, field: &RawField, agents: &Agents) -> Option<AgentName> {
+    let text = field.value.text()?;
+    let name = AgentName::parse(text).ok()?;
+    let place = field.value.place;
+    let finding = |rule, message: String| Finding::new(rule, &field.path, place, message);
     match agents.get(name.as_str()) {
         Some(Agent::Usable) => Some(name),
         Some(Agent::Broken) => {
             let message = format!("the file of agent `{name}` has findings of its own");
-            found.push(Finding::new(Rule::InvalidPersona, path, at.place, message));
+            found.push(finding(Rule::InvalidPersona, message));
             None
         }
         None => {
-            let message = format!("no agent is called `{name}`");
             let known = || agents.keys().map(String::as_str);
-            let finding = Finding::new(Rule::MissingPersona, path, at.place, message);
-            found.push(match did_you_mean(name.as_str(), known()) {
-                Some(_) => finding.did_you_mean(at.place, &at.value, known()),
+            let finding = finding(Rule::MissingPersona, format!("no agent is called `{name}`"));
+            found.push(match did_you_mean(text, known()) {
+                Some(_) => finding.did_you_mean(place, text, known()),
                 None => finding.suggest(format!("write `agents/{name}.md`")),
             });
             None
@@ -266,14 +221,21 @@ fn agent(found: &mut Vec<Finding>, draft: &StepDraft, agents: &Agents) -> Option
 }
 
 /// The finding for an activity that the server does not have.
-fn unknown_activity(said: &Said, abilities: &Abilities) -> Option<Finding> {
-    let name = said.value.text()?;
+fn unknown_activity(field: &RawField, abilities: &Abilities) -> Option<Finding> {
+    let name = field.value.text()?;
     let known = &abilities.activities;
-    if known.contains(name) {
+    // A value that is no name has a finding already.
+    if known.contains(name) || !conforms(&field.value, &field.key.shape) {
         return None;
     }
-    let finding =
-        |message| Finding::new(Rule::UnknownActivity, &said.path, said.value.place, message);
+    let finding = |message| {
+        Finding::new(
+            Rule::UnknownActivity,
+            &field.path,
+            field.value.place,
+            message,
+        )
+    };
     if known.is_empty() {
         let message = format!("no activity is called `{name}`: this server has none");
         let hint = "activities are brought by programs that embed midex: run this workflow with the one that has it";
@@ -282,7 +244,7 @@ fn unknown_activity(said: &Said, abilities: &Abilities) -> Option<Finding> {
     let finding = finding(format!("no activity is called `{name}`"));
     let known = || known.iter().map(String::as_str);
     Some(match did_you_mean(name, known()) {
-        Some(_) => finding.did_you_mean(said.value.place, name, known()),
+        Some(_) => finding.did_you_mean(field.value.place, name, known()),
         None => finding.suggest("give the server an activity with this name".to_owned()),
     })
 }

@@ -1,9 +1,9 @@
-//! What the grammar knows and nothing acts on yet: refused, so that no file means more than it does. As a kind or field is
-//! built its name leaves the list.
+//! Keys of the grammar that nothing acts on yet: refused, so that no file promises more than midex does.
 
 use super::super::{
     draft::{StepDraft, WorkflowDraft},
     finding::{Finding, Place, Rule},
+    grammar::Key,
 };
 
 /// How much of the grammar a definition may use.
@@ -16,55 +16,21 @@ pub enum Built {
     All,
 }
 
-/// The kinds and fields of steps, and the keys of workflows, that nothing acts on yet, with what to write instead.
-const UNBUILT: &[(&str, &str)] = &[
-    (
-        "run",
-        "let the model do it: `guidance: Run …` for a command, `tool: NAME` where the client makes the call; or an `activity` of the program that serves",
-    ),
-    ("body", "hand over what the step works on in `with:`"),
-];
-
-/// A finding for each key of the draft that nothing acts on yet.
+/// A finding for each key of a step that is read and that nothing acts on. What is not even read has one already.
 pub(super) fn unbuilt(found: &mut Vec<Finding>, draft: &WorkflowDraft, built: Built) {
     if built == Built::All {
         return;
     }
-    let steps = draft.steps.given().map(|steps| steps.value.as_slice());
-    let of_steps = steps.unwrap_or_default().iter().flat_map(said);
-    let of_workflow = draft
-        .said
-        .iter()
-        .map(|said| (said.key, said.path.as_str(), said.place));
-    let refused = of_workflow.chain(of_steps);
-    found.extend(refused.filter_map(refusal));
-}
-
-/// What a step says, and what it does with each item where it is a `foreach`.
-fn said(step: &StepDraft) -> impl Iterator<Item = (&'static str, &str, Place)> {
-    let each = step.each.iter().flat_map(|each| &each.said);
-    let all = step.said.iter().chain(each);
-    all.map(|said| (said.key, said.path.as_str(), said.place))
-}
-
-fn refusal((key, path, place): (&str, &str, Place)) -> Option<Finding> {
-    let (_, instead) = UNBUILT.iter().find(|(unbuilt, _)| *unbuilt == key)?;
-    let message = format!("`{key}` is not supported yet");
-    Some(Finding::new(Rule::NotSupportedYet, path, place, message).suggest((*instead).to_owned()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::grammar;
-
-    #[test]
-    fn what_is_not_built_is_in_the_grammar() {
-        for (key, _) in UNBUILT {
-            let known = grammar::kind_of(key).is_some()
-                || grammar::field_of(key).is_some()
-                || grammar::WORKFLOW.iter().any(|known| known.name == *key);
-            assert!(known, "{key}");
-        }
+    let bodies = draft.steps.iter().flatten().flat_map(StepDraft::bodies);
+    let field = bodies.flat_map(|step| &step.fields);
+    for field in field.filter(|field| !field.key.is_planned()) {
+        found.extend(not_supported(field.key, &field.path, field.place));
     }
+}
+
+/// The finding for a key that nothing acts on.
+pub(super) fn not_supported(key: &Key, path: &str, place: Place) -> Option<Finding> {
+    let message = format!("`{}` is not supported yet", key.name);
+    let finding = Finding::new(Rule::NotSupportedYet, path, place, message);
+    Some(finding.suggest(key.unbuilt?.to_owned()))
 }

@@ -104,8 +104,9 @@ pub fn bare(place: &str, key: &str) -> Option<&'static Bare> {
     BARE.iter().find(|row| (row.place, row.key) == (place, key))
 }
 
-/// Every place and every key that the table leads to, for the readers of keys to hold it against what they know.
-pub fn targets() -> impl Iterator<Item = (&'static str, &'static str)> {
+/// Every place and every key that the table leads to.
+#[cfg(test)]
+pub(super) fn targets() -> impl Iterator<Item = (&'static str, &'static str)> {
     let keys = KEYS.iter().flat_map(|row| {
         let targets: Vec<_> = match row.meant {
             Meant::Key(keys) => keys.to_vec(),

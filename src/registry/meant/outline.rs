@@ -1,7 +1,6 @@
 //! A document of another outline: all of it below one key, inputs as a list or a schema, steps under their ids.
 
 use super::{
-    super::keys::Keys,
     Reader,
     values::{entry, mapping, position, read},
 };
@@ -15,14 +14,15 @@ use crate::domain::{
 
 impl Reader<'_> {
     /// `workflow: { name: …, steps: … }`: its keys belong to the top.
-    pub(super) fn hoist(&mut self, entries: &mut Vec<Entry>, key: &str, keys: &'static Keys) {
+    pub(super) fn hoist(&mut self, entries: &mut Vec<Entry>) {
+        let (key, record) = (self.form.name_key(), self.form.record());
         let Some(at) = position(entries, key) else {
             return;
         };
         let Content::Map(below) = &entries[at].value.content else {
             return;
         };
-        if !below.iter().any(|entry| keys.knows(&entry.key)) {
+        if !below.iter().any(|entry| record.key(&entry.key).is_some()) {
             return;
         }
         let name = below
@@ -79,8 +79,7 @@ impl Reader<'_> {
         let Content::Text(text) = &node.content else {
             return;
         };
-        let types = InputType::ALL.map(InputType::as_str);
-        let known = types.into_iter().find(|kind| *kind == text);
+        let known = InputType::NAMES.iter().copied().find(|kind| kind == text);
         let Some(kind) = known.or_else(|| foreign::value("type", text)) else {
             return;
         };
@@ -93,7 +92,8 @@ impl Reader<'_> {
     }
 
     /// Steps under their ids.
-    pub(super) fn steps_as_a_mapping(&mut self, node: &mut Node, path: &str, id_key: &str) {
+    pub(super) fn steps_as_a_mapping(&mut self, node: &mut Node, path: &str) {
+        let id_key = self.form.id_key();
         let Content::Map(entries) = &node.content else {
             return;
         };

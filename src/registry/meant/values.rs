@@ -1,18 +1,17 @@
 //! Values of another shape than the one asked for, where it is plain what was meant: a number for a mapping, a mapping for a
 //! list.
 
-use super::super::keys::KINDS;
 use serde_json::Value;
 
-use super::{super::mapping::join, Reader};
+use super::Reader;
 use crate::domain::{
-    check::wrong_type,
+    check::{unknown_key, wrong_type},
     finding::{Finding, Place, Rule},
     grammar::{
-        self, Shape,
+        self, ARM, STEP, Shape,
         foreign::{self, Bare},
     },
-    node::{Content, Entry, Node},
+    node::{Content, Entry, Node, join},
 };
 
 impl Reader<'_> {
@@ -96,9 +95,7 @@ impl Reader<'_> {
         let Some(at) = position(entries, "type").or_else(|| position(entries, "kind")) else {
             return;
         };
-        let there = entries
-            .iter()
-            .find(|entry| KINDS.contains(&entry.key.as_str()));
+        let there = entries.iter().find(|entry| grammar::is_kind(&entry.key));
         let there = there.map(|entry| entry.key.clone());
         let kind = entries[at]
             .value
@@ -109,8 +106,7 @@ impl Reader<'_> {
         };
         let entry = &entries[at];
         let (place, end) = (entry.place, entry.value.place);
-        let mut finding =
-            crate::domain::check::unknown_key("a step", entry, join(path, &entry.key));
+        let mut finding = unknown_key(STEP.what, entry, join(path, &entry.key));
         let body =
             position(entries, "instructions").filter(|_| meant == "guidance" && there.is_none());
         finding = match (&there, body) {
@@ -144,7 +140,8 @@ impl Reader<'_> {
             return;
         };
         let belongs = |entry: &Entry| {
-            let is_kind = grammar::kind_of(&entry.key).is_some_and(|kind| kind.each);
+            let kind = STEP.key(&entry.key).filter(|key| key.is_kind());
+            let is_kind = kind.is_some_and(|kind| kind.not_each.is_none() && !kind.is_planned());
             let fields = [
                 "instructions",
                 "result",
@@ -158,7 +155,7 @@ impl Reader<'_> {
         if !is_alone
             || !entries
                 .iter()
-                .any(|entry| KINDS.contains(&entry.key.as_str()) && belongs(entry))
+                .any(|entry| grammar::is_kind(&entry.key) && belongs(entry))
         {
             return;
         }
@@ -192,13 +189,6 @@ impl Reader<'_> {
             self.found
                 .push(finding.raw(start, "- ".to_owned(), "  ".to_owned()));
             entry.value = item.clone();
-        }
-    }
-
-    /// What a `foreach` does.
-    pub(super) fn each(&mut self, node: &mut Node, path: &str) {
-        if let Content::Map(entries) = &mut node.content {
-            self.step(entries, path);
         }
     }
 
@@ -303,7 +293,7 @@ impl Reader<'_> {
         let count = arms.len();
         for (at, arm) in arms.iter_mut().enumerate() {
             let path = format!("{path}[{at}]");
-            self.shape(arm, &path, &ARM);
+            self.shape(arm, &path, &Shape::Record(&ARM));
             last = self.else_of(arm, &path, at + 1 == count).or(last);
         }
         arms.extend(last);
@@ -321,8 +311,7 @@ impl Reader<'_> {
             .position(|entry| words.contains(&entry.key.as_str()))?;
         let mut entry = entries.remove(at);
         let to = entry.value.text().unwrap_or("STEP").to_owned();
-        let finding =
-            crate::domain::check::unknown_key("an arm of a branch", &entry, join(path, &entry.key));
+        let finding = unknown_key(ARM.what, &entry, join(path, &entry.key));
         let hint = format!("write an arm of its own below: `- next: {to}`");
         let first = entries.first().map_or(entry.place, |first| first.place);
         let own_line = first.line < entry.place.line && first.column == entry.place.column;
@@ -334,9 +323,6 @@ impl Reader<'_> {
         Some(mapping(entry.place, vec![entry]))
     }
 }
-
-/// One arm of a branch.
-static ARM: Shape = Shape::Record(&grammar::ARM);
 
 /// The arms that a mapping in place of their list means.
 fn arms(entries: &[Entry], place: Place) -> Vec<Node> {

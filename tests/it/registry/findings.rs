@@ -105,8 +105,8 @@ fn every_finding_of_a_manifest_has_its_place() {
         "",
         &[
             "1:1 missing_key workflow",
-            "1:1 missing_description description",
             "1:1 missing_key steps",
+            "1:1 missing_description description",
         ],
     );
     check(

@@ -281,8 +281,8 @@ fn bodies_of_kinds_are_checked() {
         &[
             "empty_value extract.from",
             "unknown_reference extract.properties[0]",
-            "unknown_reference extract.properties[1]",
             "duplicate_value extract.properties[1]",
+            "unknown_reference extract.properties[1]",
         ],
     );
     second("run: render", &["ill_formed_name run"]);

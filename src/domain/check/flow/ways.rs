@@ -72,9 +72,9 @@ impl Flow<'_> {
         let mut to: Vec<_> = to.collect();
         let leaves =
             |jump: &Jump<'_>| jump.words.contains(&jump.to) || self.position(jump.to).is_none();
-        let mut is_end = jumps.iter().any(leaves) || step.said("fail").is_some();
-        let on_error = step.said("on_error").and_then(|said| said.value.text());
-        let forgives = step.said("optional").is_some() || on_error == Some("continue");
+        let mut is_end = jumps.iter().any(leaves) || step.field("fail").is_some();
+        let on_error = step.field("on_error").and_then(|field| field.value.text());
+        let forgives = step.field("optional").is_some() || on_error == Some("continue");
         // A failure that is passed over goes on in order, as a step does that its condition skips.
         if forgives || !ends(step) {
             let after: Vec<_> = self.after(position).map(|(next, _)| next).collect();
@@ -89,8 +89,8 @@ impl Flow<'_> {
         let mut seen = BTreeSet::new();
         for (failing, step) in self.steps.iter().enumerate() {
             let handler = step
-                .said("on_error")
-                .and_then(|said| self.position(said.value.text()?));
+                .field("on_error")
+                .and_then(|field| self.position(field.value.text()?));
             let Some(handler) =
                 handler.filter(|handler| *handler != failing && !self.waits(failing, *handler))
             else {
@@ -105,8 +105,8 @@ impl Flow<'_> {
     /// Whether a step is reached when those before it are done, with nothing asked.
     fn is_in_order(&self, position: usize) -> bool {
         let step = &self.steps[position];
-        let is_asked = ["if", "when"].iter().any(|key| step.said(key).is_some());
-        let run_when = step.said("run_when").and_then(|said| said.value.text());
+        let is_asked = ["if", "when"].iter().any(|key| step.field(key).is_some());
+        let run_when = step.field("run_when").and_then(|field| field.value.text());
         let before = &self.before[position];
         let leads = before
             .iter()
@@ -129,18 +129,18 @@ impl Flow<'_> {
             ),
             None => format!("write `run_when: failed` at `{id}`"),
         };
-        let (path, place) = match step.id.given() {
+        let (path, place) = match &step.id {
             Some(at) => (at.path.clone(), at.place),
             None => (step.path.clone(), step.place),
         };
         let finding = Finding::new(Rule::HandlerInOrder, path, place, message).suggest(hint);
         let is_last = handler + 1 == self.steps.len();
         let (at, key, value) = match above.filter(|_| is_last) {
-            Some(above) => (self.steps[above].id.given(), "next", grammar::END),
-            None => (step.id.given(), "run_when", "failed"),
+            Some(above) => (self.steps[above].id.as_ref(), "next", grammar::END),
+            None => (step.id.as_ref(), "run_when", "failed"),
         };
         match at {
-            Some(at) if step.said("run_when").is_none() => {
+            Some(at) if step.field("run_when").is_none() => {
                 finding.insert_key(at.place, &at.value, key, value)
             }
             _ => finding,
@@ -150,18 +150,18 @@ impl Flow<'_> {
     /// Whether the step can say `next` and does not yet.
     fn may_end(&self, position: usize) -> bool {
         let step = &self.steps[position];
-        let next = grammar::field_of("next");
-        let may = |key: &str| next.is_some_and(|next| next.kinds.contains(&key));
-        let asked = ["if", "when"].iter().any(|key| step.said(key).is_some());
-        !asked && step.said("next").is_none() && step.kinds.iter().all(|kind| may(&kind.value))
+        let next = grammar::STEP.key("next");
+        let may = |kind: &str| next.is_some_and(|next| next.concerns(kind));
+        let asked = ["if", "when"].iter().any(|key| step.field(key).is_some());
+        !asked && step.field("next").is_none() && step.kinds().all(|field| may(field.key.name))
     }
 }
 
 /// The first way that the step itself names for what comes after it.
 fn first_way(step: &StepDraft) -> Option<Jump<'_>> {
-    if let Some(branch) = step.said("branch") {
+    if let Some(branch) = step.field("branch") {
         return arms(branch).into_iter().next();
     }
-    let said = step.said("next")?;
-    jump(said.path.clone(), &said.value, &[grammar::END])
+    let field = step.field("next")?;
+    jump(field.path.clone(), &field.value, &[grammar::END])
 }

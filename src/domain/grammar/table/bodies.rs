@@ -1,0 +1,214 @@
+//! The mappings below the keys of a step.
+
+use super::{END, Record, Shape, key, record, required};
+use crate::limits;
+
+/// The words of `via`.
+const VIA: &[&str] = &["auto", "elicitation", "guidance"];
+
+pub(super) const TEXT: Shape = Shape::Template(limits::STEP_TEXT_BYTES_MAX);
+pub(super) const NAME: Shape = Shape::Name(limits::WORD_BYTES_MAX);
+const NAMES: Shape = Shape::List(&NAME, 1, limits::WORDS_MAX);
+
+/// `input:`.
+pub(super) const INPUT: Record = record(
+    "`input`",
+    &[
+        required(
+            "properties",
+            NAMES,
+            "The workflow's inputs that are asked for where they are missing",
+        ),
+        key("via", Shape::Choice(VIA), "How the user is asked"),
+        key(
+            "reextract",
+            Shape::Flag,
+            "Whether free text goes through extraction",
+        ),
+    ],
+);
+
+/// `extract:`.
+pub(super) const EXTRACT: Record = record(
+    "`extract`",
+    &[
+        required("from", TEXT, "The text that the values are taken out of"),
+        required(
+            "properties",
+            NAMES,
+            "The workflow's inputs that are looked for in it",
+        ),
+    ],
+);
+
+/// One arm of a `branch:`.
+pub const ARM: Record = record(
+    "an arm of a branch",
+    &[
+        key(
+            "if",
+            Shape::Condition,
+            "The arm is taken where this holds; always without it",
+        ),
+        required("next", Shape::Target(&[END]), "Where it leads"),
+    ],
+);
+
+/// `foreach:`.
+pub(in super::super) const FOREACH: Record = record(
+    "`foreach`",
+    &[
+        required("in", Shape::Items, "The list, one item at a time"),
+        key(
+            "as",
+            Shape::Word,
+            "What an item is called in expressions; `item` without it",
+        ),
+        key(
+            "parallel",
+            Shape::Count(1, limits::FOREACH_PARALLEL_MAX),
+            "How many items are open at once; 4 without it",
+        ),
+        required(
+            "do",
+            Shape::Each,
+            "What is done with each item: a step without an id",
+        ),
+    ],
+);
+
+/// `gate:`.
+pub(super) const GATE: Record = record(
+    "`gate`",
+    &[
+        required("ask", TEXT, "What is asked"),
+        key(
+            "approvers",
+            Shape::List(&NAME, 0, limits::WORDS_MAX),
+            "Who may answer: names, for the record",
+        ),
+        key(
+            "expires",
+            Shape::Span,
+            "How long an answer is waited for; without it for ever",
+        ),
+    ],
+);
+
+/// `wait:`.
+pub(super) const WAIT: Record = Record {
+    exactly_one: true,
+    ..record(
+        "`wait`",
+        &[
+            key("for", Shape::SpanOrTemplate, "A duration"),
+            key(
+                "until",
+                Shape::InstantOrTemplate,
+                "An instant, as RFC 3339 writes it",
+            ),
+            key(
+                "signal",
+                Shape::Template(limits::WORD_BYTES_MAX),
+                "The name of a signal",
+            ),
+        ],
+    )
+};
+
+/// `fail:`.
+pub(super) const FAIL: Record = record(
+    "`fail`",
+    &[
+        required("code", NAME, "A stable name of the failure"),
+        required("message", TEXT, "Why"),
+    ],
+);
+
+/// `retry:`.
+pub(in super::super) const RETRY: Record = record(
+    "`retry`",
+    &[
+        key(
+            "max_attempts",
+            Shape::Count(1, limits::RETRY_ATTEMPTS_MAX),
+            "How many attempts there are in all; 3 without it",
+        ),
+        key(
+            "backoff",
+            Shape::Span,
+            "The pause before the second attempt, doubled from there on; 1s without it, none where a model acts",
+        ),
+        key(
+            "max_backoff",
+            Shape::Span,
+            "The longest pause; 1m without it",
+        ),
+        key(
+            "jitter",
+            Shape::Flag,
+            "Whether pauses are spread at random between half of them and the whole; true without it",
+        ),
+        key(
+            "on",
+            NAMES,
+            "The classes or codes of failures after which there is another attempt; all that may pass without it",
+        ),
+    ],
+);
+
+/// `repeat:`.
+pub(in super::super) const REPEAT: Record = record(
+    "`repeat`",
+    &[
+        required(
+            "until",
+            Shape::Condition,
+            "It ends where this holds; the step's own output is that of the latest attempt",
+        ),
+        key(
+            "every",
+            Shape::Span,
+            "The pause between attempts; 1s without it",
+        ),
+        key("timeout", Shape::Span, "How long it may take in all"),
+        key(
+            "max_attempts",
+            Shape::Count(1, limits::REPEAT_ATTEMPTS_MAX),
+            "How many attempts there are at most; 100 without it",
+        ),
+    ],
+);
+
+/// One field of an `output_contract:`.
+const CONTRACT_FIELD: Record = record(
+    "a field of `output_contract`",
+    &[
+        required("name", NAME, "Its name"),
+        key(
+            "tags",
+            Shape::List(&NAME, 0, limits::WORDS_MAX),
+            "Words for what it is",
+        ),
+        key(
+            "description",
+            Shape::Text(limits::DESCRIPTION_BYTES_MAX),
+            "What it is",
+        ),
+        key("type", NAME, "Its type"),
+    ],
+);
+
+/// `output_contract:`.
+pub(super) const CONTRACT: Record = record(
+    "`output_contract`",
+    &[required(
+        "fields",
+        Shape::List(
+            &Shape::Record(&CONTRACT_FIELD),
+            0,
+            limits::CONTRACT_FIELDS_MAX,
+        ),
+        "What is known of the output's fields",
+    )],
+);

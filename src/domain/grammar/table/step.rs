@@ -1,0 +1,341 @@
+//! The keys of steps and of phases: who acts in a step, and the fields around that, each with the kinds that act on it.
+
+use super::{
+    END, FAILURE, Id, Key, NOTHING, ON_ERROR, Record, Role, Shape,
+    bodies::{ARM, CONTRACT, EXTRACT, FAIL, FOREACH, GATE, INPUT, NAME, REPEAT, RETRY, TEXT, WAIT},
+    key, planned, record, required, unbuilt,
+};
+use crate::limits;
+
+/// The words of `run_when`.
+const RUN_WHEN: &[&str] = &["succeeded", "finished", "failed"];
+
+/// The kinds that have a body of their own making, where the model brings the output.
+const MODEL: &[&str] = &["agent", "guidance", "tool"];
+const INSTRUCTED: &[&str] = &["agent", "guidance", "tool", "input", "extract"];
+const WORKED: &[&str] = &["agent", "guidance", "tool", "run", "activity"];
+const EFFECTS: &[&str] = &["run", "activity"];
+const ATTEMPTED: &[&str] = &[
+    "agent", "guidance", "tool", "input", "extract", "run", "activity",
+];
+const TIMED: &[&str] = &[
+    "agent", "guidance", "tool", "input", "extract", "run", "activity", "foreach", "wait",
+];
+const FAILING: &[&str] = &[
+    "agent", "guidance", "tool", "input", "extract", "run", "activity", "branch", "foreach",
+    "gate", "wait", "set",
+];
+const FOLLOWED: &[&str] = &[
+    "agent", "guidance", "tool", "input", "extract", "run", "activity", "foreach", "gate", "wait",
+    "set",
+];
+pub(in super::super) const EVERY: &[&str] = &[
+    "agent", "guidance", "tool", "input", "extract", "run", "activity", "branch", "foreach",
+    "gate", "wait", "set", "fail",
+];
+
+const fn kind(name: &'static str, shape: Shape, what: &'static str) -> Key {
+    Key {
+        role: Role::Kind,
+        ..key(name, shape, what)
+    }
+}
+
+const fn field(key: Key, kinds: &'static [&'static str]) -> Key {
+    let instead = None;
+    Key {
+        role: Role::Field { kinds, instead },
+        ..key
+    }
+}
+
+/// The same, with what to write at the kinds that it has no effect on.
+const fn field_or(key: Key, kinds: &'static [&'static str], instead: &'static str) -> Key {
+    let instead = Some(instead);
+    Key {
+        role: Role::Field { kinds, instead },
+        ..key
+    }
+}
+
+/// The same, refused in what a `foreach` does.
+const fn not_each(key: Key, why: &'static str) -> Key {
+    Key {
+        not_each: Some(why),
+        ..key
+    }
+}
+
+/// What to do with a key that says something of the step as a whole.
+const OF_FOREACH: &str = "say it of the `foreach` itself";
+const DEPENDS_ON: Key = not_each(
+    key(
+        "depends_on",
+        Shape::Ids,
+        "The steps that must be done before; without it that is the step above, and [] is none",
+    ),
+    OF_FOREACH,
+);
+const STEP_DESCRIPTION: Key = key(
+    "description",
+    Shape::Words(limits::DESCRIPTION_BYTES_MAX),
+    "What the step does, in a sentence",
+);
+const PATIENCE: &str =
+    "give the step a `timeout`, and an `on_error` that leads to a step for a person";
+
+/// A step of a manifest.
+pub const STEP: Record = record(
+    "a step",
+    &[
+        not_each(
+            required("id", Shape::Id(Id::Step), "The id of the step"),
+            "it is known by the id of the `foreach`",
+        ),
+        STEP_DESCRIPTION,
+        DEPENDS_ON,
+        // The spelling of front matter.
+        Key {
+            name: "dependsOn",
+            ..DEPENDS_ON
+        },
+        kind(
+            "agent",
+            Shape::Id(Id::Agent),
+            "The agent whose persona the model takes for this step",
+        ),
+        kind("guidance", TEXT, "What the model is told to do"),
+        kind(
+            "tool",
+            NAME,
+            "The tool of its client that the model calls, bringing the result back",
+        ),
+        kind(
+            "input",
+            Shape::Record(&INPUT),
+            "The user is asked for inputs that are missing",
+        ),
+        kind(
+            "extract",
+            Shape::Record(&EXTRACT),
+            "The model takes inputs out of free text",
+        ),
+        unbuilt(
+            kind(
+                "run",
+                Shape::Operation,
+                "The HTTP operation that the server calls: a catalog and an operation of it",
+            ),
+            "let the model do it: `guidance: Run …` for a command, `tool: NAME` where the client makes the call; or an `activity` of the program that serves",
+        ),
+        kind(
+            "activity",
+            NAME,
+            "The activity of its own process that the server runs",
+        ),
+        not_each(
+            kind(
+                "branch",
+                Shape::List(&Shape::Record(&ARM), 1, limits::BRANCH_ARMS_MAX),
+                "The first arm that holds says what is next",
+            ),
+            "say `if` in `do`, or branch after the `foreach`: an item leads nowhere",
+        ),
+        not_each(
+            kind(
+                "foreach",
+                Shape::Record(&FOREACH),
+                "One step for each item of a list; the output is the list of theirs",
+            ),
+            "make one list of all items in a step before, and go through that",
+        ),
+        kind(
+            "gate",
+            Shape::TextOr(&GATE),
+            "A person approves; a text alone is what is asked",
+        ),
+        kind(
+            "wait",
+            Shape::Record(&WAIT),
+            "Time passes, or something happens elsewhere",
+        ),
+        kind("set", Shape::Memory(1), "Memory is written"),
+        kind("fail", Shape::Record(&FAIL), "The execution ends as failed"),
+        Key {
+            role: Role::Kind,
+            ..planned(
+                "workflow",
+                "write the steps of that workflow here, or start it with a `tool` step that calls workflow.start",
+            )
+        },
+        field(
+            key(
+                "instructions",
+                Shape::Template(limits::STEP_TEXT_BYTES_MAX),
+                "What the step asks for beyond that; in a Markdown file also the section `## step: ID`",
+            ),
+            INSTRUCTED,
+        ),
+        field(
+            key(
+                "result",
+                Shape::Schema,
+                "JSON Schema of the output; without it the output of an agent is an object with a summary",
+            ),
+            WORKED,
+        ),
+        field(
+            key(
+                "example",
+                Shape::Data,
+                "An output that would be accepted, to show",
+            ),
+            MODEL,
+        ),
+        field(
+            key(
+                "output_contract",
+                Shape::Record(&CONTRACT),
+                "What is known of the output: for readers, not enforced",
+            ),
+            WORKED,
+        ),
+        field(key("with", Shape::Values, "What the step works on"), WORKED),
+        unbuilt(
+            field(
+                key("body", Shape::Value, "The body of the request"),
+                &["run"],
+            ),
+            "hand over what the step works on in `with:`",
+        ),
+        field(
+            key(
+                "idempotent",
+                Shape::Flag,
+                "Whether doing it twice is doing it once",
+            ),
+            EFFECTS,
+        ),
+        field(
+            key(
+                "if",
+                Shape::Condition,
+                "The step is skipped where this does not hold",
+            ),
+            EVERY,
+        ),
+        field(key("when", Shape::Condition, "The same as `if`"), EVERY),
+        field(
+            key(
+                "retry",
+                Shape::Record(&RETRY),
+                "Attempts after a failure, or at a valid output",
+            ),
+            ATTEMPTED,
+        ),
+        field_or(
+            key(
+                "timeout",
+                Shape::Span,
+                "How long one attempt of the server may take, or how long the step may stay open",
+            ),
+            TIMED,
+            "a gate has `expires`",
+        ),
+        field_or(
+            key(
+                "repeat",
+                Shape::Record(&REPEAT),
+                "Doing it again until something holds",
+            ),
+            EFFECTS,
+            "a branch that leads back repeats any step",
+        ),
+        field(
+            key(
+                "optional",
+                Shape::Flag,
+                "Its failure is recorded and passed",
+            ),
+            FAILING,
+        ),
+        field(
+            key(
+                "on_error",
+                Shape::Target(ON_ERROR),
+                "What follows its failure: fail, continue or a step",
+            ),
+            FAILING,
+        ),
+        not_each(
+            field(
+                key(
+                    "run_when",
+                    Shape::Choice(RUN_WHEN),
+                    "Which ends of the steps before let it run",
+                ),
+                EVERY,
+            ),
+            OF_FOREACH,
+        ),
+        not_each(
+            field_or(
+                key(
+                    "next",
+                    Shape::Target(&[END]),
+                    "What follows it instead of what depends on it",
+                ),
+                FOLLOWED,
+                "each arm of a branch has its own, and nothing follows `fail`",
+            ),
+            OF_FOREACH,
+        ),
+        not_each(
+            field(
+                key(
+                    "max_visits",
+                    Shape::Count(1, limits::VISITS_MAX),
+                    "How often it may be entered; the workflow's limit without it",
+                ),
+                EVERY,
+            ),
+            OF_FOREACH,
+        ),
+        planned("hooks", FAILURE),
+        planned("compensate", FAILURE),
+        planned(
+            "join",
+            "a step waits for all that `depends_on` names; make those `optional` that may fail",
+        ),
+        planned("stall_after", PATIENCE),
+        planned("escalate", PATIENCE),
+        planned("branches", NOTHING),
+    ],
+);
+
+/// A phase of a workflow in front matter.
+pub const PHASE: Record = record(
+    "a phase",
+    &[
+        required("phase", Shape::Id(Id::Step), "The id of the phase"),
+        required(
+            "agent",
+            Shape::Id(Id::Agent),
+            "The agent whose persona the model takes for this step",
+        ),
+        STEP_DESCRIPTION,
+        key(
+            "dependsOn",
+            Shape::Ids,
+            "The phases that must be done before; once one phase says so, those that do not are ready from the start",
+        ),
+        key(
+            "allowParallel",
+            Shape::Flag,
+            "Whether others may be open beside it; false is accepted where the order sees to that",
+        ),
+    ],
+);
+
+/// Fields that say the same, or the contrary: a step has one of the two.
+pub const EXCLUSIVE: &[(&str, &str)] = &[("if", "when"), ("optional", "on_error")];

@@ -1,0 +1,315 @@
+//! The schemas of definition files, from the table that the checker uses.
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    domain::{
+        draft::Form,
+        grammar::{self, Id, Key, PERSONA, Record, STEP, Shape},
+        input::DefaultFrom,
+    },
+    limits,
+};
+
+/// Where `${{ … }}` is allowed and stands.
+const TEMPLATE: &str = r"\$\{\{";
+/// What step ids and names of inputs are.
+const IDENTIFIER: &str = "^[A-Za-z0-9_][A-Za-z0-9_-]*$";
+/// White space, as Unicode has it, inside a character class. Written out, for `\s` is another set in
+/// each dialect of regular expressions.
+const WHITE_SPACE: &str =
+    r"\t\n\u000b\f\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000";
+/// Control characters, inside a character class.
+const CONTROL: &str = r"\u0000-\u001f\u007f-\u009f";
+
+/// A workflow, with the definitions that its schema refers to.
+pub(super) fn workflow(form: Form) -> Value {
+    let top = form.record();
+    let mut schema = record(top);
+    let mut definitions = Map::from_iter([("stepId".to_owned(), step_id())]);
+    for key in top.keys {
+        match key.shape {
+            Shape::Steps(step) => drop(definitions.insert("step".into(), record(step).into())),
+            Shape::Inputs(input) => drop(definitions.insert("input".into(), record(input).into())),
+            _ => {}
+        }
+    }
+    if form == Form::Manifest {
+        definitions.insert("each".into(), each().into());
+    }
+    schema.insert("$defs".into(), Value::Object(definitions));
+    Value::Object(schema)
+}
+
+/// An agent.
+pub(super) fn persona() -> Value {
+    Value::Object(record(&PERSONA))
+}
+
+/// A mapping. Keys that are planned are refused by the reader, so the schema does not offer them.
+fn record(record: &Record) -> Map<String, Value> {
+    let keys: Vec<_> = record.keys.iter().filter(|key| !key.is_planned()).collect();
+    let mut schema = mapping(&keys, record.is_open, described);
+    if record.exactly_one {
+        schema.insert("minProperties".into(), json!(1));
+        schema.insert("maxProperties".into(), json!(1));
+    }
+    let rules = match record.what {
+        what if what == STEP.what => step_rules(&keys),
+        what if what == grammar::DEFAULT.what => default_rules(),
+        _ => return schema,
+    };
+    schema.insert("allOf".into(), Value::Array(rules));
+    schema
+}
+
+/// What a `foreach` does: a step with fewer keys.
+fn each() -> Map<String, Value> {
+    let keys = STEP.keys.iter();
+    let keys = keys.filter(|key| !key.is_planned() && key.not_each.is_none());
+    let keys: Vec<_> = keys.collect();
+    let mut schema = mapping(&keys, false, |key| match key.name {
+        "on_error" => json!({ "description": key.what, "enum": grammar::ON_ERROR }),
+        _ => described(key),
+    });
+    schema.insert("allOf".into(), Value::Array(step_rules(&keys)));
+    schema
+}
+
+fn mapping(keys: &[&Key], is_open: bool, schema_of: fn(&Key) -> Value) -> Map<String, Value> {
+    let properties = keys.iter().map(|key| (key.name.to_owned(), schema_of(key)));
+    let properties: Map<_, _> = properties.collect();
+    let required = keys.iter().filter(|key| key.required);
+    let required: Vec<_> = required.map(|key| key.name).collect();
+    let schema = [
+        ("type", json!("object")),
+        ("properties", Value::Object(properties)),
+        ("required", json!(required)),
+        ("additionalProperties", json!(is_open)),
+    ];
+    Map::from_iter(schema.map(|(key, value)| (key.to_owned(), value)))
+}
+
+fn not_both(one: &str, other: &str) -> Value {
+    json!({ "not": { "required": [one, other] } })
+}
+
+/// Exactly one kind, and which fields go with it and with each other.
+fn step_rules(keys: &[&Key]) -> Vec<Value> {
+    let required = |key: &&&Key| json!({ "required": [key.name] });
+    let kinds = || keys.iter().filter(|key| key.is_kind());
+    let kinds_all: Vec<_> = kinds().map(|kind| required(&kind)).collect();
+    let mut rules = vec![json!({ "oneOf": kinds_all })];
+    let spellings = [("depends_on", "dependsOn")];
+    let pairs = grammar::EXCLUSIVE.iter().chain(&spellings);
+    let has = |name: &str| keys.iter().any(|key| key.name == name);
+    let pairs = pairs.filter(|(one, _)| has(one));
+    rules.extend(pairs.map(|(one, other)| not_both(one, other)));
+    for kind in kinds() {
+        let idle = keys.iter().filter(|key| !key.concerns(kind.name));
+        let idle: Vec<_> = idle.map(|key| required(&key)).collect();
+        if !idle.is_empty() {
+            rules.push(json!({
+                "if": { "required": [kind.name] },
+                "then": { "not": { "anyOf": idle } },
+            }));
+        }
+    }
+    rules
+}
+
+/// What `value` is beside each `from`.
+fn default_rules() -> Vec<Value> {
+    let when = |from: DefaultFrom, value: Value| {
+        json!({
+            "if": { "properties": { "from": { "const": from } } },
+            "then": { "required": ["value"], "properties": { "value": value } },
+        })
+    };
+    let no_template = json!({ "not": { "type": "string", "pattern": TEMPLATE } });
+    let variable = json!({ "type": "string", "pattern": not_blank() });
+    vec![
+        when(DefaultFrom::Literal, no_template),
+        when(DefaultFrom::Env, variable),
+    ]
+}
+
+/// A key's schema with what it means. Before 2019-09 whatever stands beside a reference is ignored.
+fn described(key: &Key) -> Value {
+    let mut schema = shape(&key.shape);
+    if let Value::Object(map) = &mut schema
+        && !map.contains_key("$ref")
+    {
+        map.insert("description".into(), json!(key.what));
+    }
+    schema
+}
+
+fn shape(shape: &Shape) -> Value {
+    match shape {
+        Shape::Text(max) | Shape::Template(max) => said(*max),
+        Shape::Words(max) => json!({ "type": "string", "maxLength": max }),
+        Shape::Version => {
+            json!({ "type": ["string", "number"], "maxLength": limits::VERSION_BYTES_MAX })
+        }
+        Shape::Condition => said(limits::EXPRESSION_BYTES_MAX),
+        Shape::Name(max) => name(*max),
+        Shape::Id(Id::Workflow) => name(limits::WORKFLOW_NAME_BYTES_MAX),
+        Shape::Id(Id::Agent) => name(limits::AGENT_NAME_BYTES_MAX),
+        Shape::Id(Id::Step) => json!({ "$ref": "#/$defs/stepId" }),
+        Shape::Id(Id::Input) => input_name(),
+        Shape::Ids => ids(),
+        Shape::Word => {
+            json!({ "type": "string", "maxLength": limits::WORD_BYTES_MAX, "pattern": "^[A-Za-z_][A-Za-z0-9_]*$" })
+        }
+        Shape::Operation => operation(),
+        Shape::Value | Shape::Data => {
+            json!({ "type": ["string", "number", "boolean", "object", "array", "null"] })
+        }
+        Shape::Given => json!({ "type": ["string", "number", "boolean", "array", "object"] }),
+        Shape::Values => json!({ "type": "object" }),
+        Shape::Memory(min) => memory(*min),
+        Shape::Items => json!({ "anyOf": [{ "type": "array" }, template()] }),
+        Shape::Flag => json!({ "type": "boolean" }),
+        Shape::Count(min, max) => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Shape::Whole => json!({ "type": "integer", "minimum": 0 }),
+        Shape::Number => json!({ "type": "number" }),
+        Shape::Span => span(),
+        Shape::SpanOrTemplate => json!({ "anyOf": [span(), template()] }),
+        Shape::InstantOrTemplate => json!({ "anyOf": [instant(), template()] }),
+        Shape::Choice(words) => json!({ "enum": words }),
+        Shape::Target(words) => {
+            json!({ "anyOf": [{ "enum": words }, { "$ref": "#/$defs/stepId" }] })
+        }
+        Shape::List(of, min, max) => list(of, *min, *max),
+        Shape::Record(keys) => record(keys).into(),
+        Shape::TextOr(keys) => {
+            let first = keys.keys.first().map(|key| self::shape(&key.shape));
+            json!({ "anyOf": [first, record(keys)] })
+        }
+        Shape::Inputs(_) => json!({
+            "type": "object",
+            "propertyNames": input_name(),
+            "additionalProperties": { "$ref": "#/$defs/input" },
+            "maxProperties": limits::INPUTS_DECLARED_MAX,
+        }),
+        Shape::Steps(_) => json!({
+            "type": "array",
+            "items": { "$ref": "#/$defs/step" },
+            "minItems": 1,
+            "maxItems": limits::STEPS_MAX,
+        }),
+        Shape::Schema => json!({ "type": ["object", "boolean"] }),
+        Shape::Each => json!({ "$ref": "#/$defs/each" }),
+        // No key that is planned comes this far.
+        Shape::Planned => json!(false),
+    }
+}
+
+/// A text with something in it.
+fn said(bytes_max: usize) -> Value {
+    json!({ "type": "string", "maxLength": bytes_max, "pattern": not_blank() })
+}
+
+fn template() -> Value {
+    json!({ "type": "string", "maxLength": limits::EXPRESSION_BYTES_MAX, "pattern": TEMPLATE })
+}
+
+fn operation() -> Value {
+    let (word, space) = (
+        format!("[^{CONTROL}{WHITE_SPACE}]+"),
+        format!("[{WHITE_SPACE}]"),
+    );
+    let pattern = format!("^{space}*{word}({space}+{word})+{space}*$");
+    json!({ "type": "string", "maxLength": limits::WORD_BYTES_MAX, "pattern": pattern })
+}
+
+fn memory(min: usize) -> Value {
+    json!({
+        "type": "object",
+        "minProperties": min,
+        "maxProperties": limits::MEMORY_ENTRIES_MAX,
+        "propertyNames": { "pattern": IDENTIFIER, "maxLength": limits::MEMORY_NAME_BYTES_MAX },
+    })
+}
+
+/// Units from the largest to the smallest, each at most once, at least one, not all of them zero.
+fn span() -> Value {
+    let units = ["d", "h", "m", "s", "ms"].map(|unit| format!("[0-9]+{unit}"));
+    let from = |first: usize| {
+        let rest = units[first + 1..].iter().map(|unit| format!("({unit})?"));
+        units[first].clone() + &rest.collect::<String>()
+    };
+    let all: Vec<_> = (0..units.len()).map(from).collect();
+    let around = format!("[{WHITE_SPACE}]*");
+    json!({
+        "type": "string",
+        "pattern": format!("^{around}({}){around}$", all.join("|")),
+        "allOf": [{ "pattern": "[1-9]" }],
+    })
+}
+
+/// As far as a pattern can tell.
+fn instant() -> Value {
+    json!({ "type": "string", "pattern": "^[-+]?[0-9]{4,6}-?[0-9]{2}-?[0-9]{2}[Tt ]" })
+}
+
+fn list(of: &Shape, min: usize, max: usize) -> Value {
+    let mut schema = json!({
+        "type": "array",
+        "items": shape(of),
+        "minItems": min,
+        "maxItems": max,
+    });
+    if let (Value::Object(map), Shape::Name(_)) = (&mut schema, of) {
+        map.insert("uniqueItems".into(), json!(true));
+    }
+    schema
+}
+
+fn not_blank() -> String {
+    format!("[^{WHITE_SPACE}]")
+}
+
+/// A name: no control characters, and no white space around it.
+fn name(bytes_max: usize) -> Value {
+    let (end, inner) = (
+        format!("[^{CONTROL}{WHITE_SPACE}]"),
+        format!("[^{CONTROL}]"),
+    );
+    json!({
+        "type": "string",
+        "maxLength": bytes_max,
+        "pattern": format!("^{end}({inner}*{end})?$"),
+    })
+}
+
+fn step_id() -> Value {
+    let words = "The id of a step: letters, digits, `_` and `-`, beginning with none of the latter";
+    json!({
+        "description": words,
+        "type": "string",
+        "maxLength": limits::STEP_ID_BYTES_MAX,
+        "pattern": IDENTIFIER,
+    })
+}
+
+fn input_name() -> Value {
+    json!({
+        "description": "The name of an input: letters, digits, `_` and `-`, beginning with none of the latter",
+        "type": "string",
+        "maxLength": limits::INPUT_NAME_BYTES_MAX,
+        "pattern": IDENTIFIER,
+    })
+}
+
+fn ids() -> Value {
+    let id = json!({ "$ref": "#/$defs/stepId" });
+    let list = json!({
+        "type": "array",
+        "items": id,
+        "maxItems": limits::DEPENDENCIES_MAX,
+        "uniqueItems": true,
+    });
+    json!({ "anyOf": [id, list] })
+}
