@@ -4,6 +4,8 @@
 
 mod words;
 
+use std::{collections::HashMap, sync::LazyLock};
+
 use self::words::{BARE, KEYS, VALUES};
 use crate::domain::nearest::fold;
 
@@ -82,13 +84,23 @@ pub struct Bare {
     pub entries: &'static [(&'static str, Option<&'static str>)],
 }
 
+/// The rows of `KEYS` by folded word: every key of every file is looked up.
+static BY_WORD: LazyLock<HashMap<Vec<char>, Vec<&Foreign>>> = LazyLock::new(|| {
+    let mut rows: HashMap<_, Vec<_>> = HashMap::new();
+    for row in KEYS {
+        for word in row.words.split(' ') {
+            rows.entry(fold(word)).or_default().push(row);
+        }
+    }
+    rows
+});
+
 /// What stands for `key` in the mapping called `place`, beside keys of which `has` knows.
 pub fn key(place: &str, key: &str, has: impl Fn(&str) -> bool) -> Option<&'static Meant> {
-    let wanted = fold(key);
-    let rows = KEYS.iter().filter(|row| row.place == place);
-    let mut rows = rows.filter(|row| row.words.split(' ').any(|word| fold(word) == wanted));
-    let fits = |row: &&Foreign| row.beside.is_empty() || row.beside.iter().any(|key| has(key));
-    rows.find(fits).map(|row| &row.meant)
+    let mut rows = BY_WORD.get(&fold(key))?.iter();
+    let is_beside = |row: &Foreign| row.beside.is_empty() || row.beside.iter().any(|key| has(key));
+    let row = rows.find(|row| row.place == place && is_beside(row))?;
+    Some(&row.meant)
 }
 
 /// What stands for the value `text` under `key`.
