@@ -15,7 +15,7 @@ use midex::{
     domain::{
         Definition, ExecutionId,
         check::{Abilities, Built},
-        execution::Report,
+        execution::{Report, SignalRequest},
         view::{Advanced, Offer},
     },
     engine::{Engine, Notifier, Options, StartRequest},
@@ -153,8 +153,8 @@ impl Client {
         };
         if let Some(signal) = load.signal {
             let id = client.id();
-            let told = engine.signal(&id, signal.to_owned(), json!({ "by": "bench" }));
-            told.await.expect("a signal");
+            let signal = SignalRequest::new(signal, json!({ "by": "bench" }));
+            engine.command(&id, signal).await.expect("a signal");
         }
         client
     }

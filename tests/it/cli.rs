@@ -21,7 +21,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Server, wait};
+use crate::support::{Client, Server, wait};
 
 /// A project with a data directory of its own.
 struct Place {

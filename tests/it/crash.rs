@@ -8,7 +8,7 @@ use std::{collections::HashMap, time::Duration};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Server, address,
+    Client, Server, address,
     long::{self, Dice},
     output,
 };
@@ -90,7 +90,7 @@ fn check(server: &mut Server, known: &Known) {
     if known.revision == 0 {
         return;
     }
-    let status = server.read(&address("workflow_status", &known.id));
+    let status = server.status(&known.id);
     let revision = status["revision"].as_u64().unwrap();
     let possible = known.revision..=known.revision + u64::from(known.asked.is_some());
     assert!(

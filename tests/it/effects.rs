@@ -5,7 +5,6 @@ mod activities;
 mod control;
 mod crash;
 mod fence;
-mod flaky;
 mod known_faults;
 mod operations;
 mod resolve;
@@ -21,8 +20,8 @@ use midex::{
     activity::{Activities, Context, Function, Outcome, function},
     clock::{Clock, SeededIds, TokioClock},
     domain::{
-        Change, Definition, ExecutionId, Lifecycle,
-        execution::{OperationFailure, Report},
+        Definition, ExecutionId, Lifecycle,
+        execution::OperationFailure,
         view::{Advanced, HistoryRow, StatusView},
     },
     engine::{Engine, Options, StartRequest},
@@ -30,16 +29,15 @@ use midex::{
 };
 use serde_json::{Value, json};
 
-use self::flaky::Flaky;
-use crate::support::{EPOCH, output};
+use crate::support::{
+    EPOCH,
+    faulty::Faulty,
+    play::{self, Calls, id as named},
+};
 
 /// The one execution of most tests.
 fn id() -> ExecutionId {
     named("e")
-}
-
-fn named(name: &str) -> ExecutionId {
-    ExecutionId::parse(name).expect("an id")
 }
 
 fn seconds(seconds: u64) -> Duration {
@@ -148,7 +146,7 @@ fn fails(class: &str) -> Outcome {
 
 /// An engine on a store of its own.
 async fn engine(log: &Log, activities: Activities) -> Engine {
-    engine_on(Arc::new(Flaky::default()), log.clock, activities).await
+    engine_on(Arc::new(Faulty::default()), log.clock, activities).await
 }
 
 async fn engine_on(store: Arc<dyn Store>, clock: TokioClock, activities: Activities) -> Engine {
@@ -170,30 +168,23 @@ async fn begin_as(
     inputs: Value,
 ) -> Advanced {
     let request = StartRequest {
-        definition,
-        execution_id: Some(named(name)),
-        project: None,
         inputs: Some(inputs),
+        ..play::request(definition, name)
     };
     engine.start(request).await.expect("a start")
 }
 
 async fn change(engine: &Engine, lifecycle: Lifecycle) -> StatusView {
-    let change = Change {
-        lifecycle,
-        reason: None,
-    };
-    engine.command(&id(), change).await.expect("a change")
+    engine.changed("e", lifecycle).await
 }
 
 async fn advance(engine: &Engine, token: &str) -> Advanced {
-    let report = Report::Output(output("done"));
-    engine.advance(token, report).await.expect("an advance")
+    engine.finish(token, "done").await
 }
 
 /// The status as soon as it satisfies `wanted`.
 async fn until(engine: &Engine, wanted: impl Fn(&StatusView) -> bool) -> StatusView {
-    let mut status = engine.status(&id()).await.expect("a status");
+    let mut status = engine.status_now("e").await;
     for _ in 0..1000 {
         if wanted(&status) {
             return status;
@@ -211,7 +202,7 @@ async fn until_state(engine: &Engine, state: &str) -> StatusView {
 }
 
 async fn history(engine: &Engine) -> Vec<HistoryRow> {
-    engine.history(&id()).await.expect("a history")
+    engine.history_now("e").await
 }
 
 /// The output of a step's last visit.

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use crate::support::play::Calls;
 use midex::{
     activity::{Activities, Context, function},
     app::{App, Options},
@@ -50,7 +51,7 @@ async fn start(app: &App, workflow: &str, inputs: Value) -> midex::error::Result
 /// The status as soon as it satisfies `wanted`.
 async fn until(app: &App, wanted: impl Fn(&StatusView) -> bool) -> StatusView {
     let engine = app.engine().await.unwrap();
-    let mut status = engine.status(&id()).await.unwrap();
+    let mut status = engine.status_now("e").await;
     for _ in 0..MOVES_MAX {
         if wanted(&status) {
             return status;
@@ -106,7 +107,7 @@ async fn the_workflow_of_the_example_goes_from_its_file_to_its_end() {
     })
     .await;
     let engine = app.engine().await.unwrap();
-    let current = engine.current_step(&id()).await.unwrap();
+    let current = engine.current_now("e").await;
     let current = serde_json::to_value(current).unwrap();
     let told = current["instructions"].as_str().unwrap();
     assert!(told.contains("version v7 is out, at v7"), "{told}");
@@ -210,7 +211,7 @@ async fn an_execution_outlives_the_program_that_had_its_activity() {
     second.stop().await.unwrap();
     // Neither a look at it nor time changes that.
     let third = app(config(home.path()), Activities::default());
-    let seen = third.engine().await.unwrap().status(&id()).await.unwrap();
+    let seen = third.engine().await.unwrap().status_now("e").await;
     assert_eq!(seen.revision, waits.revision);
     third.stop().await.unwrap();
     let fourth = app(config(home.path()), answering("send"));

@@ -7,9 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use midex::{
     clock::TokioClock,
-    domain::{
-        Change, Definition, ExecutionId, Lifecycle, PauseReason, execution::Report, view::Advanced,
-    },
+    domain::{Lifecycle, PauseReason, execution::Report, view::Advanced},
     engine::{Engine, StartRequest},
     error::Code,
     limits,
@@ -17,43 +15,16 @@ use midex::{
 };
 use serde_json::json;
 
-use crate::support::{EPOCH, definition, engine, output, sequence};
+use crate::support::{
+    EPOCH, definition, engine,
+    play::{Calls, good, id, memory_engine, request, token},
+    sequence,
+};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn id(text: &str) -> ExecutionId {
-    ExecutionId::parse(text).expect("an id")
-}
-
-fn good(summary: &str) -> Report {
-    Report::Output(output(summary))
-}
-
-async fn memory_engine() -> Engine {
-    engine(
-        Arc::new(MemoryStore::new()),
-        TokioClock::starting_at(EPOCH),
-        1,
-    )
-    .await
-}
-
 async fn start(engine: &Engine, name: &str) -> Advanced {
-    begin(engine, sequence(), name).await
-}
-
-async fn begin(engine: &Engine, definition: Arc<Definition>, name: &str) -> Advanced {
-    let request = StartRequest {
-        definition,
-        execution_id: Some(id(name)),
-        project: None,
-        inputs: None,
-    };
-    engine.start(request).await.expect("a start")
-}
-
-fn token(advanced: &Advanced) -> String {
-    advanced.new_token.clone().expect("a token")
+    engine.begin(sequence(), name).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,16 +41,13 @@ async fn a_workflow_is_led_from_start_to_end() {
             (Some(progress), Some(name))
         );
         assert_eq!(last.agent_content.as_deref(), Some("# Worker\n\nYou work."));
-        last = engine
-            .advance(&token(&last), good(name))
-            .await
-            .expect("an advance");
+        last = engine.finish(&token(&last), name).await;
     }
     assert_eq!(
         (last.workflow_state.as_str(), last.message.as_str()),
         ("completed", "Workflow completed successfully")
     );
-    let history = engine.history(&id("e")).await.expect("a history");
+    let history = engine.history_now("e").await;
     let summaries: Vec<_> = history
         .iter()
         .map(|row| row.output.clone().expect("an output")["summary"].clone())
@@ -96,33 +64,21 @@ async fn a_token_expires_after_24_hours_and_is_renewed_by_reading() {
     let first = token(&start(&engine, "e").await);
     tokio::time::sleep((24 * HOUR).checked_sub(Duration::from_millis(1)).unwrap()).await;
     // The last millisecond of its life: a bad output shows that the token itself is still good.
-    let error = engine
-        .advance(&first, Report::Output(json!({})))
-        .await
-        .expect_err("a bad output");
+    let error = engine.refuse(&first, Report::Output(json!({}))).await;
     assert_eq!(error.code(), Code::StepOutputInvalid);
     tokio::time::sleep(HOUR).await;
-    let error = engine
-        .advance(&first, good("late"))
-        .await
-        .expect_err("an expired token");
+    let error = engine.refuse(&first, good("late")).await;
     assert_eq!(
         (error.code(), error.message()),
         (Code::TokenExpired, "Token expired (issued 24 hours ago)")
     );
-    let before = engine.status(&id("e")).await.expect("a status").revision;
-    let current = engine.current_step(&id("e")).await.expect("a step");
+    let before = engine.status_now("e").await.revision;
+    let current = engine.current_now("e").await;
     assert_eq!(current.revision, before + 1, "the renewal is a transition");
     let renewed = current.continuation_token.expect("a token");
-    let error = engine
-        .advance(&first, good("late"))
-        .await
-        .expect_err("a replaced token");
+    let error = engine.refuse(&first, good("late")).await;
     assert_eq!(error.code(), Code::TokenSuperseded);
-    engine
-        .advance(&renewed, good("in time"))
-        .await
-        .expect("the renewed token works");
+    engine.finish(&renewed, "in time").await;
     let told = engine
         .telemetry(Some(&id("e")), None, 100)
         .await
@@ -141,36 +97,22 @@ async fn idle_actors_sleep_and_are_woken_by_calls_alone() {
     assert_eq!(engine.awake(), 1);
     tokio::time::sleep(limits::IDLE_MAX + 2 * limits::IDLE_SWEEP_EVERY).await;
     assert_eq!(engine.awake(), 0, "nobody asked for it");
+    assert_eq!(engine.status_now("e").await.state, "running");
     assert_eq!(
-        engine.status(&id("e")).await.expect("a status").state,
-        "running"
-    );
-    assert_eq!(
-        engine
-            .current_step(&id("e"))
-            .await
-            .expect("a step")
-            .continuation_token,
+        engine.current_now("e").await.continuation_token,
         Some(first.clone())
     );
-    assert_eq!(engine.history(&id("e")).await.expect("a history").len(), 1);
+    assert_eq!(engine.history_now("e").await.len(), 1);
     assert_eq!(
         engine.awake(),
         0,
         "reads of a sleeping execution do not wake it"
     );
-    let second = engine
-        .advance(&first, good("done"))
-        .await
-        .expect("an advance");
+    let second = engine.finish(&first, "done").await;
     assert_eq!(engine.awake(), 1);
     tokio::time::sleep(30 * HOUR).await;
     assert_eq!(engine.awake(), 0);
-    let renewed = engine
-        .current_step(&id("e"))
-        .await
-        .expect("a step")
-        .continuation_token;
+    let renewed = engine.current_now("e").await.continuation_token;
     assert_ne!(renewed, second.new_token, "only a renewal wakes it");
     assert_eq!(engine.awake(), 1);
 }
@@ -195,7 +137,7 @@ async fn one_token_used_a_thousand_times_at_once_advances_once() {
     }
     answers.dedup();
     assert_eq!(answers.len(), 1, "one answer, a thousand times");
-    assert_eq!(engine.status(&id("e")).await.expect("a status").revision, 2);
+    assert_eq!(engine.status_now("e").await.revision, 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -227,14 +169,14 @@ async fn independent_steps_are_offered_together_and_joined() {
             ("join", &["a", "b", "c"]),
         ],
     );
-    let first = begin(&engine, definition, "e").await;
+    let first = engine.begin(definition, "e").await;
     let names: Vec<_> = first
         .new_tokens
         .iter()
         .map(|offer| offer.step_name.as_str())
         .collect();
     assert_eq!(names, ["a", "b", "c"]);
-    let current = engine.current_step(&id("e")).await.expect("a step");
+    let current = engine.current_now("e").await;
     assert_eq!(current.ready_steps.len(), 3);
     // All of them are the same agent's: the first one's persona is that of all.
     assert!(current.agent_content.is_some());
@@ -242,9 +184,8 @@ async fn independent_steps_are_offered_together_and_joined() {
     assert!(others.all(|step| step.agent_uri.is_none()));
     // In any order: the last first.
     let answer = engine
-        .advance(&first.new_tokens[2].continuation_token, good("c"))
-        .await
-        .expect("c");
+        .finish(&first.new_tokens[2].continuation_token, "c")
+        .await;
     assert_eq!(
         (answer.workflow_state.as_str(), &answer.new_token),
         ("running", &None)
@@ -260,18 +201,13 @@ async fn independent_steps_are_offered_together_and_joined() {
         first.new_tokens[0].continuation_token
     );
     engine
-        .advance(&first.new_tokens[0].continuation_token, good("a"))
-        .await
-        .expect("a");
+        .finish(&first.new_tokens[0].continuation_token, "a")
+        .await;
     let joined = engine
-        .advance(&first.new_tokens[1].continuation_token, good("b"))
-        .await
-        .expect("b");
+        .finish(&first.new_tokens[1].continuation_token, "b")
+        .await;
     assert_eq!(joined.step_name.as_deref(), Some("join"));
-    let end = engine
-        .advance(&token(&joined), good("join"))
-        .await
-        .expect("join");
+    let end = engine.finish(&token(&joined), "join").await;
     assert_eq!(end.workflow_state, "completed");
 }
 
@@ -279,16 +215,13 @@ async fn independent_steps_are_offered_together_and_joined() {
 async fn a_reported_error_fails_the_execution_and_voids_its_siblings() {
     let engine = memory_engine().await;
     let definition = definition("fan", &[("a", &[]), ("b", &[]), ("join", &["a", "b"])]);
-    let first = begin(&engine, definition, "e").await;
+    let first = engine.begin(definition, "e").await;
     let report = || Report::Error {
         message: "no disk".into(),
         code: Some("NO_DISK".into()),
         retryable: None,
     };
-    let failed = engine
-        .advance(&token(&first), report())
-        .await
-        .expect("the call itself succeeds");
+    let failed = engine.report(&token(&first), report()).await;
     assert_eq!(
         (failed.success, failed.workflow_state.as_str()),
         (true, "failed")
@@ -297,20 +230,13 @@ async fn a_reported_error_fails_the_execution_and_voids_its_siblings() {
         failed.failure.as_ref().map(|failure| failure.code.as_str()),
         Some("NO_DISK")
     );
-    assert!(
-        engine
-            .advance(&token(&first), report())
-            .await
-            .expect("a repeat")
-            .replayed
-    );
+    assert!(engine.report(&token(&first), report()).await.replayed);
     let error = engine
-        .advance(&first.new_tokens[1].continuation_token, good("b"))
-        .await
-        .expect_err("void");
+        .refuse(&first.new_tokens[1].continuation_token, good("b"))
+        .await;
     assert_eq!(error.code(), Code::TokenSuperseded);
     assert_eq!(error.context("workflow_state"), Some(&json!("failed")));
-    let status = engine.status(&id("e")).await.expect("a status");
+    let status = engine.status_now("e").await;
     assert_eq!(
         (
             status.steps.failed,
@@ -328,10 +254,7 @@ async fn the_fifth_distinct_bad_output_holds_the_step_until_a_resume() {
     let bad = |n: u32| Report::Output(json!({ "summary": n, "artifacts": "x" }));
     for n in 1..=4 {
         for _ in 0..2 {
-            let error = engine
-                .advance(&first, bad(n))
-                .await
-                .expect_err("a bad output");
+            let error = engine.refuse(&first, bad(n)).await;
             assert_eq!(
                 (error.code(), error.violations().len()),
                 (Code::StepOutputInvalid, 2)
@@ -340,14 +263,11 @@ async fn the_fifth_distinct_bad_output_holds_the_step_until_a_resume() {
         }
     }
     assert_eq!(
-        engine.status(&id("e")).await.expect("a status").revision,
+        engine.status_now("e").await.revision,
         5,
         "an identical one counts once"
     );
-    let error = engine
-        .advance(&first, bad(5))
-        .await
-        .expect_err("the last bad output");
+    let error = engine.refuse(&first, bad(5)).await;
     assert_eq!(
         (error.code(), error.context("workflow_state")),
         (Code::StepOutputInvalid, Some(&json!("paused"))),
@@ -357,20 +277,13 @@ async fn the_fifth_distinct_bad_output_holds_the_step_until_a_resume() {
         let error = engine.advance(&first, output).await;
         assert_eq!(error.expect_err("held").code(), Code::ExecutionPaused);
     }
-    let status = engine.status(&id("e")).await.expect("a status");
+    let status = engine.status_now("e").await;
     assert_eq!(
         (status.state.as_str(), status.pause_reasons),
         ("paused", vec![PauseReason::OutputInvalid])
     );
-    let resume = Change {
-        lifecycle: Lifecycle::Resume,
-        reason: None,
-    };
-    engine.command(&id("e"), resume).await.expect("a resume");
-    engine
-        .advance(&first, good("in the end"))
-        .await
-        .expect("the same token");
+    engine.changed("e", Lifecycle::Resume).await;
+    engine.finish(&first, "in the end").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -381,22 +294,15 @@ async fn values_past_their_limits_are_refused_and_change_nothing() {
         Report::Output(json!({ "summary": "x".repeat(bytes - r#"{"summary":""}"#.len()) }))
     };
     let error = engine
-        .advance(&first, sized(limits::OUTPUT_BYTES_MAX + 1))
-        .await
-        .expect_err("too large");
+        .refuse(&first, sized(limits::OUTPUT_BYTES_MAX + 1))
+        .await;
     assert_eq!(error.code(), Code::LimitExceeded);
     let deep = (0..limits::JSON_DEPTH_MAX).fold(json!(1), |inner, _| json!([inner]));
-    let error = engine
-        .advance(&first, Report::Output(deep))
-        .await
-        .expect_err("too deep");
+    let error = engine.refuse(&first, Report::Output(deep)).await;
     assert_eq!(error.code(), Code::LimitExceeded);
-    assert_eq!(engine.status(&id("e")).await.expect("a status").revision, 1);
-    engine
-        .advance(&first, sized(limits::OUTPUT_BYTES_MAX))
-        .await
-        .expect("at the limit");
-    let history = engine.history(&id("e")).await.expect("a history");
+    assert_eq!(engine.status_now("e").await.revision, 1);
+    engine.report(&first, sized(limits::OUTPUT_BYTES_MAX)).await;
+    let history = engine.history_now("e").await;
     let summary = history[0].output.as_ref().expect("an output")["summary"]
         .as_str()
         .map(str::len);
@@ -406,10 +312,8 @@ async fn values_past_their_limits_are_refused_and_change_nothing() {
     );
     let inputs = Some(json!({ "x": "y".repeat(limits::INPUTS_BYTES_MAX) }));
     let request = StartRequest {
-        definition: sequence(),
-        execution_id: Some(id("f")),
-        project: None,
         inputs,
+        ..request(sequence(), "f")
     };
     assert_eq!(
         engine.start(request).await.expect_err("too large").code(),
@@ -450,19 +354,14 @@ async fn a_stopped_engine_has_answered_everything_it_took() {
         assert_eq!(answer.step_name.as_deref(), Some("implement"));
     }
     assert_eq!(engine.awake(), 0);
-    let error = engine
-        .advance("x", good("x"))
-        .await
-        .expect_err("a malformed token");
+    let error = engine.refuse("x", good("x")).await;
     assert_eq!(error.code(), Code::TokenMalformed);
-    let request = StartRequest {
-        definition: sequence(),
-        execution_id: None,
-        project: None,
-        inputs: None,
-    };
     assert_eq!(
-        engine.start(request).await.expect_err("stopped").code(),
+        engine
+            .start(request(sequence(), "late"))
+            .await
+            .expect_err("stopped")
+            .code(),
         Code::ServerStopping
     );
 }

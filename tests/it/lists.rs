@@ -9,9 +9,9 @@ mod toolsets;
 
 use serde_json::{Value, json};
 
-use crate::{
-    support::Server,
-    support::project::{Project, each, list},
+use crate::support::{
+    Client, Server,
+    project::{Project, each, list},
 };
 
 /// Every tool by the name that the documents have.
@@ -40,7 +40,7 @@ enum Era {
 const ERAS: [Era; 2] = [Era::Initialize, Era::Stateless];
 
 /// A server, and a client of it that says this name of itself.
-struct Client {
+struct Reader {
     server: Server,
     era: Era,
     name: String,
@@ -48,7 +48,7 @@ struct Client {
     greeting: Value,
 }
 
-impl Client {
+impl Reader {
     fn new(project: &Project, era: Era, name: &str, flags: &[&str]) -> Self {
         let command = project.command(&[&["serve"], flags].concat());
         let mut client = Self {

@@ -20,7 +20,7 @@ use std::{collections::HashSet, time::Duration};
 
 use serde_json::{Value, json};
 
-use crate::support::{Server, address, output};
+use crate::support::{Client, Server, address, output};
 
 const STEPS: [(&str, &str); 3] = [
     ("design", "architect"),
@@ -29,17 +29,11 @@ const STEPS: [(&str, &str); 3] = [
 ];
 
 fn start(server: &mut Server, id: &str) -> Value {
-    server.done(
-        "workflow.start",
-        json!({ "workflow_name": "feature-development", "execution_id": id }),
-    )
+    server.begin("feature-development", id)
 }
 
 fn next(server: &mut Server, token: &Value, summary: &str) -> Value {
-    server.done(
-        "workflow.next_step",
-        json!({ "token": token, "output": output(summary) }),
-    )
+    server.finish(token, summary)
 }
 
 fn keys(value: &Value) -> HashSet<&str> {
@@ -107,7 +101,7 @@ fn a_shipped_workflow_runs_from_start_to_completed() {
     );
     assert!(step["new_token"].is_null() && step["step_name"].is_null());
 
-    let status = server.read(&address("workflow_status", "exec_001"));
+    let status = server.status("exec_001");
     assert_eq!(
         (&status["state"], &status["steps"]["completed"]),
         (&json!("completed"), &json!(3))
@@ -120,7 +114,7 @@ fn the_resources_have_every_field_of_the_documents() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = Server::start(dir.path());
     let first = start(&mut server, "exec_001");
-    let current = server.read(&address("current_step", "exec_001"));
+    let current = server.current("exec_001");
     has(
         &current,
         &[
@@ -146,7 +140,7 @@ fn the_resources_have_every_field_of_the_documents() {
     assert_eq!(current["agent_content"], first["agent_content"]);
     next(&mut server, &first["new_token"], "done");
 
-    let status = server.read(&address("workflow_status", "exec_001"));
+    let status = server.status("exec_001");
     has(
         &status,
         &[
@@ -310,12 +304,7 @@ fn every_refusal_of_a_token_has_its_own_code() {
     let mut server = Server::start_with(dir.path(), &["--token-ttl", "1s"]);
     let first = start(&mut server, "exec_001");
     let token = first["new_token"].as_str().unwrap().to_owned();
-    let mut refused = |token: &str| {
-        server.refused(
-            "workflow.next_step",
-            json!({ "token": token, "output": output("x") }),
-        )
-    };
+    let mut refused = |token: &str| server.refuse(token, output("x"));
     let malformed = refused("garbage");
     assert_eq!(
         (&malformed["error_code"], &malformed["error"]),
@@ -382,7 +371,7 @@ fn every_refusal_of_a_token_has_its_own_code() {
             .unwrap()
             .contains("midex://workflow/current_step/exec_001")
     );
-    let status = server.read(&address("workflow_status", "exec_001"));
+    let status = server.status("exec_001");
     assert_eq!(status["revision"], 1, "no refusal changed anything");
 }
 
@@ -396,8 +385,7 @@ fn a_repeated_call_gets_the_recorded_answer_and_another_output_is_refused() {
     assert_eq!(again["replayed"], true);
     again.as_object_mut().unwrap().remove("replayed");
     assert_eq!(again, answer);
-    let other = json!({ "token": first["new_token"], "output": output("something else") });
-    let refused = server.refused("workflow.next_step", other);
+    let refused = server.refuse(&first["new_token"], output("something else"));
     assert_eq!(refused["error_code"], "TOKEN_ALREADY_USED");
     assert!(
         refused["error"]
@@ -424,9 +412,10 @@ fn outputs_and_arguments_are_checked_and_all_violations_named() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = Server::start(dir.path());
     let first = start(&mut server, "exec_001");
-    let bad =
-        json!({ "token": first["new_token"], "output": { "artifacts": "x", "findings": [1] } });
-    let refused = server.refused("workflow.next_step", bad);
+    let refused = server.refuse(
+        &first["new_token"],
+        json!({ "artifacts": "x", "findings": [1] }),
+    );
     assert_eq!(refused["error_code"], "STEP_OUTPUT_INVALID");
     let paths: Vec<_> = refused["violations"]
         .as_array()
@@ -487,7 +476,7 @@ fn a_step_that_could_not_be_done_is_reported_with_error() {
         failed["failure"],
         json!({ "code": "NO_ACCESS", "message": "no access", "step_name": "design" })
     );
-    let status = server.read(&address("workflow_status", "exec_001"));
+    let status = server.status("exec_001");
     assert_eq!(
         (&status["state"], &status["error"]["code"]),
         (&json!("failed"), &json!("NO_ACCESS"))

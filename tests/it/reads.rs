@@ -1,63 +1,41 @@
 //! What callers are told of executions, through the engine, under paused time.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use midex::{
     clock::{Clock, TokioClock},
-    domain::{Change, ExecutionId, Lifecycle, StepId, execution::Report},
+    domain::{Change, Lifecycle, StepId, execution::Report},
     engine::{Engine, StartRequest},
     error::Code,
     limits,
-    store::{ListQuery, MemoryStore},
+    store::ListQuery,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{EPOCH, definition, engine, sequence};
-
-async fn fresh() -> Engine {
-    engine(
-        Arc::new(MemoryStore::new()),
-        TokioClock::starting_at(EPOCH),
-        5,
-    )
-    .await
-}
-
-fn id(text: &str) -> ExecutionId {
-    ExecutionId::parse(text).unwrap()
-}
+use crate::support::{
+    EPOCH, definition,
+    play::{Calls, id, memory_engine, request},
+    sequence,
+};
 
 async fn start(engine: &Engine, name: &str, project: &str) -> String {
     let request = StartRequest {
-        definition: sequence(),
-        execution_id: Some(id(name)),
         project: Some(project.into()),
-        inputs: None,
+        ..request(sequence(), name)
     };
     engine.start(request).await.unwrap().new_token.unwrap()
 }
 
-fn change(lifecycle: Lifecycle) -> Change {
-    Change {
-        lifecycle,
-        reason: None,
-    }
-}
-
-async fn advance(engine: &Engine, token: &str, output: Value) -> midex::domain::view::Advanced {
-    engine.advance(token, Report::Output(output)).await.unwrap()
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_with_the_change_that_is_waited_for() {
-    let engine = fresh().await;
+    let engine = memory_engine().await;
     let token = start(&engine, "e", "p").await;
     let waiting = engine.clone();
     let wait = tokio::spawn(async move { waiting.wait(&id("e"), Some(1), limits::WAIT_MAX).await });
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert!(!wait.is_finished());
     let clock = TokioClock::starting_at(EPOCH);
-    advance(&engine, &token, json!({ "summary": "s" })).await;
+    engine.finish(&token, "s").await;
     let status = wait.await.unwrap().unwrap();
     assert_eq!(
         (status.revision, status.current_step.as_deref()),
@@ -72,7 +50,7 @@ async fn a_wait_ends_with_the_change_that_is_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_is_over_after_its_time_and_never_longer_than_the_limit() {
-    let engine = fresh().await;
+    let engine = memory_engine().await;
     start(&engine, "e", "p").await;
     for (asked, passes) in [(3, 3), (3600, limits::WAIT_MAX.as_secs())] {
         let clock = TokioClock::starting_at(EPOCH);
@@ -87,17 +65,14 @@ async fn a_wait_is_over_after_its_time_and_never_longer_than_the_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_what_has_happened_or_cannot_happen_any_more_ends_at_once() {
-    let engine = fresh().await;
+    let engine = memory_engine().await;
     start(&engine, "e", "p").await;
     let clock = TokioClock::starting_at(EPOCH);
     engine
         .wait(&id("e"), Some(0), limits::WAIT_MAX)
         .await
         .unwrap();
-    engine
-        .command(&id("e"), change(Lifecycle::Abandon))
-        .await
-        .unwrap();
+    engine.changed("e", Lifecycle::Abandon).await;
     let status = engine
         .wait(&id("e"), Some(99), limits::WAIT_MAX)
         .await
@@ -113,20 +88,20 @@ async fn a_wait_for_what_has_happened_or_cannot_happen_any_more_ends_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_is_told_of_a_change_by_an_actor_that_slept_meanwhile() {
-    let engine = fresh().await;
+    let engine = memory_engine().await;
     let token = start(&engine, "e", "p").await;
     tokio::time::sleep(limits::IDLE_MAX + 2 * limits::IDLE_SWEEP_EVERY).await;
     assert_eq!(engine.awake(), 0);
     let waiting = engine.clone();
     let wait = tokio::spawn(async move { waiting.wait(&id("e"), Some(1), limits::WAIT_MAX).await });
     tokio::task::yield_now().await;
-    advance(&engine, &token, json!({ "summary": "s" })).await;
+    engine.finish(&token, "s").await;
     assert_eq!(wait.await.unwrap().unwrap().revision, 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_ends_every_wait() {
-    let engine = fresh().await;
+    let engine = memory_engine().await;
     start(&engine, "e", "p").await;
     let waiting = engine.clone();
     let wait = tokio::spawn(async move { waiting.wait(&id("e"), None, limits::WAIT_MAX).await });
@@ -140,27 +115,25 @@ async fn a_stop_ends_every_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_decided_before_is_told_in_at_most_eight_kibibytes_and_whole_where_it_fits() {
-    let engine = fresh().await;
+    let engine = memory_engine().await;
     let names: Vec<_> = (0..12).map(|at| format!("s{at}")).collect();
     let mut steps: Vec<(&str, &[&str])> =
         names.iter().map(|name| (name.as_str(), &[][..])).collect();
     let all: Vec<_> = names.iter().map(String::as_str).collect();
     steps.push(("last", &all));
     let definition = definition("wide", &steps);
-    let request = StartRequest {
-        definition,
-        execution_id: Some(id("e")),
-        project: None,
-        inputs: None,
-    };
-    let first = engine.start(request).await.unwrap();
+    let first = engine.begin(definition, "e").await;
     assert!(first.previous.is_empty());
     let mut reply = None;
     for (at, offer) in first.new_tokens.iter().enumerate() {
         // Half of them say little, half of them a great deal, past the size that lies in a journal row.
         let words = if at % 2 == 0 { 10 } else { 9000 };
         let output = json!({ "summary": format!("{at} {}", "x".repeat(words)) });
-        reply = Some(advance(&engine, &offer.continuation_token, output).await);
+        reply = Some(
+            engine
+                .report(&offer.continuation_token, Report::Output(output))
+                .await,
+        );
     }
     let previous = reply.unwrap().previous;
     let bytes = serde_json::to_string(&previous).unwrap().len();
@@ -179,7 +152,7 @@ async fn what_was_decided_before_is_told_in_at_most_eight_kibibytes_and_whole_wh
                 .starts_with(&format!("{at} x"))
         );
     }
-    let current = engine.current_step(&id("e")).await.unwrap();
+    let current = engine.current_now("e").await;
     assert_eq!(
         current.previous, previous,
         "the current step is told the same"
@@ -188,58 +161,43 @@ async fn what_was_decided_before_is_told_in_at_most_eight_kibibytes_and_whole_wh
 
 #[tokio::test(start_paused = true)]
 async fn the_final_output_is_what_the_last_step_handed_over() {
-    let engine = fresh().await;
+    let engine = memory_engine().await;
     let definition = definition("fork", &[("a", &[]), ("b", &["a"]), ("c", &["a"])]);
-    let request = StartRequest {
-        definition,
-        execution_id: Some(id("e")),
-        project: None,
-        inputs: None,
-    };
-    let first = engine.start(request).await.unwrap();
-    let two = advance(
-        &engine,
-        &first.new_token.unwrap(),
-        json!({ "summary": "a" }),
-    )
-    .await;
+    let first = engine.begin(definition, "e").await;
+    let two = engine.finish(&first.new_token.unwrap(), "a").await;
     let mut last = None;
     for offer in &two.new_tokens {
-        assert_eq!(engine.status(&id("e")).await.unwrap().final_output, None);
+        assert_eq!(engine.status_now("e").await.final_output, None);
         last = Some(
-            advance(
-                &engine,
-                &offer.continuation_token,
-                json!({ "summary": offer.step_name }),
-            )
-            .await,
+            engine
+                .finish(&offer.continuation_token, &offer.step_name)
+                .await,
         );
     }
     let expected = json!({ "b": { "summary": "b" }, "c": { "summary": "c" } });
     assert_eq!(last.unwrap().final_output.as_ref(), Some(&expected));
-    assert_eq!(
-        engine.status(&id("e")).await.unwrap().final_output,
-        Some(expected)
-    );
+    assert_eq!(engine.status_now("e").await.final_output, Some(expected));
 }
 
 #[tokio::test(start_paused = true)]
 async fn artifacts_are_found_by_id_and_name_and_step() {
-    let engine = fresh().await;
+    let engine = memory_engine().await;
     let token = start(&engine, "e", "p").await;
     let artifact = |content: &str| json!({ "type": "data", "name": "log", "content": content });
-    let reply = advance(
-        &engine,
-        &token,
-        json!({ "summary": "s", "artifacts": [artifact("one"), artifact("two")] }),
-    )
-    .await;
-    advance(
-        &engine,
-        &reply.new_token.unwrap(),
-        json!({ "summary": "s", "artifacts": [artifact("three")] }),
-    )
-    .await;
+    let reply = engine
+        .report(
+            &token,
+            Report::Output(
+                json!({ "summary": "s", "artifacts": [artifact("one"), artifact("two")] }),
+            ),
+        )
+        .await;
+    engine
+        .report(
+            &reply.new_token.unwrap(),
+            Report::Output(json!({ "summary": "s", "artifacts": [artifact("three")] })),
+        )
+        .await;
     let all = engine.artifacts(&id("e"), None).await.unwrap();
     let told: Vec<_> = all
         .iter()
@@ -276,25 +234,14 @@ async fn artifacts_are_found_by_id_and_name_and_step() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_lost_the_thread_is_told_of_the_open_executions_of_the_project_with_live_tokens() {
-    let engine = fresh().await;
+    let engine = memory_engine().await;
     let old = start(&engine, "mine", "p").await;
-    advance(
-        &engine,
-        &old,
-        json!({ "summary": "a design of three parts" }),
-    )
-    .await;
+    engine.finish(&old, "a design of three parts").await;
     start(&engine, "theirs", "q").await;
     start(&engine, "done", "p").await;
-    engine
-        .command(&id("done"), change(Lifecycle::Diverge))
-        .await
-        .unwrap();
+    engine.changed("done", Lifecycle::Diverge).await;
     start(&engine, "later", "p").await;
-    engine
-        .command(&id("later"), change(Lifecycle::Pause))
-        .await
-        .unwrap();
+    engine.changed("later", Lifecycle::Pause).await;
     tokio::time::sleep(limits::TOKEN_TTL).await;
     let told = engine.resumed(Some("p".into())).await.unwrap();
     let names: Vec<_> = told
@@ -311,17 +258,14 @@ async fn whoever_lost_the_thread_is_told_of_the_open_executions_of_the_project_w
     assert_eq!(mine.decided[0].output["summary"], "a design of three parts");
     let token = mine.current_steps[0].continuation_token.clone();
     assert_eq!(
-        advance(&engine, &token, json!({ "summary": "s" }))
-            .await
-            .step_name
-            .as_deref(),
+        engine.finish(&token, "s").await.step_name.as_deref(),
         Some("review")
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_going_on_fits_into_what_a_model_can_read() {
-    let engine = fresh().await;
+    let engine = memory_engine().await;
     for at in 0..40 {
         let token = start(
             &engine,
@@ -329,12 +273,9 @@ async fn what_was_going_on_fits_into_what_a_model_can_read() {
             "p",
         )
         .await;
-        advance(
-            &engine,
-            &token,
-            json!({ "summary": "words \"and\" more words ".repeat(200) }),
-        )
-        .await;
+        engine
+            .finish(&token, &"words \"and\" more words ".repeat(200))
+            .await;
     }
     let told = engine.resumed(Some("p".into())).await.unwrap();
     let bytes = serde_json::to_string(&told).unwrap().len();
@@ -359,7 +300,7 @@ async fn what_was_going_on_fits_into_what_a_model_can_read() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reason_past_its_limit_is_refused_and_changes_nothing() {
-    let engine = fresh().await;
+    let engine = memory_engine().await;
     start(&engine, "e", "p").await;
     let pause = |chars: usize| Change {
         lifecycle: Lifecycle::Pause,
@@ -370,7 +311,7 @@ async fn a_reason_past_its_limit_is_refused_and_changes_nothing() {
         .await
         .expect_err("too long");
     assert_eq!(error.code(), Code::LimitExceeded);
-    assert_eq!(engine.status(&id("e")).await.unwrap().revision, 1);
+    assert_eq!(engine.status_now("e").await.revision, 1);
     let status = engine
         .command(&id("e"), pause(limits::REASON_CHARS_MAX))
         .await

@@ -6,7 +6,7 @@ use midex::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Server, output, steps};
+use crate::support::{Client, Server, steps};
 
 mod led;
 mod promises;
@@ -187,9 +187,7 @@ fn every_workflow_runs_to_its_end() {
         let mut done = 0;
         while let Some(step) = open.pop() {
             assert_eq!(reply["workflow_state"], "running", "{name}");
-            let arguments =
-                json!({ "token": step["continuation_token"], "output": output("Done") });
-            reply = server.done("workflow.next_step", arguments);
+            reply = server.finish(&step["continuation_token"], "Done");
             done += 1;
             let new = offered(&reply);
             assert!(

@@ -1,8 +1,11 @@
 //! What several tests share: definitions, an engine under test, and a raw client of the real binary.
 
+pub(crate) mod client;
 pub(crate) mod door;
+pub(crate) mod faulty;
 pub(crate) mod http;
 pub(crate) mod long;
+pub(crate) mod play;
 pub(crate) mod project;
 pub(crate) mod witness;
 
@@ -21,6 +24,8 @@ use midex::{
     store::Store,
 };
 use serde_json::{Value, json};
+
+pub(crate) use self::client::Client;
 
 /// The instant at which every test begins.
 pub(crate) const EPOCH: Timestamp = Timestamp::from_milliseconds(1_736_935_200_000);
@@ -195,65 +200,6 @@ impl Server {
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("stdout is not clean: {line}"))
     }
 
-    /// Sends a request and waits for its answer: `{result}` or `{error}`.
-    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
-        let id = self.post(method, params);
-        loop {
-            let line = self.next_line();
-            if line["id"] == id {
-                return line;
-            }
-        }
-    }
-
-    /// Calls a tool and answers with its result: `{structuredContent, isError, …}`.
-    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        let answer = self.request(
-            "tools/call",
-            json!({ "name": tool, "arguments": arguments }),
-        );
-        assert!(answer["error"].is_null(), "{answer}");
-        let result = answer["result"].clone();
-        let text: Value =
-            serde_json::from_str(result["content"][0]["text"].as_str().expect("text"))
-                .expect("JSON");
-        assert_eq!(
-            text, result["structuredContent"],
-            "the text is the same JSON"
-        );
-        result
-    }
-
-    /// Calls a tool that must succeed; its structured content.
-    pub(crate) fn done(&mut self, tool: &str, arguments: Value) -> Value {
-        let result = self.call(tool, arguments);
-        assert_eq!(result["isError"], false, "{result}");
-        result["structuredContent"].clone()
-    }
-
-    /// Calls a tool that must refuse; its structured content.
-    pub(crate) fn refused(&mut self, tool: &str, arguments: Value) -> Value {
-        let result = self.call(tool, arguments);
-        assert_eq!(result["isError"], true, "{result}");
-        result["structuredContent"].clone()
-    }
-
-    /// Reads a resource that must exist.
-    pub(crate) fn read(&mut self, uri: &str) -> Value {
-        let answer = self.request("resources/read", json!({ "uri": uri }));
-        let text = answer["result"]["contents"][0]["text"]
-            .as_str()
-            .unwrap_or_else(|| panic!("{answer}"));
-        serde_json::from_str(text).expect("JSON")
-    }
-
-    /// Reads a resource that must not; the JSON-RPC error.
-    pub(crate) fn read_error(&mut self, uri: &str) -> Value {
-        let answer = self.request("resources/read", json!({ "uri": uri }));
-        assert!(answer["result"].is_null(), "{answer}");
-        answer["error"].clone()
-    }
-
     /// Ends it as a crash would, and gives what it had written. A line cut off by the end is none.
     pub(crate) fn kill_and_drain(&mut self) -> Vec<Value> {
         self.lines();
@@ -288,6 +234,18 @@ impl Server {
         let status = wait(&mut self.child);
         let took = start.elapsed();
         (status, took, self.lines().iter().collect())
+    }
+}
+
+impl Client for Server {
+    fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.post(method, params);
+        loop {
+            let line = self.next_line();
+            if line["id"] == id {
+                return line;
+            }
+        }
     }
 }
 

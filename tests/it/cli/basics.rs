@@ -4,6 +4,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use crate::support::Client;
+
 fn midex(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
     command

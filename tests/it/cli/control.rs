@@ -10,10 +10,11 @@ use std::{
 use midex::limits;
 use serde_json::{Value, json};
 
-use crate::support::witness::{WITNESS, Witness};
-use crate::{
-    support::door::{Door, preamble, until},
-    support::{Server, address, serve_alone},
+use crate::support::{
+    Client, Server, address,
+    door::{Door, preamble, until},
+    serve_alone,
+    witness::{WITNESS, Witness},
 };
 
 fn midex(home: &Path, args: &[&str]) -> Output {
@@ -108,7 +109,7 @@ fn garbage_of_one_caller_is_answered_to_it_alone() {
     }
     let arguments = json!({ "execution_id": WITNESS, "nonsense": 1 });
     assert_eq!(
-        noisy.call("execution.abandon", arguments)["error_code"],
+        noisy.refused("execution.abandon", arguments)["error_code"],
         "ARGUMENTS_INVALID"
     );
     noisy
@@ -237,10 +238,7 @@ fn a_file_or_a_link_at_the_door_gives_way_and_what_it_leads_to_stays() {
         put(&door, &kept);
         let mut server = Server::greeted(serve_alone(home.path(), &[]));
         let id = format!("e{at}");
-        server.done(
-            "workflow.start",
-            json!({ "workflow_name": "bug-fix", "execution_id": id }),
-        );
+        server.begin("bug-fix", &id);
         Door::enter(&data, home.path());
         assert_eq!(
             commanded(home.path(), &["pause", &id, "--json"])["state"],
@@ -281,10 +279,7 @@ fn a_path_too_long_for_a_socket_is_served_all_the_same() {
     let deep = (0..6).fold(home.path().to_owned(), |path, _| path.join("y".repeat(40)));
     fs::create_dir_all(&deep).unwrap();
     let mut server = Server::greeted(serve_alone(&deep, &[]));
-    server.done(
-        "workflow.start",
-        json!({ "workflow_name": "bug-fix", "execution_id": WITNESS }),
-    );
+    server.begin("bug-fix", WITNESS);
     let door = deep.join("data/control.sock");
     assert!(
         door.as_os_str().len() > 108,
@@ -295,7 +290,7 @@ fn a_path_too_long_for_a_socket_is_served_all_the_same() {
         commanded(&deep, &["pause", WITNESS, "--json"])["state"],
         "paused"
     );
-    let status = server.read(&address("workflow_status", WITNESS));
+    let status = server.status(WITNESS);
     assert_eq!(status["revision"], 2, "the command went through the server");
     server.close();
     assert!(!door.exists());

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{Place, Ran, Running, lines, until};
-use crate::support::{Server, address, wait};
+use crate::support::{Client, Server, address, wait};
 
 /// Every event of an execution, asked for by type: that reaches further back than all of them at once.
 fn told(server: &mut Server, id: &str) -> Vec<u64> {
@@ -36,16 +36,13 @@ fn ids(ran: &Ran) -> Vec<u64> {
 
 /// Finishes the steps that are left, each with so many artifacts.
 fn finish(server: &mut Server, id: &str, artifacts: usize) {
-    let mut token = server.read(&address("current_step", id))["continuation_token"].clone();
+    let mut token = server.current(id)["continuation_token"].clone();
     while token != Value::Null {
         let artifacts: Vec<_> = (0..artifacts)
             .map(|at| json!({ "type": "data", "name": format!("a{at}"), "content": "x" }))
             .collect();
         let output = json!({ "summary": "done", "artifacts": artifacts });
-        let reply = server.done(
-            "workflow.next_step",
-            json!({ "token": token, "output": output }),
-        );
+        let reply = server.hand_in(&token, &output);
         token = reply["new_token"].clone();
     }
 }
@@ -86,10 +83,7 @@ fn read_to(reader: &mut BufReader<std::process::ChildStdout>, part: &str) -> Str
 fn tail_follows_an_execution_that_another_client_drives_to_its_end() {
     let place = Place::new();
     let mut server = place.listening();
-    server.done(
-        "workflow.start",
-        json!({ "workflow_name": "bug-fix", "execution_id": "t" }),
-    );
+    server.begin("bug-fix", "t");
     let (running, stdout) = tail(&place, &["t"]);
     let mut reader = BufReader::new(stdout);
     let begun = read_to(&mut reader, "token_generated");
@@ -134,10 +128,7 @@ fn more_than_one_answer_holds_between_two_looks_is_not_lost() {
 fn tail_goes_on_with_the_next_server() {
     let place = Place::new();
     let mut server = place.listening();
-    server.done(
-        "workflow.start",
-        json!({ "workflow_name": "bug-fix", "execution_id": "t" }),
-    );
+    server.begin("bug-fix", "t");
     let (running, stdout) = tail(&place, &["t"]);
     let mut reader = BufReader::new(stdout);
     let begun = read_to(&mut reader, "token_generated");
@@ -154,10 +145,7 @@ fn tail_goes_on_with_the_next_server() {
 fn tail_gives_up_where_the_store_stays_shut() {
     let place = Place::new();
     let mut server = place.listening();
-    server.done(
-        "workflow.start",
-        json!({ "workflow_name": "bug-fix", "execution_id": "t" }),
-    );
+    server.begin("bug-fix", "t");
     let (running, stdout) = tail(&place, &["t"]);
     let mut reader = BufReader::new(stdout);
     read_to(&mut reader, "token_generated");

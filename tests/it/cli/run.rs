@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{OUTPUTS, Place, assert_has, lines};
-use crate::support::address;
+use crate::support::Client;
 
 #[test]
 fn a_workflow_runs_from_a_file_of_outputs() {
@@ -41,7 +41,7 @@ fn beside_a_server_it_is_the_server_that_runs_it() {
     let mut server = place.listening();
     let file = place.file("outputs.jsonl", OUTPUTS);
     place.done(&["run", "bug-fix", "--id", "both", "--outputs", &file]);
-    let status = server.read(&address("workflow_status", "both"));
+    let status = server.status("both");
     assert_eq!(status["state"], "completed");
     // The command's project, not that of the server.
     assert_eq!(status["project"], place.project().to_str().unwrap());

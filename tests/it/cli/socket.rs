@@ -16,7 +16,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{OUTPUTS, Place, Running, assert_has, is_open};
-use crate::support::{Server, address};
+use crate::support::{Client, Server};
 
 #[test]
 fn the_socket_is_the_user_s_alone_and_gone_when_its_server_is() {
@@ -35,19 +35,13 @@ fn the_socket_is_the_user_s_alone_and_gone_when_its_server_is() {
 fn a_socket_that_a_killed_server_left_is_no_obstacle() {
     let place = Place::new();
     let mut server = place.listening();
-    server.done(
-        "workflow.start",
-        json!({ "workflow_name": "bug-fix", "execution_id": "k" }),
-    );
+    server.begin("bug-fix", "k");
     server.kill();
     assert!(place.socket().exists() && !is_open(&place.socket()));
     assert_has(&place.done(&["show", "k"]), &["k  bug-fix", "running"]);
     let mut next = place.listening();
     assert_has(&place.done(&["pause", "k"]), &["paused"]);
-    assert_eq!(
-        next.read(&address("workflow_status", "k"))["state"],
-        "paused"
-    );
+    assert_eq!(next.status("k")["state"], "paused");
 }
 
 #[test]
@@ -55,16 +49,10 @@ fn a_data_directory_with_a_very_long_path_will_do() {
     let mut place = Place::new();
     place.data = place.dir.path().join("d".repeat(120)).join("e".repeat(120));
     let mut server = Server::start(&place.data);
-    server.done(
-        "workflow.start",
-        json!({ "workflow_name": "bug-fix", "execution_id": "l" }),
-    );
+    server.begin("bug-fix", "l");
     super::until(|| place.socket().exists(), "there is a socket");
     assert_has(&place.done(&["pause", "l"]), &["paused"]);
-    assert_eq!(
-        server.read(&address("workflow_status", "l"))["state"],
-        "paused"
-    );
+    assert_eq!(server.status("l")["state"], "paused");
     drop(server);
     assert_has(&place.done(&["resume", "l"]), &["running"]);
 }
@@ -100,10 +88,7 @@ fn a_command_marks_what_it_starts_with_its_own_project() {
     // The server runs elsewhere, so it is none of its own.
     let listed = server.done("execution.list", json!({}));
     assert_eq!(listed["executions"], json!([]));
-    server.done(
-        "workflow.start",
-        json!({ "workflow_name": "bug-fix", "execution_id": "theirs" }),
-    );
+    server.begin("bug-fix", "theirs");
     assert_eq!(
         place
             .json(&["list", "executions"])
@@ -173,10 +158,7 @@ fn executions_are_changed_through_a_server() {
     let place = Place::new();
     let mut server = place.listening();
     lifecycle(&place);
-    assert_eq!(
-        server.read(&address("workflow_status", "x"))["state"],
-        "abandoned"
-    );
+    assert_eq!(server.status("x")["state"], "abandoned");
 }
 
 #[test]

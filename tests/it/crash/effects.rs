@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use self::{tale::Tale, worker::HOME};
 use crate::support::{
-    Server, address,
+    Client, Server,
     long::{self, Dice},
 };
 
@@ -152,7 +152,7 @@ fn worker(home: &Path, process: u32) -> Command {
 }
 
 fn rest(server: &mut Server, id: &str) {
-    let mut status = server.read(&address("workflow_status", id));
+    let mut status = server.status(id);
     for _ in 0..MOVES_MAX {
         if status["state"] != "running" {
             return;
@@ -171,7 +171,7 @@ fn resolve(server: &mut Server, id: &str, is_nothing: bool) -> BTreeSet<tale::Si
     let mut sites = BTreeSet::new();
     for _ in 0..MOVES_MAX {
         rest(server, id);
-        let status = server.read(&address("workflow_status", id));
+        let status = server.status(id);
         let waits = status["waits"].as_array().unwrap();
         let Some(wait) = waits.iter().find(|wait| wait["waits_for"] == "unknown") else {
             assert_eq!(status["state"], "completed", "{id}: {status}");

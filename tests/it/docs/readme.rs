@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::support::project::{Project, each, list};
+use crate::support::{
+    Client,
+    project::{Project, each, list},
+};
 
 /// Texts between single backticks.
 fn codes(text: &str) -> Vec<&str> {

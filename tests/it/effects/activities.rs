@@ -12,9 +12,10 @@ use midex::{
 use serde_json::{Value, json};
 
 use super::{
-    Flaky, Log, activity, begin, change, defined, engine, engine_on, fails, failure, id, output_of,
+    Faulty, Log, activity, begin, change, defined, engine, engine_on, fails, failure, output_of,
     seconds, step, until, until_state,
 };
+use crate::support::play::Calls;
 
 /// What activities were begun with.
 type Seen = Arc<Mutex<Vec<Context>>>;
@@ -205,7 +206,7 @@ async fn an_operation_that_there_is_not_fails_by_its_name() {
 #[tokio::test(start_paused = true)]
 async fn what_this_process_has_not_waits_for_one_that_has_it() {
     let log = Log::new();
-    let store = Arc::new(Flaky::default());
+    let store = Arc::new(Faulty::default());
     let without = engine_on(store.clone(), log.clock, Activities::default()).await;
     let steps = json!([
         activity("send", None, json!({})),
@@ -225,10 +226,7 @@ async fn what_this_process_has_not_waits_for_one_that_has_it() {
     change(&without, Lifecycle::Pause).await;
     change(&without, Lifecycle::Resume).await;
     tokio::time::sleep(seconds(3600)).await;
-    assert_eq!(
-        without.status(&id()).await.expect("a status").state,
-        "running"
-    );
+    assert_eq!(without.status_now("e").await.state, "running");
     without.stop().await.expect("a stop");
     let send = log.activity("send", seconds(0), |_| Ok(json!(1)));
     let activities = Activities::default().with(send).expect("one");
@@ -238,7 +236,7 @@ async fn what_this_process_has_not_waits_for_one_that_has_it() {
 }
 
 async fn engine_with(secrets: &[(&str, &str)], activities: Activities, log: &Log) -> Engine {
-    let store = Arc::new(Flaky::default());
+    let store = Arc::new(Faulty::default());
     let secrets = secrets.iter().map(|(k, v)| ((*k).into(), (*v).into()));
     let options = Options {
         activities,
@@ -293,7 +291,7 @@ async fn a_secret_that_is_gone_fails_before_anything_is_done() {
             "max_attempts": 2, "backoff": "1h", "max_backoff": "1h", "jitter": false, "on": ["network"] } })
         ),
     ]);
-    let store = Arc::new(Flaky::default());
+    let store = Arc::new(Faulty::default());
     let list = seen.clone();
     let send = function("send", move |context: Context| {
         list.lock().expect("a list").push(context);

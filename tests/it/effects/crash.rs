@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
 use super::{
-    Flaky, Log, activity, begin, change, defined, engine_on, failure, id, output_of, seconds, step,
-    until, until_state,
+    Faulty, Log, activity, begin, change, defined, engine_on, failure, id, output_of, seconds,
+    step, until, until_state,
 };
-use crate::support::EPOCH;
+use crate::support::{EPOCH, play::Calls};
 
 /// The life of one process: dropped, everything in it is gone at once, and the store is as it was left.
 pub(super) fn process() -> Runtime {
@@ -30,7 +30,7 @@ pub(super) fn process() -> Runtime {
 /// Runs a workflow of `first` and then `second` until `first` is in work, ends the process there, and answers what the
 /// next one makes of it.
 fn crashed_in_first(is_idempotent: bool, more: Value) -> (Vec<String>, String, Vec<PauseReason>) {
-    let store = Arc::new(Flaky::default());
+    let store = Arc::new(Faulty::default());
     let steps = json!([
         activity("first", None, more),
         activity("second", Some("first"), json!({}))
@@ -103,7 +103,7 @@ fn the_step_has_the_last_word_on_whether_it_may_be_done_twice() {
 
 #[test]
 fn what_was_in_work_while_a_pause_held_is_taken_up_when_it_goes_on() {
-    let store = Arc::new(Flaky::default());
+    let store = Arc::new(Faulty::default());
     let steps = json!([activity("first", None, json!({}))]);
     let process_one = process();
     process_one.block_on(async {
@@ -131,7 +131,7 @@ fn what_was_in_work_while_a_pause_held_is_taken_up_when_it_goes_on() {
 
 #[test]
 fn a_start_does_not_wait_for_the_list_and_the_list_is_asked_for_again() {
-    let store = Arc::new(Flaky::default());
+    let store = Arc::new(Faulty::default());
     let steps = json!([activity("first", None, json!({}))]);
     let process_one = process();
     process_one.block_on(async {
@@ -155,8 +155,8 @@ async fn begun() {
     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
 }
 
-async fn on_a_flaky_disk() -> (Arc<Flaky>, Log, Engine) {
-    let (store, log) = (Arc::new(Flaky::default()), Log::new());
+async fn on_a_flaky_disk() -> (Arc<Faulty>, Log, Engine) {
+    let (store, log) = (Arc::new(Faulty::default()), Log::new());
     let engine = engine_on(store.clone(), log.clock, two(&log, false)).await;
     let steps = json!([
         activity("first", None, json!({})),
@@ -191,7 +191,7 @@ async fn an_outcome_whose_commit_was_not_acknowledged_is_not_taken_twice_and_wha
 
 #[tokio::test(start_paused = true)]
 async fn what_a_commit_without_acknowledgement_asks_for_is_done_though_nobody_asks_again() {
-    let (store, log) = (Arc::new(Flaky::default()), Log::new());
+    let (store, log) = (Arc::new(Faulty::default()), Log::new());
     let engine = engine_on(store.clone(), log.clock, two(&log, false)).await;
     let signal = json!({ "wait": { "signal": "go" } });
     let steps = json!([
@@ -216,7 +216,7 @@ async fn what_a_commit_without_acknowledgement_asks_for_is_done_though_nobody_as
 async fn the_actor_may_sleep_while_its_execution_is_worked_on() {
     let log = Log::new();
     let slow = log.activity("first", seconds(3600), |_| Ok(json!(1)));
-    let store = Arc::new(Flaky::default());
+    let store = Arc::new(Faulty::default());
     let activities = Activities::default().with(slow).expect("one");
     let engine = engine_on(store, log.clock, activities).await;
     let steps = json!([activity("first", None, json!({}))]);
@@ -231,7 +231,7 @@ async fn the_actor_may_sleep_while_its_execution_is_worked_on() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_lets_work_in_hand_come_to_its_end_and_begins_nothing_new() {
     let log = Log::new();
-    let store = Arc::new(Flaky::default());
+    let store = Arc::new(Faulty::default());
     let quick = || {
         let first = log.activity("first", seconds(1), |_| Ok(json!(1)));
         let second = log.activity("second", seconds(1), |_| Ok(json!(2)));
@@ -256,7 +256,7 @@ async fn a_stop_lets_work_in_hand_come_to_its_end_and_begins_nothing_new() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_breaks_off_what_takes_longer_than_its_grace() {
     let log = Log::new();
-    let store = Arc::new(Flaky::default());
+    let store = Arc::new(Faulty::default());
     let engine = engine_on(store.clone(), log.clock, two(&log, true)).await;
     let steps = json!([activity("first", None, json!({}))]);
     begin(&engine, defined(steps, json!({})), json!({})).await;
@@ -273,7 +273,7 @@ async fn a_stop_breaks_off_what_takes_longer_than_its_grace() {
 #[tokio::test(start_paused = true)]
 async fn those_that_waited_for_their_turn_at_a_stop_begin_at_the_next_start() {
     let log = Log::new();
-    let store = Arc::new(Flaky::default());
+    let store = Arc::new(Faulty::default());
     let activities = || {
         let log = log.clone();
         let one = function("one", move |context| {
@@ -315,7 +315,7 @@ async fn those_that_waited_for_their_turn_at_a_stop_begin_at_the_next_start() {
 #[tokio::test(start_paused = true)]
 async fn an_outcome_that_can_never_be_taken_in_is_a_failure_of_its_step() {
     let log = Log::new();
-    let store = Arc::new(Flaky::default());
+    let store = Arc::new(Faulty::default());
     // Too large to lie in a row, or to be kept at hand.
     let large = "x".repeat(limits::INLINE_BYTES_MAX + 1);
     let first = log.activity("first", seconds(1), move |_| Ok(json!({ "text": large })));
@@ -376,7 +376,7 @@ async fn what_is_waited_for_is_on_the_disk() {
     engine.stop().await.expect("a stop");
 
     let engine = open().await;
-    let status = engine.status(&id()).await.expect("a status");
+    let status = engine.status_now("e").await;
     assert_eq!((status.state.as_str(), status.steps.running), ("paused", 3));
     change(&engine, Lifecycle::Resume).await;
     assert_eq!(output_of(&engine, "first").await, json!({ "is": "held" }));

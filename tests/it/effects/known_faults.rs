@@ -13,8 +13,8 @@ use midex::{
 };
 use serde_json::{Value, json};
 
-use super::{Flaky, begin, defined, id, output_of, seconds, step, until};
-use crate::support::EPOCH;
+use super::{Faulty, begin, defined, id, output_of, seconds, step, until};
+use crate::support::{EPOCH, play::Calls};
 
 /// Operations that answer with what they were given; `fails` fails as a service does that refuses.
 #[derive(Clone, Debug, Default)]
@@ -74,7 +74,7 @@ async fn led(steps: Value, more: Value, inputs: Value) -> (Engine, Echo, StatusV
         operations: Arc::new(echo.clone()),
         secrets: Secrets::from_iter([("KEY".to_owned(), "hunter2-hunter2".to_owned())]),
         ..Options::new(
-            Arc::new(Flaky::default()),
+            Arc::new(Faulty::default()),
             Arc::new(TokioClock::starting_at(EPOCH)),
             Arc::new(SeededIds::new(1)),
         )
@@ -101,7 +101,7 @@ async fn fault_5_a_secret_is_masked_by_what_it_is_and_not_by_a_guess() {
     // Where it belongs it is; where it is looked at it is not, though the other side sends it back.
     let given = echo.0.lock().expect("a list")[0].1.clone();
     assert_eq!(given["x-plain-name"], "hunter2-hunter2");
-    let shown = format!("{status:?}{:?}", engine.history(&id()).await.expect("rows"));
+    let shown = format!("{status:?}{:?}", engine.history_now("e").await);
     assert!(!shown.contains("hunter2"), "{shown}");
 }
 
@@ -124,7 +124,7 @@ async fn fault_8_no_start_goes_past_the_rules_of_the_inputs() {
     let options = Options {
         operations: Arc::new(echo.clone()),
         ..Options::new(
-            Arc::new(Flaky::default()),
+            Arc::new(Faulty::default()),
             Arc::new(TokioClock::starting_at(EPOCH)),
             Arc::new(SeededIds::new(1)),
         )
@@ -226,7 +226,7 @@ async fn fault_14_what_a_service_says_of_its_refusal_is_kept() {
         "{}",
         error.message
     );
-    let rows = engine.history(&id()).await.expect("rows");
+    let rows = engine.history_now("e").await;
     assert_eq!(rows[0].error.as_ref().expect("a failure").code, "HTTP_4XX");
 }
 
@@ -264,7 +264,7 @@ async fn fault_16_the_order_is_the_authors_and_a_reference_is_a_dependency() {
         run("mole", None, json!({}))
     ]);
     let (engine, ..) = led(steps, json!({}), json!({})).await;
-    let rows = engine.history(&id()).await.expect("rows");
+    let rows = engine.history_now("e").await;
     let order: Vec<_> = rows.iter().map(|row| row.step_name.as_str()).collect();
     assert_eq!(order, ["zebra", "ant", "mole"]);
     // One that names a step behind it is found, and not when it is too late.

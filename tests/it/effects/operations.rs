@@ -11,7 +11,7 @@ use midex::{
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
-use super::{Flaky, begin, defined, output_of, seconds, step, until};
+use super::{Faulty, begin, defined, output_of, seconds, step, until};
 use crate::support::EPOCH;
 
 /// A catalog whose reads are safe and whose other operations are not. Each call takes 10 s.
@@ -36,7 +36,7 @@ impl Operations for Shop {
     }
 }
 
-async fn engine(store: Arc<Flaky>, clock: TokioClock, shop: &Shop) -> Engine {
+async fn engine(store: Arc<Faulty>, clock: TokioClock, shop: &Shop) -> Engine {
     let options = Options {
         operations: Arc::new(shop.clone()),
         secrets: Secrets::from_iter([("KEY".to_owned(), "hunter2-hunter2".to_owned())]),
@@ -84,7 +84,7 @@ fn crashed_in(operation: &str) -> (Vec<String>, String, Vec<PauseReason>) {
         builder.enable_all().start_paused(true);
         builder.build().expect("a runtime")
     };
-    let (store, shop) = (Arc::new(Flaky::default()), Shop::default());
+    let (store, shop) = (Arc::new(Faulty::default()), Shop::default());
     process().block_on(async {
         let clock = TokioClock::starting_at(EPOCH);
         let engine = engine(store.clone(), clock, &shop).await;

@@ -14,10 +14,11 @@ use midex::{
 use serde_json::{Value, json};
 
 use super::{
-    Flaky, Log, activity, begin, change,
+    Faulty, Log, activity, begin, change,
     crash::{process, two},
     defined, engine_on, id, output_of, seconds, step, until_state,
 };
+use crate::support::play::Calls;
 
 fn resolution(verdict: Verdict, item: Option<u32>) -> Resolution {
     Resolution {
@@ -34,7 +35,7 @@ async fn resolved(engine: &Engine, verdict: Verdict) -> Result<StatusView, Error
 
 /// A workflow that was cut off in `first`, which may not be done twice, before `second`, and then what `then` does.
 fn cut_off<F: Future<Output = ()>>(steps: Value, then: impl FnOnce(Engine, Log) -> F) {
-    let store = Arc::new(Flaky::default());
+    let store = Arc::new(Faulty::default());
     let process_one = process();
     process_one.block_on(async {
         let log = Log::new();
@@ -175,7 +176,7 @@ async fn change_refused(engine: &Engine, lifecycle: Lifecycle) -> Error {
 #[test]
 fn a_word_on_one_attempt_is_none_on_a_later_one() {
     cut_off(first_and_second(json!({})), async |engine, _| {
-        let status = engine.status(&id()).await.expect("a status");
+        let status = engine.status_now("e").await;
         assert_eq!((status.waits[0].visit, status.waits[0].attempt), (1, 1));
         let late = Resolution {
             attempt: Some((1, 2)),

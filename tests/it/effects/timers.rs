@@ -12,7 +12,7 @@ use midex::{
 use serde_json::{Value, json};
 
 use super::{
-    Flaky, Log, activity, advance, begin, begin_as, change, defined, engine, engine_on, fails,
+    Faulty, Log, activity, advance, begin, begin_as, change, defined, engine, engine_on, fails,
     failure, history, named, output_of, seconds, step, until, until_state,
 };
 use crate::support::EPOCH;
@@ -43,7 +43,7 @@ async fn a_timer_fires_at_its_instant_and_its_actor_may_sleep_until_then() {
 
 #[tokio::test(start_paused = true)]
 async fn a_timer_survives_a_restart_and_fires_at_once_where_it_is_overdue() {
-    let (log, store) = (Log::new(), Arc::new(Flaky::default()));
+    let (log, store) = (Log::new(), Arc::new(Faulty::default()));
     let one = engine_on(store.clone(), log.clock, Activities::default()).await;
     begin(&one, defined(wait("10s"), json!({})), json!({})).await;
     begin_as(&one, "late", defined(wait("1h"), json!({})), json!({})).await;
@@ -131,7 +131,7 @@ async fn more_than_may_move_at_once_all_move() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tick_that_the_disk_refuses_is_tried_again() {
-    let (log, store) = (Log::new(), Arc::new(Flaky::default()));
+    let (log, store) = (Log::new(), Arc::new(Faulty::default()));
     let engine = engine_on(store.clone(), log.clock, Activities::default()).await;
     begin(&engine, defined(wait("10s"), json!({})), json!({})).await;
     store.refuses.store(3, Ordering::SeqCst);
@@ -143,7 +143,7 @@ async fn a_tick_that_the_disk_refuses_is_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_sleeping_execution_that_cannot_be_read_when_it_is_due_is_tried_again() {
-    let (log, store) = (Log::new(), Arc::new(Flaky::default()));
+    let (log, store) = (Log::new(), Arc::new(Faulty::default()));
     let engine = engine_on(store.clone(), log.clock, Activities::default()).await;
     begin(&engine, defined(wait("1h"), json!({})), json!({})).await;
     tokio::time::sleep(seconds(3500)).await;
@@ -156,7 +156,7 @@ async fn a_sleeping_execution_that_cannot_be_read_when_it_is_due_is_tried_again(
 
 #[tokio::test(start_paused = true)]
 async fn what_is_due_and_cannot_be_done_is_not_tried_without_a_pause() {
-    let (log, store) = (Log::new(), Arc::new(Flaky::default()));
+    let (log, store) = (Log::new(), Arc::new(Faulty::default()));
     let flaky = log.activity("flaky", seconds(0), |context| match context.attempt {
         1 => fails("network"),
         _ => Ok(json!(1)),
@@ -201,7 +201,7 @@ impl Clock for SetClock {
 async fn a_clock_that_is_set_forward_is_noticed() {
     let clock = Arc::new(SetClock(TokioClock::starting_at(EPOCH), Mutex::default()));
     let options = Options::new(
-        Arc::new(Flaky::default()),
+        Arc::new(Faulty::default()),
         clock.clone(),
         Arc::new(SeededIds::new(1)),
     );
@@ -231,7 +231,7 @@ fn steady(wall: &Arc<Mutex<std::time::Duration>>) -> Arc<SteadyClock> {
     Arc::new(SteadyClock::following(Wall(since, wall.clone()), passed))
 }
 
-fn on_steady(store: &Arc<Flaky>, clock: Arc<SteadyClock>, activities: Activities) -> Options {
+fn on_steady(store: &Arc<Faulty>, clock: Arc<SteadyClock>, activities: Activities) -> Options {
     Options {
         activities,
         ..Options::new(store.clone(), clock, Arc::new(SeededIds::new(1)))
@@ -249,7 +249,7 @@ async fn a_clock_that_is_set_back_delays_neither_timers_nor_retries_nor_deadline
     let activities = Activities::default()
         .with(flaky)
         .and_then(|all| all.with(slow));
-    let store = Arc::new(Flaky::default());
+    let store = Arc::new(Faulty::default());
     let engine = Engine::new(on_steady(&store, steady(&wall), activities.expect("both")))
         .await
         .expect("an engine");
@@ -275,7 +275,7 @@ async fn a_clock_that_is_set_back_delays_neither_timers_nor_retries_nor_deadline
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_was_set_back_between_two_lives_delays_nothing_either() {
     let (log, wall) = (Log::new(), Arc::new(Mutex::new(seconds(3600))));
-    let store = Arc::new(Flaky::default());
+    let store = Arc::new(Faulty::default());
     let options = on_steady(&store, steady(&wall), Activities::default());
     let one = Engine::new(options).await.expect("an engine");
     begin(&one, defined(wait("30s"), json!({})), json!({})).await;

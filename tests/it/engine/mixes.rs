@@ -19,8 +19,12 @@ use midex::{
 };
 use serde_json::{Value, json};
 
-use super::{begin, good, id, token};
-use crate::support::{EPOCH, engine, long, long::Dice, sequence};
+use crate::support::{
+    EPOCH, engine,
+    long::{self, Dice},
+    play::{Calls, good, id, request, token},
+    sequence,
+};
 
 /// A call on the execution `e`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,24 +72,16 @@ struct Scene {
 impl Scene {
     /// The same each time. The token of an execution that is not known is one of another engine.
     async fn new(is_known: bool) -> Self {
-        let elsewhere = engine(
-            Arc::new(MemoryStore::new()),
-            TokioClock::starting_at(EPOCH),
-            2,
-        )
-        .await;
-        let forged = token(&begin(&elsewhere, declared(), "e").await);
+        let store = Arc::new(MemoryStore::new());
+        let elsewhere = engine(store, TokioClock::starting_at(EPOCH), 2).await;
+        let forged = token(&elsewhere.begin(declared(), "e").await);
         elsewhere.stop().await.unwrap();
         // Later, so that the foreign token is not one from the future.
         let later = Timestamp::from_milliseconds(EPOCH.milliseconds() + 3_600_000);
-        let engine = engine(
-            Arc::new(MemoryStore::new()),
-            TokioClock::starting_at(later),
-            1,
-        )
-        .await;
+        let store = Arc::new(MemoryStore::new());
+        let engine = engine(store, TokioClock::starting_at(later), 1).await;
         let token = if is_known {
-            token(&begin(&engine, declared(), "e").await)
+            token(&engine.begin(declared(), "e").await)
         } else {
             forged.clone()
         };
@@ -98,10 +94,8 @@ impl Scene {
 
     async fn begin(&self, inputs: Value) -> String {
         let request = StartRequest {
-            definition: declared(),
-            execution_id: Some(id("e")),
-            project: None,
             inputs: Some(inputs),
+            ..request(declared(), "e")
         };
         match self.engine.start(request).await {
             Ok(reply) => format!("{} {:?}", reply.workflow_state, reply.step_name),

@@ -6,8 +6,8 @@ use tempfile::tempdir;
 use crate::support::{
     address,
     http::{
-        ACCEPT, Client, HttpServer, JSON, SESSION_VERSIONS, STATELESS_VERSION, Session, Stateless,
-        initialize,
+        ACCEPT, Client, HttpClient, HttpServer, JSON, SESSION_VERSIONS, STATELESS_VERSION, Session,
+        Stateless, initialize,
     },
 };
 

@@ -22,13 +22,13 @@ use serde_json::{Value, json};
 use tempfile::tempdir;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    support::door::until,
-    support::{
-        self,
-        http::{ACCEPT, Client, Http, HttpServer, JSON, Session, Stateless, head, initialize},
-        serve_alone,
+use crate::support::{
+    self,
+    door::until,
+    http::{
+        ACCEPT, Client, Http, HttpClient, HttpServer, JSON, Session, Stateless, head, initialize,
     },
+    serve_alone,
 };
 
 /// What a server may take at most beside what [`limits::HTTP_BYTES_MAX`] lets clients make it hold: its store, its
@@ -117,11 +117,10 @@ async fn replies_that_nobody_takes() {
         let start = json!({ "workflow_name": "bug-fix" });
         let reply = session.done("workflow.start", start);
         let output = json!({ "summary": "x".repeat(limits::OUTPUT_BYTES_MAX - 1000) });
-        let arguments = json!({ "token": reply["new_token"], "output": output });
-        session.done("workflow.next_step", arguments);
+        session.hand_in(&reply["new_token"], &output);
         let id = reply["execution_id"].as_str().unwrap();
         let read = json!({ "uri": support::address("step_history", id) });
-        let whole = |client: &mut dyn Client| {
+        let whole = |client: &mut dyn HttpClient| {
             let body = client.exchange("resources/read", read.clone()).body;
             assert!(body.len() > limits::OUTPUT_BYTES_MAX - 1000);
         };
@@ -131,7 +130,7 @@ async fn replies_that_nobody_takes() {
                 if number % 2 == 0 {
                     return Stateless::begin(address, "resources/read", read.clone());
                 }
-                session.begin(&json!({
+                session.in_work(&json!({
                     "jsonrpc": "2.0", "id": format!("c{number}"), "method": "resources/read", "params": read
                 }))
             })
@@ -217,7 +216,7 @@ fn half_closed() {
     }
     // A session's call goes on; its answer is for nobody.
     let call = json!({ "jsonrpc": "2.0", "id": 99, "method": "tools/call", "params": wait });
-    let mut http = session.begin(&call);
+    let mut http = session.in_work(&call);
     http.half_close();
     assert!(http.is_closed());
     goes_on(&server);
@@ -287,7 +286,7 @@ fn ten_thousand_connections() {
     let arguments = json!({ "execution_id": started["execution_id"], "timeout_s": 25 });
     let wait = json!({ "name": "execution.wait", "arguments": arguments });
     let call = json!({ "jsonrpc": "2.0", "id": "w", "method": "tools/call", "params": wait });
-    let mut waits = session.begin(&call);
+    let mut waits = session.in_work(&call);
     let mut stream = session.stream().unwrap();
     let mut first = server.connect();
     let mut held = Vec::new();
@@ -306,8 +305,7 @@ fn ten_thousand_connections() {
         "who waits is not cut"
     );
     let mut other = server.session();
-    let arguments = json!({ "token": started["new_token"], "output": { "summary": "x" } });
-    other.done("workflow.next_step", arguments);
+    other.hand_in(&started["new_token"], json!({ "summary": "x" }));
     let answer = waits.answer().unwrap().json();
     assert_eq!(answer["result"]["structuredContent"]["changed"], true);
     drop(held);

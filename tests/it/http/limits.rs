@@ -40,7 +40,7 @@ fn past_the_limit_of_sessions_the_idle_go_and_the_busy_stay() {
     let streams = server.session();
     let idle = server.session();
     let (wait, token) = waiting(&mut busy);
-    let mut waits = busy.begin(&call(7, &wait));
+    let mut waits = busy.in_work(&call(7, &wait));
     let mut stream = streams.stream().unwrap();
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
     let mut flood = server.connect();
@@ -66,8 +66,7 @@ fn past_the_limit_of_sessions_the_idle_go_and_the_busy_stay() {
     assert_eq!(streams.post(&ping).status, 200);
     assert!(stream.is_quiet(), "its stream is open");
     let mut newest = server.session();
-    let arguments = json!({ "token": token, "output": { "summary": "x" } });
-    newest.done("workflow.next_step", arguments);
+    newest.hand_in(&token, json!({ "summary": "x" }));
     let answer = waits.answer().unwrap().json();
     assert_eq!(answer["result"]["structuredContent"]["changed"], true);
     newest.id = last;
@@ -107,7 +106,7 @@ fn past_the_limit_of_calls_no_other_is_taken_and_the_idle_are_left_alone() {
     let mut crowd: Vec<_> = (0..crowd).map(|_| server.session()).collect();
     for one in &mut crowd {
         for id in 0..limits::HTTP_SESSION_CALLS_MAX {
-            drop(one.begin(&call(1000 + id, &wait)));
+            drop(one.in_work(&call(1000 + id, &wait)));
         }
     }
     is_busy(&crowd[0].post(&call(1, &wait)));

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use tempfile::tempdir;
 
 use crate::support::http::{
-    ACCEPT, Answer, Client, Headers, Http, HttpServer, JSON, STATELESS_VERSION, Stateless, head,
-    initialize,
+    ACCEPT, Answer, Client, Headers, Http, HttpClient, HttpServer, JSON, STATELESS_VERSION,
+    Stateless, head, initialize,
 };
 
 /// What a message that is not to be understood is answered with, on a connection of its own.

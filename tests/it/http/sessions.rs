@@ -3,13 +3,9 @@
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
-use crate::{
-    support::door::until,
-    support::{
-        address,
-        http::{Client, Http, HttpServer, Session},
-        output,
-    },
+use crate::support::{
+    door::until,
+    http::{Client, Http, HttpServer, Session},
 };
 
 fn request(id: Value, method: &str, params: Value) -> Value {
@@ -37,8 +33,7 @@ fn started(session: &mut Session) -> (String, Value) {
 
 /// Moves an execution on.
 fn moved(session: &mut Session, token: &Value) -> Value {
-    let arguments = json!({ "token": token, "output": output("done") });
-    session.done("workflow.next_step", arguments)["new_token"].clone()
+    session.finish(token, "done")["new_token"].clone()
 }
 
 /// rmcp brings what happens to one stream of a session, and never turns to another one by itself.
@@ -89,10 +84,7 @@ fn a_session_ends_when_its_client_says_so() {
     session
         .tell("notifications/cancelled")
         .refuses(404, "SESSION_NOT_FOUND");
-    assert_eq!(
-        server.session().read(&address("workflow_status", &id))["state"],
-        "completed"
-    );
+    assert_eq!(server.session().status(&id)["state"], "completed");
 }
 
 #[test]
@@ -124,7 +116,7 @@ fn an_id_is_in_work_once_in_a_session_and_free_after_its_answer() {
     let mut session = server.session();
     let mut other = server.session();
     let (execution, token) = started(&mut session);
-    let mut first = session.begin(&waiting(json!(7), &execution));
+    let mut first = session.in_work(&waiting(json!(7), &execution));
     let again = session.post(&waiting(json!(7), &execution));
     let payload = again.refuses(400, "REQUEST_INVALID");
     assert!(
@@ -135,7 +127,7 @@ fn an_id_is_in_work_once_in_a_session_and_free_after_its_answer() {
     // The text "7" is another id, and another client's 7 is none of this one's.
     let text = session.post(&request(json!("7"), "ping", json!({})));
     assert_eq!(text.json()["id"], "7");
-    let mut others = other.begin(&waiting(json!(7), &execution));
+    let mut others = other.in_work(&waiting(json!(7), &execution));
     moved(&mut session, &token);
     for http in [&mut first, &mut others] {
         let answer = http.answer().unwrap().json();
@@ -156,7 +148,7 @@ fn a_call_whose_client_has_gone_keeps_its_id_until_it_is_done_and_not_longer() {
     let server = HttpServer::start(home.path());
     let mut session = server.session();
     let (execution, token) = started(&mut session);
-    let gone: Http = session.begin(&waiting(json!("gone"), &execution));
+    let gone: Http = session.in_work(&waiting(json!("gone"), &execution));
     drop(gone);
     let again = session.post(&waiting(json!("gone"), &execution));
     again.refuses(400, "REQUEST_INVALID");
@@ -182,7 +174,7 @@ fn sessions_die_with_the_process_and_executions_go_on() {
         .refuses(404, "SESSION_NOT_FOUND");
     let mut session = server.session();
     moved(&mut session, &token);
-    let status = session.read(&address("workflow_status", &execution));
+    let status = session.status(&execution);
     assert_eq!(
         (&status["state"], &status["revision"]),
         (&json!("running"), &json!(2))

@@ -14,7 +14,7 @@ fn whoever_waits_is_answered_and_everybody_else_is_let_go() {
     let arguments = json!({ "execution_id": started["execution_id"], "timeout_s": 25 });
     let wait = json!({ "name": "execution.wait", "arguments": arguments });
     let message = json!({ "jsonrpc": "2.0", "id": "w", "method": "tools/call", "params": wait });
-    let mut waits = session.begin(&message);
+    let mut waits = session.in_work(&message);
     let mut waits_too = Stateless::begin(server.address, "tools/call", wait);
     let mut stream = session.stream().unwrap();
     let mut idle = server.connect();

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use super::{DEPLOY, project};
-use crate::{support::address, support::project::Project};
+use crate::support::{Client, project::Project};
 
 /// Runs `midex run w` with these flags and nothing to hand in: its exit code, stdout and stderr.
 fn run(project: &Project, flags: &[&str]) -> (Option<i32>, String, String) {
@@ -47,7 +47,7 @@ fn inputs_are_given_one_by_one_and_read_as_their_types() {
     assert!(out.contains("Started w as e"), "{out}{err}");
     let mut server = project.serve();
     assert_eq!(
-        server.read(&address("current_step", "e"))["inputs"],
+        server.current("e")["inputs"],
         json!({
             "region": "eu", "replicas": 1, "tag": "v7", "push": true, "note": "a=b", "list": [1, "x"], "free": 1
         })
@@ -101,8 +101,5 @@ fn where_nothing_is_declared_single_inputs_are_texts() {
     let project = project("");
     run(&project, &["--id", "e", "--input", "n=5"]);
     let mut server = project.serve();
-    assert_eq!(
-        server.read(&address("current_step", "e"))["inputs"],
-        json!({ "n": "5" })
-    );
+    assert_eq!(server.current("e")["inputs"], json!({ "n": "5" }));
 }

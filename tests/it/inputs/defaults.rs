@@ -5,10 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::project;
-use crate::{
-    support::project::Project,
-    support::{Server, address},
-};
+use crate::support::{Client, Server, project::Project};
 
 const PORT: &str = "inputs:
   port: { type: integer, default: { from: env, value: MIDEX_TEST_PORT } }
@@ -59,7 +56,7 @@ fn the_environment_gives_defaults_only_where_it_is_let_in() {
         let mut server = serve(&project, flags, env);
         if let Some(expected) = expected {
             server.done("workflow.start", start(&id));
-            let current = server.read(&address("current_step", &id));
+            let current = server.current(&id);
             assert_eq!(current["inputs"]["port"], expected, "{flags:?} {env:?}");
         } else {
             let refused = server.refused("workflow.start", start(&id));
@@ -96,7 +93,7 @@ fn a_repeated_start_is_the_same_call_although_the_environment_has_changed() {
             true,
             "{env:?}"
         );
-        let current = server.read(&address("current_step", "e"));
+        let current = server.current("e");
         assert_eq!(current["inputs"], json!({ "port": 1 }));
         server.close();
     }
@@ -132,10 +129,7 @@ fn history_gives_what_the_execution_before_had() {
     let given = json!({ "workflow_name": "w", "execution_id": "a", "inputs": { "owner": "me" } });
     server.done("workflow.start", given);
     server.done("workflow.start", start("b"));
-    assert_eq!(
-        server.read(&address("current_step", "b"))["inputs"]["owner"],
-        "me"
-    );
+    assert_eq!(server.current("b")["inputs"]["owner"], "me");
     // Another project has a history of its own, and so has another workflow.
     let elsewhere = json!({ "workflow_name": "w", "execution_id": "c", "project": "/elsewhere" });
     let refused = server.refused("workflow.start", elsewhere);
@@ -145,10 +139,7 @@ fn history_gives_what_the_execution_before_had() {
     server.done("workflow.start", other);
     assert_eq!(server.done("workflow.start", start("b"))["replayed"], true);
     server.done("workflow.start", start("f"));
-    assert_eq!(
-        server.read(&address("current_step", "f"))["inputs"]["owner"],
-        "you"
-    );
+    assert_eq!(server.current("f")["inputs"]["owner"], "you");
 }
 
 #[test]
@@ -181,15 +172,14 @@ final_output: { image: { tags: ['${{ inputs.tag }}'] } }
             arguments["project"] = json!(project);
         }
         let first = server.done("workflow.start", arguments);
-        let arguments = json!({ "token": first["new_token"], "output": 1 });
-        server.done("workflow.next_step", arguments);
+        server.hand_in(&first["new_token"], 1);
     };
     build("one", json!("v1"), "");
     build("two", json!("v2"), "");
     // Neither another project's nor one that does not fit.
     build("elsewhere", json!("v3"), "/elsewhere");
     server.done("workflow.start", start("b"));
-    let inputs = server.read(&address("current_step", "b"))["inputs"].clone();
+    let inputs = server.current("b")["inputs"].clone();
     assert_eq!(
         inputs,
         json!({ "image": "v2", "whole": { "image": { "tags": ["v2"] } } })
@@ -197,6 +187,6 @@ final_output: { image: { tags: ['${{ inputs.tag }}'] } }
     let mut given = start("c");
     given["inputs"] = json!({ "image": "mine", "whole": { "own": true } });
     server.done("workflow.start", given);
-    let inputs = server.read(&address("current_step", "c"))["inputs"].clone();
+    let inputs = server.current("c")["inputs"].clone();
     assert_eq!(inputs, json!({ "image": "mine", "whole": { "own": true } }));
 }

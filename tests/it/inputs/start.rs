@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{DEPLOY, manifest, project};
-use crate::support::{Server, address};
+use crate::support::{Client, Server};
 
 fn start(inputs: Value) -> Value {
     json!({ "workflow_name": "w", "execution_id": "e", "inputs": inputs })
@@ -66,7 +66,7 @@ fn what_breaks_the_rules_is_refused_all_at_once_and_starts_nothing() {
     // The id is free still. Numbers at their edge, false and an empty text are answers.
     let right = json!({ "region": "eu", "replicas": 9, "tag": "v123", "push": false, "note": "" });
     server.done("workflow.start", start(right.clone()));
-    assert_eq!(server.read(&address("current_step", "e"))["inputs"], right);
+    assert_eq!(server.current("e")["inputs"], right);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn defaults_are_filled_in_and_kept_in_the_order_of_the_declaration() {
     let mut server = project.serve();
     let given = json!({ "tag": "v1", "replicas": 1, "region": "us" });
     let first = server.done("workflow.start", start(given.clone()));
-    let kept = server.read(&address("current_step", "e"))["inputs"].to_string();
+    let kept = server.current("e")["inputs"].to_string();
     let expected = r#"{"region":"us","replicas":1,"tag":"v1","push":false,"note":null}"#;
     assert_eq!(kept, expected);
     // The same call again is the same call, whatever the order of its keys.
@@ -123,10 +123,7 @@ fn without_declared_inputs_any_object_is_taken_and_with_an_empty_mapping_none() 
         let id = format!("{name}-1");
         let call = json!({ "workflow_name": name, "execution_id": id, "inputs": { "any": [1] } });
         server.done("workflow.start", call);
-        assert_eq!(
-            server.read(&address("current_step", &id))["inputs"],
-            json!({ "any": [1] })
-        );
+        assert_eq!(server.current(&id)["inputs"], json!({ "any": [1] }));
         let details = server.read(&format!("midex://workflow/workflow_details/{name}"));
         assert!(details.get("inputs").is_none(), "{details}");
     }
@@ -135,10 +132,7 @@ fn without_declared_inputs_any_object_is_taken_and_with_an_empty_mapping_none() 
         refused(&mut server, call),
         ["inputs.any additionalProperties"]
     );
-    server.done(
-        "workflow.start",
-        json!({ "workflow_name": "none", "execution_id": "n" }),
-    );
+    server.begin("none", "n");
     server.done(
         "workflow.start",
         json!({ "workflow_name": "none", "inputs": {} }),

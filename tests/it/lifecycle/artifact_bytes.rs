@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use crate::{
-    support::project::{Project, each, line, list, text},
-    support::{Server, address},
+use crate::support::{
+    Client, Server, address,
+    project::{Project, each, line, list, text},
 };
 
 fn artifacts(server: &mut Server) -> Vec<Value> {

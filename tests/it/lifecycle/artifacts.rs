@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::{
-    support::project::{each, line, list, text},
-    support::{Server, address},
+use crate::support::{
+    Client, Server, address,
+    project::{each, line, list, text},
 };
 
 const MIB: usize = 1 << 20;
@@ -148,7 +148,7 @@ fn texts_are_listed_as_references_with_what_they_name() {
         check_reference(&shown[1], 14, &Value::Null);
         check_reference(&shown[2], 8, &json!(1));
         check_reference(&shown[3], 10, &Value::Null);
-        let status = server.read(&address("workflow_status", "e"));
+        let status = server.status("e");
         assert_eq!(status["artifacts"], 4, "{status}");
         let by_name = server.read(&format!("{}/notes.md", address("artifact", "e")));
         assert_eq!(by_name["content"], "# Notes");

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::{
-    support::project::{line, text},
-    support::{Server, output},
+use crate::support::{
+    Client, Server, output,
+    project::{line, text},
 };
 
 /// Every state that an execution can be found in. The seventh, `idle`, lives only within the commit of a start.
@@ -212,13 +212,7 @@ fn a_paused_execution_goes_on_where_it_was_when_it_is_resumed() {
         (&refused["error_code"], &refused["workflow_state"]),
         (&json!("EXECUTION_PAUSED"), &json!("paused"))
     );
-    assert_eq!(
-        server.done(
-            "workflow.next_step",
-            json!({ "token": second, "output": output("s") })
-        )["replayed"],
-        true
-    );
+    assert_eq!(server.finish(&second, "s")["replayed"], true);
     server.change("resume", "e");
     let current = server.current("e");
     assert_eq!(

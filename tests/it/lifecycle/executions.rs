@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::{
-    support::project::{Project, each, eventually, line, list, outlive, text},
-    support::{Server, output},
+use crate::support::{
+    Client, Server, output,
+    project::{Project, each, eventually, line, list, outlive, text},
 };
 
 fn ids(server: &mut Server, arguments: Value) -> Vec<String> {

@@ -16,15 +16,11 @@ use serde_json::{Value, json};
 
 use crate::{
     shipped::MANIFESTS,
-    support::door::Door,
-    support::{Server, address, long, output, serve_alone, steps},
+    support::{Client, Server, address, door::Door, long, output, serve_alone, steps},
 };
 
 fn start(server: &mut Server, workflow: &str, id: &str) -> Value {
-    server.done(
-        "workflow.start",
-        json!({ "workflow_name": workflow, "execution_id": id }),
-    )
+    server.begin(workflow, id)
 }
 
 fn finish(token: &Value, output: Value) -> Value {
@@ -39,7 +35,7 @@ fn at_once(clients: &mut [Door; 2], token: &Value, outputs: [Value; 2]) -> [Valu
     let gate = &gate;
     let call = move |client: &mut Door, output: Value| {
         gate.wait();
-        client.call("workflow.next_step", finish(token, output))
+        client.call("workflow.next_step", finish(token, output))["structuredContent"].clone()
     };
     std::thread::scope(|scope| {
         let other = scope.spawn(move || call(two, second));
@@ -87,7 +83,7 @@ fn of_two_clients_with_one_token_and_two_outputs_exactly_one_wins() {
                 "what was answered is what is kept"
             );
         }
-        let status = server.read(&address("workflow_status", &id));
+        let status = server.status(&id);
         assert_eq!(
             (&status["state"], &status["revision"]),
             (&json!("completed"), &json!(4))
@@ -119,7 +115,7 @@ fn two_clients_that_say_the_same_at_once_are_answered_the_same() {
             "one of them is the repeat"
         );
         assert_eq!(answers[0], answers[1]);
-        assert_eq!(server.read(&address("workflow_status", &id))["revision"], 2);
+        assert_eq!(server.status(&id)["revision"], 2);
     }
 }
 
@@ -137,10 +133,7 @@ fn a_change_by_one_client_is_seen_by_all_at_once() {
             "execution.resume"
         };
         other.done(tool, json!({ "execution_id": "e" }));
-        assert_eq!(
-            server.read(&address("workflow_status", "e"))["state"],
-            state
-        );
+        assert_eq!(server.status("e")["state"], state);
     }
     let next = server.done("workflow.next_step", finish(&token, output("x")));
     let again = other.done("workflow.next_step", finish(&token, output("x")));
@@ -163,10 +156,7 @@ fn worker(home: &Path, worker: usize, left: &AtomicUsize) {
     let mut door = Door::enter(&home.join("data"), home);
     for round in 0..4 {
         let id = format!("w{worker}-{round}");
-        let mut reply = door.done(
-            "workflow.start",
-            json!({ "workflow_name": "bug-fix", "execution_id": id }),
-        );
+        let mut reply = door.begin("bug-fix", &id);
         while reply["workflow_state"] == "running" {
             reply = door.done(
                 "workflow.next_step",
@@ -399,7 +389,7 @@ fn every_shipped_workflow_comes_to_its_end_in_whatever_order_its_phases_end() {
             let mut reply = start(&mut server, name, &id);
             let mut run = Run::new(&phases, &reply);
             while !run.open.is_empty() {
-                run.shown(&server.read(&address("current_step", &id)));
+                run.shown(&server.current(&id));
                 let open: Vec<_> = run.open.keys().cloned().collect();
                 let chosen = &open[dice.random_range(0..open.len())];
                 let call = run.finish(chosen, dice.random_range(0..20_000));
@@ -423,7 +413,7 @@ fn ended(server: &mut Server, id: &str, reply: &Value, run: &Run<'_>) {
     let [last] = last[..] else {
         panic!("{id} ends with {last:?}")
     };
-    let status = server.read(&address("workflow_status", id));
+    let status = server.status(id);
     assert_eq!(
         (
             &status["state"],
@@ -492,7 +482,7 @@ fn survive_a_kill(seed: u64, flags: &[&str]) {
     std::thread::sleep(std::time::Duration::from_micros(dice.random_range(0..6000)));
     let acknowledged = first.len() + server.kill_and_drain().len();
     let mut server = Server::greeted(serve_alone(home.path(), flags));
-    let status = server.read(&address("workflow_status", "e"));
+    let status = server.status("e");
     let completed = usize::try_from(status["steps"]["completed"].as_u64().unwrap()).unwrap();
     assert!(
         (acknowledged..=calls.len()).contains(&completed),

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::{
-    support::output,
-    support::project::{each, line, list, text},
+use crate::support::{
+    Client, output,
+    project::{each, line, list, text},
 };
 
 /// Each tool that changes the state, and the state it leads to.

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::{
-    support::project::{Project, each, line, list, text, workflow},
-    support::{address, output},
+use crate::support::{
+    Client, address, output,
+    project::{Project, each, line, list, text, workflow},
 };
 
 /// "should create workflow execution", "should start workflow and create first step"
@@ -200,5 +200,5 @@ fn a_workflow_without_phases_is_refused_and_leaves_no_execution() {
         list(&server.read("midex://workflow/telemetry?event_type=workflow_created")).len(),
         3
     );
-    assert_eq!(server.refuse(&json!("x"), output("s"))["execution_id"], "");
+    assert_eq!(server.refuse(json!("x"), output("s"))["execution_id"], "");
 }

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::{
-    support::output,
-    support::project::{each, line, list, outlive, text},
+use crate::support::{
+    Client, output,
+    project::{each, line, list, outlive, text},
 };
 
 const START: [&str; 5] = [
@@ -85,7 +85,7 @@ fn failures_refusals_and_changes_of_state_are_told_too() {
     let mut server = project.serve();
     let token = server.begin("line", "e")["new_token"].clone();
     server.refuse(&token, json!({}));
-    server.refuse(&json!(text(&token).repeat(2)), output("s"));
+    server.refuse(json!(text(&token).repeat(2)), output("s"));
     server.change("pause", "e");
     server.change("resume", "e");
     server.done(

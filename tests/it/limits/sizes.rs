@@ -3,8 +3,7 @@
 use midex::limits;
 use serde_json::{Value, json};
 
-use crate::support::witness::Witness;
-use crate::support::{address, output};
+use crate::support::{Client, address, output, witness::Witness};
 
 /// A refusal names the limit and does not send back what it refuses.
 fn too_much(refused: &Value, limit: usize) {
@@ -28,8 +27,9 @@ fn artifact(name: &str, bytes: usize) -> Value {
 #[test]
 fn an_output_of_ten_megabytes_is_refused_and_its_token_stays_valid() {
     let mut witness = Witness::new();
-    let huge = json!({ "token": witness.token, "output": output(&"x".repeat(10 << 20)) });
-    let refused = witness.server.refused("workflow.next_step", huge);
+    let refused = witness
+        .server
+        .refuse(&witness.token, output(&"x".repeat(10 << 20)));
     too_much(&refused, limits::OUTPUT_BYTES_MAX);
     assert_eq!(
         (&refused["step_id"], &refused["workflow_state"]),
@@ -38,14 +38,14 @@ fn an_output_of_ten_megabytes_is_refused_and_its_token_stays_valid() {
     witness.unharmed();
     // One byte too many, and exactly as many as may be.
     let around = limits::OUTPUT_BYTES_MAX - output("").to_string().len();
-    let over = json!({ "token": witness.token, "output": output(&"x".repeat(around + 1)) });
     too_much(
-        &witness.server.refused("workflow.next_step", over),
+        &witness
+            .server
+            .refuse(&witness.token, output(&"x".repeat(around + 1))),
         limits::OUTPUT_BYTES_MAX,
     );
     let token = witness.victim("victim");
-    let most = json!({ "token": token, "output": output(&"x".repeat(around)) });
-    let accepted = witness.server.done("workflow.next_step", most);
+    let accepted = witness.server.finish(&token, &"x".repeat(around));
     assert_eq!(accepted["step_name"], "fix");
     assert!(
         accepted.to_string().len() < 64 << 10,
@@ -65,9 +65,9 @@ fn an_artifact_past_its_limit_is_refused_however_often_and_stores_nothing() {
     let outputs = |bytes: usize| json!({ "summary": "s", "artifacts": [artifact("small", 1), artifact("large", bytes)] });
     // More often than an output may be wrong: what is too large is not judged at all.
     for _ in 0..=limits::OUTPUT_ATTEMPTS_MAX {
-        let call =
-            json!({ "token": witness.token, "output": outputs(limits::ARTIFACT_BYTES_MAX + 1) });
-        let refused = witness.server.refused("workflow.next_step", call);
+        let refused = witness
+            .server
+            .refuse(&witness.token, outputs(limits::ARTIFACT_BYTES_MAX + 1));
         too_much(&refused, limits::ARTIFACT_BYTES_MAX);
         assert!(
             refused["message"].as_str().unwrap().contains("`large`"),
@@ -83,8 +83,9 @@ fn an_artifact_past_its_limit_is_refused_however_often_and_stores_nothing() {
     );
     witness.unharmed();
     let token = witness.victim("victim");
-    let call = json!({ "token": token, "output": outputs(limits::ARTIFACT_BYTES_MAX) });
-    witness.server.done("workflow.next_step", call);
+    witness
+        .server
+        .hand_in(&token, outputs(limits::ARTIFACT_BYTES_MAX));
     let kept = witness
         .server
         .read(&address("workflow_artifacts", "victim"));
@@ -110,8 +111,9 @@ fn too_many_artifacts_are_refused_and_the_token_stays_valid() {
         contents(most + 1),
         references(100_000),
     ] {
-        let call = json!({ "token": token, "output": { "summary": "s", "artifacts": artifacts } });
-        let refused = witness.server.refused("workflow.next_step", call);
+        let refused = witness
+            .server
+            .refuse(&token, json!({ "summary": "s", "artifacts": artifacts }));
         assert_eq!(refused["error_code"], "STEP_OUTPUT_INVALID", "{refused}");
         let violation = &refused["violations"][0];
         assert_eq!(
@@ -123,8 +125,10 @@ fn too_many_artifacts_are_refused_and_the_token_stays_valid() {
             "what is refused is not sent back"
         );
     }
-    let call = json!({ "token": token, "output": { "summary": "s", "artifacts": contents(most) } });
-    witness.server.done("workflow.next_step", call);
+    witness.server.hand_in(
+        &token,
+        json!({ "summary": "s", "artifacts": contents(most) }),
+    );
     let kept = witness
         .server
         .read(&address("workflow_artifacts", "victim"));
@@ -155,9 +159,10 @@ fn artifacts_that_are_none_are_refused_with_their_place() {
             "/artifacts/1",
         ),
     ] {
-        let call =
-            json!({ "token": token, "output": { "summary": "s", "artifacts": ["doc", artifact] } });
-        let refused = witness.server.refused("workflow.next_step", call);
+        let refused = witness.server.refuse(
+            &token,
+            json!({ "summary": "s", "artifacts": ["doc", artifact] }),
+        );
         assert_eq!(refused["error_code"], "STEP_OUTPUT_INVALID", "{refused}");
         assert_eq!(refused["violations"][0]["path"], place, "{refused}");
     }
@@ -223,7 +228,7 @@ fn a_failure_of_ten_megabytes_is_kept_in_short() {
         json!({ "token": token, "error": error }),
     );
     assert_eq!(failed["workflow_state"], "failed");
-    let kept = &witness.server.read(&address("workflow_status", "victim"))["error"];
+    let kept = &witness.server.status("victim")["error"];
     let bytes = |name: &str| kept[name].as_str().unwrap().len();
     assert!((1..=limits::FAILURE_MESSAGE_BYTES_MAX).contains(&bytes("message")));
     assert!((1..=limits::FAILURE_CODE_BYTES_MAX).contains(&bytes("code")));

@@ -3,7 +3,7 @@
 use midex::registry::{Registry, Sources};
 use serde_json::{Value, json};
 
-use crate::support::{Server, address, serve_alone};
+use crate::support::{Client, Server, serve_alone};
 
 mod pages;
 mod twice;
@@ -88,7 +88,7 @@ fn feature(known: &[&str]) -> (Vec<Value>, Vec<Value>) {
         });
         let call = json!({ "token": token, "output": output, "known_agents": known });
         let id = replies[0]["execution_id"].as_str().unwrap();
-        currents.push(server.read(&address("current_step", id)));
+        currents.push(server.current(id));
         replies.push(server.done("workflow.next_step", call));
     }
     assert_eq!(

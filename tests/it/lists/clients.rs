@@ -2,8 +2,11 @@
 
 use serde_json::json;
 
-use super::{Client, ERAS, Era, TOOLS, stateless, underscored};
-use crate::support::project::{Project, each, list};
+use super::{ERAS, Era, Reader, TOOLS, stateless, underscored};
+use crate::support::{
+    Client,
+    project::{Project, each, list},
+};
 
 /// Names that hosts known to refuse dots give of themselves.
 const REFUSING: [&str; 6] = [
@@ -20,11 +23,11 @@ fn a_client_that_refuses_dots_is_shown_none_and_any_other_the_documents_names() 
     let project = Project::new(&[]);
     for era in ERAS {
         for name in REFUSING {
-            let mut client = Client::new(&project, era, name, &[]);
+            let mut client = Reader::new(&project, era, name, &[]);
             assert_eq!(client.names(), TOOLS.map(underscored), "{era:?} {name}");
         }
         for name in ["claude-code", "Visual Studio Code", "not claude-ai", ""] {
-            let mut client = Client::new(&project, era, name, &[]);
+            let mut client = Reader::new(&project, era, name, &[]);
             assert_eq!(client.names(), TOOLS, "{era:?} {name}");
         }
     }
@@ -34,7 +37,7 @@ fn a_client_that_refuses_dots_is_shown_none_and_any_other_the_documents_names() 
 fn no_text_that_a_client_is_shown_names_a_tool_in_the_other_spelling() {
     let project = Project::new(&[]);
     for era in ERAS {
-        let mut client = Client::new(&project, era, "claude-ai", &[]);
+        let mut client = Reader::new(&project, era, "claude-ai", &[]);
         let shown = json!([client.tools(), client.greeting]).to_string();
         for tool in TOOLS {
             assert!(!shown.contains(tool), "{era:?} {tool}");
@@ -43,7 +46,7 @@ fn no_text_that_a_client_is_shown_names_a_tool_in_the_other_spelling() {
         assert!(text.contains("Call workflow_start {"), "{text}");
         assert!(text.contains("with a dot"), "{text}");
 
-        let mut client = Client::new(&project, era, "other", &[]);
+        let mut client = Reader::new(&project, era, "other", &[]);
         let shown = json!([client.tools(), client.greeting]).to_string();
         for tool in TOOLS {
             assert!(!shown.contains(&underscored(tool)), "{era:?} {tool}");
@@ -64,7 +67,7 @@ fn the_flag_goes_before_the_clients_name_and_both_spellings_are_called() {
         ("auto", "other", TOOLS.map(str::to_owned)),
     ] {
         let flags = ["--tool-names", flag];
-        let mut client = Client::new(&project, Era::Initialize, client, &flags);
+        let mut client = Reader::new(&project, Era::Initialize, client, &flags);
         assert_eq!(client.names(), wanted, "{flag}");
         for tool in ["execution.list", "execution_list"] {
             assert_eq!(client.server.done(tool, json!({}))["executions"], json!([]));
@@ -76,7 +79,7 @@ fn the_flag_goes_before_the_clients_name_and_both_spellings_are_called() {
 #[test]
 fn in_the_stateless_era_each_request_says_whose_it_is() {
     let project = Project::new(&[]);
-    let mut client = Client::new(&project, Era::Stateless, "claude-ai", &[]);
+    let mut client = Reader::new(&project, Era::Stateless, "claude-ai", &[]);
     for (name, wanted) in [
         (None, "workflow.start"),
         (Some("claude-ai"), "workflow_start"),

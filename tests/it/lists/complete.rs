@@ -3,10 +3,10 @@
 use midex::domain::schema::Schema;
 use serde_json::{Value, json};
 
-use super::{Client, ERAS, Era};
-use crate::{
-    support::Server,
-    support::project::{Project, list},
+use super::{ERAS, Era, Reader};
+use crate::support::{
+    Client, Server,
+    project::{Project, list},
 };
 
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
@@ -20,7 +20,7 @@ fn every_tool_says_all_there_is_to_say() {
     let project = Project::new(&[]);
     for era in ERAS {
         for name in ["claude-ai", "other"] {
-            let mut client = Client::new(&project, era, name, &[]);
+            let mut client = Reader::new(&project, era, name, &[]);
             let tools = client.tools();
             assert_eq!(tools.len(), super::TOOLS.len());
             for tool in tools {
@@ -52,7 +52,7 @@ fn every_resource_and_template_says_all_there_is_to_say() {
         ("agents/odd.md", "nothing"),
     ]);
     for era in ERAS {
-        let mut client = Client::new(&project, era, "other", &[]);
+        let mut client = Reader::new(&project, era, "other", &[]);
         let resources = list(&client.result("resources/list", json!({}))["resources"]);
         let templates = client.result("resources/templates/list", json!({}));
         let templates = list(&templates["resourceTemplates"]);
@@ -89,7 +89,7 @@ fn the_list_of_tools_is_the_same_to_the_byte_over_calls_and_processes() {
     let project = Project::new(&[]);
     let mut lists = Vec::new();
     for _ in 0..2 {
-        let mut client = Client::new(&project, Era::Initialize, "other", &[]);
+        let mut client = Reader::new(&project, Era::Initialize, "other", &[]);
         for id in ["a", "b", "c"] {
             let request = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/list" });
             client.server.send(&request);

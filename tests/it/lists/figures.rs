@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use midex::limits;
 use serde_json::{Value, json};
 
-use crate::{support::Server, support::project::Project};
+use crate::support::{Client, Server, project::Project};
 
 const SOURCE: &str = include_str!("../../../src/limits.rs");
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use midex::limits::LIST_PAGE_MAX;
 use serde_json::{Value, json};
 
-use super::{Client, ERAS, Era};
+use super::{ERAS, Era, Reader};
 use crate::support::project::{Project, agent, each, eventually, list, workflow};
 
 const AGENTS: usize = LIST_PAGE_MAX + 30;
@@ -27,7 +27,7 @@ fn crowded() -> Project {
 }
 
 /// One page of resources.
-fn page(client: &mut Client, cursor: &Value) -> Value {
+fn page(client: &mut Reader, cursor: &Value) -> Value {
     let params = if cursor.is_null() {
         json!({})
     } else {
@@ -41,7 +41,7 @@ fn addresses(page: &Value) -> Vec<String> {
 }
 
 /// The addresses of all resources, page by page.
-fn walk(client: &mut Client) -> Vec<Vec<String>> {
+fn walk(client: &mut Reader) -> Vec<Vec<String>> {
     let (mut pages, mut cursor) = (Vec::new(), Value::Null);
     loop {
         let page = page(client, &cursor);
@@ -57,7 +57,7 @@ fn walk(client: &mut Client) -> Vec<Vec<String>> {
 fn of_more_than_a_page_nothing_is_lost_and_nothing_comes_twice() {
     let project = crowded();
     for era in ERAS {
-        let mut client = Client::new(&project, era, "other", &[]);
+        let mut client = Reader::new(&project, era, "other", &[]);
         let pages = walk(&mut client);
         assert_eq!(pages, walk(&mut client));
         let (last, full) = pages.split_last().unwrap();
@@ -83,7 +83,7 @@ fn of_more_than_a_page_nothing_is_lost_and_nothing_comes_twice() {
 #[test]
 fn what_comes_and_goes_between_two_pages_moves_nothing_else() {
     let project = crowded();
-    let mut client = Client::new(&project, Era::Initialize, "other", &[]);
+    let mut client = Reader::new(&project, Era::Initialize, "other", &[]);
     let before: BTreeSet<_> = walk(&mut client).concat().into_iter().collect();
     let first = page(&mut client, &Value::Null);
     // Both stand on the first page: with pages by number, one that follows would move.
@@ -138,7 +138,7 @@ fn refused(error: &Value, method: &str) {
 fn a_cursor_that_is_none_of_the_lists_is_refused() {
     let project = crowded();
     for era in ERAS {
-        let mut client = Client::new(&project, era, "other", &[]);
+        let mut client = Reader::new(&project, era, "other", &[]);
         let foreign = client.result("resources/list", json!({}))["nextCursor"].clone();
         let long = "A".repeat(1 << 20);
         for method in ["tools/list", "resources/list", "resources/templates/list"] {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Client, Era};
+use super::{Era, Reader};
 use crate::support::project::Project;
 
 const MINUTES: u64 = 5 * 60 * 1000;
@@ -10,9 +10,9 @@ const DAY: u64 = 24 * 60 * 60 * 1000;
 const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
 /// A client, an execution `e` of which has handed over an artifact.
-fn with_artifact(project: &Project, era: Era) -> Client {
-    let mut client = Client::new(project, era, "other", &[]);
-    let call = |client: &mut Client, tool: &str, arguments: Value| {
+fn with_artifact(project: &Project, era: Era) -> Reader {
+    let mut client = Reader::new(project, era, "other", &[]);
+    let call = |client: &mut Reader, tool: &str, arguments: Value| {
         let answer = client.result(
             "tools/call",
             json!({ "name": tool, "arguments": arguments }),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::{Client, ERAS, Era, TOOLS, underscored};
-use crate::support::project::Project;
+use super::{ERAS, Era, Reader, TOOLS, underscored};
+use crate::support::{Client, project::Project};
 
 const README: &str = include_str!("../../../README.md");
 const SETS: [&str; 4] = ["run", "author", "operate", "catalog"];
@@ -14,7 +14,7 @@ const SETS: [&str; 4] = ["run", "author", "operate", "catalog"];
 fn offered(project: &Project) -> BTreeMap<String, Vec<String>> {
     let tools = |set: &str| {
         let flags = ["--toolsets", set];
-        Client::new(project, Era::Initialize, "other", &flags).names()
+        Reader::new(project, Era::Initialize, "other", &flags).names()
     };
     SETS.iter()
         .map(|set| ((*set).to_owned(), tools(set)))
@@ -74,7 +74,7 @@ fn what_is_left_out_is_neither_listed_nor_called_nor_spoken_of() {
     for era in ERAS {
         for given in ["run", "operate", "author,catalog", "catalog,run"] {
             let flags = ["--toolsets", given];
-            let mut client = Client::new(&project, era, "other", &flags);
+            let mut client = Reader::new(&project, era, "other", &flags);
             let here: Vec<_> = given.split(',').flat_map(|set| sets[set].clone()).collect();
             assert_eq!(client.names(), here, "{given}");
             for tool in TOOLS
@@ -129,9 +129,8 @@ fn a_set_that_there_is_not_is_an_error_of_usage_that_names_those_there_are() {
 fn commands_have_every_tool_whatever_the_server_offers_its_clients() {
     let project = Project::new(&[]);
     let flags = ["--toolsets", "run", "--tool-names", "underscored"];
-    let mut client = Client::new(&project, Era::Initialize, "other", &flags);
-    let start = json!({ "workflow_name": "bug-fix", "execution_id": "e" });
-    client.server.done("workflow.start", start);
+    let mut client = Reader::new(&project, Era::Initialize, "other", &flags);
+    client.server.begin("bug-fix", "e");
     for (command, state) in [
         ("pause", "paused"),
         ("resume", "running"),

@@ -10,9 +10,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{
-    support::project::{Project, line, list, payload, text},
-    support::{Server, address, long::share},
+use crate::support::{
+    Client, Server, address,
+    long::share,
+    project::{Project, line, list, payload, text},
 };
 
 /// What the log may be asked for.
@@ -43,33 +44,9 @@ fn secret(place: &str) -> String {
     format!("canary-{place}-3b9f61")
 }
 
-/// A client of a server, however it reaches it: another way is another of these, and the same life.
-trait Client {
-    /// Sends a request and waits for its answer.
-    fn request(&mut self, method: &str, params: Value) -> Value;
-    /// Sends what is no request.
-    fn tell(&mut self, message: &Value);
-    /// Sends a line as it is; the answer, if one comes before that of the next request.
-    fn say(&mut self, line: &str);
-}
-
-impl Client for Server {
-    fn request(&mut self, method: &str, params: Value) -> Value {
-        Server::request(self, method, params)
-    }
-
-    fn tell(&mut self, message: &Value) {
-        self.send(message);
-    }
-
-    fn say(&mut self, line: &str) {
-        self.send_raw(line);
-    }
-}
-
 /// A client, and what it was given that nobody else may see.
 struct Life<'a> {
-    client: &'a mut dyn Client,
+    client: &'a mut Server,
     tokens: BTreeSet<String>,
 }
 
@@ -229,8 +206,11 @@ fn live(life: &mut Life<'_>, id: &str) {
 
 /// An execution that fails for a reason that is a secret.
 fn fail(life: &mut Life<'_>, id: &str) {
-    let start = json!({ "workflow_name": "line", "execution_id": id });
-    let token = life.done("workflow.start", start)["new_token"].clone();
+    let token = life.done(
+        "workflow.start",
+        json!({ "workflow_name": "line", "execution_id": id }),
+    )["new_token"]
+        .clone();
     let error = json!({ "message": secret("failure"), "code": "NO" });
     let failed = life.done(
         "workflow.next_step",
@@ -349,7 +329,7 @@ fn mistaken_requests(life: &mut Life<'_>, real: &str, secret: &str) {
         ),
     ] {
         life.client
-            .tell(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+            .send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
     }
 }
 
@@ -366,7 +346,7 @@ fn mistaken_frames(life: &mut Life<'_>, real: &str) {
             "{{\"jsonrpc\":\"2.0\",\"id\":5001,\"error\":{{\"code\":1,\"message\":\"{frame}{real}\"}}}}"
         ),
     ] {
-        life.client.say(&line);
+        life.client.send_raw(&line);
     }
     // Answered after all of them.
     life.ask("ping", json!({}));

@@ -10,7 +10,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use serde_json::json;
 use tempfile::tempdir;
 
-use crate::support::{Server, serve_alone};
+use crate::support::{Client, Server, serve_alone};
 
 /// A pipe that is full. Where nobody reads, its other end must still be held.
 fn full_pipe() -> (PipeReader, PipeWriter) {

@@ -3,8 +3,10 @@
 use midex::limits;
 use serde_json::{Map, Value, json};
 
-use crate::support::output;
-use crate::support::witness::{WITNESS, Witness};
+use crate::support::{
+    Client, output,
+    witness::{WITNESS, Witness},
+};
 
 /// A value that breaks a schema, where it does so, and which rule it breaks.
 type Broken = (Value, String, &'static str);
@@ -404,8 +406,7 @@ fn a_token_that_cannot_be_one_is_refused_and_nothing_moves() {
         long,
     ];
     for token in tokens {
-        let arguments = json!({ "token": token, "output": output("x") });
-        let refused = witness.server.refused("workflow.next_step", arguments);
+        let refused = witness.server.refuse(&token, output("x"));
         let shown: String = token.chars().take(80).collect();
         assert_eq!(
             refused["error_code"], "TOKEN_MALFORMED",

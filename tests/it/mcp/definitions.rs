@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{next, pause};
-use crate::support::{Server, address, output, steps};
+use crate::support::{Client, Server, address, output, steps};
 
 #[test]
 fn parallel_steps_come_with_all_that_they_need() {
@@ -16,10 +16,7 @@ fn parallel_steps_come_with_all_that_they_need() {
     std::fs::write(dir.path().join("audit.yaml"), file).unwrap();
     let flags = ["--workflows", dir.path().to_str().unwrap()];
     let mut server = Server::start_with(&dir.path().join("data"), &flags);
-    let first = server.done(
-        "workflow.start",
-        json!({ "workflow_name": "audit", "execution_id": "e" }),
-    );
+    let first = server.begin("audit", "e");
     let named = json!({ "step_name": "a", "agent_name": "reviewer" });
     assert_eq!(first["new_tokens"][0], named, "the rest stands beside it");
     let offers = steps(&first, "new_tokens");
@@ -46,7 +43,7 @@ fn parallel_steps_come_with_all_that_they_need() {
             .unwrap()
             .contains("Look closely.")
     );
-    let current = server.read(&address("current_step", "e"));
+    let current = server.current("e");
     let shown: Vec<_> = steps(&current, "ready_steps").iter().map(persona).collect();
     assert_eq!(shown, told);
     let one = next(&mut server, &offers[1]["continuation_token"], "b");
@@ -63,15 +60,9 @@ fn parallel_steps_come_with_all_that_they_need() {
         (&last["step_name"], &last["output_schema"]),
         (&json!("d"), &json!({ "type": "integer" }))
     );
-    let refused = server.refused(
-        "workflow.next_step",
-        json!({ "token": last["new_token"], "output": output("x") }),
-    );
+    let refused = server.refuse(&last["new_token"], output("x"));
     assert_eq!(refused["violations"][0]["rule"], "type");
-    let end = server.done(
-        "workflow.next_step",
-        json!({ "token": last["new_token"], "output": 7 }),
-    );
+    let end = server.hand_in(&last["new_token"], 7);
     assert_eq!(end["workflow_state"], "completed");
 }
 
@@ -101,10 +92,7 @@ fn an_execution_keeps_the_definition_it_started_with() {
     workflow("b");
     agent("The first persona");
     let mut server = Server::start_with(&data, &flags);
-    let first = server.done(
-        "workflow.start",
-        json!({ "workflow_name": "mine", "execution_id": "e" }),
-    );
+    let first = server.begin("mine", "e");
     server.kill();
     workflow("other");
     agent("The second persona");
@@ -114,10 +102,7 @@ fn an_execution_keeps_the_definition_it_started_with() {
         (&second["step_name"], &second["agent_content"]),
         (&json!("b"), &first["agent_content"])
     );
-    let fresh = server.done(
-        "workflow.start",
-        json!({ "workflow_name": "mine", "execution_id": "f" }),
-    );
+    let fresh = server.begin("mine", "f");
     assert!(
         fresh["agent_content"]
             .as_str()

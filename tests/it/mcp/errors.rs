@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::{
-    support::project::{Project, line, list, text, workflow},
-    support::{Server, output},
+use crate::support::{
+    Client, Server, output,
+    project::{Project, line, list, text, workflow},
 };
 
 /// Fault F19 of the study: the failure of a resource was a success that said `isError`.

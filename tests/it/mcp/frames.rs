@@ -3,8 +3,10 @@
 use midex::limits;
 use serde_json::{Value, json};
 
-use crate::support::witness::{WITNESS, Witness};
-use crate::support::{Server, output, serve_alone};
+use crate::support::{
+    Client, Server, output, serve_alone,
+    witness::{WITNESS, Witness},
+};
 
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
@@ -405,7 +407,7 @@ fn a_call_that_breaks_off_is_not_done() {
     let (exit, _, lines) = server.close();
     assert!(exit.success() && lines.is_empty(), "{exit} {lines:?}");
     let mut server = Server::greeted(serve_alone(home.path(), &[]));
-    let status = server.read(&crate::support::address("workflow_status", WITNESS));
+    let status = server.status(WITNESS);
     assert_eq!(status, witness.status);
 }
 

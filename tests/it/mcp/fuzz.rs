@@ -8,7 +8,7 @@ use proptest::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::support::witness::Witness;
+use crate::support::{Client, witness::Witness};
 
 const CASES: u32 = 100;
 const SEED: u64 = 20_250_115;

@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Duration};
 use serde_json::{Value, json};
 
 use super::{next, pause, start};
-use crate::support::{PATIENCE, Server, address, output, wait};
+use crate::support::{Client, PATIENCE, Server, address, output, wait};
 
 #[test]
 fn four_thousand_calls_written_before_a_reply_is_read_are_all_answered() {
@@ -49,10 +49,7 @@ fn one_token_used_a_thousand_times_at_once_is_answered_a_thousand_times() {
         answers.insert(answer.to_string());
     }
     assert_eq!((fresh, answers.len()), (1, 1), "one transition, one answer");
-    assert_eq!(
-        server.read(&address("workflow_status", "exec_001"))["revision"],
-        2
-    );
+    assert_eq!(server.status("exec_001")["revision"], 2);
 }
 
 #[test]
@@ -65,7 +62,7 @@ fn a_killed_server_is_followed_by_one_that_goes_on() {
     let second = next(&mut server, &first["new_token"], "found it");
     server.kill();
     let mut server = Server::start(dir.path());
-    let current = server.read(&address("current_step", "e"));
+    let current = server.current("e");
     assert_eq!(
         (&current["continuation_token"], &current["inputs"]),
         (&second["new_token"], &inputs)

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{next, start};
-use crate::support::{Server, address};
+use crate::support::{Client, Server, address};
 
 #[test]
 fn both_spellings_of_a_tool_are_accepted_and_unknown_things_refused() {
@@ -97,7 +97,7 @@ fn ids_with_spaces_slashes_and_unicode_work_everywhere() {
         "x".repeat(200).as_str(),
     ] {
         let first = start(&mut server, id);
-        let current = server.read(&address("current_step", id));
+        let current = server.current(id);
         assert_eq!(
             (&current["execution_id"], &current["continuation_token"]),
             (&json!(id), &first["new_token"])
@@ -148,10 +148,7 @@ fn every_variable_of_every_template_is_completed() {
     let first = start(&mut server, "e");
     let artifact = json!({ "type": "report", "name": "design.md", "content": "# Design" });
     let output = json!({ "summary": "s", "artifacts": [artifact] });
-    server.done(
-        "workflow.next_step",
-        json!({ "token": first["new_token"], "output": output }),
-    );
+    server.hand_in(&first["new_token"], &output);
     let templates = server.request("resources/templates/list", json!({}));
     let templates = templates["result"]["resourceTemplates"]
         .as_array()

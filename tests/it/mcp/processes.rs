@@ -4,9 +4,9 @@ use std::{collections::HashMap, time::Duration};
 
 use serde_json::{Value, json};
 
-use crate::{
-    support::project::{Project, eventually, line, list, text},
-    support::{Server, address},
+use crate::support::{
+    Client, Server, address,
+    project::{Project, eventually, line, list, text},
 };
 
 /// Fault F1 of the study: a fresh clone could not start.

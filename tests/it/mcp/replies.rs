@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::{
-    support::project::{PERSONA, line, list, offers, text, workflow},
-    support::{address, output},
+use crate::support::{
+    Client, address,
+    client::offers,
+    output,
+    project::{PERSONA, line, list, text, workflow},
 };
 
 /// Fault F13 of the study: `progress` was always `unknown`.

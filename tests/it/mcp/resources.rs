@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::support::address;
-use crate::support::witness::{WITNESS, Witness};
+use crate::support::{
+    Client,
+    witness::{WITNESS, Witness},
+};
 
 /// Below `midex://workflow/`, each with the code of its refusal.
 const NOT_FOUND: &[(&str, &str)] = &[
@@ -249,7 +251,7 @@ fn a_query_that_is_wrong_is_told_as_a_violation_of_that_read() {
 #[test]
 fn odd_spellings_of_what_there_is_are_read() {
     let mut witness = Witness::new();
-    let plain = witness.server.read(&address("current_step", WITNESS));
+    let plain = witness.server.current(WITNESS);
     for uri in [
         "current_step/%77itness",
         "current_step/witness?",

@@ -4,7 +4,7 @@ use midex::domain::schema::Schema;
 use serde_json::{Value, json};
 
 use super::{next, start};
-use crate::support::{Server, output, steps};
+use crate::support::{Client, Server, output, steps};
 
 /// The server, and the output schema of each of its tools.
 struct Checked {

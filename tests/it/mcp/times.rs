@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::{
-    support::project::{eventually, line, list, outlive, payload, text},
-    support::{Server, address, output},
+use crate::support::{
+    Client, Server, address, output,
+    project::{eventually, line, list, outlive, payload, text},
 };
 
 /// Every time in a value: fields whose names end in `_at`, wherever they lie.

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::{
-    support::Server,
-    support::project::{each, line, list, text},
+use crate::support::{
+    Client, Server,
+    project::{each, line, list, text},
 };
 
 /// The addresses of all resources of an execution, this one being called `nobody`.

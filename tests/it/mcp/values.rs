@@ -3,8 +3,10 @@
 use midex::limits;
 use serde_json::{Value, json};
 
-use crate::support::address;
-use crate::support::witness::{WITNESS, Witness};
+use crate::support::{
+    Client, address,
+    witness::{WITNESS, Witness},
+};
 
 /// The answer to a tool call whose arguments are this text.
 fn call(witness: &mut Witness, tool: &str, arguments: &str) -> Value {
@@ -83,10 +85,7 @@ fn a_value_nested_too_deep_is_refused_and_one_just_deep_enough_is_kept() {
     assert_eq!(answer["result"]["isError"], false, "{answer}");
     let deepest: Value = serde_json::from_str(&deepest).unwrap();
     let (mut server, _home) = witness.survives();
-    assert_eq!(
-        server.read(&address("current_step", "victim"))["inputs"]["x"],
-        deepest
-    );
+    assert_eq!(server.current("victim")["inputs"]["x"], deepest);
     assert_eq!(
         server.read(&address("step_history", "victim"))[0]["output"]["x"],
         deepest
@@ -157,11 +156,7 @@ fn huge_and_tiny_numbers_are_kept_as_they_were_read() {
     for (at, number) in numbers.iter().enumerate() {
         let sent: Value = serde_json::from_str(number).unwrap();
         let id = format!("n{at}");
-        assert_eq!(
-            server.read(&address("current_step", &id))["inputs"]["x"],
-            sent,
-            "{number}"
-        );
+        assert_eq!(server.current(&id)["inputs"]["x"], sent, "{number}");
         assert_eq!(
             server.read(&address("step_history", &id))[0]["output"]["x"],
             sent,
@@ -194,10 +189,7 @@ fn of_a_key_that_stands_twice_the_last_counts() {
         "another output: {wrong}"
     );
     let (mut server, _home) = witness.survives();
-    assert_eq!(
-        server.read(&address("current_step", "victim"))["inputs"],
-        json!({ "x": 2 })
-    );
+    assert_eq!(server.current("victim")["inputs"], json!({ "x": 2 }));
     assert_eq!(
         server.read(&address("step_history", "victim"))[0]["output"],
         json!({ "summary": "last" })
@@ -224,10 +216,7 @@ fn half_a_character_is_refused_and_a_whole_one_kept() {
     let started = start(&mut witness, r"\ud83d\ude00", r#""\ud83d\ude00""#);
     assert_eq!(started["result"]["isError"], false, "{started}");
     let (mut server, _home) = witness.survives();
-    assert_eq!(
-        server.read(&address("current_step", "😀"))["inputs"]["x"],
-        "😀"
-    );
+    assert_eq!(server.current("😀")["inputs"]["x"], "😀");
 }
 
 #[test]
@@ -241,10 +230,7 @@ fn what_does_not_print_is_kept_in_values_and_refused_in_ids() {
     let output = json!({
         "summary": odd, odd: [odd], "artifacts": [{ "type": "file", "name": odd, "content": odd, "metadata": { odd: odd } }]
     });
-    witness.server.done(
-        "workflow.next_step",
-        json!({ "token": started["new_token"], "output": output }),
-    );
+    witness.server.hand_in(&started["new_token"], &output);
     let reason = json!({ "execution_id": "victim", "reason": odd });
     assert_eq!(
         witness.server.done("execution.pause", reason)["reason"],
@@ -257,10 +243,7 @@ fn what_does_not_print_is_kept_in_values_and_refused_in_ids() {
         "{refused}"
     );
     let (mut server, _home) = witness.survives();
-    assert_eq!(
-        server.read(&address("current_step", "victim"))["inputs"],
-        inputs
-    );
+    assert_eq!(server.current("victim")["inputs"], inputs);
     let history = server.read(&address("step_history", "victim"));
     assert_eq!(
         (&history[0]["output"]["summary"], &history[0]["output"][odd]),
@@ -280,10 +263,7 @@ fn what_does_not_print_is_kept_in_values_and_refused_in_ids() {
         ),
         (&json!(odd), &json!(odd), &json!(odd))
     );
-    assert_eq!(
-        server.read(&address("workflow_status", "victim"))["reason"],
-        odd
-    );
+    assert_eq!(server.status("victim")["reason"], odd);
 }
 
 #[test]
@@ -320,7 +300,7 @@ fn names_of_a_megabyte_are_refused_in_few_words() {
             "what is refused is not sent back"
         );
     }
-    let current = witness.server.read(&address("current_step", WITNESS));
+    let current = witness.server.current(WITNESS);
     assert_eq!(current["workflow_state"], "running");
     witness.survives();
 }

@@ -6,7 +6,7 @@ use std::{path::Path, process::Command};
 use midex::uri::encode;
 use serde_json::{Value, json};
 
-use crate::support::{Server, address, output, serve_alone};
+use crate::support::{Client, Server, address, output, serve_alone};
 
 const IDS: [&str; 9] = [
     "release 1.2 / hotfix",
@@ -46,19 +46,13 @@ fn home() -> tempfile::TempDir {
 }
 
 fn start(server: &mut Server, id: &str) -> Value {
-    server.done(
-        "workflow.start",
-        json!({ "workflow_name": "short", "execution_id": id }),
-    )
+    server.begin("short", id)
 }
 
 fn next(server: &mut Server, token: &Value) -> Value {
     let artifacts = json!([{ "type": "report", "name": "a / b?", "content": "the content" }]);
     let output = json!({ "summary": "done", "artifacts": artifacts });
-    server.done(
-        "workflow.next_step",
-        json!({ "token": token, "output": output }),
-    )
+    server.hand_in(token, &output)
 }
 
 fn completions(server: &mut Server, path: &str, name: &str, begun: &str, id: &str) -> Value {
@@ -317,7 +311,7 @@ fn every_command_has_them_beside_a_server_and_without_one() {
             (&paused["execution_id"], &paused["state"], &paused["reason"]),
             (&json!(id), &json!("paused"), &json!(id))
         );
-        let status = server.read(&address("workflow_status", id));
+        let status = server.status(id);
         assert_eq!(
             (&status["state"], &status["revision"]),
             (&json!("paused"), &json!(2))

@@ -5,8 +5,10 @@ use std::{fs, path::Path};
 use midex::uri::encode;
 use serde_json::{Value, json};
 
-use crate::support::witness::{Witness, tree};
-use crate::support::{address, output};
+use crate::support::{
+    Client, address,
+    witness::{Witness, tree},
+};
 
 const SECRET: &str = "the secret outside";
 
@@ -104,12 +106,8 @@ fn an_id_that_looks_like_a_path_names_an_execution_and_nothing_else() {
             let shown = witness.server.read(&address(kind, id));
             assert!(!shown.to_string().contains(SECRET), "{id:?} {kind}");
         }
-        assert_eq!(
-            witness.server.read(&address("workflow_status", id))["execution_id"],
-            id
-        );
-        let done = json!({ "token": token, "output": output("done") });
-        let next = witness.server.done("workflow.next_step", done);
+        assert_eq!(witness.server.status(id)["execution_id"], id);
+        let next = witness.server.finish(&token, "done");
         assert_eq!(
             (&next["execution_id"], &next["step_name"]),
             (&json!(id), &json!("fix"))
@@ -118,11 +116,7 @@ fn an_id_that_looks_like_a_path_names_an_execution_and_nothing_else() {
     nothing_escaped(&mut witness, &before);
     let (mut server, _home) = witness.survives();
     for id in ODD {
-        assert_eq!(
-            server.read(&address("workflow_status", id))["revision"],
-            2,
-            "{id:?}"
-        );
+        assert_eq!(server.status(id)["revision"], 2, "{id:?}");
     }
 }
 
@@ -137,10 +131,7 @@ fn an_artifact_that_is_called_like_a_path_is_an_artifact_and_no_file() {
         .map(|name| json!({ "type": "file", "name": name, "content": format!("of {name}") }))
         .collect();
     let output = json!({ "summary": "s", "artifacts": artifacts });
-    witness.server.done(
-        "workflow.next_step",
-        json!({ "token": token, "output": output }),
-    );
+    witness.server.hand_in(&token, &output);
     for (at, name) in names.iter().enumerate() {
         let by_id = witness
             .server

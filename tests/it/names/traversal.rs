@@ -21,9 +21,11 @@ use midex::{
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::{
-    support::project::{forge, payload},
-    support::{Server, address, long::share, serve_alone},
+use crate::support::{
+    Client, Server, address,
+    long::share,
+    project::{forge, payload},
+    serve_alone,
 };
 
 /// What lies outside, and must be seen by nobody.

@@ -11,11 +11,7 @@ use std::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::witness::Witness;
-use crate::{
-    support::door::until,
-    support::{Server, address, output, serve_alone},
-};
+use crate::support::{Client, Server, address, door::until, serve_alone, witness::Witness};
 
 const AVAILABLE: &str = "midex://workflow/available_workflows";
 
@@ -415,26 +411,19 @@ fn an_execution_goes_on_when_its_file_breaks_between_two_servers() {
     fs::write(files.join("mine.yaml"), sound("mine")).unwrap();
     let flags = flags(&home);
     let mut server = Server::greeted(serve_alone(home.path(), &[&flags[0], &flags[1]]));
-    let first = server.done(
-        "workflow.start",
-        json!({ "workflow_name": "mine", "execution_id": "e" }),
-    );
+    let first = server.begin("mine", "e");
     server.kill();
     for garbage in [&b"workflow: \"mine"[..], b"\xff\xfe\x00", b""] {
         fs::write(files.join("mine.yaml"), garbage).unwrap();
         let mut server = Server::greeted(serve_alone(home.path(), &[&flags[0], &flags[1]]));
-        let current = server.read(&address("current_step", "e"));
+        let current = server.current("e");
         assert_eq!(current["continuation_token"], first["new_token"]);
         let refused = server.refused("workflow.start", json!({ "workflow_name": "mine" }));
         assert_eq!(refused["error_code"], "WORKFLOW_INVALID");
     }
     fs::remove_dir_all(&files).unwrap();
     let mut server = Server::greeted(serve_alone(home.path(), &[&flags[0], &flags[1]]));
-    let arguments = json!({ "token": first["new_token"], "output": output("done") });
-    assert_eq!(
-        server.done("workflow.next_step", arguments)["step_name"],
-        "b"
-    );
+    assert_eq!(server.finish(&first["new_token"], "done")["step_name"], "b");
     let missing = server.refused("workflow.start", json!({ "workflow_name": "mine" }));
     assert_eq!(missing["error_code"], "WORKFLOW_NOT_FOUND");
 }

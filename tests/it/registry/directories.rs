@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::support::project::{PERSONA, Project, agent, each, line, list, text, workflow};
+use crate::support::{
+    Client,
+    project::{PERSONA, Project, agent, each, line, list, text, workflow},
+};
 
 const PHASES: [(&str, &str, &[&str]); 2] = [("a", "worker", &[]), ("b", "worker", &["a"])];
 

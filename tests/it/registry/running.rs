@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::{
-    support::Server,
-    support::project::{Project, agent, each, eventually, line, list, workflow},
+use crate::support::{
+    Client, Server,
+    project::{Project, agent, each, eventually, line, list, workflow},
 };
 
 /// The workflow `line` with other phases.

@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::{
-    support::project::{agent, each, line, list, offers, text, workflow},
-    support::{address, output},
+use crate::support::{
+    Client, address,
+    client::offers,
+    output,
+    project::{agent, each, line, list, text, workflow},
 };
 
 /// Fault F8 of the study: a persona that was missing at a later step left the execution stuck for ever.

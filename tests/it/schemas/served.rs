@@ -9,7 +9,7 @@ use midex::{
 };
 
 use super::{worst::*, *};
-use crate::support::Server;
+use crate::support::{Client, Server};
 
 /// A server with two threads for all clients, and a directory of workflows.
 fn server(home: &Path, workflows: &[(&str, Value)]) -> Server {
@@ -76,13 +76,9 @@ fn two_outputs_that_take_long_hold_up_nobody_and_end_with_their_budget() {
         // It counts as any other output that is refused.
         assert!(words.contains("malformed output 1 of"), "{words}");
     }
-    let wrong = json!({ "token": token, "output": { "to": "nobody" } });
-    let refused = server.refused("workflow.next_step", wrong);
+    let refused = server.refuse(&token, json!({ "to": "nobody" }));
     assert_eq!(refused["violations"][0]["rule"], "format", "{refused}");
-    server.done(
-        "workflow.next_step",
-        json!({ "token": token, "output": { "to": "a@example.com" } }),
-    );
+    server.hand_in(&token, json!({ "to": "a@example.com" }));
 }
 
 #[test]
@@ -126,8 +122,7 @@ fn an_option_that_was_meant_is_named_to_the_model_and_to_the_author() {
     let mut server = server(home.path(), &[("rate", rating.clone())]);
     let token = begun(&mut server, "rate");
     let wrong = json!({ "tone": "freindly" });
-    let arguments = json!({ "token": token, "output": wrong });
-    let refused = server.refused("workflow.next_step", arguments);
+    let refused = server.refuse(&token, &wrong);
     let violation = &refused["violations"][0];
     assert_eq!(violation["suggestion"]["text"], "did you mean `friendly`?");
     assert_eq!(violation["expected"], r#"["friendly","formal"]"#);

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::{
-    support::Server,
-    support::project::{Project, text},
+use crate::support::{
+    Client, Server,
+    project::{Project, text},
 };
 
 /// The execution `e`, and where it stands.

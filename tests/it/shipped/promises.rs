@@ -6,8 +6,11 @@ use serde_json::{Value, json};
 
 use crate::{
     shipped::MANIFESTS,
-    support::Server,
-    support::project::{Project, each, list, offers, text, workflow},
+    support::{
+        Client, Server,
+        client::offers,
+        project::{Project, each, list, text, workflow},
+    },
 };
 
 const AGENTS: [&str; 10] = [

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::led::Led;
-use crate::cli::terminal::Terminal;
+use crate::{cli::terminal::Terminal, support::Client};
 
 const WORKFLOW: &str = "review-until-approved";
 

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::led::Led;
+use crate::support::Client;
 
 const WORKFLOW: &str = "app-scaffold";
 

@@ -14,8 +14,11 @@ use serde_json::{Value, json};
 use super::{Play, gates::answer, id};
 use crate::{
     cli::terminal::Terminal,
-    support::Server,
-    support::project::{Project, list, text},
+    support::{
+        Client, Server,
+        play::Calls,
+        project::{Project, list, text},
+    },
 };
 
 #[tokio::test(start_paused = true)]
@@ -30,16 +33,16 @@ async fn an_answer_to_an_earlier_visit_of_a_gate_counts_for_nothing() {
     )
     .await;
     play.done("build", json!({ "v": 1 })).await;
-    let first = play.engine.status(&id()).await.unwrap();
+    let first = play.engine.status_now("e").await;
     // Two people look at the first build; one rejects.
     play.engine
         .command(&id(), answer(&first, false, None))
         .await
         .unwrap();
-    let current = play.engine.current_step(&id()).await.unwrap();
+    let current = play.engine.current_now("e").await;
     let token = current.continuation_token.unwrap();
     play.report(&token, Report::Output(json!({ "v": 2 }))).await;
-    let second = play.engine.status(&id()).await.unwrap();
+    let second = play.engine.status_now("e").await;
     assert_eq!(second.waits[0].visit, 2);
     // The other one's approval, of the first build, comes now.
     let error = play.engine.command(&id(), answer(&first, true, None)).await;
@@ -65,18 +68,16 @@ steps:
     }
     let first = play
         .engine
-        .advance(&token, Report::Output(json!({ "a": null })))
-        .await
-        .unwrap_err();
+        .refuse(&token, Report::Output(json!({ "a": null })))
+        .await;
     assert_eq!(first.code(), Code::StepOutputInvalid);
     assert!(first.message().contains("the step failed"), "{first}");
     let again = play
         .engine
-        .advance(&token, Report::Output(json!({ "a": null })))
-        .await
-        .unwrap_err();
+        .refuse(&token, Report::Output(json!({ "a": null })))
+        .await;
     assert_eq!(again.message(), first.message());
-    let current = play.engine.current_step(&id()).await.unwrap();
+    let current = play.engine.current_now("e").await;
     play.report(
         &current.continuation_token.unwrap(),
         Report::Output(json!({ "a": "x" })),
@@ -111,20 +112,15 @@ steps:
     let said = json!({ "c": "no" });
     let first = play
         .engine
-        .advance(&token, Report::Output(said.clone()))
-        .await
-        .unwrap_err();
-    let current = play.engine.current_step(&id()).await.unwrap();
+        .refuse(&token, Report::Output(said.clone()))
+        .await;
+    let current = play.engine.current_now("e").await;
     play.report(
         &current.continuation_token.unwrap(),
         Report::Output(json!({ "a": "x", "b": "y" })),
     )
     .await;
-    let again = play
-        .engine
-        .advance(&token, Report::Output(said))
-        .await
-        .unwrap_err();
+    let again = play.engine.refuse(&token, Report::Output(said)).await;
     assert_eq!(
         (again.message(), again.violations()),
         (first.message(), first.violations())
@@ -145,18 +141,10 @@ steps:
     )
     .await;
     let (ask, work) = (play.token("ask"), play.token("work"));
-    let first = play
-        .engine
-        .advance(&work, Report::Output(json!(1)))
-        .await
-        .unwrap();
+    let first = play.engine.report(&work, Report::Output(json!(1))).await;
     play.report(&ask, Report::Output(json!({ "userUtterance": "x please" })))
         .await;
-    let again = play
-        .engine
-        .advance(&work, Report::Output(json!(1)))
-        .await
-        .unwrap();
+    let again = play.engine.report(&work, Report::Output(json!(1))).await;
     let (one, two) = (
         serde_json::to_value(&first).unwrap(),
         serde_json::to_value(&again).unwrap(),
@@ -172,7 +160,7 @@ async fn where_an_execution_stands_is_told_with_its_state() {
         .await
         .unwrap();
     let standing = play.engine.standing(&id()).await.unwrap();
-    let status = play.engine.status(&id()).await.unwrap();
+    let status = play.engine.status_now("e").await;
     assert_eq!(standing.workflow_state, status.state);
     assert!(
         standing.message.contains("midex approve e"),
@@ -184,7 +172,7 @@ async fn where_an_execution_stands_is_told_with_its_state() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_while_a_person_keeps_it_paused_tells_the_state() {
     let play = Play::begin("steps:\n  - { id: go, gate: 'Go?' }\n", json!({})).await;
-    let shown = play.engine.status(&id()).await.unwrap();
+    let shown = play.engine.status_now("e").await;
     play.engine
         .command(
             &id(),
@@ -200,7 +188,7 @@ async fn an_answer_while_a_person_keeps_it_paused_tells_the_state() {
         .answer_to_go_on(&id(), answer(&shown, true, None))
         .await
         .unwrap();
-    let status = play.engine.status(&id()).await.unwrap();
+    let status = play.engine.status_now("e").await;
     assert_eq!(
         (said.workflow_state.as_str(), status.state.as_str()),
         ("paused", "paused")
@@ -634,9 +622,8 @@ steps:
     let token = play.token("one");
     let error = play
         .engine
-        .advance(&token, Report::Output(json!({ "a": big, "b": big })))
-        .await
-        .unwrap_err();
+        .refuse(&token, Report::Output(json!({ "a": big, "b": big })))
+        .await;
     assert_eq!(error.code(), Code::LimitExceeded);
     assert_eq!(
         (error.context("execution_id"), error.context("step_id")),

@@ -3,8 +3,8 @@
 use midex::{domain::Lifecycle, error::Code};
 use serde_json::{Value, json};
 
-use super::{Play, id};
-use crate::steps::Report;
+use super::Play;
+use crate::{steps::Report, support::play::Calls};
 
 /// An app whose platform and push may be left open at the start, with these steps.
 fn app(steps: &str) -> String {
@@ -92,7 +92,7 @@ async fn what_a_text_says_becomes_inputs_and_what_it_does_not_is_asked_for() {
     );
     // What came in later is there after a restart, and in what is shown of the inputs.
     play.restart().await;
-    let current = play.engine.current_step(&id()).await.unwrap();
+    let current = play.engine.current_now("e").await;
     let inputs = current.inputs.unwrap();
     assert_eq!(
         (&inputs["platform"], &inputs["push"]),
@@ -157,7 +157,7 @@ async fn a_refused_answer_is_asked_for_again_with_why_and_the_accepted_ones_are_
         again.message()
     );
     play.restart().await;
-    let current = play.engine.current_step(&id()).await.unwrap();
+    let current = play.engine.current_now("e").await;
     let words = current.instructions.unwrap();
     assert!(
         words.contains("The answer before was refused")
@@ -184,13 +184,13 @@ async fn the_fifth_refused_answer_holds_the_step_and_a_resume_asks_on() {
         let error = refused(&play, "ask", json!({ "platform": attempt })).await;
         assert_eq!(error.code(), Code::StepOutputInvalid);
     }
-    let status = play.engine.status(&id()).await.unwrap();
+    let status = play.engine.status_now("e").await;
     assert_eq!(status.state, "paused");
     let error = refused(&play, "ask", json!({ "platform": "iOS" })).await;
     assert_eq!(error.code(), Code::ExecutionPaused);
     play.restart().await;
     play.change(Lifecycle::Resume).await;
-    let words = play.engine.current_step(&id()).await.unwrap().instructions;
+    let words = play.engine.current_now("e").await.instructions;
     assert!(words.unwrap().contains("The answer before was refused"));
     play.done("ask", json!({ "platform": "iOS", "push": true }))
         .await;
@@ -253,7 +253,7 @@ async fn words_of_the_user_go_through_extraction() {
     assert_eq!(names, "push");
     // Each call again gets the answer that it got.
     let words = Report::Output(json!({ "userUtterance": "iPhones, please" }));
-    let again = play.engine.advance(&asked, words).await.unwrap();
+    let again = play.engine.report(&asked, words).await;
     assert_eq!(again.instructions, extracting.instructions);
     assert!(again.replayed);
     assert_ne!(start.instructions, extracting.instructions);

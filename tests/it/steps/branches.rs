@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::Play;
+use super::{Play, Report};
+use crate::support::play::Calls;
 
 #[tokio::test(start_paused = true)]
 async fn false_zero_and_nothing_do_not_hold() {
@@ -144,19 +145,15 @@ async fn a_jump_back_voids_what_is_open_behind_it_and_leaves_what_is_beside() {
     let right = play.token("right");
     play.done("left", json!("again")).await;
     assert_eq!(play.open(), ["a"]);
-    let refused = play
-        .engine
-        .advance(&right, super::Report::Output(json!(1)))
-        .await
-        .unwrap_err();
+    let refused = play.engine.refuse(&right, Report::Output(json!(1))).await;
     assert_eq!(refused.code(), midex::error::Code::TokenSuperseded);
     let first = play.token("a");
-    play.report(&beside, super::Report::Output(json!(1))).await;
-    play.report(&first, super::Report::Output(json!(1))).await;
+    play.report(&beside, Report::Output(json!(1))).await;
+    play.report(&first, Report::Output(json!(1))).await;
     assert_eq!(play.open(), ["left", "right"]);
     let right = play.token("right");
     play.done("left", json!("on")).await;
-    play.report(&right, super::Report::Output(json!(1))).await;
+    play.report(&right, Report::Output(json!(1))).await;
     assert_eq!(play.open(), ["end"]);
     play.done("end", json!(1)).await;
     assert_eq!(play.state(), "completed");
@@ -179,10 +176,10 @@ async fn a_jump_forward_passes_only_what_nothing_else_leads_to() {
     play.done("a", json!(1)).await;
     assert_eq!(play.open(), ["end"]);
     let end = play.token("end");
-    play.report(&beside, super::Report::Output(json!(1))).await;
+    play.report(&beside, Report::Output(json!(1))).await;
     assert_eq!(play.open(), ["joint"], "{:?}", play.path().await);
     play.done("joint", json!(1)).await;
-    play.report(&end, super::Report::Output(json!(1))).await;
+    play.report(&end, Report::Output(json!(1))).await;
     assert_eq!(play.state(), "completed");
     assert!(play.path().await.contains(&"only skipped".to_owned()));
 }

@@ -12,6 +12,7 @@ use midex::{
 use serde_json::json;
 
 use super::{Play, id};
+use crate::support::play::Calls;
 
 #[tokio::test(start_paused = true)]
 async fn a_jump_lets_a_join_go_on_whose_other_half_was_done_before() {
@@ -142,7 +143,7 @@ steps:
     .await;
     // Time moves only once nobody has anything to do.
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let current = play.engine.current_step(&id()).await.unwrap();
+    let current = play.engine.current_now("e").await;
     assert_eq!(current.current_step.as_deref(), Some("clean"));
     let token = current.continuation_token.unwrap();
     play.report(&token, Report::Output(json!(1))).await;
@@ -259,7 +260,7 @@ async fn who_brings_the_last_bad_output_of_a_step_that_is_passed_is_sent_on() {
         assert!(action.contains("current_step"), "{action}");
         assert!(!action.contains("workflow.start"), "{action}");
     }
-    let current = play.engine.current_step(&id()).await.unwrap();
+    let current = play.engine.current_now("e").await;
     assert_eq!(current.current_step.as_deref(), Some("b"));
 }
 

@@ -6,6 +6,7 @@ use midex::domain::execution::{Report, SignalRequest};
 use serde_json::{Value, json};
 
 use super::{Play, id};
+use crate::support::play::Calls;
 
 #[tokio::test(start_paused = true)]
 async fn a_fault_in_a_part_of_the_final_output_leaves_the_others_and_fails_nothing() {
@@ -167,11 +168,7 @@ async fn a_reply_names_the_signal_that_is_waited_for_and_how_to_send_it() {
         .command(&id(), SignalRequest::new("tests-passed", json!(1)))
         .await
         .unwrap();
-    let again = play
-        .engine
-        .advance(&token, Report::Output(json!(1)))
-        .await
-        .unwrap();
+    let again = play.engine.report(&token, Report::Output(json!(1))).await;
     assert_eq!(again.message, message);
 }
 
@@ -209,7 +206,7 @@ async fn a_model_that_reports_a_failure_is_asked_again_after_the_pause_that_its_
     assert!(play.offers().is_empty());
     assert_eq!(play.status().await.waits[0].waits_for, "retry");
     tokio::time::sleep(Duration::from_secs(11)).await;
-    let current = play.engine.current_step(&id()).await.unwrap();
+    let current = play.engine.current_now("e").await;
     assert_eq!(current.ready_steps[0].attempt, 2);
     let token = current.continuation_token.unwrap();
     play.report(&token, Report::Output(json!(1))).await;

@@ -7,6 +7,7 @@ use midex::{
 use serde_json::json;
 
 use super::Play;
+use crate::support::play::Calls;
 
 #[tokio::test(start_paused = true)]
 async fn the_failure_of_a_required_step_ends_the_execution() {
@@ -253,14 +254,10 @@ async fn a_model_that_could_not_is_asked_again_as_often_as_the_step_says() {
         code: Some("BUSY".into()),
         retryable: None,
     };
-    let repeated = play.engine.advance(&first, again).await.unwrap();
+    let repeated = play.engine.report(&first, again).await;
     assert!(repeated.replayed);
     assert_eq!(repeated.new_token.as_ref(), Some(&second));
-    let refused = play
-        .engine
-        .advance(&first, Report::Output(json!(1)))
-        .await
-        .unwrap_err();
+    let refused = play.engine.refuse(&first, Report::Output(json!(1))).await;
     assert_eq!(refused.code(), Code::TokenAlreadyUsed);
     play.fails("a", "BUSY").await;
     play.fails("a", "BUSY").await;

@@ -14,6 +14,7 @@ use midex::{
 use serde_json::{Value, json};
 
 use super::{ANY, Play, id};
+use crate::support::play::Calls;
 
 const SHIP: &str = "memory: { version: 1 }
 steps:
@@ -47,7 +48,7 @@ pub(super) fn answer(status: &StatusView, approved: bool, comment: Option<&str>)
 }
 
 async fn status(play: &Play) -> StatusView {
-    play.engine.status(&id()).await.unwrap()
+    play.engine.status_now("e").await
 }
 
 async fn refused(play: &Play, answer: GateAnswer) -> Error {
@@ -88,7 +89,7 @@ async fn an_execution_that_waits_for_gates_alone_is_paused_until_a_person_approv
     play.restart().await;
     let error = change(&play, Lifecycle::Resume).await.unwrap_err();
     assert_eq!(error.code(), Code::ExecutionPaused);
-    let current = play.engine.current_step(&id()).await.unwrap();
+    let current = play.engine.current_now("e").await;
     assert_eq!(current.continuation_token, None);
     assert!(current.message.unwrap().contains("midex approve"));
     let after = play
@@ -100,7 +101,7 @@ async fn an_execution_that_waits_for_gates_alone_is_paused_until_a_person_approv
         (after.state.as_str(), after.pause_reasons.len()),
         ("running", 0)
     );
-    let current = play.engine.current_step(&id()).await.unwrap();
+    let current = play.engine.current_now("e").await;
     assert!(current.instructions.unwrap().contains("Shipped by ann."));
     let history = play.history().await;
     assert_eq!(
@@ -183,11 +184,7 @@ async fn no_token_of_the_agent_answers_a_gate() {
     let grant = midex::domain::Grant::issue(crate::support::EPOCH, &ids);
     let forged = midex::domain::Token::new(id(), StepId::parse("ship").unwrap(), grant);
     let output = Report::Output(json!({ "approved": true }));
-    let error = play
-        .engine
-        .advance(&forged.encode(), output)
-        .await
-        .unwrap_err();
+    let error = play.engine.refuse(&forged.encode(), output).await;
     assert_eq!(error.code(), Code::TokenMismatch);
 }
 

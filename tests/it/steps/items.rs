@@ -13,6 +13,7 @@ use midex::{
 use serde_json::{Value, json};
 
 use super::{Play, gates::answer, id};
+use crate::support::play::Calls;
 
 const EACH: &str = "steps:
   - id: each
@@ -54,11 +55,7 @@ async fn items_are_opened_two_at_a_time_and_their_outputs_stand_in_order() {
     let items: Vec<_> = history.iter().map(|row| row.item).collect();
     assert_eq!(items, [None, Some(0), Some(1), Some(2), Some(3)]);
     // The answer to the last call of an item is kept as any other's.
-    let repeated = play
-        .engine
-        .advance(&one, Report::Output(json!("one")))
-        .await
-        .unwrap();
+    let repeated = play.engine.report(&one, Report::Output(json!("one"))).await;
     assert!(repeated.replayed);
 }
 
@@ -83,11 +80,7 @@ async fn the_failure_of_an_item_fails_the_step_and_voids_its_siblings() {
     play.report(&one, report).await;
     assert_eq!(play.state(), "failed");
     assert_eq!(play.last.failure.clone().unwrap().code, "BAD");
-    let refused = play
-        .engine
-        .advance(&zero, Report::Output(json!(1)))
-        .await
-        .unwrap_err();
+    let refused = play.engine.refuse(&zero, Report::Output(json!(1))).await;
     assert_eq!(refused.code(), midex::error::Code::TokenSuperseded);
 }
 

@@ -10,6 +10,7 @@ use midex::{
 use serde_json::json;
 
 use super::{Play, gates::answer, id};
+use crate::support::play::Calls;
 
 const TEXT: &str = "result: { type: object, properties: { n: { type: integer } }, required: [n], additionalProperties: false }";
 
@@ -79,11 +80,7 @@ async fn a_step_with_too_many_of_them_is_held_and_its_siblings_go_on() {
     let told = play.last.clone();
     assert_eq!(play.change(Lifecycle::Resume).await.state, "running");
     // What was answered then is answered again.
-    let again = play
-        .engine
-        .advance(&call, Report::Output(json!(1)))
-        .await
-        .unwrap();
+    let again = play.engine.report(&call, Report::Output(json!(1))).await;
     assert_eq!(
         (again.message, again.workflow_state),
         (told.message, told.workflow_state)
@@ -120,7 +117,7 @@ async fn what_its_author_provided_for_its_failure_happens_instead() {
         play.done("c", json!(1)).await;
         let last = exhaust(&play, &token).await;
         assert!(last.message().contains("the step failed"), "{last}");
-        let current = play.engine.current_step(&id()).await.unwrap();
+        let current = play.engine.current_now("e").await;
         assert_eq!(current.current_step.as_deref(), Some(then), "{first}");
         let again = play
             .refused(&token, json!({ "wrong": limits::OUTPUT_ATTEMPTS_MAX }))
@@ -226,7 +223,7 @@ async fn a_gate_beside_it_is_answered_and_what_follows_goes_on() {
         .command(&id(), answer(&status, true, None))
         .await;
     assert_eq!(answered.unwrap().state, "running");
-    let current = play.engine.current_step(&id()).await.unwrap();
+    let current = play.engine.current_now("e").await;
     assert_eq!(current.current_step.as_deref(), Some("tell"));
     let tell = current.continuation_token.unwrap();
     play.report(&tell, Report::Output(json!(1))).await;

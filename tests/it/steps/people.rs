@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::terminal::Terminal,
-    support::project::{Project, eventually, list, text},
     support::{
-        Server, address,
+        Client, Server, address,
         http::{HttpServer, SESSION_VERSIONS, Session},
+        project::{Project, eventually, list, text},
     },
 };
 

@@ -6,6 +6,7 @@ use midex::domain::{Change, Lifecycle, execution::Report};
 use serde_json::json;
 
 use super::{Play, id};
+use crate::support::play::Calls;
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_led_back_to_its_own_fan_out_is_answered_again() {
@@ -63,7 +64,7 @@ steps:
     )
     .await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let current = play.engine.current_step(&id()).await.unwrap();
+    let current = play.engine.current_now("e").await;
     assert_eq!(current.current_step.as_deref(), Some("tell"));
 }
 

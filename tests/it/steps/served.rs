@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::support::project::{Project, eventually};
+use crate::support::{
+    Client,
+    project::{Project, eventually},
+};
 
 const RELEASE: &str = "workflow: release
 description: Build, wait for the word, wait a little, and say what came of it
@@ -45,14 +48,12 @@ fn a_declared_workflow_is_led_to_its_end_through_signals_timers_and_a_kill() {
             .contains("Build v1."),
         "{first}"
     );
-    let arguments = json!({ "token": first["new_token"], "output": { "ok": false } });
-    let second = server.done("workflow.next_step", arguments);
+    let second = server.hand_in(&first["new_token"], json!({ "ok": false }));
     assert_eq!(
         (&second["step_name"], &second["visit"]),
         (&json!("build"), &json!(2))
     );
-    let arguments = json!({ "token": second["new_token"], "output": { "ok": true } });
-    let waits = server.done("workflow.next_step", arguments);
+    let waits = server.hand_in(&second["new_token"], json!({ "ok": true }));
     assert_eq!(
         (&waits["workflow_state"], &waits["new_token"]),
         (&json!("running"), &Value::Null)
@@ -92,8 +93,7 @@ fn a_declared_workflow_is_led_to_its_end_through_signals_timers_and_a_kill() {
             .contains("`announce`"),
         "{step}"
     );
-    let arguments = json!({ "token": step["continuation_token"], "output": "told" });
-    let last = server.done("workflow.next_step", arguments);
+    let last = server.hand_in(&step["continuation_token"], "told");
     assert_eq!(
         last["final_output"],
         json!({ "tag": "v1", "tries": 2, "told": "told" })

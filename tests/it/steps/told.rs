@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::{ANY, Play, id};
+use super::{ANY, Play};
+use crate::support::play::Calls;
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_step_names_the_tool_and_its_exact_input() {
@@ -62,7 +63,7 @@ async fn a_tool_step_names_the_tool_and_its_exact_input() {
     assert!(places.is_sorted(), "{places:?}: {words}");
     // What is read later says the same, and a restart changes nothing.
     play.restart().await;
-    let current = play.engine.current_step(&id()).await.unwrap();
+    let current = play.engine.current_now("e").await;
     assert_eq!(current.instructions, Some(words));
     assert_eq!((current.input, current.agent_name), (offer.input, None));
     let history = play.history().await;
@@ -110,7 +111,7 @@ async fn behind_a_branch_stands_what_was_decided_before_it() {
         .collect();
     assert_eq!(previous, [("look", &json!({ "ok": true }))]);
     play.restart().await;
-    let current = play.engine.current_step(&id()).await.unwrap();
+    let current = play.engine.current_now("e").await;
     assert_eq!(current.previous, play.last.previous);
 }
 

@@ -10,8 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::witness::tree;
-use crate::support::{Server, address, output};
+use crate::support::{Client, Server, address, output, witness::tree};
 
 /// A server on this data directory; its definitions are the shipped ones.
 fn serve(home: &Path, data: &Path) -> Command {
@@ -26,8 +25,7 @@ fn serve(home: &Path, data: &Path) -> Command {
 }
 
 fn start(server: &mut Server) -> Value {
-    let arguments = json!({ "workflow_name": "bug-fix", "execution_id": "e" });
-    server.done("workflow.start", arguments)
+    server.begin("bug-fix", "e")
 }
 
 /// What needs the store is refused with this code and names the path; what does not is answered; the end is orderly.
@@ -313,8 +311,7 @@ fn a_server_whose_executions_were_removed_says_so_and_the_next_one_too() {
     let first = start(&mut server);
     let file = data.join("executions.redb");
     fs::remove_file(&file).unwrap();
-    let arguments = json!({ "token": first["new_token"], "output": output("done") });
-    let refused = server.refused("workflow.next_step", arguments);
+    let refused = server.refuse(&first["new_token"], output("done"));
     assert_eq!(refused["error_code"], "STORE_LOST", "{refused}");
     refuses(server, "STORE_LOST", &file);
     let log = home.path().join("log");
@@ -389,9 +386,8 @@ fn executions_that_may_not_be_read_are_refused_and_all_there_once_they_may() {
     assert_eq!(fs::read(&file).unwrap(), before, "not a byte has changed");
     permit(&file, 0o600);
     let mut server = Server::greeted(serve(home.path(), &data));
-    let arguments = json!({ "token": first["new_token"], "output": output("done") });
     assert_eq!(
-        server.done("workflow.next_step", arguments)["step_name"],
+        server.finish(&first["new_token"], "done")["step_name"],
         "fix"
     );
 }

@@ -4,7 +4,7 @@ use midex::{config::Config, mcp::control};
 use serde_json::{Value, json};
 
 use super::{LIST_CHANGED, UPDATED, uri, write_workflow};
-use crate::support::{Server, serve_alone};
+use crate::support::{Client, Server, serve_alone};
 
 /// Reads until a notification of this method, of this address where there is one.
 fn told(server: &mut Server, method: &str, address: Option<&str>) -> Value {

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::PATIENCE;
+use super::{Client, PATIENCE};
 
 /// Looks again and again until there is something to see, for as long as a test is patient.
 #[expect(clippy::disallowed_methods, reason = "waits for a real process")]
@@ -84,20 +84,6 @@ impl Door {
         }
     }
 
-    /// Sends a request and waits for its answer.
-    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
-        self.next_id += 1;
-        let id = self.next_id;
-        self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
-            .expect("the server reads");
-        loop {
-            let line = self.line().expect("an answer");
-            if line["id"] == id {
-                return line;
-            }
-        }
-    }
-
     /// Sends the same request many times before it reads any answer; all the answers.
     pub(crate) fn flood(&mut self, method: &str, params: &Value, count: usize) -> Vec<Value> {
         for _ in 0..count {
@@ -110,21 +96,20 @@ impl Door {
             .map(|_| self.line().expect("an answer"))
             .collect()
     }
+}
 
-    /// Calls a tool; its structured content, refused or not.
-    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        let answer = self.request(
-            "tools/call",
-            json!({ "name": tool, "arguments": arguments }),
-        );
-        answer["result"]["structuredContent"].clone()
-    }
-
-    /// Calls a tool that must succeed.
-    pub(crate) fn done(&mut self, tool: &str, arguments: Value) -> Value {
-        let answer = self.call(tool, arguments);
-        assert_eq!(answer["success"], true, "{answer}");
-        answer
+impl Client for Door {
+    fn request(&mut self, method: &str, params: Value) -> Value {
+        self.next_id += 1;
+        let id = self.next_id;
+        self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
+            .expect("the server reads");
+        loop {
+            let line = self.line().expect("an answer");
+            if line["id"] == id {
+                return line;
+            }
+        }
     }
 }
 

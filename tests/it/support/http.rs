@@ -13,6 +13,7 @@ use std::{
 
 use serde_json::{Value, json};
 
+pub(crate) use super::Client;
 use super::{PATIENCE, serve_alone, wait};
 use crate::support::door::until;
 
@@ -382,56 +383,9 @@ pub(crate) fn head(
 }
 
 /// A well-behaved client of either era.
-pub(crate) trait Client {
+pub(crate) trait HttpClient {
     /// Sends a request; the whole answer of HTTP.
     fn exchange(&mut self, method: &str, params: Value) -> Answer;
-
-    /// Sends a request; its answer: `{result}` or `{error}`.
-    fn request(&mut self, method: &str, params: Value) -> Value {
-        self.exchange(method, params).json()
-    }
-
-    /// Calls a tool; its result.
-    fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        let answer = self.request(
-            "tools/call",
-            json!({ "name": tool, "arguments": arguments }),
-        );
-        assert!(answer["error"].is_null(), "{answer}");
-        answer["result"].clone()
-    }
-
-    /// Calls a tool that must succeed; its structured content.
-    fn done(&mut self, tool: &str, arguments: Value) -> Value {
-        let result = self.call(tool, arguments);
-        assert_eq!(result["isError"], false, "{result}");
-        result["structuredContent"].clone()
-    }
-
-    /// Reads a resource that must exist.
-    fn read(&mut self, uri: &str) -> Value {
-        let answer = self.request("resources/read", json!({ "uri": uri }));
-        let text = answer["result"]["contents"][0]["text"].as_str();
-        serde_json::from_str(text.unwrap_or_else(|| panic!("{answer}"))).expect("JSON")
-    }
-
-    /// Leads an execution of a shipped workflow from its start to its end, and looks at every reply. Its id.
-    fn whole_execution(&mut self) -> String {
-        let mut reply = self.done("workflow.start", json!({ "workflow_name": "bug-fix" }));
-        let id = reply["execution_id"].as_str().expect("an id").to_owned();
-        let mut revision = 1;
-        while reply["workflow_state"] == "running" {
-            assert_eq!(reply["revision"], revision, "{reply}");
-            let output = json!({ "summary": format!("step {revision}") });
-            let arguments = json!({ "token": reply["new_token"], "output": output });
-            reply = self.done("workflow.next_step", arguments);
-            assert_eq!(reply["execution_id"], id.as_str());
-            revision += 1;
-        }
-        assert_eq!(reply["workflow_state"], "completed", "{reply}");
-        assert!(revision > 2, "{reply}");
-        id
-    }
 }
 
 /// A client of the era of sessions, on one connection that it renews when it is closed.
@@ -503,7 +457,7 @@ impl Session {
     }
 
     /// The same, and waits until it is in work: its answer has begun.
-    pub(crate) fn begin(&self, message: &Value) -> Http {
+    pub(crate) fn in_work(&self, message: &Value) -> Http {
         let (mut http, answer) = self.head(message);
         http.chunk().expect("an event");
         http.begun = Some(answer);
@@ -562,6 +516,12 @@ fn initialize_with(version: &str, capabilities: &Value) -> Vec<u8> {
 }
 
 impl Client for Session {
+    fn request(&mut self, method: &str, params: Value) -> Value {
+        self.exchange(method, params).json()
+    }
+}
+
+impl HttpClient for Session {
     fn exchange(&mut self, method: &str, params: Value) -> Answer {
         let id = self.next_id;
         self.next_id += 1;
@@ -646,6 +606,12 @@ impl Headers {
 }
 
 impl Client for Stateless {
+    fn request(&mut self, method: &str, params: Value) -> Value {
+        self.exchange(method, params).json()
+    }
+}
+
+impl HttpClient for Stateless {
     fn exchange(&mut self, method: &str, params: Value) -> Answer {
         self.next_id += 1;
         let (headers, message) = Self::message(self.next_id, method, params);

@@ -1,4 +1,4 @@
-//! A project of its own for a test, and what a client says to its server.
+//! A project of its own for a test.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{PATIENCE, Server, address, output, steps};
+use crate::support::{PATIENCE, Server};
 
 /// A directory with definitions. Its servers know no others but the shipped ones, whoever's machine this is.
 pub(crate) struct Project(TempDir);
@@ -127,101 +127,6 @@ pub(crate) fn line() -> Project {
 
 /// What `worker` is told of itself.
 pub(crate) const PERSONA: &str = "# Worker\n\nYou do what your step is called.";
-
-impl Server {
-    /// Starts `workflow` as the execution `id`.
-    pub(crate) fn begin(&mut self, workflow: &str, id: &str) -> Value {
-        self.done(
-            "workflow.start",
-            json!({ "workflow_name": workflow, "execution_id": id }),
-        )
-    }
-
-    /// Finishes the step of `token` with this summary.
-    pub(crate) fn finish(&mut self, token: &Value, summary: &str) -> Value {
-        self.hand_in(token, output(summary))
-    }
-
-    /// Finishes the step of `token` with this output.
-    pub(crate) fn hand_in(&mut self, token: &Value, output: Value) -> Value {
-        self.done(
-            "workflow.next_step",
-            json!({ "token": token, "output": output }),
-        )
-    }
-
-    /// Tries to, and is refused.
-    pub(crate) fn refuse(&mut self, token: &Value, output: Value) -> Value {
-        self.refused(
-            "workflow.next_step",
-            json!({ "token": token, "output": output }),
-        )
-    }
-
-    /// Calls `execution.{verb}`, which must succeed.
-    pub(crate) fn change(&mut self, verb: &str, id: &str) -> Value {
-        self.done(
-            &format!("execution.{verb}"),
-            json!({ "execution_id": id, "reason": format!("to {verb} it") }),
-        )
-    }
-
-    /// The resource `current_step` of an execution.
-    pub(crate) fn current(&mut self, id: &str) -> Value {
-        self.read(&address("current_step", id))
-    }
-
-    /// The resource `workflow_status` of an execution.
-    pub(crate) fn status(&mut self, id: &str) -> Value {
-        self.read(&address("workflow_status", id))
-    }
-
-    /// The resource `step_history` of an execution.
-    pub(crate) fn history(&mut self, id: &str) -> Vec<Value> {
-        list(&self.read(&address("step_history", id)))
-    }
-
-    /// The telemetry of an execution, oldest first.
-    pub(crate) fn telemetry(&mut self, id: &str) -> Vec<Value> {
-        list(&self.read(&(address("telemetry", id) + "?limit=1000")))
-    }
-
-    /// What `available_workflows` says of `name`; null where it does not.
-    pub(crate) fn available(&mut self, name: &str) -> Value {
-        let all = self.read("midex://workflow/available_workflows");
-        let found = list(&all).into_iter().find(|entry| entry["name"] == name);
-        found.unwrap_or_default()
-    }
-
-    /// Takes an execution to its end, whatever is offered first: the steps in the order in which they were done.
-    pub(crate) fn run_to_end(&mut self, first: &Value) -> Vec<String> {
-        let (mut open, mut done) = (offers(first), Vec::new());
-        while !open.is_empty() {
-            let (step, token) = open.remove(0);
-            let reply = self.finish(&token, &step);
-            done.push(step);
-            open.extend(offers(&reply));
-            let state = if open.is_empty() {
-                "completed"
-            } else {
-                "running"
-            };
-            assert_eq!(reply["workflow_state"], state, "{reply}");
-        }
-        done
-    }
-}
-
-/// The steps that a reply made ready, each with its token.
-pub(crate) fn offers(reply: &Value) -> Vec<(String, Value)> {
-    let offer = |offer: &Value| {
-        (
-            text(&offer["step_name"]).to_owned(),
-            offer["continuation_token"].clone(),
-        )
-    };
-    steps(reply, "new_tokens").iter().map(offer).collect()
-}
 
 /// The items of a list.
 #[track_caller]

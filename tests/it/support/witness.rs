@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{Server, address, output, serve_alone};
+use crate::support::{Client, Server, serve_alone};
 
 /// The execution that must not notice.
 pub(crate) const WITNESS: &str = "witness";
@@ -31,9 +31,8 @@ impl Witness {
     /// In a directory that has been furnished, with further flags.
     pub(crate) fn in_home(home: TempDir, flags: &[&str]) -> Self {
         let mut server = Server::greeted(serve_alone(home.path(), flags));
-        let arguments = json!({ "workflow_name": "bug-fix", "execution_id": WITNESS });
-        let token = server.done("workflow.start", arguments)["new_token"].clone();
-        let status = server.read(&address("workflow_status", WITNESS));
+        let token = server.begin("bug-fix", WITNESS)["new_token"].clone();
+        let status = server.status(WITNESS);
         let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
         Self {
             home,
@@ -55,8 +54,7 @@ impl Witness {
 
     /// Starts another execution, to be harmed; its first token.
     pub(crate) fn victim(&mut self, id: &str) -> Value {
-        let arguments = json!({ "workflow_name": "bug-fix", "execution_id": id });
-        self.server.done("workflow.start", arguments)["new_token"].clone()
+        self.server.begin("bug-fix", id)["new_token"].clone()
     }
 
     /// The server lives, and the execution has not noticed anything.
@@ -66,11 +64,8 @@ impl Witness {
             json!({}),
             "it lives"
         );
-        assert_eq!(
-            self.server.read(&address("workflow_status", WITNESS)),
-            self.status
-        );
-        let current = self.server.read(&address("current_step", WITNESS));
+        assert_eq!(self.server.status(WITNESS), self.status);
+        let current = self.server.current(WITNESS);
         assert_eq!(current["continuation_token"], self.token);
     }
 
@@ -89,9 +84,8 @@ impl Witness {
         assert!(exit.success(), "{exit}");
         let flags: Vec<_> = flags.iter().map(String::as_str).collect();
         let mut server = Server::greeted(serve_alone(home.path(), &flags));
-        assert_eq!(server.read(&address("workflow_status", WITNESS)), status);
-        let arguments = json!({ "token": token, "output": output("found it") });
-        let next = server.done("workflow.next_step", arguments);
+        assert_eq!(server.status(WITNESS), status);
+        let next = server.finish(&token, "found it");
         assert_eq!(
             (&next["step_name"], &next["revision"], &next["replayed"]),
             (&json!("fix"), &json!(2), &Value::Null)

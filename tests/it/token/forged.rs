@@ -11,8 +11,7 @@ use std::{
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as base64url};
 use midex::{
     clock::{Clock, SeededIds, Timestamp},
-    domain::{ExecutionId, execution::Report},
-    engine::{Engine, Options, StartRequest},
+    engine::{Engine, Options},
     error::Code,
     limits,
     store::{self, Entry, RedbStore, Store, TelemetryQuery},
@@ -20,10 +19,13 @@ use midex::{
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
 
-use crate::{
-    support::door::Door,
-    support::project::{Project, forge, line, payload, text},
-    support::{EPOCH, Server, long, output, sequence},
+use crate::support::{
+    Client, EPOCH, Server,
+    door::Door,
+    long, output,
+    play::{Calls, good, id, token},
+    project::{Project, forge, line, payload, text},
+    sequence,
 };
 
 /// What a forged token may be answered with.
@@ -62,26 +64,12 @@ struct Bank {
     ended: String,
 }
 
-fn id(text: &str) -> ExecutionId {
-    ExecutionId::parse(text).unwrap()
-}
-
-fn good() -> Report {
-    Report::Output(output("good"))
-}
-
 async fn start(engine: &Engine, name: &str) -> String {
-    let request = StartRequest {
-        definition: sequence(),
-        execution_id: Some(id(name)),
-        project: None,
-        inputs: None,
-    };
-    engine.start(request).await.unwrap().new_token.unwrap()
+    token(&engine.begin(sequence(), name).await)
 }
 
 async fn advance(engine: &Engine, token: &str) -> Option<String> {
-    engine.advance(token, good()).await.unwrap().new_token
+    engine.finish(token, "good").await.new_token
 }
 
 impl Bank {
@@ -96,7 +84,7 @@ impl Bank {
         let superseded = advance(&engine, &spent).await.unwrap();
         // Past the end of its life it is renewed by a read.
         clock.0.fetch_add(25 * HOUR_MS, Ordering::SeqCst);
-        let current = engine.current_step(&id("e")).await.unwrap();
+        let current = engine.current_now("e").await;
         let live = current.continuation_token.unwrap();
         let other = start(&engine, "f").await;
         let first = start(&engine, "g").await;
@@ -131,7 +119,7 @@ impl Bank {
 
     /// Tries a token that was never issued; the code that it is refused with.
     async fn attack(&self, token: &str) -> Code {
-        match self.engine.advance(token, good()).await {
+        match self.engine.advance(token, good("good")).await {
             Ok(answer) => panic!("accepted: {token}: {answer:?}"),
             Err(error) => error.code(),
         }
@@ -161,9 +149,9 @@ impl Bank {
 
     /// The live token still works, and is used once.
     async fn goes_on(self) {
-        let before = self.engine.status(&id("e")).await.unwrap().revision;
+        let before = self.engine.status_now("e").await.revision;
         assert!(advance(&self.engine, &self.live).await.is_some());
-        let after = self.engine.status(&id("e")).await.unwrap().revision;
+        let after = self.engine.status_now("e").await.revision;
         assert_eq!(after, before + 1);
         self.engine.stop().await.unwrap();
     }
@@ -366,7 +354,7 @@ async fn a_clock_two_days_off_makes_no_forgery_good() {
         bank.attack_all(bad).await;
         assert_eq!(bank.attack(&bank.superseded).await, Code::TokenSuperseded);
         // What was answered once is answered again, whatever the hour.
-        let again = bank.engine.advance(&bank.spent, good()).await.unwrap();
+        let again = bank.engine.finish(&bank.spent, "good").await;
         assert!(again.replayed);
         assert_eq!(bank.standing().await, before, "{hours}");
         if hours < 0 {
@@ -378,7 +366,7 @@ async fn a_clock_two_days_off_makes_no_forgery_good() {
             assert_eq!(bank.attack(token).await, Code::TokenExpired);
         }
         assert_eq!(bank.standing().await, before);
-        let renewed = bank.engine.current_step(&id("e")).await.unwrap();
+        let renewed = bank.engine.current_now("e").await;
         assert_eq!(bank.attack(&bank.live).await, Code::TokenSuperseded);
         let live = renewed.continuation_token.unwrap();
         Bank { live, ..bank }.goes_on().await;
@@ -436,11 +424,8 @@ fn the_real_server_refuses_a_sample_of_all_kinds_and_remembers_nothing_of_it() {
     server.kill();
     let mut server = project.serve();
     assert_eq!(shown(&mut server), before);
-    assert_eq!(
-        server.finish(&json!(live), "the real one")["step_name"],
-        "c"
-    );
-    server.finish(&json!(other), "the real one");
+    assert_eq!(server.finish(json!(live), "the real one")["step_name"], "c");
+    server.finish(json!(other), "the real one");
 }
 
 /// Sends one call as often as that over stdio and through the control socket at the same time; every answer.

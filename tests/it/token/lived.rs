@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::{
-    support::project::{Project, eventually, forge, line, outlive, payload, text},
-    support::{Server, output},
+use crate::support::{
+    Client, Server, output,
+    project::{Project, eventually, forge, line, outlive, payload, text},
 };
 
 /// Fault F3 of the study: tokens could be forged, and the forger locked the real holder out.
@@ -41,7 +41,7 @@ fn f03_a_forged_token_is_refused_and_its_holder_not_locked_out() {
     for (field, value, code) in cases {
         let mut forged = real.clone();
         forged[field] = value.clone();
-        let refused = server.refuse(&forge(&forged), output("forged"));
+        let refused = server.refuse(forge(&forged), output("forged"));
         assert_eq!(refused["error_code"], code, "{field} {value}: {refused}");
         assert_eq!(server.status("e"), before, "{field} {value}");
     }
@@ -58,7 +58,7 @@ fn f03_a_forged_time_of_issue_does_not_bring_an_expired_token_back() {
     let mut forged = payload(&first["new_token"]);
     // A second later than it was issued: past by now, and not expired.
     forged["issued_at"] = first["expires_at"].clone();
-    let refused = server.refuse(&forge(&forged), output("forged"));
+    let refused = server.refuse(forge(&forged), output("forged"));
     assert_eq!(refused["error_code"], "TOKEN_MISMATCH", "{refused}");
     let refused = server.refuse(&first["new_token"], output("late"));
     assert_eq!(refused["error_code"], "TOKEN_EXPIRED", "{refused}");

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::{
-    support::output,
-    support::project::{line, list, text},
+use crate::support::{
+    Client, output,
+    project::{line, list, text},
 };
 
 /// "should generate and validate tokens"
@@ -63,7 +63,7 @@ fn garbage_truncated_and_changed_tokens_are_refused_and_change_nothing() {
     }));
     for token in &bad {
         let shown: String = token.chars().take(300).collect();
-        let refused = server.refuse(&json!(token), output("s"));
+        let refused = server.refuse(json!(token), output("s"));
         let code = text(&refused["error_code"]);
         let known = [
             "TOKEN_MALFORMED",

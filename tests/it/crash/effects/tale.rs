@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::worker::log_of;
-use crate::support::{Server, address};
+use crate::support::{Client, Server, address};
 
 /// How many items each `foreach` has.
 const ITEMS: u32 = 6;
@@ -237,7 +237,7 @@ impl Tale {
 
     /// Holds an execution that rests against its part of the log, and answers with its state.
     pub(super) fn check(&self, server: &mut Server, id: &str) -> &'static str {
-        let status = server.read(&address("workflow_status", id));
+        let status = server.status(id);
         let history = server.read(&address("step_history", id));
         let completed = completed(&history);
         let nothing = BTreeMap::new();

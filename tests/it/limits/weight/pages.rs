@@ -3,9 +3,9 @@
 use midex::{limits, uri};
 use serde_json::{Value, json};
 
-use crate::{
-    support::Server,
-    support::project::{Project, workflow},
+use crate::support::{
+    Client, Server,
+    project::{Project, workflow},
 };
 
 const ALL: &str = "midex://workflow/available_workflows";

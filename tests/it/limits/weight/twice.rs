@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::server;
-use crate::{
-    support::project::Project,
-    support::{Server, address},
-};
+use crate::support::{Client, Server, project::Project};
 
 /// The longest text that may stand twice, in bytes.
 const SHORT: usize = 100;
@@ -88,11 +85,10 @@ fn walk(
     id: &str,
     output: impl Fn(&str, usize) -> Value,
 ) -> usize {
-    let start = json!({ "workflow_name": workflow, "execution_id": id });
-    let mut reply = server.done("workflow.start", start);
+    let mut reply = server.begin(workflow, id);
     for count in 1.. {
         once(&reply);
-        let current = server.read(&address("current_step", id));
+        let current = server.current(id);
         once(&current);
         let steps = current["ready_steps"].as_array().unwrap();
         let Some(last) = steps.last() else {
@@ -102,10 +98,7 @@ fn walk(
             .get("continuation_token")
             .unwrap_or(&current["continuation_token"]);
         let output = output(last["step_name"].as_str().unwrap(), count);
-        reply = server.done(
-            "workflow.next_step",
-            json!({ "token": token, "output": output }),
-        );
+        reply = server.hand_in(token, &output);
     }
     0
 }

@@ -15,20 +15,22 @@ use midex::{
 };
 
 #[derive(Debug, Default)]
-pub(super) struct Flaky {
+pub(crate) struct Faulty {
     inner: MemoryStore,
     /// So many of the next commits fail without having reached the disk.
-    pub(super) refuses: AtomicUsize,
+    pub(crate) refuses: AtomicUsize,
     /// So many of the next commits fail although they reached the disk.
-    pub(super) loses: AtomicUsize,
+    pub(crate) loses: AtomicUsize,
     /// So many of the next lists fail.
-    pub(super) hides: AtomicUsize,
+    pub(crate) hides: AtomicUsize,
     /// So many of the next loads fail.
-    pub(super) unreadable: AtomicUsize,
+    pub(crate) unreadable: AtomicUsize,
+    /// Whether a load panics.
+    pub(crate) panics: AtomicBool,
     /// Whether content is gone.
-    pub(super) forgets: AtomicBool,
+    pub(crate) forgets: AtomicBool,
     /// How often content was asked for that is gone.
-    pub(super) missed: AtomicUsize,
+    pub(crate) missed: AtomicUsize,
 }
 
 fn take(count: &AtomicUsize) -> bool {
@@ -42,7 +44,7 @@ fn unavailable() -> Error {
     Error::new(Code::StoreUnavailable, "a fault made by a test")
 }
 
-impl Store for Flaky {
+impl Store for Faulty {
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Committed>> {
         Box::pin(async move {
             if take(&self.refuses) {
@@ -65,6 +67,8 @@ impl Store for Flaky {
     }
 
     fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<Stored>>> {
+        let panics = self.panics.load(Ordering::SeqCst);
+        assert!(!panics, "a fault made by a test");
         if take(&self.unreadable) {
             return Box::pin(async { Err(unavailable()) });
         }

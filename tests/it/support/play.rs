@@ -1,0 +1,227 @@
+//! A workflow played in this process, under paused time: what a test asks of an engine, and an execution under way.
+
+use std::sync::Arc;
+
+use midex::{
+    clock::TokioClock,
+    domain::{
+        Change, Definition, ExecutionId, Lifecycle,
+        check::Built,
+        execution::Report,
+        view::{Advanced, CurrentStep, HistoryRow, Offer, StatusView},
+    },
+    engine::{Engine, StartRequest},
+    error::Error,
+    registry::{self, Registry, Sources},
+    store::{MemoryStore, Store},
+};
+use serde_json::{Value, json};
+
+use super::{EPOCH, engine, output};
+
+pub(crate) fn id(text: &str) -> ExecutionId {
+    ExecutionId::parse(text).expect("an id")
+}
+
+/// An output with S0's summary.
+pub(crate) fn good(summary: &str) -> Report {
+    Report::Output(output(summary))
+}
+
+/// A start without inputs, of no project.
+pub(crate) fn request(definition: Arc<Definition>, name: &str) -> StartRequest {
+    StartRequest {
+        definition,
+        execution_id: Some(id(name)),
+        project: None,
+        inputs: None,
+    }
+}
+
+/// The token of the step that an answer opened.
+pub(crate) fn token(advanced: &Advanced) -> String {
+    advanced.new_token.clone().expect("a token")
+}
+
+/// An engine on a store of its own in memory.
+pub(crate) async fn memory_engine() -> Engine {
+    let clock = TokioClock::starting_at(EPOCH);
+    engine(Arc::new(MemoryStore::new()), clock, 1).await
+}
+
+/// The definition that a manifest with these lines after its head gives.
+pub(crate) fn defined(lines: &str) -> Arc<Definition> {
+    let text = format!("workflow: w\ndescription: d\n{lines}");
+    let shipped = Registry::load(&Sources::default());
+    let (workflow, findings) = registry::check_text("w.yaml", &text, &shipped, Built::Now);
+    assert_eq!(findings, [], "{text}");
+    let whole = json!({ "workflow": workflow.unwrap(), "personas": {} });
+    Arc::new(Definition::decode(whole.to_string().as_bytes()).unwrap())
+}
+
+/// Calls of an engine that must succeed, or must not.
+pub(crate) trait Calls {
+    /// Starts an execution.
+    async fn begin(&self, definition: Arc<Definition>, name: &str) -> Advanced;
+    /// Reports on a step.
+    async fn report(&self, token: &str, report: Report) -> Advanced;
+    /// Finishes a step with this summary.
+    async fn finish(&self, token: &str, summary: &str) -> Advanced;
+    /// Reports on a step, and is refused.
+    async fn refuse(&self, token: &str, report: Report) -> Error;
+    /// Changes the state of an execution.
+    async fn changed(&self, name: &str, lifecycle: Lifecycle) -> StatusView;
+    /// How an execution stands.
+    async fn status_now(&self, name: &str) -> StatusView;
+    /// What an execution waits for.
+    async fn current_now(&self, name: &str) -> CurrentStep;
+    /// What an execution did.
+    async fn history_now(&self, name: &str) -> Vec<HistoryRow>;
+}
+
+impl Calls for Engine {
+    async fn begin(&self, definition: Arc<Definition>, name: &str) -> Advanced {
+        self.start(request(definition, name))
+            .await
+            .expect("a start")
+    }
+
+    async fn report(&self, token: &str, report: Report) -> Advanced {
+        self.advance(token, report).await.expect("an advance")
+    }
+
+    async fn finish(&self, token: &str, summary: &str) -> Advanced {
+        self.report(token, good(summary)).await
+    }
+
+    async fn refuse(&self, token: &str, report: Report) -> Error {
+        self.advance(token, report).await.expect_err("a refusal")
+    }
+
+    async fn changed(&self, name: &str, lifecycle: Lifecycle) -> StatusView {
+        let change = Change {
+            lifecycle,
+            reason: None,
+        };
+        self.command(&id(name), change).await.expect("a change")
+    }
+
+    async fn status_now(&self, name: &str) -> StatusView {
+        self.status(&id(name)).await.expect("a status")
+    }
+
+    async fn current_now(&self, name: &str) -> CurrentStep {
+        self.current_step(&id(name)).await.expect("a step")
+    }
+
+    async fn history_now(&self, name: &str) -> Vec<HistoryRow> {
+        self.history(&id(name)).await.expect("a history")
+    }
+}
+
+/// An execution under way, and what it last answered.
+pub(crate) struct Play {
+    pub(crate) engine: Engine,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) last: Advanced,
+}
+
+impl Play {
+    pub(crate) async fn begin(lines: &str, inputs: Value) -> Self {
+        Self::begin_with(lines, Some(inputs)).await
+    }
+
+    pub(crate) async fn begin_with(lines: &str, inputs: Option<Value>) -> Self {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let engine = engine(store.clone(), TokioClock::starting_at(EPOCH), 1).await;
+        let request = StartRequest {
+            inputs,
+            ..request(defined(lines), "e")
+        };
+        let last = engine.start(request).await.unwrap();
+        Self {
+            engine,
+            store,
+            last,
+        }
+    }
+
+    /// Every call from now on wakes the execution from the store.
+    pub(crate) async fn restart(&mut self) {
+        self.engine = engine(self.store.clone(), TokioClock::starting_at(EPOCH), 2).await;
+    }
+
+    /// The offers that the last call made.
+    pub(crate) fn offers(&self) -> Vec<&Offer> {
+        self.last.new_tokens.iter().collect()
+    }
+
+    pub(crate) fn open(&self) -> Vec<&str> {
+        self.offers()
+            .iter()
+            .map(|offer| offer.step_name.as_str())
+            .collect()
+    }
+
+    /// What the model is told to do first.
+    pub(crate) fn words(&self) -> &str {
+        self.last.instructions.as_deref().unwrap()
+    }
+
+    pub(crate) async fn report(&mut self, token: &str, report: Report) -> &Advanced {
+        self.last = self.engine.report(token, report).await;
+        &self.last
+    }
+
+    /// Ends the step, which the last call opened, with this output.
+    pub(crate) async fn done(&mut self, step: &str, output: Value) -> &Advanced {
+        let token = self.token(step);
+        self.report(&token, Report::Output(output)).await
+    }
+
+    /// Says that the step could not be done.
+    pub(crate) async fn fails(&mut self, step: &str, code: &str) -> &Advanced {
+        let token = self.token(step);
+        let (message, code) = ("it could not be done".to_owned(), Some(code.to_owned()));
+        let report = Report::Error {
+            message,
+            code,
+            retryable: None,
+        };
+        self.report(&token, report).await
+    }
+
+    pub(crate) fn token(&self, step: &str) -> String {
+        let mut offers = self.last.new_tokens.iter().chain(&self.last.open_steps);
+        let offer = offers.find(|offer| offer.step_name == step);
+        let offer = offer.unwrap_or_else(|| panic!("{step} is not open: {:?}", self.last));
+        offer.continuation_token.clone()
+    }
+
+    pub(crate) async fn change(&self, lifecycle: Lifecycle) -> StatusView {
+        self.engine.changed("e", lifecycle).await
+    }
+
+    /// The refusal of an output for the step.
+    pub(crate) async fn refused(&self, token: &str, output: Value) -> Error {
+        self.engine.refuse(token, Report::Output(output)).await
+    }
+
+    pub(crate) async fn status(&self) -> StatusView {
+        self.engine.status_now("e").await
+    }
+
+    pub(crate) async fn history(&self) -> Vec<HistoryRow> {
+        self.engine.history_now("e").await
+    }
+
+    /// Every entry of the history as `step status`.
+    pub(crate) async fn path(&self) -> Vec<String> {
+        let told = |row: &HistoryRow| format!("{} {}", row.step_name, row.status);
+        self.history().await.iter().map(told).collect()
+    }
+
+    pub(crate) fn state(&self) -> &str {
+        &self.last.workflow_state
+    }
+}
