@@ -1,13 +1,13 @@
 //! Checks a draft and makes a definition of it. Every finding is reported, not only the first; a workflow or persona comes
 //! out only where all findings are warnings. The findings come in no order.
 
-mod alike;
 mod asking;
 mod expression;
 mod flow;
 mod input;
 mod kind;
 mod known;
+mod lookalike;
 mod names;
 mod order;
 mod schema;

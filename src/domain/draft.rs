@@ -1,5 +1,5 @@
-//! What a definition file says, with the place of everything it says. A draft may be wrong in any
-//! way; only [`super::check`] makes something of it that may be run.
+//! A definition file as it was parsed, with the place of everything in it. A draft may be wrong in any way; only
+//! [`super::check`] makes a definition of it.
 
 use serde::de::DeserializeOwned;
 
@@ -69,7 +69,7 @@ impl Form {
     }
 }
 
-/// What a file says about a workflow.
+/// A workflow as a file has it.
 #[derive(Clone, Debug)]
 pub struct WorkflowDraft {
     /// How it is written.
@@ -78,7 +78,7 @@ pub struct WorkflowDraft {
     pub document: Node,
     /// The keys of its record that it has, with their values.
     pub fields: Vec<RawField>,
-    /// Its steps, where they are a list: those that are mappings.
+    /// Its steps, if they are a list; items that are no mappings are left out.
     pub steps: Option<Vec<StepDraft>>,
     /// The instructions that the sections of a Markdown body give to steps.
     pub sections: Vec<Section>,
@@ -86,20 +86,20 @@ pub struct WorkflowDraft {
     pub content: String,
 }
 
-/// What a file says about one step.
+/// A step as a file has it.
 #[derive(Clone, Debug)]
 pub struct StepDraft {
     /// Its path: `steps[2]`.
     pub path: String,
     /// Where it begins.
     pub place: Place,
-    /// The id, where that is a text.
+    /// The id, if that is a text.
     pub id: Option<At<String>>,
-    /// What it waits for, where it says so.
+    /// The ids of the steps it depends on, if it states any.
     pub depends_on: Option<Vec<At<String>>>,
     /// The keys of its record that it has, with their values.
     pub fields: Vec<RawField>,
-    /// What is done with each item, where it is a `foreach`.
+    /// The body of a `foreach`, which is done for each item.
     pub each: Option<Box<Self>>,
 }
 
@@ -125,7 +125,7 @@ pub struct Section {
     pub text: At<String>,
 }
 
-/// What a file says about an agent.
+/// An agent as a file has it.
 #[derive(Clone, Debug)]
 pub struct PersonaDraft {
     /// The front matter.
@@ -135,7 +135,7 @@ pub struct PersonaDraft {
 }
 
 impl WorkflowDraft {
-    /// What `document` says, written in this form; `content` is kept as the text of the workflow.
+    /// The draft of `document`, written in this form; `content` becomes the text of the workflow.
     pub fn new(form: Form, document: Node, content: String) -> Self {
         let fields = fields(form.record(), &document, "");
         let steps = fields.iter().find_map(|field| match field.key.shape {
@@ -199,21 +199,21 @@ impl StepDraft {
         self.value(key)?.to()
     }
 
-    /// What makes it a step of a kind, in the order of the file: one key, where all is well.
+    /// The fields that make it a step of a kind, in the order of the file: exactly one in a valid step.
     pub fn kinds(&self) -> impl Iterator<Item = &RawField> {
         self.fields
             .iter()
             .filter(|field| grammar::is_kind(field.key.name))
     }
 
-    /// The step, and what it does with each item where it is a `foreach`.
+    /// The step, and the body of a `foreach`.
     pub fn bodies(&self) -> impl Iterator<Item = &Self> {
         [self].into_iter().chain(self.each.as_deref())
     }
 }
 
 impl RawField {
-    /// The text that the value is, or the texts in the list that it is.
+    /// The value as a list of texts: a text alone is one.
     fn texts(&self) -> Vec<At<String>> {
         let alone = self.value.text_at(&self.path);
         let items = self.value.items().unwrap_or_default().iter().enumerate();

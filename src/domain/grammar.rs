@@ -21,7 +21,7 @@ pub enum Shape {
     /// The same; may hold `${{ … }}`.
     Template(usize),
     /// A text of at most so many bytes, which may be empty.
-    Words(usize),
+    FreeText(usize),
     /// The author's version: a text, or a number as it is written.
     Version,
     /// An expression that holds or does not; `${{ }}` around it is allowed.
@@ -41,7 +41,7 @@ pub enum Shape {
     /// Anything, taken as it is.
     Data,
     /// The same, but not null.
-    Given,
+    NotNull,
     /// A mapping of anything; texts in it may hold `${{ … }}`.
     Values,
     /// The same with so many entries at least, whose names memory can have.

@@ -1,5 +1,5 @@
-//! A document as a tree in which everything knows where it stands: what the readers of YAML and JSON
-//! make, and what drafts are read from. It knows nothing of either notation.
+//! The syntax tree of a document: values with their places, as the parsers of YAML and JSON make it. It is independent of
+//! the notation.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Number, Value};

@@ -8,12 +8,11 @@ use std::{
 
 use super::{
     AgentEntry, Directory, Source, WorkflowEntry, agent,
+    cache::CachedLoader,
     files::{self, File, Visit},
+    last_good::LastGood,
     load::{self, Loaded},
-    markdown,
-    past::Past,
-    readings::Reader,
-    shipped,
+    markdown, shipped,
 };
 use crate::domain::{
     check::{Agent, Agents, Built, Known},
@@ -23,8 +22,8 @@ use crate::domain::{
 /// Loads the agents of these directories and the shipped ones, sorted by name.
 pub(super) fn agents(
     directories: &[Directory],
-    reader: &mut Reader<'_, Persona>,
-    past: &mut Past<'_, Persona>,
+    reader: &mut CachedLoader<'_, Persona>,
+    last_good: &mut LastGood<'_, Persona>,
     visit: Visit<'_>,
 ) -> Vec<AgentEntry> {
     let load = |file| load::persona(file).map(Arc::new);
@@ -32,7 +31,7 @@ pub(super) fn agents(
     let levels = levels(directories, &["md"], shipped::AGENTS, visit)
         .map(|(source, files)| (source, files.into_iter().map(&mut read).collect()))
         .collect();
-    first_of_each_name(levels, past)
+    first_of_each_name(levels, last_good)
         .into_iter()
         .map(|(source, loaded)| agent_entry(source, loaded))
         .collect()
@@ -44,8 +43,8 @@ pub(super) fn workflows(
     directories: &[Directory],
     agents: &[AgentEntry],
     known: Known<'_>,
-    reader: &mut Reader<'_, Definition>,
-    past: &mut Past<'_, Definition>,
+    reader: &mut CachedLoader<'_, Definition>,
+    last_good: &mut LastGood<'_, Definition>,
     visit: Visit<'_>,
 ) -> Vec<WorkflowEntry> {
     let mut read = |file| {
@@ -55,7 +54,7 @@ pub(super) fn workflows(
     let levels = levels(directories, files::EXTENSIONS, shipped::WORKFLOWS, visit)
         .map(|(source, files)| (source, files.into_iter().map(&mut read).collect()))
         .collect();
-    first_of_each_name(levels, past)
+    first_of_each_name(levels, last_good)
         .into_iter()
         .map(|(source, loaded)| workflow_entry(source, loaded))
         .collect()
@@ -87,16 +86,16 @@ pub(super) fn is_readme(file: &File) -> bool {
 }
 
 /// The entries of each name at the nearest level that has it. A broken file also hides those farther off, so that an
-/// author never runs another workflow than the edited one; `past` restores its last good version.
+/// author never runs another workflow than the edited one; `last_good` restores its last good version.
 fn first_of_each_name<T>(
     levels: Vec<(Source, Vec<Loaded<Arc<T>>>)>,
-    past: &mut Past<'_, T>,
+    last_good: &mut LastGood<'_, T>,
 ) -> Vec<(Source, Loaded<Arc<T>>)> {
     let mut taken = HashSet::new();
     let mut kept: Vec<(Source, Loaded<Arc<T>>)> = Vec::new();
     for (source, mut level) in levels {
         load::refuse_duplicates(&mut level);
-        past.recall(&mut level);
+        last_good.restore(&mut level);
         level.retain(|loaded| !taken.contains(&loaded.name));
         taken.extend(level.iter().map(|loaded| loaded.name.clone()));
         kept.extend(level.into_iter().map(|loaded| (source, loaded)));

@@ -13,7 +13,7 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::{Places, Registry, difference, notices::Notices, watch::Watch};
+use super::{Places, Registry, difference, pending::PendingChanges, watch::Watch};
 use crate::{
     domain::{check::Abilities, definition::Definition},
     error::Result,
@@ -52,7 +52,7 @@ impl Definitions {
             live: Arc::new(Live {
                 loaded: RwLock::new(Arc::new(registry)),
                 places,
-                notices: Arc::default(),
+                pending: Arc::default(),
                 watch: Mutex::default(),
                 is_watching: AtomicBool::new(false),
                 is_blind: AtomicBool::new(false),
@@ -69,7 +69,7 @@ impl Definitions {
 
     /// Whether a change was noticed that is not loaded yet.
     pub fn is_dirty(&self) -> bool {
-        self.live.notices.is_pending()
+        self.live.pending.is_pending()
     }
 
     /// The registry with every change that was noticed. Reads files where
@@ -113,8 +113,8 @@ impl Definitions {
         if live.is_watching.swap(true, Ordering::Relaxed) {
             return;
         }
-        let notices = live.notices.clone();
-        match Watch::new(move || notices.tell()) {
+        let pending = live.pending.clone();
+        match Watch::new(move || pending.add()) {
             Ok(watch) => *live.lock() = Some(watch),
             Err(trouble) => live.see(Some(&trouble)),
         }
@@ -122,21 +122,21 @@ impl Definitions {
         if let Err(error) = follower.spawn(move || live.follow()) {
             tracing::warn!("changes to definitions are not followed in the background: {error}");
             // Then the next caller begins to watch.
-            self.live.notices.tell();
+            self.live.pending.add();
         }
     }
 }
 
 impl Drop for Definitions {
     fn drop(&mut self) {
-        self.live.notices.close();
+        self.live.pending.close();
     }
 }
 
 struct Live {
     places: Places,
     loaded: RwLock<Arc<Registry>>,
-    notices: Arc<Notices>,
+    pending: Arc<PendingChanges>,
     /// Held during a load: there is one at a time.
     watch: Mutex<Option<Watch>>,
     is_watching: AtomicBool,
@@ -152,7 +152,7 @@ impl Live {
         self.load(&mut self.lock());
         loop {
             let is_blind = self.is_blind.load(Ordering::Relaxed);
-            if !self.notices.wait(is_blind.then_some(self.unwatched_every)) {
+            if !self.pending.wait(is_blind.then_some(self.unwatched_every)) {
                 return;
             }
             self.catch_up();
@@ -160,19 +160,19 @@ impl Live {
     }
 
     fn catch_up(&self) {
-        if !self.notices.is_pending() {
+        if !self.pending.is_pending() {
             return;
         }
         let mut watch = self.lock();
         // Somebody else may have loaded it meanwhile.
-        if self.notices.is_pending() {
+        if self.pending.is_pending() {
             self.load(&mut watch);
         }
     }
 
     fn load(&self, watch: &mut Option<Watch>) -> bool {
         // Changes counted from here on stay pending after this load, for it may have missed them.
-        let told = self.notices.told();
+        let count = self.pending.count();
         let before = self.loaded();
         // A text that brings a parser down must not end the following of all the others.
         let read = catch_unwind(AssertUnwindSafe(|| self.read(&before, watch)));
@@ -180,7 +180,7 @@ impl Live {
             tracing::error!("reading the definitions panicked; those loaded before stay");
         }
         let differs = read.is_ok_and(|after| self.replace(&before, after));
-        self.notices.mark_read(told);
+        self.pending.mark_loaded(count);
         differs
     }
 
@@ -210,7 +210,7 @@ impl Live {
         let watched = round.finish();
         self.see(watched.trouble.as_deref());
         if watched.again {
-            self.notices.tell();
+            self.pending.add();
         }
         after
     }
@@ -279,7 +279,7 @@ mod tests {
         assert!(!definitions.is_dirty(), "nobody watches");
         assert_eq!(description(&definitions.current(), "w"), None);
 
-        definitions.live.notices.tell();
+        definitions.live.pending.add();
         assert!(definitions.is_dirty());
         assert_eq!(description(&definitions.loaded(), "w"), None);
         let current = definitions.current();
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(*changes.borrow(), 1);
         assert_eq!(current.sources().workflows.len(), 1);
 
-        definitions.live.notices.tell();
+        definitions.live.pending.add();
         assert!(Arc::ptr_eq(&current, &definitions.current()), "no change");
         assert_eq!(*changes.borrow(), 1);
         write(project.path(), "workflows/w.md", "two");
@@ -322,7 +322,7 @@ mod tests {
             write(project.path(), &format!("workflows/{name}.md"), "two");
         }
         assert_eq!(told("a"), "one", "nobody noticed");
-        definitions.live.notices.tell();
+        definitions.live.pending.add();
         assert_eq!(told("a"), "two");
         let loaded = definitions.loaded();
         assert!(definitions.is_dirty(), "the rest is left to the background");
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(told("new"), "new", "what is not known yet is looked for");
         assert!(!definitions.is_dirty());
         fs::remove_file(project.path().join("workflows/b.md")).unwrap();
-        definitions.live.notices.tell();
+        definitions.live.pending.add();
         let gone = definitions.definition("b").unwrap_err();
         assert_eq!(gone.code(), crate::error::Code::WorkflowNotFound);
     }
@@ -354,7 +354,7 @@ mod tests {
         write(project.path(), "workflows/w.md", "d");
         let definitions = Definitions::new(places(project.path()));
         persona("Two.");
-        definitions.live.notices.tell();
+        definitions.live.pending.add();
         let definition = definitions.definition("w").unwrap();
         let personas: Vec<_> = definition.personas.values().collect();
         assert_eq!(personas.len(), 1);

@@ -4,19 +4,18 @@
 //! nothing here is asked twice about a running one.
 
 mod author;
+mod cache;
 mod difference;
 mod entry;
 mod files;
 mod gather;
+mod last_good;
 mod live;
 mod load;
 mod markdown;
-mod meant;
-mod notices;
-mod past;
-mod points;
+mod pending;
 mod read;
-mod readings;
+mod recover;
 mod schema;
 mod sections;
 mod shipped;
@@ -25,6 +24,7 @@ mod source;
 mod template;
 mod validate;
 mod watch;
+mod watch_points;
 mod yaml;
 
 use std::sync::Arc;
@@ -39,9 +39,9 @@ pub use self::{
     validate::{FileReport, Kind, check_text, is_definition_file, validate, workflow_file},
 };
 use self::{
+    cache::{Cache, CachedLoader},
     files::Visit,
-    past::{Past, Versions},
-    readings::{Reader, Readings},
+    last_good::{LastGood, Versions},
 };
 use crate::{
     domain::{
@@ -65,8 +65,8 @@ pub struct Registry {
     agents: Vec<AgentEntry>,
     departed_workflows: Versions<Definition>,
     departed_agents: Versions<Persona>,
-    workflow_readings: Readings<Definition>,
-    agent_readings: Readings<Persona>,
+    workflow_cache: Cache<Definition>,
+    agent_cache: Cache<Persona>,
     /// How many files were parsed for it.
     parsed: usize,
 }
@@ -98,19 +98,20 @@ impl Registry {
         previous: Option<&Self>,
         visit: Visit<'_>,
     ) -> Self {
-        let mut personas = previous.map_or_else(Past::default, Self::past_agents);
-        let mut definitions = previous.map_or_else(Past::default, Self::past_workflows);
-        let (no_workflows, no_agents) = (Readings::default(), Readings::default());
-        let mut reader = Reader::new(previous.map_or(&no_agents, |before| &before.agent_readings));
+        let mut personas = previous.map_or_else(LastGood::default, Self::last_good_agents);
+        let mut definitions = previous.map_or_else(LastGood::default, Self::last_good_workflows);
+        let (no_workflows, no_agents) = (Cache::default(), Cache::default());
+        let mut reader =
+            CachedLoader::new(previous.map_or(&no_agents, |before| &before.agent_cache));
         let agents = gather::agents(&sources.agents, &mut reader, &mut personas, visit);
-        let (agent_readings, agents_parsed) = reader.finish();
+        let (agent_cache, agents_parsed) = reader.finish();
         let names = gather::known(&agents);
         // A workflow is checked against the agents and abilities that there are: where those differ, all are checked anew.
         let same = previous.filter(|before| {
             before.abilities == *abilities && gather::known(&before.agents) == names
         });
         let mut reader =
-            Reader::new(same.map_or(&no_workflows, |before| &before.workflow_readings));
+            CachedLoader::new(same.map_or(&no_workflows, |before| &before.workflow_cache));
         let known = Known {
             agents: &names,
             abilities,
@@ -123,7 +124,7 @@ impl Registry {
             &mut definitions,
             visit,
         );
-        let (workflow_readings, workflows_parsed) = reader.finish();
+        let (workflow_cache, workflows_parsed) = reader.finish();
         Self {
             sources: sources.clone(),
             abilities: abilities.clone(),
@@ -131,26 +132,26 @@ impl Registry {
             agents,
             departed_workflows: definitions.into_departed(),
             departed_agents: personas.into_departed(),
-            workflow_readings,
-            agent_readings,
+            workflow_cache,
+            agent_cache,
             parsed: agents_parsed + workflows_parsed,
         }
     }
 
-    fn past_workflows(&self) -> Past<'_, Definition> {
+    fn last_good_workflows(&self) -> LastGood<'_, Definition> {
         let entries = self.workflows.iter().map(|entry| {
             let definition = entry.definition.as_ref();
             (entry.path.as_ref(), entry.name.as_str(), definition)
         });
-        Past::new(entries, &self.departed_workflows)
+        LastGood::new(entries, &self.departed_workflows)
     }
 
-    fn past_agents(&self) -> Past<'_, Persona> {
+    fn last_good_agents(&self) -> LastGood<'_, Persona> {
         let entries = self.agents.iter().map(|entry| {
             let persona = entry.persona.as_ref();
             (entry.path.as_ref(), entry.name.as_str(), persona)
         });
-        Past::new(entries, &self.departed_agents)
+        LastGood::new(entries, &self.departed_agents)
     }
 
     /// Whether it shows the same as `other`: names, sources, paths, definitions, personas, findings.
@@ -211,7 +212,7 @@ impl Registry {
             return Some(definition.clone());
         };
         let file = files::read_again(&self.sources.workflows, path)?;
-        if self.workflow_readings.is_of(&file) {
+        if self.workflow_cache.is_of(&file) {
             return Some(definition.clone());
         }
         let known = Known {
@@ -229,7 +230,7 @@ impl Registry {
     fn is_agent_same(&self, name: &str) -> bool {
         let is_same = |path: &std::path::PathBuf| {
             let file = files::read_again(&self.sources.agents, path);
-            file.is_some_and(|file| self.agent_readings.is_of(&file))
+            file.is_some_and(|file| self.agent_cache.is_of(&file))
         };
         let agent = self.agent(name);
         agent.is_some_and(|agent| agent.path.as_ref().is_none_or(is_same))

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{markdown::Markdown, meant};
+use super::{markdown::Markdown, recover};
 use crate::domain::{
     draft::{Form, PersonaDraft, WorkflowDraft},
     finding::{Finding, Rule},
@@ -37,7 +37,7 @@ pub(super) fn persona(front: Node, content: At<String>) -> (PersonaDraft, Vec<Fi
 fn workflow(form: Form, document: &Node, content: &str) -> (WorkflowDraft, Vec<Finding>) {
     let mut findings = Vec::new();
     repeated_keys(&mut findings, document, "");
-    let document = meant::document(&mut findings, document, form);
+    let document = recover::recover(&mut findings, document, form);
     let draft = WorkflowDraft::new(form, document, content.to_owned());
     (draft, findings)
 }

@@ -13,7 +13,7 @@ struct Remedy {
 }
 
 /// The finding of a text that cannot be read, with the remedy that lets `read` get farther, if there is one.
-pub(super) fn told(
+pub(super) fn explain(
     text: &str,
     finding: Finding,
     read: impl Fn(&str) -> Result<(), Box<Finding>>,

@@ -19,7 +19,7 @@ use notify::{
     recommended_watcher,
 };
 
-use super::points;
+use super::watch_points;
 use crate::limits;
 
 /// What matters in a directory.
@@ -66,7 +66,7 @@ impl Interests {
             return true;
         };
         let is_change = match event.kind {
-            // Reading the definitions opens and closes every one of them.
+            // Cached the definitions opens and closes every one of them.
             EventKind::Access(access) => access == AccessKind::Close(AccessMode::Write),
             _ => true,
         };
@@ -140,14 +140,14 @@ pub(super) struct Watched {
 impl Round<'_> {
     /// A directory of definitions may be at `path`, now or later.
     pub(super) fn candidate(&mut self, path: &Path) {
-        let mut points = points::of(path);
+        let mut points = watch_points::of(path);
         // What comes to be there between the look and the watch gives no notice: look once more.
         for _ in 0..3 {
             for (directory, name) in &points {
                 let names = BTreeSet::from([name.clone()]);
                 self.want(directory, &Interest::Names(names));
             }
-            let now = points::of(path);
+            let now = watch_points::of(path);
             if now == points {
                 return;
             }

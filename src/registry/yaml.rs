@@ -27,7 +27,7 @@ pub(super) fn parse(text: &str) -> Result<Node, Box<Finding>> {
     };
     read(text).map_err(|finding| {
         let again = |text: &str| read(text).map(|_| ());
-        Box::new(slips::told(text, *finding, again))
+        Box::new(slips::explain(text, *finding, again))
     })
 }
 

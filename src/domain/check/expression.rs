@@ -12,8 +12,8 @@ use super::super::{
     node::{Content, Node},
 };
 use super::{
-    alike,
     flow::Flow,
+    lookalike,
     names::{self, Leads, Unknown},
 };
 
@@ -154,7 +154,7 @@ impl<'d> Checker<'_, '_, 'd> {
         if site.is_condition {
             return;
         }
-        for alike in alike::parts(site.text, scope.names()) {
+        for alike in lookalike::parts(site.text, scope.names()) {
             if alike
                 .references
                 .iter()

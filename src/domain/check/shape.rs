@@ -73,10 +73,10 @@ fn conform(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
         // Schemas are looked at together, for what they may come to is counted for all of them.
         Shape::Value | Shape::Data | Shape::Schema | Shape::Planned => {}
         Shape::Count(min, max) => count(found, node, path, *min, *max),
-        Shape::Given | Shape::Flag | Shape::Values | Shape::Whole | Shape::Number => {
+        Shape::NotNull | Shape::Flag | Shape::Values | Shape::Whole | Shape::Number => {
             found.extend(typed(node, path, shape));
         }
-        Shape::Words(max) => words(found, node, path, (*max, false)),
+        Shape::FreeText(max) => words(found, node, path, (*max, false)),
         Shape::Version => words(found, node, path, (limits::VERSION_BYTES_MAX, true)),
         Shape::Memory(min) => memory(found, node, path, *min),
         Shape::Items => items(found, node, path),
@@ -125,7 +125,7 @@ fn words(found: &mut Vec<Finding>, node: &Node, path: &str, (max, or_number): (u
         Content::Number(_, written) if or_number => written,
         _ => return found.push(wrong_type(node, path, "a text")),
     };
-    found.extend(Words::of(written, node, path).at_most(max));
+    found.extend(Text::of(written, node, path).at_most(max));
 }
 
 /// What kind of text a shape asks for, as a message names it.
@@ -143,7 +143,7 @@ fn textual(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
         found.push(wrong_type(node, path, expected(shape)));
         return;
     };
-    let at = Words::of(text, node, path);
+    let at = Text::of(text, node, path);
     if text.trim().is_empty() {
         let key = at.key();
         found.push(at.finding(Rule::EmptyValue, format!("{key} is empty")));
@@ -171,13 +171,13 @@ fn textual(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
 
 /// A text with its place.
 #[derive(Clone, Copy)]
-struct Words<'a> {
+struct Text<'a> {
     text: &'a str,
     path: &'a str,
     place: Place,
 }
 
-impl<'a> Words<'a> {
+impl<'a> Text<'a> {
     fn of(text: &'a str, node: &Node, path: &'a str) -> Self {
         let place = node.place;
         Self { text, path, place }
@@ -401,7 +401,7 @@ fn items(found: &mut Vec<Finding>, node: &Node, path: &str) {
     match &node.content {
         Content::List(_) => {}
         Content::Text(text) if is_template(text) => {
-            found.extend(Words::of(text, node, path).at_most(limits::EXPRESSION_BYTES_MAX));
+            found.extend(Text::of(text, node, path).at_most(limits::EXPRESSION_BYTES_MAX));
         }
         Content::Text(text) => {
             let message = "`in` must be a list, or an expression that gives one";
@@ -421,7 +421,7 @@ fn list(found: &mut Vec<Finding>, node: &Node, path: &str, (of, min, max): (&Sha
     let Some(items) = node.items() else {
         let expected = match of {
             Shape::Name(_) | Shape::Text(_) => "a list of texts",
-            Shape::Given => "a list of values",
+            Shape::NotNull => "a list of values",
             _ => "a list",
         };
         found.push(wrong_type(node, path, expected));

@@ -92,7 +92,7 @@ pub(super) const LIMITS: Record = record(
 
 const INPUT_VALUES: Key = key(
     "enum",
-    Shape::List(&Shape::Given, 0, limits::INPUT_ENUM_MAX),
+    Shape::List(&Shape::NotNull, 0, limits::INPUT_ENUM_MAX),
     "The values that it may have",
 );
 
@@ -108,7 +108,7 @@ pub const VALIDATE: Record = record(
         INPUT_VALUES,
         key(
             "pattern",
-            Shape::Words(limits::INPUT_PATTERN_BYTES_MAX),
+            Shape::FreeText(limits::INPUT_PATTERN_BYTES_MAX),
             "A regular expression that is found in it; anchored only where it says so",
         ),
         key("min_length", Shape::Whole, "The fewest characters"),
@@ -129,14 +129,14 @@ pub const DEFAULT: Record = record(
         ),
         key(
             "value",
-            Shape::Given,
+            Shape::NotNull,
             "The value, the name of the environment variable, or the workflow whose output it is",
         ),
     ],
 );
 
 const fn input_words(name: &'static str, what: &'static str) -> Key {
-    key(name, Shape::Words(limits::DESCRIPTION_BYTES_MAX), what)
+    key(name, Shape::FreeText(limits::DESCRIPTION_BYTES_MAX), what)
 }
 
 /// An input that a workflow declares.
@@ -168,7 +168,7 @@ pub const DECLARED: Record = record(
         ),
         input_words("placeholder", "What an empty field shows"),
         input_words("hint", "A word of help"),
-        key("example", Shape::Given, "What a value may look like"),
+        key("example", Shape::NotNull, "What a value may look like"),
         planned("provider", "list the choices in `enum`"),
         planned("provider_args", NOTHING),
         planned("select", NOTHING),
@@ -209,7 +209,7 @@ pub const MANIFEST: Record = record(
         required("workflow", Shape::Id(Id::Workflow), WORKFLOW_NAME),
         key(
             "title",
-            Shape::Words(limits::DESCRIPTION_BYTES_MAX),
+            Shape::FreeText(limits::DESCRIPTION_BYTES_MAX),
             "A title for people",
         ),
         DESCRIPTION,

@@ -148,7 +148,7 @@ fn described(key: &Key) -> Value {
 fn shape(shape: &Shape) -> Value {
     match shape {
         Shape::Text(max) | Shape::Template(max) => said(*max),
-        Shape::Words(max) => json!({ "type": "string", "maxLength": max }),
+        Shape::FreeText(max) => json!({ "type": "string", "maxLength": max }),
         Shape::Version => {
             json!({ "type": ["string", "number"], "maxLength": limits::VERSION_BYTES_MAX })
         }
@@ -166,7 +166,7 @@ fn shape(shape: &Shape) -> Value {
         Shape::Value | Shape::Data => {
             json!({ "type": ["string", "number", "boolean", "object", "array", "null"] })
         }
-        Shape::Given => json!({ "type": ["string", "number", "boolean", "array", "object"] }),
+        Shape::NotNull => json!({ "type": ["string", "number", "boolean", "array", "object"] }),
         Shape::Values => json!({ "type": "object" }),
         Shape::Memory(min) => memory(*min),
         Shape::Items => json!({ "anyOf": [{ "type": "array" }, template()] }),

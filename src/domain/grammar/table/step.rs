@@ -78,7 +78,7 @@ const DEPENDS_ON: Key = not_each(
 );
 const STEP_DESCRIPTION: Key = key(
     "description",
-    Shape::Words(limits::DESCRIPTION_BYTES_MAX),
+    Shape::FreeText(limits::DESCRIPTION_BYTES_MAX),
     "What the step does, in a sentence",
 );
 const PATIENCE: &str =

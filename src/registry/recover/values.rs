@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::Reader;
+use super::Recovery;
 use crate::domain::{
     check::{unknown_key, wrong_type},
     finding::{Finding, Place, Rule},
@@ -14,7 +14,7 @@ use crate::domain::{
     node::{Content, Entry, Node, join},
 };
 
-impl Reader<'_> {
+impl Recovery<'_> {
     /// `agent: { name: … }`, with what belongs beside it.
     pub(super) fn agent_as_a_mapping(&mut self, entries: &mut Vec<Entry>, path: &str) {
         let Some(at) = position(entries, "agent") else {

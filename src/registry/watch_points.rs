@@ -10,12 +10,12 @@ use std::{
 use crate::limits;
 
 /// A directory, free of links, and the name in it to watch.
-pub(super) type Point = (PathBuf, OsString);
+pub(super) type WatchPoint = (PathBuf, OsString);
 
 /// Every entry whose change may make `path` resolve differently: each link on its way, and the first name that is missing,
 /// else the last. Other directories on the way are assumed to stay, for every point costs a watch.
-pub(super) fn of(path: &Path) -> BTreeSet<Point> {
-    let mut way = Way {
+pub(super) fn of(path: &Path) -> BTreeSet<WatchPoint> {
+    let mut way = Resolving {
         at: PathBuf::new(),
         rest: absolute(path).unwrap_or_else(|_| path.to_owned()),
         links: 0,
@@ -26,16 +26,16 @@ pub(super) fn of(path: &Path) -> BTreeSet<Point> {
 }
 
 /// A path that is being resolved.
-struct Way {
+struct Resolving {
     /// The directory resolved so far, free of links.
     at: PathBuf,
     /// The rest of the path.
     rest: PathBuf,
     links: usize,
-    points: BTreeSet<Point>,
+    points: BTreeSet<WatchPoint>,
 }
 
-impl Way {
+impl Resolving {
     /// Resolves one name; `false` at the end.
     fn step(&mut self) -> bool {
         let mut parts = self.rest.components();
@@ -85,7 +85,7 @@ mod tests {
 
     /// The points of `path` below `root`, as `directory name`.
     fn points(root: &Path, path: &str) -> Vec<String> {
-        let shown = |(directory, name): &Point| {
+        let shown = |(directory, name): &WatchPoint| {
             let directory = directory.strip_prefix(root).ok()?.display();
             Some(format!("{directory}/{}", name.display()))
         };

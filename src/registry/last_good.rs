@@ -20,7 +20,7 @@ pub(super) type Versions<T> = HashMap<PathBuf, Version<T>>;
 
 /// The last good versions that a load can fall back on.
 #[derive(Debug)]
-pub(super) struct Past<'a, T> {
+pub(super) struct LastGood<'a, T> {
     /// Of files in the previous load that this one has not read yet.
     present: HashMap<&'a Path, (&'a str, &'a Arc<T>)>,
     /// Of files that were missing in the previous load. Some editors remove a file and write it anew: a load
@@ -28,7 +28,7 @@ pub(super) struct Past<'a, T> {
     departed: Option<&'a Versions<T>>,
 }
 
-impl<T> Default for Past<'_, T> {
+impl<T> Default for LastGood<'_, T> {
     fn default() -> Self {
         Self {
             present: HashMap::new(),
@@ -37,7 +37,7 @@ impl<T> Default for Past<'_, T> {
     }
 }
 
-impl<'a, T> Past<'a, T> {
+impl<'a, T> LastGood<'a, T> {
     /// Collects the paths, names and versions in the entries of the previous load, and the versions that were missing in it.
     pub(super) fn new(
         entries: impl Iterator<Item = (Option<&'a PathBuf>, &'a str, Option<&'a Arc<T>>)>,
@@ -53,7 +53,7 @@ impl<'a, T> Past<'a, T> {
 
     /// Gives broken files of `level` their last good version under the name it had, so that a call by that name
     /// still finds it.
-    pub(super) fn recall(&mut self, level: &mut [Loaded<Arc<T>>]) {
+    pub(super) fn restore(&mut self, level: &mut [Loaded<Arc<T>>]) {
         for loaded in level {
             let version = self.take(&loaded.file.path);
             if let (None, Some((name, value))) = (&loaded.value, version) {

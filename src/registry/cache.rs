@@ -10,11 +10,11 @@ use crate::domain::{
 
 /// The results of one load, by path.
 #[derive(Debug)]
-pub(super) struct Readings<T>(HashMap<PathBuf, Reading<T>>);
+pub(super) struct Cache<T>(HashMap<PathBuf, Cached<T>>);
 
 /// The result for one text, before duplicate names in its directory are refused.
 #[derive(Debug)]
-struct Reading<T> {
+struct Cached<T> {
     text: Digest,
     name: String,
     named_at: Option<Place>,
@@ -22,20 +22,20 @@ struct Reading<T> {
     findings: Vec<Finding>,
 }
 
-impl<T> Default for Readings<T> {
+impl<T> Default for Cache<T> {
     fn default() -> Self {
         Self(HashMap::new())
     }
 }
 
-impl<T> Readings<T> {
+impl<T> Cache<T> {
     /// Whether the file has the text that was read.
     pub(super) fn is_of(&self, file: &File) -> bool {
         self.of(file, digest(file)).is_some()
     }
 
     /// A file that could not be read whole is never cached.
-    fn of(&self, file: &File, text: Digest) -> Option<&Reading<T>> {
+    fn of(&self, file: &File, text: Digest) -> Option<&Cached<T>> {
         let reading = self.0.get(&file.path)?;
         (file.trouble.is_none() && reading.text == text).then_some(reading)
     }
@@ -47,19 +47,19 @@ fn digest(file: &File) -> Digest {
 
 /// A load in progress.
 #[derive(Debug)]
-pub(super) struct Reader<'a, T> {
-    before: &'a Readings<T>,
-    now: Readings<T>,
+pub(super) struct CachedLoader<'a, T> {
+    before: &'a Cache<T>,
+    now: Cache<T>,
     /// How many files were parsed.
     parsed: usize,
 }
 
-impl<'a, T> Reader<'a, T> {
+impl<'a, T> CachedLoader<'a, T> {
     /// Begins a load that takes unchanged texts from `before`.
-    pub(super) fn new(before: &'a Readings<T>) -> Self {
+    pub(super) fn new(before: &'a Cache<T>) -> Self {
         Self {
             before,
-            now: Readings::default(),
+            now: Cache::default(),
             parsed: 0,
         }
     }
@@ -89,7 +89,7 @@ impl<'a, T> Reader<'a, T> {
             self.parsed += 1;
             load(file)
         };
-        let reading = Reading {
+        let reading = Cached {
             text,
             name: loaded.name.clone(),
             named_at: loaded.named_at,
@@ -101,7 +101,7 @@ impl<'a, T> Reader<'a, T> {
     }
 
     /// All results, and how many files were parsed.
-    pub(super) fn finish(self) -> (Readings<T>, usize) {
+    pub(super) fn finish(self) -> (Cache<T>, usize) {
         (self.now, self.parsed)
     }
 }

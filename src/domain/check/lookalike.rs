@@ -4,7 +4,7 @@
 use super::super::expression::{Expression, Reference};
 
 /// A part of a text that is an expression in other braces, or none.
-pub(super) struct Alike {
+pub(super) struct Lookalike {
     pub(super) start: usize,
     pub(super) end: usize,
     /// The same as an expression.
@@ -16,7 +16,7 @@ pub(super) struct Alike {
 const BRACES: [(&str, &str); 2] = [("{{", "}}"), ("${", "}")];
 
 /// Every part of `text` that could be an expression; `names` stand for an item.
-pub(super) fn parts(text: &str, names: &[&str]) -> Vec<Alike> {
+pub(super) fn parts(text: &str, names: &[&str]) -> Vec<Lookalike> {
     let trimmed = text.trim();
     let start = text.len() - text.trim_start().len();
     if let Some(whole) = alike(trimmed, (start, start + trimmed.len()), names) {
@@ -42,7 +42,12 @@ pub(super) fn parts(text: &str, names: &[&str]) -> Vec<Alike> {
 }
 
 /// The part that begins with the brace at `brace`, if it is between these.
-fn braced(text: &str, brace: usize, (open, close): (&str, &str), names: &[&str]) -> Option<Alike> {
+fn braced(
+    text: &str,
+    brace: usize,
+    (open, close): (&str, &str),
+    names: &[&str],
+) -> Option<Lookalike> {
     let start = brace + 1 - open.find('{')? - 1;
     let inside = start + open.len();
     if !text.get(start..)?.starts_with(open) {
@@ -53,7 +58,7 @@ fn braced(text: &str, brace: usize, (open, close): (&str, &str), names: &[&str])
 }
 
 /// The part of a text that says `inner`, if that is an expression with a path in it.
-fn alike(inner: &str, (start, end): (usize, usize), names: &[&str]) -> Option<Alike> {
+fn alike(inner: &str, (start, end): (usize, usize), names: &[&str]) -> Option<Lookalike> {
     // A cheap look first: most texts are prose.
     if !inner.contains(['.', '[']) || inner.contains("${{") || inner.contains('\n') {
         return None;
@@ -63,7 +68,7 @@ fn alike(inner: &str, (start, end): (usize, usize), names: &[&str]) -> Option<Al
     let has_paths = references
         .iter()
         .all(|reference| !reference.path.is_empty());
-    (has_paths && !references.is_empty()).then(|| Alike {
+    (has_paths && !references.is_empty()).then(|| Lookalike {
         start,
         end,
         meant: format!("${{{{ {inner} }}}}"),

@@ -1,7 +1,7 @@
 //! A document of another outline: all of it below one key, inputs as a list or a schema, steps under their ids.
 
 use super::{
-    Reader,
+    Recovery,
     values::{entry, mapping, position, read},
 };
 use crate::domain::{
@@ -12,7 +12,7 @@ use crate::domain::{
     node::{Content, Entry, Node},
 };
 
-impl Reader<'_> {
+impl Recovery<'_> {
     /// `workflow: { name: …, steps: … }`: its keys belong to the top.
     pub(super) fn hoist(&mut self, entries: &mut Vec<Entry>) {
         let (key, record) = (self.form.name_key(), self.form.record());

@@ -18,7 +18,7 @@ use crate::domain::{
 };
 
 /// Rewrites a document, with a finding for each change.
-struct Reader<'f> {
+struct Recovery<'f> {
     found: &'f mut Vec<Finding>,
     form: Form,
     /// Keys are written in quotes, so that no edit makes a mapping of a value.
@@ -26,11 +26,11 @@ struct Reader<'f> {
 }
 
 /// The document with the words of other systems replaced, and a finding for each.
-pub(super) fn document(found: &mut Vec<Finding>, document: &Node, form: Form) -> Node {
+pub(super) fn recover(found: &mut Vec<Finding>, document: &Node, form: Form) -> Node {
     let mut root = document.clone();
     let is_quoted = |entry: &Entry| entry.place.end - entry.place.start > entry.key.len();
     let is_json = root.entries().is_some_and(|all| all.iter().all(is_quoted));
-    let mut reader = Reader {
+    let mut reader = Recovery {
         found,
         form,
         is_json,
@@ -42,7 +42,7 @@ pub(super) fn document(found: &mut Vec<Finding>, document: &Node, form: Form) ->
     root
 }
 
-impl Reader<'_> {
+impl Recovery<'_> {
     /// Rewrites the keys of a mapping, then their values.
     fn record(&mut self, entries: &mut Vec<Entry>, path: &str, record: &'static Record) {
         let is_step = record.what == STEP.what;
