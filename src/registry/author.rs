@@ -1,5 +1,4 @@
-//! Writing definitions: a new file appears whole or not at all, and never in place of another unless
-//! that was asked for.
+//! Writes definitions: a new file appears whole or not at all, and replaces another only on request.
 
 use std::{
     fs, io,
@@ -13,7 +12,7 @@ use crate::{
     error::{Code, Error, Result},
 };
 
-/// What becomes of a file that exists.
+/// What to do with an existing file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
     /// It stays, and nothing is written.

@@ -1,8 +1,8 @@
-//! Definition files off the disk: bounded in number, depth and size, and never from outside the
-//! directory that was named. What cannot be read is a file with a finding, not a failure.
+//! Reads definition files: bounded in number, depth and size, and never from outside the directory that was named. A file
+//! that cannot be read gets a finding; reading never fails as a whole.
 //!
-//! Where a path leads may change between a look at it and its opening. So a directory of definitions is held open
-//! while it is read, and everything in it is opened from there, name by name, with no link followed.
+//! A path may be replaced between a check and its opening. So a directory of definitions is held open while it is read, and
+//! everything in it is opened relative to it, name by name, without following links.
 
 use std::{
     collections::HashSet,
@@ -28,7 +28,7 @@ use crate::{
 /// A file, or a directory that could not be read.
 #[derive(Debug)]
 pub(super) struct File {
-    /// Where it is, for people.
+    /// Its path, for people.
     pub(super) path: PathBuf,
     /// Its text without a byte order mark; as much of it as could be read.
     pub(super) text: String,
@@ -82,8 +82,7 @@ pub(super) fn extension(path: &Path) -> String {
     extension.to_string_lossy().to_ascii_lowercase()
 }
 
-/// Told of each directory by its real path before it is read: who watches it from then on misses
-/// nothing.
+/// Called with the real path of each directory before it is read, so that a watch that begins then misses nothing.
 pub(super) type Visit<'a> = &'a mut dyn FnMut(&Path);
 
 /// Every definition file below `root` with one of `extensions`, sorted by path.
@@ -255,8 +254,8 @@ impl Walk<'_> {
     }
 }
 
-/// Reads a file again that [`read_directory`] found in one of `directories`, as carefully as it did; none where it is gone, or
-/// leads out of its directory now.
+/// Reads a file again that [`read_directory`] found in one of `directories`, with the same care; `None` if it is gone or
+/// outside of its directory now.
 pub(super) fn read_again(directories: &[Directory], path: &Path) -> Option<File> {
     let mut roots = directories.iter().map(|directory| &directory.path);
     let root = Root::open(roots.find(|root| path.starts_with(root))?).ok()?;
@@ -303,7 +302,7 @@ fn read_opened(path: PathBuf, opened: io::Result<fs::File>) -> File {
     }
 }
 
-/// What is wrong with an entry that is no file, whether it is named like a definition or not. It is never opened.
+/// The finding for an entry that is no file; it is never opened.
 fn oddity(kind: fs::FileType, is_named_like_one: bool) -> Option<Finding> {
     let what = if kind.is_file() {
         return None;

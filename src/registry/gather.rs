@@ -1,4 +1,4 @@
-//! From directories to entries: which files count, and under which name.
+//! Makes the entries of the registry: which files of the directories count, and under which name.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -104,8 +104,8 @@ fn first_of_each_name<T>(
     kept
 }
 
-/// By name; of one name what can be used comes first, then what says the name itself. The sort is
-/// stable: among the rest the first file stays first.
+/// The sort key: by name, then usable entries first, then those that state the name themselves. The sort is stable, so
+/// that among the rest the first file stays first.
 fn rank<T>(loaded: &Loaded<T>) -> (&str, bool, bool) {
     (
         &loaded.name,
@@ -138,7 +138,7 @@ pub(super) fn workflow(
     load::workflow(file, known, Built::Now).map(define)
 }
 
-/// Whether its personas are those of the agents as they are now.
+/// Whether the personas in a definition are still those of the agents.
 fn has_personas_of(definition: &Definition, agents: &[AgentEntry]) -> bool {
     let mut personas = definition.personas.iter();
     personas.all(|(name, persona)| {

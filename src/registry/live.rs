@@ -41,7 +41,7 @@ impl Definitions {
         Self::new_for(places, &Abilities::default())
     }
 
-    /// The same for a server that brings something of its own, which steps may name.
+    /// The same for a server with these abilities.
     pub fn new_for(places: Places, abilities: &Abilities) -> Self {
         Self::unwatched_every(places, abilities, limits::RELOAD_UNWATCHED_EVERY)
     }
@@ -215,7 +215,7 @@ impl Live {
         after
     }
 
-    /// Takes note of what keeps it from watching everything, and says so when that begins.
+    /// Records why not everything can be watched, and logs it when that begins.
     fn see(&self, trouble: Option<&str>) {
         let was_blind = self.is_blind.swap(trouble.is_some(), Ordering::Relaxed);
         if let (Some(trouble), false) = (trouble, was_blind) {

@@ -1,6 +1,6 @@
 //! The registry: definition files in, checked definitions out. A [`Registry`] is a snapshot that never
-//! changes; a broken file is an entry with findings and stops nobody else. [`Definitions`] follows the
-//! files and has the registry of the moment. Executions keep the definition they started with, so
+//! changes; a broken file is an entry with findings and affects no other. [`Definitions`] follows the
+//! files and holds the current registry. Executions keep the definition they started with, so
 //! nothing here is asked twice about a running one.
 
 mod author;
@@ -54,7 +54,7 @@ use crate::{
     limits,
 };
 
-/// Every definition there is, as of when it was loaded.
+/// All definitions at the time of loading.
 ///
 /// Invariant: entries are sorted by name, and of one name the first entry is the one that counts.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl Registry {
         Self::load_for(sources, &Abilities::default())
     }
 
-    /// The same for a server that brings something of its own, which steps may name.
+    /// The same for a server with these abilities.
     pub fn load_for(sources: &Sources, abilities: &Abilities) -> Self {
         Self::load_after(sources, abilities, None, &mut |_| ())
     }
@@ -154,17 +154,17 @@ impl Registry {
         LastGood::new(entries, &self.departed_agents)
     }
 
-    /// Whether it shows the same as `other`: names, sources, paths, definitions, personas, findings.
+    /// Whether it has the same entries as `other`: names, sources, paths, definitions, personas, findings.
     pub fn same_as(&self, other: &Self) -> bool {
         self.workflows == other.workflows && self.agents == other.agents
     }
 
-    /// Where it was loaded from.
+    /// The directories it was loaded from.
     pub fn sources(&self) -> &Sources {
         &self.sources
     }
 
-    /// What the server does itself that it was loaded for.
+    /// The abilities of the server that it was loaded for.
     pub fn abilities(&self) -> &Abilities {
         &self.abilities
     }
@@ -192,14 +192,14 @@ impl Registry {
         agent(&self.agents, name)
     }
 
-    /// What an execution of this workflow would follow.
+    /// The definition for a start of this workflow.
     pub fn definition(&self, name: &str) -> Result<Arc<Definition>> {
         let entry = self.workflow(name).ok_or_else(|| self.not_found(name))?;
         entry.definition.clone().ok_or_else(|| invalid(entry))
     }
 
-    /// What an execution of this workflow would follow, its file looked at now and parsed anew where its text differs. None
-    /// where that takes more than this file to tell: it or one of its agents is new, gone or renamed.
+    /// The definition for a start of this workflow, parsed anew if the text of its file has changed. `None` if a reload is
+    /// needed: the file or one of its agents is new, gone or renamed.
     fn definition_now(&self, name: &str) -> Option<Arc<Definition>> {
         let entry = self.workflow(name)?;
         let definition = entry.definition.as_ref()?;
@@ -236,7 +236,7 @@ impl Registry {
         agent.is_some_and(|agent| agent.path.as_ref().is_none_or(is_same))
     }
 
-    /// The refusal of a name that no workflow has, with the one that is nearest to it.
+    /// The error for an unknown workflow, with the nearest name.
     pub(crate) fn not_found(&self, name: &str) -> Error {
         let names = self.workflows.iter().map(|entry| entry.name.as_str());
         let near = nearest(name, names);
@@ -251,7 +251,7 @@ impl Registry {
     }
 }
 
-/// The start that was meant.
+/// Suggests the start of the nearest name.
 const NEAREST: NextCall = call(
     "workflow.start",
     &[("workflow_name", "{nearest}")],

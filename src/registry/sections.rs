@@ -1,4 +1,4 @@
-//! The sections `## step: ID` of a Markdown body: what a step is asked for, written where it is easy to read.
+//! The sections `## step: ID` of a Markdown body: the instructions of a step.
 
 use crate::domain::{draft::Section, finding::Place, node::At};
 
@@ -40,7 +40,7 @@ pub(super) fn sections(text: &str, body: usize) -> Vec<Section> {
     sections.into_iter().map(made).collect()
 }
 
-/// What stands between the two bytes, without the empty lines around it.
+/// The text between two bytes, without the empty lines around it.
 fn below(text: &str, from: usize, until: usize, step: &At<String>) -> At<String> {
     let whole = &text[from..until];
     let said = whole.trim_start_matches(['\r', '\n']);

@@ -1,5 +1,5 @@
-//! Slips for which a text is no YAML at all: a code fence around it, tabs, signs that ask for quotes. What is suggested has
-//! been tried: the text can then be read, or at least farther than before.
+//! Remedies for texts that are no YAML: a code fence around them, tabs, characters that need quotes. A remedy is suggested
+//! only if the text then parses, or parses farther than before.
 
 use crate::domain::finding::{Finding, Rule};
 

@@ -1,4 +1,4 @@
-//! Where definitions come from, nearest first.
+//! The sources of definitions, nearest first.
 
 use std::{
     fs,
@@ -65,7 +65,7 @@ impl Sources {
     }
 }
 
-/// Where directories of definitions are looked for, whether they exist or not.
+/// The places where directories of definitions are looked for, whether they exist or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
     /// The directory of workflows that the command line names.
@@ -120,7 +120,7 @@ impl Places {
     }
 }
 
-/// A directory that comes twice (the project is the user's home, say) counts where it comes first.
+/// Removes repeated directories (the project may be the user's home): the first place counts.
 fn distinct(directories: impl Iterator<Item = (Source, PathBuf)>) -> Vec<Directory> {
     let mut seen = Vec::new();
     let mut kept = Vec::new();

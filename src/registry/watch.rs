@@ -1,4 +1,4 @@
-//! Noticing that something happens to definition files. `notify` is named here alone.
+//! Watches the directories of definition files. `notify` is named here alone.
 //!
 //! Each directory is watched by itself and by its real path, never a whole tree: so exactly those are
 //! watched that are read, within the limits that hold for reading, and one directory has one watch by
@@ -22,12 +22,12 @@ use notify::{
 use super::watch_points;
 use crate::limits;
 
-/// What matters in a directory.
+/// The names to watch in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Interest {
-    /// Whatever happens there: definitions lie in it.
+    /// All of them: it holds definitions.
     Everything,
-    /// What happens to these names: a directory of definitions may come to be there.
+    /// These: a directory of definitions may appear there.
     Names(BTreeSet<OsString>),
 }
 
@@ -41,7 +41,7 @@ impl Interest {
     }
 }
 
-/// What matters, by the real path of each watched directory.
+/// The names to watch, by the real path of their directory.
 #[derive(Debug, Default)]
 struct Interests(HashMap<PathBuf, Interest>);
 
@@ -82,7 +82,7 @@ impl Interests {
     }
 }
 
-/// Watches directories and gives notice of what happens there.
+/// Watches directories and reports changes in them.
 pub(super) struct Watch {
     watcher: RecommendedWatcher,
     interests: Arc<Mutex<Interests>>,
@@ -108,7 +108,7 @@ impl Watch {
         }
     }
 
-    /// Begins to say anew what is to be watched.
+    /// Begins a round that states anew all that is to be watched.
     pub(super) fn round(&mut self) -> Round<'_> {
         Round {
             watch: self,
@@ -119,8 +119,7 @@ impl Watch {
     }
 }
 
-/// One telling of everything that is to be watched; until [`Round::finish`] what was told before
-/// stays watched too.
+/// A statement of everything that is to be watched; the watches of the previous round stay until [`Round::finish`].
 pub(super) struct Round<'a> {
     watch: &'a mut Watch,
     wanted: Interests,
@@ -128,17 +127,17 @@ pub(super) struct Round<'a> {
     again: bool,
 }
 
-/// How a round ended.
+/// The result of a round.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Watched {
-    /// Why not everything is watched that should be.
+    /// Why some directories are not watched.
     pub(super) trouble: Option<String>,
-    /// Something may have been missed meanwhile: read once more.
+    /// A change may have been missed meanwhile: load once more.
     pub(super) again: bool,
 }
 
 impl Round<'_> {
-    /// A directory of definitions may be at `path`, now or later.
+    /// States that a directory of definitions may be at `path`, now or later.
     pub(super) fn candidate(&mut self, path: &Path) {
         let mut points = watch_points::of(path);
         // What comes to be there between the look and the watch gives no notice: look once more.
@@ -156,7 +155,7 @@ impl Round<'_> {
         self.again = true;
     }
 
-    /// Definitions lie in the directory with this real path.
+    /// States that the directory with this real path holds definitions.
     pub(super) fn directory(&mut self, real: &Path) {
         self.want(real, &Interest::Everything);
     }
@@ -184,7 +183,7 @@ impl Round<'_> {
         }
     }
 
-    /// Watches nothing but what was told in this round. A directory that was renamed has one watch
+    /// Removes the watches that this round did not state. A directory that was renamed has one watch
     /// under two names, and the name that is given up takes it from the other: the next round, which
     /// is asked for then, gives it back.
     pub(super) fn finish(mut self) -> Watched {

@@ -63,7 +63,7 @@ pub(super) fn parse_json(text: &str) -> Result<Node, Box<Finding>> {
     }
 }
 
-/// Whether `text` holds an escape of half a character, as JSON writes what lies beyond 16 bits.
+/// Whether `text` holds an escape of a surrogate, as JSON writes characters beyond 16 bits.
 fn has_surrogates(text: &str) -> bool {
     text.match_indices("\\u").any(|(at, _)| {
         let digits = text.get(at + 2..at + 4).map(str::to_ascii_lowercase);
@@ -71,7 +71,7 @@ fn has_surrogates(text: &str) -> bool {
     })
 }
 
-/// Whether `value` keeps the budgets that the YAML reader would have kept it to.
+/// Whether `value` is within the budgets of the YAML reader.
 fn fits(value: &serde_json::Value) -> bool {
     let mut left = vec![(value, 0)];
     let mut seen = 0;
@@ -231,7 +231,7 @@ fn tree(text: &str, spanned: Spanned<Loose>) -> Result<Node, Box<Finding>> {
     Ok(Node { content, place })
 }
 
-/// What the core schema makes of a number as it is written: the library reads more as numbers than that does.
+/// A number by YAML's core schema: the library accepts more notations as numbers than that does.
 fn numeric(number: Number, written: String, place: Place) -> Result<Content, Box<Finding>> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_+-.:".contains(c);
     if !written.chars().all(is_plain) {

@@ -1,5 +1,5 @@
-//! The expressions of a manifest: whether they can be read, and whether what they refer to can be there. A reference to a
-//! step that might run beside this one makes this one wait for it.
+//! Checks the expressions of a manifest: they parse, and what they refer to can exist. A reference to a step that might run
+//! concurrently becomes a dependency on it.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
@@ -25,11 +25,11 @@ struct Site<'a> {
     is_condition: bool,
 }
 
-/// Whose expression it is, and with it what it can see.
+/// The owner of an expression, which decides what it can refer to.
 #[derive(Clone, Copy)]
 struct Scope<'a> {
     owner: Owner,
-    /// What an item is called, inside a `foreach`.
+    /// The name of the item, inside a `foreach`.
     alias: Option<&'a str>,
 }
 
@@ -42,11 +42,11 @@ impl<'a> Scope<'a> {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Owner {
-    /// What memory begins with, before any step.
+    /// The initial memory, before any step.
     Memory,
-    /// What the workflow comes to, after all steps.
+    /// The final output, after all steps.
     End,
-    /// The step at this position, which sees itself as it says.
+    /// The step at this position, which sees its own output in this way.
     Step(usize, Own),
 }
 
@@ -61,7 +61,7 @@ enum Own {
     Latest,
 }
 
-/// Checks all expressions of the draft, whose steps are these. References become dependencies where they must.
+/// Checks all expressions of the draft with these steps, and adds the dependencies that references imply.
 pub(super) fn check(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
@@ -95,7 +95,7 @@ pub(super) fn check(
     }
 }
 
-/// The names of the inputs, where the draft declares any.
+/// The names of the inputs, if the draft declares any.
 fn declared_inputs(draft: &WorkflowDraft) -> Option<Vec<&str>> {
     let inputs = draft.field("inputs")?.value.entries()?;
     Some(inputs.iter().map(|input| input.key.as_str()).collect())
@@ -106,7 +106,7 @@ struct Checker<'f, 'a, 'd> {
     flow: &'f mut Flow<'a>,
     steps: &'d [StepDraft],
     inputs: Option<Vec<&'d str>>,
-    /// The names that memory can have; none where nobody knows.
+    /// The keys that memory may have; `None` if they are unknown.
     memory: Option<BTreeSet<&'d str>>,
     secrets: Option<&'d BTreeSet<String>>,
 }
@@ -175,7 +175,7 @@ impl<'d> Checker<'_, '_, 'd> {
         }
     }
 
-    /// Whether the first name of a path stands for something here.
+    /// Whether the first name of a path exists in the scope.
     fn is_there(&self, scope: Scope<'_>, reference: &Reference) -> bool {
         let Some(name) = first(reference) else {
             return false;
@@ -197,7 +197,7 @@ impl<'d> Checker<'_, '_, 'd> {
         }
     }
 
-    /// What the `result` of a step says of a field that is named.
+    /// Checks a referenced field against the `result` of its step.
     fn field(&mut self, site: &Site<'_>, all: &[Reference], reference: &Reference) {
         let Some((step, schema, path)) = self.schema_of(reference) else {
             return;
@@ -230,7 +230,7 @@ impl<'d> Checker<'_, '_, 'd> {
         }
     }
 
-    /// The schema of the output that a path leads into, with whose it is and the path inside of it.
+    /// The schema of the output that a path leads into, with the id of its step and the path inside.
     fn schema_of<'r>(&self, reference: &'r Reference) -> Option<(String, &'d Node, &'r [Segment])> {
         let id = reference.step()?;
         let step = self.steps.get(self.flow.position(&id)?)?;
@@ -318,7 +318,7 @@ impl<'d> Checker<'_, '_, 'd> {
             });
     }
 
-    /// A secret that this server was not told of has no value when the step is entered.
+    /// Warns of a secret that the configuration does not name: it has no value when the step is entered.
     fn secret(&mut self, site: &Site<'_>, reference: &Reference) {
         let (Some(name), Some(known)) = (reference.secret(), self.secrets) else {
             return;
@@ -356,7 +356,7 @@ impl<'d> Checker<'_, '_, 'd> {
         }
     }
 
-    /// Sees to it that the step at `first` can have been done when the one at `position` needs its output.
+    /// Ensures that the step at `first` is done before the one at `position`, which refers to its output.
     fn precede(
         &mut self,
         site: &Site<'_>,
@@ -425,7 +425,7 @@ impl<'d> Checker<'_, '_, 'd> {
     }
 }
 
-/// What the output of a step may be called in memory: the last name of the path.
+/// The key in memory for the output of a step: the last name of the path.
 fn kept_as(reference: &Reference) -> String {
     let last = reference
         .path
@@ -482,7 +482,7 @@ fn first(reference: &Reference) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(text.trim_start_matches('.').to_owned()))
 }
 
-/// All that the text refers to, as far as it can be read, and what is wrong with the rest.
+/// The references in a text as far as it parses, and its faults.
 fn references(site: &Site<'_>, names: &[&str]) -> (Vec<Reference>, Vec<ExpressionFault>) {
     if site.is_condition {
         Expression::survey_condition(site.text, names)
@@ -491,7 +491,7 @@ fn references(site: &Site<'_>, names: &[&str]) -> (Vec<Reference>, Vec<Expressio
     }
 }
 
-/// What is wrong with the text of an expression, as a finding.
+/// A fault in an expression as a finding.
 fn told(site: &Site<'_>, fault: &ExpressionFault) -> Finding {
     let rule = match fault.kind {
         FaultKind::UnknownName => Rule::UnknownReference,

@@ -1,5 +1,5 @@
-//! Where control goes besides the order: `next`, the arms of branches and `on_error`; whether each leads to a step, whether
-//! arms stay apart, and whether every step can be come to.
+//! Checks control flow: jumps (`next`, arms of branches, `on_error`) lead to steps, arms stay apart, and every step is
+//! reachable.
 
 mod ways;
 
@@ -13,17 +13,17 @@ use super::super::{
 };
 use super::{order::Before, shape::meant};
 
-/// The steps with everything that leads from one to another.
+/// The control flow graph of the steps.
 pub(super) struct Flow<'a> {
     steps: &'a [StepDraft],
     ids: BTreeMap<&'a str, usize>,
-    /// What each step waits for.
+    /// The dependencies of each step.
     before: Vec<Vec<Before>>,
-    /// Where control goes from each step.
+    /// The jumps of each step.
     jumps: Vec<Vec<usize>>,
 }
 
-/// A place where a step says where control goes.
+/// A jump that a step states.
 struct Jump<'a> {
     path: String,
     place: Place,
@@ -32,7 +32,7 @@ struct Jump<'a> {
 }
 
 impl<'a> Flow<'a> {
-    /// The flow of `steps`, with a finding for each jump that leads nowhere.
+    /// Builds the graph of `steps`, with a finding for each jump to no step.
     pub(super) fn of(
         found: &mut Vec<Finding>,
         steps: &'a [StepDraft],
@@ -76,7 +76,7 @@ impl<'a> Flow<'a> {
         &self.before
     }
 
-    /// Whether `first` can have been done when `then` is entered, on any way.
+    /// Whether some path enters `then` after `first` is done.
     pub(super) fn leads(&self, first: usize, then: usize) -> bool {
         let mut open = vec![first];
         let mut seen = BTreeSet::new();
@@ -94,7 +94,7 @@ impl<'a> Flow<'a> {
         false
     }
 
-    /// Whether `then` waits for `first`, directly or not.
+    /// Whether `then` depends on `first`, directly or not.
     pub(super) fn waits(&self, then: usize, first: usize) -> bool {
         let (mut open, mut seen) = (vec![then], BTreeSet::new());
         while let Some(at) = open.pop() {
@@ -110,13 +110,13 @@ impl<'a> Flow<'a> {
         false
     }
 
-    /// The step below, where control always goes on with it and nothing else is said of that.
+    /// The step below, if control always falls through to it.
     pub(super) fn below(&self, position: usize) -> Option<&'a StepDraft> {
         let step = self.steps.get(position + 1)?;
         (self.above(position + 1) == Some(position) && !ends(&self.steps[position])).then_some(step)
     }
 
-    /// Makes `then` wait for `first`, as it refers to it.
+    /// Makes `then` depend on `first`, because it refers to its output.
     pub(super) fn add(&mut self, first: usize, then: usize) {
         self.before[then].push(Before {
             position: first,
@@ -125,7 +125,7 @@ impl<'a> Flow<'a> {
         self.before[then].sort_by_key(|before| before.position);
     }
 
-    /// What waits for the step, and whether that follows from the list alone.
+    /// The steps that depend on the step, and whether only the list implies that.
     fn after(&self, position: usize) -> impl Iterator<Item = (usize, bool)> {
         let waiting = self.before.iter().enumerate();
         waiting.filter_map(move |(at, before)| {
@@ -134,7 +134,7 @@ impl<'a> Flow<'a> {
         })
     }
 
-    /// A finding for each arm that runs on into another one, can never be taken, and for each step that nothing leads to.
+    /// Adds a finding for each arm that falls through into another one or is never taken, and for each unreachable step.
     pub(super) fn check(&self, found: &mut Vec<Finding>) {
         for step in self.steps {
             let Some(branch) = step.field("branch") else {
@@ -175,7 +175,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Which other arm follows `start` only because it stands below, and the step above it.
+    /// The other arm that follows `start` only because it stands below, and the step above it.
     fn runs_into(&self, start: usize, arms: &BTreeSet<usize>) -> Option<(usize, usize)> {
         let mut open = vec![start];
         let mut seen = BTreeSet::from([start]);
@@ -233,7 +233,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// The step above, where it is all that this one waits for, and only because it stands there.
+    /// The step above, if it is the only dependency and the list alone implies it.
     fn above(&self, position: usize) -> Option<usize> {
         match self.before[position].as_slice() {
             [before] if before.implied => Some(before.position),
@@ -279,7 +279,7 @@ fn arms(branch: &RawField) -> Vec<Jump<'_>> {
     .collect()
 }
 
-/// The finding for a jump to no step. What is no id at all has one already.
+/// The finding for a jump to no step. An ill-formed id has a finding already.
 fn nowhere(jump: &Jump<'_>, ids: &BTreeMap<&str, usize>) -> Option<Finding> {
     if jump.words.contains(&jump.to) || super::super::id::StepId::parse(jump.to).is_err() {
         return None;
@@ -290,7 +290,7 @@ fn nowhere(jump: &Jump<'_>, ids: &BTreeMap<&str, usize>) -> Option<Finding> {
     Some(meant(finding, &jump.path, jump.place, jump.to, known))
 }
 
-/// Whether control never goes on to what merely stands below the step.
+/// Whether control never falls through to the step below.
 fn ends(step: &StepDraft) -> bool {
     if step.field("if").or_else(|| step.field("when")).is_some() {
         return false;

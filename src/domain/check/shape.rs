@@ -125,7 +125,7 @@ fn words(found: &mut Vec<Finding>, node: &Node, path: &str, (max, or_number): (u
         Content::Number(_, written) if or_number => written,
         _ => return found.push(wrong_type(node, path, "a text")),
     };
-    found.extend(Text::of(written, node, path).at_most(max));
+    found.extend(TextNode::of(written, node, path).at_most(max));
 }
 
 /// What kind of text a shape asks for, as a message names it.
@@ -143,7 +143,7 @@ fn textual(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
         found.push(wrong_type(node, path, expected(shape)));
         return;
     };
-    let at = Text::of(text, node, path);
+    let at = TextNode::of(text, node, path);
     if text.trim().is_empty() {
         let key = at.key();
         found.push(at.finding(Rule::EmptyValue, format!("{key} is empty")));
@@ -171,13 +171,13 @@ fn textual(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
 
 /// A text with its place.
 #[derive(Clone, Copy)]
-struct Text<'a> {
+struct TextNode<'a> {
     text: &'a str,
     path: &'a str,
     place: Place,
 }
 
-impl<'a> Text<'a> {
+impl<'a> TextNode<'a> {
     fn of(text: &'a str, node: &Node, path: &'a str) -> Self {
         let place = node.place;
         Self { text, path, place }
@@ -401,7 +401,7 @@ fn items(found: &mut Vec<Finding>, node: &Node, path: &str) {
     match &node.content {
         Content::List(_) => {}
         Content::Text(text) if is_template(text) => {
-            found.extend(Text::of(text, node, path).at_most(limits::EXPRESSION_BYTES_MAX));
+            found.extend(TextNode::of(text, node, path).at_most(limits::EXPRESSION_BYTES_MAX));
         }
         Content::Text(text) => {
             let message = "`in` must be a list, or an expression that gives one";

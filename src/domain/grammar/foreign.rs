@@ -1,6 +1,5 @@
-//! The words of other systems: what people and models write who think of GitHub Actions, Argo, Temporal, Step Functions
-//! or n8n, by the place where they write it, and what stands for it here. The table is asked before any nearness of
-//! letters, and only about words that the place does not know.
+//! Keys and values of other systems (GitHub Actions, Argo, Temporal, Step Functions, n8n) by the mapping in which authors
+//! write them, each with its counterpart in midex. This table goes before similar spelling, and only for unknown words.
 
 mod words;
 
@@ -9,7 +8,7 @@ use std::{collections::HashMap, sync::LazyLock};
 use self::words::{BARE, KEYS, VALUES};
 use crate::domain::nearest::fold;
 
-/// Keys of one meaning at one place.
+/// Foreign keys of one meaning in one mapping.
 #[derive(Debug)]
 pub struct Foreign {
     /// The mapping that they stand in, as messages call it.
@@ -18,11 +17,11 @@ pub struct Foreign {
     pub words: &'static str,
     /// Only where one of these keys stands beside it, if there are any.
     pub beside: &'static [&'static str],
-    /// What stands for them.
+    /// Their counterpart.
     pub meant: Meant,
 }
 
-/// What stands for a foreign key.
+/// The counterpart of a foreign key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meant {
     /// The value under the first of these keys that is not given yet.
@@ -33,13 +32,13 @@ pub enum Meant {
     Counted(&'static str, &'static str),
     /// One more than the number, as attempts count the first one too: the key, or a key in the mapping under a key.
     OneMore(Option<&'static str>, &'static str),
-    /// What stands in place of the entry where its value is this; otherwise it says nothing and can go.
+    /// This entry if the value is this flag; otherwise the entry has no effect and can go.
     Flag(bool, &'static str, Word),
     /// The value where it is a mapping; otherwise these words.
     KeyOrWords(&'static str, &'static str),
-    /// Nothing: how it is done here. `{id}` is the id of the step.
+    /// No entry: advice. `{id}` is the id of the step.
     Words(&'static str),
-    /// Nothing; but it says who acts, so that no kind of step is missing.
+    /// No entry, only advice; but it counts as the kind of the step.
     Kind(&'static str),
 }
 
@@ -69,11 +68,11 @@ pub struct Value {
     pub keys: &'static [&'static str],
     /// The values, with blanks between them: letter case, `_` and `-` make no difference.
     pub words: &'static str,
-    /// What stands for them.
+    /// Their counterpart.
     pub meant: &'static str,
 }
 
-/// What a value alone means where a mapping is asked for.
+/// A plain value in place of a mapping.
 #[derive(Debug)]
 pub struct Bare {
     /// The mapping that the key stands in.
@@ -95,7 +94,7 @@ static BY_WORD: LazyLock<HashMap<Vec<char>, Vec<&Foreign>>> = LazyLock::new(|| {
     rows
 });
 
-/// What stands for `key` in the mapping called `place`, beside keys of which `has` knows.
+/// The counterpart of `key` in the mapping called `place`; `has` knows the keys beside it.
 pub fn key(place: &str, key: &str, has: impl Fn(&str) -> bool) -> Option<&'static Meant> {
     let mut rows = BY_WORD.get(&fold(key))?.iter();
     let is_beside = |row: &Foreign| row.beside.is_empty() || row.beside.iter().any(|key| has(key));
@@ -103,7 +102,7 @@ pub fn key(place: &str, key: &str, has: impl Fn(&str) -> bool) -> Option<&'stati
     Some(&row.meant)
 }
 
-/// What stands for the value `text` under `key`.
+/// The counterpart of the value `text` under `key`.
 pub fn value(key: &str, text: &str) -> Option<&'static str> {
     let wanted = fold(text.trim().trim_end_matches("()"));
     let mut rows = VALUES.iter().filter(|row| row.keys.contains(&key));
@@ -111,7 +110,7 @@ pub fn value(key: &str, text: &str) -> Option<&'static str> {
     Some(row.meant)
 }
 
-/// What a value alone under `key` of the mapping called `place` means.
+/// The mapping for a plain value under `key` of the mapping called `place`.
 pub fn bare(place: &str, key: &str) -> Option<&'static Bare> {
     BARE.iter().find(|row| (row.place, row.key) == (place, key))
 }

@@ -1,4 +1,4 @@
-//! A document of another outline: all of it below one key, inputs as a list or a schema, steps under their ids.
+//! Recovery of documents with another outline: all of it below one key, inputs as a list or a schema, steps under their ids.
 
 use super::{
     Recovery,

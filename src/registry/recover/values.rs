@@ -1,5 +1,4 @@
-//! Values of another shape than the one asked for, where it is plain what was meant: a number for a mapping, a mapping for a
-//! list.
+//! Recovery of values of another shape, if their meaning is plain: a number for a mapping, a mapping for a list.
 
 use serde_json::Value;
 
@@ -175,7 +174,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// What a `foreach` does, as a list of one step.
+    /// `do` of a `foreach` as a list of one step.
     pub(super) fn body_as_a_list(&mut self, site: &mut super::Site<'_>) {
         let entry = &mut site.entries[site.at];
         let Content::List(items) = &mut entry.value.content else {
@@ -192,7 +191,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// A value alone where a mapping is asked for.
+    /// A plain value in place of a mapping.
     pub(super) fn bare(&mut self, entries: &mut [Entry], path: &str, place: &'static str) {
         for entry in entries {
             let Some(bare) = foreign::bare(place, &entry.key) else {
@@ -324,7 +323,7 @@ impl Recovery<'_> {
     }
 }
 
-/// The arms that a mapping in place of their list means.
+/// The arms in a mapping that stands in place of their list.
 fn arms(entries: &[Entry], place: Place) -> Vec<Node> {
     let lists = entries.iter().filter_map(|entry| entry.value.items());
     let mut arms: Vec<_> = lists.flatten().cloned().collect();
@@ -393,14 +392,14 @@ pub(super) fn shown(node: &Node) -> String {
     }
 }
 
-/// Whether a text needs no quotes to be read as the text that it is.
+/// Whether a text needs no quotes in YAML.
 fn is_plain(text: &str) -> bool {
     let is_sign = |c: char| c.is_alphanumeric() || " _-./${}".contains(c);
     let is_word = !["true", "false", "null", "~"].contains(&text) && text.parse::<f64>().is_err();
     text.chars().all(is_sign) && is_word && text.trim() == text && !text.is_empty()
 }
 
-/// A value on one line: none where it is long, or has parts of its own.
+/// A short plain value as it is written; `None` for lists, mappings and long texts.
 pub(super) fn written(node: &Node) -> Option<String> {
     match &node.content {
         Content::Text(text) if !text.contains('\n') && text.len() <= 80 => Some(text.clone()),

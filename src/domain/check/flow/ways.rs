@@ -1,5 +1,4 @@
-//! Ways that control takes and its author did not mean: a loop that nothing leads out of, and a handler of failures that is
-//! reached although nothing failed.
+//! Finds paths that an author hardly means: endless loops, and failure handlers that are reached although nothing failed.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +11,14 @@ use super::{
     Flow, Jump, arms, ends, jump, jumps,
 };
 
-/// Where control may go from a step, and whether it may come to an end there.
+/// The successors of a step, and whether the execution may end there.
 struct Ways {
     to: Vec<usize>,
     ends: bool,
 }
 
 impl Flow<'_> {
-    /// A finding for each jump back that is always taken, in a loop that nothing leads out of.
+    /// Adds a finding for each jump back that is always taken in a loop without an exit.
     pub(super) fn endless(&self, found: &mut Vec<Finding>) {
         let mut told = BTreeSet::new();
         for (position, step) in self.steps.iter().enumerate().filter(|(_, step)| ends(step)) {
@@ -49,7 +48,7 @@ impl Flow<'_> {
         }
     }
 
-    /// All steps that control can come to from `start`, where none of them lets it come to an end.
+    /// All steps reachable from `start`, if the execution can end at none of them.
     fn closed_from(&self, start: usize) -> Option<BTreeSet<usize>> {
         let (mut seen, mut open) = (BTreeSet::new(), vec![start]);
         while let Some(at) = open.pop() {
@@ -84,7 +83,7 @@ impl Flow<'_> {
         Ways { to, ends: is_end }
     }
 
-    /// A finding for each handler of failures that the steps before it lead to in any case.
+    /// Adds a finding for each failure handler that is reached without a failure.
     pub(super) fn handlers(&self, found: &mut Vec<Finding>) {
         let mut seen = BTreeSet::new();
         for (failing, step) in self.steps.iter().enumerate() {
@@ -102,7 +101,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Whether a step is reached when those before it are done, with nothing asked.
+    /// Whether a step is entered unconditionally when its dependencies are done.
     fn is_in_order(&self, position: usize) -> bool {
         let step = &self.steps[position];
         let is_asked = ["if", "when"].iter().any(|key| step.field(key).is_some());
@@ -147,7 +146,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Whether the step can say `next` and does not yet.
+    /// Whether `next` could be added to the step.
     fn may_end(&self, position: usize) -> bool {
         let step = &self.steps[position];
         let next = grammar::STEP.key("next");
@@ -157,7 +156,7 @@ impl Flow<'_> {
     }
 }
 
-/// The first way that the step itself names for what comes after it.
+/// The first jump that the step states for its successor.
 fn first_way(step: &StepDraft) -> Option<Jump<'_>> {
     if let Some(branch) = step.field("branch") {
         return arms(branch).into_iter().next();
