@@ -1,4 +1,4 @@
-//! Filters and tests as they are applied, and their arguments.
+//! Parses the filters and tests after a value, and their arguments.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use super::{
 use crate::domain::{grammar::foreign as words, nearest};
 
 impl Parser<'_> {
-    /// The filters and tests after a value.
+    /// Parses the filters and tests after a value.
     pub(super) fn filtered(&mut self, mut node: Node) -> ParseResult {
         loop {
             if self.sign("|").is_some() {
@@ -33,24 +33,12 @@ impl Parser<'_> {
             return Ok(node.clone());
         };
         if let Err(message) = filter.check(&arguments) {
-            let end = self.last_end();
-            self.note(ExpressionFault::new(
-                FaultKind::Filter,
-                token.start,
-                end,
-                message,
-            ));
+            self.fault(FaultKind::Filter, (token.start, self.last_end()), message);
         }
-        self.check_attribute_test(&token, filter, &nodes);
-        let subject = if filter.is_default() {
-            self.allowing_missing(node)
-        } else {
-            node.text.clone()
-        };
-        let values: Vec<_> = arguments.iter().map(Argument::text).collect();
-        let text = format!("({subject}|{}({}))", filter.name, values.join(", "));
-        let parts: Vec<_> = nodes.iter().collect();
-        self.join(text, &parts)
+        self.check_attribute_test(filter, &nodes);
+        let subject = self.subject(node, filter.is_default());
+        let text = format!("({subject}|{}({}))", filter.name, listed(&arguments));
+        self.join(text, &nodes)
     }
 
     fn test(&mut self, node: &Node) -> ParseResult {
@@ -72,30 +60,15 @@ impl Parser<'_> {
         };
         if arguments.len() != known.arguments || arguments.iter().any(|a| a.name.is_some()) {
             let message = format!("the test `{written}` takes {} values", known.arguments);
-            let end = self.last_end();
-            self.note(ExpressionFault::new(
-                FaultKind::Filter,
-                token.start,
-                end,
-                message,
-            ));
+            self.fault(FaultKind::Filter, (token.start, self.last_end()), message);
         }
-        let subject = if known.is_presence() {
-            self.allowing_missing(node)
-        } else {
-            node.text.clone()
-        };
-        let values: Vec<_> = arguments.iter().map(Argument::text).collect();
-        let text = format!(
-            "({subject} is {negated}{}({}))",
-            known.meant,
-            values.join(", ")
-        );
-        let parts: Vec<_> = nodes.iter().collect();
-        self.join(text, &parts)
+        let subject = self.subject(node, known.is_presence());
+        let (test, values) = (known.meant, listed(&arguments));
+        let text = format!("({subject} is {negated}{test}({values}))");
+        self.join(text, &nodes)
     }
 
-    /// `is divisibleby 3`: the value of a test without parentheses.
+    /// Parses the value of a test without parentheses: `is divisibleby 3`.
     fn bare_argument(&mut self, node: &Node) -> ParseResult<(Vec<Argument>, Vec<Node>)> {
         let follows = self.peek().is_some_and(|token| match token.kind {
             Kind::Text(_) | Kind::Number(_) => true,
@@ -115,7 +88,7 @@ impl Parser<'_> {
         Ok((arguments, nodes))
     }
 
-    /// Arguments in parentheses, if there are any; the nodes begin with `first`.
+    /// Parses arguments in parentheses, if there are any; the nodes begin with `first`.
     pub(super) fn arguments(&mut self, first: &Node) -> ParseResult<(Vec<Argument>, Vec<Node>)> {
         let (mut arguments, mut nodes) = (Vec::new(), vec![first.clone()]);
         if self.sign("(").is_none() {
@@ -136,7 +109,7 @@ impl Parser<'_> {
         Ok((arguments, nodes))
     }
 
-    /// `name=`, taken if it stands here.
+    /// Takes `name=` if it comes next.
     fn argument_name(&mut self) -> Option<String> {
         let token = self.peek().filter(|token| token.kind == Kind::Word)?;
         if self.peek_second()?.kind != Kind::Sign("=") {
@@ -149,16 +122,15 @@ impl Parser<'_> {
 
     fn word_expected(&mut self, what: &str) -> ParseResult<Token> {
         let Some(token) = self.peek().filter(|token| token.kind == Kind::Word) else {
-            let fault = self.missing(what);
-            return self.halt(fault);
+            return self.missing(what);
         };
         self.next();
         Ok(token)
     }
 
-    /// The value, where a path that leads to nothing is an answer and no fault.
-    fn allowing_missing(&mut self, node: &Node) -> String {
-        let Some(number) = node.reference else {
+    /// The translation of the subject. With `may_be_missing` a path that leads to nothing is undefined instead of a fault.
+    fn subject(&mut self, node: &Node, may_be_missing: bool) -> String {
+        let Some(number) = node.reference.filter(|_| may_be_missing) else {
             return node.text.clone();
         };
         if let Some(reference) = self.references.get_mut(number) {
@@ -167,31 +139,21 @@ impl Parser<'_> {
         format!("_u{number}")
     }
 
-    /// A test that `selectattr` gets by name is written out, so that one that it does not have can be told of.
-    fn check_attribute_test(&mut self, filter: &Token, known: &filters::Filter, nodes: &[Node]) {
+    /// Checks the name of a test that `selectattr` or `rejectattr` gets as a literal.
+    fn check_attribute_test(&mut self, known: &filters::Filter, nodes: &[Node]) {
         let Some(tests) = known.tests() else { return };
         let Some(node) = nodes.get(2) else { return };
         let Some(Value::String(test)) = self.literal_of(node).cloned() else {
             return;
         };
         if !tests.contains(&test.as_str()) {
-            let inside = Token {
-                start: node.start + 1,
-                end: node.end.saturating_sub(1),
-                ..filter.clone()
-            };
+            let inside = (node.start + 1, node.end.saturating_sub(1));
             let message = format!("`{}` has no test `{}`", known.name, cut(&test));
-            let fault = ExpressionFault::new(FaultKind::Filter, node.start, node.end, message);
-            self.note_suggesting(fault, &inside, &test, "test", tests);
+            let fault = ExpressionFault::new(FaultKind::Filter, (node.start, node.end), message);
+            self.note_suggesting(fault, inside, &test, "test", tests);
         } else if nodes.len() == 3 {
             let message = format!("the test `{test}` needs a value to compare with");
-            let end = self.last_end();
-            self.note(ExpressionFault::new(
-                FaultKind::Filter,
-                node.start,
-                end,
-                message,
-            ));
+            self.fault(FaultKind::Filter, (node.start, self.last_end()), message);
         }
     }
 
@@ -204,15 +166,15 @@ impl Parser<'_> {
         let written = self.written(token);
         let known: Vec<_> = known.collect();
         let message = format!("there is no {what} `{}`", cut(&written));
-        let fault = ExpressionFault::new(FaultKind::Filter, token.start, token.end, message);
-        self.note_suggesting(fault, token, &written, what, &known);
+        let fault = ExpressionFault::new(FaultKind::Filter, token.span(), message);
+        self.note_suggesting(fault, token.span(), &written, what, &known);
     }
 
-    /// Notes a fault with the one of `known` that is meant by what stands at `token`, or all of them.
+    /// Notes a fault about the word `written` at `span`; suggests the similar one of `known`, or else lists all of them.
     fn note_suggesting(
         &mut self,
         fault: ExpressionFault,
-        token: &Token,
+        span: (usize, usize),
         written: &str,
         what: &str,
         known: &[&str],
@@ -220,20 +182,19 @@ impl Parser<'_> {
         let foreign = words::value(what, written).filter(|word| known.contains(word));
         let meant = foreign.or_else(|| nearest::nearest(written, known.iter().copied()));
         self.note(match meant {
-            Some(meant) => {
-                let fault = fault.suggest(format!("did you mean `{meant}`?"));
-                if foreign.is_some() || nearest::is_sure(written, meant) {
-                    fault.replace(token.start, token.end, meant.to_owned())
-                } else {
-                    fault
-                }
-            }
+            Some(meant) => fault.did_you_mean(span, written, meant, foreign.is_some()),
             None => fault.suggest(format!("the {what}s are {}", known.join(", "))),
         });
     }
 }
 
-/// An argument of a filter.
+/// The translation of arguments.
+fn listed(arguments: &[Argument]) -> String {
+    let texts: Vec<_> = arguments.iter().map(Argument::text).collect();
+    texts.join(", ")
+}
+
+/// An argument of a filter or test.
 pub(super) struct Argument {
     pub(super) name: Option<String>,
     value: String,

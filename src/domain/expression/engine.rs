@@ -1,8 +1,8 @@
-//! The engine below: compiles what the parser made, and runs it over the values it refers to. The one place,
-//! with the filters, where the crate behind it is named.
+//! Compiles a parsed expression with minijinja, and runs it over the values of its references. Only this module, the
+//! operators and the filters name minijinja.
 //!
-//! Time and memory are bounded by one measure, the work: every byte of text and every value that goes in, is
-//! gone through or comes out is counted against [`limits::EXPRESSION_WORK_MAX`].
+//! One budget bounds time and memory: every byte of text and every value that goes in, is traversed or comes out is
+//! charged to [`limits::EXPRESSION_WORK_MAX`].
 
 use std::{
     error::Error as _,
@@ -25,9 +25,9 @@ use super::{
 };
 use crate::limits;
 
-/// What a value costs besides its text: about the room it takes.
+/// The cost of a value besides its text: about the bytes that it takes in memory.
 const VALUE_COST: usize = 24;
-/// Under this name the functions find the [`Scope`].
+/// The name under which filters and functions look up the [`Scope`].
 const SCOPE: &str = "_scope";
 
 static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
@@ -39,14 +39,15 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment
 });
 
-/// An expression ready to run.
+/// A compiled expression.
 pub(super) struct Program {
     expression: Expression<'static, 'static>,
     constants: Vec<Inner>,
 }
 
 impl Program {
-    /// The words are those of a fault: the parser lets nothing through that the engine refuses, except by depth.
+    /// Compiles a parsed expression; the error is the message of a fault. minijinja refuses nothing that the parser lets
+    /// through, except for its depth.
     pub(super) fn compile(parsed: &Parsed) -> Result<Self, String> {
         let budget = Budget::default();
         let constants = parsed
@@ -64,17 +65,17 @@ impl Program {
         }
     }
 
-    /// Its value, given what its references stand for.
+    /// Evaluates the program; `found` has the value of each reference, or the fault if there is none.
     pub(super) fn run<'v>(
         &self,
         found: impl Iterator<Item = Result<std::borrow::Cow<'v, Value>, EvaluationFault>>,
         source: &str,
     ) -> Result<Value, EvaluationFault> {
         let budget = Arc::new(Budget::default());
-        let references = found.map(|found| Resolved::of(found, &budget)).collect();
+        let references = found.map(|found| Resolved::of(found, &budget));
         let scope = Inner::from_object(Scope {
             budget: Arc::clone(&budget),
-            references,
+            references: references.collect(),
             constants: self.constants.clone(),
         });
         let value = self.expression.eval(scope);
@@ -83,7 +84,7 @@ impl Program {
     }
 }
 
-/// How much may still be done.
+/// The cost that an evaluation may still spend.
 #[derive(Debug)]
 pub(super) struct Budget(AtomicUsize);
 
@@ -98,7 +99,7 @@ impl Budget {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Counts a value and so many bytes of text.
+    /// Charges for one value with `bytes` of text.
     pub(super) fn spend(&self, bytes: usize) -> Result<(), Error> {
         let cost = bytes.saturating_add(VALUE_COST);
         let left = self.0.load(Ordering::Relaxed).checked_sub(cost);
@@ -107,7 +108,7 @@ impl Budget {
     }
 }
 
-/// What a reference stands for.
+/// A reference after its lookup.
 #[derive(Debug)]
 enum Resolved {
     Value(Inner),
@@ -125,7 +126,7 @@ impl Resolved {
     }
 }
 
-/// The names of one evaluation: `_kN` a constant, `_rN` a reference, `_uN` one that may lead to nothing.
+/// The variables of one evaluation: `_kN` a constant, `_rN` a reference, `_uN` a reference that may lead to nothing.
 #[derive(Debug)]
 pub(super) struct Scope {
     pub(super) budget: Arc<Budget>,
@@ -154,7 +155,7 @@ impl Object for Scope {
 }
 
 impl Scope {
-    /// A fault is not raised before its reference is really used: `a and b` may do without `b`.
+    /// The value of a reference. Its fault is raised only here, when it is used: `a and b` may not need `b`.
     fn reference(&self, number: usize, may_be_missing: bool) -> Inner {
         match self.references.get(number) {
             Some(Resolved::Value(value)) => value.clone(),
@@ -164,7 +165,7 @@ impl Scope {
         }
     }
 
-    /// The scope of the evaluation that is running.
+    /// The scope of the running evaluation.
     pub(super) fn of(state: &State<'_, '_>) -> Result<Arc<Self>, Error> {
         let scope = state.lookup(SCOPE);
         let scope = scope.and_then(|scope| scope.downcast_object::<Self>());
@@ -172,7 +173,7 @@ impl Scope {
     }
 }
 
-/// Counts everything in `value`.
+/// Charges for `value` and everything in it.
 pub(super) fn charge(value: &Inner, budget: &Budget) -> Result<(), Error> {
     budget.spend(value.as_str().map_or(0, str::len))?;
     match value.kind() {
@@ -194,7 +195,7 @@ pub(super) fn pairs(map: &Inner) -> impl Iterator<Item = (Inner, Inner)> {
     pairs.into_iter().flatten()
 }
 
-/// A value of ours as the engine has it.
+/// Converts a JSON value to minijinja's, and charges for it.
 pub(super) fn to_engine(value: &Value, budget: &Budget) -> Result<Inner, Error> {
     budget.spend(value.as_str().map_or(0, str::len))?;
     Ok(match value {
@@ -225,7 +226,7 @@ fn number_to_engine(number: &Number) -> Inner {
     }
 }
 
-/// A value of the engine as ours.
+/// Converts minijinja's value to JSON, and charges for it.
 pub(super) fn from_engine(value: &Inner, budget: &Budget, depth: usize) -> Result<Value, Error> {
     if depth > limits::JSON_DEPTH_MAX {
         let most = limits::JSON_DEPTH_MAX;
@@ -279,14 +280,10 @@ pub(super) fn unsuitable(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.into())
 }
 
-/// An error with a place of its own in the source.
-pub(super) fn unsuitable_at(start: usize, end: usize, message: String) -> Error {
-    raised(EvaluationFault::new(
-        EvaluationFaultKind::Unsuitable,
-        start,
-        end,
-        message,
-    ))
+/// An error with its own place in the source.
+pub(super) fn unsuitable_at(span: (usize, usize), message: String) -> Error {
+    let kind = EvaluationFaultKind::Unsuitable;
+    raised(EvaluationFault::new(kind, span, message))
 }
 
 fn raised(fault: EvaluationFault) -> Error {
@@ -304,12 +301,12 @@ fn too_much() -> Error {
     ))
 }
 
-/// The fault that the engine met, in our words.
+/// Converts an error of minijinja to a fault.
 fn fault(error: &Error, source: &str) -> EvaluationFault {
     if let Some(fault) = error.source().and_then(|source| source.downcast_ref()) {
         return EvaluationFault::clone(fault);
     }
-    let new = |kind, message: String| EvaluationFault::new(kind, 0, source.len(), message);
+    let new = |kind, message: String| EvaluationFault::new(kind, (0, source.len()), message);
     match error.kind() {
         ErrorKind::OutOfFuel => new(EvaluationFaultKind::Limit, words(error)),
         ErrorKind::UndefinedError => {
@@ -320,7 +317,7 @@ fn fault(error: &Error, source: &str) -> EvaluationFault {
     }
 }
 
-/// What the engine says, cut. What it says of arithmetic quotes the values.
+/// The message of minijinja's error, cut. Its messages about arithmetic quote the values, so they are replaced.
 fn words(error: &Error) -> String {
     const SHOWN: usize = 200;
     let text = match error.detail() {

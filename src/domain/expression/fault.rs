@@ -1,11 +1,11 @@
-//! What is wrong with an expression, and where: at parsing, and at evaluation.
+//! The faults of expressions, each with its place in the text: those of parsing, and those of evaluation.
 
 use std::fmt;
 
 use super::reference::Segment;
 use crate::domain::nearest::is_sure;
 
-/// What kind of fault of its text an expression has.
+/// The kinds of faults that the text of an expression may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// The text is no expression.
@@ -25,11 +25,11 @@ pub enum FaultKind {
 /// A replacement in the source that a tool can make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// First byte of what is replaced.
+    /// The first byte to replace.
     pub start: usize,
-    /// The byte after the last.
+    /// The byte after the last one to replace.
     pub end: usize,
-    /// What to put there.
+    /// The text that takes their place.
     pub replacement: String,
 }
 
@@ -42,28 +42,27 @@ impl Edit {
     }
 }
 
-/// One thing that is wrong with the text of an expression. Offsets are bytes of the text that was parsed.
+/// One fault of the text of an expression. Offsets are bytes of the text that was parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpressionFault {
-    /// What kind of fault it is.
+    /// The kind of the fault.
     pub kind: FaultKind,
-    /// Its first byte.
+    /// The first faulty byte.
     pub offset: usize,
-    /// Its length in bytes; 0 where something is missing.
+    /// The number of faulty bytes; 0 where something is missing.
     pub length: usize,
-    /// What is wrong, in words for the author.
+    /// The message for the author.
     pub message: String,
-    /// What to write instead, where that is known.
+    /// A hint what to write instead, if there is one.
     pub suggestion: Option<String>,
-    /// The same as a replacement, where it can be made without thinking.
+    /// The hint as an edit that a program may make, if it is certain enough.
     pub edit: Option<Edit>,
 }
 
 impl ExpressionFault {
     pub(super) fn new(
         kind: FaultKind,
-        start: usize,
-        end: usize,
+        (start, end): (usize, usize),
         message: impl Into<String>,
     ) -> Self {
         Self {
@@ -81,7 +80,8 @@ impl ExpressionFault {
         self
     }
 
-    pub(super) fn replace(mut self, start: usize, end: usize, replacement: String) -> Self {
+    /// Offers `replacement` for the bytes from `start` to `end` as an edit that a program may make.
+    pub(super) fn replace(mut self, (start, end): (usize, usize), replacement: String) -> Self {
         self.edit = Some(Edit {
             start,
             end,
@@ -89,15 +89,18 @@ impl ExpressionFault {
         });
         self
     }
-}
 
-impl ExpressionFault {
-    /// Suggests `meant` for `wrong`, which is all that the fault is about. A program may write it where that is certain.
-    pub(super) fn did_you_mean(self, wrong: &str, meant: &str, certain: bool) -> Self {
-        let (start, end) = (self.offset, self.offset + self.length);
+    /// Suggests `meant` for the word `wrong` at `span`; as an edit too if it is `certain`, or near enough to be sure.
+    pub(super) fn did_you_mean(
+        self,
+        span: (usize, usize),
+        wrong: &str,
+        meant: &str,
+        certain: bool,
+    ) -> Self {
         let fault = self.suggest(format!("did you mean `{meant}`?"));
         if certain || is_sure(wrong, meant) {
-            fault.replace(start, end, meant.to_owned())
+            fault.replace(span, meant.to_owned())
         } else {
             fault
         }
@@ -112,52 +115,51 @@ impl fmt::Display for ExpressionFault {
 
 impl std::error::Error for ExpressionFault {}
 
-/// One thing that is wrong with a text inside a value.
+/// One fault of a text inside a template's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateFault {
-    /// Where the text stands in the value; empty where the value is that text.
+    /// The path of the text in the value; empty if the value itself is the text.
     pub path: Vec<Segment>,
-    /// What is wrong. Offsets are bytes of that text.
+    /// The fault. Its offsets are bytes of that text.
     pub fault: ExpressionFault,
 }
 
-/// Why an expression that is well-formed has no value.
+/// The kinds of reasons why a well-formed expression has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvaluationFaultKind {
     /// A path leads to nothing.
     Unresolved,
-    /// The values do not suit what is done with them.
+    /// An operator or a filter got values of the wrong types.
     Unsuitable,
-    /// The work or its result is larger than the limit.
+    /// The evaluation costs more than its budget, or the result is too large.
     Limit,
-    /// A secret where its value would have to be known.
+    /// The value of a secret would have to be known.
     Secret,
 }
 
 /// Why an evaluation failed. It names paths and types, never the values themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvaluationFault {
-    /// Why.
+    /// The kind of the reason.
     pub kind: EvaluationFaultKind,
-    /// The path that leads to nothing, as it is written, where that is the reason.
+    /// The path that leads to nothing, as it is written, if that is the reason.
     pub path: Option<String>,
-    /// Where the text stands in the value of a template; empty for a single expression.
+    /// The path of the text in a template's value; empty for a single expression.
     pub place: Vec<Segment>,
-    /// First byte, in the source, of what has no value.
+    /// The first byte, in the source, of the part that has no value.
     pub offset: usize,
-    /// Its length in bytes.
+    /// The length of that part in bytes.
     pub length: usize,
-    /// What happened, in words for the reader.
+    /// The message for the reader.
     pub message: String,
-    /// What to write instead, where that is known.
+    /// A hint what to write instead, if there is one.
     pub suggestion: Option<String>,
 }
 
 impl EvaluationFault {
     pub(super) fn new(
         kind: EvaluationFaultKind,
-        start: usize,
-        end: usize,
+        (start, end): (usize, usize),
         message: impl Into<String>,
     ) -> Self {
         Self {

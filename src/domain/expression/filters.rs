@@ -2,7 +2,7 @@
 
 use super::call::Argument;
 
-/// A filter: its name, how many values it takes besides its subject, and which of them by name.
+/// A filter: its name, the least and most values it takes besides its subject, and the names of its named arguments.
 #[derive(Debug)]
 pub(super) struct Filter {
     pub(super) name: &'static str,
@@ -55,10 +55,10 @@ const FILTERS: &[Filter] = &[
     filter("values", (0, 0), &[]),
 ];
 
-/// The tests that `selectattr` and `rejectattr` know, each with a value to compare with.
+/// The tests that `selectattr` and `rejectattr` take by name, each with a value to compare with.
 const ATTRIBUTE_TESTS: &[&str] = &["equalto", "eq", "==", "ne", "!=", "in"];
 
-/// Other names that Jinja has for some of them.
+/// Jinja's other names for some filters.
 const ALIASES: &[(&str, &str)] = &[("count", "length"), ("d", "default")];
 
 impl Filter {
@@ -72,12 +72,12 @@ impl Filter {
         self.name == "default"
     }
 
-    /// The tests that it takes by name, where it takes any.
+    /// The tests that `selectattr` and `rejectattr` take by name; `None` for other filters.
     pub(super) fn tests(&self) -> Option<&'static [&'static str]> {
         matches!(self.name, "selectattr" | "rejectattr").then_some(ATTRIBUTE_TESTS)
     }
 
-    /// What is wrong with the arguments, if anything is.
+    /// Checks the number and the names of the arguments; the error says what the filter takes.
     pub(super) fn check(&self, arguments: &[Argument]) -> Result<(), String> {
         let (least, most) = self.arguments;
         let unnamed = arguments.iter().filter(|argument| argument.name.is_none());
@@ -112,7 +112,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     FILTERS.iter().map(|filter| filter.name)
 }
 
-/// A test: what it is called in the engine, and how many values it takes besides its subject.
+/// A test: its name, its name in minijinja, and the number of values it takes besides its subject.
 #[derive(Debug)]
 pub(super) struct Test {
     name: &'static str,
@@ -154,7 +154,7 @@ impl Test {
         TESTS.iter().find(|test| test.name == name)
     }
 
-    /// It asks whether a path leads to anything.
+    /// Whether the test asks if a path leads to anything.
     pub(super) fn is_presence(&self) -> bool {
         matches!(self.meant, "defined" | "undefined")
     }

@@ -1,5 +1,5 @@
-//! What people write who think of another language: each is a fault that says how it is written here, and is
-//! read on, so that all of them are found at once.
+//! Operators, functions and methods of other languages: each is a fault that says how to write it here. Parsing goes on
+//! after it, so that all faults are found at once.
 
 use super::{
     fault::{ExpressionFault, FaultKind},
@@ -10,19 +10,14 @@ use super::{
 use crate::domain::grammar::foreign as words;
 
 impl Parser<'_> {
-    /// An operator of another language; `meant` stands for it.
+    /// Notes an operator of another language, for which `meant` is the one of ours.
     pub(super) fn foreign_operator(&mut self, token: &Token, written: &str, meant: &str) {
         let message = format!("`{written}` is not an operator here");
-        let fault = ExpressionFault::new(FaultKind::Foreign, token.start, token.end, message);
-        let replacement = self.spaced(token, meant);
-        self.note(fault.suggest(format!("write `{meant}`")).replace(
-            token.start,
-            token.end,
-            replacement,
-        ));
+        let fault = foreign(token, &message, &format!("write `{meant}`"));
+        self.note(fault.replace(token.span(), self.spaced(token, meant)));
     }
 
-    /// The word with a space where it would grow into its neighbours.
+    /// `meant` with a space where it would otherwise merge with its neighbours.
     fn spaced(&self, token: &Token, meant: &str) -> String {
         let before = self.source.get(..token.start).unwrap_or_default();
         let after = self.source.get(token.end..).unwrap_or_default();
@@ -34,63 +29,49 @@ impl Parser<'_> {
         )
     }
 
-    /// `!x`; the sign is read.
+    /// Parses `!x` after its sign.
     pub(super) fn foreign_not(&mut self, token: &Token) -> ParseResult {
         let mut operand = self.deeper(Self::signed)?;
-        let written = self.between(operand.start, operand.end);
-        let fault = ExpressionFault::new(
-            FaultKind::Foreign,
-            token.start,
-            token.end,
-            "`!` is not an operator here",
-        );
+        let written = self.between((operand.start, operand.end));
+        let fault = foreign(token, "`!` is not an operator here", "write `not`");
         let instead = format!("(not {written})");
-        self.note(
-            fault
-                .suggest("write `not`")
-                .replace(token.start, operand.end, instead),
-        );
+        self.note(fault.replace((token.start, operand.end), instead));
         operand.start = token.start;
-        self.join(format!("(not {})", operand.text), &[&operand])
+        self.join(format!("(not {})", operand.text), [&operand])
     }
 
-    /// `a ? b : c` and `a ?? b`, where an expression should have ended.
+    /// Notes `a ? b : c` and `a ?? b`, where an expression should have ended.
     pub(super) fn refuse_question_mark(&mut self, node: &Node) -> ParseResult<()> {
-        let before = self.between(node.start, node.end);
+        let before = self.between((node.start, node.end));
         if let Some(token) = self.sign("??") {
             let other = self.expression()?;
-            let value = self.between(other.start, other.end);
+            let value = self.between((other.start, other.end));
             let instead = format!("({before}) | default({value})");
             let fault = foreign(
                 &token,
                 "`??` is not an operator here",
                 "write `| default(…)`",
             );
-            self.note(fault.replace(node.start, other.end, instead));
+            self.note(fault.replace((node.start, other.end), instead));
         } else if let Some(token) = self.sign("?") {
             let yes = self.expression()?;
             self.expect(":")?;
             let no = self.expression()?;
-            let (yes_text, no_text) = (
-                self.between(yes.start, yes.end),
-                self.between(no.start, no.end),
-            );
-            let instead = format!("(({yes_text}) if {before} else {no_text})");
+            let yes = self.between((yes.start, yes.end));
+            let no_text = self.between((no.start, no.end));
+            let instead = format!("(({yes}) if {before} else {no_text})");
             let message = "`? :` is not an operator here";
             let fault = foreign(&token, message, "write `… if … else …`");
-            self.note(fault.replace(node.start, no.end, instead));
+            self.note(fault.replace((node.start, no.end), instead));
         }
         Ok(())
     }
 
-    /// `name(…)`: there are no functions. The name is read.
+    /// Parses `name(…)` after its name, and notes that there are no functions.
     pub(super) fn foreign_function(&mut self, token: &Token, name: &str) -> ParseResult {
         let start = self.literal(token, serde_json::Value::Null);
         let (_, nodes) = self.arguments(&start)?;
-        let arguments: Vec<_> = nodes[1..]
-            .iter()
-            .map(|node| self.grouped_text(node))
-            .collect();
+        let arguments = self.grouped_texts(&nodes[1..]);
         let instead = match arguments.as_slice() {
             [] => None,
             [subject, rest @ ..] => instead(subject, name, rest),
@@ -100,7 +81,7 @@ impl Parser<'_> {
         Ok(self.after_call(start))
     }
 
-    /// `value.name(…)`: there are no methods.
+    /// Parses `value.name(…)`, and notes that there are no methods.
     pub(super) fn foreign_method(&mut self, node: &Node) -> ParseResult {
         self.next();
         let name = self
@@ -108,10 +89,7 @@ impl Parser<'_> {
             .map(|token| self.written(&token))
             .unwrap_or_default();
         let (_, nodes) = self.arguments(node)?;
-        let arguments: Vec<_> = nodes[1..]
-            .iter()
-            .map(|node| self.grouped_text(node))
-            .collect();
+        let arguments = self.grouped_texts(&nodes[1..]);
         let instead = instead(&self.grouped_text(node), &name, &arguments);
         let message = format!("`.{}(…)`: there are no methods here", cut(&name));
         self.call_fault(node.start, message, instead);
@@ -119,11 +97,11 @@ impl Parser<'_> {
     }
 
     fn call_fault(&mut self, start: usize, message: String, instead: Option<String>) {
-        let end = self.last_end();
-        let fault = ExpressionFault::new(FaultKind::Foreign, start, end, message);
+        let span = (start, self.last_end());
+        let fault = ExpressionFault::new(FaultKind::Foreign, span, message);
         let fault = if let Some(instead) = instead {
             let suggestion = format!("write `{}`", cut(&instead));
-            fault.suggest(suggestion).replace(start, end, instead)
+            fault.suggest(suggestion).replace(span, instead)
         } else {
             let filters: Vec<_> = filters::names().collect();
             let filters = filters.join(", ");
@@ -132,7 +110,7 @@ impl Parser<'_> {
         self.note(fault);
     }
 
-    /// What stands for a call that cannot be made, to read on.
+    /// A node in place of a call that cannot be made, so that parsing goes on.
     fn after_call(&self, mut node: Node) -> Node {
         node.end = self.last_end();
         node.reference = None;
@@ -140,9 +118,14 @@ impl Parser<'_> {
         node
     }
 
-    /// The source of a node, in parentheses unless nothing can come between its parts.
+    /// The source of nodes, each in parentheses unless it is a single value.
+    fn grouped_texts(&self, nodes: &[Node]) -> Vec<String> {
+        nodes.iter().map(|node| self.grouped_text(node)).collect()
+    }
+
+    /// The source of a node, in parentheses unless it is a single value.
     fn grouped_text(&self, node: &Node) -> String {
-        let text = self.between(node.start, node.end);
+        let text = self.between((node.start, node.end));
         let single = node.reference.is_some() || node.constant;
         let enclosed = text.starts_with(['[', '{']) && node.depth > 0;
         if single || enclosed {
@@ -152,33 +135,29 @@ impl Parser<'_> {
         }
     }
 
-    fn between(&self, start: usize, end: usize) -> String {
-        self.source.get(start..end).unwrap_or_default().to_owned()
-    }
-
-    /// The token that should not follow an expression.
+    /// Stops at a token that cannot follow an expression.
     pub(super) fn stray<T>(&mut self, token: &Token) -> ParseResult<T> {
         let written = self.written(token);
         let message = format!("`{}` should not stand here", cut(&written));
-        let fault = ExpressionFault::new(FaultKind::Syntax, token.start, token.end, message);
+        let fault = ExpressionFault::new(FaultKind::Syntax, token.span(), message);
         self.halt(fault.suggest("an operator is missing before it, or it is too much"))
     }
 
-    /// A token where a value should begin.
+    /// Stops at a token where a value should begin.
     pub(super) fn no_value<T>(&mut self, token: &Token) -> ParseResult<T> {
         let message = format!(
             "a value should stand here, not `{}`",
             cut(&self.written(token))
         );
-        self.stop(token.start, token.end, &message)
+        self.stop(token.span(), &message)
     }
 }
 
 fn foreign(token: &Token, message: &str, suggestion: &str) -> ExpressionFault {
-    ExpressionFault::new(FaultKind::Foreign, token.start, token.end, message).suggest(suggestion)
+    ExpressionFault::new(FaultKind::Foreign, token.span(), message).suggest(suggestion)
 }
 
-/// How a call is written here, if it can be.
+/// The expression that does the same as a call of another language, if there is one.
 fn instead(subject: &str, name: &str, arguments: &[String]) -> Option<String> {
     match (name, arguments) {
         ("includes" | "contains" | "has", [item]) => return Some(format!("({item} in {subject})")),

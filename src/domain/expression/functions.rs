@@ -1,5 +1,5 @@
-//! What filters and tests do. What each can make is counted: a list of a thousand items joined with a text of a
-//! megabyte is a gigabyte.
+//! The implementations of filters and tests. Each charges for its result: a thousand items joined with a megabyte of text
+//! make a gigabyte.
 
 use minijinja::{
     Environment, Error, State, Value as Inner, filters as given, tests,
@@ -146,7 +146,7 @@ fn add_tests(environment: &mut Environment<'static>) {
     });
 }
 
-/// `true`, `false`, and the texts that say so: any other value would be guessed at.
+/// Converts `true`, `false` and the texts of these names; any other value would be a guess.
 fn boolean(value: &Inner) -> Result<bool, Error> {
     match (value.kind(), value.as_str()) {
         (ValueKind::Bool, _) => Ok(value.is_true()),
@@ -157,7 +157,7 @@ fn boolean(value: &Inner) -> Result<bool, Error> {
     }
 }
 
-/// Refuses a list some of whose items have no order among them; with `path` what that leads to is looked at.
+/// Refuses a list whose items have no order; with `path` the values at that path of the items are compared.
 fn comparable(value: &Inner, name: &str, path: Option<&str>) -> Result<(), Error> {
     let found = |item: Inner| path.map_or_else(|| item.clone(), |path| attribute(&item, path));
     let mut items = value.try_iter()?.map(found);
@@ -188,7 +188,7 @@ fn budget(state: &State<'_, '_>) -> Result<std::sync::Arc<Budget>, Error> {
     Scope::of(state).map(|scope| std::sync::Arc::clone(&scope.budget))
 }
 
-/// A text that a filter has made, counted.
+/// Charges for a text that a filter made.
 fn made(state: &State<'_, '_>, text: String) -> Result<Inner, Error> {
     budget(state)?.spend(text.len())?;
     Ok(text.into())
@@ -216,7 +216,7 @@ fn unreadable(value: &Inner, name: &str) -> Error {
     }
 }
 
-/// Counts a list that is about to be compared with itself.
+/// Charges for a list whose items are about to be compared with each other.
 fn ordered(state: &State<'_, '_>, value: &Inner, name: &str) -> Result<(), Error> {
     list(value, name)?;
     let budget = budget(state)?;
@@ -226,7 +226,7 @@ fn ordered(state: &State<'_, '_>, value: &Inner, name: &str) -> Result<(), Error
     budget.spend((before - budget.left()).saturating_mul(rounds))
 }
 
-/// `default(value)` for what is not there or is null; `default(value, true)` for everything that counts as false.
+/// `default(value)` replaces undefined and null; `default(value, true)` everything that counts as false.
 fn default(value: Inner, arguments: Rest<Inner>) -> Inner {
     let mut arguments = arguments.0.into_iter();
     let other = arguments.next();
@@ -244,7 +244,7 @@ fn length(value: &Inner) -> Result<usize, Error> {
         .ok_or_else(|| wants("length", "text, a list or a map", value))
 }
 
-/// The first or last of a text or list; nothing, of an empty one.
+/// The first or last letter or item; undefined for an empty text or list.
 fn end(
     value: &Inner,
     name: &str,
@@ -275,7 +275,7 @@ fn split(state: &State<'_, '_>, value: &Inner, by: Option<&str>) -> Result<Inner
 }
 
 fn from_json(state: &State<'_, '_>, value: &Inner) -> Result<Inner, Error> {
-    /// What a byte of dense JSON may grow to while it is read.
+    /// The bytes of memory that a byte of dense JSON may take once it is parsed.
     const GROWTH: usize = 8;
     let (text, budget) = (text(value, "fromjson")?, budget(state)?);
     budget.spend(text.len().saturating_mul(GROWTH))?;
@@ -346,7 +346,7 @@ fn sum(state: &State<'_, '_>, value: &Inner) -> Result<Inner, Error> {
         })
 }
 
-/// What `a.b.c` leads to from `item`.
+/// Follows the path `a.b.c` from `item`.
 fn attribute(item: &Inner, path: &str) -> Inner {
     let step = |item: Inner, key: &str| {
         let index = key.parse().ok().filter(|_| item.kind() != ValueKind::Map);
@@ -356,7 +356,7 @@ fn attribute(item: &Inner, path: &str) -> Inner {
     path.split('.').fold(item.clone(), step)
 }
 
-/// `map(attribute="name")`: that of every item.
+/// `map(attribute="name")`: the attribute of every item.
 fn map(state: &State<'_, '_>, value: &Inner, named: &Kwargs) -> Result<Inner, Error> {
     list(value, "map")?;
     let (path, other) = (
@@ -382,7 +382,8 @@ fn map(state: &State<'_, '_>, value: &Inner, named: &Kwargs) -> Result<Inner, Er
         .map(Inner::from)
 }
 
-/// `selectattr("name")`, `selectattr("name", "equalto", value)`: the items where it holds, or does not.
+/// `selectattr("name")`, `selectattr("name", "equalto", value)`: the items whose attribute passes the test, or with
+/// `wanted` false, fails it.
 fn select(
     state: &State<'_, '_>,
     value: &Inner,
@@ -394,15 +395,13 @@ fn select(
     let path = path.ok_or_else(|| unsuitable("`selectattr` needs the name of a field"))?;
     let (test, other) = (by.get(1), by.get(2));
     let budget = budget(state)?;
-    let mut items = counted(state, value)?;
-    let mut failed = None;
-    items.retain(|item| {
-        let holds = holds(&attribute(item, path), test, other, &budget);
-        holds
-            .map_err(|error| failed = Some(error))
-            .is_ok_and(|holds| holds == wanted)
-    });
-    failed.map_or_else(|| Ok(Inner::from(items)), Err)
+    let mut selected = Vec::new();
+    for item in counted(state, value)? {
+        if holds(&attribute(&item, path), test, other, &budget)? == wanted {
+            selected.push(item);
+        }
+    }
+    Ok(Inner::from(selected))
 }
 
 fn holds(

@@ -1,4 +1,4 @@
-//! Expressions: what stands between `${{` and `}}`, and after `if`, `when` and `until`. One language for all.
+//! The expression language: of `${{ … }}` in texts, and of the keys `if`, `when` and `until`.
 //!
 //! * Paths begin with `inputs`, `steps`, `memory`, `env`, `secrets`, `run`, or in a `foreach` with `item`, the
 //!   name that `as` gives it, or `index`. `steps.a.b` is the field `b` of the output of step `a`;
@@ -10,8 +10,8 @@
 //! * `false`, `0`, `""`, null, empty lists and empty maps count as false.
 //! * A secret is a placeholder and can only stand alone.
 //!
-//! Everything is bounded: the text, its parts and nesting when it is read, and its work when it runs. This module
-//! must never do anything but compute: it reads no clock, file or environment.
+//! Everything is bounded: the length, parts and nesting of the text when it is parsed, and the cost of an evaluation. This
+//! module only computes: it reads no clock, file or environment.
 
 mod call;
 mod engine;
@@ -45,11 +45,11 @@ pub use self::{
     template::{Rendered, SecretPlace, Template},
 };
 
-/// A condition or a value. It is read once; a clone shares what was read.
+/// A parsed expression: a condition or a value. Clones share what was parsed.
 #[derive(Clone)]
 pub struct Expression {
     source: Arc<str>,
-    /// Where it stands in the text that it was read from.
+    /// The bytes of the expression in the text that it was parsed from.
     span: (usize, usize),
     references: Arc<[Reference]>,
     form: Form,
@@ -57,22 +57,20 @@ pub struct Expression {
 
 #[derive(Clone)]
 enum Form {
-    /// A single path: its value is passed on as it is.
+    /// A single path, which needs no evaluation: its value is passed on as it is.
     Path,
     Computed(Arc<Program>),
 }
 
 impl Expression {
-    /// Reads one expression; a `${{ }}` around it may be left out. All its faults are told at once.
+    /// Parses one expression; a `${{ }}` around it may be left out. Reports all faults at once.
     pub fn parse(text: &str) -> Result<Self, Vec<ExpressionFault>> {
         Self::parse_with(text, &[])
     }
 
-    /// [`Self::parse`] where `names` stand for the item of a `foreach`.
+    /// [`Self::parse`], where `names` are further names of the item of a `foreach`.
     pub fn parse_with(text: &str, names: &[&str]) -> Result<Self, Vec<ExpressionFault>> {
-        let open = text.len() - text.trim_start().len();
-        let braced = text[open..].starts_with("${{");
-        let start = if braced { open + 3 } else { open };
+        let (open, start, braced) = opening(text);
         let tokens = tokens(text, start, braced).map_err(|fault| vec![fault])?;
         if braced && !tokens.closed {
             return Err(vec![unclosed(text, open)]);
@@ -82,44 +80,33 @@ impl Expression {
         let rest = text[end..].trim_end().len();
         if rest > 0 {
             let message = "there should be one expression and nothing after it";
-            let fault = ExpressionFault::new(FaultKind::Syntax, end, end + rest, message);
+            let fault = ExpressionFault::new(FaultKind::Syntax, (end, end + rest), message);
             let suggestion = "put all of it between one `${{` and its `}}`";
             return Err(vec![fault.suggest(suggestion)]);
         }
         Self::read(text, (open, end), &tokens, names)
     }
 
-    /// [`Self::parse`] of a condition: it cannot ask for a secret either.
+    /// [`Self::parse_with`] for a condition, which cannot read a secret at all.
     pub fn parse_condition(text: &str, names: &[&str]) -> Result<Self, Vec<ExpressionFault>> {
         let expression = Self::parse_with(text, names)?;
         match expression.secret() {
             None => Ok(expression),
             Some(secret) => {
-                let (start, end) = (secret.offset, secret.offset + secret.length);
-                let message =
-                    format!("`{secret}` cannot be asked for: its value is not known here");
-                Err(vec![ExpressionFault::new(
-                    FaultKind::Secret,
-                    start,
-                    end,
-                    message,
-                )])
+                let message = secret_read(secret);
+                let fault = ExpressionFault::new(FaultKind::Secret, secret.span(), message);
+                Err(vec![fault])
             }
         }
     }
 
-    /// All that a condition refers to, as far as it can be read, and everything that is wrong with it.
+    /// All references of a condition, also of one that cannot be parsed to its end, and all its faults.
     pub fn survey_condition(text: &str, names: &[&str]) -> (Vec<Reference>, Vec<ExpressionFault>) {
         match Self::parse_condition(text, names) {
             Ok(expression) => (expression.references.to_vec(), Vec::new()),
             Err(faults) => {
-                let open = text.len() - text.trim_start().len();
-                let start = if text[open..].starts_with("${{") {
-                    open + 3
-                } else {
-                    open
-                };
-                let tokens = tokens(text, start, start > open);
+                let (_, start, braced) = opening(text);
+                let tokens = tokens(text, start, braced);
                 let references = tokens.map(|tokens| parse::references(text, &tokens, names));
                 (references.unwrap_or_default(), faults)
             }
@@ -136,14 +123,8 @@ impl Expression {
         let form = if parsed.is_path {
             Form::Path
         } else {
-            let program = Program::compile(&parsed).map_err(|message| {
-                vec![ExpressionFault::new(
-                    FaultKind::Limit,
-                    span.0,
-                    span.1,
-                    message,
-                )]
-            })?;
+            let program = Program::compile(&parsed)
+                .map_err(|message| vec![ExpressionFault::new(FaultKind::Limit, span, message)])?;
             Form::Computed(Arc::new(program))
         };
         Ok(Self {
@@ -154,18 +135,14 @@ impl Expression {
         })
     }
 
-    /// The text it was read from, without the white space around it.
+    /// The text of the expression, without the white space around it.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Every path it takes, each once, in order.
+    /// Every path that the expression reads, each once, in order.
     pub fn references(&self) -> &[Reference] {
         &self.references
-    }
-
-    fn span(&self) -> (usize, usize) {
-        self.span
     }
 
     fn secret(&self) -> Option<&Reference> {
@@ -173,7 +150,7 @@ impl Expression {
         references.find(|reference| reference.root == Root::Secrets)
     }
 
-    /// Its value.
+    /// Evaluates the expression to its value.
     pub fn evaluate(&self, roots: &Roots) -> Result<Value, EvaluationFault> {
         let mut found = self
             .references
@@ -189,7 +166,7 @@ impl Expression {
         }
     }
 
-    /// A fault of the whole expression stands where the expression stands.
+    /// Moves a fault of the whole expression to where the expression stands in its text.
     fn placed(&self, mut fault: EvaluationFault) -> EvaluationFault {
         if fault.offset == 0 && fault.length == self.source.len() {
             fault.offset = self.span.0;
@@ -197,17 +174,11 @@ impl Expression {
         fault
     }
 
-    /// Whether its value counts as true.
+    /// Evaluates a condition: whether its value counts as true.
     pub fn holds(&self, roots: &Roots) -> Result<bool, EvaluationFault> {
         if let Some(secret) = self.secret() {
-            let (start, end) = (secret.offset, secret.offset + secret.length);
-            let message = format!("`{secret}` cannot be asked for: its value is not known here");
-            return Err(EvaluationFault::new(
-                EvaluationFaultKind::Secret,
-                start,
-                end,
-                message,
-            ));
+            let (kind, message) = (EvaluationFaultKind::Secret, secret_read(secret));
+            return Err(EvaluationFault::new(kind, secret.span(), message));
         }
         self.evaluate(roots).map(|value| is_true(&value))
     }
@@ -225,7 +196,7 @@ impl fmt::Debug for Expression {
     }
 }
 
-/// Whether a value counts as true: false, 0, `""`, null and what is empty do not.
+/// Whether a value counts as true: false, 0, `""`, null, `[]` and `{}` do not.
 pub fn is_true(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -237,12 +208,12 @@ pub fn is_true(value: &Value) -> bool {
     }
 }
 
-/// What stands for a secret until the runner fills it in.
+/// The placeholder of a secret, until the runner fills in its value.
 pub fn placeholder(secret: &str) -> String {
     format!("${{secret:{secret}}}")
 }
 
-/// A value inside a text: a text as it is, null as nothing, the rest as JSON.
+/// A value as a part of a text: texts as they are, null as nothing, anything else as JSON.
 fn text_of(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -251,10 +222,22 @@ fn text_of(value: &Value) -> String {
     }
 }
 
+fn secret_read(secret: &Reference) -> String {
+    format!("`{secret}` cannot be asked for: its value is not known here")
+}
+
+/// Where an expression opens in `text`, where its tokens begin, and whether `${{` stands between the two.
+fn opening(text: &str) -> (usize, usize, bool) {
+    let open = text.len() - text.trim_start().len();
+    let braced = text[open..].starts_with("${{");
+    (open, if braced { open + 3 } else { open }, braced)
+}
+
+/// The fault of a `${{` at `open` that is never closed.
 fn unclosed(text: &str, open: usize) -> ExpressionFault {
     let message = "the `${{` that begins here has no `}}`";
-    let fault = ExpressionFault::new(FaultKind::Syntax, open, open + 3, message);
-    // Half of the end is there: `${{ inputs.x }`.
+    let fault = ExpressionFault::new(FaultKind::Syntax, (open, open + 3), message);
+    // Perhaps a single brace closes it: `${{ inputs.x }`.
     let line = text
         .get(open + 3..)
         .and_then(|rest| rest.lines().next())
@@ -267,7 +250,7 @@ fn unclosed(text: &str, open: usize) -> ExpressionFault {
             let at = open + 3 + at;
             fault
                 .suggest("close it with `}}`")
-                .replace(at, at + 1, "}}".to_owned())
+                .replace((at, at + 1), "}}".to_owned())
         }
         None => {
             fault.suggest("close it with `}}`, or write `${{ '${{' }}` where these signs are meant")

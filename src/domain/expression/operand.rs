@@ -1,23 +1,22 @@
-//! Values of an expression: literals, lists, maps and paths.
+//! Parses the values of an expression: literals, lists, maps and paths.
 
 use serde_json::Value;
 
 use super::{
     fault::{ExpressionFault, FaultKind},
-    parse::{Node, ParseResult, Parser, listed},
+    parse::{Node, ParseResult, Parser, joined},
     reference::{Reference, Root, Segment},
     token::{Kind, Token, cut},
 };
 use crate::domain::{grammar::foreign as words, nearest};
 
-/// Words that are part of the language and name nothing.
+/// Keywords of the language.
 pub(super) const WORDS: &[&str] = &["and", "or", "not", "in", "is", "if", "else"];
 
 impl Parser<'_> {
     pub(super) fn value(&mut self) -> ParseResult {
         let Some(token) = self.next() else {
-            let fault = self.missing("a value");
-            return self.halt(fault);
+            return self.missing("a value");
         };
         let node = match token.kind.clone() {
             Kind::Text(text) => self.literal(&token, text.into()),
@@ -65,16 +64,16 @@ impl Parser<'_> {
         self.unknown_root(token, &word)
     }
 
-    /// Notes that the word stands for nothing, and reads past the path that it begins.
+    /// Notes that a path begins with an unknown word, and reads past the path.
     fn unknown_root(&mut self, token: &Token, word: &str) -> ParseResult {
         let known = Root::ALL.iter().map(|(word, _)| *word);
         let known = known.chain(self.names.iter().copied());
         let foreign = words::value("root", word);
         let meant = foreign.or_else(|| nearest::nearest(word, known));
         let message = format!("`{}` stands for nothing here", cut(word));
-        let fault = ExpressionFault::new(FaultKind::UnknownName, token.start, token.end, message);
+        let fault = ExpressionFault::new(FaultKind::UnknownName, token.span(), message);
         let fault = if let Some(meant) = meant {
-            fault.did_you_mean(word, meant, foreign.is_some())
+            fault.did_you_mean(token.span(), word, meant, foreign.is_some())
         } else {
             let words = Root::ALL.iter().map(|(word, _)| format!("`{word}`"));
             let words = words.collect::<Vec<_>>().join(", ");
@@ -95,12 +94,7 @@ impl Parser<'_> {
         }
         if root == Root::Secrets && path.len() != 1 {
             let message = "a secret is `secrets.` and its name, nothing less and nothing more";
-            self.note(ExpressionFault::new(
-                FaultKind::Secret,
-                token.start,
-                end,
-                message,
-            ));
+            self.fault(FaultKind::Secret, (token.start, end), message);
         }
         let path: Vec<_> = path.into_iter().map(|(segment, _)| segment).collect();
         let reference = Reference {
@@ -113,11 +107,12 @@ impl Parser<'_> {
         Ok(self.reference_node(reference))
     }
 
-    /// The id must be written out, for the step is one to wait for. `output` straight after it says nothing.
+    /// Checks that the id of a step is written out, so that the steps an expression needs are known beforehand. Drops an
+    /// `output` straight after the id, which changes nothing.
     fn known_step(&mut self, token: &Token, path: &mut Vec<(Segment, bool)>, end: usize) {
         if path.is_empty() {
             let message = "`steps` needs the id of a step, written out";
-            let fault = ExpressionFault::new(FaultKind::Syntax, token.start, end, message);
+            let fault = ExpressionFault::new(FaultKind::Syntax, (token.start, end), message);
             self.note(fault.suggest("write `steps.ID`, or `steps[\"ID\"]`"));
         }
         let dotted_output = (Segment::Key("output".into()), true);
@@ -127,7 +122,7 @@ impl Parser<'_> {
     }
 
     fn reference_node(&mut self, reference: Reference) -> Node {
-        let (start, end) = (reference.offset, reference.offset + reference.length);
+        let (start, end) = reference.span();
         let known = self
             .references
             .iter()
@@ -146,15 +141,14 @@ impl Parser<'_> {
         }
     }
 
-    /// The segments that are written out, each with whether it stands after a dot, and where they end.
+    /// Parses the segments that are written out, each with whether it stands after a dot; also returns where they end.
     fn segments(&mut self, start: usize) -> ParseResult<(Vec<(Segment, bool)>, usize)> {
         let (mut path, mut end) = (Vec::new(), start);
         loop {
             if self.is_sign(".") && !self.is_method() {
                 self.next();
                 let Some(token) = self.next().filter(|token| token.kind == Kind::Word) else {
-                    let fault = self.missing("a name or an index");
-                    return self.halt(fault);
+                    return self.missing("a name or an index");
                 };
                 path.push((Segment::of(&self.written(&token)), true));
             } else if let Some(segment) = self.subscript() {
@@ -166,7 +160,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `["name"]` or `[3]`, taken if it is one.
+    /// Takes `["name"]` or `[3]` if it comes next.
     fn subscript(&mut self) -> Option<Segment> {
         if !self.is_sign("[") {
             return None;
@@ -179,7 +173,7 @@ impl Parser<'_> {
         self.take_subscript().then_some(segment)
     }
 
-    /// What stands after a value: further steps into it, which only its evaluation can follow.
+    /// Parses the further segments after a value, which only the evaluation can follow.
     fn postfix(&mut self, mut node: Node) -> ParseResult {
         loop {
             if self.is_sign(".") {
@@ -190,27 +184,25 @@ impl Parser<'_> {
                 self.next();
                 let token = self.next().filter(|token| token.kind == Kind::Word);
                 let Some(token) = token else {
-                    let fault = self.missing("a name or an index");
-                    return self.halt(fault);
+                    return self.missing("a name or an index");
                 };
                 let key = match Segment::of(&self.written(&token)) {
                     Segment::Key(key) => Value::from(key),
                     Segment::Index(index) => Value::from(index),
                 };
                 let key = self.constant(key);
-                node = self.join(format!("{}[{key}]", node.text), &[&node])?;
+                node = self.join(format!("{}[{key}]", node.text), [&node])?;
             } else if self.is_sign("[") {
                 node = self.computed_subscript(node)?;
             } else if self.is_sign("(") {
-                let fault = self.missing("an operator or the end");
-                return self.halt(fault);
+                return self.missing("an operator or the end");
             } else {
                 return Ok(node);
             }
         }
     }
 
-    /// `[expression]` or `[from:to]`.
+    /// Parses `[expression]` or `[from:to]`.
     fn computed_subscript(&mut self, node: Node) -> ParseResult {
         self.next();
         let nothing = "none".to_owned();
@@ -234,7 +226,6 @@ impl Parser<'_> {
         } else {
             format!("{}[{from}]", parts[0].text)
         };
-        let parts: Vec<_> = parts.iter().collect();
         self.join(text, &parts)
     }
 
@@ -256,8 +247,7 @@ impl Parser<'_> {
             }
             nodes.push(self.expression()?);
         }
-        let parts: Vec<_> = nodes.iter().collect();
-        let mut node = self.join(format!("[{}]", listed(&nodes)), &parts)?;
+        let mut node = self.join(format!("[{}]", joined(&nodes, ", ")), &nodes)?;
         node.start = open.start;
         Ok(node)
     }
@@ -272,8 +262,7 @@ impl Parser<'_> {
                 }
             }
             let Some(Kind::Text(key)) = self.peek().map(|token| token.kind) else {
-                let fault = self.missing("a key in quotes");
-                return self.halt(fault);
+                return self.missing("a key in quotes");
             };
             self.next();
             let key = self.constant(key.into());
@@ -282,8 +271,7 @@ impl Parser<'_> {
             entries.push(format!("{key}: {}", node.text));
             nodes.push(node);
         }
-        let parts: Vec<_> = nodes.iter().collect();
-        let mut node = self.join(format!("{{{}}}", entries.join(", ")), &parts)?;
+        let mut node = self.join(format!("{{{}}}", entries.join(", ")), &nodes)?;
         node.start = open.start;
         Ok(node)
     }

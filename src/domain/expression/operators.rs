@@ -1,4 +1,4 @@
-//! Operators that the engine below would do without a bound, or otherwise than JSON suggests.
+//! Operators that minijinja would evaluate without a bound, or otherwise than JSON suggests.
 
 use minijinja::{
     Environment, Error, State, Value as Inner,
@@ -16,13 +16,13 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
     environment.add_function("_slice", slice);
 }
 
-/// The value itself, once all that a comparison may look at is counted.
+/// Charges for everything that a comparison may look at; returns the value.
 fn charged(state: &State<'_, '_>, value: Inner) -> Result<Inner, Error> {
     charge(&value, &Scope::of(state)?.budget)?;
     Ok(value)
 }
 
-/// `a < b <= c`, and `==` and `!=` among them: each pair in turn, as long as they hold.
+/// Evaluates `a < b <= c`, with `==` and `!=` among the signs: each pair in turn, up to the first that does not hold.
 fn order(state: &State<'_, '_>, signs: &str, values: Rest<Inner>) -> Result<bool, Error> {
     let budget = &Scope::of(state)?.budget;
     let values = values.0;
@@ -57,7 +57,7 @@ fn in_order(sign: &str, left: &Inner, right: &Inner) -> Result<bool, Error> {
     })
 }
 
-/// Whether one of the two can come before the other: both are numbers, or both are texts.
+/// Whether two values have an order: both are numbers, or both are texts.
 pub(super) fn have_order(left: &Inner, right: &Inner) -> bool {
     matches!(
         (left.kind(), right.kind()),
@@ -65,16 +65,16 @@ pub(super) fn have_order(left: &Inner, right: &Inner) -> bool {
     )
 }
 
-/// The value itself, if it is a number.
+/// Returns the value if it is a number; `start` and `end` are its place, for the error.
 fn number(value: Inner, start: usize, end: usize) -> Result<Inner, Error> {
     if value.is_number() {
         return Ok(value);
     }
     let message = format!("a number is needed here, not {}", described(&value));
-    Err(unsuitable_at(start, end, message))
+    Err(unsuitable_at((start, end), message))
 }
 
-/// `a + b - c`: numbers; with `+` alone also texts, or lists.
+/// Evaluates `a + b - c` of numbers; `+` also joins texts, or lists.
 fn sum(state: &State<'_, '_>, signs: &str, values: Rest<Inner>) -> Result<Inner, Error> {
     let budget = &Scope::of(state)?.budget;
     let mut values = values.0.into_iter();
@@ -132,7 +132,7 @@ pub(super) fn added(left: &Inner, right: &Inner, plus: bool) -> Result<Inner, Er
     Ok(Inner::from(if plus { left + right } else { left - right }))
 }
 
-/// `a ~ b`: everything as text.
+/// Evaluates `a ~ b`: joins any values as text.
 fn text(state: &State<'_, '_>, values: Rest<Inner>) -> Result<String, Error> {
     let budget = &Scope::of(state)?.budget;
     let mut text = String::new();
@@ -144,7 +144,7 @@ fn text(state: &State<'_, '_>, values: Rest<Inner>) -> Result<String, Error> {
     Ok(text)
 }
 
-/// `value[from:to]` of a text, by letters, or of a list. Negative positions count from the end.
+/// Evaluates `value[from:to]` of a text, by letters, or of a list. Negative positions count from the end.
 fn slice(
     state: &State<'_, '_>,
     value: &Inner,
@@ -174,7 +174,7 @@ fn slice(
     Ok(Inner::from(items.collect::<Result<Vec<_>, _>>()?))
 }
 
-/// Where a slice begins and how many it takes.
+/// The start of a slice and the number of its items.
 fn bounds(length: usize, from: Option<i64>, to: Option<i64>) -> (usize, usize) {
     let place = |at: i64| {
         let distance = usize::try_from(at.unsigned_abs()).unwrap_or(usize::MAX);
@@ -188,7 +188,7 @@ fn bounds(length: usize, from: Option<i64>, to: Option<i64>) -> (usize, usize) {
     (from, to.saturating_sub(from))
 }
 
-/// The type of a value, for a message; never the value.
+/// Names the type of a value for a message, which never shows the value.
 pub(super) fn described(value: &Inner) -> &'static str {
     match value.kind() {
         ValueKind::Undefined => "nothing",

@@ -1,8 +1,8 @@
-//! Expressions as they are written, into expressions as the engine below takes them. Reading them here first
-//! is what gives every fault its place, every path its name, and every operation its guard: the text that is
-//! handed down holds no literal and no name of the author's, only numbered constants and references.
+//! The parser: translates an expression to the text of a minijinja expression. Our own parser gives every fault its place,
+//! every path its name, and every operation its guard: the translated text holds no literal and no name of the author's,
+//! only numbered constants and references.
 //!
-//! From loose to tight: `a if c else b`, `or`, `and`, `not`, comparisons and `in`, `+ -`, `~`, `* / // %`,
+//! Operators from loose to tight: `a if c else b`, `or`, `and`, `not`, comparisons and `in`, `+ -`, `~`, `* / // %`,
 //! `**`, `-`, then filters (`|`) and tests (`is`).
 
 use serde_json::Value;
@@ -14,35 +14,35 @@ use super::{
 };
 use crate::limits;
 
-/// The expression could not be read to its end; the fault is noted.
+/// Parsing cannot go on; the fault is noted already.
 pub(super) struct Halted;
 
 pub(super) type ParseResult<T = Node> = Result<T, Halted>;
 
-/// A part of an expression.
+/// A parsed part of an expression.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    /// As the engine takes it.
+    /// Its translation for minijinja.
     pub(super) text: String,
-    /// How deeply that is nested.
+    /// The depth of nesting of the translation.
     pub(super) depth: usize,
-    /// First byte in the source.
+    /// The first byte in the source.
     pub(super) start: usize,
     /// The byte after the last.
     pub(super) end: usize,
-    /// The reference, if it is one and nothing else.
+    /// The number of the reference, if the part is a single path.
     pub(super) reference: Option<usize>,
-    /// A literal: it weighs nothing.
+    /// Whether the part is a literal, which a comparison need not be charged for.
     pub(super) constant: bool,
 }
 
-/// What an expression was read to.
+/// A parsed expression.
 #[derive(Debug)]
 pub(super) struct Parsed {
     pub(super) text: String,
     pub(super) references: Vec<Reference>,
     pub(super) constants: Vec<Value>,
-    /// The expression is a single path.
+    /// Whether the expression is a single path.
     pub(super) is_path: bool,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Parser<'a> {
     nesting: usize,
 }
 
-/// Reads one expression, or says everything that is wrong with it.
+/// Parses one expression; the error has all its faults.
 pub(super) fn parse(
     source: &str,
     tokens: &Tokens,
@@ -78,10 +78,10 @@ pub(super) fn parse(
     })
 }
 
-/// Every path that is written in an expression, also where that cannot be read to its end.
+/// Every path that is written in an expression, also in one that cannot be parsed to its end.
 pub(super) fn references(source: &str, tokens: &Tokens, names: &[&str]) -> Vec<Reference> {
     let mut parser = Parser::of(source, tokens, names);
-    // What is wrong with it was told by who read it first.
+    // Its faults were reported when it was parsed first.
     let _ = parser.all();
     parser.references
 }
@@ -103,9 +103,10 @@ impl<'a> Parser<'a> {
 }
 
 impl Parser<'_> {
+    /// Parses the whole text.
     fn all(&mut self) -> ParseResult {
         if self.tokens.is_empty() {
-            return self.stop(self.end, self.end, "there is no expression here");
+            return self.stop((self.end, self.end), "there is no expression here");
         }
         let node = self.expression()?;
         if let Some(token) = self.peek() {
@@ -124,29 +125,27 @@ impl Parser<'_> {
             .cloned()
             .collect();
         for secret in secrets {
-            let (start, end) = (secret.offset, secret.offset + secret.length);
             let message =
                 format!("nothing can be done with `{secret}`: its value is not known here");
-            let fault = ExpressionFault::new(FaultKind::Secret, start, end, message);
+            let fault = ExpressionFault::new(FaultKind::Secret, secret.span(), message);
             let alone =
                 format!("write it alone, as `${{{{ {secret} }}}}`, inside the text that needs it");
             self.note(fault.suggest(alone));
         }
     }
 
-    /// `a if c else b`, the loosest.
+    /// Parses `a if c else b`, the loosest operator.
     pub(super) fn expression(&mut self) -> ParseResult {
         self.deeper(|parser| {
             let mut node = parser.disjunction()?;
             while parser.word("if").is_some() {
                 let condition = parser.disjunction()?;
                 if parser.word("else").is_none() {
-                    let fault = parser.missing("`else` and what the value is otherwise");
-                    return parser.halt(fault);
+                    return parser.missing("`else` and what the value is otherwise");
                 }
                 let other = parser.expression()?;
                 let text = format!("({} if {} else {})", node.text, condition.text, other.text);
-                node = parser.join(text, &[&node, &condition, &other])?;
+                node = parser.join(text, [&node, &condition, &other])?;
             }
             parser.refuse_question_mark(&node)?;
             Ok(node)
@@ -161,7 +160,7 @@ impl Parser<'_> {
         self.chain(Self::not, &[("and", "and"), ("&&", "and")])
     }
 
-    /// Operands with `or`, or with `and`, between them.
+    /// Parses operands with `or`, or with `and`, between them.
     fn chain(
         &mut self,
         operand: fn(&mut Self) -> ParseResult,
@@ -176,7 +175,9 @@ impl Parser<'_> {
             joint = meant;
             nodes.push(operand(self)?);
         }
-        self.joined(nodes, &format!(" {joint} "))
+        self.several(nodes, |_, nodes| {
+            format!("({})", joined(nodes, &format!(" {joint} ")))
+        })
     }
 
     fn not(&mut self) -> ParseResult {
@@ -185,7 +186,7 @@ impl Parser<'_> {
         };
         let mut node = self.deeper(Self::not)?;
         node.start = token.start;
-        self.join(format!("(not {})", node.text), &[&node])
+        self.join(format!("(not {})", node.text), [&node])
     }
 
     fn compare(&mut self) -> ParseResult {
@@ -195,35 +196,29 @@ impl Parser<'_> {
             signs.push(operator);
             nodes.push(self.sum()?);
         }
-        if nodes.len() == 1 {
-            return Ok(nodes.remove(0));
-        }
-        let text = if signs.iter().any(|sign| sign.starts_with(['<', '>'])) {
-            self.ordered(&signs, &nodes)
-        } else {
-            compared(&signs, &nodes)
-        };
-        let parts: Vec<_> = nodes.iter().collect();
-        self.join(text, &parts)
+        let orders = signs.iter().any(|sign| sign.starts_with(['<', '>']));
+        self.several(nodes, |parser, nodes| match orders {
+            true => parser.ordered(&signs, nodes),
+            false => compared(&signs, nodes),
+        })
     }
 
-    /// A comparison that asks for an order, which the engine would find between any two values.
+    /// Translates a comparison that needs an order; minijinja would find one between any two values.
     fn ordered(&mut self, signs: &[&str], nodes: &[Node]) -> String {
         for (sign, pair) in signs.iter().zip(nodes.windows(2)) {
             if sign.ends_with("in") {
                 let fault =
                     "`in` and an order stand in one comparison: join two of them with `and`";
-                let (start, end) = (pair[0].start, pair[1].end);
-                self.note(ExpressionFault::new(FaultKind::Syntax, start, end, fault));
+                self.fault(FaultKind::Syntax, (pair[0].start, pair[1].end), fault);
             } else if sign.starts_with(['<', '>']) {
                 self.refuse_order(sign, &pair[0], &pair[1]);
             }
         }
         let signs = self.constant(Value::from(signs.join(" ")));
-        format!("_order({signs}, {})", listed(nodes))
+        format!("_order({signs}, {})", joined(nodes, ", "))
     }
 
-    /// Literals say themselves whether there is an order between them.
+    /// Refuses a comparison of literals that have no order; of other operands only the evaluation knows.
     fn refuse_order(&mut self, sign: &str, left: &Node, right: &Node) {
         let literals = [self.literal_of(left), self.literal_of(right)];
         let is_ordered = match literals {
@@ -237,13 +232,13 @@ impl Parser<'_> {
             return;
         }
         let message = format!("`{sign}` compares two numbers, or two texts");
-        let fault = ExpressionFault::new(FaultKind::Syntax, left.start, right.end, message);
+        let fault = ExpressionFault::new(FaultKind::Syntax, (left.start, right.end), message);
         self.note(
             fault.suggest("write both alike, or make a number of a text with `| int` or `| float`"),
         );
     }
 
-    /// The value of a literal.
+    /// The value of a literal; `None` for any other part.
     pub(super) fn literal_of(&self, node: &Node) -> Option<&Value> {
         let number = node.text.strip_prefix("_k").filter(|_| node.constant)?;
         self.constants.get(number.parse::<usize>().ok()?)
@@ -277,8 +272,7 @@ impl Parser<'_> {
         if self.word("in").is_some() {
             return Ok(Some("not in"));
         }
-        let fault = self.missing("`in` after `not`");
-        self.halt(fault)
+        self.missing("`in` after `not`")
     }
 
     fn sum(&mut self) -> ParseResult {
@@ -288,13 +282,10 @@ impl Parser<'_> {
             signs.push_str(sign);
             nodes.push(self.concatenation()?);
         }
-        if nodes.len() == 1 {
-            return Ok(nodes.remove(0));
-        }
-        let signs = self.constant(Value::from(signs));
-        let list = listed(&nodes);
-        let parts: Vec<_> = nodes.iter().collect();
-        self.join(format!("_sum({signs}, {list})"), &parts)
+        self.several(nodes, |parser, nodes| {
+            let signs = parser.constant(Value::from(signs));
+            format!("_sum({signs}, {})", joined(nodes, ", "))
+        })
     }
 
     fn concatenation(&mut self) -> ParseResult {
@@ -302,11 +293,7 @@ impl Parser<'_> {
         while self.sign("~").is_some() {
             nodes.push(self.product()?);
         }
-        if nodes.len() == 1 {
-            return Ok(nodes.remove(0));
-        }
-        let parts: Vec<_> = nodes.iter().collect();
-        self.join(format!("_text({})", listed(&nodes)), &parts)
+        self.several(nodes, |_, nodes| format!("_text({})", joined(nodes, ", ")))
     }
 
     fn product(&mut self) -> ParseResult {
@@ -318,8 +305,8 @@ impl Parser<'_> {
         self.arithmetic(Self::operand, &["**"])
     }
 
-    /// Operands that must be numbers, with operators between them. Text and lists can be multiplied in Jinja:
-    /// a short way to fill the memory.
+    /// Parses operands that must be numbers, with operators between them. Jinja also multiplies texts and lists, which is a
+    /// short way to fill the memory.
     fn arithmetic(
         &mut self,
         operand: fn(&mut Self) -> ParseResult,
@@ -336,14 +323,10 @@ impl Parser<'_> {
             text = format!("{text} {sign} {}", number(&node));
             nodes.push(node);
         }
-        if nodes.len() == 1 {
-            return Ok(nodes.remove(0));
-        }
-        let parts: Vec<_> = nodes.iter().collect();
-        self.join(format!("({text})"), &parts)
+        self.several(nodes, |_, _| format!("({text})"))
     }
 
-    /// A value with its sign, and the filters and tests after it.
+    /// Parses a value with its sign, and the filters and tests after it.
     pub(super) fn operand(&mut self) -> ParseResult {
         let node = self.signed()?;
         self.filtered(node)
@@ -354,7 +337,7 @@ impl Parser<'_> {
             let mut node = self.deeper(Self::signed)?;
             let text = format!("(-({}))", number(&node));
             node.start = token.start;
-            return self.join(text, &[&node]);
+            return self.join(text, [&node]);
         }
         if let Some(token) = self.sign("!") {
             return self.foreign_not(&token);
@@ -363,16 +346,16 @@ impl Parser<'_> {
     }
 }
 
-/// A number, or the fault that it is none, at its place.
-pub(super) fn number(node: &Node) -> String {
+/// Translates an operand that must be a number: the evaluation checks it, and a fault has the operand's place.
+fn number(node: &Node) -> String {
     format!("_number({}, {}, {})", node.text, node.start, node.end)
 }
 
-/// Comparisons that need no order, as the engine takes them.
+/// Translates comparisons that need no order.
 fn compared(signs: &[&str], nodes: &[Node]) -> String {
     let mut text = nodes[0].text.clone();
     for (sign, node) in signs.iter().zip(&nodes[1..]) {
-        // A literal is as long as it is written; anything else may be large, and is weighed.
+        // A literal is as long as it is written; any other value may be large, so the comparison is charged for it.
         let operand = if node.constant {
             node.text.clone()
         } else {
@@ -383,12 +366,13 @@ fn compared(signs: &[&str], nodes: &[Node]) -> String {
     format!("({text})")
 }
 
-pub(super) fn listed(nodes: &[Node]) -> String {
+/// The translations of `nodes`, with `joint` between them.
+pub(super) fn joined(nodes: &[Node], joint: &str) -> String {
     let texts: Vec<_> = nodes.iter().map(|node| node.text.as_str()).collect();
-    texts.join(", ")
+    texts.join(joint)
 }
 
-/// What the parser works with.
+/// The tokens, nodes and faults that the parsing methods share.
 impl Parser<'_> {
     pub(super) fn peek(&self) -> Option<Token> {
         self.tokens.get(self.at).cloned()
@@ -399,7 +383,7 @@ impl Parser<'_> {
         self.tokens.get(self.at + 1)
     }
 
-    /// Whether `.name(` stands here: a call of a method.
+    /// Whether `.name(` comes next: a call of a method.
     pub(super) fn is_method(&self) -> bool {
         let parenthesis = self.tokens.get(self.at + 2);
         let called = parenthesis.is_some_and(|token| token.kind == Kind::Sign("("));
@@ -409,7 +393,7 @@ impl Parser<'_> {
                 .is_some_and(|token| token.kind == Kind::Word)
     }
 
-    /// Takes a bracket, what is in it and the bracket after, if that is all it holds.
+    /// Takes `[`, one token and `]`, if these come next.
     pub(super) fn take_subscript(&mut self) -> bool {
         let closing = self.tokens.get(self.at + 2);
         let closed = closing.is_some_and(|token| token.kind == Kind::Sign("]"));
@@ -423,17 +407,20 @@ impl Parser<'_> {
         token
     }
 
-    /// Where the last token that was taken ends.
+    /// The end of the last token that was taken.
     pub(super) fn last_end(&self) -> usize {
         let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
         last.map_or(0, |token| token.end)
     }
 
+    /// The text of a token in the source.
     pub(super) fn written(&self, token: &Token) -> String {
-        self.source
-            .get(token.start..token.end)
-            .unwrap_or_default()
-            .to_owned()
+        self.between(token.span())
+    }
+
+    /// A part of the source.
+    pub(super) fn between(&self, (start, end): (usize, usize)) -> String {
+        self.source.get(start..end).unwrap_or_default().to_owned()
     }
 
     /// Takes the next token if it is this word.
@@ -456,7 +443,7 @@ impl Parser<'_> {
             .is_some_and(|token| token.kind == Kind::Sign(sign))
     }
 
-    /// Takes the next token if it is one of these, words or signs; with what it is written as and what it means.
+    /// Takes the next token if it is one of these words or signs; returns it with its spelling and its meaning.
     fn spelled<'s>(
         &mut self,
         spellings: &[(&'s str, &'s str)],
@@ -473,12 +460,13 @@ impl Parser<'_> {
         Some((token, found.0, found.1))
     }
 
-    /// The name of a constant for the engine.
+    /// Adds a constant and returns its name in the translation.
     pub(super) fn constant(&mut self, value: Value) -> String {
         self.constants.push(value);
         format!("_k{}", self.constants.len() - 1)
     }
 
+    /// Parses a nested part, within the limit of nesting.
     pub(super) fn deeper(&mut self, read: impl FnOnce(&mut Self) -> ParseResult) -> ParseResult {
         self.nesting += 1;
         if self.nesting > limits::EXPRESSION_DEPTH_MAX {
@@ -489,73 +477,88 @@ impl Parser<'_> {
         node
     }
 
-    /// One node of several, in the order they are written.
-    pub(super) fn join(&mut self, text: String, parts: &[&Node]) -> ParseResult {
-        let depth = parts.iter().map(|part| part.depth).max().unwrap_or(0) + 1;
-        if depth > limits::EXPRESSION_DEPTH_MAX {
+    /// Makes one node with the translation `text` of several, which are in the order of the source.
+    pub(super) fn join<'n>(
+        &mut self,
+        text: String,
+        parts: impl IntoIterator<Item = &'n Node>,
+    ) -> ParseResult {
+        let (mut start, mut depth) = (None, 0);
+        for part in parts {
+            start.get_or_insert(part.start);
+            depth = depth.max(part.depth);
+        }
+        if depth >= limits::EXPRESSION_DEPTH_MAX {
             return self.too_deep();
         }
         Ok(Node {
             text,
-            depth,
-            start: parts.first().map_or(0, |part| part.start),
+            depth: depth + 1,
+            start: start.unwrap_or(0),
             end: self.last_end(),
             reference: None,
             constant: false,
         })
     }
 
-    fn joined(&mut self, mut nodes: Vec<Node>, joint: &str) -> ParseResult {
+    /// The only one of `nodes`, or one node with the translation that `text` makes of them.
+    fn several(
+        &mut self,
+        mut nodes: Vec<Node>,
+        text: impl FnOnce(&mut Self, &[Node]) -> String,
+    ) -> ParseResult {
         if nodes.len() == 1 {
             return Ok(nodes.remove(0));
         }
-        let texts: Vec<_> = nodes.iter().map(|node| node.text.as_str()).collect();
-        let text = format!("({})", texts.join(joint));
-        let parts: Vec<_> = nodes.iter().collect();
-        self.join(text, &parts)
+        let text = text(self, &nodes);
+        self.join(text, &nodes)
     }
 
     fn too_deep<T>(&mut self) -> ParseResult<T> {
         let most = limits::EXPRESSION_DEPTH_MAX;
         let message = format!("the expression is nested more than {most} levels deep");
         let end = self.last_end();
-        self.halt(ExpressionFault::new(FaultKind::Limit, end, end, message))
+        self.halt(ExpressionFault::new(FaultKind::Limit, (end, end), message))
     }
 
-    /// Notes a fault and reads on.
+    /// Notes a fault; parsing goes on.
+    pub(super) fn fault(
+        &mut self,
+        kind: FaultKind,
+        span: (usize, usize),
+        message: impl Into<String>,
+    ) {
+        self.note(ExpressionFault::new(kind, span, message));
+    }
+
+    /// Notes a fault; parsing goes on.
     pub(super) fn note(&mut self, fault: ExpressionFault) {
         self.faults.push(fault);
     }
 
-    /// Notes a fault after which there is no reading on.
+    /// Notes a fault after which parsing cannot go on.
     pub(super) fn halt<T>(&mut self, fault: ExpressionFault) -> ParseResult<T> {
         self.note(fault);
         Err(Halted)
     }
 
-    pub(super) fn stop<T>(&mut self, start: usize, end: usize, message: &str) -> ParseResult<T> {
-        self.halt(ExpressionFault::new(FaultKind::Syntax, start, end, message))
+    pub(super) fn stop<T>(&mut self, span: (usize, usize), message: &str) -> ParseResult<T> {
+        self.halt(ExpressionFault::new(FaultKind::Syntax, span, message))
     }
 
-    /// The fault that `what` should stand where the next token is.
-    pub(super) fn missing(&self, what: &str) -> ExpressionFault {
-        let (start, end, found) = match self.peek() {
-            Some(token) => (
-                token.start,
-                token.end,
-                format!("`{}`", cut(&self.written(&token))),
-            ),
-            None => (self.end, self.end, "the end".into()),
+    /// Stops because `what` should stand where the next token is.
+    pub(super) fn missing<T>(&mut self, what: &str) -> ParseResult<T> {
+        let (span, found) = match self.peek() {
+            Some(token) => (token.span(), format!("`{}`", cut(&self.written(&token)))),
+            None => ((self.end, self.end), "the end".into()),
         };
-        let message = format!("{what} should stand here, not {found}");
-        ExpressionFault::new(FaultKind::Syntax, start, end, message)
+        self.stop(span, &format!("{what} should stand here, not {found}"))
     }
 
     pub(super) fn expect(&mut self, sign: &'static str) -> ParseResult<Token> {
         if let Some(token) = self.sign(sign) {
             return Ok(token);
         }
-        let fault = self.missing(&format!("`{sign}`"));
-        self.halt(fault)
+        self.missing(&format!("`{sign}`"))
     }
 }

@@ -1,4 +1,4 @@
-//! What an expression refers to, and where that is found.
+//! References: the paths that an expression reads, and the values that they are resolved against.
 
 use std::{borrow::Cow, fmt};
 
@@ -10,10 +10,10 @@ use super::{
 };
 use crate::domain::nearest;
 
-/// The first word of a path: what an expression can see.
+/// The first word of a path: the values that an expression can see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Root {
-    /// What the execution was started with.
+    /// The inputs that the execution was started with.
     Inputs,
     /// The outputs of earlier steps, by id.
     Steps,
@@ -44,7 +44,7 @@ impl Root {
         ("index", Self::Index),
     ];
 
-    /// Its word.
+    /// The word that an expression writes for this root.
     pub fn word(self) -> &'static str {
         let found = Self::ALL.iter().find(|(_, root)| *root == self);
         found.map_or("", |(word, _)| word)
@@ -61,16 +61,16 @@ impl Root {
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Segment {
-    /// Into a map.
+    /// The key in a map.
     Key(String),
-    /// Into a list, from 0; in a map the key of that spelling.
+    /// The position in a list, from 0; in a map, the key of that spelling.
     Index(usize),
 }
 
 impl Segment {
     pub(super) fn of(word: &str) -> Self {
         let index = word.parse().ok();
-        // `007` is a key: as a number it would be another spelling.
+        // `007` is a key: as an index it would be written back as `7`.
         let index = index.filter(|index: &usize| index.to_string() == word);
         index.map_or_else(|| Self::Key(word.to_owned()), Self::Index)
     }
@@ -100,31 +100,36 @@ fn plain(key: &str) -> bool {
         && key.chars().all(|letter| is_word(letter) || letter == '-')
 }
 
-/// A path that an expression takes, up to where it stops being known beforehand: of
-/// `inputs.users[inputs.n].name` it is `inputs.users`.
+/// A path that an expression reads, up to the first segment that is computed: for `inputs.users[inputs.n].name` it is
+/// `inputs.users`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// Where it begins.
+    /// The root.
     pub root: Root,
-    /// Where it leads. For a step the first is its id; an `output` straight after that is left out.
+    /// The segments after the root. For a step the first is its id; an `output` straight after that is left out.
     pub path: Vec<Segment>,
-    /// Its first byte in the source.
+    /// The first byte of the path in the source.
     pub offset: usize,
-    /// Its length in bytes.
+    /// The length of the path in bytes.
     pub length: usize,
-    /// Whether it may lead to nothing wherever it stands: `default` or `is defined` asks.
+    /// Whether every use of the path may lead to nothing, because `default` or `is defined` stands after it.
     pub is_guarded: bool,
 }
 
 impl Reference {
-    /// The id of the step that it needs the output of.
+    /// The id of the step whose output the path reads.
     pub fn step(&self) -> Option<Cow<'_, str>> {
         self.first(Root::Steps)
     }
 
-    /// The name of the secret that it stands for.
+    /// The name of the secret that the path reads.
     pub fn secret(&self) -> Option<Cow<'_, str>> {
         self.first(Root::Secrets)
+    }
+
+    /// The bytes of the path in the source.
+    pub(super) fn span(&self) -> (usize, usize) {
+        (self.offset, self.offset + self.length)
     }
 
     fn first(&self, root: Root) -> Option<Cow<'_, str>> {
@@ -132,7 +137,7 @@ impl Reference {
         first.map(Segment::key)
     }
 
-    /// Whether it leads to the same, or to what the other is a part of.
+    /// Whether this path leads to the same value as `other`, or to one that contains it.
     pub(crate) fn is_above(&self, other: &Self) -> bool {
         self.root == other.root && other.path.starts_with(&self.path)
     }
@@ -149,36 +154,36 @@ impl fmt::Display for Reference {
     }
 }
 
-/// The item that a `foreach` is at.
+/// The present item of a `foreach`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Item {
-    /// The item itself.
+    /// The item.
     pub value: Value,
-    /// Its position, from 0.
+    /// The position of the item, from 0.
     pub index: usize,
 }
 
-/// What expressions see. Only what their references ask for needs to be in it.
+/// The values that expressions see. Only those that their references read need to be filled in.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Roots {
     /// The inputs by name; an optional one that is not set is null.
     pub inputs: Map<String, Value>,
     /// The outputs of steps by step id.
     pub steps: Map<String, Value>,
-    /// The memory.
+    /// The memory of the execution.
     pub memory: Map<String, Value>,
-    /// The environment variables that may be seen.
+    /// The environment variables that the configuration allows.
     pub env: Map<String, Value>,
-    /// The names of the secrets there are.
+    /// The names of the secrets that exist.
     pub secrets: Vec<String>,
-    /// What the execution says of itself.
+    /// The execution itself: its id, visits, attempts.
     pub run: Value,
     /// The item, inside a `foreach`.
     pub item: Option<Item>,
 }
 
 impl Roots {
-    /// The value at the end of the path.
+    /// Resolves a reference to its value.
     pub(super) fn find(&self, reference: &Reference) -> Result<Cow<'_, Value>, EvaluationFault> {
         let map = match reference.root {
             Root::Inputs => &self.inputs,
@@ -226,7 +231,7 @@ impl Roots {
     }
 }
 
-/// Follows the path of `reference` from its segment `from` on.
+/// Follows the path of `reference` from its segment `from` on, beginning at `start`.
 fn walk<'a>(
     start: &'a Value,
     reference: &Reference,
@@ -259,7 +264,7 @@ fn missing(
     at: usize,
     known: Option<&Map<String, Value>>,
 ) -> EvaluationFault {
-    /// Keys looked at for a name that is near: enough for what people write.
+    /// The number of keys that are searched for a similar name: enough for what people write.
     const KEYS: usize = 200;
     let key = reference.path.get(at).map(Segment::key).unwrap_or_default();
     let message = match (reference.root, at) {
@@ -286,14 +291,13 @@ fn missing(
 }
 
 fn unresolved(reference: &Reference, message: String) -> EvaluationFault {
-    let (start, end) = (reference.offset, reference.offset + reference.length);
     let kind = EvaluationFaultKind::Unresolved;
-    let mut fault = EvaluationFault::new(kind, start, end, message);
+    let mut fault = EvaluationFault::new(kind, reference.span(), message);
     fault.path = Some(reference.to_string());
     fault
 }
 
-/// The path of `reference` with its first `count` segments alone.
+/// The first `count` segments of the path of `reference`, as text.
 fn upto(reference: &Reference, count: usize) -> String {
     let mut text = reference.root.word().to_owned();
     for segment in reference.path.iter().take(count) {

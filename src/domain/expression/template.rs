@@ -1,4 +1,4 @@
-//! Values whose texts may hold expressions.
+//! Templates: JSON values whose texts may hold expressions.
 
 use serde_json::{Map, Value};
 
@@ -10,9 +10,12 @@ use super::{
     text_of,
     token::tokens,
 };
-use crate::{domain::words::Words, limits};
+use crate::{
+    domain::{truncate::length, words::Words},
+    limits,
+};
 
-/// Any JSON value whose texts may hold `${{ … }}` anywhere.
+/// A JSON value whose texts may hold `${{ … }}` anywhere.
 ///
 /// A text that is one expression and nothing else but white space around it becomes the value itself, with its type and the
 /// order of its keys; the result of an expression inside a longer text becomes text: a text as it is, null as nothing,
@@ -48,32 +51,32 @@ impl PartialEq for Template {
     }
 }
 
-/// A place of a rendered value where a secret belongs.
+/// The place of a secret in a rendered value.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SecretPlace {
     /// The name of the secret.
     pub name: String,
-    /// The JSON pointer of the text that it belongs in.
+    /// The JSON pointer of the text that takes the secret.
     pub pointer: String,
-    /// The byte of that text where its placeholder begins.
+    /// The byte of that text at which the placeholder begins.
     pub offset: usize,
 }
 
-/// A rendered value and where secrets belong in it. A placeholder that stands anywhere else came in as data,
-/// and must stay data.
+/// A rendered value and the places of the secrets in it. A placeholder at any other place came in as data, and must stay
+/// data.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Rendered {
-    /// The value, with placeholders.
+    /// The value, with placeholders of secrets.
     pub value: Value,
-    /// Where the placeholders of secrets stand, in order.
+    /// The places of the placeholders, in order.
     pub secrets: Vec<SecretPlace>,
 }
 
 impl Rendered {
-    /// The value with the secrets in their places; fails with the name of one that `find` does not have.
+    /// Fills the secrets in; the error is the name of a secret that `find` does not have.
     pub fn fill(&self, find: impl Fn(&str) -> Option<String>) -> Result<Value, String> {
         let mut value = self.value.clone();
-        // From the last to the first, for what is filled in moves what stands behind it.
+        // From the last to the first, because each secret moves the text behind it.
         for place in self.secrets.iter().rev() {
             let secret = find(&place.name).ok_or_else(|| place.name.clone())?;
             if let Some(Value::String(text)) = value.pointer_mut(&place.pointer) {
@@ -88,12 +91,12 @@ impl Rendered {
 }
 
 impl Template {
-    /// Reads every text of `value`, or says everything that is wrong with any.
+    /// Parses every text of `value`; the error has all faults of all texts.
     pub fn parse(value: &Value) -> Result<Self, Vec<TemplateFault>> {
         Self::parse_with(value, &[])
     }
 
-    /// [`Self::parse`] where `names` stand for the item of a `foreach`.
+    /// [`Self::parse`], where `names` are further names of the item of a `foreach`.
     pub fn parse_with(value: &Value, names: &[&str]) -> Result<Self, Vec<TemplateFault>> {
         let mut reader = Reader::of(names);
         let node = reader.node(value);
@@ -108,13 +111,13 @@ impl Template {
         })
     }
 
-    /// The same where the texts under these keys of the value are words for a model: see [`Words`].
+    /// Marks the texts under these keys of the value as instructions for a model: [`Words`] quotes the values in them.
     #[must_use]
     pub(in crate::domain) fn with_words(self, words: &'static [&'static str]) -> Self {
         Self { words, ..self }
     }
 
-    /// All that the expressions of a text refer to, as far as they can be read, and everything that is wrong with them.
+    /// All references of the expressions of a text, also of those with faults, and all faults.
     pub fn survey(text: &str, names: &[&str]) -> (Vec<Reference>, Vec<ExpressionFault>) {
         let mut reader = Reader::of(names);
         reader.text(text);
@@ -122,13 +125,13 @@ impl Template {
         (reader.references, faults.collect())
     }
 
-    /// Every path that any of its expressions takes, each once, in order. Offsets are bytes of the text in
-    /// which it stands first.
+    /// Every path that the expressions read, each once, in order. Offsets are bytes of the text in which the path stands
+    /// first.
     pub fn references(&self) -> &[Reference] {
         &self.references
     }
 
-    /// Whether it holds no expression: it is then its own result.
+    /// Whether the value holds no expression, so that it renders to itself.
     pub fn is_constant(&self) -> bool {
         matches!(self.node, Node::Constant(_))
     }
@@ -138,12 +141,12 @@ impl Template {
         &self.source
     }
 
-    /// The value with every expression evaluated. Secrets stand as placeholders.
+    /// Evaluates every expression. Secrets render as placeholders.
     pub fn render(&self, roots: &Roots) -> Result<Value, EvaluationFault> {
         self.render_marked(roots).map(|rendered| rendered.value)
     }
 
-    /// [`Self::render`] with the places of the secrets, which are filled in where the value is used.
+    /// [`Self::render`] with the places of the secrets, for [`Rendered::fill`].
     pub fn render_marked(&self, roots: &Roots) -> Result<Rendered, EvaluationFault> {
         let mut writer = Writer {
             roots,
@@ -185,7 +188,7 @@ impl Reader<'_> {
         if self.path.len() > limits::JSON_DEPTH_MAX {
             let most = limits::JSON_DEPTH_MAX;
             let message = format!("the value is nested more than {most} levels deep");
-            self.fault(ExpressionFault::new(FaultKind::Limit, 0, 0, message));
+            self.fault(ExpressionFault::new(FaultKind::Limit, (0, 0), message));
             return Node::Constant(Value::Null);
         }
         let node = match value {
@@ -235,7 +238,7 @@ impl Reader<'_> {
         if at < text.len() {
             parts.push(Part::Text(text[at..].to_owned()));
         }
-        // A block of YAML ends with a line break: that does not make a text of the value.
+        // White space around a single expression does not make a text of its value: a block of YAML ends with a line break.
         let is_blank = |part: &Part| matches!(part, Part::Text(text) if text.trim().is_empty());
         if parts.iter().filter(|part| is_blank(part)).count() + 1 == parts.len()
             && let Some(at) = parts.iter().position(|part| !is_blank(part))
@@ -252,19 +255,15 @@ impl Reader<'_> {
         }
     }
 
-    /// The expression that opens at `open`, if there is nothing wrong with it, and where it ends.
+    /// Parses the expression that opens at `open`: returns it if it has no fault, and where it ends.
     fn expression(&mut self, text: &str, open: usize) -> (Option<Expression>, usize) {
         self.expressions += 1;
         if self.expressions > limits::TEMPLATE_EXPRESSIONS_MAX {
             if self.expressions == limits::TEMPLATE_EXPRESSIONS_MAX + 1 {
                 let most = limits::TEMPLATE_EXPRESSIONS_MAX;
                 let message = format!("there are more than {most} expressions in one value");
-                self.fault(ExpressionFault::new(
-                    FaultKind::Limit,
-                    open,
-                    open + 3,
-                    message,
-                ));
+                let span = (open, open + 3);
+                self.fault(ExpressionFault::new(FaultKind::Limit, span, message));
             }
             return (None, text.len());
         }
@@ -324,7 +323,7 @@ impl Node {
 
 struct Writer<'a> {
     roots: &'a Roots,
-    /// Bytes that the result may still take.
+    /// The bytes that the values of expressions may still take.
     room: usize,
     path: Vec<Segment>,
     secrets: Vec<SecretPlace>,
@@ -334,12 +333,11 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn node(&mut self, node: &Node) -> Result<Value, EvaluationFault> {
         match node {
-            // What the author wrote is bounded by the file it stands in.
+            // The author's own text is bounded by the size of its file.
             Node::Constant(value) => Ok(value.clone()),
-            Node::Whole(_) | Node::Text(_) if self.is_words() => self.say(node).map(Value::from),
+            Node::Whole(_) | Node::Text(_) if self.is_words() => self.words(node).map(Value::from),
             Node::Whole(expression) => {
                 let value = self.value(expression)?;
-                self.take(expression, size(&value, self.room))?;
                 self.mark(expression, 0);
                 Ok(value)
             }
@@ -366,7 +364,7 @@ impl Writer<'_> {
         value
     }
 
-    /// Whether the text at this place is words for a model.
+    /// Whether the text at this path is instructions for a model.
     fn is_words(&self) -> bool {
         match self.path.as_slice() {
             [Segment::Key(key)] => self.words.contains(&key.as_str()),
@@ -374,8 +372,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Words in which values stand so that they cannot pass for words.
-    fn say(&mut self, node: &Node) -> Result<String, EvaluationFault> {
+    /// Renders instructions for a model, with the values quoted where they could pass for instructions.
+    fn words(&mut self, node: &Node) -> Result<String, EvaluationFault> {
         let mut words = Words::default();
         match node {
             Node::Whole(expression) => self.put(&mut words, expression)?,
@@ -394,7 +392,6 @@ impl Writer<'_> {
 
     fn put(&mut self, words: &mut Words, expression: &Expression) -> Result<(), EvaluationFault> {
         let value = self.value(expression)?;
-        self.take(expression, size(&value, self.room))?;
         let at = words.put(&text_of(&value));
         self.mark(expression, at);
         Ok(())
@@ -407,7 +404,6 @@ impl Writer<'_> {
                 Part::Text(part) => text.push_str(part),
                 Part::Expression(expression) => {
                     let value = self.value(expression)?;
-                    self.take(expression, size(&value, self.room))?;
                     self.mark(expression, text.len());
                     text.push_str(&text_of(&value));
                 }
@@ -416,26 +412,20 @@ impl Writer<'_> {
         Ok(text)
     }
 
-    fn value(&self, expression: &Expression) -> Result<Value, EvaluationFault> {
-        expression.evaluate(self.roots).map_err(|mut fault| {
+    /// Evaluates an expression; its value takes room of the result.
+    fn value(&mut self, expression: &Expression) -> Result<Value, EvaluationFault> {
+        let value = expression.evaluate(self.roots).and_then(|value| {
+            let room = self.room.checked_sub(length(&value));
+            self.room = room.ok_or_else(|| too_large(expression))?;
+            Ok(value)
+        });
+        value.map_err(|mut fault| {
             fault.place.clone_from(&self.path);
             fault
         })
     }
 
-    fn take(&mut self, expression: &Expression, size: usize) -> Result<(), EvaluationFault> {
-        if let Some(room) = self.room.checked_sub(size) {
-            self.room = room;
-            return Ok(());
-        }
-        let most = limits::TEMPLATE_RESULT_BYTES_MAX >> 20;
-        let (start, end) = expression.span();
-        let message = format!("the result is larger than {most} MiB");
-        let mut fault = EvaluationFault::new(EvaluationFaultKind::Limit, start, end, message);
-        fault.place.clone_from(&self.path);
-        Err(fault)
-    }
-
+    /// Notes the places of secrets in the value of `expression`, which begins at the byte `offset` of the present text.
     fn mark(&mut self, expression: &Expression, offset: usize) {
         let secrets = expression.references().iter();
         for secret in secrets.filter(|reference| reference.root == Root::Secrets) {
@@ -448,32 +438,16 @@ impl Writer<'_> {
     }
 }
 
+fn too_large(expression: &Expression) -> EvaluationFault {
+    let most = limits::TEMPLATE_RESULT_BYTES_MAX >> 20;
+    let message = format!("the result is larger than {most} MiB");
+    EvaluationFault::new(EvaluationFaultKind::Limit, expression.span, message)
+}
+
 fn pointer(path: &[Segment]) -> String {
     let escaped = |segment: &Segment| match segment {
         Segment::Index(index) => format!("/{index}"),
         Segment::Key(key) => format!("/{}", key.replace('~', "~0").replace('/', "~1")),
     };
     path.iter().map(escaped).collect()
-}
-
-/// How long `value` is as JSON text, as far as that matters: counting stops past `most`.
-fn size(value: &Value, most: usize) -> usize {
-    struct Counter(usize, usize);
-    impl std::io::Write for Counter {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 = self.0.saturating_add(bytes.len());
-            if self.0 > self.1 {
-                return Err(std::io::ErrorKind::OutOfMemory.into());
-            }
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut counter = Counter(0, most);
-    match serde_json::to_writer(&mut counter, value) {
-        Ok(()) => counter.0,
-        Err(_) => most.saturating_add(1),
-    }
 }

@@ -1,11 +1,11 @@
-//! The words and signs of an expression, each with its place in the original text.
+//! The lexer: splits an expression into words, texts, numbers and signs, each with its place in the source.
 
 use serde_json::Number;
 
 use super::fault::{ExpressionFault, FaultKind};
 use crate::limits;
 
-/// Signs, the longest first: what begins with one is that one. Some are here to be refused by name.
+/// Signs, the longest first, so that the longest match wins. Some are listed only so that the parser can refuse them by name.
 const SIGNS: &[&str] = &[
     "===", "!==", "**", "//", "==", "!=", "<=", ">=", "&&", "||", "??", "=>", "+", "-", "*", "/",
     "%", "~", "<", ">", "=", "!", "&", "|", "?", ":", ",", ".", "(", ")", "[", "]", "{", "}",
@@ -27,17 +27,23 @@ pub(super) struct Token {
     pub(super) end: usize,
 }
 
-/// The tokens of one expression and where it ends.
+impl Token {
+    pub(super) fn span(&self) -> (usize, usize) {
+        (self.start, self.end)
+    }
+}
+
+/// The tokens of one expression, and where the expression ends.
 #[derive(Debug)]
 pub(super) struct Tokens {
     pub(super) list: Vec<Token>,
     /// The byte after the expression.
     pub(super) end: usize,
-    /// Whether it ended with `}}`.
+    /// Whether `}}` closed the expression.
     pub(super) closed: bool,
 }
 
-/// The tokens of `source` from `start` on: to its end, or to the `}}` that closes the expression.
+/// Reads the tokens of `source` from `start` to its end; with `braced`, to the `}}` that closes the expression.
 pub(super) fn tokens(source: &str, start: usize, braced: bool) -> Result<Tokens, ExpressionFault> {
     let mut reader = Reader {
         source,
@@ -64,7 +70,7 @@ pub(super) fn tokens(source: &str, start: usize, braced: bool) -> Result<Tokens,
 struct Reader<'a> {
     source: &'a str,
     at: usize,
-    /// Braces of maps that are open: their `}` closes no expression.
+    /// The number of open braces of maps: their `}` does not close the expression.
     open: usize,
     list: Vec<Token>,
 }
@@ -80,12 +86,8 @@ impl Reader<'_> {
 
     fn bounded(&self, start: usize) -> Result<(), ExpressionFault> {
         let limit = |message: String| {
-            Err(ExpressionFault::new(
-                FaultKind::Limit,
-                start,
-                self.at,
-                message,
-            ))
+            let span = (start, self.at);
+            Err(ExpressionFault::new(FaultKind::Limit, span, message))
         };
         if self.at - start > limits::EXPRESSION_BYTES_MAX {
             let most = limits::EXPRESSION_BYTES_MAX;
@@ -125,12 +127,9 @@ impl Reader<'_> {
     fn sign(&mut self, first: char) -> Result<Kind, ExpressionFault> {
         let rest = self.rest();
         let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(**sign)) else {
-            return Err(ExpressionFault::new(
-                FaultKind::Syntax,
-                self.at,
-                self.at + first.len_utf8(),
-                format!("`{}` has no place in an expression", first.escape_debug()),
-            ));
+            let span = (self.at, self.at + first.len_utf8());
+            let message = format!("`{}` has no place in an expression", first.escape_debug());
+            return Err(ExpressionFault::new(FaultKind::Syntax, span, message));
         };
         self.at += sign.len();
         match *sign {
@@ -156,12 +155,12 @@ impl Reader<'_> {
             }
         }
         let text = &self.source[start..self.at];
-        // JSON knows no leading zeros, and neither do we; what it reads keeps every digit.
+        // JSON allows no leading zeros, so neither does an expression. serde_json keeps every digit that it reads.
         let number = serde_json::from_str::<Number>(text).ok();
         let exact = number.filter(|n| !n.is_f64() || text.contains(['.', 'e', 'E']));
         exact.map(Kind::Number).ok_or_else(|| {
             let message = format!("`{}` is not a number that JSON can hold", cut(text));
-            ExpressionFault::new(FaultKind::Syntax, start, self.at, message)
+            ExpressionFault::new(FaultKind::Syntax, (start, self.at), message)
         })
     }
 
@@ -184,11 +183,11 @@ impl Reader<'_> {
             });
         }
         let message = format!("the text that begins here has no closing `{quote}`");
-        let end = start + quote.len_utf8();
-        Err(ExpressionFault::new(FaultKind::Syntax, start, end, message))
+        let span = (start, start + quote.len_utf8());
+        Err(ExpressionFault::new(FaultKind::Syntax, span, message))
     }
 
-    /// The letter that an escape stands for; its backslash is read.
+    /// Reads an escape after its backslash: the letter that it stands for.
     fn escaped(&mut self) -> Result<char, ExpressionFault> {
         let start = self.at - 1;
         let letter = self.rest().chars().next().unwrap_or_default();
@@ -205,26 +204,26 @@ impl Reader<'_> {
         };
         meant.ok_or_else(|| {
             let message = "this is not an escape of a text";
-            ExpressionFault::new(FaultKind::Syntax, start, self.at, message)
+            ExpressionFault::new(FaultKind::Syntax, (start, self.at), message)
                 .suggest("write `\\\\` for a backslash")
         })
     }
 
-    /// `XXXX` after `\u`, or two of them that make one letter, as JSON has it.
+    /// Reads `XXXX` after `\u`, or a surrogate pair `XXXX\uXXXX`, as in JSON.
     fn unicode(&mut self) -> Option<char> {
-        let first = self.four()?;
+        let first = self.four_digits()?;
         if let Some(letter) = char::from_u32(first) {
             return Some(letter);
         }
         self.rest().strip_prefix("\\u")?;
         self.at += 2;
-        let second = self.four()?;
+        let second = self.four_digits()?;
         let low = second.checked_sub(0xDC00).filter(|low| *low < 0x400)?;
         let high = first.checked_sub(0xD800).filter(|high| *high < 0x400)?;
         char::from_u32(0x10000 + (high << 10) + low)
     }
 
-    fn four(&mut self) -> Option<u32> {
+    fn four_digits(&mut self) -> Option<u32> {
         let digits = self.rest().get(..4)?;
         let plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         let number = u32::from_str_radix(digits, 16).ok().filter(|_| plain)?;
@@ -237,12 +236,12 @@ pub(super) fn is_word(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
-/// How many bytes of `text` are such letters from its start.
+/// The number of bytes at the start of `text` whose letters are all `such`.
 fn run(text: &str, such: impl Fn(char) -> bool) -> usize {
     text.find(|letter| !such(letter)).unwrap_or(text.len())
 }
 
-/// How long the segment of a path is: a hyphen belongs to it if letters stand on both sides of it.
+/// The length in bytes of the path segment at the start of `text`: a hyphen belongs to it if letters stand on both sides.
 fn segment(text: &str) -> usize {
     let mut end = run(text, is_word);
     loop {
@@ -255,7 +254,7 @@ fn segment(text: &str) -> usize {
     }
 }
 
-/// At most the first letters of a text, for a message.
+/// The first 60 letters of a text, for a message.
 pub(super) fn cut(text: &str) -> String {
     const SHOWN: usize = 60;
     match text.char_indices().nth(SHOWN) {
