@@ -100,33 +100,37 @@ async fn answer(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<u8> {
-    let gate = one(gates_of(link, id).await?, id, args.step.as_deref())?;
+    let gate = choose(gates_of(link, id).await?, id, args.step.as_deref())?;
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(no_terminal(id));
     }
-    let Some((approved, why)) = asked(link, &gate, &mut Input::stdin()).await? else {
-        tell("Left open.\n")?;
+    let Some((approved, why)) = ask(link, &gate, &mut Input::stdin()).await? else {
+        prompt("Left open.\n")?;
         return Ok(EXIT_FINDINGS);
     };
     let by = args.name.unwrap_or_else(user);
-    let answer = hand_in(link, &gate, approved, by, args.comment.or(why)).await?;
+    let answer = send_answer(link, &gate, approved, by, args.comment.or(why)).await?;
     lifecycle::write(&answer, json, out)
 }
 
 /// Asks whoever sits at the terminal of another command what an execution waits for; false where it is left open.
-pub(super) async fn in_passing(link: &mut Link<'_>, id: &str, input: &mut Input) -> Result<bool> {
+pub(super) async fn ask_at_prompt(
+    link: &mut Link<'_>,
+    id: &str,
+    input: &mut Input,
+) -> Result<bool> {
     let Some(gate) = gates_of(link, id).await?.into_iter().next() else {
         return Ok(false);
     };
-    let Some((approved, why)) = asked(link, &gate, input).await? else {
+    let Some((approved, why)) = ask(link, &gate, input).await? else {
         return Ok(false);
     };
-    hand_in(link, &gate, approved, user(), why)
+    send_answer(link, &gate, approved, user(), why)
         .await
         .map(|_| true)
 }
 
-async fn hand_in(
+async fn send_answer(
     link: &mut Link<'_>,
     gate: &Gate,
     approved: bool,
@@ -144,7 +148,7 @@ async fn hand_in(
 }
 
 /// The gate that is meant.
-fn one(gates: Vec<Gate>, id: &str, step: Option<&str>) -> Result<Gate> {
+fn choose(gates: Vec<Gate>, id: &str, step: Option<&str>) -> Result<Gate> {
     let meant = |gate: &Gate| step.is_none_or(|step| gate.wait["step_name"] == step);
     let mut meant: Vec<_> = gates.into_iter().filter(meant).collect();
     if meant.len() > 1 {
@@ -177,23 +181,23 @@ fn no_terminal(id: &str) -> Error {
 }
 
 /// What the person answers, and why: `None` where the gate is left open.
-async fn asked(
+async fn ask(
     link: &mut Link<'_>,
     gate: &Gate,
     input: &mut Input,
 ) -> Result<Option<(bool, Option<String>)>> {
-    tell(&gate.page())?;
-    tell("Approve? [y]es, [r]eject, anything else leaves it open: ")?;
+    prompt(&gate.page())?;
+    prompt("Approve? [y]es, [r]eject, anything else leaves it open: ")?;
     let mut said = line(input, link).await?.to_lowercase();
     if matches!(said.as_str(), "n" | "no") {
         // It may mean either.
-        tell("Not approved. [r]eject it, or leave it [o]pen: ")?;
+        prompt("Not approved. [r]eject it, or leave it [o]pen: ")?;
         said = line(input, link).await?.to_lowercase();
     }
     match said.as_str() {
         "y" | "yes" => Ok(Some((true, None))),
         "r" | "reject" => {
-            tell("Why? (may be left empty): ")?;
+            prompt("Why? (may be left empty): ")?;
             let why = line(input, link).await?;
             Ok(Some((false, Some(why).filter(|why| !why.is_empty()))))
         }
@@ -206,7 +210,7 @@ async fn line(input: &mut Input, link: &mut Link<'_>) -> Result<String> {
     Ok(said.trim().to_owned())
 }
 
-fn tell(text: &str) -> Result<()> {
+fn prompt(text: &str) -> Result<()> {
     let mut stderr = anstream::stderr().lock();
     let told = stderr
         .write_all(text.as_bytes())
@@ -235,12 +239,17 @@ impl Gate {
         gate
     }
 
-    fn ask(&self) -> String {
+    fn question(&self) -> String {
         owned(&self.wait["gate"]["ask"])
     }
 
     fn line(&self) -> String {
-        let first = self.ask().lines().next().unwrap_or_default().to_owned();
+        let first = self
+            .question()
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned();
         let step = owned(&self.wait["step_name"]);
         let parts = [&self.execution, &step, &first].map(|part| visible(part));
         parts.join("  ") + "\n"
@@ -267,7 +276,7 @@ impl Gate {
             text.extend(["Until: ", &visible(due), "\n"]);
         }
         text.push('\n');
-        for line in self.ask().lines() {
+        for line in self.question().lines() {
             text.extend(["  ", &visible(line), "\n"]);
         }
         text.push('\n');

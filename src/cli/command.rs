@@ -23,33 +23,33 @@ const RESOURCES: &[(&str, &str)] = &[
 const FOR_MODELS: [&str; 5] = ["workflow.", "execution.", "midex://", "token", "project '"];
 
 /// How a person goes on from a command.
-pub(super) struct Person {
+pub(super) struct Hints {
     /// What further commands need to reach the same executions.
     pub(super) flags: String,
     /// What sends a call again.
-    pub(super) again: String,
+    pub(super) retry: String,
 }
 
-impl Person {
+impl Hints {
     /// Somebody who may type the same command again.
     pub(super) fn new(flags: String) -> Self {
-        let again = "Run the same command again".to_owned();
-        Self { flags, again }
+        let retry = "Run the same command again".to_owned();
+        Self { flags, retry }
     }
 }
 
 /// What to do after an error, in words for a person: a command for a call, and of a sentence that asks a user, what the
 /// user is to do.
-pub(super) fn for_people(action: &str, person: &Person) -> String {
-    if let Some(asked) = asked(action) {
+pub(super) fn for_people(action: &str, hints: &Hints) -> String {
+    if let Some(asked) = user_request(action) {
         return asked;
     }
     let Some(call) = Call::read(action) else {
         return action.to_owned();
     };
     let todo = match call.command() {
-        _ if call.is_again => person.again.clone(),
-        Some(command) => format!("Run `{command}{}`", person.flags),
+        _ if call.is_again => hints.retry.clone(),
+        Some(command) => format!("Run `{command}{}`", hints.flags),
         None => return action.to_owned(),
     };
     let is_for_people = |clause: &&str| !FOR_MODELS.iter().any(|word| clause.contains(word));
@@ -61,7 +61,7 @@ pub(super) fn for_people(action: &str, person: &Person) -> String {
 }
 
 /// What a sentence asks a user to do, where it does.
-pub(super) fn asked(action: &str) -> Option<String> {
+pub(super) fn user_request(action: &str) -> Option<String> {
     let asked = action.strip_prefix("Ask your user to ")?;
     let ends = [". Call ", ". Send "].map(|next| asked.find(next));
     let end = ends.into_iter().flatten().min().unwrap_or(asked.len());
@@ -210,8 +210,8 @@ mod tests {
             ("Call me: 'x", "Call me: 'x"),
             ("Add --force", "Add --force"),
         ] {
-            let person = Person::new(" --data-dir d".to_owned());
-            assert_eq!(for_people(action, &person), expected);
+            let hints = Hints::new(" --data-dir d".to_owned());
+            assert_eq!(for_people(action, &hints), expected);
         }
     }
 
@@ -223,7 +223,7 @@ mod tests {
                 .with("workflow", "w")
                 .with("address", "current_step/e");
             let action = error.with("path", "/p").suggested_action();
-            let told = for_people(&action, &Person::new(String::new()));
+            let told = for_people(&action, &Hints::new(String::new()));
             assert!(
                 !told.starts_with("Call ") || told.starts_with("Call the server"),
                 "{code}: {told}"

@@ -83,10 +83,10 @@ async fn call(
     }
     let mut link = Link::new(config);
     let mut answer = link.call(tool, arguments).await;
-    if let (Err(refusal), Some(id), true) = (&answer, &id, link.has_asked_again())
+    if let (Err(refusal), Some(id), true) = (&answer, &id, link.has_retried())
         && refusal.code() == Code::StateTransitionRefused
     {
-        answer = settled(&mut link, tool, id, refusal).await;
+        answer = already_done(&mut link, tool, id, refusal).await;
     }
     link.end().await;
     answer
@@ -94,10 +94,10 @@ async fn call(
 
 /// A change whose answer went away with its server is refused when it is asked for again. Where the execution stands
 /// as it was to stand, it is done.
-async fn settled(link: &mut Link<'_>, tool: &str, id: &str, refusal: &Error) -> Result<Value> {
+async fn already_done(link: &mut Link<'_>, tool: &str, id: &str, refusal: &Error) -> Result<Value> {
     let mut status = link.read_of("workflow_status", id).await?;
     let state = status["state"].take();
-    if wanted(tool).is_none_or(|wanted| state != wanted.as_str()) {
+    if state_after(tool).is_none_or(|wanted| state != wanted.as_str()) {
         return Err(refusal.clone());
     }
     let message = format!("Execution '{id}' is {}", state.as_str().unwrap_or_default());
@@ -109,7 +109,7 @@ async fn settled(link: &mut Link<'_>, tool: &str, id: &str, refusal: &Error) -> 
 }
 
 /// The state that a tool leads to.
-fn wanted(tool: &str) -> Option<State> {
+fn state_after(tool: &str) -> Option<State> {
     match tool {
         "execution.pause" => Some(Lifecycle::Pause.state()),
         "execution.resume" => Some(Lifecycle::Resume.state()),

@@ -17,7 +17,7 @@ use crate::{
 pub(super) struct Link<'a> {
     config: &'a Config,
     session: Option<Session>,
-    asked_again: bool,
+    has_retried: bool,
 }
 
 impl<'a> Link<'a> {
@@ -25,23 +25,23 @@ impl<'a> Link<'a> {
         Self {
             config,
             session: None,
-            asked_again: false,
+            has_retried: false,
         }
     }
 
     /// Calls a tool. Where a server goes away it is called again, although the call may have been done: one that does
-    /// not answer its repeat as the first time is for who looks at [`Link::has_asked_again`].
+    /// not answer its repeat as the first time is for who looks at [`Link::has_retried`].
     ///
     /// # Errors
     /// What the tool refuses with; `SERVER_STOPPING` where server after server goes away.
     pub(super) async fn call(&mut self, tool: &'static str, arguments: Value) -> Result<Value> {
-        self.ask(async |client: &Client| client.call(tool, arguments.clone()).await)
+        self.retrying(async |client: &Client| client.call(tool, arguments.clone()).await)
             .await
     }
 
     /// Whether something was asked more than once.
-    pub(super) fn has_asked_again(&self) -> bool {
-        self.asked_again
+    pub(super) fn has_retried(&self) -> bool {
+        self.has_retried
     }
 
     /// Reads a resource of an execution.
@@ -52,11 +52,14 @@ impl<'a> Link<'a> {
 
     /// Reads a resource.
     pub(super) async fn read(&mut self, address: &str) -> Result<Value> {
-        self.ask(async |client: &Client| client.read(address).await)
+        self.retrying(async |client: &Client| client.read(address).await)
             .await
     }
 
-    async fn ask(&mut self, question: impl AsyncFn(&Client) -> Result<Value>) -> Result<Value> {
+    async fn retrying(
+        &mut self,
+        question: impl AsyncFn(&Client) -> Result<Value>,
+    ) -> Result<Value> {
         let mut attempts = 1;
         loop {
             let answer = match self.session().await {
@@ -69,8 +72,8 @@ impl<'a> Link<'a> {
                         && attempts < limits::LINK_ATTEMPTS_MAX =>
                 {
                     attempts += 1;
-                    self.asked_again = true;
-                    self.forget().await;
+                    self.has_retried = true;
+                    self.drop_session().await;
                     tokio::time::sleep(limits::STORE_RETRY_EVERY / 4).await;
                 }
                 answer => return answer,
@@ -87,7 +90,7 @@ impl<'a> Link<'a> {
     }
 
     /// Whatever the server that went away still has to say is of no use.
-    async fn forget(&mut self) {
+    async fn drop_session(&mut self) {
         if let Some(session) = self.session.take() {
             let _ = session.close().await;
         }
@@ -95,7 +98,7 @@ impl<'a> Link<'a> {
 
     /// Lets the store go where it is this process's own, so that a server finds it free. Whether it was.
     pub(super) async fn release(&mut self) -> Result<bool> {
-        match self.session.take_if(|session| session.is_own()) {
+        match self.session.take_if(|session| session.is_embedded()) {
             Some(session) => session.close().await.map(|()| true),
             None => Ok(false),
         }
@@ -105,7 +108,7 @@ impl<'a> Link<'a> {
     pub(super) fn is_served(&self) -> bool {
         self.session
             .as_ref()
-            .is_some_and(|session| !session.is_own())
+            .is_some_and(|session| !session.is_embedded())
     }
 
     /// Says good-bye after what was asked: that is done, however the session ends.
@@ -118,7 +121,7 @@ impl<'a> Link<'a> {
     /// Says good-bye. A server that has gone already has heard all there was to hear.
     pub(super) async fn close(mut self) -> Result<()> {
         self.release().await?;
-        self.forget().await;
+        self.drop_session().await;
         Ok(())
     }
 }

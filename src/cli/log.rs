@@ -42,7 +42,7 @@ pub(super) struct Log(Queue);
 
 impl Log {
     /// Tells a line as it stands.
-    pub(super) fn tell(&self, line: &str) {
+    pub(super) fn write_line(&self, line: &str) {
         self.0.push(format!("{line}\n").as_bytes());
     }
 }
@@ -69,7 +69,7 @@ pub(super) fn init(serves: bool) -> Log {
         .with(lines(&queue))
         .try_init();
     if serves {
-        panic::set_hook(Box::new(tell_panic));
+        panic::set_hook(Box::new(log_panic));
     }
     Log(queue)
 }
@@ -87,7 +87,7 @@ where
         .with_writer(writer())
         .with_ansi(false)
         .log_internal_errors(false)
-        .with_filter(filter_fn(is_ours).and(Seldom(queue.clone())));
+        .with_filter(filter_fn(is_ours).and(RateLimit(queue.clone())));
     let theirs = fmt::layer()
         .with_writer(writer())
         .with_ansi(false)
@@ -101,16 +101,16 @@ where
             filter_fn(|metadata| {
                 !is_ours(metadata) && metadata.is_event() && *metadata.level() <= Level::WARN
             })
-            .and(Seldom(queue.clone())),
+            .and(RateLimit(queue.clone())),
         );
     ours.and_then(theirs)
 }
 
 /// Lets lines of one kind pass so often only. They are of one kind where they come from the same place with the same
 /// code.
-struct Seldom(Queue);
+struct RateLimit(Queue);
 
-impl<S> Filter<S> for Seldom {
+impl<S> Filter<S> for RateLimit {
     fn enabled(&self, _: &Metadata<'_>, _: &Context<'_, S>) -> bool {
         true
     }
@@ -119,7 +119,7 @@ impl<S> Filter<S> for Seldom {
         let metadata = event.metadata();
         let line = metadata.line().unwrap_or_default();
         let kind = format!("{} {}:{line}", metadata.level(), metadata.target());
-        let mut kind = Kind(kind);
+        let mut kind = LineKind(kind);
         if is_ours(metadata) {
             event.record(&mut kind);
         }
@@ -128,9 +128,9 @@ impl<S> Filter<S> for Seldom {
 }
 
 /// What kind of line it is, in words.
-struct Kind(String);
+struct LineKind(String);
 
-impl Visit for Kind {
+impl Visit for LineKind {
     fn record_str(&mut self, field: &Field, value: &str) {
         if field.name() == "code" {
             let _ = write!(self.0, " {value}");
@@ -146,7 +146,7 @@ fn is_ours(metadata: &Metadata<'_>) -> bool {
 
 /// Says where a panic was. Words that were put together while it ran may hold a caller's: a text that is cut where no
 /// character ends is printed whole.
-fn tell_panic(panic: &panic::PanicHookInfo<'_>) {
+fn log_panic(panic: &panic::PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string);
     tracing::error!(
         place = place.as_deref().unwrap_or("nowhere"),

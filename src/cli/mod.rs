@@ -36,7 +36,7 @@ use std::{
 use clap::{Args, Parser, Subcommand};
 
 use self::{
-    command::{Person, for_people, quoted},
+    command::{Hints, for_people, quoted},
     value::json_text,
     visible::visible,
 };
@@ -153,7 +153,7 @@ struct ServeArgs {
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::SNAPSHOT_EVERY_MAX)))]
     snapshot_every: u32,
     #[command(flatten)]
-    edge: serve::Edge,
+    transports: serve::TransportArgs,
     #[command(flatten)]
     offer: offer::OfferArgs,
 }
@@ -169,17 +169,17 @@ pub fn main() -> ExitCode {
     };
     let serves = matches!(cli.command, Command::Serve(_));
     let log = log::init(serves);
-    let (json, person) = (cli.global.json, Person::new(cli.global.flags()));
+    let (json, hints) = (cli.global.json, Hints::new(cli.global.flags()));
     let ended = run(cli, &log);
     if let (Err(error), true) = (&ended, serves) {
-        log.tell(&reported(error, json, &person));
+        log.write_line(&reported(error, json, &hints));
     }
     drop(log);
     match ended {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             if !serves {
-                report(&error, json, &person);
+                report(&error, json, &hints);
             }
             ExitCode::from(error.exit_code())
         }
@@ -189,7 +189,7 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli, log: &log::Log) -> Result<u8> {
     let config = config(&cli.global)?;
     let json = cli.global.json;
-    let mut out = Out(io::stdout());
+    let mut out = Stdout(io::stdout());
     match cli.command {
         Command::Serve(args) => {
             let snapshot_every = args.snapshot_every;
@@ -197,7 +197,12 @@ fn run(cli: Cli, log: &log::Log) -> Result<u8> {
                 snapshot_every,
                 ..config
             };
-            run_to_end(serve::serve(config, args.edge, args.offer.into(), log))
+            run_to_end(serve::serve(
+                config,
+                args.transports,
+                args.offer.into(),
+                log,
+            ))
         }
         Command::Demo => run_to_end(demo::demo(&config, cli.global.data_dir, json, &mut out)),
         Command::Run(args) => run_to_end(run::run(args, &config, json, &mut out)),
@@ -271,19 +276,19 @@ fn run_to_end<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
 }
 
 /// Tells the user of a command; a server tells its log.
-fn report(error: &Error, json: bool, person: &Person) {
+fn report(error: &Error, json: bool, hints: &Hints) {
     let _ = writeln!(
         anstream::stderr().lock(),
         "{}",
-        reported(error, json, person)
+        reported(error, json, hints)
     );
 }
 
-fn reported(error: &Error, json: bool, person: &Person) -> String {
+fn reported(error: &Error, json: bool, hints: &Hints) -> String {
     if json {
         json_text(&serde_json::Value::Object(error.payload("")), false)
     } else {
-        described(error, person)
+        described(error, hints)
     }
 }
 
@@ -293,8 +298,8 @@ fn warn(text: &str) {
 }
 
 /// An error in words: what is wrong, and what to do.
-fn described(error: &Error, person: &Person) -> String {
-    let help = visible(&for_people(&error.suggested_action(), person));
+fn described(error: &Error, hints: &Hints) -> String {
+    let help = visible(&for_people(&error.suggested_action(), hints));
     format!("{}\n  help: {help}", wrong(error))
 }
 
@@ -319,9 +324,9 @@ fn wrong(error: &Error) -> String {
 }
 
 /// Stdout. A reader that has gone, as `head` does, is no failure.
-struct Out(io::Stdout);
+struct Stdout(io::Stdout);
 
-impl Write for Out {
+impl Write for Stdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.0.write(bytes) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),

@@ -13,13 +13,13 @@ use std::{io::Write, path::PathBuf};
 use serde_json::{Map, Value, json};
 
 use self::{
-    handed::{Handed, Report},
+    handed::{Report, Submission},
     page::Page,
-    source::Source,
+    source::OutputSource,
 };
 use super::{
     EXIT_FINDINGS, EXIT_OK, approve,
-    command::{Person, quoted},
+    command::{Hints, quoted},
     link::{Link, is_final},
     report,
     serve::{signalled, signals},
@@ -68,7 +68,7 @@ pub(super) async fn run(
     let inputs = args.inputs.as_deref().map(inputs::whole).transpose()?;
     let single = args.input.iter().map(|flag| inputs::single(flag));
     let single = single.collect::<Result<Vec<_>>>()?;
-    let source = Source::of(args.outputs.as_deref(), args.editor)?;
+    let source = OutputSource::of(args.outputs.as_deref(), args.editor)?;
     let signals = signals()?;
     let id = args.id.clone().unwrap_or_else(new_id);
     let mut runner = Runner {
@@ -77,18 +77,18 @@ pub(super) async fn run(
         page: Page::new(json, out),
         source,
         workflow: args.workflow,
-        named: args.id.is_some(),
+        is_named: args.id.is_some(),
         id,
         inputs,
         single,
         declared: None,
-        begun: false,
+        has_begun: false,
     };
     let end = tokio::select! {
         end = runner.go() => end,
         () = signalled(signals) => Ok(End::Stopped("interrupted".into())),
     };
-    let code = runner.tell(end, json);
+    let code = runner.report_end(end, json);
     runner.link.close().await?;
     code
 }
@@ -105,12 +105,12 @@ enum End {
     /// This command has, and the execution can go on: why.
     Stopped(String),
     /// The execution is paused: why, and what lets it go on.
-    Paused(String, Means),
+    Paused(String, LiftedBy),
 }
 
 /// What lets a paused execution go on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Means {
+enum LiftedBy {
     Resume,
     Approval,
     Resolution,
@@ -120,24 +120,24 @@ struct Runner<'a> {
     config: &'a Config,
     link: Link<'a>,
     page: Page<'a>,
-    source: Source,
+    source: OutputSource,
     workflow: String,
     id: String,
     /// Whether the id was given.
-    named: bool,
+    is_named: bool,
     inputs: Option<Value>,
     /// Inputs that were given one by one, as they were written.
     single: Vec<(String, String)>,
     /// The inputs that the workflow declares, where it is known that it declares any.
     declared: Option<Vec<Value>>,
     /// Whether the execution is known to exist.
-    begun: bool,
+    has_begun: bool,
 }
 
 impl Runner<'_> {
     async fn go(&mut self) -> Result<End> {
         self.read_inputs().await?;
-        let existing = if self.named {
+        let existing = if self.is_named {
             self.existing().await?
         } else {
             None
@@ -146,22 +146,24 @@ impl Runner<'_> {
             Some(status) => self.go_on(status).await?,
             None => self.start().await?,
         }
-        self.begun = true;
+        self.has_begun = true;
         let mut complaint = None;
         loop {
             let steps = match self.open_steps().await? {
                 Ok(steps) => steps,
-                Err(End::Paused(_, Means::Approval)) if self.asked_in_passing().await? => continue,
+                Err(End::Paused(_, LiftedBy::Approval)) if self.ask_gate_at_prompt().await? => {
+                    continue;
+                }
                 Err(end) => return Ok(end),
             };
             let page = &mut self.page;
             let next = self
                 .source
                 .next(&steps, complaint.take(), page, &mut self.link);
-            let Some((at, handed)) = next.await? else {
+            let Some((at, submission)) = next.await? else {
                 return Ok(End::Stopped(self.source.why_none()));
             };
-            complaint = self.hand_in(&steps[at], handed).await?;
+            complaint = self.submit(&steps[at], submission).await?;
         }
     }
 
@@ -187,9 +189,9 @@ impl Runner<'_> {
     }
 
     /// Whether whoever sits here has answered a gate.
-    async fn asked_in_passing(&mut self) -> Result<bool> {
+    async fn ask_gate_at_prompt(&mut self) -> Result<bool> {
         match self.source.at_prompt() {
-            Some(input) => approve::in_passing(&mut self.link, &self.id, input).await,
+            Some(input) => approve::ask_at_prompt(&mut self.link, &self.id, input).await,
             None => Ok(false),
         }
     }
@@ -301,9 +303,9 @@ impl Runner<'_> {
     }
 
     /// Hands in what came of a step. Answers with what is wrong with it where whoever made it can be asked again.
-    async fn hand_in(&mut self, step: &Value, handed: Handed) -> Result<Option<Error>> {
-        self.page.handed(&handed)?;
-        let (name, value) = match &handed.report {
+    async fn submit(&mut self, step: &Value, submission: Submission) -> Result<Option<Error>> {
+        self.page.submission(&submission)?;
+        let (name, value) = match &submission.report {
             Report::Output(output) => ("output", output),
             Report::Error(error) => ("error", error),
         };
@@ -311,7 +313,8 @@ impl Runner<'_> {
         arguments.insert("token".into(), step["continuation_token"].clone());
         arguments.insert(name.into(), value.clone());
         // What a person types here is the user's own answer.
-        let of_user = handed.by_person && name == "output" && step["input"]["via"] == "elicitation";
+        let of_user =
+            submission.is_by_person && name == "output" && step["input"]["via"] == "elicitation";
         let tool = if of_user {
             "execution.answer"
         } else {
@@ -319,33 +322,35 @@ impl Runner<'_> {
         };
         match self.link.call(tool, arguments.into()).await {
             Ok(reply) => self.page.replied(&reply).map(|()| None),
-            Err(error) => self.refused(error, handed),
+            Err(error) => self.refused(error, submission),
         }
     }
 
-    fn refused(&mut self, error: Error, handed: Handed) -> Result<Option<Error>> {
+    fn refused(&mut self, error: Error, submission: Submission) -> Result<Option<Error>> {
         match error.code() {
             // A person may take longer over a step than its token lives; a read has renewed it since.
-            Code::TokenExpired | Code::TokenSuperseded if !handed.again => {
-                self.source.put_back(handed);
+            Code::TokenExpired | Code::TokenSuperseded if !submission.is_retry => {
+                self.source.retry_later(submission);
                 Ok(None)
             }
-            Code::StepOutputInvalid | Code::ArgumentsInvalid if handed.by_person => Ok(Some(error)),
+            Code::StepOutputInvalid | Code::ArgumentsInvalid if submission.is_by_person => {
+                Ok(Some(error))
+            }
             // Somebody paused it meanwhile: the next look tells why.
             Code::ExecutionPaused => {
-                Page::not_recorded(&handed);
+                Page::not_recorded(&submission);
                 Ok(None)
             }
             // Somebody else was faster: the next look tells what is open now.
             Code::TokenAlreadyUsed | Code::TokenSuperseded | Code::ExecutionFinished
-                if handed.by_person =>
+                if submission.is_by_person =>
             {
                 warn(error.message());
-                Page::not_recorded(&handed);
+                Page::not_recorded(&submission);
                 Ok(None)
             }
-            _ if handed.by_person => {
-                Page::not_recorded(&handed);
+            _ if submission.is_by_person => {
+                Page::not_recorded(&submission);
                 Err(error)
             }
             // What comes through a pipe is no user's answer: one at a terminal is.
@@ -368,9 +373,9 @@ impl Runner<'_> {
     }
 
     /// Says how it ended, and how to go on where that is possible.
-    fn tell(&mut self, end: Result<End>, json: bool) -> Result<u8> {
-        if let Some(handed) = self.source.take_back() {
-            Page::not_recorded(&handed);
+    fn report_end(&mut self, end: Result<End>, json: bool) -> Result<u8> {
+        if let Some(submission) = self.source.take_pending() {
+            Page::not_recorded(&submission);
         }
         match end {
             Ok(End::Ended(status)) => {
@@ -382,7 +387,7 @@ impl Runner<'_> {
                 let done = status["state"] == State::Completed.as_str();
                 Ok(if done { EXIT_OK } else { EXIT_FINDINGS })
             }
-            Ok(End::Stopped(why)) if self.begun => {
+            Ok(End::Stopped(why)) if self.has_begun => {
                 self.page.stopped(&why, &[self.command()])?;
                 Ok(EXIT_FINDINGS)
             }
@@ -390,21 +395,21 @@ impl Runner<'_> {
                 self.page.stopped(&why, &[])?;
                 Ok(EXIT_FINDINGS)
             }
-            Ok(End::Paused(why, means)) => {
+            Ok(End::Paused(why, lifted_by)) => {
                 let (id, directory) = (quoted(&self.id), self.data_dir());
-                let first = match means {
-                    Means::Resume => format!("midex resume {id}{directory}"),
-                    Means::Approval => format!("midex approve {id}{directory}"),
-                    Means::Resolution => format!("midex resolve {id}{directory} --help"),
+                let first = match lifted_by {
+                    LiftedBy::Resume => format!("midex resume {id}{directory}"),
+                    LiftedBy::Approval => format!("midex approve {id}{directory}"),
+                    LiftedBy::Resolution => format!("midex resolve {id}{directory} --help"),
                 };
                 self.page.stopped(&why, &[first, self.command()])?;
                 Ok(EXIT_FINDINGS)
             }
-            Err(error) if self.begun => {
+            Err(error) if self.has_begun => {
                 // The same command again would begin another execution.
-                let again = format!("Run `{}`", self.command());
+                let retry = format!("Run `{}`", self.command());
                 let flags = self.data_dir();
-                report(&error, json, &Person { flags, again });
+                report(&error, json, &Hints { flags, retry });
                 self.page.stopped("", &[self.command()])?;
                 Ok(error.exit_code())
             }
@@ -447,16 +452,16 @@ fn paused(current: &Value) -> End {
     let by_person = message.contains("execution.resume");
     let (gates, unknown) = (of("gate"), of("unknown"));
     if by_person {
-        End::Paused(message.to_owned(), Means::Resume)
+        End::Paused(message.to_owned(), LiftedBy::Resume)
     } else if !unknown.is_empty() {
         let steps = unknown.join(", ");
         let why = format!("The server was cut off in {steps}, and nobody knows what came of it.");
-        End::Paused(why, Means::Resolution)
+        End::Paused(why, LiftedBy::Resolution)
     } else if !gates.is_empty() {
         let why = format!("It waits for an approval: {}.", gates.join(", "));
-        End::Paused(why, Means::Approval)
+        End::Paused(why, LiftedBy::Approval)
     } else {
-        End::Paused(message.to_owned(), Means::Resume)
+        End::Paused(message.to_owned(), LiftedBy::Resume)
     }
 }
 

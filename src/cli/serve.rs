@@ -11,7 +11,7 @@ use clap::Args;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
-use super::{EXIT_OK, command::asked, log::Log};
+use super::{EXIT_OK, command::user_request, log::Log};
 use crate::{
     app::App,
     clock::{SteadyClock, SystemIds},
@@ -30,7 +30,7 @@ use crate::{
 
 /// How agents reach the server.
 #[derive(Debug, Args)]
-pub(super) struct Edge {
+pub(super) struct TransportArgs {
     /// Serve streamable HTTP at /mcp of this address, instead of standard input and output; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     http: Option<SocketAddr>,
@@ -46,7 +46,7 @@ pub(super) struct Edge {
     http_host: Vec<streamable::Host>,
 }
 
-impl Edge {
+impl TransportArgs {
     fn serves_stdio(&self) -> bool {
         self.http.is_none() || self.stdio
     }
@@ -126,8 +126,13 @@ fn connections_max() -> usize {
 }
 
 /// Serves until a signal comes; standard input and output alone, until the client goes.
-pub(super) async fn serve(config: Config, edge: Edge, offer: Offer, log: &Log) -> Result<u8> {
-    let listening = edge.listen()?;
+pub(super) async fn serve(
+    config: Config,
+    transports: TransportArgs,
+    offer: Offer,
+    log: &Log,
+) -> Result<u8> {
+    let listening = transports.listen()?;
     let app = Arc::new(App::new(
         config,
         Arc::new(SteadyClock::default()),
@@ -150,25 +155,25 @@ pub(super) async fn serve(config: Config, edge: Edge, offer: Offer, log: &Log) -
     }
     let stop = CancellationToken::new();
     let signals = tokio::spawn(cancel_on_signal(signals()?, app.clone(), stop.clone()));
-    for line in mcp::start_up_lines(&places(&edge, listening.as_ref()), offer) {
-        log.tell(&line);
+    for line in mcp::start_up_lines(&places(&transports, listening.as_ref()), offer) {
+        log.write_line(&line);
     }
     // Opened now rather than by the first call, so that what is wrong with the store is in the log early;
     // the handshake does not wait for it, and where it is busy every call tries again.
     let opening = tokio::spawn(open_store(app.clone()));
     let shut = stop.child_token();
-    let door = tokio::spawn(mcp::control::listen((*app).clone(), shut.clone()));
-    let served = serve_all(&app, offer, &edge, listening, &stop).await;
+    let socket = tokio::spawn(mcp::control::listen((*app).clone(), shut.clone()));
+    let served = serve_all(&app, offer, &transports, listening, &stop).await;
     signals.abort();
     opening.abort();
     shut.cancel();
-    let (door_max, close_max) = if stop.is_cancelled() {
+    let (socket_max, close_max) = if stop.is_cancelled() {
         (limits::DRAIN_MAX, limits::DRAIN_MAX)
     } else {
         (limits::EOF_DOOR_MAX, limits::EOF_CLOSE_MAX)
     };
     // The socket is removed before the store is let go.
-    let _ = tokio::time::timeout(door_max, door).await;
+    let _ = tokio::time::timeout(socket_max, socket).await;
     let stopped = tokio::time::timeout(close_max, app.stop())
         .await
         .unwrap_or_else(|_| {
@@ -194,12 +199,12 @@ fn open_to_others(data_dir: &Path) -> Option<String> {
 async fn serve_all(
     app: &Arc<App>,
     offer: Offer,
-    edge: &Edge,
+    transports: &TransportArgs,
     listening: Option<(TcpListener, streamable::Options)>,
     stop: &CancellationToken,
 ) -> Result<()> {
     let stdio = async {
-        if edge.serves_stdio() {
+        if transports.serves_stdio() {
             mcp::serve_stdio(Server::new(app.clone()).offering(offer), stop.child_token()).await
         } else {
             Ok(())
@@ -219,10 +224,13 @@ async fn serve_all(
 }
 
 /// Where the server runs, in words.
-fn places(edge: &Edge, listening: Option<&(TcpListener, streamable::Options)>) -> Vec<String> {
+fn places(
+    transports: &TransportArgs,
+    listening: Option<&(TcpListener, streamable::Options)>,
+) -> Vec<String> {
     let address = listening.and_then(|(listener, _)| listener.local_addr().ok());
     let http = address.map(|address| format!("http://{address}{}", streamable::PATH));
-    let stdio = edge.serves_stdio().then(|| "stdio".to_owned());
+    let stdio = transports.serves_stdio().then(|| "stdio".to_owned());
     stdio.into_iter().chain(http).collect()
 }
 
@@ -231,7 +239,7 @@ async fn open_store(app: Arc<App>) {
         tracing::warn!(
             code = error.code().as_str(),
             "{error}; help: {}",
-            asked(&error.suggested_action()).unwrap_or_else(|| error.suggested_action())
+            user_request(&error.suggested_action()).unwrap_or_else(|| error.suggested_action())
         );
     }
 }

@@ -21,13 +21,13 @@ const PIPE_BYTES: usize = 256 << 10;
 /// A client, and the server that this process runs for it where nobody else runs one.
 pub(super) struct Session {
     pub(super) client: Client,
-    own: Option<Own>,
+    server: Option<Embedded>,
 }
 
-struct Own {
+struct Embedded {
     app: App,
     stop: CancellationToken,
-    door: JoinHandle<()>,
+    socket: JoinHandle<()>,
 }
 
 impl Session {
@@ -44,14 +44,19 @@ impl Session {
         let mut busy = None;
         for _ in 0..limits::CONTROL_ATTEMPTS_MAX {
             match control::connect(config).await {
-                Ok(Some(client)) => return Ok(Self { client, own: None }),
+                Ok(Some(client)) => {
+                    return Ok(Self {
+                        client,
+                        server: None,
+                    });
+                }
                 Ok(None) => {}
                 // It went away before anything was asked of it.
                 Err(error) if error.code() == Code::ServerStopping => {}
                 Err(error) => return Err(error),
             }
             match app.open().await {
-                Ok(()) => return Self::own(app).await,
+                Ok(()) => return Self::embed(app).await,
                 // Its owner is just beginning, or just ending.
                 Err(error) if error.code() == Code::StoreBusy => busy = Some(error),
                 Err(error) => return Err(error),
@@ -64,11 +69,11 @@ impl Session {
     }
 
     /// Whether this process owns the store, so that a server finds it busy meanwhile.
-    pub(super) fn is_own(&self) -> bool {
-        self.own.is_some()
+    pub(super) fn is_embedded(&self) -> bool {
+        self.server.is_some()
     }
 
-    async fn own(app: App) -> Result<Self> {
+    async fn embed(app: App) -> Result<Self> {
         let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
         let stop = CancellationToken::new();
         let (input, output) = tokio::io::split(theirs);
@@ -79,22 +84,22 @@ impl Session {
         );
         tokio::spawn(served);
         // Other commands find the store busy while this one lasts, so they must find the door.
-        let door = tokio::spawn(control::listen(app.clone(), stop.child_token()));
+        let socket = tokio::spawn(control::listen(app.clone(), stop.child_token()));
         let (input, output) = tokio::io::split(ours);
         let client = Client::connect(input, output).await?;
         Ok(Self {
             client,
-            own: Some(Own { app, stop, door }),
+            server: Some(Embedded { app, stop, socket }),
         })
     }
 
     /// Says good-bye, and closes the store where it is this process's.
     pub(super) async fn close(self) -> Result<()> {
         let ended = self.client.stop().await;
-        if let Some(Own { app, stop, door }) = self.own {
+        if let Some(Embedded { app, stop, socket }) = self.server {
             stop.cancel();
             // The socket is removed before the store is let go.
-            let _ = door.await;
+            let _ = socket.await;
             app.stop().await?;
         }
         ended

@@ -11,7 +11,7 @@ use std::{
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::{Value, json};
 
-use self::{line::line, window::Window};
+use self::{line::line, window::SeenEvents};
 use super::{
     EXIT_OK,
     link::{Link, is_final},
@@ -52,7 +52,7 @@ pub(super) async fn tail(args: TailArgs, config: &Config, json: bool) -> Result<
         id: args.execution_id,
         lines: args.lines.into(),
         follow: !args.no_follow,
-        window: Window::default(),
+        seen: SeenEvents::default(),
         printer: Printer {
             screen: Screen::stdout(),
             json,
@@ -65,19 +65,19 @@ pub(super) async fn tail(args: TailArgs, config: &Config, json: bool) -> Result<
     };
     let closed = tail.link.close().await;
     match ended {
-        Err(Halt::Failed(error)) => Err(error),
-        Ok(()) | Err(Halt::ReaderGone) => closed.map(|()| EXIT_OK),
+        Err(Ended::Failed(error)) => Err(error),
+        Ok(()) | Err(Ended::ReaderGone) => closed.map(|()| EXIT_OK),
     }
 }
 
 /// Why it does not go on.
-enum Halt {
+enum Ended {
     /// Nobody reads what is written.
     ReaderGone,
     Failed(Error),
 }
 
-impl From<Error> for Halt {
+impl From<Error> for Ended {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
@@ -106,12 +106,12 @@ struct Tail<'a> {
     id: Option<String>,
     lines: usize,
     follow: bool,
-    window: Window,
+    seen: SeenEvents,
     printer: Printer,
 }
 
 /// What one look found.
-struct Look {
+struct Poll {
     /// Whether nothing can follow.
     ended: bool,
     revision: Option<u64>,
@@ -119,20 +119,20 @@ struct Look {
 }
 
 impl Tail<'_> {
-    async fn run(&mut self) -> Result<(), Halt> {
-        let look = self.look(None).await?;
-        let mut since = look.revision;
-        let events = self.window.first(look.events, self.lines);
+    async fn run(&mut self) -> Result<(), Ended> {
+        let poll = self.poll(None).await?;
+        let mut since = poll.revision;
+        let events = self.seen.first(poll.events, self.lines);
         self.printer.print(&events, self.id.is_none())?;
-        let mut ended = look.ended;
+        let mut ended = poll.ended;
         let mut failures = 0;
         while self.follow && !ended {
             since = since.filter(|_| self.link.is_served());
-            self.rest(since).await?;
-            match self.look_on(since).await {
-                Ok(look) => {
-                    self.printer.print(&look.events, self.id.is_none())?;
-                    (since, ended, failures) = (look.revision, look.ended, 0);
+            self.wait(since).await?;
+            match self.poll_new(since).await {
+                Ok(poll) => {
+                    self.printer.print(&poll.events, self.id.is_none())?;
+                    (since, ended, failures) = (poll.revision, poll.ended, 0);
                 }
                 Err(error) if error.code().retryable() && failures < limits::TAIL_FAILURES_MAX => {
                     failures += 1;
@@ -146,7 +146,7 @@ impl Tail<'_> {
 
     /// Waits where nobody can be asked to tell of a change. A store that no server owns is let go meanwhile, and
     /// not opened before somebody has written to it: whoever comes shall find it free.
-    async fn rest(&mut self, since: Option<u64>) -> Result<()> {
+    async fn wait(&mut self, since: Option<u64>) -> Result<()> {
         let was_own = self.link.release().await?;
         let before = self.written();
         loop {
@@ -167,7 +167,7 @@ impl Tail<'_> {
 
     /// Where the execution stands (as soon as it has moved past `since`), and then what was told: nothing that led
     /// to where it stands is missing.
-    async fn look(&mut self, since: Option<u64>) -> Result<Look> {
+    async fn poll(&mut self, since: Option<u64>) -> Result<Poll> {
         let status = match (&self.id, since) {
             (None, _) => Value::Null,
             (Some(id), None) => self.link.read_of("workflow_status", id).await?,
@@ -178,7 +178,7 @@ impl Tail<'_> {
                 self.link.call("execution.wait", wait).await?
             }
         };
-        Ok(Look {
+        Ok(Poll {
             ended: is_final(&status["state"]),
             revision: status["revision"].as_u64(),
             events: self.events(None).await?,
@@ -186,13 +186,13 @@ impl Tail<'_> {
     }
 
     /// The same, with only the events that were not seen before.
-    async fn look_on(&mut self, since: Option<u64>) -> Result<Look> {
-        let mut look = self.look(since).await?;
-        if self.window.misses(&look.events) {
-            look.events = self.recover(look.events).await?;
+    async fn poll_new(&mut self, since: Option<u64>) -> Result<Poll> {
+        let mut poll = self.poll(since).await?;
+        if self.seen.has_gap(&poll.events) {
+            poll.events = self.recover(poll.events).await?;
         }
-        look.events = self.window.next(look.events);
-        Ok(look)
+        poll.events = self.seen.next(poll.events);
+        Ok(poll)
     }
 
     /// More happened since the last look than one answer holds: asked by type, each answer reaches further back.
@@ -202,7 +202,7 @@ impl Tail<'_> {
         let mut lost = false;
         for kind in EventType::ALL {
             let mut events = self.events(Some(*kind)).await?;
-            lost |= self.window.misses(&events);
+            lost |= self.seen.has_gap(&events);
             // What came after the first answer is told by the next look, in its order.
             events.retain(|event| window::id(event) <= newest);
             found.append(&mut events);
@@ -238,7 +238,7 @@ struct Printer {
 
 impl Printer {
     /// Prints events; `everywhere` where they are of several executions.
-    fn print(&self, events: &[Value], everywhere: bool) -> Result<(), Halt> {
+    fn print(&self, events: &[Value], everywhere: bool) -> Result<(), Ended> {
         let mut text = String::new();
         for event in events {
             text += &if self.json {
@@ -251,7 +251,7 @@ impl Printer {
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(text.as_bytes());
         match written.and_then(|()| stdout.flush()) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Halt::ReaderGone),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Ended::ReaderGone),
             written => Ok(written.map_err(unwritable)?),
         }
     }

@@ -57,7 +57,7 @@ impl Queue {
     pub(super) fn admits(&self, kind: String) -> bool {
         let now = now();
         let mut state = self.state();
-        state.tell_left_out(now);
+        state.report_left_out(now);
         let admits = state.kinds.admits(kind, now);
         // The thread tells what was left out even where nothing follows.
         self.0.changed.notify_all();
@@ -88,7 +88,7 @@ impl Queue {
         let mut state = self.state();
         loop {
             let now = now();
-            state.tell_left_out(now);
+            state.report_left_out(now);
             if !state.is_empty() {
                 return state.take();
             }
@@ -114,7 +114,7 @@ impl State {
         }
     }
 
-    fn tell_left_out(&mut self, now: Instant) {
+    fn report_left_out(&mut self, now: Instant) {
         if self.kinds.ends_in(now) == Some(Duration::ZERO) {
             let left_out = self.kinds.end();
             self.push(left_out.as_bytes());

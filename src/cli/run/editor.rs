@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use super::{
-    handed::{Handed, written},
+    handed::{Submission, written},
     input::{read_file, unusable},
 };
 use crate::{
@@ -56,7 +56,7 @@ impl Editor {
         &mut self,
         open: &[Value],
         complaint: Option<Error>,
-    ) -> Result<Option<(usize, Handed)>> {
+    ) -> Result<Option<(usize, Submission)>> {
         let mut complaint = complaint;
         if complaint.is_none() {
             self.refused = None;

@@ -1,4 +1,4 @@
-//! What a step is handed in as: a line of JSON, or what a person wrote.
+//! Parses a submission: a line of JSON, or the text that a person wrote.
 
 use serde_json::{Map, Value, json};
 
@@ -10,16 +10,16 @@ use crate::{
 
 /// What is handed in for a step.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Handed {
+pub(super) struct Submission {
     /// The step that it is of; none for the next in order.
     pub(super) step: Option<String>,
     pub(super) report: Report,
     /// Where it was read.
     pub(super) place: String,
     /// Whether a person made it, who can be asked again.
-    pub(super) by_person: bool,
+    pub(super) is_by_person: bool,
     /// Whether it was handed in before, with a token that had expired.
-    pub(super) again: bool,
+    pub(super) is_retry: bool,
 }
 
 /// What came of a step.
@@ -33,7 +33,7 @@ pub(super) enum Report {
 ///
 /// # Errors
 /// `ARGUMENTS_INVALID` with the place.
-pub(super) fn parse(line: &str, place: String) -> Result<Handed> {
+pub(super) fn parse(line: &str, place: String) -> Result<Submission> {
     let bad = |what: &str| {
         let message = format!("{place}: {what}");
         Error::new(Code::ArgumentsInvalid, message)
@@ -47,12 +47,12 @@ pub(super) fn parse(line: &str, place: String) -> Result<Handed> {
         Value::Object(map) if is_named(&map) => named(map).map_err(bad)?,
         output => (None, Report::Output(output)),
     };
-    Ok(Handed {
+    Ok(Submission {
         step,
         report,
         place,
-        by_person: false,
-        again: false,
+        is_by_person: false,
+        is_retry: false,
     })
 }
 
@@ -93,9 +93,9 @@ pub(super) fn takes_any(step: &Value) -> bool {
 ///
 /// # Errors
 /// `ARGUMENTS_INVALID` where it is no JSON, or names a step that is not open.
-pub(super) fn written(text: &str, open: &[Value]) -> Result<(usize, Handed)> {
+pub(super) fn written(text: &str, open: &[Value]) -> Result<(usize, Submission)> {
     let place = "your output".to_owned();
-    let handed = if text.starts_with('{') {
+    let submission = if text.starts_with('{') {
         parse(text, place)?
     } else {
         let output = match open.first() {
@@ -104,15 +104,15 @@ pub(super) fn written(text: &str, open: &[Value]) -> Result<(usize, Handed)> {
             }
             _ => json!({ "summary": text }),
         };
-        Handed {
+        Submission {
             step: None,
             report: Report::Output(output),
             place,
-            by_person: true,
-            again: false,
+            is_by_person: true,
+            is_retry: false,
         }
     };
-    let at = match &handed.step {
+    let at = match &submission.step {
         None => 0,
         Some(name) => place_of(open, name).ok_or_else(|| {
             let message = format!("step '{}' is not open", visible(name));
@@ -122,10 +122,10 @@ pub(super) fn written(text: &str, open: &[Value]) -> Result<(usize, Handed)> {
     let step = open[at]["step_name"].as_str().map(str::to_owned);
     Ok((
         at,
-        Handed {
+        Submission {
             step,
-            by_person: true,
-            ..handed
+            is_by_person: true,
+            ..submission
         },
     ))
 }
@@ -140,8 +140,8 @@ mod tests {
     use super::*;
 
     fn parsed(line: &str) -> (Option<String>, Report) {
-        let handed = parse(line, "f:1".into()).expect("a line");
-        (handed.step, handed.report)
+        let submission = parse(line, "f:1".into()).expect("a line");
+        (submission.step, submission.report)
     }
 
     #[test]

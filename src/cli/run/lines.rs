@@ -5,7 +5,7 @@ use std::{collections::VecDeque, path::Path};
 use serde_json::Value;
 
 use super::{
-    handed::{Handed, parse, place_of},
+    handed::{Submission, parse, place_of},
     input::{self, Input},
 };
 use crate::{
@@ -17,8 +17,8 @@ use crate::{
 /// Lines that were read, and where more of them come from.
 pub(super) struct Lines {
     /// Those that name a step that was not open yet.
-    named: Vec<Handed>,
-    ordered: VecDeque<Handed>,
+    named: Vec<Submission>,
+    ordered: VecDeque<Submission>,
     input: Option<Input>,
 }
 
@@ -37,8 +37,8 @@ impl Lines {
         };
         for (line, number) in text.lines().zip(1_usize..) {
             if !line.trim().is_empty() {
-                let handed = parse(line, format!("{shown}:{number}"));
-                lines.keep(handed.map_err(|error| nothing_started(&error))?);
+                let submission = parse(line, format!("{shown}:{number}"));
+                lines.keep(submission.map_err(|error| nothing_started(&error))?);
             }
         }
         Ok(lines)
@@ -53,10 +53,10 @@ impl Lines {
         }
     }
 
-    fn keep(&mut self, handed: Handed) {
-        match handed.step {
-            Some(_) => self.named.push(handed),
-            None => self.ordered.push_back(handed),
+    fn keep(&mut self, submission: Submission) {
+        match submission.step {
+            Some(_) => self.named.push(submission),
+            None => self.ordered.push_back(submission),
         }
     }
 
@@ -66,7 +66,7 @@ impl Lines {
         open: &[Value],
         page: &mut Page<'_>,
         link: &mut Link<'_>,
-    ) -> Result<Option<(usize, Handed)>> {
+    ) -> Result<Option<(usize, Submission)>> {
         loop {
             if let Some(found) = self.take(open) {
                 return Ok(Some(found));
@@ -80,8 +80,8 @@ impl Lines {
                 Some(text) if text.trim().is_empty() => {}
                 Some(text) => {
                     let place = format!("standard input:{}", input.number());
-                    let handed = parse(&text, place)?;
-                    self.keep(handed);
+                    let submission = parse(&text, place)?;
+                    self.keep(submission);
                     self.check_waiting()?;
                 }
                 None => self.input = None,
@@ -102,18 +102,18 @@ impl Lines {
         Err(Error::new(Code::LimitExceeded, message).with("limit", limit))
     }
 
-    fn take(&mut self, open: &[Value]) -> Option<(usize, Handed)> {
-        let place = |handed: &Handed| place_of(open, handed.step.as_deref()?);
+    fn take(&mut self, open: &[Value]) -> Option<(usize, Submission)> {
+        let place = |submission: &Submission| place_of(open, submission.step.as_deref()?);
         let mut named = self.named.iter().enumerate();
-        let found = named.find_map(|(at, handed)| Some((at, place(handed)?)));
+        let found = named.find_map(|(at, submission)| Some((at, place(submission)?)));
         match found {
             Some((at, place)) => Some((place, self.named.remove(at))),
-            None => self.ordered.pop_front().map(|handed| (0, handed)),
+            None => self.ordered.pop_front().map(|submission| (0, submission)),
         }
     }
 
     /// The lines that nothing was done with.
-    pub(super) fn left_over(&self) -> impl Iterator<Item = &Handed> {
+    pub(super) fn left_over(&self) -> impl Iterator<Item = &Submission> {
         self.named.iter().chain(&self.ordered)
     }
 }
@@ -127,8 +127,7 @@ fn nothing_started(error: &Error) -> Error {
 mod tests {
     use serde_json::json;
 
-    use super::*;
-    use crate::cli::run::handed::Report;
+    use super::{super::handed::Report, *};
 
     #[test]
     fn named_lines_wait_for_their_step_and_the_others_keep_their_order() {
@@ -150,8 +149,8 @@ mod tests {
                 .iter()
                 .map(|name| json!({ "step_name": name }))
                 .collect();
-            let (at, handed) = lines.take(&open)?;
-            Some((names[at].to_owned(), handed.report))
+            let (at, submission) = lines.take(&open)?;
+            Some((names[at].to_owned(), submission.report))
         };
         let output = |step: &str, value: u32| Some((step.to_owned(), Report::Output(json!(value))));
         assert_eq!(take(&["a"]), output("a", 2));

@@ -4,7 +4,7 @@ use std::{collections::HashSet, io::Write};
 
 use serde_json::Value;
 
-use super::handed::{Handed, Report};
+use super::handed::{Report, Submission};
 use crate::{
     cli::{
         screen::{Screen, Style, cut, one_line},
@@ -139,11 +139,11 @@ impl<'a> Page<'a> {
     }
 
     /// What is handed in.
-    pub(super) fn handed(&mut self, handed: &Handed) -> Result<()> {
-        if handed.by_person {
+    pub(super) fn submission(&mut self, submission: &Submission) -> Result<()> {
+        if submission.is_by_person {
             return Ok(());
         }
-        let text = match &handed.report {
+        let text = match &submission.report {
             Report::Output(output) => self.line("output", &gist(output)),
             Report::Error(error) => self.line("error", &field(error, "message")),
         };
@@ -151,8 +151,8 @@ impl<'a> Page<'a> {
     }
 
     /// What a person wrote must not be lost with the call that failed.
-    pub(super) fn not_recorded(handed: &Handed) {
-        let (Report::Output(value) | Report::Error(value)) = &handed.report;
+    pub(super) fn not_recorded(submission: &Submission) {
+        let (Report::Output(value) | Report::Error(value)) = &submission.report;
         let mut stderr = anstream::stderr().lock();
         let _ = writeln!(stderr, "not recorded: {}", json_text(value, false));
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     editor::Editor,
-    handed::{Handed, place_of, takes_any, written},
+    handed::{Submission, place_of, takes_any, written},
     input::Input,
     lines::Lines,
     page::Page,
@@ -21,40 +21,40 @@ use crate::{
 };
 
 /// Where outputs come from.
-pub(super) struct Source {
+pub(super) struct OutputSource {
     /// What is to be handed in once more, with a new token.
-    back: Option<Handed>,
+    pending: Option<Submission>,
     lines: Option<Lines>,
-    person: Option<Person>,
+    interactive: Option<Interactive>,
     /// Whether the lines are those of a file.
     from_file: bool,
 }
 
 /// Somebody who can be asked again.
-enum Person {
+enum Interactive {
     Prompt(Input),
     Editor(Editor),
 }
 
-impl Source {
+impl OutputSource {
     /// The file first, then the editor; without either, standard input.
     ///
     /// # Errors
     /// `USAGE_INVALID`, `FILE_UNUSABLE` or `LIMIT_EXCEEDED` where the file or the editor will not do.
     pub(super) fn of(outputs: Option<&Path>, editor: bool) -> Result<Self> {
         let mut lines = outputs.map(Lines::of_file).transpose()?;
-        let mut person = None;
+        let mut interactive = None;
         if editor {
-            person = Some(Person::Editor(Editor::of_environment()?));
+            interactive = Some(Interactive::Editor(Editor::of_environment()?));
         } else if outputs.is_none() && io::stdin().is_terminal() {
-            person = Some(Person::Prompt(Input::stdin()));
+            interactive = Some(Interactive::Prompt(Input::stdin()));
         } else if outputs.is_none() {
             lines = Some(Lines::of_stdin());
         }
         Ok(Self {
-            back: None,
+            pending: None,
             lines,
-            person,
+            interactive,
             from_file: outputs.is_some(),
         })
     }
@@ -66,24 +66,24 @@ impl Source {
         complaint: Option<Error>,
         page: &mut Page<'_>,
         link: &mut Link<'_>,
-    ) -> Result<Option<(usize, Handed)>> {
-        if let Some(found) = self.back(open) {
+    ) -> Result<Option<(usize, Submission)>> {
+        if let Some(found) = self.retry(open) {
             return Ok(Some(found));
         }
         if let Some(lines) = &mut self.lines
-            && let Some((at, mut handed)) = lines.next(open, page, link).await?
+            && let Some((at, mut submission)) = lines.next(open, page, link).await?
         {
-            handed.step = open[at]["step_name"].as_str().map(str::to_owned);
+            submission.step = open[at]["step_name"].as_str().map(str::to_owned);
             page.step(&open[at])?;
-            return Ok(Some((at, handed)));
+            return Ok(Some((at, submission)));
         }
-        let Some(person) = &mut self.person else {
+        let Some(interactive) = &mut self.interactive else {
             return Ok(None);
         };
         page.step(&open[0])?;
-        match person {
-            Person::Prompt(input) => prompt(input, open, complaint, link).await,
-            Person::Editor(editor) => {
+        match interactive {
+            Interactive::Prompt(input) => prompt(input, open, complaint, link).await,
+            Interactive::Editor(editor) => {
                 // People take their time: others may have the store meanwhile.
                 link.release().await?;
                 editor.ask(open, complaint).await
@@ -93,55 +93,55 @@ impl Source {
 
     /// Standard input, where a person sits at it and is asked.
     pub(super) fn at_prompt(&mut self) -> Option<&mut Input> {
-        match &mut self.person {
+        match &mut self.interactive {
             // Questions go to stderr: where that leads elsewhere nobody would see them.
-            Some(Person::Prompt(input)) if io::stderr().is_terminal() => Some(input),
+            Some(Interactive::Prompt(input)) if io::stderr().is_terminal() => Some(input),
             _ => None,
         }
     }
 
     /// What was handed in with a token that had expired, where its step is still open.
-    fn back(&mut self, open: &[Value]) -> Option<(usize, Handed)> {
-        let step = self.back.as_ref()?.step.as_deref()?;
+    fn retry(&mut self, open: &[Value]) -> Option<(usize, Submission)> {
+        let step = self.pending.as_ref()?.step.as_deref()?;
         let at = place_of(open, step);
-        let handed = self.take_back()?;
+        let submission = self.take_pending()?;
         if at.is_none() {
-            Page::not_recorded(&handed);
+            Page::not_recorded(&submission);
         }
-        at.map(|at| (at, handed))
+        at.map(|at| (at, submission))
     }
 
     /// What was to be handed in once more, and was not.
-    pub(super) fn take_back(&mut self) -> Option<Handed> {
-        self.back.take()
+    pub(super) fn take_pending(&mut self) -> Option<Submission> {
+        self.pending.take()
     }
 
     /// Keeps what must be handed in once more.
-    pub(super) fn put_back(&mut self, handed: Handed) {
-        self.back = Some(Handed {
-            again: true,
-            ..handed
+    pub(super) fn retry_later(&mut self, submission: Submission) {
+        self.pending = Some(Submission {
+            is_retry: true,
+            ..submission
         });
     }
 
     /// A name of a step that is none of `known`, and where it stands.
     pub(super) fn unknown_name(&self, known: &[&str]) -> Option<(&str, &str)> {
         let lines = self.lines.as_ref()?;
-        lines.left_over().find_map(|handed| {
-            let name = handed.step.as_deref()?;
-            (!known.contains(&name)).then_some((name, handed.place.as_str()))
+        lines.left_over().find_map(|submission| {
+            let name = submission.step.as_deref()?;
+            (!known.contains(&name)).then_some((name, submission.place.as_str()))
         })
     }
 
     /// Where the lines stand that nothing was done with.
     pub(super) fn left_over(&self) -> Vec<String> {
         let lines = self.lines.iter().flat_map(Lines::left_over);
-        lines.map(|handed| handed.place.clone()).collect()
+        lines.map(|submission| submission.place.clone()).collect()
     }
 
     /// Why there is nothing to hand in.
     pub(super) fn why_none(&self) -> String {
-        match (&self.person, self.from_file) {
+        match (&self.interactive, self.from_file) {
             (Some(_), _) => "stopped".into(),
             (None, true) => "the file has no output for what is open now".into(),
             (None, false) => "standard input has ended".into(),
@@ -155,7 +155,7 @@ async fn prompt(
     open: &[Value],
     complaint: Option<Error>,
     link: &mut Link<'_>,
-) -> Result<Option<(usize, Handed)>> {
+) -> Result<Option<(usize, Submission)>> {
     if let Some(error) = complaint {
         say(&wrong(&error));
     }

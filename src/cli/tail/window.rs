@@ -9,13 +9,13 @@ use crate::limits;
 
 /// The events that were seen.
 #[derive(Debug, Default)]
-pub(super) struct Window {
+pub(super) struct SeenEvents {
     seen: BTreeSet<u64>,
     /// Events up to here were there before the first look, or are too old to come again.
     floor: u64,
 }
 
-impl Window {
+impl SeenEvents {
     /// The last `lines` of the events of the first answer. Those before them are not shown later either.
     pub(super) fn first(&mut self, mut events: Vec<Value>, lines: usize) -> Vec<Value> {
         self.floor = oldest(&events).saturating_sub(1);
@@ -24,7 +24,7 @@ impl Window {
     }
 
     /// Whether there may be events between those that were seen and the first of this answer.
-    pub(super) fn misses(&self, events: &[Value]) -> bool {
+    pub(super) fn has_gap(&self, events: &[Value]) -> bool {
         let full = events.len() >= limits::TELEMETRY_LIMIT_MAX;
         full && !events.iter().any(|event| self.knows(id(event)))
     }
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn each_event_is_shown_once_and_none_from_before() {
-        let mut window = Window::default();
+        let mut window = SeenEvents::default();
         assert_eq!(ids(&window.first(events(1..=9), 2)), [8, 9]);
         assert!(window.next(events(1..=9)).is_empty());
         assert_eq!(ids(&window.next(events(5..=11))), [10, 11]);
@@ -95,17 +95,17 @@ mod tests {
     #[test]
     fn what_an_answer_cannot_hold_is_noticed() {
         let most = limits::TELEMETRY_LIMIT_MAX as u64;
-        let mut window = Window::default();
+        let mut window = SeenEvents::default();
         window.first(events(most..2 * most), 0);
-        assert!(!window.misses(&events(2 * most..2 * most + 5)));
-        assert!(!window.misses(&events(2 * most - 1..3 * most - 1)));
-        assert!(window.misses(&events(2 * most..3 * most)));
+        assert!(!window.has_gap(&events(2 * most..2 * most + 5)));
+        assert!(!window.has_gap(&events(2 * most - 1..3 * most - 1)));
+        assert!(window.has_gap(&events(2 * most..3 * most)));
     }
 
     #[test]
     fn what_is_remembered_is_bounded() {
         let most = limits::TELEMETRY_LIMIT_MAX as u64;
-        let mut window = Window::default();
+        let mut window = SeenEvents::default();
         window.first(events(1..=most), 20);
         for at in 1..20 {
             let from = at * most / 2;
