@@ -1,14 +1,13 @@
-//! `midex approve`: a person answers what a gate asks. Only on a terminal, so that nothing answers by merely running the
-//! command. That proves nobody to be a person: whoever acts as this user, on a terminal of theirs or at the control
-//! socket, can answer. So who answered, by which way, and the digest of what they were shown are on record.
+//! `midex approve`: a person answers the question of a gate. Only on a terminal, so that merely running the command answers
+//! nothing. A terminal is no proof of a person: any process of this user can open one, or use the control socket. So the
+//! history records who answered, by which way, and the digest of the question that they were shown.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write as _};
 
 use serde_json::{Value, json};
 
 use super::{
-    EXIT_FINDINGS, EXIT_OK, lifecycle, link::Link, run::input::Input, unwritable, value::json_text,
-    visible::visible,
+    EXIT_FINDINGS, EXIT_OK, Output, link::Link, run::input::Input, unwritable, visible::visible,
 };
 use crate::{
     config::Config,
@@ -44,23 +43,18 @@ struct Gate {
     wait: Value,
 }
 
-/// Shows what a gate asks and takes the answer, or lists what is asked.
-pub(super) async fn approve(
-    args: ApproveArgs,
-    config: &Config,
-    json: bool,
-    out: &mut dyn Write,
-) -> Result<u8> {
+/// Asks the question of a gate and sends the answer; without an execution, lists all open gates.
+pub(super) async fn approve(args: ApproveArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     let mut link = Link::new(config);
     let done = match args.execution_id.clone() {
-        Some(id) => answer(&mut link, &id, args, json, out).await,
-        None => list(&mut link, json, out).await,
+        Some(id) => answer(&mut link, &id, args, &mut out).await,
+        None => list(&mut link, &mut out).await,
     };
     link.end().await;
     done
 }
 
-async fn list(link: &mut Link<'_>, json: bool, out: &mut dyn Write) -> Result<u8> {
+async fn list(link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u8> {
     let arguments = json!({ "state": "open", "limit": limits::LIST_LIMIT_MAX });
     let listed = link.call("execution.list", arguments).await?;
     let mut gates = Vec::new();
@@ -69,16 +63,12 @@ async fn list(link: &mut Link<'_>, json: bool, out: &mut dyn Write) -> Result<u8
             gates.extend(gates_of(link, id).await?);
         }
     }
-    let text = if json {
-        let gates: Vec<_> = gates.iter().map(Gate::json).collect();
-        json_text(&json!({ "gates": gates }), true) + "\n"
-    } else if gates.is_empty() {
-        "Nothing waits for an approval in this project.\n".to_owned()
-    } else {
-        gates.iter().map(Gate::line).collect()
+    let json = || json!({ "gates": gates.iter().map(Gate::json).collect::<Vec<_>>() });
+    let text = || match gates.as_slice() {
+        [] => "Nothing waits for an approval in this project.\n".to_owned(),
+        gates => gates.iter().map(Gate::line).collect(),
     };
-    out.write_all(text.as_bytes()).map_err(unwritable)?;
-    Ok(EXIT_OK)
+    out.print(json, text).map(|()| EXIT_OK)
 }
 
 async fn gates_of(link: &mut Link<'_>, id: &str) -> Result<Vec<Gate>> {
@@ -97,8 +87,7 @@ async fn answer(
     link: &mut Link<'_>,
     id: &str,
     args: ApproveArgs,
-    json: bool,
-    out: &mut dyn Write,
+    out: &mut Output<'_>,
 ) -> Result<u8> {
     let gate = choose(gates_of(link, id).await?, id, args.step.as_deref())?;
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
@@ -110,10 +99,10 @@ async fn answer(
     };
     let by = args.name.unwrap_or_else(user);
     let answer = send_answer(link, &gate, approved, by, args.comment.or(why)).await?;
-    lifecycle::write(&answer, json, out)
+    out.reply(&answer).map(|()| EXIT_OK)
 }
 
-/// Asks whoever sits at the terminal of another command what an execution waits for; false where it is left open.
+/// Asks the question of an execution's first open gate at the prompt of another command; true if it was answered.
 pub(super) async fn ask_at_prompt(
     link: &mut Link<'_>,
     id: &str,
@@ -147,7 +136,7 @@ async fn send_answer(
     link.call("execution.approve", arguments).await
 }
 
-/// The gate that is meant.
+/// Chooses the gate of `step`, or the only one that is open.
 fn choose(gates: Vec<Gate>, id: &str, step: Option<&str>) -> Result<Gate> {
     let meant = |gate: &Gate| step.is_none_or(|step| gate.wait["step_name"] == step);
     let mut meant: Vec<_> = gates.into_iter().filter(meant).collect();
@@ -180,7 +169,7 @@ fn no_terminal(id: &str) -> Error {
         .with_action("Run `midex approve {execution_id}` in a terminal of your own")
 }
 
-/// What the person answers, and why: `None` where the gate is left open.
+/// Asks a person for the answer, and the reason of a rejection; `None` if they leave the gate open.
 async fn ask(
     link: &mut Link<'_>,
     gate: &Gate,
@@ -190,7 +179,7 @@ async fn ask(
     prompt("Approve? [y]es, [r]eject, anything else leaves it open: ")?;
     let mut said = line(input, link).await?.to_lowercase();
     if matches!(said.as_str(), "n" | "no") {
-        // It may mean either.
+        // A no may mean either.
         prompt("Not approved. [r]eject it, or leave it [o]pen: ")?;
         said = line(input, link).await?.to_lowercase();
     }
@@ -255,7 +244,7 @@ impl Gate {
         parts.join("  ") + "\n"
     }
 
-    /// Everything that the answer is bound to.
+    /// The question with everything that the answer is bound to.
     fn page(&self) -> String {
         let step = owned(&self.wait["step_name"]);
         let mut text = format!(

@@ -1,9 +1,9 @@
-//! Commands as a person types them, and what to do after an error in such words: an error names a call, as
-//! [`crate::error::Error::suggested_action`] prints it, and a person has commands.
+//! Translates the next call that an error suggests to the command that a person types for it. Errors name calls, as
+//! [`crate::error::Error::suggested_action`] prints them.
 
 use crate::uri;
 
-/// The command that does for a person what a tool does for a model, with the argument that the command takes.
+/// Tools with their commands: the name of the tool, the argument that the command takes, and the command.
 const TOOLS: &[(&str, &str, &str)] = &[
     ("execution.list", "", "midex list executions"),
     ("execution.resume", "execution_id", "midex resume"),
@@ -11,7 +11,8 @@ const TOOLS: &[(&str, &str, &str)] = &[
     ("workflow.start", "workflow_name", "midex run"),
 ];
 
-/// The same of resources. Where the beginning of an address ends with a slash, the command takes what follows it.
+/// Resources with their commands: how the address begins, and the command. After a slash the rest of the address is the
+/// command's operand.
 const RESOURCES: &[(&str, &str)] = &[
     ("available_workflows", "midex list workflows"),
     ("current_step/", "midex show"),
@@ -19,27 +20,27 @@ const RESOURCES: &[(&str, &str)] = &[
     ("step_history/", "midex show"),
 ];
 
-/// Words that are for models alone.
+/// Words that only make sense to models: a clause with one of them is left out.
 const FOR_MODELS: [&str; 5] = ["workflow.", "execution.", "midex://", "token", "project '"];
 
-/// How a person goes on from a command.
+/// What hints for people after an error refer to.
 pub(super) struct Hints {
-    /// What further commands need to reach the same executions.
+    /// The flags that further commands need to reach the same executions.
     pub(super) flags: String,
-    /// What sends a call again.
+    /// The sentence that takes the place of "send the same call again".
     pub(super) retry: String,
 }
 
 impl Hints {
-    /// Somebody who may type the same command again.
+    /// Hints after a command that may be typed again as it was.
     pub(super) fn new(flags: String) -> Self {
         let retry = "Run the same command again".to_owned();
         Self { flags, retry }
     }
 }
 
-/// What to do after an error, in words for a person: a command for a call, and of a sentence that asks a user, what the
-/// user is to do.
+/// Translates the suggested action of an error for a person: a call becomes a command, and of a sentence that asks the user
+/// to do something only that remains.
 pub(super) fn for_people(action: &str, hints: &Hints) -> String {
     if let Some(asked) = user_request(action) {
         return asked;
@@ -60,7 +61,7 @@ pub(super) fn for_people(action: &str, hints: &Hints) -> String {
     }
 }
 
-/// What a sentence asks a user to do, where it does.
+/// The request in a sentence `Ask your user to …`; `None` for other sentences.
 pub(super) fn user_request(action: &str) -> Option<String> {
     let asked = action.strip_prefix("Ask your user to ")?;
     let ends = [". Call ", ". Send "].map(|next| asked.find(next));
@@ -112,7 +113,7 @@ impl<'a> Call<'a> {
         arguments.find_map(|(known, value)| (*known == name).then_some(value.as_str()))
     }
 
-    /// The command that does the same, where there is one.
+    /// The command that does the same as the call, if there is one.
     fn command(&self) -> Option<String> {
         if let Some(address) = self.argument("uri") {
             let path = address.strip_prefix("midex://workflow/")?;
@@ -122,7 +123,7 @@ impl<'a> Call<'a> {
             return Some(with_operand(command, &uri::decode(operand)?));
         }
         let (_, name, command) = TOOLS.iter().find(|(tool, ..)| *tool == self.tool)?;
-        // What the command does not take is not left out in silence.
+        // The command cannot pass on other arguments, and they must not be dropped silently.
         if self.arguments.iter().any(|(given, _)| given != name) {
             return None;
         }
@@ -131,7 +132,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The value before the closing quote, in which quotes are doubled, and what follows.
+/// Splits `text` at its closing quote into the value, whose doubled quotes become single, and the rest.
 fn unquoted(text: &str) -> Option<(String, &str)> {
     let mut from = 0;
     loop {
@@ -150,7 +151,7 @@ fn with_operand(command: &str, operand: &str) -> String {
     format!("{command} {}", quoted(operand))
 }
 
-/// A word as a shell takes it.
+/// A word, quoted for a shell if need be.
 pub(super) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:@%+=,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

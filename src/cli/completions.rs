@@ -1,11 +1,9 @@
-//! `midex completions`: what a shell needs to complete commands and options.
-
-use std::io::Write;
+//! `midex completions`: prints a shell's script for completing commands and options.
 
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use super::{Cli, EXIT_OK, unwritable};
+use super::{Cli, EXIT_OK, Output};
 use crate::error::Result;
 
 /// Which shell to print completions for.
@@ -17,11 +15,10 @@ pub struct CompletionsArgs {
 }
 
 /// Prints the script.
-pub fn completions(args: &CompletionsArgs, out: &mut dyn Write) -> Result<u8> {
+pub fn completions(args: &CompletionsArgs, mut out: Output<'_>) -> Result<u8> {
     let mut command = Cli::command();
-    // The generator panics where it cannot write, and memory can always be written.
+    // The generator panics if it cannot write, so it writes to memory.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "midex", &mut script);
-    out.write_all(&script).map_err(unwritable)?;
-    Ok(EXIT_OK)
+    out.write(script).map(|()| EXIT_OK)
 }

@@ -1,15 +1,12 @@
-//! `midex demo`: a real server as a child, a real client, a shipped workflow from start to end. Half
-//! way the server is killed, and a new one goes on where it was.
+//! `midex demo`: a client takes a shipped workflow from start to end through a real server in a child process. Half way the
+//! server is killed, and a new one goes on where it was.
 
-use std::{
-    io::Write,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::unwritable;
+use super::{EXIT_OK, Output};
 use crate::{
     config::Config,
     error::{Code, Error, Result},
@@ -20,12 +17,11 @@ use crate::{
 const WORKFLOW: &str = "feature-development";
 const TASK: &str = "Add a dark mode to the settings page";
 
-/// Runs the demonstration; everything it shows is also in its JSON.
+/// Runs the demonstration; its JSON has everything that its text shows.
 pub(super) async fn demo(
     config: &Config,
     data_dir: Option<PathBuf>,
-    json: bool,
-    out: &mut dyn Write,
+    out: Output<'_>,
 ) -> Result<u8> {
     let data_dir = match data_dir {
         Some(data_dir) => data_dir,
@@ -36,17 +32,16 @@ pub(super) async fn demo(
         data_dir,
         config,
         out,
-        quiet: json,
         steps: Vec::new(),
     };
     let shown = tour.run().await?;
-    if json {
-        writeln!(tour.out, "{shown:#}").map_err(unwritable)?;
+    if tour.out.json {
+        tour.out.write(format!("{shown:#}\n"))?;
     }
-    Ok(0)
+    Ok(EXIT_OK)
 }
 
-/// A directory of its own, left behind for a look.
+/// A new temporary directory; it is left behind, so that the user can look into it.
 fn fresh_dir() -> Result<PathBuf> {
     let name = format!("midex-demo-{:08x}", rand::random::<u32>());
     let path = std::env::temp_dir().join(name);
@@ -65,8 +60,7 @@ fn unusable(path: &Path, error: std::io::Error) -> Error {
 struct Tour<'a> {
     data_dir: PathBuf,
     config: &'a Config,
-    out: &'a mut dyn Write,
-    quiet: bool,
+    out: Output<'a>,
     steps: Vec<Value>,
 }
 
@@ -98,7 +92,7 @@ impl Tour<'_> {
         Ok(shown)
     }
 
-    /// Does one step as its agent would: takes the persona, works, hands in an output.
+    /// Does one step as its agent would: reads the persona, works, sends an output.
     async fn step(&mut self, client: &Client, step: &Value) -> Result<Value> {
         let text = |name: &str| step[name].as_str().unwrap_or_default().to_owned();
         let (name, agent) = (text("step_name"), text("agent_name"));
@@ -189,7 +183,7 @@ impl Tour<'_> {
         command
             .arg("--token-ttl")
             .arg(format!("{}s", self.config.token_ttl.as_secs()));
-        // What is shown is what is shipped: neither a project's nor the user's definitions stand before it.
+        // An empty project and an empty home, so that no other definition takes precedence over the shipped ones.
         command
             .current_dir(&self.data_dir)
             .env("XDG_CONFIG_HOME", &self.data_dir);
@@ -204,18 +198,16 @@ impl Tour<'_> {
                     .arg(std::path::absolute(dir).map_err(|error| unusable(dir, error))?);
             }
         }
-        // Its start-up lines would stand between the steps.
+        // The server's start-up lines would appear between the steps.
         command.stderr(std::process::Stdio::null());
         Ok(command)
     }
 
     fn say(&mut self, text: &str) -> Result<()> {
-        if self.quiet {
+        if self.out.json {
             return Ok(());
         }
-        writeln!(self.out, "{text}")
-            .and_then(|()| self.out.flush())
-            .map_err(unwritable)
+        self.out.write(format!("{text}\n"))
     }
 }
 
@@ -223,7 +215,7 @@ fn address(resource: &str, id: &str) -> String {
     format!("midex://workflow/{resource}/{}", uri::encode(id))
 }
 
-/// `current_step` in the form of a reply: the same step, under the names that replies use.
+/// Converts `current_step` to the form of a reply, which has other names for the same fields.
 fn with_token(mut current: Value) -> Value {
     current["new_token"] = current["continuation_token"].take();
     current["step_name"] = current["current_step"].take();

@@ -1,11 +1,11 @@
-//! Findings as a compiler shows them: the rule, the place, the line itself and what to write instead.
+//! Draws findings as a compiler does: the rule, the place, the line itself and what to write instead.
 
 use annotate_snippets::{AnnotationKind, Level, Message, Renderer, Snippet};
 
 use super::visible::{is_invisible, visible};
 use crate::domain::finding::{Finding, Severity};
 
-/// The findings of one file, drawn into its text.
+/// Draws the findings of one file into its text.
 pub fn render(path: &str, text: &str, findings: &[Finding], color: bool) -> String {
     let renderer = if color {
         Renderer::styled()
@@ -27,8 +27,8 @@ fn one(renderer: &Renderer, path: &str, text: &str, finding: &Finding) -> String
         Severity::Warning => Level::WARNING,
     };
     let title = level.primary_title(message).id(finding.rule.as_str());
-    // Only the line itself is handed over: where it stands in the file is known already, and a long
-    // file with many findings would be searched for each of them.
+    // The renderer gets only the line itself. It would search the whole file for each finding, and the place is known
+    // already.
     let (line, offset) = line_of(text, finding.start);
     let start = (finding.start.min(text.len()) - offset).min(line.len());
     let end = finding.end.saturating_sub(offset).clamp(start, line.len());
@@ -55,12 +55,12 @@ fn help(finding: &Finding) -> Vec<Message<'static>> {
     expected.into_iter().chain(suggestion).collect()
 }
 
-/// The renderer makes control characters visible, in its own way.
+/// Replaces invisible characters. Control characters are left to the renderer, which shows them in its own way.
 fn without_invisible(line: &str) -> String {
     line.replace(is_invisible, "\u{fffd}")
 }
 
-/// The line that holds the byte at `at`, without its end, and where it begins.
+/// The line that holds the byte at `at`, without its line break, and the byte at which it begins.
 fn line_of(text: &str, at: usize) -> (&str, usize) {
     let at = text.floor_char_boundary(at.min(text.len()));
     let start = text[..at].rfind('\n').map_or(0, |end| end + 1);

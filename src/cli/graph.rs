@@ -1,10 +1,8 @@
-//! `midex graph`: a workflow's steps and their order, for a program that draws.
+//! `midex graph`: prints a workflow's steps and their order for Mermaid or Graphviz.
 
-use std::{fmt::Write as _, io::Write, path::Path};
+use std::{fmt::Write as _, io::Write as _, path::Path};
 
-use super::{
-    EXIT_FINDINGS, EXIT_OK, diagnostic, unwritable, value::json_text, visible::is_invisible,
-};
+use super::{EXIT_FINDINGS, EXIT_OK, Output, diagnostic, visible::is_invisible};
 use crate::{
     domain::{
         Workflow,
@@ -37,34 +35,27 @@ pub enum GraphFormat {
     Dot,
 }
 
-/// Writes the graph; where the workflow is broken, its findings to `err`, and the exit code is 1.
-pub fn graph(
-    args: &GraphArgs,
-    registry: &Registry,
-    json: bool,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-) -> Result<u8> {
+/// Prints the graph. The findings of a broken workflow go to stderr, and the exit code is 1.
+pub fn graph(args: &GraphArgs, registry: &Registry, mut out: Output<'_>) -> Result<u8> {
     let graph = match find(&args.workflow, registry)? {
         Found::Sound(graph) => graph,
-        Found::Broken(report) if json => return Err(invalid(&report)),
+        Found::Broken(report) if out.json => return Err(invalid(&report)),
         Found::Broken(report) => {
             let drawn = diagnostic::render(&report.path, &report.text, &report.findings, true);
-            // Whoever closed stderr still learns from the exit code that there are findings.
-            let _ = err.write_all(drawn.as_bytes());
+            // If stderr is closed, the exit code still says that there are findings.
+            let _ = anstream::stderr().write_all(drawn.as_bytes());
             return Ok(EXIT_FINDINGS);
         }
     };
-    let text = match args.format {
-        _ if json => json_text(&serde_json::json!(graph), true) + "\n",
+    let text = || match args.format {
         GraphFormat::Mermaid => shown(&graph.mermaid()),
         GraphFormat::Dot => shown(&graph.dot()),
     };
-    out.write_all(text.as_bytes()).map_err(unwritable)?;
+    out.print(|| serde_json::json!(graph), text)?;
     Ok(EXIT_OK)
 }
 
-/// The graph with what cannot be seen as both languages write it, so that names stay apart.
+/// Writes invisible characters as numeric entities, which both languages read, so that similar names stay apart.
 fn shown(graph: &str) -> String {
     let mut shown = String::with_capacity(graph.len());
     for c in graph.chars() {
@@ -82,8 +73,8 @@ enum Found {
     Broken(FileReport),
 }
 
-/// Finds what the argument means. What is called like a definition file, and is there, is that file; else
-/// a name that is known comes before a file that happens to be called the same.
+/// Finds the file or the workflow that the argument names. An existing file with the extension of a definition comes first,
+/// then a known workflow, then any other file.
 fn find(argument: &str, registry: &Registry) -> Result<Found> {
     let path = Path::new(argument);
     let entry = registry.workflow(argument);
@@ -110,7 +101,7 @@ fn sound(workflow: &Workflow) -> Found {
     Found::Sound(GraphView::of(workflow))
 }
 
-/// The report of a workflow that is broken, with the text that they stand in.
+/// The report of a workflow with errors, which has the text for drawing them; `None` without errors.
 fn broken(name: &str, findings: &[Finding], registry: &Registry) -> Result<Option<FileReport>> {
     if !is_broken(findings) {
         return Ok(None);

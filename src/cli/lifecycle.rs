@@ -1,10 +1,8 @@
 //! `midex pause`, `resume` and `abandon`.
 
-use std::io::Write;
-
 use serde_json::{Value, json};
 
-use super::{EXIT_OK, link::Link, unwritable, value::json_text, visible::visible};
+use super::{EXIT_OK, Output, link::Link, visible::visible};
 use crate::{
     config::Config,
     domain::{Lifecycle, State},
@@ -33,40 +31,32 @@ pub(super) struct ResumeArgs {
     reason: Option<String>,
 }
 
-/// Calls one of the tools that change the state, and says where the execution stands.
+/// Calls a tool that changes the state of an execution, and prints its reply.
 pub(super) async fn change(
     tool: &'static str,
     args: ChangeArgs,
     config: &Config,
-    json: bool,
-    out: &mut dyn Write,
+    mut out: Output<'_>,
 ) -> Result<u8> {
     let answer = call(tool, Some(args.execution_id), args.reason, config).await?;
-    write(&answer, json, out)
+    out.reply(&answer).map(|()| EXIT_OK)
 }
 
-/// Lets an execution go on, or tells what was going on.
-pub(super) async fn resume(
-    args: ResumeArgs,
-    config: &Config,
-    json: bool,
-    out: &mut dyn Write,
-) -> Result<u8> {
+/// Resumes an execution, or without one, lists the open executions of the project.
+pub(super) async fn resume(args: ResumeArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     let is_lost = args.execution_id.is_none();
     let answer = call("execution.resume", args.execution_id, args.reason, config).await?;
-    if !json {
-        // The only one that is open is told of alone.
+    if !out.json {
+        // If only one execution is open, the reply is that one.
         if is_lost && answer["execution_id"].is_string() {
-            out.write_all(open_execution(&answer, "ready_steps").as_bytes())
-                .map_err(unwritable)?;
+            out.write(open_execution(&answer, "ready_steps"))?;
             return Ok(EXIT_OK);
         }
         for execution in answer["open_executions"].as_array().into_iter().flatten() {
-            out.write_all(open_execution(execution, "current_steps").as_bytes())
-                .map_err(unwritable)?;
+            out.write(open_execution(execution, "current_steps"))?;
         }
     }
-    write(&answer, json, out)
+    out.reply(&answer).map(|()| EXIT_OK)
 }
 
 async fn call(
@@ -92,8 +82,8 @@ async fn call(
     answer
 }
 
-/// A change whose answer went away with its server is refused when it is asked for again. Where the execution stands
-/// as it was to stand, it is done.
+/// The status of an execution that is in the wanted state already. If the server went away before its reply, the repeated
+/// call is refused although the first one did its work.
 async fn already_done(link: &mut Link<'_>, tool: &str, id: &str, refusal: &Error) -> Result<Value> {
     let mut status = link.read_of("workflow_status", id).await?;
     let state = status["state"].take();
@@ -108,7 +98,7 @@ async fn already_done(link: &mut Link<'_>, tool: &str, id: &str, refusal: &Error
     Ok(status)
 }
 
-/// The state that a tool leads to.
+/// The state of an execution after a call of `tool`.
 fn state_after(tool: &str) -> Option<State> {
     match tool {
         "execution.pause" => Some(Lifecycle::Pause.state()),
@@ -116,16 +106,6 @@ fn state_after(tool: &str) -> Option<State> {
         "execution.abandon" => Some(Lifecycle::Abandon.state()),
         _ => None,
     }
-}
-
-pub(super) fn write(answer: &Value, json: bool, out: &mut dyn Write) -> Result<u8> {
-    let text = if json {
-        json_text(answer, true) + "\n"
-    } else {
-        visible(answer["message"].as_str().unwrap_or_default()) + "\n"
-    };
-    out.write_all(text.as_bytes()).map_err(unwritable)?;
-    Ok(EXIT_OK)
 }
 
 fn open_execution(execution: &Value, steps: &str) -> String {

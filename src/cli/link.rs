@@ -1,5 +1,5 @@
-//! A session that may come and go: what was asked is asked again where the server went away, and a store of this
-//! process's own is let go while its user waits for something else.
+//! A session that reconnects: a question is asked again if the server went away, and an embedded server lets the store go
+//! while the command waits for its user.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::{
     uri,
 };
 
-/// A session, opened by the first question.
+/// A session that is opened by the first question, and reopened when its server goes away.
 pub(super) struct Link<'a> {
     config: &'a Config,
     session: Option<Session>,
@@ -29,17 +29,17 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Calls a tool. Where a server goes away it is called again, although the call may have been done: one that does
-    /// not answer its repeat as the first time is for who looks at [`Link::has_retried`].
+    /// Calls a tool; again if the server goes away, although the first call may have done its work. Where a repeated call is
+    /// answered otherwise than the first one, the caller asks [`Link::has_retried`].
     ///
     /// # Errors
-    /// What the tool refuses with; `SERVER_STOPPING` where server after server goes away.
+    /// The refusal of the tool; `SERVER_STOPPING` if server after server goes away.
     pub(super) async fn call(&mut self, tool: &'static str, arguments: Value) -> Result<Value> {
         self.retrying(async |client: &Client| client.call(tool, arguments.clone()).await)
             .await
     }
 
-    /// Whether something was asked more than once.
+    /// Whether any question was asked more than once.
     pub(super) fn has_retried(&self) -> bool {
         self.has_retried
     }
@@ -89,14 +89,14 @@ impl<'a> Link<'a> {
         Ok(self.session.insert(session))
     }
 
-    /// Whatever the server that went away still has to say is of no use.
+    /// Closes the session; errors of a server that went away do not matter.
     async fn drop_session(&mut self) {
         if let Some(session) = self.session.take() {
             let _ = session.close().await;
         }
     }
 
-    /// Lets the store go where it is this process's own, so that a server finds it free. Whether it was.
+    /// Stops an embedded server, so that another process finds the store free; true if there was one.
     pub(super) async fn release(&mut self) -> Result<bool> {
         match self.session.take_if(|session| session.is_embedded()) {
             Some(session) => session.close().await.map(|()| true),
@@ -104,21 +104,21 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Whether the session that is open is one with a server.
+    /// Whether a session with another process's server is open.
     pub(super) fn is_served(&self) -> bool {
         self.session
             .as_ref()
             .is_some_and(|session| !session.is_embedded())
     }
 
-    /// Says good-bye after what was asked: that is done, however the session ends.
+    /// Closes the session after the command's work is done; an error is only logged.
     pub(super) async fn end(self) {
         if let Err(error) = self.close().await {
             tracing::warn!(%error, "the session did not end in order");
         }
     }
 
-    /// Says good-bye. A server that has gone already has heard all there was to hear.
+    /// Closes the session. Only the end of an embedded server can fail.
     pub(super) async fn close(mut self) -> Result<()> {
         self.release().await?;
         self.drop_session().await;
@@ -126,7 +126,7 @@ impl<'a> Link<'a> {
     }
 }
 
-/// Whether an execution in this state has ended.
+/// Whether the state, by its name, is a final one.
 pub(super) fn is_final(state: &Value) -> bool {
     let state = State::ALL.iter().find(|known| *state == known.as_str());
     state.is_some_and(|state| state.is_final())

@@ -1,11 +1,11 @@
-//! `midex list`: the workflows, or the agents, that there are.
+//! `midex list`: lists workflows, agents or executions.
 
-use std::{io::Write, path::Path};
+use std::path::Path;
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 
-use super::{EXIT_OK, link::Link, unwritable, value::json_text, visible::visible};
+use super::{EXIT_OK, Output, link::Link, visible::visible};
 use crate::{
     config::Config,
     domain::{
@@ -51,12 +51,7 @@ pub enum Listed {
 }
 
 /// Lists executions.
-pub(super) async fn executions(
-    args: ListArgs,
-    config: &Config,
-    json: bool,
-    out: &mut dyn Write,
-) -> Result<u8> {
+pub(super) async fn executions(args: ListArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     let mut arguments = json!({ "limit": args.limit.min(limits::LIST_LIMIT_MAX) });
     let project = args.all_projects.then(|| "*".to_owned());
     for (name, value) in [
@@ -71,16 +66,13 @@ pub(super) async fn executions(
     let mut link = Link::new(config);
     let rows = pages(&mut link, arguments, args.limit).await;
     link.close().await?;
-    let text = if json {
-        pretty(rows?)
-    } else {
-        execution_table(&rows?)
-    };
-    out.write_all(text.as_bytes()).map_err(unwritable)?;
+    let rows = rows?;
+    let text = || execution_table(&rows);
+    out.print(|| Value::from(rows.as_slice()), text)?;
     Ok(EXIT_OK)
 }
 
-/// As many pages as `limit` rows take.
+/// Reads pages until there are `limit` rows.
 async fn pages(link: &mut Link<'_>, mut arguments: Value, limit: usize) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     loop {
@@ -120,27 +112,25 @@ fn execution_table(rows: &[Value]) -> String {
     table.trim_fmt() + "\n"
 }
 
-/// Lists what there is, also what has findings.
-pub fn list(args: &ListArgs, registry: &Registry, json: bool, out: &mut dyn Write) -> Result<u8> {
-    let text = match (args.what == Listed::Agents, json) {
-        (false, true) => pretty(registry.workflows().map(workflow_json).collect()),
-        (true, true) => pretty(registry.agents().map(agent_json).collect()),
-        (false, false) => workflow_table(registry),
-        (true, false) => agent_table(registry),
+/// Lists workflows or agents, those with findings too.
+pub fn list(args: &ListArgs, registry: &Registry, mut out: Output<'_>) -> Result<u8> {
+    let printed = if args.what == Listed::Agents {
+        let json = || registry.agents().map(agent_json).collect();
+        out.print(json, || agent_table(registry))
+    } else {
+        let json = || registry.workflows().map(workflow_json).collect();
+        out.print(json, || workflow_table(registry))
     };
-    out.write_all(text.as_bytes()).map_err(unwritable)?;
-    Ok(EXIT_OK)
+    printed.map(|()| EXIT_OK)
 }
 
-fn pretty(entries: Vec<Value>) -> String {
-    json_text(&Value::Array(entries), true) + "\n"
+fn workflow_of(entry: &WorkflowEntry) -> Option<&Workflow> {
+    let definition = entry.definition.as_ref()?;
+    Some(&definition.workflow)
 }
 
 fn workflow_json(entry: &WorkflowEntry) -> Value {
-    let workflow = entry
-        .definition
-        .as_ref()
-        .map(|definition| &definition.workflow);
+    let workflow = workflow_of(entry);
     let steps = workflow.map_or(&[][..], |workflow| &workflow.steps);
     let inputs = workflow.and_then(|workflow| workflow.inputs.as_ref());
     json!({
@@ -180,7 +170,7 @@ fn agent_json(entry: &AgentEntry) -> Value {
     })
 }
 
-/// A path as JSON can hold it: names on a disk need not be Unicode.
+/// A path as text: file names need not be Unicode.
 fn shown(path: &Path) -> String {
     path.display().to_string()
 }
@@ -188,10 +178,7 @@ fn shown(path: &Path) -> String {
 fn workflow_table(registry: &Registry) -> String {
     let mut table = table(&["name", "steps", "source", "description"]);
     for entry in registry.workflows() {
-        let workflow = entry
-            .definition
-            .as_ref()
-            .map(|definition| &definition.workflow);
+        let workflow = workflow_of(entry);
         table.add_row(visible_row([
             entry.name.clone(),
             workflow.map_or_else(String::new, steps),
@@ -239,12 +226,9 @@ fn table(header: &[&str]) -> Table {
     table
 }
 
-/// What stands in place of a description: where the errors are.
+/// The first error of a definition, shown in place of its description.
 fn broken(findings: &[Finding], source: Source, path: Option<&Path>) -> String {
-    let place = path.map_or_else(
-        || source.as_str().to_owned(),
-        |path| path.display().to_string(),
-    );
+    let place = path.map_or_else(|| source.as_str().to_owned(), shown);
     let first = errors(findings).next();
     let line = first.map_or(1, |finding| finding.line);
     let rest = match errors(findings).count() {

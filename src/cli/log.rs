@@ -1,11 +1,11 @@
-//! Logs, on stderr. `RUST_LOG` chooses what is seen; it cannot lift the rule below.
+//! Logging to stderr. `RUST_LOG` chooses the lines; it cannot lift the rule below.
 //!
-//! Only midex's own lines have words: they are written so that none holds what a caller sent or was sent. Other
-//! crates print whole messages, headers and panics, some of them as errors, and may do so in any later version. So
-//! what they tell is shown from `WARN` up, by its place alone, and their spans, whose fields would stand in front of
+//! Only midex's own lines are shown with their words: they are written so that none holds what a caller sent or was sent.
+//! Other crates log whole messages, headers and panics, some of them as errors, and may do so in any later version. So of
+//! their events only those from `WARN` up are shown, with their place alone, and their spans, whose fields would prefix
 //! midex's own lines, not at all.
 //!
-//! No line blocks: they are queued ([`queue`]), and of one kind there are only so many ([`kinds`]).
+//! Logging never blocks: lines are queued ([`queue`]), and each kind of line has a limit ([`kinds`]).
 
 mod kinds;
 mod queue;
@@ -32,16 +32,15 @@ use tracing_subscriber::{
 use self::queue::Queue;
 use crate::limits;
 
-/// Stands in place of another crate's words.
+/// The text in place of another crate's words.
 const WITHHELD: &str = "its words are withheld: they may hold what was sent";
 
-/// The log of this process. Where it goes, also because of a panic, what was told before is written, unless nobody reads
-/// it.
+/// The log of this process. Dropping it, also in a panic, flushes the queued lines, unless nobody reads stderr.
 #[derive(Debug)]
 pub(super) struct Log(Queue);
 
 impl Log {
-    /// Tells a line as it stands.
+    /// Logs a line as it is.
     pub(super) fn write_line(&self, line: &str) {
         self.0.push(format!("{line}\n").as_bytes());
     }
@@ -53,12 +52,12 @@ impl Drop for Log {
     }
 }
 
-/// Starts logging. A second start is ignored. Commands that end tell their user themselves what was refused, and
-/// that a server went away; a server tells its log.
+/// Starts logging; a second start is ignored. A server logs at `info`; a command reports refusals to its user itself, so it
+/// logs only warnings.
 pub(super) fn init(serves: bool) -> Log {
     let queue = Queue::to(io::stderr());
     let usual = if serves {
-        // rmcp tells of every refused call once more, and may say nothing of it.
+        // rmcp logs every refused call once more, and its words would be withheld anyway.
         "warn,rmcp=off,midex=info"
     } else {
         "warn,rmcp=off"
@@ -74,7 +73,7 @@ pub(super) fn init(serves: bool) -> Log {
     Log(queue)
 }
 
-/// What is written of what was chosen.
+/// The layers that format the chosen events: ours with their words, others with their place alone.
 fn lines<S>(queue: &Queue) -> impl Layer<S> + use<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -106,8 +105,7 @@ where
     ours.and_then(theirs)
 }
 
-/// Lets lines of one kind pass so often only. They are of one kind where they come from the same place with the same
-/// code.
+/// Lets only so many lines of one kind pass. Lines are of one kind if they have the same place and the same error code.
 struct RateLimit(Queue);
 
 impl<S> Filter<S> for RateLimit {
@@ -127,7 +125,7 @@ impl<S> Filter<S> for RateLimit {
     }
 }
 
-/// What kind of line it is, in words.
+/// The kind of a line: its level, place and error code.
 struct LineKind(String);
 
 impl Visit for LineKind {
@@ -144,8 +142,8 @@ fn is_ours(metadata: &Metadata<'_>) -> bool {
     metadata.target().split("::").next() == Some("midex")
 }
 
-/// Says where a panic was. Words that were put together while it ran may hold a caller's: a text that is cut where no
-/// character ends is printed whole.
+/// Logs the place of a panic. A formatted message may hold a caller's text, so it is withheld: slicing a string within a
+/// character, for example, prints the string.
 fn log_panic(panic: &panic::PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string);
     tracing::error!(
@@ -155,7 +153,7 @@ fn log_panic(panic: &panic::PanicHookInfo<'_>) {
     );
 }
 
-/// The words of a panic that stand in the program as they are.
+/// The message of a panic if it is a literal of the program.
 fn fixed_words(panic: &dyn Any) -> &'static str {
     panic
         .downcast_ref::<&'static str>()

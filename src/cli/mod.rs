@@ -27,6 +27,7 @@ mod value;
 mod visible;
 
 use std::{
+    fmt,
     io::{self, Write},
     path::PathBuf,
     process::ExitCode,
@@ -34,6 +35,7 @@ use std::{
 };
 
 use clap::{Args, Parser, Subcommand};
+use serde_json::Value;
 
 use self::{
     command::{Hints, for_people, quoted},
@@ -48,7 +50,7 @@ use crate::{
 
 /// The exit code of a command that did its work.
 pub const EXIT_OK: u8 = 0;
-/// The exit code of a command whose answer is "no": there are findings, say.
+/// The exit code of a command whose answer is "no": `midex validate` with findings, for example.
 pub const EXIT_FINDINGS: u8 = 1;
 
 /// A durable workflow server for LLM agents.
@@ -61,7 +63,7 @@ struct Cli {
     command: Command,
 }
 
-/// What every command takes.
+/// The flags that every command takes.
 #[derive(Clone, Debug, Args)]
 struct Global {
     /// Where executions are kept
@@ -95,7 +97,7 @@ struct Global {
 }
 
 impl Global {
-    /// What a further command needs to reach the same executions.
+    /// The flags that a further command needs to reach the same executions.
     fn flags(&self) -> String {
         let named = self.data_dir.as_ref();
         named.map_or_else(String::new, |dir| {
@@ -188,8 +190,8 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli, log: &log::Log) -> Result<u8> {
     let config = config(&cli.global)?;
-    let json = cli.global.json;
-    let mut out = Stdout(io::stdout());
+    let mut stdout = Stdout(io::stdout());
+    let out = Output::new(cli.global.json, &mut stdout);
     match cli.command {
         Command::Serve(args) => {
             let snapshot_every = args.snapshot_every;
@@ -204,46 +206,33 @@ fn run(cli: Cli, log: &log::Log) -> Result<u8> {
                 log,
             ))
         }
-        Command::Demo => run_to_end(demo::demo(&config, cli.global.data_dir, json, &mut out)),
-        Command::Run(args) => run_to_end(run::run(args, &config, json, &mut out)),
-        Command::Show(args) => run_to_end(show::show(args, &config, json, &mut out)),
-        Command::Tail(args) => run_to_end(tail::tail(args, &config, json)),
-        Command::Validate(args) => {
-            validate::validate(&args, &config.registry(), json, color(), &mut out)
-        }
+        Command::Demo => run_to_end(demo::demo(&config, cli.global.data_dir, out)),
+        Command::Run(args) => run_to_end(run::run(args, &config, out)),
+        Command::Show(args) => run_to_end(show::show(args, &config, out)),
+        Command::Tail(args) => run_to_end(tail::tail(args, &config, out.json)),
+        Command::Validate(args) => validate::validate(&args, &config.registry(), color(), out),
         Command::List(args) if args.what == list::Listed::Executions => {
-            run_to_end(list::executions(args, &config, json, &mut out))
+            run_to_end(list::executions(args, &config, out))
         }
-        Command::List(args) => list::list(&args, &config.registry(), json, &mut out),
-        Command::Pause(args) => run_to_end(lifecycle::change(
-            "execution.pause",
-            args,
-            &config,
-            json,
-            &mut out,
-        )),
-        Command::Resume(args) => run_to_end(lifecycle::resume(args, &config, json, &mut out)),
-        Command::Abandon(args) => run_to_end(lifecycle::change(
-            "execution.abandon",
-            args,
-            &config,
-            json,
-            &mut out,
-        )),
-        Command::Signal(args) => run_to_end(signal::signal(args, &config, json, &mut out)),
-        Command::Approve(args) => run_to_end(approve::approve(args, &config, json, &mut out)),
-        Command::Resolve(args) => run_to_end(resolve::resolve(args, &config, json, &mut out)),
-        Command::New(args) => new::new(&args, &config, json, &mut out),
-        Command::Graph(args) => {
-            let mut err = anstream::stderr();
-            graph::graph(&args, &config.registry(), json, &mut out, &mut err)
+        Command::List(args) => list::list(&args, &config.registry(), out),
+        Command::Pause(args) => {
+            run_to_end(lifecycle::change("execution.pause", args, &config, out))
         }
-        Command::Schema(args) => schema::schema(&args, &mut out),
-        Command::Completions(args) => completions::completions(&args, &mut out),
+        Command::Resume(args) => run_to_end(lifecycle::resume(args, &config, out)),
+        Command::Abandon(args) => {
+            run_to_end(lifecycle::change("execution.abandon", args, &config, out))
+        }
+        Command::Signal(args) => run_to_end(signal::signal(args, &config, out)),
+        Command::Approve(args) => run_to_end(approve::approve(args, &config, out)),
+        Command::Resolve(args) => run_to_end(resolve::resolve(args, &config, out)),
+        Command::New(args) => new::new(&args, &config, out),
+        Command::Graph(args) => graph::graph(&args, &config.registry(), out),
+        Command::Schema(args) => schema::schema(&args, out),
+        Command::Completions(args) => completions::completions(&args, out),
     }
 }
 
-/// Whether stdout takes color: a terminal, and nobody said otherwise (`NO_COLOR`, `CLICOLOR`, `TERM`).
+/// Whether stdout takes color: it is a terminal, and the environment does not object (`NO_COLOR`, `CLICOLOR`, `TERM`).
 fn color() -> bool {
     anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
 }
@@ -262,8 +251,8 @@ fn config(global: &Global) -> Result<Config> {
     })
 }
 
-/// Runs a command to its end, and no further: a read of standard input that nobody awaits any more must
-/// not keep the process alive.
+/// Runs a command on a runtime of its own. The runtime is left in the background at the end, so that an unfinished read of
+/// standard input does not keep the process alive.
 fn run_to_end<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -275,7 +264,7 @@ fn run_to_end<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
     result
 }
 
-/// Tells the user of a command; a server tells its log.
+/// Reports the error of a command on stderr; a server writes it to its log instead.
 fn report(error: &Error, json: bool, hints: &Hints) {
     let _ = writeln!(
         anstream::stderr().lock(),
@@ -286,24 +275,24 @@ fn report(error: &Error, json: bool, hints: &Hints) {
 
 fn reported(error: &Error, json: bool, hints: &Hints) -> String {
     if json {
-        json_text(&serde_json::Value::Object(error.payload("")), false)
+        json_text(&Value::Object(error.payload("")), false)
     } else {
         described(error, hints)
     }
 }
 
-/// Says what its user should know of a command that did its work.
+/// Warns the user of a command that did its work.
 fn warn(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "warning: {}", visible(text));
 }
 
-/// An error in words: what is wrong, and what to do.
+/// An error as text: the message with its violations, and what to do next.
 fn described(error: &Error, hints: &Hints) -> String {
     let help = visible(&for_people(&error.suggested_action(), hints));
     format!("{}\n  help: {help}", wrong(error))
 }
 
-/// What is wrong, with each violation.
+/// The message of an error, with each violation on a line of its own.
 fn wrong(error: &Error) -> String {
     let mut text = format!("error[{}]: {}", error.code(), visible(error.message()));
     for violation in error.violations() {
@@ -315,7 +304,7 @@ fn wrong(error: &Error) -> String {
         let message = visible(&violation.message);
         text.extend(["\n  ", &visible(place), ": ", &message]);
         let meant = violation.suggestion.as_ref().map(|meant| &meant.text);
-        // A finding says it in its message already.
+        // The message of a finding contains its suggestion already.
         if let Some(meant) = meant.filter(|meant| !violation.message.contains(*meant)) {
             text.extend(["; ", &visible(meant)]);
         }
@@ -323,7 +312,50 @@ fn wrong(error: &Error) -> String {
     text
 }
 
-/// Stdout. A reader that has gone, as `head` does, is no failure.
+/// How and where a command prints its result.
+pub struct Output<'a> {
+    json: bool,
+    to: &'a mut (dyn Write + 'static),
+}
+
+impl fmt::Debug for Output<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let json = &self.json;
+        f.debug_struct("Output")
+            .field("json", json)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> Output<'a> {
+    /// Output to `to`: JSON, or text for people.
+    pub fn new(json: bool, to: &'a mut (dyn Write + 'static)) -> Self {
+        Self { json, to }
+    }
+
+    /// Prints a value as indented JSON, or else the text for people.
+    fn print(&mut self, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Result<()> {
+        if self.json {
+            self.write(json_text(&json(), true) + "\n")
+        } else {
+            self.write(text())
+        }
+    }
+
+    /// Prints the reply of a tool: as JSON, or its message.
+    fn reply(&mut self, reply: &Value) -> Result<()> {
+        let message = || visible(reply["message"].as_str().unwrap_or_default()) + "\n";
+        self.print(|| reply.clone(), message)
+    }
+
+    /// Prints text or bytes as they are.
+    fn write(&mut self, text: impl AsRef<[u8]>) -> Result<()> {
+        let written = self.to.write_all(text.as_ref());
+        written.and_then(|()| self.to.flush()).map_err(unwritable)
+    }
+}
+
+/// Stdout, where a reader that closes the pipe early, as `head` does, is no error.
 struct Stdout(io::Stdout);
 
 impl Write for Stdout {
@@ -342,7 +374,7 @@ impl Write for Stdout {
     }
 }
 
-/// What became of writing to stdout.
+/// The error of a failed write to stdout.
 fn unwritable(error: io::Error) -> Error {
     let message = format!("the output cannot be written: {}", error.kind());
     Error::new(Code::FileUnusable, message)

@@ -1,10 +1,10 @@
-//! `midex new`: a starting file that is sound as it is.
+//! `midex new`: writes a starting file that has no findings.
 
-use std::{io::Write, path::PathBuf};
+use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{EXIT_OK, screen::Screen, unwritable, value::json_text, visible::visible};
+use super::{EXIT_OK, Output, screen::Screen, value::json_text, visible::visible};
 use crate::{
     clock::SystemIds,
     config::Config,
@@ -61,8 +61,8 @@ pub enum FormatArg {
     Json,
 }
 
-/// Writes the file and says where it is.
-pub fn new(args: &NewArgs, config: &Config, json: bool, out: &mut dyn Write) -> Result<u8> {
+/// Writes the file and prints its path.
+pub fn new(args: &NewArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     let (file, kind, template) = match args {
         NewArgs::Workflow { file, format } => (file, "workflow", workflow(&file.name, *format)?),
         NewArgs::Agent { file } => (file, "agent", agent(&file.name)?),
@@ -78,7 +78,7 @@ pub fn new(args: &NewArgs, config: &Config, json: bool, out: &mut dyn Write) -> 
         Existing::Keep
     };
     let path = registry::create(&template, project, existing, &SystemIds)?;
-    let text = if json {
+    let text = if out.json {
         let shown = path.display().to_string();
         let made = json!({ "path": shown, "kind": kind, "name": template.name() });
         json_text(&made, true).into_bytes()
@@ -87,9 +87,7 @@ pub fn new(args: &NewArgs, config: &Config, json: bool, out: &mut dyn Write) -> 
     } else {
         path.into_os_string().into_encoded_bytes()
     };
-    out.write_all(&[&text[..], b"\n"].concat())
-        .map_err(unwritable)?;
-    Ok(EXIT_OK)
+    out.write([&text[..], b"\n"].concat()).map(|()| EXIT_OK)
 }
 
 fn workflow(name: &str, format: FormatArg) -> Result<Template> {

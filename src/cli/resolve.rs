@@ -1,10 +1,8 @@
-//! `midex resolve`.
-
-use std::io::Write;
+//! `midex resolve`: says what came of a step that the server was cut off in.
 
 use serde_json::{Value, json};
 
-use super::{lifecycle, link::Link, run};
+use super::{EXIT_OK, Output, link::Link, run};
 use crate::{config::Config, error::Result, limits};
 
 /// Which step of which execution, and what came of it.
@@ -38,13 +36,8 @@ struct VerdictArgs {
     output: Option<String>,
 }
 
-/// Says what came of the step, and where the execution stands then.
-pub(super) async fn resolve(
-    args: ResolveArgs,
-    config: &Config,
-    json: bool,
-    out: &mut dyn Write,
-) -> Result<u8> {
+/// Calls `execution.resolve` and prints its reply.
+pub(super) async fn resolve(args: ResolveArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     let mut arguments = json!({ "execution_id": args.execution_id, "step_name": args.step });
     let VerdictArgs { failed, output, .. } = args.verdict;
     match (failed, output) {
@@ -61,13 +54,13 @@ pub(super) async fn resolve(
         arguments["item"] = json!(item);
     }
     let mut link = Link::new(config);
-    let answer = resolved(&mut link, arguments).await;
+    let answer = call_for_attempt(&mut link, arguments).await;
     link.end().await;
-    lifecycle::write(&answer?, json, out)
+    out.reply(&answer?).map(|()| EXIT_OK)
 }
 
-/// Names the attempt that is meant, so that the call, sent again where a server went away, says nothing of a later one.
-async fn resolved(link: &mut Link<'_>, mut arguments: Value) -> Result<Value> {
+/// Calls the tool with the visit and the attempt that are open now, so that a repeated call cannot resolve a later attempt.
+async fn call_for_attempt(link: &mut Link<'_>, mut arguments: Value) -> Result<Value> {
     let id = arguments["execution_id"].as_str().unwrap_or_default();
     let status = link.read_of("workflow_status", id).await?;
     let waits = status["waits"].as_array().into_iter().flatten();
@@ -76,7 +69,7 @@ async fn resolved(link: &mut Link<'_>, mut arguments: Value) -> Result<Value> {
         wait["waits_for"] == "unknown" && wait["step_name"] == arguments["step_name"] && is_item
     };
     let meant: Vec<_> = waits.filter(is_meant).collect();
-    // Where none is, or several are, the call says so.
+    // If no attempt matches, or several do, the tool refuses the call and says so.
     if let [wait] = meant.as_slice() {
         (arguments["visit"], arguments["attempt"]) =
             (wait["visit"].clone(), wait["attempt"].clone());

@@ -1,4 +1,4 @@
-//! `midex run`: a workflow in the terminal. Whoever sits there, or a file, or a script is the agent.
+//! `midex run`: runs a workflow in the terminal. The outputs of its steps come from a person, a file or a script.
 
 mod editor;
 mod handed;
@@ -8,7 +8,7 @@ mod lines;
 mod page;
 mod source;
 
-use std::{io::Write, path::PathBuf};
+use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
@@ -18,7 +18,7 @@ use self::{
     source::OutputSource,
 };
 use super::{
-    EXIT_FINDINGS, EXIT_OK, approve,
+    EXIT_FINDINGS, EXIT_OK, Output, approve,
     command::{Hints, quoted},
     link::{Link, is_final},
     report,
@@ -57,14 +57,8 @@ pub(super) struct RunArgs {
     editor: bool,
 }
 
-/// Runs a workflow, or goes on with an execution of it. What is wrong with the arguments is found before
-/// anything is started.
-pub(super) async fn run(
-    args: RunArgs,
-    config: &Config,
-    json: bool,
-    out: &mut dyn Write,
-) -> Result<u8> {
+/// Runs a workflow, or goes on with an execution of it. All arguments are checked before anything is started.
+pub(super) async fn run(args: RunArgs, config: &Config, out: Output<'_>) -> Result<u8> {
     let inputs = args.inputs.as_deref().map(inputs::whole).transpose()?;
     let single = args.input.iter().map(|flag| inputs::single(flag));
     let single = single.collect::<Result<Vec<_>>>()?;
@@ -74,7 +68,7 @@ pub(super) async fn run(
     let mut runner = Runner {
         config,
         link: Link::new(config),
-        page: Page::new(json, out),
+        page: Page::new(out),
         source,
         workflow: args.workflow,
         is_named: args.id.is_some(),
@@ -88,27 +82,27 @@ pub(super) async fn run(
         end = runner.go() => end,
         () = signalled(signals) => Ok(End::Stopped("interrupted".into())),
     };
-    let code = runner.report_end(end, json);
+    let code = runner.report_end(end);
     runner.link.close().await?;
     code
 }
 
-/// An id of this process's own making, so that a start whose reply is lost can be sent again.
+/// A new execution id, made here so that a start whose reply is lost can be sent again.
 fn new_id() -> String {
     ExecutionId::generate(SystemClock.now(), &SystemIds).to_string()
 }
 
-/// How it ended.
+/// How the command ended.
 enum End {
-    /// The execution has: its status.
+    /// The execution has ended, with this status.
     Ended(Box<Value>),
-    /// This command has, and the execution can go on: why.
+    /// The command stopped, for this reason; the execution can go on.
     Stopped(String),
-    /// The execution is paused: why, and what lets it go on.
+    /// The execution is paused: the reason, and what lifts the pause.
     Paused(String, LiftedBy),
 }
 
-/// What lets a paused execution go on.
+/// What lifts a pause.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LiftedBy {
     Resume,
@@ -123,12 +117,12 @@ struct Runner<'a> {
     source: OutputSource,
     workflow: String,
     id: String,
-    /// Whether the id was given.
+    /// Whether `--id` was given.
     is_named: bool,
     inputs: Option<Value>,
-    /// Inputs that were given one by one, as they were written.
+    /// The values of `--input` by name, as they were written.
     single: Vec<(String, String)>,
-    /// The inputs that the workflow declares, where it is known that it declares any.
+    /// The inputs that the workflow declares; `None` if it declares none, or is not known.
     declared: Option<Vec<Value>>,
     /// Whether the execution is known to exist.
     has_begun: bool,
@@ -167,7 +161,7 @@ impl Runner<'_> {
         }
     }
 
-    /// The open steps, with live tokens, as soon as there are any; or how it ended.
+    /// Waits for open steps and returns them with live tokens; or returns how the run ended.
     async fn open_steps(&mut self) -> Result<Result<Vec<Value>, End>> {
         loop {
             let current = self.link.read_of("current_step", &self.id).await?;
@@ -188,7 +182,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Whether whoever sits here has answered a gate.
+    /// Asks the person at the prompt to answer an open gate; true if they did.
     async fn ask_gate_at_prompt(&mut self) -> Result<bool> {
         match self.source.at_prompt() {
             Some(input) => approve::ask_at_prompt(&mut self.link, &self.id, input).await,
@@ -196,7 +190,7 @@ impl Runner<'_> {
         }
     }
 
-    /// The status of the execution with this id, where there is one.
+    /// The status of the execution with this id, if there is one.
     async fn existing(&mut self) -> Result<Option<Value>> {
         match self.link.read_of("workflow_status", &self.id).await {
             Ok(status) => Ok(Some(status)),
@@ -223,7 +217,7 @@ impl Runner<'_> {
         self.page.started(&reply, self.inputs.as_ref())
     }
 
-    /// Reads what was given one by one as the types that the workflow declares, into the whole.
+    /// Reads each `--input` as the type that the workflow declares, and adds it to `--inputs`.
     async fn read_inputs(&mut self) -> Result<()> {
         if self.inputs.is_none() && self.single.is_empty() {
             return Ok(());
@@ -233,7 +227,7 @@ impl Runner<'_> {
                 Value::Array(declared) => Some(declared),
                 _ => None,
             },
-            // The start, or the execution, says what is wrong.
+            // The start will be refused with this error; an existing execution does not need the workflow.
             Err(error) if error.code() == Code::WorkflowNotFound => None,
             Err(error) => return Err(error),
         };
@@ -249,7 +243,7 @@ impl Runner<'_> {
         self.link.read(&address).await
     }
 
-    /// A slip in the name of a step would be found only when everything else is done.
+    /// Checks the names of steps in the outputs before the start: a misspelt one would be found only at the end.
     async fn check_names(&mut self) -> Result<()> {
         if self.source.unknown_name(&[]).is_none() {
             return Ok(());
@@ -275,7 +269,7 @@ impl Runner<'_> {
             .with_action("Correct the name; nothing was started"))
     }
 
-    /// Goes on with an execution that exists: it must be what was asked for.
+    /// Goes on with an existing execution, which must be of the same workflow and inputs.
     async fn go_on(&mut self, status: Value) -> Result<()> {
         let taken = |what: String| {
             Error::new(Code::ExecutionIdTaken, what)
@@ -302,7 +296,7 @@ impl Runner<'_> {
             .resumed(if ended { &status } else { &current }, &status)
     }
 
-    /// Hands in what came of a step. Answers with what is wrong with it where whoever made it can be asked again.
+    /// Submits an output or an error of a step. Returns the refusal if a person can be asked again.
     async fn submit(&mut self, step: &Value, submission: Submission) -> Result<Option<Error>> {
         self.page.submission(&submission)?;
         let (name, value) = match &submission.report {
@@ -312,7 +306,7 @@ impl Runner<'_> {
         let mut arguments = Map::new();
         arguments.insert("token".into(), step["continuation_token"].clone());
         arguments.insert(name.into(), value.clone());
-        // What a person types here is the user's own answer.
+        // An output that a person typed here counts as the user's own answer.
         let of_user =
             submission.is_by_person && name == "output" && step["input"]["via"] == "elicitation";
         let tool = if of_user {
@@ -328,7 +322,7 @@ impl Runner<'_> {
 
     fn refused(&mut self, error: Error, submission: Submission) -> Result<Option<Error>> {
         match error.code() {
-            // A person may take longer over a step than its token lives; a read has renewed it since.
+            // A person may take longer over a step than its token lives; the next read renews it.
             Code::TokenExpired | Code::TokenSuperseded if !submission.is_retry => {
                 self.source.retry_later(submission);
                 Ok(None)
@@ -336,12 +330,12 @@ impl Runner<'_> {
             Code::StepOutputInvalid | Code::ArgumentsInvalid if submission.is_by_person => {
                 Ok(Some(error))
             }
-            // Somebody paused it meanwhile: the next look tells why.
+            // The execution was paused meanwhile: the next read says why.
             Code::ExecutionPaused => {
                 Page::not_recorded(&submission);
                 Ok(None)
             }
-            // Somebody else was faster: the next look tells what is open now.
+            // Another client was faster: the next read says what is open now.
             Code::TokenAlreadyUsed | Code::TokenSuperseded | Code::ExecutionFinished
                 if submission.is_by_person =>
             {
@@ -353,7 +347,7 @@ impl Runner<'_> {
                 Page::not_recorded(&submission);
                 Err(error)
             }
-            // What comes through a pipe is no user's answer: one at a terminal is.
+            // Only an output typed at a terminal counts as the user's own answer, not one from a pipe.
             Code::UserAlone => Err(error
                 .with("execution_id", self.id.as_str())
                 .with_action(AT_A_TERMINAL)),
@@ -361,7 +355,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Waits for a step that a model may do.
+    /// Waits until the execution moves past `revision`.
     async fn wait(&mut self, revision: &Value) -> Result<()> {
         let arguments = json!({
             "execution_id": self.id, "since_revision": revision, "timeout_s": limits::TAIL_WAIT_S
@@ -372,8 +366,8 @@ impl Runner<'_> {
             .map(|_| ())
     }
 
-    /// Says how it ended, and how to go on where that is possible.
-    fn report_end(&mut self, end: Result<End>, json: bool) -> Result<u8> {
+    /// Prints how the run ended, and the command that goes on if the execution can; returns the exit code.
+    fn report_end(&mut self, end: Result<End>) -> Result<u8> {
         if let Some(submission) = self.source.take_pending() {
             Page::not_recorded(&submission);
         }
@@ -406,10 +400,10 @@ impl Runner<'_> {
                 Ok(EXIT_FINDINGS)
             }
             Err(error) if self.has_begun => {
-                // The same command again would begin another execution.
+                // The same command would start another execution.
                 let retry = format!("Run `{}`", self.command());
                 let flags = self.data_dir();
-                report(&error, json, &Hints { flags, retry });
+                report(&error, self.page.json(), &Hints { flags, retry });
                 self.page.stopped("", &[self.command()])?;
                 Ok(error.exit_code())
             }
@@ -427,20 +421,15 @@ impl Runner<'_> {
         )
     }
 
-    /// The flag that names the data directory, where it is not the usual one.
+    /// The flag that names the data directory; empty for the usual one.
     fn data_dir(&self) -> String {
         let usual = Config::new(None).is_ok_and(|usual| usual.data_dir == self.config.data_dir);
-        if usual {
-            return String::new();
-        }
-        format!(
-            " --data-dir {}",
-            quoted(&self.config.data_dir.display().to_string())
-        )
+        let named = (!usual).then(|| quoted(&self.config.data_dir.display().to_string()));
+        named.map_or_else(String::new, |dir| format!(" --data-dir {dir}"))
     }
 }
 
-/// Why an execution is paused, for people, and what lets it go on.
+/// Why an execution is paused, in words for people, and what lifts the pause.
 fn paused(current: &Value) -> End {
     let waits = current["waits"].as_array().into_iter().flatten();
     let of = |kind: &str| -> Vec<String> {
@@ -465,5 +454,5 @@ fn paused(current: &Value) -> End {
     }
 }
 
-/// The next command where the user alone may answer.
+/// The next command if only the user may answer.
 const AT_A_TERMINAL: &str = "Run `midex run {workflow} --id {execution_id}[ --data-dir '{data_dir}']` in a terminal with nothing piped in, and type the answer there";

@@ -1,8 +1,6 @@
-//! `midex schema`: JSON Schemas for editors.
+//! `midex schema`: prints JSON Schemas for editors.
 
-use std::io::Write;
-
-use super::{EXIT_OK, unwritable};
+use super::{EXIT_OK, Output};
 use crate::{
     error::Result,
     registry::{self, SchemaDraft, SchemaOf},
@@ -52,7 +50,7 @@ pub enum SchemaDraftArg {
 }
 
 /// Prints the schema.
-pub fn schema(args: &SchemaArgs, out: &mut dyn Write) -> Result<u8> {
+pub fn schema(args: &SchemaArgs, mut out: Output<'_>) -> Result<u8> {
     let of = match args.of {
         SchemaOfArg::Workflow => SchemaOf::Manifest,
         SchemaOfArg::FrontMatter => SchemaOf::FrontMatter,
@@ -64,6 +62,6 @@ pub fn schema(args: &SchemaArgs, out: &mut dyn Write) -> Result<u8> {
         SchemaDraftArg::Draft202012 => SchemaDraft::Draft202012,
         SchemaDraftArg::Draft7 => SchemaDraft::Draft7,
     };
-    writeln!(out, "{:#}", registry::schema(of, draft)).map_err(unwritable)?;
+    out.write(format!("{:#}\n", registry::schema(of, draft)))?;
     Ok(EXIT_OK)
 }

@@ -1,4 +1,4 @@
-//! How text is shown: harmless, cut or wrapped to the width, and styled only where a terminal wants it.
+//! Prepares text for stdout: without control characters, cut or wrapped to the width, and styled only on a terminal.
 
 use std::{
     fmt::Write as _,
@@ -10,31 +10,31 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::visible::visible;
 
-/// Columns where there is no terminal to ask.
+/// The width if stdout is no terminal.
 const COLUMNS_ELSEWHERE: usize = 120;
-/// Columns of a terminal that does not say.
+/// The width of a terminal that does not report one.
 const COLUMNS_UNKNOWN: usize = 80;
-/// No text is wrapped to fewer columns.
+/// The least width that text is wrapped to.
 const COLUMNS_MIN: usize = 20;
 
-/// What stdout is to a reader.
+/// The properties of stdout: its width, and whether it takes color.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Screen {
-    /// The columns of the terminal; none where stdout is something else.
+    /// The columns of the terminal; `None` if stdout is no terminal.
     columns: Option<usize>,
     color: bool,
 }
 
-/// How a piece of text stands out.
+/// The style of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     /// A title.
     Bold,
-    /// What may be passed over.
+    /// A less important text.
     Dim,
-    /// What went well.
+    /// A success.
     Good,
-    /// What did not.
+    /// A failure.
     Bad,
 }
 
@@ -58,17 +58,17 @@ impl Screen {
         }
     }
 
-    /// Whether somebody looks at it.
+    /// Whether stdout is a terminal.
     pub(super) fn is_terminal(&self) -> bool {
         self.columns.is_some()
     }
 
-    /// How wide lines should be.
+    /// The width of lines.
     pub(super) fn columns(&self) -> usize {
         self.columns.unwrap_or(COLUMNS_ELSEWHERE)
     }
 
-    /// `text`, which holds no control characters, in this style.
+    /// Paints `text`, which holds no control characters.
     pub(super) fn paint(&self, style: Style, text: &str) -> String {
         if self.color && !text.is_empty() {
             format!("\u{1b}[{}m{text}\u{1b}[0m", style.code())
@@ -77,7 +77,7 @@ impl Screen {
         }
     }
 
-    /// The state of an execution, or the status of a step.
+    /// Paints the state of an execution.
     pub(super) fn state(&self, state: &str) -> String {
         let shown = visible(state);
         match state {
@@ -87,8 +87,8 @@ impl Screen {
         }
     }
 
-    /// A text of several lines, harmless, each behind `margin` and in this style. On a terminal long lines are
-    /// broken between words, elsewhere they stay as they are.
+    /// A text of several lines, without control characters, each behind `margin` and in this style. On a terminal long lines
+    /// are broken between words.
     pub(super) fn block(&self, style: Option<Style>, margin: &str, text: &str) -> String {
         let mut block = String::new();
         for line in text.trim_end().lines().map(untabbed) {
@@ -105,7 +105,7 @@ impl Screen {
         block
     }
 
-    /// A table without lines between its cells. Each row takes one line: what is too long is cut.
+    /// A table without borders. Each row takes one line: cells that are too long are cut.
     pub(super) fn table(&self, header: &[&str]) -> Table {
         let mut table = Table::new();
         table
@@ -142,13 +142,13 @@ fn columns() -> Option<usize> {
     })
 }
 
-/// `text` as one harmless line.
+/// `text` as one line without control characters.
 pub(super) fn one_line(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     visible(&words.join(" "))
 }
 
-/// `text` in at most so many columns; a mark shows where it was cut.
+/// `text` in at most so many columns; `…` shows where it was cut.
 pub(super) fn cut(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
@@ -163,12 +163,12 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
     text.chars().take_while(fits).chain(['…']).collect()
 }
 
-/// Tabs would be no tabs any more once they are made visible.
+/// Expands tabs, which [`visible`] would replace, and makes the line visible.
 fn untabbed(line: &str) -> String {
     visible(&line.replace('\t', "    "))
 }
 
-/// Where the parts of a line begin that do not fit it: under its text, also in a list.
+/// The indent of the continuation of a wrapped line: under its text, also in a list.
 fn indent_of(line: &str) -> usize {
     let text = line.trim_start_matches(' ');
     let behind = text.trim_start_matches(|c: char| c.is_ascii_digit());

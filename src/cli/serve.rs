@@ -1,4 +1,4 @@
-//! `midex serve`.
+//! `midex serve`: serves agents over standard input and output, or over HTTP.
 
 use std::{
     net::SocketAddr,
@@ -51,7 +51,7 @@ impl TransportArgs {
         self.http.is_none() || self.stdio
     }
 
-    /// Needs a runtime.
+    /// Binds the HTTP address, if one was given. Must be called on a runtime.
     fn listen(&self) -> Result<Option<(TcpListener, streamable::Options)>> {
         let Some(address) = self.http else {
             return Ok(None);
@@ -86,7 +86,7 @@ impl TransportArgs {
     }
 }
 
-/// Reads where to listen. A name is looked up by nobody: `localhost` is the one that needs no asking.
+/// Parses the address to listen on. No name is looked up, except for `localhost`.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix("localhost:");
     let here = port.map(|port| format!("127.0.0.1:{port}"));
@@ -100,13 +100,13 @@ fn bound(address: SocketAddr) -> std::io::Result<TcpListener> {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
-    // The next server may have the address at once, while connections of the last one are still fading away.
+    // The next server can bind the address at once, while connections of the last one are in TIME_WAIT.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(limits::HTTP_BACKLOG)
 }
 
-/// Each connection is a file. The process takes all the files it may have; many systems let it start with few.
+/// The most connections: each takes a file descriptor, so the soft limit of descriptors is raised to the hard limit first.
 fn connections_max() -> usize {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut files = getrlimit(Resource::Nofile);
@@ -125,7 +125,7 @@ fn connections_max() -> usize {
         .clamp(limits::HTTP_CONNECTIONS_MIN, limits::HTTP_CONNECTIONS_MAX)
 }
 
-/// Serves until a signal comes; standard input and output alone, until the client goes.
+/// Serves until a signal comes; if it serves standard input and output alone, until the client closes them.
 pub(super) async fn serve(
     config: Config,
     transports: TransportArgs,
@@ -158,8 +158,8 @@ pub(super) async fn serve(
     for line in mcp::start_up_lines(&places(&transports, listening.as_ref()), offer) {
         log.write_line(&line);
     }
-    // Opened now rather than by the first call, so that what is wrong with the store is in the log early;
-    // the handshake does not wait for it, and where it is busy every call tries again.
+    // The store is opened now rather than by the first call, so that its faults are in the log early. The handshake does not
+    // wait for it, and if the store is busy every call tries again.
     let opening = tokio::spawn(open_store(app.clone()));
     let shut = stop.child_token();
     let socket = tokio::spawn(mcp::control::listen((*app).clone(), shut.clone()));
@@ -172,7 +172,7 @@ pub(super) async fn serve(
     } else {
         (limits::EOF_DOOR_MAX, limits::EOF_CLOSE_MAX)
     };
-    // The socket is removed before the store is let go.
+    // The socket is removed before the store is closed.
     let _ = tokio::time::timeout(socket_max, socket).await;
     let stopped = tokio::time::timeout(close_max, app.stop())
         .await
@@ -183,8 +183,7 @@ pub(super) async fn serve(
     served.and(stopped).map(|()| EXIT_OK)
 }
 
-/// What to say of a data directory in which others may put files of theirs. One that is missing is made for this user
-/// alone.
+/// A warning about a data directory that other users may write to. A missing one will be made for this user alone.
 fn open_to_others(data_dir: &Path) -> Option<String> {
     let mode = std::fs::metadata(data_dir).ok()?.permissions().mode() & 0o7777;
     (mode & 0o022 != 0).then(|| {
@@ -195,7 +194,7 @@ fn open_to_others(data_dir: &Path) -> Option<String> {
     })
 }
 
-/// Where standard input and output are not all there is, their end is not the end of the server.
+/// Serves standard input and output, HTTP, or both. With HTTP the end of standard input does not end the server.
 async fn serve_all(
     app: &Arc<App>,
     offer: Offer,
@@ -223,7 +222,7 @@ async fn serve_all(
     http
 }
 
-/// Where the server runs, in words.
+/// The names of the transports that the server listens on, for its start-up lines.
 fn places(
     transports: &TransportArgs,
     listening: Option<&(TcpListener, streamable::Options)>,
@@ -247,7 +246,7 @@ async fn open_store(app: Arc<App>) {
 /// The signals that ask a process to end: SIGTERM and SIGINT.
 pub(super) type Signals = [tokio::signal::unix::Signal; 2];
 
-/// Listens for the signals; from now on they no longer end the process by themselves.
+/// Subscribes to the signals, which from now on no longer end the process by themselves.
 pub(super) fn signals() -> Result<Signals> {
     use tokio::signal::unix::{SignalKind, signal};
     let listen = |kind| {
@@ -259,7 +258,7 @@ pub(super) fn signals() -> Result<Signals> {
     ])
 }
 
-/// Whoever waits is answered first.
+/// Stops the server after a signal; calls in progress are answered first.
 async fn cancel_on_signal(signals: Signals, app: Arc<App>, stop: CancellationToken) {
     signalled(signals).await;
     app.begin_stop();
@@ -267,7 +266,7 @@ async fn cancel_on_signal(signals: Signals, app: Arc<App>, stop: CancellationTok
     stop.cancel();
 }
 
-/// Answers with the first of the signals.
+/// Waits for the first of the signals.
 pub(super) async fn signalled([mut terminate, mut interrupt]: Signals) {
     tokio::select! {
         _ = terminate.recv() => {}

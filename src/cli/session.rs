@@ -1,5 +1,5 @@
-//! What commands look at executions through: the server that owns the store where one runs, else one of their own
-//! for as long as they last. Either way they are clients like any other.
+//! The connection of a command to a server: the one that owns the store, or else a server embedded in this process for as
+//! long as the command lasts. Either way the command is an MCP client like any other.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::{
     mcp::{self, LineTransport, client::Client, control},
 };
 
-/// Bytes on their way between a command and its own server.
+/// The buffer between a command and its embedded server.
 const PIPE_BYTES: usize = 256 << 10;
 
-/// A client, and the server that this process runs for it where nobody else runs one.
+/// A client, and the embedded server if no other process runs one.
 pub(super) struct Session {
     pub(super) client: Client,
     server: Option<Embedded>,
@@ -31,10 +31,10 @@ struct Embedded {
 }
 
 impl Session {
-    /// Finds the server of the data directory, or opens the store.
+    /// Connects to the server of the data directory, or opens the store and embeds a server.
     ///
     /// # Errors
-    /// `STORE_BUSY` where another process owns the store and does not answer; what opening the store refuses with.
+    /// `STORE_BUSY` if another process owns the store and does not answer; the errors of opening the store.
     pub(super) async fn open(config: &Config) -> Result<Self> {
         let app = App::new(
             config.clone(),
@@ -51,13 +51,13 @@ impl Session {
                     });
                 }
                 Ok(None) => {}
-                // It went away before anything was asked of it.
+                // The server went away before it was asked anything.
                 Err(error) if error.code() == Code::ServerStopping => {}
                 Err(error) => return Err(error),
             }
             match app.open().await {
                 Ok(()) => return Self::embed(app).await,
-                // Its owner is just beginning, or just ending.
+                // The owner of the store is just starting, or just stopping.
                 Err(error) if error.code() == Code::StoreBusy => busy = Some(error),
                 Err(error) => return Err(error),
             }
@@ -68,7 +68,7 @@ impl Session {
         }))
     }
 
-    /// Whether this process owns the store, so that a server finds it busy meanwhile.
+    /// Whether this process owns the store, so that other servers find it busy.
     pub(super) fn is_embedded(&self) -> bool {
         self.server.is_some()
     }
@@ -83,7 +83,7 @@ impl Session {
             stop.child_token(),
         );
         tokio::spawn(served);
-        // Other commands find the store busy while this one lasts, so they must find the door.
+        // Other commands find the store busy while this one lasts, so they need its control socket.
         let socket = tokio::spawn(control::listen(app.clone(), stop.child_token()));
         let (input, output) = tokio::io::split(ours);
         let client = Client::connect(input, output).await?;
@@ -93,7 +93,7 @@ impl Session {
         })
     }
 
-    /// Says good-bye, and closes the store where it is this process's.
+    /// Ends the session, and closes the store of an embedded server.
     pub(super) async fn close(self) -> Result<()> {
         let ended = self.client.stop().await;
         if let Some(Embedded { app, stop, socket }) = self.server {

@@ -1,28 +1,29 @@
-//! `midex show`: where an execution stands, what came of its steps, and what it came to.
+//! `midex show`: prints the state of an execution, the visits of its steps and their results, and its final output.
 
-use std::{fmt::Write as _, io::Write};
+use std::fmt::Write as _;
 
 use comfy_table::Table;
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use super::{
-    EXIT_OK,
+    EXIT_OK, Output,
     link::Link,
     screen::{Screen, Style, cut, row},
-    steps, unwritable,
-    value::{duration, field, fields, gist, json_text},
+    steps,
+    value::{duration, field, fields, gist},
+    visible::visible,
 };
 use crate::{
     config::Config,
     error::{Code, Error, Result},
 };
 
-/// The least columns in which what came of a step is worth a column of its own.
+/// The least columns in which the results have a column of their own.
 const RESULT_COLUMNS_MIN: usize = 40;
-/// What stands before a line that belongs to the one above.
+/// The margin of a line that belongs to the one above.
 const BELOW: &str = "  └ ";
-/// What stands before a line of a section.
+/// The margin of the lines of a section.
 const INDENT: &str = "  ";
 
 /// Which execution.
@@ -34,21 +35,12 @@ pub(super) struct ShowArgs {
 }
 
 /// Shows an execution.
-pub(super) async fn show(
-    args: ShowArgs,
-    config: &Config,
-    json: bool,
-    out: &mut dyn Write,
-) -> Result<u8> {
+pub(super) async fn show(args: ShowArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     let mut link = Link::new(config);
     let shown = read(&mut link, args.execution_id).await;
     link.close().await?;
-    let text = if json {
-        json_text(&shown?, true) + "\n"
-    } else {
-        page(&shown?, &Screen::stdout())
-    };
-    out.write_all(text.as_bytes()).map_err(unwritable)?;
+    let shown = shown?;
+    out.print(|| shown.clone(), || page(&shown, &Screen::stdout()))?;
     Ok(EXIT_OK)
 }
 
@@ -93,7 +85,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// What holds of the whole execution, a line each.
+/// The fields of the whole execution, each on a line.
 fn head(status: &Value, screen: &Screen) -> String {
     let title = screen.paint(Style::Bold, &field(status, "execution_id"));
     let mut text = format!("{title}  {}\n", field(status, "workflow_name"));
@@ -129,7 +121,7 @@ fn head(status: &Value, screen: &Screen) -> String {
     text
 }
 
-/// What is waited for that is no agent, and how people answer it.
+/// What the execution waits for besides agents, with the command that answers it.
 fn waits(status: &Value, screen: &Screen) -> String {
     let id = field(status, "execution_id");
     let mut text = String::new();
@@ -176,7 +168,7 @@ fn counts(steps: &Value) -> String {
     text
 }
 
-/// The visits, and what came of each: in the last column where that is wide enough, else in a line below.
+/// The visits with their results: in the last column if that is wide enough, else each on the line below.
 fn visits(visits: &[Value], screen: &Screen) -> String {
     let header = ["step", "agent", "status", "started", "took"];
     let mut table = screen.table(&header);
@@ -224,7 +216,7 @@ fn visit_cells(visit: &Value) -> [String; 5] {
     let number = visit["visit"].as_u64().unwrap_or(1);
     let step = field(visit, "step_name");
     let step = match number {
-        // One that was passed by was not visited at all.
+        // A skipped step has no visits.
         0 | 1 => step,
         number => format!("{step} ({number})"),
     };
@@ -241,7 +233,7 @@ fn visit_cells(visit: &Value) -> [String; 5] {
     ]
 }
 
-/// What came of a visit, in one line.
+/// The result of a visit in one line.
 fn result(visit: &Value) -> String {
     if let Some(error) = visit.get("error").filter(|error| !error.is_null()) {
         return failure(error);
@@ -257,7 +249,10 @@ fn failure(error: &Value) -> String {
 }
 
 fn open_steps(steps: &[Value], screen: &Screen) -> String {
-    let mut text = section("open steps", steps, screen);
+    let mut text = match steps {
+        [] => return String::new(),
+        _ => section("open steps", screen),
+    };
     for step in steps {
         let agent = step["agent_name"]
             .as_str()
@@ -265,7 +260,7 @@ fn open_steps(steps: &[Value], screen: &Screen) -> String {
         let line = format!(
             "{INDENT}{}{}: {}",
             field(step, "step_name"),
-            super::visible::visible(&agent.unwrap_or_default()),
+            visible(&agent.unwrap_or_default()),
             field(step, "description")
         );
         let _ = writeln!(text, "{}", cut(&line, screen.columns()));
@@ -303,7 +298,7 @@ fn artifacts(artifacts: &[Value], screen: &Screen) -> String {
     text
 }
 
-/// What the execution came to, or why it failed.
+/// The final output of the execution, or why it failed.
 fn end(status: &Value, screen: &Screen) -> String {
     if let Some(error) = status.get("error").filter(|error| !error.is_null()) {
         let step = match error["step_name"].as_str() {
@@ -318,7 +313,7 @@ fn end(status: &Value, screen: &Screen) -> String {
     if output.is_null() && faults.is_empty() {
         return String::new();
     }
-    let mut text = section("final output", &[()], screen);
+    let mut text = section("final output", screen);
     for fault in faults {
         let part = fault["part"].as_str().unwrap_or("final_output");
         let line = format!("{part} could not be computed: {}", field(fault, "message"));
@@ -337,10 +332,7 @@ fn end(status: &Value, screen: &Screen) -> String {
     text
 }
 
-/// The title of a section, where there is something in it.
-fn section<T>(title: &str, entries: &[T], screen: &Screen) -> String {
-    if entries.is_empty() {
-        return String::new();
-    }
+/// The title of a section.
+fn section(title: &str, screen: &Screen) -> String {
     screen.paint(Style::Dim, title) + "\n"
 }

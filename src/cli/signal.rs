@@ -1,10 +1,8 @@
-//! `midex signal`.
-
-use std::io::Write;
+//! `midex signal`: tells an execution that something happened.
 
 use serde_json::{Value, json};
 
-use super::{lifecycle, link::Link, run};
+use super::{EXIT_OK, Output, link::Link, run};
 use crate::{config::Config, error::Result, limits};
 
 /// Which execution, which signal, and what comes with it.
@@ -21,13 +19,8 @@ pub(super) struct SignalArgs {
     payload: Option<String>,
 }
 
-/// Says that something happened, and where the execution stands then.
-pub(super) async fn signal(
-    args: SignalArgs,
-    config: &Config,
-    json: bool,
-    out: &mut dyn Write,
-) -> Result<u8> {
+/// Calls `execution.signal` and prints its reply.
+pub(super) async fn signal(args: SignalArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     let payload = match &args.payload {
         Some(given) => run::inputs::json("--payload", given, limits::SIGNAL_BYTES_MAX)?.1,
         None => Value::Null,
@@ -38,5 +31,5 @@ pub(super) async fn signal(
     let mut link = Link::new(config);
     let answer = link.call("execution.signal", arguments).await;
     link.end().await;
-    lifecycle::write(&answer?, json, out)
+    out.reply(&answer?).map(|()| EXIT_OK)
 }

@@ -1,4 +1,4 @@
-//! The open steps that `current_step` shows.
+//! Reads the open steps out of the resource `current_step`.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::link::Link;
 use crate::error::Result;
 
-/// What `current_step` says of the first open step in fields of its own.
+/// The fields of the first open step that `current_step` has at its top level.
 const OWN: &[&str] = &[
     "kind",
     "description",
@@ -25,7 +25,7 @@ const OWN: &[&str] = &[
     "previous",
 ];
 
-/// The open steps of `current_step`, each with all that is said of it.
+/// The open steps of `current_step`, each with all of its fields.
 pub(super) fn open(current: &Value) -> Vec<Value> {
     let steps = current["ready_steps"].as_array();
     let mut steps = steps.cloned().unwrap_or_default();
@@ -39,7 +39,7 @@ pub(super) fn open(current: &Value) -> Vec<Value> {
     steps
 }
 
-/// The same, each step with the persona of its agent.
+/// The open steps of `current_step`, each with all of its fields and the persona of its agent.
 pub(super) async fn open_with_personas(link: &mut Link<'_>, current: &Value) -> Result<Vec<Value>> {
     let mut steps = open(current);
     let mut personas = HashMap::new();

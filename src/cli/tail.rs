@@ -1,4 +1,4 @@
-//! `midex tail`: what happens, as it happens.
+//! `midex tail`: prints the events of executions as they happen.
 
 mod line;
 mod window;
@@ -43,7 +43,7 @@ pub(super) struct TailArgs {
     no_follow: bool,
 }
 
-/// Shows events until the execution has ended, the reader has gone, or somebody says stop.
+/// Prints events until the execution has ended, the reader of stdout has gone, or a signal comes.
 pub(super) async fn tail(args: TailArgs, config: &Config, json: bool) -> Result<u8> {
     let signals = signals()?;
     let mut tail = Tail {
@@ -70,9 +70,9 @@ pub(super) async fn tail(args: TailArgs, config: &Config, json: bool) -> Result<
     }
 }
 
-/// Why it does not go on.
+/// Why the command stops early.
 enum Ended {
-    /// Nobody reads what is written.
+    /// The reader of stdout has closed it.
     ReaderGone,
     Failed(Error),
 }
@@ -83,7 +83,7 @@ impl From<Error> for Ended {
     }
 }
 
-/// Answers once the other end of stdout is closed: what reads there may go while there is nothing to write.
+/// Waits until the other end of stdout is closed, which a write would notice only at the next event.
 async fn reader_gone() {
     while !is_reader_gone() {
         tokio::time::sleep(limits::TAIL_EVERY).await;
@@ -92,7 +92,7 @@ async fn reader_gone() {
 
 fn is_reader_gone() -> bool {
     let stdout = io::stdout();
-    // Errors are told whether they are asked for or not.
+    // `poll` reports errors and hang-ups without being asked for them.
     let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
     let at_once = Timespec::default();
     let found = rustix::event::poll(&mut polled, Some(&at_once));
@@ -110,9 +110,9 @@ struct Tail<'a> {
     printer: Printer,
 }
 
-/// What one look found.
+/// The result of one read of the events.
 struct Poll {
-    /// Whether nothing can follow.
+    /// Whether the execution has ended, so that no event can follow.
     ended: bool,
     revision: Option<u64>,
     events: Vec<Value>,
@@ -144,8 +144,8 @@ impl Tail<'_> {
         Ok(())
     }
 
-    /// Waits where nobody can be asked to tell of a change. A store that no server owns is let go meanwhile, and
-    /// not opened before somebody has written to it: whoever comes shall find it free.
+    /// Waits for a change if no server can be asked to wait for it. Meanwhile an embedded server lets the store go, and opens
+    /// it only after another process has written to it, so that others find it free.
     async fn wait(&mut self, since: Option<u64>) -> Result<()> {
         let was_own = self.link.release().await?;
         let before = self.written();
@@ -159,14 +159,14 @@ impl Tail<'_> {
         }
     }
 
-    /// When the store was last written to.
+    /// The time of the last write to the store.
     fn written(&self) -> Option<std::time::SystemTime> {
         let file = self.data_dir.join("executions.redb");
         file.metadata().and_then(|file| file.modified()).ok()
     }
 
-    /// Where the execution stands (as soon as it has moved past `since`), and then what was told: nothing that led
-    /// to where it stands is missing.
+    /// Reads the status of the execution, once it has moved past `since`, and then the events: in this order no event that led
+    /// to the status is missing.
     async fn poll(&mut self, since: Option<u64>) -> Result<Poll> {
         let status = match (&self.id, since) {
             (None, _) => Value::Null,
@@ -185,7 +185,7 @@ impl Tail<'_> {
         })
     }
 
-    /// The same, with only the events that were not seen before.
+    /// [`Self::poll`], with only the events that were not seen before.
     async fn poll_new(&mut self, since: Option<u64>) -> Result<Poll> {
         let mut poll = self.poll(since).await?;
         if self.seen.has_gap(&poll.events) {
@@ -195,7 +195,8 @@ impl Tail<'_> {
         Ok(poll)
     }
 
-    /// More happened since the last look than one answer holds: asked by type, each answer reaches further back.
+    /// Reads the events by type, because more happened since the last poll than one reply holds: each reply by type reaches
+    /// further back.
     async fn recover(&mut self, events: Vec<Value>) -> Result<Vec<Value>> {
         let mut found = events;
         let newest = window::newest(&found);
@@ -203,7 +204,7 @@ impl Tail<'_> {
         for kind in EventType::ALL {
             let mut events = self.events(Some(*kind)).await?;
             lost |= self.seen.has_gap(&events);
-            // What came after the first answer is told by the next look, in its order.
+            // Events after those of the first reply are left to the next poll, in their order.
             events.retain(|event| window::id(event) <= newest);
             found.append(&mut events);
         }
@@ -237,7 +238,7 @@ struct Printer {
 }
 
 impl Printer {
-    /// Prints events; `everywhere` where they are of several executions.
+    /// Prints events; with `everywhere` they are of several executions.
     fn print(&self, events: &[Value], everywhere: bool) -> Result<(), Ended> {
         let mut text = String::new();
         for event in events {

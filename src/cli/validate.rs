@@ -1,10 +1,10 @@
-//! `midex validate`: what is wrong with definition files, all of it, with places.
+//! `midex validate`: prints all findings of definition files, with their places.
 
-use std::{io::Write, path::PathBuf};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{EXIT_FINDINGS, EXIT_OK, diagnostic, unwritable, value::json_text};
+use super::{EXIT_FINDINGS, EXIT_OK, Output, diagnostic};
 use crate::{
     error::Result,
     registry::{self, FileReport, Registry},
@@ -20,21 +20,15 @@ pub struct ValidateArgs {
     pub strict: bool,
 }
 
-/// Checks the files and shows their findings; exit code 1 if one is more than a warning, or where the check is strict.
+/// Checks the files and prints their findings; the exit code is 1 if there are errors, with `strict` also for warnings.
 pub fn validate(
     args: &ValidateArgs,
     registry: &Registry,
-    json: bool,
     color: bool,
-    out: &mut dyn Write,
+    mut out: Output<'_>,
 ) -> Result<u8> {
     let reports = registry::validate(&args.paths, registry)?;
-    let text = if json {
-        json_text(&as_json(&reports), true) + "\n"
-    } else {
-        as_text(&reports, color)
-    };
-    out.write_all(text.as_bytes()).map_err(unwritable)?;
+    out.print(|| as_json(&reports), || as_text(&reports, color))?;
     let refused =
         |report: &FileReport| report.is_broken() || args.strict && !report.findings.is_empty();
     Ok(if reports.iter().any(refused) {

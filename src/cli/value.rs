@@ -1,4 +1,4 @@
-//! What JSON values say, as text that steers no terminal.
+//! Shows JSON values as text that controls no terminal.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{screen::one_line, visible::is_hidden};
 
-/// What a value says in one line: its summary where it has one.
+/// A value in one line: its summary, if it has one.
 pub(super) fn gist(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -30,12 +30,12 @@ pub(super) fn fields(value: &Value) -> Vec<String> {
     }
 }
 
-/// A text field of a JSON object, harmless; empty where there is none.
+/// A text field of a JSON object in one line; empty if there is none.
 pub(super) fn field(value: &Value, name: &str) -> String {
     one_line(value[name].as_str().unwrap_or_default())
 }
 
-/// How long something took, for people.
+/// A duration in milliseconds, for people.
 pub(super) fn duration(milliseconds: u64) -> String {
     let (seconds, rest) = (milliseconds / 1000, milliseconds % 1000);
     match seconds {
@@ -46,7 +46,7 @@ pub(super) fn duration(milliseconds: u64) -> String {
     }
 }
 
-/// JSON text that does not steer a terminal: what JSON lets pass is escaped too.
+/// JSON text that does not control a terminal: characters that JSON allows unescaped are escaped too.
 pub(super) fn json_text(value: &Value, pretty: bool) -> String {
     let text = if pretty {
         format!("{value:#}")

@@ -1,20 +1,20 @@
-//! What would steer a terminal or cannot be seen on it. Whatever a file, an output, an id or a name holds, it must
+//! Replaces characters that would control a terminal or cannot be seen on it. A file, an output, an id or a name must
 //! neither move the cursor nor look like another one.
 
-/// `text` with a mark in place of every such character.
+/// `text` with U+FFFD in place of every control character and every invisible one.
 pub(super) fn visible(text: &str) -> String {
     let shown = |c| if is_hidden(c) { '\u{fffd}' } else { c };
     text.chars().map(shown).collect()
 }
 
-/// Whether it is not to be shown as it is.
+/// Whether a character is a control character or invisible.
 pub(super) fn is_hidden(c: char) -> bool {
     c.is_control() || is_invisible(c)
 }
 
-/// Whether it takes no room or changes what stands beside it: Unicode's `Default_Ignorable_Code_Point`, what ends lines and
-/// paragraphs, and the marks between annotations. The two selectors by which a sign is text or a picture are let
-/// pass: people write them.
+/// Whether a character takes no room or changes its neighbours: Unicode's `Default_Ignorable_Code_Point`, the separators of
+/// lines and paragraphs, and interlinear annotation marks. The variation selectors 15 and 16, which make a sign text or
+/// emoji, count as visible: people write them.
 pub(super) fn is_invisible(c: char) -> bool {
     matches!(
         c,

@@ -1,5 +1,5 @@
-//! The way to stderr. A line is queued or dropped, never waited with: a client that does not read the stderr of its
-//! server must not stop it. What is left out is counted, and told as soon as somebody reads.
+//! The queue of lines on their way to stderr. A line is queued or dropped, never waited for: a client that does not read the
+//! stderr of its server must not block it. Dropped lines are counted, and the count is logged as soon as stderr is read.
 
 use std::{
     fmt::Write as _,
@@ -11,7 +11,7 @@ use std::{
 use super::kinds::Kinds;
 use crate::{cli::visible::visible, limits};
 
-/// Lines on their way to a thread of their own, the only one that writes them.
+/// A queue of lines, which a thread of its own writes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queue(Arc<Shared>);
 
@@ -23,17 +23,17 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whole lines that wait, [`limits::LOG_BYTES_MAX`] at most.
+    /// Whole lines to write, at most [`limits::LOG_BYTES_MAX`].
     text: Vec<u8>,
-    /// Lines that found no room after those in `text`.
+    /// The number of lines after `text` that were dropped for lack of room.
     dropped: u64,
-    /// Whether the thread is writing what it took, perhaps for ever.
+    /// Whether the thread is writing, which may block for ever.
     is_writing: bool,
     kinds: Kinds,
 }
 
 impl Queue {
-    /// A queue whose lines are written to `out`. Where there is no thread to be had they are dropped.
+    /// A queue whose lines are written to `out`. If the thread cannot be started they are dropped.
     pub(super) fn to(out: impl Write + Send + 'static) -> Self {
         let queue = Self::default();
         let writer = queue.clone();
@@ -47,24 +47,24 @@ impl Queue {
         state.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a line, its end included.
+    /// Queues a line with its line break.
     pub(super) fn push(&self, line: &[u8]) {
         self.state().push(line);
         self.0.changed.notify_all();
     }
 
-    /// Whether another line of this kind is to be told now; where it is not, it is counted.
+    /// Whether another line of this kind may be logged now; if not, it is counted.
     pub(super) fn admits(&self, kind: String) -> bool {
         let now = now();
         let mut state = self.state();
         state.report_left_out(now);
         let admits = state.kinds.admits(kind, now);
-        // The thread tells what was left out even where nothing follows.
+        // Wakes the thread, so that it reports left-out lines at the end of the span even if no line follows.
         self.0.changed.notify_all();
         admits
     }
 
-    /// Until all is written, for so long at most.
+    /// Waits until all lines are written, at most for `limit`.
     pub(super) fn flush(&self, limit: Duration) {
         let mut state = self.state();
         let left_out = state.kinds.end();
@@ -76,14 +76,14 @@ impl Queue {
 
     fn serve(&self, mut out: impl Write) {
         loop {
-            // Whoever closed stderr still wants its server.
+            // A closed stderr must not end the server.
             let _ = out.write_all(&self.take()).and_then(|()| out.flush());
             self.state().is_writing = false;
             self.0.changed.notify_all();
         }
     }
 
-    /// Waits for something to write.
+    /// Waits for lines to write, and takes them.
     fn take(&self) -> Vec<u8> {
         let mut state = self.state();
         loop {
@@ -104,7 +104,7 @@ impl State {
         self.text.is_empty() && self.dropped == 0
     }
 
-    /// After the first line that is dropped all are, so that the count stands in the place of what it counts.
+    /// Adds a line, or drops it. After the first dropped line all are dropped, so that their count takes their place.
     fn push(&mut self, line: &[u8]) {
         let has_room = self.text.len() + line.len() <= limits::LOG_BYTES_MAX;
         if self.dropped == 0 && has_room {
@@ -145,7 +145,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// One write is one line.
+/// One call of `write` is one line.
 impl Write for Queue {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);

@@ -1,4 +1,4 @@
-//! Outputs written in the user's editor.
+//! Lets the user write outputs in an editor.
 
 use std::{
     env,
@@ -26,15 +26,15 @@ const CUT_LINE: &str = "# ------------------------ >8 ------------------------";
 /// The user's editor.
 pub(super) struct Editor {
     command: String,
-    /// What was written last, and refused.
+    /// The last text that was refused.
     refused: Option<String>,
 }
 
 impl Editor {
-    /// The editor that the environment names.
+    /// The editor that `VISUAL` or `EDITOR` names.
     ///
     /// # Errors
-    /// `USAGE_INVALID` where it names none.
+    /// `USAGE_INVALID` if neither does.
     pub(super) fn of_environment() -> Result<Self> {
         let named = |name| env::var(name).ok().filter(|text| !text.trim().is_empty());
         let command = named("VISUAL").or_else(|| named("EDITOR"));
@@ -50,8 +50,8 @@ impl Editor {
         })
     }
 
-    /// Lets the user write until there is something that can be handed in. Nothing written, and the same
-    /// text again after it was refused, are none.
+    /// Opens the editor until its text is an output that can be submitted. `None` if the user leaves the text empty; an
+    /// unchanged text that was refused ends with its error.
     pub(super) async fn ask(
         &mut self,
         open: &[Value],
@@ -79,7 +79,7 @@ impl Editor {
         }
     }
 
-    /// What the user makes of `begun`, without what is only for reading.
+    /// Opens the editor with `begun` above the template; returns the user's own text.
     async fn edit(&self, begun: &str, template: &str) -> Result<String> {
         let mut file = tempfile::Builder::new()
             .prefix("midex-")
@@ -92,7 +92,7 @@ impl Editor {
         Ok(own_words(&text))
     }
 
-    /// Runs the editor as a shell would: its name may come with arguments.
+    /// Runs the editor in a shell, because the variable may hold arguments too.
     async fn run(&self, path: &Path) -> Result<()> {
         let mut command = Command::new("sh");
         command
@@ -101,7 +101,7 @@ impl Editor {
             .arg("sh")
             .arg(path)
             .kill_on_drop(true);
-        // Stdout is for data where it is no terminal.
+        // If stdout is not a terminal, it is for data alone.
         if !io::stdout().is_terminal() {
             command.stdout(Stdio::from(io::stderr()));
         }
@@ -126,7 +126,7 @@ fn unwritable_file(path: &Path, error: io::Error) -> Error {
     unusable(path, message).because(error)
 }
 
-/// What is for reading: what to do, and what was wrong with what was written before. Every line is a comment.
+/// The comments below the user's text: instructions, and the fault of the text before.
 fn template(open: &[Value], complaint: &str) -> String {
     let step = &open[0];
     let text = |name: &str| step[name].as_str().unwrap_or_default();
@@ -167,7 +167,7 @@ fn previous(previous: &Value) -> String {
     shown.collect::<Vec<_>>().join("\n")
 }
 
-/// What stands above the line, and below it what is no comment: an editor may have added to the end.
+/// The user's own text: everything above the line, and what is no comment below it, because an editor may have appended it.
 fn own_words(text: &str) -> String {
     let mut below = false;
     let mut kept = Vec::new();

@@ -8,21 +8,21 @@ use crate::{
     error::{Code, Error, Result},
 };
 
-/// What is handed in for a step.
+/// An output or an error to submit for a step.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Submission {
-    /// The step that it is of; none for the next in order.
+    /// The step; `None` for the next in order.
     pub(super) step: Option<String>,
     pub(super) report: Report,
-    /// Where it was read.
+    /// The place where it was read, for messages.
     pub(super) place: String,
-    /// Whether a person made it, who can be asked again.
+    /// Whether a person wrote it, who can be asked again.
     pub(super) is_by_person: bool,
-    /// Whether it was handed in before, with a token that had expired.
+    /// Whether it was submitted before, with a token that had expired.
     pub(super) is_retry: bool,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Report {
     Output(Value),
@@ -56,7 +56,7 @@ pub(super) fn parse(line: &str, place: String) -> Result<Submission> {
     })
 }
 
-/// What is wrong with a line, without the place that the parser gives: it counts lines of its own.
+/// The message of the JSON parser without its line number, which counts within the line.
 fn not_json(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let what = text
@@ -65,7 +65,7 @@ fn not_json(error: &serde_json::Error) -> String {
     format!("not JSON: {what} at column {}", error.column())
 }
 
-/// Whether these are the fields of a line that names its step, and no others.
+/// Whether the object has exactly the fields of a line that names its step.
 fn is_named(map: &Map<String, Value>) -> bool {
     let ours = |key: &String| matches!(key.as_str(), "step_name" | "output" | "error");
     map.len() > 1 && map.get("step_name").is_some_and(Value::is_string) && map.keys().all(ours)
@@ -84,15 +84,15 @@ fn named(mut map: Map<String, Value>) -> Result<(Option<String>, Report), &'stat
     }
 }
 
-/// Whether the output of a step is something else than an object with a summary.
+/// Whether the output of a step may be any value, not only an object with a summary.
 pub(super) fn takes_any(step: &Value) -> bool {
     !step["output_schema"].is_null() || step["kind"] == "tool"
 }
 
-/// What a person wrote: JSON where it begins with a brace, else a summary where the step declares nothing else.
+/// Reads the text of a person: JSON if it begins with a brace, else a summary, unless the step declares its output.
 ///
 /// # Errors
-/// `ARGUMENTS_INVALID` where it is no JSON, or names a step that is not open.
+/// `ARGUMENTS_INVALID` if it is no JSON, or names a step that is not open.
 pub(super) fn written(text: &str, open: &[Value]) -> Result<(usize, Submission)> {
     let place = "your output".to_owned();
     let submission = if text.starts_with('{') {
@@ -130,7 +130,7 @@ pub(super) fn written(text: &str, open: &[Value]) -> Result<(usize, Submission)>
     ))
 }
 
-/// Which of the open steps has this name.
+/// The position of the open step with this name.
 pub(super) fn place_of(open: &[Value], name: &str) -> Option<usize> {
     open.iter().position(|step| step["step_name"] == name)
 }

@@ -1,4 +1,4 @@
-//! What is read before and while a workflow runs: files, lines of standard input.
+//! Reads files before a workflow runs, and lines of standard input while it runs.
 
 use std::{
     fs::File,
@@ -14,10 +14,10 @@ use crate::{
     limits,
 };
 
-/// The text of a file of at most so many bytes.
+/// Reads a text file of at most `bytes_max` bytes.
 ///
 /// # Errors
-/// `FILE_UNUSABLE` where it cannot be read or is not UTF-8; `LIMIT_EXCEEDED`.
+/// `FILE_UNUSABLE` if it cannot be read or is not UTF-8; `LIMIT_EXCEEDED`.
 pub(super) fn read_file(path: &Path, bytes_max: usize) -> Result<String> {
     let shown = path.display().to_string();
     let mut bytes = Vec::new();
@@ -58,12 +58,12 @@ impl Input {
         }
     }
 
-    /// The number of the line that was read last, from 1.
+    /// The number of the last line that was read, from 1.
     pub(super) fn number(&self) -> usize {
         self.number
     }
 
-    /// The next line; none at the end. While it takes its time, a store of this process's own is let go.
+    /// Reads the next line; `None` at the end. If it is slow to come, an embedded server lets the store go.
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` past [`limits::FRAME_BYTES_MAX`]; `FILE_UNUSABLE`.

@@ -1,4 +1,4 @@
-//! The inputs that flags give: the whole, and one by one.
+//! Reads the flags `--inputs` and `--input`.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use crate::{
     limits,
 };
 
-/// The inputs that the flag names: a JSON object, or `@` and a file that holds one.
+/// Reads `--inputs`: a JSON object, or `@` and a file that holds one.
 ///
 /// # Errors
-/// `USAGE_INVALID` where it is none; `FILE_UNUSABLE`, `LIMIT_EXCEEDED`.
+/// `USAGE_INVALID` if it is no object; `FILE_UNUSABLE`, `LIMIT_EXCEEDED`.
 pub(super) fn whole(flag: &str) -> Result<Value> {
     match json("--inputs", flag, limits::INPUTS_BYTES_MAX) {
         Ok((_, inputs @ Value::Object(_))) => Ok(inputs),
@@ -31,10 +31,10 @@ pub(super) fn whole(flag: &str) -> Result<Value> {
 
 const OBJECT: &str = "Give a JSON object, or @FILE with one in it; nothing was started";
 
-/// The JSON value that the flag `name` gives, itself or in a file behind `@`, and where it stands.
+/// Reads the JSON value of the flag `name`, or of the file that it names after `@`; also returns the place for messages.
 ///
 /// # Errors
-/// `USAGE_INVALID` where it is none; `FILE_UNUSABLE`, `LIMIT_EXCEEDED`.
+/// `USAGE_INVALID` if it is no JSON; `FILE_UNUSABLE`, `LIMIT_EXCEEDED`.
 pub(in crate::cli) fn json(name: &str, flag: &str, bytes_max: usize) -> Result<(String, Value)> {
     let (place, text) = match flag.strip_prefix('@') {
         Some(path) => (
@@ -57,10 +57,10 @@ pub(in crate::cli) fn json(name: &str, flag: &str, bytes_max: usize) -> Result<(
     }
 }
 
-/// The name and the value of one flag `NAME=VALUE`.
+/// Splits `--input NAME=VALUE` into its name and its value.
 ///
 /// # Errors
-/// `USAGE_INVALID` where it is none.
+/// `USAGE_INVALID` without a name or `=`.
 pub(super) fn single(flag: &str) -> Result<(String, String)> {
     match flag.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -72,7 +72,7 @@ pub(super) fn single(flag: &str) -> Result<(String, String)> {
     }
 }
 
-/// The whole with the single ones over it, each read as the type that is declared for it; where none is, it is a text.
+/// Adds each `--input` to the object of `--inputs`, read as its declared type; without one it is a text.
 pub(super) fn together(
     whole: Option<Value>,
     single: Vec<(String, String)>,
@@ -96,8 +96,8 @@ pub(super) fn together(
     Some(Value::Object(inputs))
 }
 
-/// Whether an execution that keeps `kept` may have been started with `given`: where inputs are declared, `kept` holds
-/// defaults besides.
+/// Whether an execution with the inputs `kept` may have been started with `given`. If the workflow declares inputs, `kept`
+/// holds their defaults too.
 pub(super) fn same(given: Option<&Value>, kept: &Value, declared: bool) -> bool {
     let Some(given) = given else { return true };
     match given {
@@ -108,7 +108,7 @@ pub(super) fn same(given: Option<&Value>, kept: &Value, declared: bool) -> bool 
     }
 }
 
-/// A refusal of inputs, for whoever gave them as flags.
+/// Words the next action of refused inputs for a person who gives them as flags.
 pub(super) fn in_flags(error: Error) -> Error {
     match error.code() {
         Code::InputsInvalid => error.with_action(

@@ -1,4 +1,4 @@
-//! Outputs as lines of JSON: of the next step, or of one that the line names.
+//! Reads outputs as lines of JSON: each is of the next step, or of a step that the line names.
 
 use std::{collections::VecDeque, path::Path};
 
@@ -14,16 +14,16 @@ use crate::{
     limits,
 };
 
-/// Lines that were read, and where more of them come from.
+/// The lines that were read and not used yet, and the input that more come from.
 pub(super) struct Lines {
-    /// Those that name a step that was not open yet.
+    /// Lines that name a step, which was not open yet.
     named: Vec<Submission>,
     ordered: VecDeque<Submission>,
     input: Option<Input>,
 }
 
 impl Lines {
-    /// The lines of a file, all of them checked.
+    /// Reads and checks all lines of a file.
     ///
     /// # Errors
     /// `FILE_UNUSABLE`; `USAGE_INVALID` with file and line.
@@ -44,7 +44,7 @@ impl Lines {
         Ok(lines)
     }
 
-    /// Lines that are read from standard input when they are needed.
+    /// Reads lines from standard input when they are needed.
     pub(super) fn of_stdin() -> Self {
         Self {
             named: Vec::new(),
@@ -60,7 +60,7 @@ impl Lines {
         }
     }
 
-    /// What is for one of the open steps, and which one that is. None where there are no more lines.
+    /// The next submission for one of the open steps, and the position of the step. `None` if there are no more lines.
     pub(super) async fn next(
         &mut self,
         open: &[Value],
@@ -74,7 +74,7 @@ impl Lines {
             let Some(input) = &mut self.input else {
                 return Ok(None);
             };
-            // Whoever writes the lines may be waiting for what to do.
+            // The program that writes the lines may wait to see the step.
             page.step(&open[0])?;
             match input.line(link).await? {
                 Some(text) if text.trim().is_empty() => {}
@@ -89,7 +89,7 @@ impl Lines {
         }
     }
 
-    /// Whoever writes the lines may never name a step that opens.
+    /// Bounds the lines that wait for their step: they may name steps that never open.
     fn check_waiting(&self) -> Result<()> {
         if self.named.len() <= limits::OUTPUTS_WAITING_MAX {
             return Ok(());
@@ -112,7 +112,7 @@ impl Lines {
         }
     }
 
-    /// The lines that nothing was done with.
+    /// The lines that were not used.
     pub(super) fn left_over(&self) -> impl Iterator<Item = &Submission> {
         self.named.iter().chain(&self.ordered)
     }

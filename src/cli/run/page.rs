@@ -1,51 +1,54 @@
-//! What a run shows: the steps with what to do, what was handed in, and how it ended; or each reply as JSON.
+//! Prints a run: the steps, what was submitted for them, and how the run ended; or each reply as JSON.
 
-use std::{collections::HashSet, io::Write};
+use std::{collections::HashSet, io::Write as _};
 
 use serde_json::Value;
 
 use super::handed::{Report, Submission};
 use crate::{
     cli::{
+        Output,
         screen::{Screen, Style, cut, one_line},
-        unwritable,
         value::{duration, field, fields, gist, json_text},
         visible::visible,
     },
     error::Result,
 };
 
-/// What stands before the text that a model would be given.
+/// The margin of the text that a model would be given.
 const MARGIN: &str = "  │ ";
-/// What stands before other lines of a step.
+/// The margin of the other lines of a step.
 const INDENT: &str = "  ";
 
-/// Stdout, as a reader or as a program takes it.
+/// The printed page of a run, and what is on it already.
 pub(super) struct Page<'a> {
-    out: &'a mut dyn Write,
+    out: Output<'a>,
     screen: Screen,
-    json: bool,
     /// The visits that were shown.
     steps: HashSet<String>,
     /// The agents whose personas were shown.
     agents: HashSet<String>,
-    /// What was last said to be waited for.
+    /// The last message about what the execution waits for.
     waited: String,
 }
 
 impl<'a> Page<'a> {
-    pub(super) fn new(json: bool, out: &'a mut dyn Write) -> Self {
+    pub(super) fn new(out: Output<'a>) -> Self {
         Self {
             out,
             screen: Screen::stdout(),
-            json,
             steps: HashSet::new(),
             agents: HashSet::new(),
             waited: String::new(),
         }
     }
 
-    /// The execution was started.
+    /// Whether the page is JSON.
+    pub(super) fn json(&self) -> bool {
+        self.out.json
+    }
+
+    /// Prints that the execution was started.
     pub(super) fn started(&mut self, reply: &Value, inputs: Option<&Value>) -> Result<()> {
         let name = self.bold(reply, "workflow_name");
         let mut text = format!("Started {name} as {}\n", field(reply, "execution_id"));
@@ -55,7 +58,7 @@ impl<'a> Page<'a> {
         self.reply(reply, &text)
     }
 
-    /// The execution was there before.
+    /// Prints that an existing execution goes on.
     pub(super) fn resumed(&mut self, reply: &Value, status: &Value) -> Result<()> {
         let name = self.bold(status, "workflow_name");
         let text = format!(
@@ -67,22 +70,22 @@ impl<'a> Page<'a> {
         self.reply(reply, &text)
     }
 
-    /// A step was accepted.
+    /// Prints the reply to a submission.
     pub(super) fn replied(&mut self, reply: &Value) -> Result<()> {
         self.reply(reply, "")
     }
 
-    /// What to do, as whom. Each visit is shown once.
+    /// Prints a step: what to do, and as which agent. Each visit is printed once.
     pub(super) fn step(&mut self, step: &Value) -> Result<()> {
         let visit = format!(
             "{} {} {} {}",
             step["step_name"], step["visit"], step["attempt"], step["item"]
         );
-        if self.json || !self.steps.insert(visit) {
+        if self.json() || !self.steps.insert(visit) {
             return Ok(());
         }
         let text = self.step_text(step);
-        self.write(&text)
+        self.out.write(text)
     }
 
     fn step_text(&mut self, step: &Value) -> String {
@@ -124,21 +127,20 @@ impl<'a> Page<'a> {
         text
     }
 
-    /// Nothing is to be done now: says once what is waited for.
+    /// Prints, once, what the execution waits for if no step is open.
     pub(super) fn waits(&mut self, current: &Value) -> Result<()> {
         let said = current["message"].as_str().unwrap_or_default();
-        if self.json || said.is_empty() || self.waited == said {
+        if self.json() || said.is_empty() || self.waited == said {
             return Ok(());
         }
         said.clone_into(&mut self.waited);
-        // How a model is told of it is nothing for people.
+        // The part of the message that tells a model what to call is of no use to people.
         let what = said.split(". Call ").next().unwrap_or_default();
         let what = what.rsplit_once("now: ").map_or(what, |(_, what)| what);
-        let text = format!("\n{}\n", one_line(what));
-        self.write(&text)
+        self.out.write(format!("\n{}\n", one_line(what)))
     }
 
-    /// What is handed in.
+    /// Prints a submission that no person wrote.
     pub(super) fn submission(&mut self, submission: &Submission) -> Result<()> {
         if submission.is_by_person {
             return Ok(());
@@ -150,14 +152,14 @@ impl<'a> Page<'a> {
         self.text(&text)
     }
 
-    /// What a person wrote must not be lost with the call that failed.
+    /// Prints a submission that was not recorded, so that its text is not lost.
     pub(super) fn not_recorded(submission: &Submission) {
         let (Report::Output(value) | Report::Error(value)) = &submission.report;
         let mut stderr = anstream::stderr().lock();
         let _ = writeln!(stderr, "not recorded: {}", json_text(value, false));
     }
 
-    /// The execution has ended.
+    /// Prints how the execution ended.
     pub(super) fn ended(&mut self, status: &Value) -> Result<()> {
         let state = status["state"].as_str().unwrap_or_default();
         let mut text = format!("\n{}", self.screen.state(state));
@@ -207,7 +209,7 @@ impl<'a> Page<'a> {
         self.text(&text)
     }
 
-    /// It ends here, and these commands go on.
+    /// Prints why the run stops, and the commands that go on.
     pub(super) fn stopped(&mut self, why: &str, commands: &[String]) -> Result<()> {
         let mut text = String::new();
         if !why.is_empty() {
@@ -219,12 +221,12 @@ impl<'a> Page<'a> {
                 text.extend(["    then: ", &visible(command), "\n"]);
             }
         }
-        if self.json {
+        if self.json() {
             let mut stderr = anstream::stderr().lock();
             let _ = write!(stderr, "{}", text.trim_start());
             return Ok(());
         }
-        self.write(&text)
+        self.out.write(text)
     }
 
     fn bold(&self, value: &Value, name: &str) -> String {
@@ -241,21 +243,18 @@ impl<'a> Page<'a> {
         format!("{INDENT}{name} {}\n", cut(text, room))
     }
 
-    /// A reply: as JSON, or as this text.
+    /// Prints a reply: as JSON in one line, or as `text`.
     fn reply(&mut self, reply: &Value, text: &str) -> Result<()> {
-        if self.json {
-            let line = json_text(reply, false) + "\n";
-            return self.write(&line);
+        if self.json() {
+            return self.out.write(json_text(reply, false) + "\n");
         }
-        self.write(text)
+        self.out.write(text)
     }
 
     fn text(&mut self, text: &str) -> Result<()> {
-        if self.json { Ok(()) } else { self.write(text) }
-    }
-
-    fn write(&mut self, text: &str) -> Result<()> {
-        let written = self.out.write_all(text.as_bytes());
-        written.and_then(|()| self.out.flush()).map_err(unwritable)
+        if self.json() {
+            return Ok(());
+        }
+        self.out.write(text)
     }
 }

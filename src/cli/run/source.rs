@@ -1,4 +1,4 @@
-//! Where outputs come from: a file, an editor, a terminal, or lines of standard input.
+//! The source of outputs: a file, an editor, a terminal, or lines of standard input.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -20,27 +20,27 @@ use crate::{
     limits,
 };
 
-/// Where outputs come from.
+/// The source of the outputs of a run.
 pub(super) struct OutputSource {
-    /// What is to be handed in once more, with a new token.
+    /// A submission to repeat with a new token.
     pending: Option<Submission>,
     lines: Option<Lines>,
     interactive: Option<Interactive>,
-    /// Whether the lines are those of a file.
+    /// Whether the lines are of a file.
     from_file: bool,
 }
 
-/// Somebody who can be asked again.
+/// A way to ask a person, who can be asked again.
 enum Interactive {
     Prompt(Input),
     Editor(Editor),
 }
 
 impl OutputSource {
-    /// The file first, then the editor; without either, standard input.
+    /// The file `outputs` first, then the editor; without either, standard input.
     ///
     /// # Errors
-    /// `USAGE_INVALID`, `FILE_UNUSABLE` or `LIMIT_EXCEEDED` where the file or the editor will not do.
+    /// `USAGE_INVALID`, `FILE_UNUSABLE` or `LIMIT_EXCEEDED` if the file or the editor cannot be used.
     pub(super) fn of(outputs: Option<&Path>, editor: bool) -> Result<Self> {
         let mut lines = outputs.map(Lines::of_file).transpose()?;
         let mut interactive = None;
@@ -59,7 +59,7 @@ impl OutputSource {
         })
     }
 
-    /// What is to be handed in next, and for which of the open steps. None where it ends here.
+    /// The next submission, and the position of its step among the open ones. `None` if the source has ended.
     pub(super) async fn next(
         &mut self,
         open: &[Value],
@@ -84,23 +84,23 @@ impl OutputSource {
         match interactive {
             Interactive::Prompt(input) => prompt(input, open, complaint, link).await,
             Interactive::Editor(editor) => {
-                // People take their time: others may have the store meanwhile.
+                // The user takes their time: meanwhile another process may open the store.
                 link.release().await?;
                 editor.ask(open, complaint).await
             }
         }
     }
 
-    /// Standard input, where a person sits at it and is asked.
+    /// Standard input, if it and stderr are terminals, so that a person can be asked.
     pub(super) fn at_prompt(&mut self) -> Option<&mut Input> {
         match &mut self.interactive {
-            // Questions go to stderr: where that leads elsewhere nobody would see them.
+            // Questions go to stderr: if that is redirected, nobody would see them.
             Some(Interactive::Prompt(input)) if io::stderr().is_terminal() => Some(input),
             _ => None,
         }
     }
 
-    /// What was handed in with a token that had expired, where its step is still open.
+    /// Takes back the submission whose token had expired, if its step is still open.
     fn retry(&mut self, open: &[Value]) -> Option<(usize, Submission)> {
         let step = self.pending.as_ref()?.step.as_deref()?;
         let at = place_of(open, step);
@@ -111,12 +111,12 @@ impl OutputSource {
         at.map(|at| (at, submission))
     }
 
-    /// What was to be handed in once more, and was not.
+    /// Takes the submission that was to be repeated and was not.
     pub(super) fn take_pending(&mut self) -> Option<Submission> {
         self.pending.take()
     }
 
-    /// Keeps what must be handed in once more.
+    /// Keeps a submission to repeat it with a new token.
     pub(super) fn retry_later(&mut self, submission: Submission) {
         self.pending = Some(Submission {
             is_retry: true,
@@ -124,7 +124,7 @@ impl OutputSource {
         });
     }
 
-    /// A name of a step that is none of `known`, and where it stands.
+    /// The first name of a step in the lines that is none of `known`, and its place.
     pub(super) fn unknown_name(&self, known: &[&str]) -> Option<(&str, &str)> {
         let lines = self.lines.as_ref()?;
         lines.left_over().find_map(|submission| {
@@ -133,13 +133,13 @@ impl OutputSource {
         })
     }
 
-    /// Where the lines stand that nothing was done with.
+    /// The places of the lines that were not used.
     pub(super) fn left_over(&self) -> Vec<String> {
         let lines = self.lines.iter().flat_map(Lines::left_over);
         lines.map(|submission| submission.place.clone()).collect()
     }
 
-    /// Why there is nothing to hand in.
+    /// Why there is no next submission.
     pub(super) fn why_none(&self) -> String {
         match (&self.interactive, self.from_file) {
             (Some(_), _) => "stopped".into(),
@@ -149,7 +149,7 @@ impl OutputSource {
     }
 }
 
-/// Asks at the terminal until there is an answer that can be handed in. An empty line is none.
+/// Asks at the terminal until there is an answer that can be submitted; `None` for an empty line.
 async fn prompt(
     input: &mut Input,
     open: &[Value],
@@ -157,9 +157,9 @@ async fn prompt(
     link: &mut Link<'_>,
 ) -> Result<Option<(usize, Submission)>> {
     if let Some(error) = complaint {
-        say(&wrong(&error));
+        ask(&format!("{}\n", wrong(&error)));
     }
-    // What to do may have left the screen.
+    // The step may have scrolled off the screen.
     let step = format!(
         "[{}] {}",
         field(&open[0], "progress"),
@@ -175,7 +175,7 @@ async fn prompt(
         let Some(mut text) = answer(input, link).await? else {
             return Ok(None);
         };
-        // A value that was pasted may go on in further lines.
+        // A pasted JSON value may go on in further lines.
         while is_begun(&text) {
             ask("...> ");
             match answer(input, link).await? {
@@ -185,7 +185,7 @@ async fn prompt(
         }
         match written(&text, open) {
             Ok(found) => return Ok(Some(found)),
-            Err(error) => say(&wrong(&error)),
+            Err(error) => ask(&format!("{}\n", wrong(&error))),
         }
     }
 }
@@ -202,14 +202,9 @@ fn is_begun(text: &str) -> bool {
         && serde_json::from_str::<Value>(text).is_err_and(|error| error.is_eof())
 }
 
-/// Questions are not data.
+/// Prints a question to stderr: stdout is for data.
 fn ask(question: &str) {
     let mut stderr = anstream::stderr().lock();
     let _ = write!(stderr, "{question}");
     let _ = stderr.flush();
-}
-
-fn say(text: &str) {
-    let mut stderr = anstream::stderr().lock();
-    let _ = writeln!(stderr, "{text}");
 }

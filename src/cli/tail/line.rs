@@ -1,4 +1,4 @@
-//! An event in one line.
+//! Formats an event as one line.
 
 use std::fmt::Write as _;
 
@@ -10,18 +10,18 @@ use crate::cli::{
     value::{field, json_text},
 };
 
-/// The longest text of one value of an event's metadata that is shown, in columns.
+/// The most columns of one value of an event's metadata.
 const VALUE_COLUMNS_MAX: usize = 160;
-/// Columns of a terminal that has room for dates and whole ids.
+/// The columns of a terminal with room for dates and whole ids.
 const COLUMNS_WIDE: usize = 110;
-/// Columns of the ids that midex makes.
+/// The columns of the ids that midex makes.
 const ID_COLUMNS: usize = 31;
-/// Columns of an id where there is little room. The end of one tells it from others of the same day.
+/// The columns of an id on a narrow terminal: its end tells it from other ids of the same day.
 const ID_COLUMNS_NARROW: usize = 12;
 /// The columns of the longest name of an event's type.
 const KIND_COLUMNS: usize = 25;
 
-/// An event in one line; `everywhere` where its neighbours are of other executions.
+/// An event in one line; with `everywhere` it names the execution.
 pub(super) fn line(event: &Value, everywhere: bool, screen: &Screen) -> String {
     let narrow = screen.is_terminal() && screen.columns() < COLUMNS_WIDE;
     let kind = field(event, "event_type");
@@ -39,7 +39,7 @@ pub(super) fn line(event: &Value, everywhere: bool, screen: &Screen) -> String {
     let _ = write!(place, "{:<12}", field(event, "step_name"));
     let taken = time.len() + kind.len().max(KIND_COLUMNS) + place.width() + 6;
     let metadata = metadata(&event["metadata"]);
-    // What went wrong is worth a second line.
+    // The metadata of a failure may take a second line.
     let metadata = if is_bad(&kind) || !screen.is_terminal() {
         metadata
     } else {
@@ -66,13 +66,13 @@ fn is_bad(kind: &str) -> bool {
     kind == "error" || kind == "token_expired" || kind.ends_with("_failed")
 }
 
-/// `2025-01-15T10:00:00.000Z`, or without the date where there is little room.
+/// `2025-01-15T10:00:00.000Z`, without the date on a narrow terminal.
 fn time(time: &str, narrow: bool) -> String {
     let short = time.split_once('T').filter(|_| narrow);
     short.map_or(time, |(_, short)| short).to_owned()
 }
 
-/// The end of a text that is longer than so many columns.
+/// A text in at most so many columns, cut at its front.
 fn cut_front(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
@@ -81,7 +81,7 @@ fn cut_front(text: &str, columns: usize) -> String {
     cut(&reversed, columns).chars().rev().collect()
 }
 
-/// `name=value` for all that the other columns do not show.
+/// `name=value` for all metadata that no other column shows.
 fn metadata(metadata: &Value) -> String {
     let pairs = metadata.as_object().into_iter().flatten();
     let pairs = pairs.filter(|(name, value)| *name != "step_name" && !value.is_null());

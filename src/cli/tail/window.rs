@@ -1,5 +1,5 @@
-//! Which events of an answer are new. An answer holds the latest events; a later one may hold an event that came
-//! between those of an earlier one, so each is remembered by its id as long as it may come again.
+//! Tells new events from seen ones. A reply holds the latest events, and may hold one between those of an earlier reply, so
+//! each is remembered by its id as long as it may come again.
 
 use std::collections::BTreeSet;
 
@@ -11,25 +11,25 @@ use crate::limits;
 #[derive(Debug, Default)]
 pub(super) struct SeenEvents {
     seen: BTreeSet<u64>,
-    /// Events up to here were there before the first look, or are too old to come again.
+    /// Events up to this id were there before the first poll, or are too old to come again.
     floor: u64,
 }
 
 impl SeenEvents {
-    /// The last `lines` of the events of the first answer. Those before them are not shown later either.
+    /// Takes the events of the first reply and returns the last `lines` of them; the others are never shown.
     pub(super) fn first(&mut self, mut events: Vec<Value>, lines: usize) -> Vec<Value> {
         self.floor = oldest(&events).saturating_sub(1);
         self.seen = events.iter().map(id).collect();
         events.split_off(events.len().saturating_sub(lines))
     }
 
-    /// Whether there may be events between those that were seen and the first of this answer.
+    /// Whether there may be events between the seen ones and the first of this reply.
     pub(super) fn has_gap(&self, events: &[Value]) -> bool {
         let full = events.len() >= limits::TELEMETRY_LIMIT_MAX;
         full && !events.iter().any(|event| self.knows(id(event)))
     }
 
-    /// The events of an answer that were not seen before.
+    /// Takes the events of a reply and returns those that were not seen before.
     pub(super) fn next(&mut self, mut events: Vec<Value>) -> Vec<Value> {
         let oldest = oldest(&events);
         events.retain(|event| !self.knows(id(event)));

@@ -11,6 +11,7 @@ use std::{
 
 use midex::{
     cli::{
+        Output,
         new::{FileArgs, FormatArg, NewArgs},
         validate::ValidateArgs,
     },
@@ -615,7 +616,7 @@ fn a_new_file_stays_in_its_directory_and_a_check_changes_none() {
                 _ => NewArgs::Agent { file },
             };
             let mut out = Vec::new();
-            if midex::cli::new::new(&args, &config, true, &mut out).is_ok() {
+            if midex::cli::new::new(&args, &config, Output::new(true, &mut out)).is_ok() {
                 let path = made.join(kind).join(format!("{entry}.md"));
                 let said: Value = serde_json::from_slice(&out).unwrap();
                 assert_eq!(said["path"], path.to_str().unwrap());
@@ -647,7 +648,8 @@ fn a_new_file_stays_in_its_directory_and_a_check_changes_none() {
             ..Default::default()
         };
         let mut out = Vec::new();
-        let _ = midex::cli::validate::validate(&args, &registry, false, false, &mut out);
+        let _ =
+            midex::cli::validate::validate(&args, &registry, false, Output::new(false, &mut out));
     }
     assert_eq!(place.listing(), before);
 }

@@ -2,6 +2,7 @@
 
 use midex::{
     cli::{
+        Output,
         list::{ListArgs, Listed, list},
         validate::ValidateArgs,
     },
@@ -55,7 +56,8 @@ fn validated(paths: &[PathBuf], registry: &Registry, json: bool, color: bool) ->
         paths: paths.to_vec(),
         strict: false,
     };
-    let code = midex::cli::validate::validate(&args, registry, json, color, &mut out).unwrap();
+    let code = midex::cli::validate::validate(&args, registry, color, Output::new(json, &mut out))
+        .unwrap();
     (String::from_utf8(out).unwrap(), code)
 }
 
@@ -73,8 +75,7 @@ fn listed(registry: &Registry, agents: bool, json: bool) -> (String, u8) {
             ..ListArgs::default()
         },
         registry,
-        json,
-        &mut out,
+        Output::new(json, &mut out),
     )
     .unwrap();
     (String::from_utf8(out).unwrap(), code)

@@ -1,7 +1,10 @@
 //! Warnings: what an author should know of, and what keeps nobody from starting the workflow.
 
 use midex::{
-    cli::validate::{ValidateArgs, validate},
+    cli::{
+        Output,
+        validate::{ValidateArgs, validate},
+    },
     domain::finding::{Rule, Severity, arrange},
     limits,
 };
@@ -18,7 +21,7 @@ fn validated(project: &Project, path: &str, json: bool, strict: bool) -> (String
         paths: vec![project.path(path)],
         strict,
     };
-    let code = validate(&args, &SHIPPED, json, false, &mut out).unwrap();
+    let code = validate(&args, &SHIPPED, false, Output::new(json, &mut out)).unwrap();
     (String::from_utf8(out).unwrap(), code)
 }
 
