@@ -30,7 +30,7 @@ use crate::{
 pub struct Schema {
     program: Program,
     /// Steps that each value may cost, as far as that can be seen.
-    weight: u64,
+    cost: u64,
     /// Looks at states of regular expressions that each byte of a text may cost.
     states: u64,
 }
@@ -101,7 +101,7 @@ impl Schema {
         let keywords = program.nodes.iter().flat_map(|node| &node.keywords);
         let patterns = program.patterns.iter().map(Pattern::states);
         let schema = Self {
-            weight: program.nodes.iter().map(|node| node.weight).sum(),
+            weight: program.nodes.iter().map(|node| node.cost).sum(),
             states: keywords.map(Keyword::states).chain(patterns).sum(),
             program,
         };

@@ -26,7 +26,7 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
 pub(super) fn fingerprint(value: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     match value {
-        Value::Number(number) => match whole(number) {
+        Value::Number(number) => match as_integer(number) {
             Some(whole) => whole.hash(&mut hasher),
             None => number.as_f64().unwrap_or(0.0).to_bits().hash(&mut hasher),
         },
@@ -94,12 +94,12 @@ impl Measure {
 }
 
 /// How many values there are in it, and how many steps their texts are worth.
-pub(super) fn size(value: &Value) -> u64 {
+pub(super) fn steps(value: &Value) -> u64 {
     match value {
-        Value::String(text) => text_size(text),
-        Value::Array(items) => 1 + items.iter().map(size).sum::<u64>(),
+        Value::String(text) => text_steps(text),
+        Value::Array(items) => 1 + items.iter().map(steps).sum::<u64>(),
         Value::Object(map) => {
-            let entry = |(key, value): (&String, &Value)| text_size(key) + size(value);
+            let entry = |(key, value): (&String, &Value)| text_steps(key) + steps(value);
             1 + map.iter().map(entry).sum::<u64>()
         }
         _ => 1,
@@ -107,12 +107,12 @@ pub(super) fn size(value: &Value) -> u64 {
 }
 
 /// The same of a text, or of the name of a property.
-pub(super) fn text_size(text: &str) -> u64 {
+pub(super) fn text_steps(text: &str) -> u64 {
     1 + text.len() as u64 / 64
 }
 
 /// The number, where it is a whole one: `3.0` is.
-pub(super) fn whole(number: &Number) -> Option<i128> {
+pub(super) fn as_integer(number: &Number) -> Option<i128> {
     let exact = number.as_i64().map(i128::from);
     exact
         .or_else(|| number.as_u64().map(i128::from))
@@ -126,13 +126,13 @@ pub(super) fn whole(number: &Number) -> Option<i128> {
 }
 
 /// Whether the number is a whole one, however large.
-pub(super) fn is_whole(number: &Number) -> bool {
+pub(super) fn is_integer(number: &Number) -> bool {
     !number.is_f64() || number.as_f64().is_some_and(|float| float.fract() == 0.0)
 }
 
 /// Which of two numbers is larger.
 pub(super) fn compare(a: &Number, b: &Number) -> Ordering {
-    if let (Some(a), Some(b)) = (whole(a), whole(b)) {
+    if let (Some(a), Some(b)) = (as_integer(a), as_integer(b)) {
         return a.cmp(&b);
     }
     let float = |number: &Number| number.as_f64().unwrap_or(f64::NAN);
@@ -157,7 +157,7 @@ pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
 
 /// The digits of a number, and how many of them stand behind the point.
 fn decimal(number: &Number) -> Option<(i128, u32)> {
-    if let Some(whole) = whole(number) {
+    if let Some(whole) = as_integer(number) {
         return Some((whole, 0));
     }
     let float = number.as_f64()?;

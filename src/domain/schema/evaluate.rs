@@ -32,7 +32,7 @@ pub(super) enum Stop {
     Full,
 }
 
-type Held<T = bool> = Result<T, Stop>;
+type Eval<T = bool> = Result<T, Stop>;
 
 /// An evaluation under way.
 pub(super) struct Evaluation<'a> {
@@ -52,10 +52,10 @@ pub(super) struct Evaluation<'a> {
 /// What is known of a value that was held to a schema before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
-    Holds,
-    Fails,
+    Valid,
+    Invalid,
     /// It fails, and all of that was told of.
-    Told,
+    Reported,
 }
 
 /// A step on the way to a value.
@@ -67,9 +67,9 @@ enum Key<'a> {
 
 /// Whether violations are told of, or the first one ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tell {
-    All,
-    Nothing,
+enum Mode {
+    Report,
+    Check,
 }
 
 /// Bytes of a text that cost one step where they are only gone through.
@@ -93,25 +93,25 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Holds a value to the whole schema. What is wrong with it lies in `found` after that.
-    pub(super) fn run(&mut self, value: &'a Value) -> Held {
-        self.holds(0, value, Tell::All)
+    pub(super) fn run(&mut self, value: &'a Value) -> Eval {
+        self.validate(0, value, Mode::Report)
     }
 
-    fn spend(&mut self, steps: u64) -> Held<()> {
+    fn spend(&mut self, steps: u64) -> Eval<()> {
         let left = self.steps.checked_sub(steps);
         self.steps = left.unwrap_or(0);
         left.map(drop).ok_or(Stop::Spent)
     }
 
-    fn holds(&mut self, id: NodeId, value: &'a Value, tell: Tell) -> Held {
+    fn validate(&mut self, id: NodeId, value: &'a Value, mode: Mode) -> Eval {
         let node = &self.program.nodes[id];
-        self.spend(node.weight)?;
+        self.spend(node.cost)?;
         let key = (id, std::ptr::from_ref(value) as usize);
         if node.shared {
             match self.known.get(&key) {
-                Some(Known::Holds) => return Ok(true),
-                Some(Known::Fails) if tell == Tell::Nothing => return Ok(false),
-                Some(Known::Told) => return Ok(false),
+                Some(Known::Valid) => return Ok(true),
+                Some(Known::Invalid) if mode == Mode::Check => return Ok(false),
+                Some(Known::Reported) => return Ok(false),
                 _ => {}
             }
         }
@@ -119,64 +119,64 @@ impl<'a> Evaluation<'a> {
             return Err(Stop::Spent);
         }
         self.depth += 1;
-        let holds = self.all(id, value, tell)?;
+        let holds = self.validate_keywords(id, value, mode)?;
         self.depth -= 1;
         if node.shared && self.known.len() < limits::SCHEMA_KNOWN_MAX {
-            let known = match (holds, tell) {
-                (true, _) => Known::Holds,
-                (false, Tell::All) => Known::Told,
-                (false, Tell::Nothing) => Known::Fails,
+            let known = match (holds, mode) {
+                (true, _) => Known::Valid,
+                (false, Mode::Report) => Known::Reported,
+                (false, Mode::Check) => Known::Invalid,
             };
             self.known.insert(key, known);
         }
         Ok(holds)
     }
 
-    fn all(&mut self, id: NodeId, value: &'a Value, tell: Tell) -> Held {
+    fn validate_keywords(&mut self, id: NodeId, value: &'a Value, mode: Mode) -> Eval {
         let program = self.program;
         let mut holds = true;
         for keyword in &program.nodes[id].keywords {
             holds &= match keyword {
                 Keyword::Properties(properties) => {
-                    self.properties(keyword, properties, value, tell)?
+                    self.properties(keyword, properties, value, mode)?
                 }
-                Keyword::Items { prefix, rest } => self.items(prefix, *rest, value, tell)?,
-                Keyword::AllOf(nodes) => self.each(nodes, value, tell)?,
-                Keyword::Reference(node) => self.holds(*node, value, tell)?,
+                Keyword::Items { prefix, rest } => self.items(prefix, *rest, value, mode)?,
+                Keyword::AllOf(nodes) => self.validate_each(nodes, value, mode)?,
+                Keyword::Reference(node) => self.validate(*node, value, mode)?,
                 Keyword::If {
                     condition,
                     then,
                     otherwise,
                 } => {
-                    let holds = self.holds(*condition, value, Tell::Nothing)?;
+                    let holds = self.validate(*condition, value, Mode::Check)?;
                     let branch = if holds { then } else { otherwise };
-                    self.each(branch.as_slice(), value, tell)?
+                    self.validate_each(branch.as_slice(), value, mode)?
                 }
                 Keyword::DependentSchemas(schemas) => {
                     let there = schemas.iter().filter(|(name, _)| value.get(name).is_some());
                     let there: Vec<_> = there.map(|(_, node)| *node).collect();
-                    self.each(&there, value, tell)?
+                    self.validate_each(&there, value, mode)?
                 }
-                Keyword::Required(names) => self.have(keyword, names, value, tell)?,
+                Keyword::Required(names) => self.require(keyword, names, value, mode)?,
                 Keyword::DependentRequired(lists) => {
                     let mut all = true;
                     for (_, names) in lists.iter().filter(|(name, _)| value.get(name).is_some()) {
-                        all &= self.have(keyword, names, value, tell)?;
+                        all &= self.require(keyword, names, value, mode)?;
                     }
                     all
                 }
                 Keyword::UnevaluatedProperties(node) => {
-                    self.unevaluated_properties(id, keyword, *node, value, tell)?
+                    self.unevaluated_properties(id, keyword, *node, value, mode)?
                 }
                 Keyword::UnevaluatedItems(node) => {
-                    self.unevaluated_items(id, keyword, *node, value, tell)?
+                    self.unevaluated_items(id, keyword, *node, value, mode)?
                 }
-                keyword => match self.judged(keyword, value)? {
+                keyword => match self.broken_part(keyword, value)? {
                     None => true,
-                    Some(part) => self.breaks(keyword, part, value, tell)?,
+                    Some(part) => self.violate(keyword, part, value, mode)?,
                 },
             };
-            if !holds && tell == Tell::Nothing {
+            if !holds && mode == Mode::Check {
                 return Ok(false);
             }
         }
@@ -184,11 +184,11 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Whether the value satisfies all of these.
-    fn each(&mut self, nodes: &[NodeId], value: &'a Value, tell: Tell) -> Held {
+    fn validate_each(&mut self, nodes: &[NodeId], value: &'a Value, mode: Mode) -> Eval {
         let mut holds = true;
         for node in nodes {
-            holds &= self.holds(*node, value, tell)?;
-            if !holds && tell == Tell::Nothing {
+            holds &= self.validate(*node, value, mode)?;
+            if !holds && mode == Mode::Check {
                 break;
             }
         }
@@ -196,21 +196,21 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Whether the value, where it is an object, has all properties of these names.
-    fn have(&mut self, keyword: &Keyword, names: &[String], value: &Value, tell: Tell) -> Held {
+    fn require(&mut self, keyword: &Keyword, names: &[String], value: &Value, mode: Mode) -> Eval {
         let Value::Object(map) = value else {
             return Ok(true);
         };
         let mut holds = true;
         for name in names.iter().filter(|name| !map.contains_key(*name)) {
-            holds = self.breaks(keyword, Part::Property(name), value, tell)?;
+            holds = self.violate(keyword, Part::Property(name), value, mode)?;
         }
         Ok(holds)
     }
 
     /// Tells of a violation, where it is to be told of. Answers that the value does not hold.
-    fn breaks(&mut self, keyword: &Keyword, part: Part<'_>, value: &Value, tell: Tell) -> Held {
-        if tell == Tell::All {
-            self.spend(words::cost(keyword))?;
+    fn violate(&mut self, keyword: &Keyword, part: Part<'_>, value: &Value, mode: Mode) -> Eval {
+        if mode == Mode::Report {
+            self.spend(words::report_cost(keyword))?;
             let path = self.pointer();
             let quoted = format!("`{path}`");
             let name = if path.is_empty() { self.name } else { &quoted };
@@ -244,15 +244,19 @@ impl<'a> Evaluation<'a> {
         shortened(&pointer, most).into_owned()
     }
 
-    fn within(&mut self, key: Key<'a>, node: NodeId, value: &'a Value, tell: Tell) -> Held {
+    fn validate_part(&mut self, key: Key<'a>, node: NodeId, value: &'a Value, mode: Mode) -> Eval {
         self.path.push(key);
-        let holds = self.holds(node, value, tell)?;
+        let holds = self.validate(node, value, mode)?;
         self.path.pop();
         Ok(holds)
     }
 
     /// What of a keyword the value breaks that is about the value itself, or about all schemas in it together.
-    fn judged(&mut self, keyword: &'a Keyword, value: &'a Value) -> Held<Option<Part<'static>>> {
+    fn broken_part(
+        &mut self,
+        keyword: &'a Keyword,
+        value: &'a Value,
+    ) -> Eval<Option<Part<'static>>> {
         let broken = |broken: bool| broken.then_some(Part::Whole);
         Ok(match (keyword, value) {
             (Keyword::Never, _) => broken(true),
@@ -273,7 +277,9 @@ impl<'a> Evaluation<'a> {
             (Keyword::MultipleOf(of), Value::Number(number)) => {
                 broken(!equal::is_multiple(number, of))
             }
-            (Keyword::Amount(amount, limit), value) => broken(self.is_off(*amount, *limit, value)?),
+            (Keyword::Amount(amount, limit), value) => {
+                broken(self.is_out_of_range(*amount, *limit, value)?)
+            }
             (Keyword::Pattern(pattern, _), Value::String(text)) => {
                 broken(!self.is_match(*pattern, text)?)
             }
@@ -282,33 +288,33 @@ impl<'a> Evaluation<'a> {
                 broken(!format.holds(text))
             }
             (Keyword::UniqueItems, Value::Array(items)) => broken(!self.are_unique(items)?),
-            (Keyword::PropertyNames(node), Value::Object(map)) => self.misnamed(*node, map)?,
+            (Keyword::PropertyNames(node), Value::Object(map)) => self.check_names(*node, map)?,
             (Keyword::Contains { node, least, most }, Value::Array(items)) => {
                 let mut count = 0;
                 for item in items {
-                    count += u64::from(self.holds(*node, item, Tell::Nothing)?);
+                    count += u64::from(self.validate(*node, item, Mode::Check)?);
                 }
                 match most {
                     Some(most) if count > *most => Some(Part::TooMany),
                     _ => broken(count < *least),
                 }
             }
-            (Keyword::AnyOf(nodes), value) => broken(self.some(nodes, value, 1)? == 0),
-            (Keyword::OneOf(nodes), value) => match self.some(nodes, value, 2)? {
+            (Keyword::AnyOf(nodes), value) => broken(self.count_valid(nodes, value, 1)? == 0),
+            (Keyword::OneOf(nodes), value) => match self.count_valid(nodes, value, 2)? {
                 0 => Some(Part::Whole),
                 1 => None,
                 _ => Some(Part::TooMany),
             },
-            (Keyword::Not(node, _), value) => broken(self.holds(*node, value, Tell::Nothing)?),
+            (Keyword::Not(node, _), value) => broken(self.validate(*node, value, Mode::Check)?),
             _ => None,
         })
     }
 
     /// How many of the schemas the value satisfies, up to a number that is enough to know.
-    fn some(&mut self, nodes: &[NodeId], value: &'a Value, enough: usize) -> Held<usize> {
+    fn count_valid(&mut self, nodes: &[NodeId], value: &'a Value, enough: usize) -> Eval<usize> {
         let mut count = 0;
         for node in nodes {
-            count += usize::from(self.holds(*node, value, Tell::Nothing)?);
+            count += usize::from(self.validate(*node, value, Mode::Check)?);
             if count == enough {
                 break;
             }
@@ -316,7 +322,7 @@ impl<'a> Evaluation<'a> {
         Ok(count)
     }
 
-    fn is_off(&mut self, amount: Amount, limit: u64, value: &Value) -> Held {
+    fn is_out_of_range(&mut self, amount: Amount, limit: u64, value: &Value) -> Eval {
         let count = match (amount, value) {
             (Amount::MinLength | Amount::MaxLength, Value::String(text)) => {
                 self.spend(text.len() as u64 / BYTES_PER_STEP)?;
@@ -332,7 +338,7 @@ impl<'a> Evaluation<'a> {
         })
     }
 
-    fn is_match(&mut self, id: PatternId, text: &str) -> Held {
+    fn is_match(&mut self, id: PatternId, text: &str) -> Eval {
         let pattern = &self.program.patterns[id];
         let cache = self.caches.entry(id).or_insert_with(|| pattern.cache());
         match pattern.is_match(cache, text, self.steps) {
@@ -345,10 +351,10 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    fn are_unique(&mut self, items: &'a [Value]) -> Held {
+    fn are_unique(&mut self, items: &'a [Value]) -> Eval {
         let mut all = Vec::with_capacity(items.len());
         for item in items {
-            self.spend(1 + equal::size(item))?;
+            self.spend(1 + equal::steps(item))?;
             all.push((equal::fingerprint(item), item));
         }
         all.sort_unstable_by_key(|(fingerprint, _)| *fingerprint);
@@ -356,7 +362,7 @@ impl<'a> Evaluation<'a> {
         for alike in all.chunk_by(|(a, _), (b, _)| a == b) {
             for (place, (_, item)) in alike.iter().enumerate().skip(1) {
                 for (_, other) in &alike[..place] {
-                    self.spend(equal::size(item))?;
+                    self.spend(equal::steps(item))?;
                     if equal::same(item, other) {
                         return Ok(false);
                     }
@@ -366,11 +372,11 @@ impl<'a> Evaluation<'a> {
         Ok(true)
     }
 
-    fn misnamed(
+    fn check_names(
         &mut self,
         node: NodeId,
         map: &'a Map<String, Value>,
-    ) -> Held<Option<Part<'static>>> {
+    ) -> Eval<Option<Part<'static>>> {
         for name in map.keys() {
             self.spend(name.len() as u64 / BYTES_PER_STEP)?;
             let text = Value::String(name.clone());
@@ -378,7 +384,7 @@ impl<'a> Evaluation<'a> {
             let mut inner = Evaluation::new(self.program, self.name, self.steps);
             inner.depth = self.depth;
             inner.caches = std::mem::take(&mut self.caches);
-            let holds = inner.holds(node, &text, Tell::Nothing);
+            let holds = inner.validate(node, &text, Mode::Check);
             self.steps = inner.steps;
             self.caches = inner.caches;
             if !holds? {
@@ -393,16 +399,16 @@ impl<'a> Evaluation<'a> {
         keyword: &'a Keyword,
         properties: &'a Properties,
         value: &'a Value,
-        tell: Tell,
-    ) -> Held {
+        mode: Mode,
+    ) -> Eval {
         let Value::Object(map) = value else {
             return Ok(true);
         };
         let mut holds = true;
         for (name, node) in &properties.named {
             if let Some((name, value)) = map.get_key_value(name) {
-                holds &= self.within(Key::Name(name), *node, value, tell)?;
-                if !holds && tell == Tell::Nothing {
+                holds &= self.validate_part(Key::Name(name), *node, value, mode)?;
+                if !holds && mode == Mode::Check {
                     return Ok(false);
                 }
             }
@@ -417,24 +423,24 @@ impl<'a> Evaluation<'a> {
             for (pattern, node) in &properties.patterns {
                 if self.is_match(*pattern, name)? {
                     matched = true;
-                    holds &= self.within(Key::Name(name), *node, value, tell)?;
+                    holds &= self.validate_part(Key::Name(name), *node, value, mode)?;
                 }
             }
             match properties.additional {
                 Some(node) if !matched && self.is_never(node) => unexpected.push(name.as_str()),
                 Some(node) if !matched => {
-                    holds &= self.within(Key::Name(name), node, value, tell)?;
+                    holds &= self.validate_part(Key::Name(name), node, value, mode)?;
                 }
                 _ => {}
             }
-            if (!holds || !unexpected.is_empty()) && tell == Tell::Nothing {
+            if (!holds || !unexpected.is_empty()) && mode == Mode::Check {
                 return Ok(false);
             }
         }
         if unexpected.is_empty() {
             return Ok(holds);
         }
-        self.breaks(keyword, Part::Names(&unexpected), value, tell)
+        self.violate(keyword, Part::Names(&unexpected), value, mode)
     }
 
     fn is_never(&self, node: NodeId) -> bool {
@@ -446,8 +452,8 @@ impl<'a> Evaluation<'a> {
         prefix: &[NodeId],
         rest: Option<NodeId>,
         value: &'a Value,
-        tell: Tell,
-    ) -> Held {
+        mode: Mode,
+    ) -> Eval {
         let Value::Array(items) = value else {
             return Ok(true);
         };
@@ -456,8 +462,8 @@ impl<'a> Evaluation<'a> {
             let Some(node) = prefix.get(index).copied().or(rest) else {
                 break;
             };
-            holds &= self.within(Key::Index(index), node, item, tell)?;
-            if !holds && tell == Tell::Nothing {
+            holds &= self.validate_part(Key::Index(index), node, item, mode)?;
+            if !holds && mode == Mode::Check {
                 return Ok(false);
             }
         }

@@ -24,7 +24,7 @@ pub(super) struct Node {
     /// What it asks for, the cheap first.
     pub(super) keywords: Vec<Keyword>,
     /// Steps that a look at it costs at least.
-    pub(super) weight: u64,
+    pub(super) cost: u64,
     /// Whether one value may meet it more than once: references lead to it, or `unevaluated…` asks it again.
     pub(super) shared: bool,
 }
@@ -81,8 +81,11 @@ pub(super) struct Properties {
 }
 
 /// What the names come to of schemas by name.
-fn named_size(schemas: &[(String, NodeId)]) -> u64 {
-    schemas.iter().map(|(name, _)| equal::text_size(name)).sum()
+fn names_steps(schemas: &[(String, NodeId)]) -> u64 {
+    schemas
+        .iter()
+        .map(|(name, _)| equal::text_steps(name))
+        .sum()
 }
 
 /// An end of the range of a number.
@@ -127,7 +130,7 @@ impl Types {
         let places: &[u8] = match value {
             Value::Null => &[0],
             Value::Bool(_) => &[1],
-            Value::Number(number) if equal::is_whole(number) => &[2, 3],
+            Value::Number(number) if equal::is_integer(number) => &[2, 3],
             Value::Number(_) => &[3],
             Value::String(_) => &[4],
             Value::Array(_) => &[5],
@@ -142,19 +145,24 @@ const MULTIPLE_STEPS: u64 = 8;
 
 impl Keyword {
     /// Steps that it costs besides those of the schemas in it. Names of properties are hashed for each value.
-    pub(super) fn weight(&self) -> u64 {
-        let sizes = |names: &[String]| names.iter().map(|name| equal::text_size(name)).sum::<u64>();
+    pub(super) fn cost(&self) -> u64 {
+        let sizes = |names: &[String]| {
+            names
+                .iter()
+                .map(|name| equal::text_steps(name))
+                .sum::<u64>()
+        };
         match self {
-            Self::Const(value) => equal::size(value) / 4,
-            Self::Enum(values) => values.iter().map(equal::size).sum::<u64>() / 4,
+            Self::Const(value) => equal::steps(value) / 4,
+            Self::Enum(values) => values.iter().map(equal::steps).sum::<u64>() / 4,
             Self::Required(names) => sizes(names) / 4,
             Self::DependentRequired(lists) => {
                 let lists = lists.iter();
-                let size = lists.map(|(name, names)| equal::text_size(name) + sizes(names));
+                let size = lists.map(|(name, names)| equal::text_steps(name) + sizes(names));
                 size.sum::<u64>() / 4
             }
-            Self::Properties(properties) => named_size(&properties.named) / 4,
-            Self::DependentSchemas(schemas) => named_size(schemas) / 4,
+            Self::Properties(properties) => names_steps(&properties.named) / 4,
+            Self::DependentSchemas(schemas) => names_steps(schemas) / 4,
             Self::MultipleOf(_) => MULTIPLE_STEPS,
             _ => 0,
         }
@@ -169,7 +177,7 @@ impl Keyword {
     }
 
     /// Whether it asks schemas a second time that the value, or an item of it, was held to.
-    pub(super) fn asks_again(&self) -> bool {
+    pub(super) fn is_unevaluated(&self) -> bool {
         matches!(
             self,
             Self::UnevaluatedItems(_) | Self::UnevaluatedProperties(_)
@@ -195,7 +203,7 @@ impl Keyword {
     }
 
     /// The schemas in it that `unevaluated…` may ask again.
-    pub(super) fn asked_again(&self) -> Vec<NodeId> {
+    pub(super) fn revisited(&self) -> Vec<NodeId> {
         match self {
             Self::Contains { node, .. } => vec![*node],
             keyword => keyword.in_place(),

@@ -19,7 +19,7 @@ use crate::limits;
 
 /// A schema inside the document.
 #[derive(Clone)]
-struct Place<'a> {
+struct Subschema<'a> {
     value: &'a Value,
     pointer: String,
     /// The number of the resource that it belongs to.
@@ -27,9 +27,9 @@ struct Place<'a> {
 }
 
 struct Reader<'a> {
-    places: Vec<Place<'a>>,
+    subschemas: Vec<Subschema<'a>>,
     /// The number of each place by the address of its value: all of them lie in one document, which stays where it is.
-    known: HashMap<usize, NodeId>,
+    ids: HashMap<usize, NodeId>,
     resources: Resources<'a>,
     draft: Draft,
     shared: Vec<NodeId>,
@@ -42,8 +42,8 @@ struct Reader<'a> {
 /// Reads a schema.
 pub(super) fn read(document: &Value, quota: &mut Quota) -> (Program, Vec<Fault>) {
     let mut reader = Reader {
-        places: Vec::new(),
-        known: HashMap::new(),
+        subschemas: Vec::new(),
+        ids: HashMap::new(),
         resources: Resources::of(document),
         draft: Draft::Year2020,
         shared: Vec::new(),
@@ -52,25 +52,25 @@ pub(super) fn read(document: &Value, quota: &mut Quota) -> (Program, Vec<Fault>)
         quota,
         faults: Vec::new(),
     };
-    reader.draft(document);
-    reader.place(document, String::new(), 0);
+    reader.read_draft(document);
+    reader.add(document, String::new(), 0);
     let mut nodes = Vec::new();
     let mut scanned = 0;
     // A reference may lead to what no keyword leads to: then there is more to scan.
-    while nodes.len() < reader.places.len() {
-        while scanned < reader.places.len() {
-            reader.scan(scanned);
+    while nodes.len() < reader.subschemas.len() {
+        while scanned < reader.subschemas.len() {
+            reader.check_form(scanned);
             scanned += 1;
         }
         let node = reader.node(nodes.len());
         nodes.push(node);
     }
     let mut shared = std::mem::take(&mut reader.shared);
-    shared.extend(asked_again(&nodes));
+    shared.extend(revisited(&nodes));
     for id in shared {
         nodes[id].shared = true;
     }
-    reader.chains(&nodes);
+    reader.check_chains(&nodes);
     let Reader {
         patterns, faults, ..
     } = reader;
@@ -78,19 +78,19 @@ pub(super) fn read(document: &Value, quota: &mut Quota) -> (Program, Vec<Fault>)
 }
 
 /// The nodes that one value may be held to again because of `unevaluated…`: where there is none, none.
-fn asked_again(nodes: &[Node]) -> Vec<NodeId> {
+fn revisited(nodes: &[Node]) -> Vec<NodeId> {
     let keywords = || nodes.iter().flat_map(|node| &node.keywords);
-    if !keywords().any(Keyword::asks_again) {
+    if !keywords().any(Keyword::is_unevaluated) {
         return Vec::new();
     }
-    keywords().flat_map(Keyword::asked_again).collect()
+    keywords().flat_map(Keyword::revisited).collect()
 }
 
 fn address(value: &Value) -> usize {
     std::ptr::from_ref(value) as usize
 }
 
-fn below(pointer: &str, part: &str) -> String {
+fn pointer_to(pointer: &str, part: &str) -> String {
     format!("{pointer}/{}", part.replace('~', "~0").replace('/', "~1"))
 }
 
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
         &mut self.faults[last]
     }
 
-    fn draft(&mut self, document: &Value) {
+    fn read_draft(&mut self, document: &Value) {
         let Some(uri) = document.get("$schema").and_then(Value::as_str) else {
             return;
         };
@@ -121,11 +121,11 @@ impl<'a> Reader<'a> {
         self.fault(FaultKind::Invalid, "/$schema", message).hint = Some(hint.into());
     }
 
-    fn place(&mut self, value: &'a Value, pointer: String, resource: usize) -> NodeId {
-        let next = self.places.len();
-        let id = *self.known.entry(address(value)).or_insert(next);
+    fn add(&mut self, value: &'a Value, pointer: String, resource: usize) -> NodeId {
+        let next = self.subschemas.len();
+        let id = *self.ids.entry(address(value)).or_insert(next);
         if id == next {
-            self.places.push(Place {
+            self.subschemas.push(Subschema {
                 value,
                 pointer,
                 resource,
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A fault where references lead round without going into the value, or on and on.
-    fn chains(&mut self, nodes: &[Node]) {
+    fn check_chains(&mut self, nodes: &[Node]) {
         /// Its depth is being found.
         const OPEN: usize = usize::MAX;
         let most = limits::SCHEMA_CHAIN_MAX;
@@ -157,7 +157,7 @@ impl<'a> Reader<'a> {
                 }
             }
             if depths[first] > most {
-                let pointer = self.places[first].pointer.clone();
+                let pointer = self.subschemas[first].pointer.clone();
                 let message = format!(
                     "more than {most} schemas lie inside each other for one value, references included"
                 );
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
     }
 
     fn endless(&mut self, id: NodeId) {
-        let pointer = self.places[id].pointer.clone();
+        let pointer = self.subschemas[id].pointer.clone();
         let message = "the schema refers to itself for the same value, so it never comes to an end";
         self.fault(FaultKind::Invalid, &pointer, message).hint =
             Some("refer to it from within `properties` or `items`".into());

@@ -36,7 +36,7 @@ pub(super) fn shortened(text: &str, most: usize) -> Cow<'_, str> {
 
 /// The beginning of a JSON value. Of a large one no more is written than that.
 pub(super) fn written(value: &Value, most: usize) -> String {
-    let mut room = Room(String::new(), most);
+    let mut room = Bounded(String::new(), most);
     // An error says that the room is full.
     let _ = write!(room, "{value}");
     room.0
@@ -44,7 +44,7 @@ pub(super) fn written(value: &Value, most: usize) -> String {
 
 /// The beginning of a list of values, as JSON.
 fn listed(values: &[Value], most: usize) -> String {
-    let mut room = Room(String::new(), most);
+    let mut room = Bounded(String::new(), most);
     let mut list = || {
         write!(room, "[")?;
         for (place, value) in values.iter().enumerate() {
@@ -58,9 +58,9 @@ fn listed(values: &[Value], most: usize) -> String {
 }
 
 /// A text, and how many characters it may still take: it ends in `…` where they did not suffice.
-struct Room(String, usize);
+struct Bounded(String, usize);
 
-impl std::fmt::Write for Room {
+impl std::fmt::Write for Bounded {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         let Some((end, _)) = text.char_indices().nth(self.1) else {
             self.1 -= text.chars().count();
@@ -116,12 +116,12 @@ pub(super) fn violation(
 const STEPS_PER_OPTION: u64 = 16;
 
 /// Steps that it costs to find the words for a violation of a keyword.
-pub(super) fn cost(keyword: &Keyword) -> u64 {
+pub(super) fn report_cost(keyword: &Keyword) -> u64 {
     let compared = match keyword {
         Keyword::Enum(options) => options.len().min(limits::SCHEMA_OPTIONS_COMPARED_MAX),
         _ => 0,
     };
-    keyword.weight() + compared as u64 * STEPS_PER_OPTION
+    keyword.cost() + compared as u64 * STEPS_PER_OPTION
 }
 
 /// The option that a text was meant to be, where one is near.
@@ -259,7 +259,7 @@ fn misnamed(names: &[&str]) -> String {
 
 /// The beginning of a list of names.
 fn quoted(names: &[&str]) -> String {
-    let mut room = Room(String::new(), SHOWN);
+    let mut room = Bounded(String::new(), SHOWN);
     let _ = names.iter().enumerate().try_for_each(|(place, name)| {
         let comma = if place == 0 { "" } else { ", " };
         write!(room, "{comma}'{name}'")

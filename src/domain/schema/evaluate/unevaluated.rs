@@ -9,18 +9,18 @@ use super::{
         node::{Keyword, NodeId},
         words::Part,
     },
-    BYTES_PER_STEP, Evaluation, Held, Key, PARTS_PER_STEP, Tell,
+    BYTES_PER_STEP, Eval, Evaluation, Key, Mode, PARTS_PER_STEP,
 };
 
 /// The parts of a value that were looked at.
-struct Seen<'a> {
+struct Evaluated<'a> {
     value: &'a Value,
     parts: Vec<bool>,
     /// Schemas that were asked already.
     asked: HashSet<NodeId>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> Evaluated<'a> {
     fn new(value: &'a Value, count: usize) -> Self {
         Self {
             value,
@@ -37,27 +37,27 @@ impl<'a> Evaluation<'a> {
         keyword: &'a Keyword,
         node: NodeId,
         value: &'a Value,
-        tell: Tell,
-    ) -> Held {
+        mode: Mode,
+    ) -> Eval {
         let Value::Object(map) = value else {
             return Ok(true);
         };
         self.spend(map.len() as u64 / PARTS_PER_STEP)?;
-        let mut seen = Seen::new(value, map.len());
-        self.look(id, &mut seen, true)?;
+        let mut seen = Evaluated::new(value, map.len());
+        self.collect(id, &mut seen, true)?;
         let (mut holds, mut unexpected) = (true, Vec::new());
         for ((name, value), seen) in map.iter().zip(seen.parts) {
             if seen {
             } else if self.is_never(node) {
                 unexpected.push(name.as_str());
             } else {
-                holds &= self.within(Key::Name(name), node, value, tell)?;
+                holds &= self.validate_part(Key::Name(name), node, value, mode)?;
             }
         }
         if unexpected.is_empty() {
             return Ok(holds);
         }
-        self.breaks(keyword, Part::Names(&unexpected), value, tell)
+        self.violate(keyword, Part::Names(&unexpected), value, mode)
     }
 
     pub(super) fn unevaluated_items(
@@ -66,33 +66,33 @@ impl<'a> Evaluation<'a> {
         keyword: &'a Keyword,
         node: NodeId,
         value: &'a Value,
-        tell: Tell,
-    ) -> Held {
+        mode: Mode,
+    ) -> Eval {
         let Value::Array(items) = value else {
             return Ok(true);
         };
         self.spend(items.len() as u64 / PARTS_PER_STEP)?;
-        let mut seen = Seen::new(value, items.len());
-        self.look(id, &mut seen, true)?;
+        let mut seen = Evaluated::new(value, items.len());
+        self.collect(id, &mut seen, true)?;
         let (mut holds, mut unexpected) = (true, 0);
         for (index, item) in items.iter().enumerate() {
             if seen.parts[index] {
             } else if self.is_never(node) {
                 unexpected += 1;
             } else {
-                holds &= self.within(Key::Index(index), node, item, tell)?;
+                holds &= self.validate_part(Key::Index(index), node, item, mode)?;
             }
         }
         if unexpected == 0 {
             return Ok(holds);
         }
-        self.breaks(keyword, Part::Items(unexpected), value, tell)
+        self.violate(keyword, Part::Items(unexpected), value, mode)
     }
 
     /// Notes what a schema looks at. Of the schema that asks, its own `unevaluated…` is left out.
-    fn look(&mut self, id: NodeId, seen: &mut Seen<'a>, asks: bool) -> Held<()> {
+    fn collect(&mut self, id: NodeId, seen: &mut Evaluated<'a>, asks: bool) -> Eval<()> {
         let program = self.program;
-        self.spend(program.nodes[id].weight)?;
+        self.spend(program.nodes[id].cost)?;
         if !seen.asked.insert(id) {
             return Ok(());
         }
@@ -106,7 +106,7 @@ impl<'a> Evaluation<'a> {
                     seen.parts.fill(true);
                 }
                 (Keyword::Properties(_), Value::Object(map)) => {
-                    self.look_at_properties(keyword, map, seen)?;
+                    self.collect_properties(keyword, map, seen)?;
                 }
                 (Keyword::Items { prefix, rest }, Value::Array(items)) => {
                     let end = rest.map_or(prefix.len(), |_| items.len());
@@ -116,21 +116,21 @@ impl<'a> Evaluation<'a> {
                 }
                 (Keyword::Contains { node, .. }, Value::Array(items)) => {
                     for (index, item) in items.iter().enumerate() {
-                        seen.parts[index] |= self.holds(*node, item, Tell::Nothing)?;
+                        seen.parts[index] |= self.validate(*node, item, Mode::Check)?;
                     }
                 }
-                (keyword, _) => self.look_in_place(keyword, seen)?,
+                (keyword, _) => self.collect_in_place(keyword, seen)?,
             }
         }
         Ok(())
     }
 
-    fn look_at_properties(
+    fn collect_properties(
         &mut self,
         keyword: &'a Keyword,
         map: &'a Map<String, Value>,
-        seen: &mut Seen<'a>,
-    ) -> Held<()> {
+        seen: &mut Evaluated<'a>,
+    ) -> Eval<()> {
         let Keyword::Properties(properties) = keyword else {
             return Ok(());
         };
@@ -147,7 +147,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// What the schemas look at that the value satisfies.
-    fn look_in_place(&mut self, keyword: &'a Keyword, seen: &mut Seen<'a>) -> Held<()> {
+    fn collect_in_place(&mut self, keyword: &'a Keyword, seen: &mut Evaluated<'a>) -> Eval<()> {
         let value = seen.value;
         match keyword {
             Keyword::If {
@@ -155,17 +155,17 @@ impl<'a> Evaluation<'a> {
                 then,
                 otherwise,
             } => {
-                let holds = self.holds(*condition, value, Tell::Nothing)?;
+                let holds = self.validate(*condition, value, Mode::Check)?;
                 if holds {
-                    self.look(*condition, seen, false)?;
+                    self.collect(*condition, seen, false)?;
                 }
                 let branch = if holds { then } else { otherwise };
-                branch.map_or(Ok(()), |branch| self.look(branch, seen, false))
+                branch.map_or(Ok(()), |branch| self.collect(branch, seen, false))
             }
             Keyword::DependentSchemas(schemas) => {
                 for (name, node) in schemas {
                     if value.get(name).is_some() {
-                        self.look(*node, seen, false)?;
+                        self.collect(*node, seen, false)?;
                     }
                 }
                 Ok(())
@@ -173,8 +173,8 @@ impl<'a> Evaluation<'a> {
             Keyword::Not(..) => Ok(()),
             keyword => {
                 for node in keyword.in_place() {
-                    if self.holds(node, value, Tell::Nothing)? {
-                        self.look(node, seen, false)?;
+                    if self.validate(node, value, Mode::Check)? {
+                        self.collect(node, seen, false)?;
                     }
                 }
                 Ok(())

@@ -10,21 +10,21 @@ use super::{
         node::{Amount, Bound, Keyword, Node, NodeId, PatternId, Properties, Types},
         words::{SHOWN, written},
     },
-    Place, Reader, address, below,
+    Reader, Subschema, address, pointer_to,
 };
 
 impl<'a> Reader<'a> {
     fn id(&self, value: &Value) -> Option<NodeId> {
-        self.known.get(&address(value)).copied()
+        self.ids.get(&address(value)).copied()
     }
 
     /// What one schema asks for; its form is checked.
     pub(super) fn node(&mut self, id: NodeId) -> Node {
-        let Place {
+        let Subschema {
             value,
             pointer,
             resource,
-        } = self.places[id].clone();
+        } = self.subschemas[id].clone();
         let mut keywords = Vec::new();
         match value {
             Value::Bool(false) => keywords.push(Keyword::Never),
@@ -32,7 +32,7 @@ impl<'a> Reader<'a> {
                 let reference = ["$ref", "$dynamicRef", "$recursiveRef"];
                 for word in reference {
                     if let Some(text) = map.get(word).and_then(Value::as_str) {
-                        let at = below(&pointer, word);
+                        let at = pointer_to(&pointer, word);
                         let node = self.reference(word, text, resource, &at);
                         keywords.extend(node.map(Keyword::Reference));
                     }
@@ -47,7 +47,7 @@ impl<'a> Reader<'a> {
         }
         keywords.sort_by_key(Keyword::order);
         Node {
-            weight: 1 + keywords.iter().map(Keyword::weight).sum::<u64>(),
+            cost: 1 + keywords.iter().map(Keyword::cost).sum::<u64>(),
             keywords,
             shared: false,
         }
@@ -56,7 +56,7 @@ impl<'a> Reader<'a> {
     fn reference(&mut self, word: &str, text: &str, resource: usize, at: &str) -> Option<NodeId> {
         match self.resources.find(word, text, resource) {
             Ok((value, pointer, resource)) => {
-                let id = self.place(value, pointer, resource);
+                let id = self.add(value, pointer, resource);
                 self.shared.push(id);
                 Some(id)
             }
@@ -112,11 +112,14 @@ impl<'a> Reader<'a> {
             keywords.push(Keyword::UniqueItems);
         }
         if let Some(text) = map.get("pattern").and_then(Value::as_str) {
-            let id = self.pattern(text, &below(at, "pattern"), None);
+            let id = self.pattern(text, &pointer_to(at, "pattern"), None);
             keywords.extend(id.map(|id| Keyword::Pattern(id, text.to_owned())));
         }
         if let Some(name) = map.get("format").and_then(Value::as_str) {
-            keywords.extend(self.format(name, &below(at, "format")).map(Keyword::Format));
+            keywords.extend(
+                self.format(name, &pointer_to(at, "format"))
+                    .map(Keyword::Format),
+            );
         }
     }
 
@@ -239,7 +242,7 @@ impl<'a> Reader<'a> {
                 properties.named.push((name.clone(), id));
             }
         }
-        let at = below(at, "patternProperties");
+        let at = pointer_to(at, "patternProperties");
         let patterns = map.get("patternProperties").and_then(Value::as_object);
         for (pattern, value) in patterns.into_iter().flatten() {
             let pattern = self.pattern(pattern, &at, Some(pattern));
@@ -262,6 +265,6 @@ fn texts(value: &Value) -> Vec<String> {
 
 /// A whole number that is not negative; `3.0` is one.
 pub(super) fn count(value: &Value) -> Option<u64> {
-    let whole = equal::whole(value.as_number()?)?;
+    let whole = equal::as_integer(value.as_number()?)?;
     u64::try_from(whole).ok()
 }

@@ -9,18 +9,19 @@ use super::{
         node::NodeId,
         words::kind,
     },
-    Place, Reader, below,
+    Reader, Subschema,
     build::count,
+    pointer_to,
 };
 
 impl<'a> Reader<'a> {
     /// Checks the form of everything in one schema, and notes the schemas in it and the names that references use.
-    pub(super) fn scan(&mut self, id: NodeId) {
-        let Place {
+    pub(super) fn check_form(&mut self, id: NodeId) {
+        let Subschema {
             value,
             pointer,
             resource,
-        } = self.places[id].clone();
+        } = self.subschemas[id].clone();
         let map = match value {
             Value::Object(map) => map,
             Value::Bool(_) => return,
@@ -37,11 +38,11 @@ impl<'a> Reader<'a> {
             return;
         }
         let resource = self.resources.enter(value, map, &pointer, resource);
-        self.places[id].resource = resource;
+        self.subschemas[id].resource = resource;
         for (word, value) in map {
-            let at = below(&pointer, word);
+            let at = pointer_to(&pointer, word);
             match keyword::form(word) {
-                Some(form) => self.scan_value(word, form, value, &at, resource),
+                Some(form) => self.check_value(word, form, value, &at, resource),
                 None if word.starts_with("x-") => {}
                 None => self.unknown(word, value, &pointer),
             }
@@ -90,11 +91,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn scan_value(&mut self, word: &str, form: Form, value: &'a Value, at: &str, resource: usize) {
+    fn check_value(&mut self, word: &str, form: Form, value: &'a Value, at: &str, resource: usize) {
         let wrong = match form {
             Form::Any => None,
             Form::Schema => {
-                self.place(value, at.to_owned(), resource);
+                self.add(value, at.to_owned(), resource);
                 None
             }
             Form::Items if value.is_array() && self.draft == Draft::Year2020 => {
@@ -108,13 +109,13 @@ impl<'a> Reader<'a> {
                 None
             }
             Form::Items if !value.is_array() => {
-                self.place(value, at.to_owned(), resource);
+                self.add(value, at.to_owned(), resource);
                 None
             }
             Form::Items | Form::Schemas => match value.as_array() {
                 Some(list) if !list.is_empty() => {
                     for (place, value) in list.iter().enumerate() {
-                        self.place(value, below(at, &place.to_string()), resource);
+                        self.add(value, pointer_to(at, &place.to_string()), resource);
                     }
                     None
                 }
@@ -125,7 +126,7 @@ impl<'a> Reader<'a> {
                     let lists = form == Form::Dependencies;
                     for (name, value) in map.iter().filter(|(_, value)| !lists || !value.is_array())
                     {
-                        self.place(value, below(at, name), resource);
+                        self.add(value, pointer_to(at, name), resource);
                     }
                     None
                 }
@@ -160,7 +161,7 @@ impl<'a> Reader<'a> {
             Value::Array(list) => list
                 .iter()
                 .enumerate()
-                .map(|(place, name)| (below(at, &place.to_string()), name))
+                .map(|(place, name)| (pointer_to(at, &place.to_string()), name))
                 .collect(),
             name => vec![(at.to_owned(), name)],
         };

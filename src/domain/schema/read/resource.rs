@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
-use super::below;
+use super::pointer_to;
 
 /// The parts of a document that have an address of their own; the first is the whole.
 pub(super) struct Resources<'a> {
@@ -126,7 +126,7 @@ impl<'a> Resource<'a> {
         let mut pointer = self.pointer.clone();
         for part in fragment.split('/').skip(1) {
             let part = part.replace("~1", "/").replace("~0", "~");
-            pointer = below(&pointer, &part);
+            pointer = pointer_to(&pointer, &part);
         }
         Some((self.root.pointer(fragment)?, pointer))
     }
