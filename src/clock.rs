@@ -1,4 +1,4 @@
-//! Time, randomness and ids are injected: nothing else in midex may ask the machine for them.
+//! Clocks and sources of ids. They are injected: no other module may ask the machine for time or randomness.
 
 use std::{
     fmt,
@@ -25,12 +25,12 @@ impl Timestamp {
         self.0
     }
 
-    /// The time from `earlier` to `self`; zero where `earlier` is later.
+    /// The time from `earlier` to `self`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// The instant `duration` later; the end of time where there is none.
+    /// The instant `duration` later, at most the last one that there is.
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         let milliseconds = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
@@ -82,19 +82,19 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// Where the time comes from.
+/// A source of time.
 pub trait Clock: fmt::Debug + Send + Sync {
     /// The present instant, to the millisecond.
     fn now(&self) -> Timestamp;
 
-    /// This instant has been told before, in another life of the process say. A clock that keeps from stepping back does
-    /// not tell an earlier one from now on.
-    fn go_on_from(&self, told: Timestamp) {
-        let _ = told;
+    /// Tells the clock an instant that was seen before, by an earlier process for example. A clock that never steps back
+    /// returns no earlier instant from now on.
+    fn advance_to(&self, seen: Timestamp) {
+        let _ = seen;
     }
 }
 
-/// The system's clock. It survives suspend, and may step back when the machine corrects it: servers go by a
+/// The system's clock. It counts the time of suspend, and may step back when it is corrected, so servers use a
 /// [`SteadyClock`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
@@ -109,19 +109,19 @@ impl Clock for SystemClock {
     }
 }
 
-/// A wall clock that never steps back, so that a timer, a deadline, a retry or a token lasts no longer than it was to
-/// where somebody sets the machine's clock. Where the wall clock steps forward it is followed: the machine was suspended,
-/// or its clock is right now. Where that steps back, time goes on from where it was, as fast as time passes.
+/// A wall clock that never steps back, so that setting the machine's clock back prolongs no timer, deadline, retry or token.
+/// A step forward is followed: the machine was suspended, or its clock was corrected. After a step back, time goes on from
+/// the latest instant with the monotonic clock.
 pub struct SteadyClock {
     wall: Box<dyn Clock>,
-    /// How much time has passed, which nobody can set.
+    /// The monotonic clock, which nobody can set.
     passed: Box<dyn Fn() -> Duration + Send + Sync>,
-    /// The latest instant at which the wall clock was followed, and how much time had passed.
+    /// The latest instant that was taken from the wall clock, and the monotonic time then.
     anchor: Mutex<Option<(Timestamp, Duration)>>,
 }
 
 impl SteadyClock {
-    /// A clock that follows `wall` and, while that lies behind, how much time has `passed`.
+    /// A clock that follows `wall` and, while that is behind, the monotonic time `passed`.
     pub fn following(
         wall: impl Clock + 'static,
         passed: impl Fn() -> Duration + Send + Sync + 'static,
@@ -133,7 +133,7 @@ impl SteadyClock {
         }
     }
 
-    /// The later one of what the wall clock, or whatever else, tells and what has been told.
+    /// The later one of `told` and the steady time; moves the anchor to `told` if that is later.
     fn latest(&self, told: Timestamp, anchor: &mut Option<(Timestamp, Duration)>) -> Timestamp {
         let passed = (self.passed)();
         let steady = anchor.map(|(at, then)| at.after(passed.saturating_sub(then)));
@@ -148,7 +148,7 @@ impl SteadyClock {
 }
 
 impl Default for SteadyClock {
-    /// The clock of a server: the machine's.
+    /// The machine's clocks.
     #[expect(
         clippy::disallowed_methods,
         reason = "the one place where midex asks the machine how much time has passed"
@@ -161,14 +161,14 @@ impl Default for SteadyClock {
 
 impl Clock for SteadyClock {
     fn now(&self) -> Timestamp {
-        // Both are read in here: of two callers none tells an instant before one that the other has told.
+        // Both clocks are read under the lock, so that no caller gets an instant before one that another caller got.
         let mut anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner);
         self.latest(self.wall.now(), &mut anchor)
     }
 
-    fn go_on_from(&self, told: Timestamp) {
+    fn advance_to(&self, seen: Timestamp) {
         let mut anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner);
-        self.latest(told, &mut anchor);
+        self.latest(seen, &mut anchor);
     }
 }
 
@@ -181,7 +181,7 @@ impl fmt::Debug for SteadyClock {
     }
 }
 
-/// A clock that follows tokio's, so that a test under paused time moves hours in an instant.
+/// A clock that follows tokio's, so that a test under paused time passes hours in an instant.
 #[derive(Clone, Copy, Debug)]
 pub struct TokioClock {
     epoch: Timestamp,
@@ -208,9 +208,9 @@ impl Clock for TokioClock {
     }
 }
 
-/// Where randomness comes from: nonces, execution ids, correlation ids.
+/// A source of randomness for nonces, execution ids and correlation ids.
 pub trait IdSource: fmt::Debug + Send + Sync {
-    /// 128 bits that nobody can foretell (in production).
+    /// 128 random bits, unpredictable in production.
     fn random(&self) -> u128;
 }
 
@@ -327,10 +327,10 @@ mod tests {
         let machine = Machine::default();
         let clock = machine.steady();
         machine.step(1_000);
-        clock.go_on_from(Timestamp(5_000));
+        clock.advance_to(Timestamp(5_000));
         assert_eq!(clock.now().milliseconds(), 5_000);
         machine.pass(10);
-        clock.go_on_from(Timestamp(2_000));
+        clock.advance_to(Timestamp(2_000));
         assert_eq!(clock.now().milliseconds(), 5_010);
     }
 

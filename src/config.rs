@@ -1,4 +1,4 @@
-//! What a process is told: flags, then environment, then defaults.
+//! The configuration of a process: flags, then environment variables, then defaults.
 
 use std::{
     collections::BTreeMap,
@@ -19,35 +19,35 @@ use crate::{
 /// The environment variable that names the data directory.
 pub const DATA_DIR_ENV: &str = "MIDEX_DATA_DIR";
 
-/// The environment variable that names those that defaults of inputs may be taken from, with commas between them.
+/// The environment variable that lists, with commas, the variables that defaults of inputs may read.
 pub const ALLOW_ENV_ENV: &str = "MIDEX_ALLOW_ENV";
 
-/// The environment variable that names those that are secrets of steps, with commas between them.
+/// The environment variable that lists, with commas, the variables that are secrets of steps.
 pub const SECRET_ENV_ENV: &str = "MIDEX_SECRET_ENV";
 
-/// What a process is told.
+/// The configuration of a process.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where executions are kept.
+    /// The directory of the store.
     pub data_dir: PathBuf,
-    /// A directory of workflows that comes before all others.
+    /// A directory of workflows that takes precedence over all others.
     pub workflows_dir: Option<PathBuf>,
-    /// A directory of agents that comes before all others.
+    /// A directory of agents that takes precedence over all others.
     pub agents_dir: Option<PathBuf>,
-    /// The project: its definitions are found, its executions are marked.
+    /// The project: its definitions are loaded, and executions are marked with it.
     pub project_dir: PathBuf,
-    /// How long a token lives.
+    /// The lifetime of a token.
     pub token_ttl: Duration,
-    /// A snapshot on every so-manieth transition.
+    /// A snapshot is written on every so-many-th transition.
     pub snapshot_every: u32,
-    /// The environment variables that defaults of inputs may be taken from. None but these are looked at.
+    /// The environment variables that defaults of inputs may read. No others are read.
     pub allow_env: Vec<String>,
-    /// The environment variables that steps of the server may be given as `secrets.NAME`. Nobody sees their values.
+    /// The environment variables that steps of the server may use as `secrets.NAME`. Their values are never shown.
     pub secret_env: Vec<String>,
 }
 
 impl Config {
-    /// The defaults, on this data directory; `None` for that of the environment, else the user's.
+    /// The defaults with this data directory; `None` for that of the environment, else the user's.
     pub fn new(data_dir: Option<PathBuf>) -> Result<Self> {
         Ok(Self {
             data_dir: match data_dir {
@@ -67,34 +67,34 @@ impl Config {
         })
     }
 
-    /// What a person writes after `--data-dir` to reach the same data directory; `None` for the user's own.
+    /// The value of `--data-dir` that a further command needs; `None` for the user's own data directory.
     pub fn data_dir_named(&self) -> Option<String> {
         let is_usual = user_data_dir().is_ok_and(|usual| usual == self.data_dir);
         (!is_usual).then(|| self.data_dir.display().to_string())
     }
 
-    /// The environment variables that are let in, as they stand now: those that are set, and are Unicode.
+    /// The present values of the allowed environment variables that are set, and are Unicode.
     pub fn environment(&self) -> BTreeMap<String, String> {
         values_of(&self.allow_env).collect()
     }
 
-    /// The secrets of steps, as they stand now: those that are set, and are Unicode.
+    /// The present values of the secrets that are set, and are Unicode.
     pub fn secrets(&self) -> Secrets {
         values_of(&self.secret_env).collect()
     }
 
-    /// The definitions that are found from here, live, as a server with these abilities can run them.
+    /// The definitions of this configuration, which follow their files, checked for a server with these abilities.
     pub fn definitions(&self, abilities: &Abilities) -> Definitions {
         Definitions::new_for(self.places(), &self.with_secrets(abilities))
     }
 
-    /// The definitions that are found from here, as a server that has nothing but midex can run them.
+    /// The definitions of this configuration as they are now, checked for a server without activities or operations.
     pub fn registry(&self) -> Registry {
         let abilities = self.with_secrets(&Abilities::default());
         Registry::load_for(&self.places().sources(), &abilities)
     }
 
-    /// These abilities, and the names of the secrets that steps may use here.
+    /// Adds the names of the secrets of this configuration to abilities.
     fn with_secrets(&self, abilities: &Abilities) -> Abilities {
         Abilities {
             secrets: Some(self.secret_env.iter().cloned().collect()),
@@ -111,13 +111,13 @@ impl Config {
     }
 }
 
-/// The names that an environment variable holds.
+/// The names that an environment variable lists.
 fn named_in(variable: &str) -> Vec<String> {
     let names = std::env::var(variable);
     names.map(|names| split_names(&names)).unwrap_or_default()
 }
 
-/// The values of environment variables.
+/// The values of the environment variables that are set.
 fn values_of(names: &[String]) -> impl Iterator<Item = (String, String)> {
     let names = names.iter().take(limits::ENV_NAMES_MAX);
     names.filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)))
@@ -144,14 +144,14 @@ fn project_dir() -> PathBuf {
     root.unwrap_or(here)
 }
 
-/// Names with commas between them.
+/// Splits names with commas between them.
 pub fn split_names(text: &str) -> Vec<String> {
     let names = text.split(',').map(str::trim);
     let names = names.filter(|name| !name.is_empty());
     names.map(str::to_owned).collect()
 }
 
-/// Reads a duration: `250ms`, `10s`, `5m`, `24h`, or several of them after one another.
+/// Parses a duration: `250ms`, `10s`, `5m`, `24h`, or several of them in a row.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let duration: jiff::SignedDuration = text
         .parse()
@@ -159,7 +159,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(duration).map_err(|_| format!("`{text}` is negative"))
 }
 
-/// Reads a token's life, within its limits.
+/// Parses the lifetime of tokens, within its limits.
 pub fn parse_token_ttl(text: &str) -> Result<Duration, String> {
     let ttl = parse_duration(text)?;
     if (limits::TOKEN_TTL_MIN..=limits::TOKEN_TTL_MAX).contains(&ttl) {

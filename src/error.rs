@@ -1,5 +1,5 @@
-//! One error type with one table. Category, whether a retry helps, and the next call to make are
-//! functions of the [`Code`]; the wire form has one place, [`Error::payload`] (S2, section 10).
+//! The one error type and its table. Category, retryability and the next call are functions of the [`Code`]; the only wire
+//! form is [`Error::payload`] (S2, section 10).
 
 use std::{error::Error as StdError, fmt};
 
@@ -10,20 +10,20 @@ mod next;
 mod violation;
 
 pub(crate) use self::next::{address, again, call, in_quotes, read};
-use self::next::{fill_words, mended};
+use self::next::{corrected, fill_words};
 pub use self::{
     next::{Next, NextCall},
     violation::{Edit, Suggestion, Violation},
 };
 
-/// The result of everything in midex that can be refused.
+/// The result of every operation of midex that may fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The kind of an error (S2, section 10.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Category {
-    /// What was sent breaks a rule; sending it again will not help.
+    /// The request breaks a rule; sending it again will not help.
     Validation,
     /// The thing named does not exist.
     NotFound,
@@ -65,21 +65,21 @@ macro_rules! codes {
     };
 }
 
-/// The argument that names the execution.
+/// The argument of a next call that names the execution.
 const BY_ID: &[(&str, &str)] = &[("execution_id", "{execution_id}")];
-/// What is done with the token that a read shows.
+/// The words of a next call whose reply shows a live token.
 const PASS: &str = "pass its continuation_token unchanged to workflow.next_step";
-/// Of an execution that has ended.
+/// The next call for an execution that has ended.
 const ENDED: NextCall = read(
     address!("step_history/{execution_id}"),
     "it has what came of every step; workflow.start begins anew",
 );
-/// The final states, by name.
+/// The names of the final states.
 const FINAL: [&str; 4] = ["completed", "failed", "abandoned", "diverged"];
-/// Where the context does not say enough for the call of the table.
-const LOST: NextCall = call("execution.resume", &[], "it shows what is open");
+/// The next call if the context lacks a value that the call of the table needs.
+const FALLBACK: NextCall = call("execution.resume", &[], "it shows what is open");
 
-/// What lifts a pause, by its reason. Where there are several the first of them comes first.
+/// The next call that lifts a pause, by the reason of the pause. Of several reasons the first in this table counts.
 const PAUSES: &[(&str, NextCall)] = &[
     (
         "person",
@@ -181,7 +181,7 @@ codes! {
         Next::Call(again("correct every violation of the output; the token stays valid"));
     /// The arguments break the tool's schema.
     ArgumentsInvalid = "ARGUMENTS_INVALID", Validation, false,
-        Next::Call(mended("correct every violation"));
+        Next::Call(corrected("correct every violation"));
     /// What a workflow was to be started with breaks the rules of its inputs.
     InputsInvalid = "INPUTS_INVALID", Validation, false,
         Next::Call(again("correct every violation; workflow.read with uri 'midex://workflow/workflow_details/{workflow}' shows the inputs that it takes"));
@@ -282,7 +282,8 @@ impl fmt::Display for Code {
     }
 }
 
-/// An error of midex: a code with words. One word wide.
+/// An error of midex: a code with a message and context. It is one machine word wide.
+#[derive(Clone)]
 pub struct Error(Box<Inner>);
 
 #[derive(Clone)]
@@ -295,14 +296,8 @@ struct Inner {
     source: Option<std::sync::Arc<dyn StdError + Send + Sync>>,
 }
 
-impl Clone for Error {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
 impl Error {
-    /// An error with words for the reader: the thing and the place, no full stop.
+    /// An error with a message for the reader, which names the thing and the place and has no full stop.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {
             code,
@@ -319,14 +314,14 @@ impl Error {
         Self::new(Code::Internal, message)
     }
 
-    /// Adds an identifier: `execution_id`, `workflow_state`, `step_id`, `path`, `line`…
+    /// Adds an identifier to the context: `execution_id`, `workflow_state`, `step_id`, `path`, `line`…
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.0.context.insert(name.to_owned(), value.into());
         self
     }
 
-    /// Says which call was refused, where that is not known yet.
+    /// Names the tool whose call was refused, unless the context names one already.
     #[must_use]
     pub fn during(self, tool: &str) -> Self {
         if self.0.context.contains_key("tool") {
@@ -335,54 +330,54 @@ impl Error {
         self.with("tool", tool)
     }
 
-    /// Adds every way in which what was sent breaks the rules.
+    /// Adds the violations of the refused request.
     #[must_use]
     pub fn with_violations(mut self, violations: Vec<Violation>) -> Self {
         self.0.violations = violations;
         self
     }
 
-    /// Names another next call than the code's own, where the place of the error asks for it.
+    /// Replaces the next call of the code.
     #[must_use]
     pub fn with_next(mut self, next: NextCall) -> Self {
         self.0.next = Some(Next::Call(next));
         self
     }
 
-    /// The next call of another code, where the cause has one of its own.
+    /// Replaces the next call with that of another code.
     #[must_use]
     pub fn with_next_of(mut self, code: Code) -> Self {
         self.0.next = Some(code.next());
         self
     }
 
-    /// The same in words, for who makes no calls: the command line, and peers that break the protocol.
+    /// Replaces the next call with words, for the command line and for peers that break the protocol.
     #[must_use]
     pub fn with_action(mut self, action: &'static str) -> Self {
         self.0.next = Some(Next::Words(action));
         self
     }
 
-    /// Says more than was known where the error arose.
+    /// Replaces the message.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
         self.0.message = message.into();
         self
     }
 
-    /// Keeps the cause for the log; it never reaches the wire.
+    /// Adds the cause for the log; it never reaches the wire.
     #[must_use]
     pub fn because(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
         self.0.source = Some(std::sync::Arc::new(source));
         self
     }
 
-    /// The stable name of what went wrong.
+    /// The code of the error.
     pub fn code(&self) -> Code {
         self.0.code
     }
 
-    /// The words, without the next action.
+    /// The message, without the next call.
     pub fn message(&self) -> &str {
         &self.0.message
     }
@@ -392,34 +387,35 @@ impl Error {
         self.0.context.get(name)
     }
 
-    /// Every violation, where what was sent breaks rules.
+    /// The violations of the refused request.
     pub fn violations(&self) -> &[Violation] {
         &self.0.violations
     }
 
-    /// The one right next call, as `error::next` prints it.
+    /// The one right next call, in the grammar of `error::next`.
     pub fn suggested_action(&self) -> String {
         let context = &self.0.context;
         let call = match self.0.next.clone().unwrap_or(self.0.code.next()) {
             Next::Words(words) => return fill_words(words, context),
-            Next::Said(words) => return words,
-            Next::WhileOpen(_) | Next::ByPause if self.is_of_ended() => ENDED,
-            Next::ByState(_, call) if self.is_of_ended() => call,
+            Next::Verbatim(words) => return words,
+            Next::WhileOpen(_) | Next::ByPause if self.has_ended() => ENDED,
+            Next::ByState(_, call) if self.has_ended() => call,
             Next::Call(call) | Next::WhileOpen(call) | Next::ByState(call, _) => call,
-            Next::ByPause => self.lifting(),
+            Next::ByPause => self.call_that_lifts(),
         };
         call.print(context)
-            .or_else(|| LOST.print(context))
+            .or_else(|| FALLBACK.print(context))
             .unwrap_or_default()
     }
 
-    fn is_of_ended(&self) -> bool {
+    /// Whether the context says that the execution has ended.
+    fn has_ended(&self) -> bool {
         let state = self.context("workflow_state").and_then(Value::as_str);
         state.is_some_and(|state| FINAL.contains(&state))
     }
 
-    /// What lifts the pause that stands in the context.
-    fn lifting(&self) -> NextCall {
+    /// The call that lifts the pause of the context.
+    fn call_that_lifts(&self) -> NextCall {
         let reasons = self.context("pause_reasons").and_then(Value::as_array);
         let holds = |name: &str| reasons.is_some_and(|all| all.iter().any(|reason| reason == name));
         let first = PAUSES.iter().find(|(name, _)| holds(name));
@@ -430,7 +426,7 @@ impl Error {
         first.map_or(standing, |(_, call)| *call)
     }
 
-    /// The wire form (S2, section 10): the same for every surface.
+    /// The wire form (S2, section 10), which is the same for every surface.
     pub fn payload(&self, correlation_id: &str) -> Map<String, Value> {
         let mut payload = Map::new();
         payload.insert("error_code".into(), json!(self.0.code.as_str()));
@@ -449,8 +445,8 @@ impl Error {
         payload
     }
 
-    /// The error behind a wire form: what a client was answered by a server of whatever version. A code that
-    /// this version does not know counts as internal, with its words kept.
+    /// Reads an error from its wire form, which a server of another version may have written. A code that this version does
+    /// not know becomes `INTERNAL`, with its message kept.
     pub fn from_payload(payload: &Map<String, Value>) -> Self {
         let text = |name: &str| payload.get(name).and_then(Value::as_str);
         let code = text("error_code")
@@ -463,7 +459,7 @@ impl Error {
         if let Some(context) = payload.get("context").and_then(Value::as_object) {
             error.0.context.clone_from(context);
         }
-        error.0.next = text("suggested_action").map(|action| Next::Said(action.to_owned()));
+        error.0.next = text("suggested_action").map(|action| Next::Verbatim(action.to_owned()));
         let violations = payload
             .get("violations")
             .cloned()

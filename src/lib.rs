@@ -1,8 +1,8 @@
 //! # midex: a durable workflow server for LLM agents
 //!
-//! A workflow is a file; starting it makes an *execution*; each execution is owned by one actor. A model
-//! is handed one step at a time (a persona, what to do, a single-use continuation token) and comes back
-//! with the output. Every transition is on disk before its reply leaves.
+//! A workflow is a file; starting it makes an *execution*; each execution is owned by one actor. A model gets one step at a
+//! time (a persona, instructions, a single-use continuation token) and sends back its output. Every transition is on disk
+//! before its reply leaves.
 //!
 //! ## The house
 //!

@@ -1,5 +1,5 @@
-//! Free JSON values as the domain holds them: text, with a digest that does not depend on the order
-//! of keys or on white space.
+//! JSON values as the domain keeps them: as text, under the digest of the text. Also a digest of a value that does not depend
+//! on the order of its keys.
 
 use std::{fmt, sync::Arc};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// The SHA-256 of some content; content is stored once under it.
+/// The SHA-256 of content, under which the content is stored once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Digest([u8; 32]);
 
@@ -17,7 +17,7 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The digest that this text spells: 64 hexadecimal digits, as [`fmt::Display`] writes them.
+    /// Parses 64 hexadecimal digits, as [`fmt::Display`] writes them.
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; 32];
         let is_hex = text.len() == 64
@@ -51,7 +51,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// A JSON value as text. Cheap to clone; keeps the order of keys.
+/// A JSON value as text, which keeps the order of keys. Clones share the text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Document(Arc<str>);
 
@@ -66,17 +66,17 @@ impl Document {
         &self.0
     }
 
-    /// Takes `text` for JSON; a reader that finds it is not sees a string.
+    /// A document of a text that should be JSON; if it is not, [`Self::value`] is a string.
     pub fn from_text(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
 
-    /// The value.
+    /// Parses the value.
     pub fn value(&self) -> Value {
         serde_json::from_str(&self.0).unwrap_or_else(|_| Value::String(self.0.as_ref().into()))
     }
 
-    /// The digest of the text, under which it is stored.
+    /// The digest of the text.
     pub fn digest(&self) -> Digest {
         Digest::of(self.0.as_bytes())
     }
@@ -116,9 +116,15 @@ pub(crate) fn plain(value: &Value) -> String {
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The first whole number of a JSON text that no reader here keeps as it is: it lies beyond 64 bits, and would come out as
-/// another one.
-pub fn inexact(json: &[u8]) -> Option<&str> {
+/// The message about the first integer of a JSON text that does not fit 64 bits: parsing would change it.
+pub fn oversized_integer(json: &[u8]) -> Option<String> {
+    let shown: String = oversized(json)?.chars().take(40).collect();
+    Some(format!(
+        "the whole number {shown} is too large to be kept as it is: send it as a text"
+    ))
+}
+
+fn oversized(json: &[u8]) -> Option<&str> {
     let mut at = 0;
     while at < json.len() {
         match json[at] {
@@ -141,7 +147,7 @@ pub fn inexact(json: &[u8]) -> Option<&str> {
     None
 }
 
-/// The byte after a text that begins at `start`.
+/// The byte after the string literal that begins at `start`.
 fn past_string(json: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while at < json.len() && json[at] != b'"' {
@@ -150,14 +156,7 @@ fn past_string(json: &[u8], start: usize) -> usize {
     at + 1
 }
 
-/// What is said of such a number.
-pub fn inexact_words(number: &str) -> String {
-    let shown: String = number.chars().take(40).collect();
-    format!("the whole number {shown} is too large to be kept as it is: send it as a text")
-}
-
-/// A digest of `value` that is the same whatever the order of its keys: two calls with the same
-/// meaning are the same call.
+/// A digest of `value` that does not depend on the order of its keys: it tells whether two calls mean the same.
 pub fn meaning(value: &Value) -> Digest {
     let mut hasher = Sha256::new();
     absorb(&mut hasher, value);
@@ -186,7 +185,7 @@ fn absorb(hasher: &mut Sha256, value: &Value) {
     }
 }
 
-/// How deep `value` is nested; a scalar has depth 1. Does not recurse.
+/// The depth of nesting of `value`; a scalar has depth 1. Does not recurse.
 pub fn depth(value: &Value) -> usize {
     let mut deepest = 0;
     let mut open = vec![(value, 1)];
@@ -224,7 +223,7 @@ mod tests {
             ("\"", None),
             ("-", None),
         ] {
-            assert_eq!(inexact(json.as_bytes()), found, "{json}");
+            assert_eq!(oversized(json.as_bytes()), found, "{json}");
         }
     }
 

@@ -1,5 +1,5 @@
-//! What steps and executions fail with by midex's own doing: one table. What an agent, an activity or an operation
-//! reports has codes of its own, and what refuses a call stands in [`crate::error`].
+//! The table of failures that midex itself gives steps and executions. Agents, activities and operations report codes of
+//! their own; the codes of refused calls are in [`crate::error`].
 
 use crate::limits;
 
@@ -66,7 +66,7 @@ impl From<FailureCode> for String {
     }
 }
 
-/// As much of a failure's message as is kept.
+/// A failure's message, cut to its limit.
 pub(in crate::domain) fn cut_message(message: &str) -> String {
     cut(message, limits::FAILURE_MESSAGE_BYTES_MAX)
 }

@@ -1,5 +1,5 @@
-//! What is wrong with a definition, and where. A finding is for the author of a file: it names the
-//! thing, says where it stands, and, where it can, what to write instead.
+//! Findings: the faults of definitions. A finding is for the author of a file: it names the thing and its place, and if it
+//! can, what to write instead.
 
 mod edit;
 
@@ -18,9 +18,9 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// It cannot.
+    /// The definition cannot be used.
     Error,
-    /// It can: it is loaded and may be started, but probably does not do what its author means.
+    /// The definition is loaded and may be started, but probably does not do what its author means.
     Warning,
 }
 
@@ -37,7 +37,7 @@ macro_rules! rules {
             /// The stable name.
             pub const fn as_str(self) -> &'static str { match self { $(Self::$name => $text,)* } }
 
-            /// Whether what breaks it can be used all the same.
+            /// Whether a definition that breaks the rule can still be used.
             pub const fn severity(self) -> Severity { match self { $(Self::$name => Severity::$severity,)* } }
         }
     };
@@ -178,22 +178,22 @@ impl Serialize for Rule {
     }
 }
 
-/// Where something stands in a text. Lines and columns count from 1, columns in characters; `start`
-/// and `end` are byte offsets for drawing and never leave the process.
+/// A place in a text. Lines and columns count from 1, columns in characters; `start` and `end` are byte offsets for drawing
+/// and never leave the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The line, from 1.
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// First byte.
+    /// The first byte.
     pub start: usize,
     /// The byte after the last.
     pub end: usize,
 }
 
 impl Place {
-    /// The beginning of the text: where a fault of the whole file is shown.
+    /// The beginning of the text, where findings about the whole file are shown.
     pub const START: Self = Self {
         line: 1,
         column: 1,
@@ -214,7 +214,7 @@ impl Place {
     }
 }
 
-/// Where `start..end` ends if it may not cross a line.
+/// The end of `start..end`, cut at the end of its first line.
 pub(crate) fn first_line_end(text: &str, start: usize, end: usize) -> usize {
     let start = text.floor_char_boundary(start.min(text.len()));
     let end = text.floor_char_boundary(end.clamp(start, text.len()));
@@ -222,15 +222,15 @@ pub(crate) fn first_line_end(text: &str, start: usize, end: usize) -> usize {
     start + text[start..cut].trim_end().len()
 }
 
-/// One thing that is wrong with a definition file.
+/// One fault of a definition file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(into = "Shown")]
+#[serde(into = "Payload")]
 pub struct Finding {
-    /// The place inside the document: `steps[2].agent`; empty for the file as a whole.
+    /// The path in the document: `steps[2].agent`; empty for the file as a whole.
     pub path: String,
-    /// The rule that is broken.
+    /// The broken rule.
     pub rule: Rule,
-    /// What is wrong, for a reader.
+    /// The message for the author.
     pub message: String,
     /// The line, from 1.
     pub line: usize,
@@ -238,25 +238,25 @@ pub struct Finding {
     pub column: usize,
     /// What the rule asks for.
     pub expected: Option<String>,
-    /// What was found.
+    /// The actual value.
     pub actual: Option<String>,
     /// What to write instead.
     pub suggestion: Option<String>,
-    /// How a program may write that, once [`Finding::settle`] has seen the text.
+    /// The suggestion as edits that a program may make, which [`Finding::locate`] computes from the text.
     pub edits: Vec<Edit>,
-    /// First byte, for drawing.
+    /// The first byte, for drawing.
     pub start: usize,
     /// The byte after the last, for drawing.
     pub end: usize,
-    /// The part of a value that it is about.
+    /// The part of a value that the finding is about, before its place in the text is known.
     part: Option<Change>,
-    /// What the edits are made of.
+    /// The changes that become `edits`.
     changes: Vec<Change>,
 }
 
-/// A finding as programs see it.
+/// The JSON form of a finding.
 #[derive(Serialize)]
-struct Shown {
+struct Payload {
     path: String,
     rule: Rule,
     severity: Severity,
@@ -271,7 +271,7 @@ struct Shown {
     suggestion: Option<Suggestion>,
 }
 
-impl From<Finding> for Shown {
+impl From<Finding> for Payload {
     fn from(finding: Finding) -> Self {
         Self {
             suggestion: finding.suggested(),
@@ -288,7 +288,7 @@ impl From<Finding> for Shown {
 }
 
 impl Finding {
-    /// A finding about what stands at `place`.
+    /// A finding about the text at `place`.
     pub fn new(
         rule: Rule,
         path: impl Into<String>,
@@ -312,7 +312,7 @@ impl Finding {
         }
     }
 
-    /// Whether the definition can be used all the same.
+    /// Whether the definition can be used in spite of the finding.
     pub fn is_warning(&self) -> bool {
         self.rule.severity() == Severity::Warning
     }
@@ -322,7 +322,7 @@ impl Finding {
         Self::new(rule, "", Place::START, message)
     }
 
-    /// Adds what the rule asks for and what was found.
+    /// Adds what the rule asks for and the actual value.
     #[must_use]
     pub fn expected(mut self, expected: impl Into<String>, actual: impl Into<String>) -> Self {
         self.expected = Some(expected.into());
@@ -337,7 +337,7 @@ impl Finding {
         self
     }
 
-    /// Suggests the one of `known` that is nearest to `wrong`, which stands at `place`, where one is near.
+    /// Suggests the one of `known` that is similar to `wrong`, the word at `place`, if there is one.
     #[must_use]
     pub fn did_you_mean<'a>(
         self,
@@ -355,14 +355,14 @@ impl Finding {
         }
     }
 
-    /// Says that `meant` is what the word `wrong`, which stands at `place`, is called here.
+    /// Suggests `meant` for the word `wrong` at `place`, with an edit.
     #[must_use]
     pub fn is_called(self, place: Place, wrong: &str, meant: &str) -> Self {
         self.suggest(format!("did you mean `{meant}`?"))
             .replace(place, wrong, Some(meant))
     }
 
-    /// Says that `value`, which is written at `place`, may be put between two texts. A value that is a list has none of its own.
+    /// Offers an edit that puts `value`, which is written at `place`, between two texts; `None` for a list.
     #[must_use]
     pub fn around(self, place: Place, value: Option<String>, before: &str, after: &str) -> Self {
         self.change(Change::Around {
@@ -373,7 +373,7 @@ impl Finding {
         })
     }
 
-    /// Says that the entry whose key stands at `entry` may go: up to the next entry's key, or with its line up to `end`.
+    /// Offers an edit that removes the entry whose key is at `entry`: up to the next entry's key, or with its line up to `end`.
     #[must_use]
     pub fn cut(self, entry: Place, next: Option<Place>, end: Place) -> Self {
         self.change(Change::Cut {
@@ -383,20 +383,20 @@ impl Finding {
         })
     }
 
-    /// Says that `old`, if it stands there in the text, may be replaced. Where it is not known where, no edit is offered.
+    /// Offers an edit that replaces `old` at the byte `start`, if the text has it there. Without `start` no edit is offered.
     #[must_use]
     pub fn raw(self, start: Option<usize>, old: String, new: String) -> Self {
         let change = start.map(|start| Change::Raw { start, old, new });
         self.change(change.unwrap_or(Change::ByHand))
     }
 
-    /// Offers no edit, whatever else is said of one.
+    /// Offers no edit, in spite of all other changes.
     #[must_use]
     pub fn by_hand(self) -> Self {
         self.change(Change::ByHand)
     }
 
-    /// Suggests `new` for the value or key `old` that stands at `place`, where there is one.
+    /// Offers an edit that replaces the value or key `old` at `place`, if there is a `new` one.
     #[must_use]
     pub fn replace(self, place: Place, old: &str, new: Option<&str>) -> Self {
         match new {
@@ -405,26 +405,26 @@ impl Finding {
         }
     }
 
-    /// Says that what stands at `place` may be written as `written`, quotes and all.
+    /// Offers an edit that replaces the value `old` at `place`, which has no quotes, with `written` as it is.
     #[must_use]
     pub fn rewrite(self, place: Place, old: &str, written: &str) -> Self {
         self.change(Change::written(place, old, written))
     }
 
-    /// Says that the text `old`, which stands at `place`, may be written as `written`, which is no text.
+    /// Offers an edit that replaces the text `old` at `place`, with its quotes, by `written` as it is.
     #[must_use]
     pub fn rewrite_text(self, place: Place, old: &str, written: &str) -> Self {
         self.change(Change::whole(place, old, written))
     }
 
-    /// Says that it is about so many bytes of the text `value`, which stands at `place`.
+    /// Narrows the finding to `length` bytes of the text `value` at `place`.
     #[must_use]
     pub fn within(mut self, place: Place, value: &str, offset: usize, length: usize) -> Self {
         self.part = Some(Change::part(place, value, (offset, length), ""));
         self
     }
 
-    /// Says that so many bytes of the text `value`, which stands at `place`, may be replaced.
+    /// Offers an edit that replaces `length` bytes of the text `value` at `place`.
     #[must_use]
     pub fn replace_within(
         self,
@@ -436,13 +436,13 @@ impl Finding {
         self.change(Change::part(place, value, (offset, length), new))
     }
 
-    /// Says that the step whose id `id` stands at `place` may also say `key` with this value.
+    /// Offers an edit that adds `key` with this value to the step whose id `id` is at `place`.
     #[must_use]
     pub fn insert_key(self, place: Place, id: &str, key: &str, value: &str) -> Self {
         self.change(Change::key(place, id, key, value))
     }
 
-    /// Says that `item` may stand in the list before the one that stands at `place`.
+    /// Offers an edit that inserts `item` into the list before the item at `place`.
     #[must_use]
     pub fn insert_before(self, place: Place, item: &str) -> Self {
         self.change(Change::item(place, item))
@@ -453,9 +453,9 @@ impl Finding {
         self
     }
 
-    /// Works out in the text of the file where exactly it stands and what edits follow its suggestion. There is
-    /// none where the text is not written as was thought: an edit never guesses.
-    pub fn settle(&mut self, text: &str) {
+    /// Computes the exact place and the edits from the text of the file. There are no edits if the text is not written as
+    /// expected: an edit never guesses.
+    pub fn locate(&mut self, text: &str) {
         if let Some(part) = self.part.take()
             && let Some((start, end)) = part.span(text)
         {
@@ -496,7 +496,7 @@ impl Finding {
     }
 }
 
-/// The findings for which a definition cannot be used.
+/// The findings that are errors.
 pub fn errors(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
     findings.iter().filter(|finding| !finding.is_warning())
 }

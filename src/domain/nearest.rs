@@ -1,18 +1,18 @@
-//! "Did you mean": the known name that is nearest to one that is not known.
+//! "Did you mean": finds the known name that is most similar to an unknown one.
 
-/// So many letters a word has that a program may replace by a near one: of shorter ones too many are near.
+/// The least letters of a word that a program may replace with a similar one: too many short words are similar.
 const SURE_LETTERS: usize = 5;
 
-/// Whether `near` may be written for `name` by a program.
+/// Whether `near` is so certain that a program may replace `name` with it.
 pub fn is_sure(name: &str, near: &str) -> bool {
     let wanted = fold(name);
     wanted.len() >= SURE_LETTERS || wanted == fold(near)
 }
 
-/// The nearest of `known` to `name`, if it is near enough to be what was meant.
+/// The one of `known` that is most similar to `name`, if it is similar enough to be what was meant.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = fold(name);
-    // A third of the letters may differ: enough for a slip, too little for another word. Of a short word one may.
+    // A third of the letters may differ, one in a short word: enough for a misspelling, too few for another word.
     let far = if wanted.len() < SURE_LETTERS {
         1
     } else {
@@ -27,12 +27,12 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, known)| known)
 }
 
-/// The words of a suggestion.
+/// The suggestion of the one of `known` that is most similar to `name`.
 pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(name, known).map(|nearest| format!("did you mean `{nearest}`?"))
 }
 
-/// `dependsOn`, `depends-on` and `depends_on` are one word in three spellings.
+/// Normalizes a name: `dependsOn`, `depends-on` and `depends_on` are the same word in three spellings.
 pub fn fold(text: &str) -> Vec<char> {
     text.chars()
         .take(64)
@@ -41,9 +41,9 @@ pub fn fold(text: &str) -> Vec<char> {
         .collect()
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that lead from one to the other.
+/// The Damerau-Levenshtein distance: insertions, deletions, replacements and swaps of neighbours.
 fn distance(a: &[char], b: &[char]) -> usize {
-    // Row 0 and column 0 count how many letters there are to insert or delete.
+    // Row 0 and column 0 are the distances from and to the empty word.
     let row = |i: usize| -> Vec<usize> { (i..=i + b.len()).collect() };
     let mut rows: Vec<_> = (0..=a.len()).map(row).collect();
     for i in 1..=a.len() {

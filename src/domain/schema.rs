@@ -1,5 +1,5 @@
-//! JSON Schema as midex uses it: read once, every violation reported, and never more work than a budget allows. Schemas
-//! never reach for the network or the disk.
+//! JSON Schema: a schema is compiled once, a validation reports every violation within a budget of steps. Nothing is ever
+//! fetched from the network or the disk.
 
 mod equal;
 mod evaluate;
@@ -26,12 +26,12 @@ use crate::{
     limits,
 };
 
-/// A compiled JSON Schema: 2020-12, or an earlier draft where its `$schema` says so.
+/// A compiled JSON Schema: of draft 2020-12, or of an earlier one that its `$schema` names.
 pub struct Schema {
     program: Program,
-    /// Steps that each value may cost, as far as that can be seen.
+    /// An estimate of the steps that each value costs.
     cost: u64,
-    /// Looks at states of regular expressions that each byte of a text may cost.
+    /// The states of regular expressions that each byte of a text may have to be matched against.
     states: u64,
 }
 
@@ -41,47 +41,47 @@ impl fmt::Debug for Schema {
     }
 }
 
-/// The formats of texts that are enforced, by name.
+/// The names of the formats that are enforced.
 pub fn formats() -> impl Iterator<Item = &'static str> {
     format::names()
 }
 
-/// Something that is wrong with a schema.
+/// A fault of a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// A JSON pointer to the value that it is about.
+    /// A JSON pointer to the faulty value.
     pub pointer: String,
-    /// The key in that value that it is about.
+    /// The key in that value, if the fault is about one key.
     pub key: Option<String>,
-    /// What kind of fault it is.
+    /// The kind of the fault.
     pub kind: FaultKind,
-    /// What is wrong, for a reader.
+    /// The message for the author.
     pub message: String,
-    /// What to do instead.
+    /// A hint what to do instead.
     pub hint: Option<String>,
-    /// What stands there, and what to write for it.
+    /// The faulty text and its replacement, if a program may make it.
     pub meant: Option<(String, String)>,
 }
 
-/// What kinds of faults a schema may have.
+/// The kinds of faults that a schema may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// It is no schema, or one that cannot be evaluated.
+    /// The value is no schema, or one that cannot be evaluated.
     Invalid,
-    /// A keyword that there is not.
+    /// JSON Schema has no such keyword.
     UnknownKeyword,
     /// Properties stand where a schema was to be.
     BareProperties,
-    /// A regular expression that is none.
+    /// A text is no regular expression.
     Pattern,
-    /// More than a limit allows.
+    /// The schema exceeds a limit.
     Limit,
 }
 
-/// The rule of a violation that says that a value could not be held to a schema within the limits.
+/// The rule of the violation that says that a validation exceeded its limits.
 pub const BUDGET_RULE: &str = "schema_budget";
 
-/// The error of something that could not be held to its schema within the limits, where violations say so.
+/// The error for `what` if its validation exceeded the limits, as the first violation then says.
 pub fn over_budget(what: &str, violations: &[Violation]) -> Option<Error> {
     let spent = violations
         .first()
@@ -95,21 +95,20 @@ pub fn over_budget(what: &str, violations: &[Violation]) -> Option<Error> {
 }
 
 impl Schema {
-    /// Reads a schema, and says all that is wrong with it. Its regular expressions are taken from the quota.
+    /// Compiles a schema and returns all its faults. Its regular expressions count against the quota.
     pub fn read(schema: &Value, quota: &mut Quota) -> (Self, Vec<Fault>) {
         let (program, faults) = read::read(schema, quota);
         let keywords = program.nodes.iter().flat_map(|node| &node.keywords);
         let patterns = program.patterns.iter().map(Pattern::states);
         let schema = Self {
-            weight: program.nodes.iter().map(|node| node.cost).sum(),
+            cost: program.nodes.iter().map(|node| node.cost).sum(),
             states: keywords.map(Keyword::states).chain(patterns).sum(),
             program,
         };
         (schema, faults)
     }
 
-    /// Compiles a schema that was looked at before; the error says what is wrong with it. What it says beyond JSON
-    /// Schema has no effect.
+    /// Compiles a schema that was checked before; the error is its first fault. Unknown keywords have no effect.
     pub fn compile(schema: &Value) -> Result<Self, String> {
         let (schema, faults) = Self::read(schema, &mut Quota::default());
         let mut grave = faults.into_iter().filter(|fault| {
@@ -124,23 +123,23 @@ impl Schema {
         }
     }
 
-    /// What is wrong with a regular expression.
+    /// The fault of a regular expression; `None` if it has none.
     pub fn pattern_fault(pattern: &str, quota: &mut Quota) -> Option<Fault> {
         let (_, faults) = Self::read(&json!({ "pattern": pattern }), quota);
         faults.into_iter().next()
     }
 
-    /// Every way in which `value` breaks the schema, at most [`limits::VIOLATIONS_MAX`] of them.
+    /// All violations of the schema by `value`, at most [`limits::VIOLATIONS_MAX`] of them.
     pub fn violations(&self, value: &Value) -> Vec<Violation> {
         self.violations_named(value, "the value")
     }
 
-    /// The same, in words about something that has a `name`.
+    /// [`Self::violations`], whose messages call the value `name`.
     pub fn violations_named(&self, value: &Value, name: &str) -> Vec<Violation> {
         self.violations_within(value, name, limits::SCHEMA_STEPS_MAX)
     }
 
-    /// The same in so many steps. Where they do not suffice a violation says so, under [`BUDGET_RULE`].
+    /// [`Self::violations_named`] within `steps`. If they do not suffice a violation says so, under [`BUDGET_RULE`].
     pub fn violations_within(&self, value: &Value, name: &str, steps: u64) -> Vec<Violation> {
         let mut evaluation = Evaluation::new(&self.program, name, steps);
         let end = evaluation.run(value);
@@ -151,9 +150,9 @@ impl Schema {
         found
     }
 
-    /// Whether it may take long to hold a value of this measure to it: others should not have to wait for that.
+    /// Whether validating a value of this measure may take so long that other calls should not wait for it.
     pub fn is_long(&self, measure: Measure) -> bool {
-        let values = measure.values.saturating_mul(self.weight);
+        let values = measure.values.saturating_mul(self.cost);
         let texts = measure.bytes.saturating_mul(1 + self.states) / pattern::LOOKS_PER_STEP;
         values.saturating_add(texts) > limits::SCHEMA_STEPS_INLINE_MAX
     }

@@ -24,21 +24,21 @@ const UNITS: [Unit; 5] = [
 ];
 
 impl Span {
-    /// The duration, cut to milliseconds and to [`limits::SPAN_MAX`].
+    /// The duration in whole milliseconds, at most [`limits::SPAN_MAX`].
     pub fn of(duration: Duration) -> Self {
         let milliseconds = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Self(Duration::from_millis(milliseconds).min(limits::SPAN_MAX))
     }
 
-    /// As the standard library counts it.
+    /// The duration as a type of the standard library.
     pub const fn duration(self) -> Duration {
         self.0
     }
 }
 
 impl Span {
-    /// The duration that a text means which is not written as one: `5 minutes`, `PT1H30M` as ISO 8601 writes it, or a
-    /// number alone, which counts seconds. None where that is not plain.
+    /// Guesses the duration of a text in another notation: `5 minutes`, ISO 8601 as `PT1H30M`, or a number of seconds. `None`
+    /// if that is not certain.
     pub fn meant(text: &str) -> Option<Self> {
         let lower = text.trim().to_ascii_lowercase();
         let words = iso(&lower)
@@ -69,7 +69,7 @@ impl Span {
     }
 }
 
-/// The part of an ISO 8601 duration that reads like words: `pt5m` says `5m`. Before the `t` an `m` is a month.
+/// The units of an ISO 8601 duration: `5m` of `pt5m`. `None` if it has months, which an `m` before the `t` means.
 fn iso(lower: &str) -> Option<String> {
     let (days, times) = lower
         .strip_prefix('p')?
@@ -78,7 +78,7 @@ fn iso(lower: &str) -> Option<String> {
     (!days.contains('m')).then(|| format!("{days}{times}"))
 }
 
-/// The pause after so many failures in a row: `least` after the first, doubled each time, at most `most`.
+/// Exponential backoff: the pause is `least` after the first failure, doubles with each further one, and is at most `most`.
 pub fn backoff(failures: u32, least: Duration, most: Duration) -> Duration {
     let factor = 1_u32
         .checked_shl(failures.saturating_sub(1))

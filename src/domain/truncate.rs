@@ -1,17 +1,16 @@
-//! JSON values shortened to a number of bytes: what is small stays whole, what is long is cut where a
-//! reader sees it (`…`).
+//! Truncates JSON values to a number of bytes: small parts stay whole, long ones are cut, which `…` shows.
 
 use serde_json::{Map, Value};
 
-/// Deeper than this nothing is looked at any more, only replaced.
+/// Values nested deeper than this are replaced as a whole.
 const DEPTH_MAX: usize = 6;
-/// The least room in which an item of a list or a field of an object is worth showing.
+/// The least bytes in which an item of a list or a field of an object is worth showing.
 const ROOM_MIN: usize = 32;
-/// What stands for what was cut.
+/// The mark in place of a part that was cut.
 const CUT: &str = "…";
 
-/// `value`, shortened to at most `bytes_max` bytes of JSON text, and whether anything was cut. A limit
-/// under eight bytes is taken for eight.
+/// Truncates `value` to at most `bytes_max` bytes of JSON text; also returns whether anything was cut. A limit under eight
+/// bytes counts as eight.
 pub fn truncate(value: &Value, bytes_max: usize) -> (Value, bool) {
     if length(value) <= bytes_max {
         return (value.clone(), false);
@@ -19,7 +18,7 @@ pub fn truncate(value: &Value, bytes_max: usize) -> (Value, bool) {
     (cut(value, bytes_max.max(8), 0), true)
 }
 
-/// The bytes of the JSON text of `value`.
+/// The length of `value` as JSON text, in bytes.
 pub fn length(value: &Value) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {
@@ -33,12 +32,12 @@ pub fn length(value: &Value) -> usize {
         }
     }
     let mut count = Count(0);
-    // Counting has no way to fail.
+    // Counting cannot fail.
     let _ = serde_json::to_writer(&mut count, value);
     count.0
 }
 
-/// Divides `room` among wants: who wants little gets it, the others share what is left evenly.
+/// Divides `room` fairly: small wants are met, the others share the rest evenly.
 pub fn shares(wants: &[usize], room: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..wants.len()).collect();
     order.sort_by_key(|&at| wants[at]);
@@ -84,7 +83,7 @@ fn encoded(c: char) -> usize {
     }
 }
 
-/// A list from its beginning, as far as it fits; then how many are missing.
+/// The first items of a list that fit, and the number of those that are missing.
 fn cut_items(items: &[Value], room: usize, depth: usize) -> Value {
     let mut left = room.saturating_sub(ROOM_MIN);
     let mut kept = Vec::new();
@@ -103,7 +102,7 @@ fn cut_items(items: &[Value], room: usize, depth: usize) -> Value {
     Value::Array(kept)
 }
 
-/// Every field, the long ones cut; where there are very many, the first of them.
+/// All fields, with long ones cut; of very many fields the first ones.
 fn cut_fields(map: &Map<String, Value>, room: usize, depth: usize) -> Value {
     let room = room.saturating_sub(ROOM_MIN);
     let shown = map.len().min(room / ROOM_MIN);

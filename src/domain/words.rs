@@ -1,32 +1,32 @@
-//! Words for a model in which values of others stand: outputs of earlier steps, inputs, what a user said. A value must not
-//! pass for words of the author, nor for the headings that midex writes around them.
+//! Instructions for a model that contain values of others: outputs of earlier steps, inputs, a user's words. A value must not
+//! pass for instructions of the author, nor for the headings that midex writes around them.
 //!
-//! The rule: in the middle of a sentence a value of one line stands as it is. One that would begin a line as a heading, a
-//! fence or a number of a list does stands in backticks. One of several lines stands in a fenced block of its own, whose
-//! fence is longer than any run of backticks in it. Where the author has opened a fence, the value stands in that, and a line
-//! of it that would close it is moved in.
+//! The rule: a value of one line in the middle of a sentence is inserted as it is. One that would begin a line like a heading,
+//! a fence or a list item does is put in backticks. A value of several lines gets a fenced block of its own, whose fence is
+//! longer than any run of backticks in it. Within a fence of the author's the value is inserted as it is, except that a line
+//! that would close the fence is prefixed.
 
 use std::borrow::Cow;
 
-/// A fence: the sign that it is made of, and how many.
+/// A fence: its sign, and how often that is repeated.
 type Fence = (char, usize);
 
-/// Words as they are put together.
+/// Builds instructions from the author's text and values.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     text: String,
-    /// How much of it was searched for fences: whole lines.
+    /// The bytes of whole lines that were searched for fences.
     searched: usize,
     open: Option<Fence>,
 }
 
 impl Words {
-    /// Adds words of the author.
+    /// Adds text of the author.
     pub(crate) fn say(&mut self, words: &str) {
         self.text.push_str(words);
     }
 
-    /// Adds a value, and answers where it begins.
+    /// Adds a value, and returns the byte at which it begins.
     pub(crate) fn put(&mut self, value: &str) -> usize {
         self.search();
         let begins_line = self.text[self.searched..].trim().is_empty();
@@ -45,7 +45,7 @@ impl Words {
         }
     }
 
-    /// All of the words. A fence that the author left open would take in whatever comes after them.
+    /// Returns all of the text. A fence that the author left open is closed, because it would contain what follows the text.
     pub(crate) fn end(mut self) -> String {
         self.text.push('\n');
         self.search();
@@ -80,7 +80,7 @@ impl Words {
         at
     }
 
-    /// Follows the fences of the lines that are whole by now.
+    /// Tracks the fences in the lines that are complete by now.
     fn search(&mut self) {
         let Some(end) = self.text.rfind('\n').map(|at| at + 1) else {
             return;
@@ -96,7 +96,7 @@ impl Words {
     }
 }
 
-/// A fence of backticks that is longer than any run of them in the text.
+/// A fence of backticks that is longer than any run of backticks in the text.
 pub(crate) fn fence(text: &str) -> String {
     "`".repeat(longest_run(text, '`').max(2) + 1)
 }
@@ -105,7 +105,7 @@ fn longest_run(text: &str, sign: char) -> usize {
     text.split(|c| c != sign).map(str::len).max().unwrap_or(0)
 }
 
-/// What readers take for the end of a line.
+/// Whether a model may read the character as the end of a line.
 fn is_line_end(c: char) -> bool {
     matches!(
         c,
@@ -113,7 +113,7 @@ fn is_line_end(c: char) -> bool {
     )
 }
 
-/// Whether a line that begins so is more than a line of a paragraph.
+/// Whether a line that begins with the value would be Markdown structure rather than a paragraph.
 fn is_structure(value: &str) -> bool {
     let value = value.trim_start();
     let rest = value.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -123,7 +123,7 @@ fn is_structure(value: &str) -> bool {
         || opened(value).is_some()
 }
 
-/// The fence that a line opens.
+/// The fence that a line opens, if it opens one.
 fn opened(line: &str) -> Option<Fence> {
     let line = line.trim_start();
     let sign = line
@@ -135,13 +135,13 @@ fn opened(line: &str) -> Option<Fence> {
     is_fence.then_some((sign, length))
 }
 
-/// Whether a line closes this fence, or is close enough to doing so.
+/// Whether a line closes the fence, or nearly does.
 fn closes(line: &str, (sign, length): Fence) -> bool {
     let line = line.trim();
     line.len() >= length && line.chars().all(|c| c == sign)
 }
 
-/// A value for inside a fence: no line of it closes that.
+/// A value for inside a fence, with a prefix on each line that would close the fence.
 fn kept_open(value: &str, fence: Fence, begins_line: bool) -> Cow<'_, str> {
     if !value.split(is_line_end).any(|line| closes(line, fence)) {
         return Cow::Borrowed(value);

@@ -459,7 +459,7 @@ async fn go_on(store: &dyn Store, clock: &dyn Clock) {
             "the clock was set back: time goes on from what is stored"
         );
     }
-    clock.go_on_from(told);
+    clock.advance_to(told);
 }
 
 /// A refusal in telemetry's words: why somebody paused an execution is shown in its status alone.

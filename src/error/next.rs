@@ -1,4 +1,4 @@
-//! What to do after an error: typed in the table of codes, printed by one function, in one grammar:
+//! The next call after an error: data in the table of codes, printed by one function in one grammar:
 //!
 //! ```text
 //! [Ask your user to WORDS. ]Call TOOL[ again][ with NAME 'VALUE'[ and NAME 'VALUE']…][: WORDS]
@@ -10,16 +10,17 @@ use serde_json::{Map, Value};
 
 use crate::uri;
 
-/// The one right next call. Every text is a template: `{name}` stands for the value that the context of the error has
-/// under that name. What stands between brackets is left out where the context lacks a name in it, and so is a whole text.
+/// The one right next call. Every text is a template: `{name}` takes the value of that name from the error's context. A part
+/// in brackets is left out if the context lacks a name in it, and so is the whole text outside brackets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextCall {
-    /// What a person must do before, as an imperative that begins in lower case.
+    /// What a person must do first, as an imperative that begins in lower case.
     person: &'static str,
     tool: &'static str,
     is_again: bool,
-    /// Whether it has the `arguments` of the context: all of them texts, or it is `again`.
-    is_mended: bool,
+    /// Whether the call takes its arguments from `arguments` of the context; if they are not all texts, it is printed as
+    /// `again`.
+    is_corrected: bool,
     arguments: &'static [(&'static str, &'static str)],
     words: &'static str,
 }
@@ -29,16 +30,16 @@ pub struct NextCall {
 pub enum Next {
     /// A call.
     Call(NextCall),
-    /// A call as long as the execution is open; of one that has ended its history is read.
+    /// A call while the execution is open; after its end, a read of its history.
     WhileOpen(NextCall),
-    /// The first as long as the execution is open, else the second.
+    /// The first call while the execution is open, else the second.
     ByState(NextCall, NextCall),
-    /// Whatever lifts the pause; of an execution that has ended its history is read.
+    /// The call that lifts the pause; after the execution's end, a read of its history.
     ByPause,
-    /// Words alone: for the command line, and for faults of the protocol.
+    /// Words instead of a call: for the command line, and for faults of the protocol.
     Words(&'static str),
-    /// What a server of whatever version said.
-    Said(String),
+    /// The text of a server, which may be of another version.
+    Verbatim(String),
 }
 
 /// A call of `tool`.
@@ -51,7 +52,7 @@ pub(crate) const fn call(
         person: "",
         tool,
         is_again: false,
-        is_mended: false,
+        is_corrected: false,
         arguments,
         words,
     }
@@ -65,7 +66,7 @@ pub(crate) const fn read(
     call("workflow.read", uri, words)
 }
 
-/// The refused call, once more.
+/// The refused call again.
 pub(crate) const fn again(words: &'static str) -> NextCall {
     NextCall {
         is_again: true,
@@ -73,15 +74,15 @@ pub(crate) const fn again(words: &'static str) -> NextCall {
     }
 }
 
-/// The refused call with the `arguments` that the context has; once more where it has none, or others than texts.
-pub(crate) const fn mended(words: &'static str) -> NextCall {
+/// The refused call with the corrected `arguments` of the context; again as it was if there are none, or not all are texts.
+pub(crate) const fn corrected(words: &'static str) -> NextCall {
     NextCall {
-        is_mended: true,
+        is_corrected: true,
         ..again(words)
     }
 }
 
-/// The one argument of a read.
+/// The argument of a read.
 macro_rules! address {
     ($path:literal) => {
         &[("uri", concat!("midex://workflow/", $path))]
@@ -90,35 +91,38 @@ macro_rules! address {
 pub(crate) use address;
 
 impl NextCall {
-    /// The same, after a person has done this.
+    /// The call after a person has done this.
     #[must_use]
     pub const fn after(self, person: &'static str) -> Self {
         Self { person, ..self }
     }
 
-    /// The same call under another name.
+    /// The call of another tool.
     #[must_use]
     pub const fn of(self, tool: &'static str) -> Self {
         Self { tool, ..self }
     }
 
-    /// The same, with these arguments beside (or instead of) those that the refused call had.
+    /// The call with these arguments, which replace or extend those of the refused call.
     #[must_use]
     pub const fn with(self, arguments: &'static [(&'static str, &'static str)]) -> Self {
         Self { arguments, ..self }
     }
 
-    /// The sentence, in the grammar of this module. `None` where the context lacks what the call itself needs.
+    /// Prints the call in the grammar of this module. `None` if the context lacks a value that the call itself needs.
     pub(super) fn print(&self, context: &Map<String, Value>) -> Option<String> {
         let mut text = String::new();
         if let Some(person) = fill(self.person, context).filter(|words| !words.is_empty()) {
             text.extend(["Ask your user to ", &person, ". "]);
         }
-        let mended = self.is_mended.then(|| mended_arguments(context)).flatten();
-        let is_again = self.is_again && mended.is_none();
+        let corrected = self
+            .is_corrected
+            .then(|| corrected_arguments(context))
+            .flatten();
+        let is_again = self.is_again && corrected.is_none();
         let tool = match fill(self.tool, context) {
             Some(tool) => format!("Call {tool}"),
-            // Nobody says which call it was: whoever sent it knows.
+            // The context does not name the call, but its sender knows it.
             None if is_again => "Send the same call".to_owned(),
             None => return None,
         };
@@ -126,7 +130,7 @@ impl NextCall {
         if is_again {
             text.push_str(" again");
         }
-        let arguments = match &mended {
+        let arguments = match &corrected {
             Some(arguments) => arguments,
             None => &self.filled(context)?,
         };
@@ -134,11 +138,7 @@ impl NextCall {
             let joint = if at == 0 { " with " } else { " and " };
             text.extend([joint, name, " '", &in_quotes(value), "'"]);
         }
-        let words = if mended.is_some() {
-            IF_MEANT
-        } else {
-            self.words
-        };
+        let words = corrected.map_or(self.words, |_| IF_MEANT);
         if let Some(words) = fill(words, context).filter(|words| !words.is_empty()) {
             text.extend([": ", &words]);
         }
@@ -153,8 +153,8 @@ impl NextCall {
     }
 }
 
-/// The `arguments` of the context, where all of them are texts.
-fn mended_arguments(context: &Map<String, Value>) -> Option<Vec<(&str, String)>> {
+/// The `arguments` of the context, if all of them are texts.
+fn corrected_arguments(context: &Map<String, Value>) -> Option<Vec<(&str, String)>> {
     let arguments = context.get("arguments")?.as_object()?.iter();
     arguments
         .map(|(name, value)| Some((name.as_str(), value.as_str()?.to_owned())))
@@ -163,7 +163,7 @@ fn mended_arguments(context: &Map<String, Value>) -> Option<Vec<(&str, String)>>
 
 const IF_MEANT: &str = "if that is what was meant";
 
-/// Words with the context filled in; a name that it lacks stands as a word.
+/// Fills the context into a template; a name that the context lacks is printed as a word.
 pub(super) fn fill_words(template: &str, context: &Map<String, Value>) -> String {
     let fallback = |name: &str| Some(name.replace('_', " "));
     fill_with(template, context, fallback).unwrap_or_default()
@@ -206,7 +206,7 @@ fn fill_whole(
             Some(value) => value.to_string(),
             None => lacking(name)?,
         };
-        // In an address an id or a name must be one path segment; `{address}` is several.
+        // In a URI an id or a name must be one path segment; `{address}` is several.
         let is_segment = name != "address" && ends_in_address(&filled);
         filled.push_str(&if is_segment {
             uri::encode(&value)
@@ -226,13 +226,13 @@ fn is_name(text: &str) -> bool {
             .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
-/// Whether `text` ends within the path of an address.
+/// Whether `text` ends within the path of a URI of midex.
 fn ends_in_address(text: &str) -> bool {
     let last = text.rsplit([' ', '\'', '`']).next().unwrap_or_default();
     last.starts_with("midex://") && last.ends_with('/')
 }
 
-/// A value as it stands between the quotes of a call: its own quotes are doubled.
+/// Doubles the quotes in a value, which stands between the quotes of a call.
 pub(crate) fn in_quotes(value: &str) -> String {
     value.replace('\'', "''")
 }
@@ -271,7 +271,7 @@ mod tests {
                 again("").with(by_id),
                 "Call workflow.start again with execution_id 'it''s a/b' and project '*'",
             ),
-            (mended("x"), "Call workflow.start again: x"),
+            (corrected("x"), "Call workflow.start again: x"),
             (
                 call("execution.wait", &[], "").after("run `midex approve {execution_id}`"),
                 "Ask your user to run `midex approve it's a/b`. Call execution.wait",
@@ -292,7 +292,7 @@ mod tests {
             (json!({ "c": "d", "limit": 3 }), "Call a.b again: x"),
         ] {
             let context = json!({ "tool": "a.b", "arguments": arguments });
-            assert_eq!(printed(mended("x"), &context).as_deref(), Some(expected));
+            assert_eq!(printed(corrected("x"), &context).as_deref(), Some(expected));
         }
     }
 

@@ -1,24 +1,24 @@
-//! What is wrong with what was sent, rule by rule, and what to write instead.
+//! Violations: the rules that a request breaks, and what to write instead.
 
 use serde::{Deserialize, Serialize};
 
-/// One way in which a value breaks a rule (S2, section 10.2).
+/// One rule that a value breaks (S2, section 10.2).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
-    /// JSON pointer to the value, from the arguments or the output; empty for the whole. Of an input of a
-    /// workflow `inputs.` and its name.
+    /// The JSON pointer of the value in the arguments or the output; empty for the whole. For an input of a workflow
+    /// `inputs.` and its name.
     pub path: String,
     /// The rule, as JSON Schema names it: `required`, `type`, `maxLength`…
     pub rule: String,
-    /// What is wrong, for a reader.
+    /// The message for the reader.
     pub message: String,
     /// What the rule asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
-    /// What was found, shortened.
+    /// The actual value, described or shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actual: Option<String>,
-    /// What to write instead, where that can be said.
+    /// What to write instead, if midex knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<Suggestion>,
 }
@@ -28,7 +28,7 @@ pub struct Violation {
 pub struct Suggestion {
     /// In words.
     pub text: String,
-    /// As changes of the text that a program can make, all at once; none where it is left to a person.
+    /// Changes of the text that a program can make, all at once; empty if they are left to a person.
     pub edits: Vec<Edit>,
 }
 
@@ -36,11 +36,11 @@ pub struct Suggestion {
 /// offsets in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edit {
-    /// The line where the part begins.
+    /// The first line of the part.
     pub line: usize,
-    /// The column where it begins.
+    /// The column of its first character.
     pub column: usize,
-    /// The line where it ends.
+    /// The last line of the part.
     pub end_line: usize,
     /// The column after its last character.
     pub end_column: usize,
@@ -48,6 +48,6 @@ pub struct Edit {
     pub start: usize,
     /// The byte after its last one.
     pub end: usize,
-    /// What stands there instead.
+    /// The text that replaces the part.
     pub new_text: String,
 }

@@ -9,10 +9,7 @@ use rmcp::{
 use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
-use crate::{
-    domain::document::{inexact, inexact_words},
-    limits,
-};
+use crate::{domain::document::oversized_integer, limits};
 
 /// What was read.
 #[derive(Debug, PartialEq, Eq)]
@@ -68,9 +65,9 @@ pub(super) fn parse(
 ) -> Result<RxJsonRpcMessage<RoleServer>, Box<TxJsonRpcMessage<RoleServer>>> {
     let message = serde_json::from_slice(line);
     if message.is_ok()
-        && let Some(number) = inexact(line)
+        && let Some(fault) = oversized_integer(line)
     {
-        let refusal = ErrorData::invalid_params(inexact_words(number), None);
+        let refusal = ErrorData::invalid_params(fault, None);
         return Err(Box::new(JsonRpcMessage::error(refusal, early_id(line))));
     }
     if let Ok(JsonRpcMessage::Request(request)) = &message

@@ -83,7 +83,7 @@ fn loaded<D, T>(
         }
     };
     for finding in &mut findings {
-        finding.settle(&file.text);
+        finding.locate(&file.text);
     }
     findings = arrange(findings);
     Loaded {

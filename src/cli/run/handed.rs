@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     cli::visible::visible,
-    domain::document::{inexact, inexact_words},
+    domain::document::oversized_integer,
     error::{Code, Error, Result},
 };
 
@@ -39,8 +39,8 @@ pub(super) fn parse(line: &str, place: String) -> Result<Submission> {
         Error::new(Code::ArgumentsInvalid, message)
             .with_action("Correct the line and go on from there")
     };
-    if let Some(number) = inexact(line.as_bytes()) {
-        return Err(bad(&inexact_words(number)));
+    if let Some(fault) = oversized_integer(line.as_bytes()) {
+        return Err(bad(&fault));
     }
     let value: Value = serde_json::from_str(line).map_err(|error| bad(&not_json(&error)))?;
     let (step, report) = match value {

@@ -6,10 +6,7 @@ use serde_json::{Map, Value};
 
 use super::input::read_file;
 use crate::{
-    domain::{
-        document::{inexact, inexact_words},
-        input::read_text,
-    },
+    domain::{document::oversized_integer, input::read_text},
     error::{Code, Error, Result},
     limits,
 };
@@ -43,9 +40,8 @@ pub(in crate::cli) fn json(name: &str, flag: &str, bytes_max: usize) -> Result<(
         ),
         None => (name.to_owned(), flag.to_owned()),
     };
-    if let Some(number) = inexact(text.as_bytes()) {
-        let message = format!("{place}: {}", inexact_words(number));
-        return Err(Error::new(Code::UsageInvalid, message));
+    if let Some(fault) = oversized_integer(text.as_bytes()) {
+        return Err(Error::new(Code::UsageInvalid, format!("{place}: {fault}")));
     }
     match serde_json::from_str(&text) {
         Ok(value) => Ok((place, value)),

@@ -11,7 +11,7 @@ use super::{
     operators::{added, described, have_order},
     text_of,
 };
-use crate::domain::document::{inexact, inexact_words};
+use crate::domain::document::oversized_integer;
 
 pub(super) fn add_to(environment: &mut Environment<'static>) {
     add_texts(environment);
@@ -279,8 +279,8 @@ fn from_json(state: &State<'_, '_>, value: &Inner) -> Result<Inner, Error> {
     const GROWTH: usize = 8;
     let (text, budget) = (text(value, "fromjson")?, budget(state)?);
     budget.spend(text.len().saturating_mul(GROWTH))?;
-    if let Some(number) = inexact(text.as_bytes()) {
-        return Err(unsuitable(format!("`fromjson`: {}", inexact_words(number))));
+    if let Some(fault) = oversized_integer(text.as_bytes()) {
+        return Err(unsuitable(format!("`fromjson`: {fault}")));
     }
     let parsed = serde_json::from_str(text);
     to_engine(

@@ -1,31 +1,31 @@
-//! From a change of a value to an edit of the text that it stands in: the value may be plain, in quotes or in a block, and
-//! the edit is made only where the text is found to say that very value.
+//! Turns a change of a value into an edit of the text. The value may be written plainly, in quotes or in a block; there is an
+//! edit only if exactly that value is found in the text.
 
 use super::Place;
 use crate::error::Edit;
 
-/// A change of the text, before the text has been looked at.
+/// A change, before its place in the text is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// A part of a value is replaced.
+    /// Replaces a part of a value.
     Part(Part),
-    /// A value of one line is put between two texts.
+    /// Puts a value of one line between two texts.
     Around {
         place: Place,
-        /// The value, where it is a text or a number as it was written; none where it is a list.
+        /// The value of a text or a number; `None` for a list.
         value: Option<String>,
         before: String,
         after: String,
     },
-    /// An entry of a mapping goes: up to the next one, or with its line where it is the last.
+    /// Removes an entry of a mapping: up to the next one, or the last one with its line.
     Cut {
         entry: Place,
         next: Option<usize>,
         end: usize,
     },
-    /// More than a program should do: none of the finding's edits is offered.
+    /// The change is not for a program: none of the finding's edits is offered.
     ByHand,
-    /// These very bytes are replaced.
+    /// Replaces these bytes.
     Raw {
         start: usize,
         old: String,
@@ -38,63 +38,63 @@ pub(super) enum Change {
 pub(super) struct Part {
     place: Place,
     value: String,
-    /// Where in the value it begins, and how long it is.
+    /// The first byte of the part in the value, and its length.
     bounds: (usize, usize),
     new: String,
     manner: Manner,
 }
 
-/// How a change is written.
+/// How the new text is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Manner {
-    /// In place of the part, as the value that it stands in is.
+    /// In place of the part, in the same notation as the value.
     Alike,
-    /// In place of the part, as it is, where the value has no quotes.
+    /// In place of the part, as it is, if the value has no quotes.
     AsIs,
-    /// In place of a whole text with its quotes, as it is.
+    /// In place of a text and its quotes, as it is.
     Whole,
-    /// As another key of the mapping, beside that of the value.
+    /// As the value of a new key of the mapping, after the entry of the value.
     Key(String),
-    /// As another item of the list, before the one that stands at the place.
+    /// As a new item of the list, before the one at the place.
     Item,
 }
 
-/// How a value is written.
+/// The notation of a value in the text.
 enum Writing {
     Plain,
-    /// Within two of these.
+    /// Between two of these quotes.
     Quoted(char),
-    /// Line by line, each so far from the margin.
+    /// In a block: line by line, each with an indent.
     Block,
 }
 
 impl Change {
-    /// The whole of the value.
+    /// Replaces a whole value.
     pub(super) fn value(place: Place, value: &str, new: &str) -> Self {
         Self::part(place, value, (0, value.len()), new)
     }
 
-    /// The whole of what is no text, such as a number.
+    /// Replaces a whole value that is no text, such as a number.
     pub(super) fn written(place: Place, value: &str, new: &str) -> Self {
         Self::all(place, value, new, Manner::AsIs)
     }
 
-    /// The whole of a text with its quotes.
+    /// Replaces a whole text with its quotes.
     pub(super) fn whole(place: Place, value: &str, new: &str) -> Self {
         Self::all(place, value, new, Manner::Whole)
     }
 
-    /// Another key beside that of the value.
+    /// Adds a key after the entry of the value.
     pub(super) fn key(place: Place, value: &str, key: &str, new: &str) -> Self {
         Self::all(place, value, new, Manner::Key(key.to_owned()))
     }
 
-    /// Another item of the list, before the one at the place.
+    /// Adds an item to the list, before the one at the place.
     pub(super) fn item(place: Place, new: &str) -> Self {
         Self::all(place, "", new, Manner::Item)
     }
 
-    /// So many bytes from there on.
+    /// Replaces a part of a value.
     pub(super) fn part(place: Place, value: &str, bounds: (usize, usize), new: &str) -> Self {
         Self::Part(Part {
             place,
@@ -115,7 +115,7 @@ impl Change {
         })
     }
 
-    /// Where it stands in `text`, if it does.
+    /// The bytes of the part in `text`, if it is found.
     pub(super) fn span(&self, text: &str) -> Option<(usize, usize)> {
         match self {
             Self::Part(part) => part.find(text).map(|(start, end, _)| (start, end)),
@@ -123,7 +123,7 @@ impl Change {
         }
     }
 
-    /// The edits of `text`, if they are safe.
+    /// The edits of `text`; `None` if they are not safe.
     pub(super) fn edits(&self, text: &str) -> Option<Vec<Edit>> {
         Some(match self {
             Self::Part(part) => vec![part.edit(text)?],
@@ -169,7 +169,7 @@ fn edit(text: &str, (start, end): (usize, usize), new_text: String) -> Edit {
     }
 }
 
-/// The bounds of a value that can stand inside of brackets as it is written.
+/// The bytes of a value that may be put in brackets as it is written.
 fn on_one_line(text: &str, place: Place, value: Option<&str>) -> Option<(usize, usize)> {
     let written = text.get(place.start..place.end)?;
     let inner = |open: char, close: char| written.strip_prefix(open)?.strip_suffix(close);
@@ -185,7 +185,7 @@ fn on_one_line(text: &str, place: Place, value: Option<&str>) -> Option<(usize, 
     closed.then_some((place.start, place.end))
 }
 
-/// The line of an entry that stands alone on it, with the line break before it.
+/// The bytes of the line of an entry that is alone on it, with the line break before it.
 fn line_of(text: &str, start: usize, end: usize) -> Option<(usize, usize)> {
     let line = text.get(..start)?.rfind('\n')?;
     let alone = text[line..start].trim().is_empty();
@@ -209,7 +209,7 @@ impl Part {
         Some(edit(text, (start, end), new_text))
     }
 
-    /// A line of its own above the item at the place, where that begins its line.
+    /// A new line above the item at the place, if the item begins its line.
     fn as_item(&self, text: &str) -> Option<(usize, usize, String)> {
         let start = text[..self.place.start]
             .rfind('\n')
@@ -218,7 +218,7 @@ impl Part {
         (dash.trim() == "-").then(|| (start, start, format!("{dash}{}\n", self.new)))
     }
 
-    /// A line of its own below that of the value, or beside it where the mapping stands in one line.
+    /// A new line below the value, or beside it if the mapping is in one line.
     fn as_key(&self, text: &str, key: &str) -> Option<(usize, usize, String)> {
         let (start, end, writing) = self.find(text)?;
         let quote = usize::from(matches!(writing, Writing::Quoted(_)));
@@ -258,7 +258,7 @@ impl Part {
         for quote in ['"', '\''] {
             let inner = written.strip_prefix(quote);
             let rest = inner.and_then(|inner| inner.strip_prefix(self.value.as_str()));
-            // A value with escapes in it is longer in the file than it is.
+            // Escapes make the text longer than the value, so offsets would not match.
             if rest.is_some_and(|rest| rest.starts_with(quote)) && !self.value.contains('\\') {
                 let start = at + 1 + offset;
                 return Some((start, start + length, Writing::Quoted(quote)));
@@ -270,7 +270,7 @@ impl Part {
         self.find_in_block(text)
     }
 
-    /// A block keeps the lines of its value; each stands further in.
+    /// Finds the part in a block, which has the lines of the value with an indent.
     fn find_in_block(&self, text: &str) -> Option<(usize, usize, Writing)> {
         let (offset, length) = self.bounds;
         let line_start = self.value[..offset].rfind('\n').map_or(0, |end| end + 1);
@@ -298,7 +298,7 @@ impl Part {
         None
     }
 
-    /// The new text as it must be written there; `None` where that is not simple.
+    /// The new text in this notation; `None` if it would need escapes.
     fn fitting(&self, writing: &Writing) -> Option<String> {
         let is_word = |c: char| c.is_alphanumeric() || "_-$./ ()".contains(c);
         let safe = match writing {
@@ -310,7 +310,7 @@ impl Part {
                 }
                 return quoted(&self.new);
             }
-            // Braces in what is there say that no mapping in braces is around it.
+            // Braces in the plain value show that it is not in a flow mapping.
             Writing::Plain if self.value.contains('{') => !self.new.contains([':', '#', '\n']),
             Writing::Plain => !self.new.contains([':', '#', ',', '[', ']', '{', '}', '\n']),
             Writing::Quoted(quote) => !self.new.contains([*quote, '\\', '\n']),
@@ -320,7 +320,7 @@ impl Part {
     }
 }
 
-/// A text in quotes, where neither kind of them needs an escape.
+/// A text in quotes, if one kind of quotes needs no escapes.
 fn quoted(text: &str) -> Option<String> {
     let quote = ['"', '\'']
         .into_iter()

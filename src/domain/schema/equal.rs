@@ -1,4 +1,4 @@
-//! When JSON Schema takes two values for one: `1` is `1.0`, and the order of properties says nothing.
+//! Equality and numbers as JSON Schema defines them: `1` equals `1.0`, and the order of properties does not matter.
 
 use std::{
     cmp::Ordering,
@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Number, Value};
 
-/// Whether the two are one value.
+/// Whether two values are equal.
 pub(super) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => compare(a, b) == Ordering::Equal,
@@ -22,7 +22,7 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// A number that is one for all values that are [`same`].
+/// A hash that is the same for values that are [`same`].
 pub(super) fn fingerprint(value: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     match value {
@@ -55,17 +55,17 @@ pub(super) fn fingerprint(value: &Value) -> u64 {
     hasher.finish()
 }
 
-/// How much there is in a value: what an evaluation may come to grows with it.
+/// The measure of a value: the cost of its validation grows with it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Measure {
-    /// How many values there are, each name of a property counted as one.
+    /// The number of values, where each name of a property counts as one.
     pub(super) values: u64,
-    /// Bytes of all texts and names.
+    /// The bytes of all texts and names.
     pub(super) bytes: u64,
 }
 
 impl Measure {
-    /// The measure of a value.
+    /// Measures a value.
     pub fn of(value: &Value) -> Self {
         let mut measure = Self::default();
         measure.add(value);
@@ -93,7 +93,7 @@ impl Measure {
     }
 }
 
-/// How many values there are in it, and how many steps their texts are worth.
+/// The steps of traversing a value: one for each value in it, and more for long texts.
 pub(super) fn steps(value: &Value) -> u64 {
     match value {
         Value::String(text) => text_steps(text),
@@ -106,31 +106,34 @@ pub(super) fn steps(value: &Value) -> u64 {
     }
 }
 
-/// The same of a text, or of the name of a property.
+/// The steps of traversing a text, or the name of a property.
 pub(super) fn text_steps(text: &str) -> u64 {
     1 + text.len() as u64 / 64
 }
 
-/// The number, where it is a whole one: `3.0` is.
+/// The integer that a number equals, if it equals one: `3.0` does.
 pub(super) fn as_integer(number: &Number) -> Option<i128> {
     let exact = number.as_i64().map(i128::from);
     exact
         .or_else(|| number.as_u64().map(i128::from))
         .or_else(|| {
             let float = number.as_f64()?;
-            // Beyond this a float holds whole numbers alone, and more of them than there is room for.
+            // Larger floats are always integers, and may not fit.
             let is_whole = float.fract() == 0.0 && float.abs() < 1e30;
-            #[expect(clippy::cast_possible_truncation, reason = "it is whole and has room")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "it is an integer that fits"
+            )]
             is_whole.then_some(float as i128)
         })
 }
 
-/// Whether the number is a whole one, however large.
+/// Whether a number is an integer, however large.
 pub(super) fn is_integer(number: &Number) -> bool {
     !number.is_f64() || number.as_f64().is_some_and(|float| float.fract() == 0.0)
 }
 
-/// Which of two numbers is larger.
+/// Compares two numbers.
 pub(super) fn compare(a: &Number, b: &Number) -> Ordering {
     if let (Some(a), Some(b)) = (as_integer(a), as_integer(b)) {
         return a.cmp(&b);
@@ -139,7 +142,7 @@ pub(super) fn compare(a: &Number, b: &Number) -> Ordering {
     float(a).partial_cmp(&float(b)).unwrap_or(Ordering::Equal)
 }
 
-/// Whether `number` is a multiple of `of`, as they are written: 0.3 is one of 0.1.
+/// Whether `number` is a multiple of `of` in decimal notation: 0.3 is a multiple of 0.1.
 pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
     if let (Some(number), Some(of)) = (decimal(number), decimal(of)) {
         let scale = number.1.max(of.1);
@@ -155,7 +158,7 @@ pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
     ratio.is_finite() && ratio.fract() == 0.0
 }
 
-/// The digits of a number, and how many of them stand behind the point.
+/// The digits of a number, and how many of them are behind the decimal point.
 fn decimal(number: &Number) -> Option<(i128, u32)> {
     if let Some(whole) = as_integer(number) {
         return Some((whole, 0));

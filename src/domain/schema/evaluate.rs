@@ -1,11 +1,10 @@
-//! A value held against a schema, within a budget. Every look at a schema costs steps, and what a look does beyond
-//! that (texts that are searched, names that are hashed, items that are compared) costs more of them beforehand; when none
-//! are left, all of it ends there.
+//! Validates a value against a compiled schema within a budget. Each application of a schema costs steps, and further work
+//! (searching texts, hashing names, comparing items) is charged beforehand; when no steps are left, the evaluation stops.
 //!
-//! No schema explodes. Whatever one value may be held to more than once, what references lead to and what `unevaluated…`
-//! asks again, is worked out at most twice for each value (once to know whether it holds, once to tell of what does not).
-//! So an evaluation costs schemas × values, and where `unevaluated…` stand inside each other at most the square of the
-//! schemas × values; it never doubles with each level. That is why no shape of schema is refused for what it may cost.
+//! No schema explodes. Results of schemas that one value may meet more than once, by references or by `unevaluated…`, are
+//! remembered, so each is evaluated at most twice for each value: once to check it, once to report its violations. So an
+//! evaluation costs schemas × values, with nested `unevaluated…` at most schemas² × values; it never doubles with each level.
+//! That is why no shape of schema is refused for its cost.
 
 #[cfg(test)]
 mod memory;
@@ -23,62 +22,62 @@ use super::{
 };
 use crate::{error::Violation, limits};
 
-/// Why an evaluation ended before its end.
+/// Why an evaluation stopped early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// Its budget is spent.
+    /// The budget is spent.
     Spent,
-    /// There are as many violations as are told of.
+    /// There are as many violations as may be reported.
     Full,
 }
 
 type Eval<T = bool> = Result<T, Stop>;
 
-/// An evaluation under way.
+/// A running evaluation.
 pub(super) struct Evaluation<'a> {
     program: &'a Program,
-    /// What the value as a whole is called.
+    /// The name of the whole value in messages.
     name: &'a str,
-    /// Steps that are left.
+    /// The steps that are left.
     steps: u64,
     depth: usize,
-    /// By schema and the address of the value, which stays where it is.
+    /// Results by schema and by the address of the value, which does not move.
     known: HashMap<(NodeId, usize), Known>,
     path: Vec<Key<'a>>,
     caches: HashMap<PatternId, Cache>,
     pub(super) found: Vec<Violation>,
 }
 
-/// What is known of a value that was held to a schema before.
+/// The remembered result of a schema for a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Valid,
     Invalid,
-    /// It fails, and all of that was told of.
+    /// The value is invalid, and all its violations were reported.
     Reported,
 }
 
-/// A step on the way to a value.
+/// A step of the path to a value.
 #[derive(Clone, Copy, Debug)]
 enum Key<'a> {
     Name(&'a str),
     Index(usize),
 }
 
-/// Whether violations are told of, or the first one ends it.
+/// Whether all violations are reported, or the first one ends the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Report,
     Check,
 }
 
-/// Bytes of a text that cost one step where they are only gone through.
+/// The bytes of a text that cost one step if they are only traversed.
 const BYTES_PER_STEP: u64 = 256;
-/// Parts of a value that cost one step where they are only counted or marked.
+/// The parts of a value that cost one step if they are only counted or marked.
 const PARTS_PER_STEP: u64 = 8;
 
 impl<'a> Evaluation<'a> {
-    /// An evaluation that may take so many steps.
+    /// An evaluation with a budget of `steps`.
     pub(super) fn new(program: &'a Program, name: &'a str, steps: u64) -> Self {
         Self {
             program,
@@ -92,7 +91,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Holds a value to the whole schema. What is wrong with it lies in `found` after that.
+    /// Validates a value against the whole schema, and leaves its violations in `found`.
     pub(super) fn run(&mut self, value: &'a Value) -> Eval {
         self.validate(0, value, Mode::Report)
     }
@@ -165,11 +164,8 @@ impl<'a> Evaluation<'a> {
                     }
                     all
                 }
-                Keyword::UnevaluatedProperties(node) => {
-                    self.unevaluated_properties(id, keyword, *node, value, mode)?
-                }
-                Keyword::UnevaluatedItems(node) => {
-                    self.unevaluated_items(id, keyword, *node, value, mode)?
+                Keyword::UnevaluatedProperties(node) | Keyword::UnevaluatedItems(node) => {
+                    self.unevaluated(id, keyword, *node, value, mode)?
                 }
                 keyword => match self.broken_part(keyword, value)? {
                     None => true,
@@ -183,7 +179,7 @@ impl<'a> Evaluation<'a> {
         Ok(holds)
     }
 
-    /// Whether the value satisfies all of these.
+    /// Validates the value against all of these schemas.
     fn validate_each(&mut self, nodes: &[NodeId], value: &'a Value, mode: Mode) -> Eval {
         let mut holds = true;
         for node in nodes {
@@ -195,7 +191,7 @@ impl<'a> Evaluation<'a> {
         Ok(holds)
     }
 
-    /// Whether the value, where it is an object, has all properties of these names.
+    /// Checks that the value, if it is an object, has all properties of these names.
     fn require(&mut self, keyword: &Keyword, names: &[String], value: &Value, mode: Mode) -> Eval {
         let Value::Object(map) = value else {
             return Ok(true);
@@ -207,7 +203,7 @@ impl<'a> Evaluation<'a> {
         Ok(holds)
     }
 
-    /// Tells of a violation, where it is to be told of. Answers that the value does not hold.
+    /// Reports a violation if the mode asks for it. Always returns `Ok(false)`, that the value is invalid.
     fn violate(&mut self, keyword: &Keyword, part: Part<'_>, value: &Value, mode: Mode) -> Eval {
         if mode == Mode::Report {
             self.spend(words::report_cost(keyword))?;
@@ -223,7 +219,7 @@ impl<'a> Evaluation<'a> {
         Ok(false)
     }
 
-    /// The place of the value that is looked at, as far as a violation repeats it.
+    /// The JSON pointer of the present value, shortened as in violations.
     fn pointer(&self) -> String {
         let most = limits::VIOLATION_PART_CHARS_MAX;
         let mut pointer = String::new();
@@ -236,7 +232,7 @@ impl<'a> Evaluation<'a> {
                 }
                 Key::Index(index) => pointer.push_str(&index.to_string()),
             }
-            // A character has four bytes at most.
+            // A character has at most four bytes.
             if pointer.len() > 4 * most {
                 break;
             }
@@ -251,7 +247,7 @@ impl<'a> Evaluation<'a> {
         Ok(holds)
     }
 
-    /// What of a keyword the value breaks that is about the value itself, or about all schemas in it together.
+    /// The part of a keyword that the value violates, for keywords about the value itself or about its schemas together.
     fn broken_part(
         &mut self,
         keyword: &'a Keyword,
@@ -310,7 +306,7 @@ impl<'a> Evaluation<'a> {
         })
     }
 
-    /// How many of the schemas the value satisfies, up to a number that is enough to know.
+    /// The number of schemas for which the value is valid; counting stops at `enough`.
     fn count_valid(&mut self, nodes: &[NodeId], value: &'a Value, enough: usize) -> Eval<usize> {
         let mut count = 0;
         for node in nodes {
@@ -343,7 +339,7 @@ impl<'a> Evaluation<'a> {
         let cache = self.caches.entry(id).or_insert_with(|| pattern.cache());
         match pattern.is_match(cache, text, self.steps) {
             Ok((found, steps)) => {
-                // What is done is done; only what comes after it can be kept from happening.
+                // The search is done already; if its cost exceeds the budget the evaluation stops here.
                 self.spend(steps)?;
                 Ok(found)
             }
@@ -358,7 +354,7 @@ impl<'a> Evaluation<'a> {
             all.push((equal::fingerprint(item), item));
         }
         all.sort_unstable_by_key(|(fingerprint, _)| *fingerprint);
-        // Different values may have one fingerprint: each of those is compared with each.
+        // Different values may have the same fingerprint, so values with the same one are compared in pairs.
         for alike in all.chunk_by(|(a, _), (b, _)| a == b) {
             for (place, (_, item)) in alike.iter().enumerate().skip(1) {
                 for (_, other) in &alike[..place] {
@@ -380,7 +376,7 @@ impl<'a> Evaluation<'a> {
         for name in map.keys() {
             self.spend(name.len() as u64 / BYTES_PER_STEP)?;
             let text = Value::String(name.clone());
-            // The text does not stay: what is known of it ends with an evaluation of its own.
+            // An evaluation of its own, because results are remembered by address and this text is dropped.
             let mut inner = Evaluation::new(self.program, self.name, self.steps);
             inner.depth = self.depth;
             inner.caches = std::mem::take(&mut self.caches);

@@ -1,4 +1,4 @@
-//! The formats of texts, enforced.
+//! The formats of texts that are enforced.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -9,7 +9,6 @@ use crate::domain::nearest::nearest;
 
 /// A format that is enforced.
 pub(super) struct Format {
-    /// Its name.
     pub(super) name: &'static str,
     holds: fn(&str) -> bool,
 }
@@ -21,18 +20,17 @@ impl std::fmt::Debug for Format {
 }
 
 impl Format {
-    /// The format of a name; `None` where nothing enforces it.
+    /// The format of this name; `None` if it is not enforced.
     pub(super) fn named(name: &str) -> Option<&'static Self> {
         FORMATS.iter().find(|format| format.name == name)
     }
 
-    /// The format that was meant by a name that is nearly one.
+    /// The name of the format that a similar name was meant to be.
     pub(super) fn meant(name: &str) -> Option<&'static str> {
-        let near = nearest(name, names())?;
-        Self::named(near).map(|format| format.name)
+        nearest(name, names())
     }
 
-    /// Steps that it costs to look at a text.
+    /// The steps of checking a text.
     pub(super) fn steps(&self, text: &str) -> u64 {
         let reading = if self.is_regex() {
             pattern::reading_steps(text)
@@ -42,7 +40,7 @@ impl Format {
         1 + text.len() as u64 / 16 + reading
     }
 
-    /// Looks at states that a byte of a text may cost at most, where it is read as a regular expression.
+    /// The most states that a byte of a text costs: only parsing regular expressions costs any.
     pub(super) fn states(&self) -> u64 {
         if self.is_regex() {
             pattern::READING_STATES
@@ -55,7 +53,7 @@ impl Format {
         self.name == "regex"
     }
 
-    /// Whether a text is of this format.
+    /// Whether a text has this format.
     pub(super) fn holds(&self, text: &str) -> bool {
         (self.holds)(text)
     }
@@ -92,14 +90,17 @@ static FORMATS: &[Format] = &[
 ];
 
 fn is_date(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let digits = |from: usize, to: usize| text.get(from..to).is_some_and(all_digits);
-    bytes.len() == 10
-        && digits(0, 4)
-        && digits(5, 7)
-        && digits(8, 10)
-        && (bytes[4], bytes[7]) == (b'-', b'-')
-        && text.parse::<Date>().is_ok()
+    has_shape(text, "0000-00-00") && text.parse::<Date>().is_ok()
+}
+
+/// Whether a text has this shape, in which `0` stands for a digit and `x` for a hexadecimal digit.
+fn has_shape(text: &str, shape: &str) -> bool {
+    let fits = |(byte, sign): (u8, u8)| match sign {
+        b'0' => byte.is_ascii_digit(),
+        b'x' => byte.is_ascii_hexdigit(),
+        sign => byte == sign,
+    };
+    text.len() == shape.len() && text.bytes().zip(shape.bytes()).all(fits)
 }
 
 fn is_date_time(text: &str) -> bool {
@@ -107,7 +108,7 @@ fn is_date_time(text: &str) -> bool {
     text.is_char_boundary(10) && text.len() > 10 && is_date(&text[..10]) && time(&text[10..])
 }
 
-/// RFC 3339: `hh:mm:ss`, a fraction if need be, and an offset.
+/// RFC 3339: `hh:mm:ss`, an optional fraction, and an offset.
 fn is_time(text: &str) -> bool {
     let Some((time, rest)) = text.split_at_checked(8) else {
         return false;
@@ -132,28 +133,24 @@ fn is_time(text: &str) -> bool {
     };
     let Some(offset) = offset else { return false };
     if let Some(time) = time.strip_suffix(":60") {
-        // A leap second, which there is only at the end of a day of UTC.
+        // A leap second, which exists only at the end of a day of UTC.
         return clock(time).is_some_and(|minutes| (minutes - offset).rem_euclid(1440) == 1439);
     }
-    let colons = time.as_bytes()[2] == b':' && time.as_bytes()[5] == b':';
-    colons && time.parse::<Time>().is_ok()
+    has_shape(time, "00:00:00") && time.parse::<Time>().is_ok()
 }
 
-/// The minutes of `hh:mm`.
+/// The time of day `hh:mm` in minutes.
 fn clock(text: &str) -> Option<i32> {
-    let (hours, minutes) = text.split_once(':')?;
-    let number = |text: &str, most| {
-        let number: i32 = (text.len() == 2 && all_digits(text)).then(|| text.parse().ok())??;
-        (number < most).then_some(number)
-    };
-    Some(number(hours, 24)? * 60 + number(minutes, 60)?)
+    let (hours, minutes) = text.split_once(':').filter(|_| has_shape(text, "00:00"))?;
+    let (hours, minutes): (i32, i32) = (hours.parse().ok()?, minutes.parse().ok()?);
+    (hours < 24 && minutes < 60).then_some(hours * 60 + minutes)
 }
 
 fn all_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// ISO 8601, as RFC 3339 has it: whole numbers, and weeks alone.
+/// The durations of RFC 3339: whole numbers, and weeks only by themselves.
 fn is_duration(text: &str) -> bool {
     let Some(rest) = text.strip_prefix('P') else {
         return false;
@@ -167,7 +164,7 @@ fn is_duration(text: &str) -> bool {
     }
 }
 
-/// Numbers, each with its letter, in this order and with none left out between two.
+/// Numbers, each with its letter of `letters`, in this order and without gaps.
 fn are_parts(mut text: &str, letters: &str) -> bool {
     let mut last: Option<usize> = None;
     while !text.is_empty() {
@@ -185,26 +182,20 @@ fn are_parts(mut text: &str, letters: &str) -> bool {
     last.is_some()
 }
 
-/// A local part and a host. Comments and lines within lines, which nobody means, are none.
+/// A local part and a host. Comments and folded lines, which RFC 5322 allows, are refused.
 fn is_email(text: &str) -> bool {
     let Some((local, host)) = text.rsplit_once('@') else {
         return false;
     };
     let special = |c: char| "!#$%&'*+/=?^_`{|}~-".contains(c);
     let atom = |c: char| c.is_ascii_alphanumeric() || special(c) || !c.is_ascii();
-    let quoted = local
-        .strip_prefix('"')
-        .and_then(|inner| inner.strip_suffix('"'));
-    let is_local = match quoted {
+    let is_local = match between(local, '"', '"') {
         Some(inner) => !inner.contains(['"', '\\']) && !inner.contains(char::is_control),
         None => local
             .split('.')
             .all(|part| !part.is_empty() && part.chars().all(atom)),
     };
-    let address = host
-        .strip_prefix('[')
-        .and_then(|inner| inner.strip_suffix(']'));
-    let is_host = match address {
+    let is_host = match between(host, '[', ']') {
         Some(inner) => match inner.strip_prefix("IPv6:") {
             Some(inner) => inner.parse::<Ipv6Addr>().is_ok(),
             None => inner.parse::<Ipv4Addr>().is_ok(),
@@ -212,6 +203,11 @@ fn is_email(text: &str) -> bool {
         None => is_idn_hostname(host),
     };
     is_local && local.len() <= 64 && is_host
+}
+
+/// The text between two signs, if it begins and ends with them.
+fn between(text: &str, open: char, close: char) -> Option<&str> {
+    text.strip_prefix(open)?.strip_suffix(close)
 }
 
 fn is_hostname(text: &str) -> bool {
@@ -244,7 +240,7 @@ fn is_reference(text: &str, allowed: impl Fn(&char) -> bool + Copy) -> bool {
     is_uri(text, allowed) || (!first.contains(':') && is_hierarchy(text, allowed))
 }
 
-/// What may stand behind the scheme: an authority, a path, a query, a fragment.
+/// The part of a URI after its scheme: an authority, a path, a query, a fragment.
 fn is_hierarchy(text: &str, allowed: impl Fn(&char) -> bool) -> bool {
     let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
     let authority = rest.strip_prefix("//").map(|rest| {
@@ -285,10 +281,7 @@ fn are_escapes(text: &str) -> bool {
 }
 
 fn is_uuid(text: &str) -> bool {
-    let parts: Vec<_> = text.split('-').collect();
-    let lengths: Vec<_> = parts.iter().map(|part| part.len()).collect();
-    let hex = |part: &&str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
-    lengths == [8, 4, 4, 4, 12] && parts.iter().all(hex)
+    has_shape(text, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx")
 }
 
 fn is_pointer(text: &str) -> bool {

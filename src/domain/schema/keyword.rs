@@ -1,5 +1,5 @@
-//! The keywords of JSON Schema, each with the form of its value: what [`super::read`] walks by, what unknown words are
-//! compared with, and where a schema inside a schema stands.
+//! The table of keywords of JSON Schema, each with the form of its value. [`super::read`] checks values and finds nested
+//! schemas by it, and suggests its names for unknown words.
 
 use super::super::nearest::nearest;
 
@@ -42,7 +42,7 @@ pub(super) enum Form {
     Any,
 }
 
-/// Every keyword that is known, those of earlier drafts included.
+/// All known keywords, including those of earlier drafts.
 pub(super) const KEYWORDS: &[(&str, Form)] = &[
     ("type", Form::Types),
     ("enum", Form::Values),
@@ -108,7 +108,7 @@ pub(super) const KEYWORDS: &[(&str, Form)] = &[
     ("$comment", Form::Text),
 ];
 
-/// The form of a keyword's value; `None` where the keyword is not known.
+/// The form of a keyword's value; `None` for an unknown keyword.
 pub(super) fn form(keyword: &str) -> Option<Form> {
     let mut known = KEYWORDS.iter();
     known
@@ -116,12 +116,12 @@ pub(super) fn form(keyword: &str) -> Option<Form> {
         .map(|(_, form)| *form)
 }
 
-/// The names of types.
+/// The names of the types.
 pub(super) const TYPES: [&str; 7] = [
     "null", "boolean", "integer", "number", "string", "array", "object",
 ];
 
-/// Words that authors write for a keyword or a type, and what each is called.
+/// Words that authors write for a keyword, and the keyword.
 const FOREIGN_KEYWORDS: &[(&str, &str)] = &[
     ("min", "minimum"),
     ("max", "maximum"),
@@ -135,6 +135,7 @@ const FOREIGN_KEYWORDS: &[(&str, &str)] = &[
     ("example", "examples"),
 ];
 
+/// Words that authors write for a type, and the type.
 const FOREIGN_TYPES: &[(&str, &str)] = &[
     ("str", "string"),
     ("text", "string"),
@@ -148,14 +149,15 @@ const FOREIGN_TYPES: &[(&str, &str)] = &[
     ("none", "null"),
 ];
 
-/// The keyword that was meant by a word that is none.
+/// The keyword that an unknown word was meant to be.
 pub(super) fn meant(word: &str) -> Option<&'static str> {
-    foreign(FOREIGN_KEYWORDS, word).or_else(|| near(word, KEYWORDS.iter().map(|(name, _)| *name)))
+    let known = KEYWORDS.iter().map(|(name, _)| *name);
+    foreign(FOREIGN_KEYWORDS, word).or_else(|| nearest(word, known))
 }
 
-/// The type that was meant by a word that names none.
+/// The type that an unknown word was meant to be.
 pub(super) fn meant_type(word: &str) -> Option<&'static str> {
-    foreign(FOREIGN_TYPES, word).or_else(|| near(word, TYPES))
+    foreign(FOREIGN_TYPES, word).or_else(|| nearest(word, TYPES))
 }
 
 fn foreign(table: &[(&str, &'static str)], word: &str) -> Option<&'static str> {
@@ -164,25 +166,19 @@ fn foreign(table: &[(&str, &'static str)], word: &str) -> Option<&'static str> {
     found.map(|(_, meant)| *meant)
 }
 
-fn near(word: &str, known: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
-    let known: Vec<_> = known.into_iter().collect();
-    let near = nearest(word, known.iter().copied())?;
-    known.into_iter().find(|known| *known == near)
-}
-
-/// A draft of JSON Schema, as far as it differs from 2020-12.
+/// A draft of JSON Schema that differs from the others in its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Draft {
-    /// Drafts 6 and 7: nothing beside a `$ref` counts.
+    /// Drafts 6 and 7: all keywords beside a `$ref` are ignored.
     Seven,
-    /// 2019-09: `items` may be a list, which `additionalItems` goes on from.
+    /// 2019-09: `items` may be a list, and `additionalItems` is for the items after it.
     Year2019,
     /// The current one.
     Year2020,
 }
 
 impl Draft {
-    /// The draft that a `$schema` names.
+    /// The draft that a `$schema` names; `None` for others.
     pub(super) fn named(uri: &str) -> Option<Self> {
         let rest = uri.split_once("://")?.1.trim_end_matches('#');
         match rest {

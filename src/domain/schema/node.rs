@@ -1,4 +1,4 @@
-//! A schema as it is evaluated: nodes that know each other by number, each with what it asks for.
+//! The compiled form of a schema: nodes, which refer to each other by number, each with its keywords.
 
 use std::collections::HashMap;
 
@@ -11,28 +11,28 @@ pub(super) type NodeId = usize;
 /// The number of a regular expression.
 pub(super) type PatternId = usize;
 
-/// A compiled schema: its first node is the whole.
+/// A compiled schema. Its first node is the root.
 #[derive(Debug, Default)]
 pub(super) struct Program {
     pub(super) nodes: Vec<Node>,
     pub(super) patterns: Vec<Pattern>,
 }
 
-/// One schema of those that a schema is made of.
+/// A subschema.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// What it asks for, the cheap first.
+    /// The keywords, the cheap ones first.
     pub(super) keywords: Vec<Keyword>,
-    /// Steps that a look at it costs at least.
+    /// The least steps of its evaluation.
     pub(super) cost: u64,
-    /// Whether one value may meet it more than once: references lead to it, or `unevaluated…` asks it again.
+    /// Whether one value may meet it more than once: by references, or by `unevaluated…`. Then its results are remembered.
     pub(super) shared: bool,
 }
 
-/// What a schema asks for.
+/// A compiled keyword, or several that belong together.
 #[derive(Debug)]
 pub(super) enum Keyword {
-    /// Nothing satisfies it.
+    /// No value is valid: the schema `false`.
     Never,
     Type(Types),
     Const(Value),
@@ -71,7 +71,7 @@ pub(super) enum Keyword {
     UnevaluatedProperties(NodeId),
 }
 
-/// `properties`, `patternProperties` and `additionalProperties`, which know of each other.
+/// `properties`, `patternProperties` and `additionalProperties`, which depend on each other.
 #[derive(Debug, Default)]
 pub(super) struct Properties {
     pub(super) named: Vec<(String, NodeId)>,
@@ -80,15 +80,13 @@ pub(super) struct Properties {
     pub(super) additional: Option<NodeId>,
 }
 
-/// What the names come to of schemas by name.
-fn names_steps(schemas: &[(String, NodeId)]) -> u64 {
-    schemas
-        .iter()
-        .map(|(name, _)| equal::text_steps(name))
-        .sum()
+/// The steps of traversing names.
+fn names_steps<'n>(names: impl IntoIterator<Item = &'n String>) -> u64 {
+    let steps = names.into_iter().map(|name| equal::text_steps(name));
+    steps.sum()
 }
 
-/// An end of the range of a number.
+/// A limit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
     Minimum,
@@ -97,7 +95,7 @@ pub(super) enum Bound {
     ExclusiveMaximum,
 }
 
-/// An end of how many there may be of something.
+/// A limit of a length or count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Amount {
     MinLength,
@@ -108,24 +106,24 @@ pub(super) enum Amount {
     MaxProperties,
 }
 
-/// Some types, a bit for each of [`TYPES`].
+/// A set of types, with a bit for each of [`TYPES`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Types(u8);
 
 impl Types {
-    /// These and the one of that name, where there is one.
+    /// Adds the type of this name; `None` if there is no such type.
     pub(super) fn with(self, name: &str) -> Option<Self> {
         let place = TYPES.iter().position(|known| *known == name)?;
         Some(Self(self.0 | 1 << place))
     }
 
-    /// Their names.
+    /// The names of the types.
     pub(super) fn names(self) -> impl Iterator<Item = &'static str> {
         let has = move |(place, _): &(usize, &&str)| self.0 & (1 << place) != 0;
         TYPES.iter().enumerate().filter(has).map(|(_, name)| *name)
     }
 
-    /// Whether a value is of one of them.
+    /// Whether a value has one of the types.
     pub(super) fn hold(self, value: &Value) -> bool {
         let places: &[u8] = match value {
             Value::Null => &[0],
@@ -140,35 +138,33 @@ impl Types {
     }
 }
 
-/// Steps that the search for a multiple costs, which works with the digits as they are written.
+/// The steps of `multipleOf`, which works with decimal digits.
 const MULTIPLE_STEPS: u64 = 8;
 
 impl Keyword {
-    /// Steps that it costs besides those of the schemas in it. Names of properties are hashed for each value.
+    /// The steps of evaluating the keyword, without its subschemas. Names of properties are hashed for each value.
     pub(super) fn cost(&self) -> u64 {
-        let sizes = |names: &[String]| {
-            names
-                .iter()
-                .map(|name| equal::text_steps(name))
-                .sum::<u64>()
-        };
         match self {
             Self::Const(value) => equal::steps(value) / 4,
             Self::Enum(values) => values.iter().map(equal::steps).sum::<u64>() / 4,
-            Self::Required(names) => sizes(names) / 4,
+            Self::Required(names) => names_steps(names) / 4,
             Self::DependentRequired(lists) => {
                 let lists = lists.iter();
-                let size = lists.map(|(name, names)| equal::text_steps(name) + sizes(names));
+                let size = lists.map(|(name, names)| names_steps([name]) + names_steps(names));
                 size.sum::<u64>() / 4
             }
-            Self::Properties(properties) => names_steps(&properties.named) / 4,
-            Self::DependentSchemas(schemas) => names_steps(schemas) / 4,
+            Self::Properties(properties) => {
+                names_steps(properties.named.iter().map(|(name, _)| name)) / 4
+            }
+            Self::DependentSchemas(schemas) => {
+                names_steps(schemas.iter().map(|(name, _)| name)) / 4
+            }
             Self::MultipleOf(_) => MULTIPLE_STEPS,
             _ => 0,
         }
     }
 
-    /// Looks at states of regular expressions that a byte of a text may cost besides those of patterns.
+    /// The states of regular expressions that a byte of a text may have to be matched against, except for patterns.
     pub(super) fn states(&self) -> u64 {
         match self {
             Self::Format(format) => format.states(),
@@ -176,7 +172,7 @@ impl Keyword {
         }
     }
 
-    /// Whether it asks schemas a second time that the value, or an item of it, was held to.
+    /// Whether the keyword is `unevaluated…`, which evaluates other schemas of the value or its items again.
     pub(super) fn is_unevaluated(&self) -> bool {
         matches!(
             self,
@@ -184,7 +180,7 @@ impl Keyword {
         )
     }
 
-    /// The schemas in it that the same value is held to.
+    /// The subschemas that apply to the same value.
     pub(super) fn in_place(&self) -> Vec<NodeId> {
         match self {
             Self::AllOf(nodes) | Self::AnyOf(nodes) | Self::OneOf(nodes) => nodes.clone(),
@@ -202,7 +198,7 @@ impl Keyword {
         }
     }
 
-    /// The schemas in it that `unevaluated…` may ask again.
+    /// The subschemas that `unevaluated…` may evaluate again.
     pub(super) fn revisited(&self) -> Vec<NodeId> {
         match self {
             Self::Contains { node, .. } => vec![*node],
@@ -210,7 +206,7 @@ impl Keyword {
         }
     }
 
-    /// Its place in the order of evaluation: what is cheap comes first, what others must have been looked at for last.
+    /// The position in the order of evaluation: cheap keywords first, `unevaluated…`, which depends on the others, last.
     pub(super) fn order(&self) -> u8 {
         match self {
             Self::Never | Self::Type(_) => 0,

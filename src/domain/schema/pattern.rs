@@ -1,9 +1,8 @@
-//! Regular expressions of schemas: in time that grows with the text alone, and in bounded memory. They are those of
-//! ECMA-262 as far as that can be, so without looking around and without references back.
+//! Regular expressions of schemas, with linear time and bounded memory. They are those of ECMA-262, except for lookaround
+//! and backreferences.
 //!
-//! A lazy automaton does the work: it is some bytes per nanosecond fast, and what it builds on the way is what a text
-//! may drive up, so that is what the budget is charged with. Where it would build too much, a slower engine goes on,
-//! whose cost is known beforehand.
+//! A lazy DFA matches some bytes per nanosecond. The states that it builds depend on the text, so the budget is charged for
+//! them. If it would build too many, the slower PikeVM takes over, whose cost is known beforehand.
 
 use std::fmt::Write;
 
@@ -21,33 +20,33 @@ use crate::limits;
 pub(super) struct Pattern {
     dfa: DFA,
     slow: PikeVM,
-    /// States of its automaton: each byte of a text may cost as many looks.
+    /// The states of the NFA: the PikeVM may visit each of them for each byte of a text.
     states: u64,
 }
 
-/// Bytes of a text that cost one step.
+/// The bytes of a text that cost one step.
 const BYTES_PER_STEP: u64 = 16;
-/// Looks at states that cost one step.
+/// The visits of states that cost one step.
 pub(super) const LOOKS_PER_STEP: u64 = 4;
-/// Steps of a search, however short the text.
+/// The least steps of a search.
 const STEPS_PER_SEARCH: u64 = 3;
-/// Steps that it costs to read a byte of an expression: its classes are tables of Unicode.
+/// The steps of parsing a byte of an expression: classes are tables of Unicode.
 const READING_STEPS: u64 = 8;
-/// The same where flags may say that case does not count: each class is folded.
+/// The steps of parsing a byte of an expression with flags, which may fold the case of each class.
 const FOLDING_STEPS: u64 = 500;
-/// Looks at states that a byte costs at most that is read as an expression.
+/// The most visits of states that parsing a byte of an expression is worth.
 pub(super) const READING_STATES: u64 = FOLDING_STEPS * LOOKS_PER_STEP;
-/// Nesting of an expression.
+/// The deepest nesting of an expression.
 const NEST_MAX: u32 = 50;
 
-/// Whether a text is a regular expression. None is built of it: what repeats much is one, too.
+/// Whether a text is a regular expression. It is only parsed, so one that would compile to too much counts too.
 pub(super) fn is_pattern(text: &str) -> bool {
     let config = syntax::Config::new().nest_limit(NEST_MAX);
     text.len() <= limits::SCHEMA_PATTERN_BYTES_MAX
         && syntax::parse_with(&translated(text), &config).is_ok()
 }
 
-/// Steps that [`is_pattern`] costs.
+/// The steps of [`is_pattern`].
 pub(super) fn reading_steps(text: &str) -> u64 {
     let bytes = text.len().min(limits::SCHEMA_PATTERN_BYTES_MAX) as u64;
     bytes
@@ -58,7 +57,7 @@ pub(super) fn reading_steps(text: &str) -> u64 {
         }
 }
 
-/// Whether flags stand in an expression, such as `(?i)`.
+/// Whether an expression has flags, such as `(?i)`.
 pub(super) fn has_flags(text: &str) -> bool {
     text.match_indices("(?").any(|(at, sign)| {
         let rest = &text[at + sign.len()..];
@@ -67,7 +66,7 @@ pub(super) fn has_flags(text: &str) -> bool {
 }
 
 impl Pattern {
-    /// Compiles an expression; the error says what is wrong with it.
+    /// Compiles an expression; the error is a message for its author.
     pub(super) fn compile(pattern: &str) -> Result<Self, String> {
         if pattern.len() > limits::SCHEMA_PATTERN_BYTES_MAX {
             let most = limits::SCHEMA_PATTERN_BYTES_MAX;
@@ -107,23 +106,23 @@ impl Pattern {
         })
     }
 
-    /// Bytes that it takes.
+    /// The bytes of the compiled expression.
     pub(super) fn memory(&self) -> usize {
         self.dfa.get_nfa().memory_usage()
     }
 
-    /// Looks at its states that a byte of a text may cost.
+    /// The most states that a byte of a text may have to be matched against.
     pub(super) fn states(&self) -> u64 {
         self.states
     }
 
-    /// What [`Self::is_match`] works in.
+    /// A cache for [`Self::is_match`].
     pub(super) fn cache(&self) -> Cache {
         self.dfa.create_cache()
     }
 
-    /// Whether it matches somewhere in the text, and how many steps that took; `Err` has the steps that it would take
-    /// where they are more than `left`.
+    /// Whether the expression matches anywhere in the text, and the steps that the search took. The error is the steps that it
+    /// would take, if they are more than `left`.
     pub(super) fn is_match(
         &self,
         cache: &mut Cache,
@@ -159,13 +158,13 @@ fn fault(pattern: &str, error: &thompson::BuildError) -> String {
     }
     let source = std::error::Error::source(error);
     let words = source.map_or_else(|| error.to_string(), ToString::to_string);
-    // The parser draws the expression with a mark below it, and says at the end what is wrong.
+    // The parser draws the expression with a mark below it; the message comes last.
     let words = words.rsplit("error: ").next().unwrap_or_default();
     words.trim().to_owned()
 }
 
-/// The expression in the words of the engine, whose classes are those of Unicode where ECMA-262 has those of ASCII, and
-/// which knows sets within classes.
+/// Translates an expression of ECMA-262 to the syntax of the regex crate, whose classes are those of Unicode instead of
+/// ASCII, and which has set operations within classes.
 fn translated(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len());
     let mut letters = pattern.chars().peekable();

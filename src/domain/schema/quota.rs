@@ -1,4 +1,4 @@
-//! What the regular expressions of one definition may come to together.
+//! The limits of all regular expressions of one definition together.
 
 use super::{
     FaultKind,
@@ -6,17 +6,17 @@ use super::{
 };
 use crate::limits;
 
-/// What regular expressions may still come to.
+/// The number and the bytes that further regular expressions may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     patterns: usize,
     bytes: usize,
-    /// Whether it was told that there are too many.
+    /// Whether a fault about a limit was returned already.
     is_spent: bool,
 }
 
 impl Default for Quota {
-    /// What those of one definition may come to.
+    /// The whole quota of one definition.
     fn default() -> Self {
         Self {
             patterns: limits::SCHEMA_PATTERNS_MAX,
@@ -27,7 +27,7 @@ impl Default for Quota {
 }
 
 impl Quota {
-    /// Compiles an expression. What is past a limit is not compiled, and told of once: `None` after that.
+    /// Compiles an expression. Past a limit it returns a fault once, and then `None`.
     pub(super) fn compile(&mut self, text: &str) -> Option<Result<Pattern, (FaultKind, String)>> {
         if self.is_spent {
             return None;
@@ -40,7 +40,7 @@ impl Quota {
         }
         self.patterns -= 1;
         let made = Pattern::compile(text);
-        // To find out that one is too large costs as much as the largest that is not.
+        // A failed compilation costs as much as that of the largest expression that is allowed.
         let memory = made
             .as_ref()
             .map_or(limits::SCHEMA_PATTERN_MEMORY_MAX, Pattern::memory);
@@ -63,7 +63,7 @@ impl Quota {
     }
 }
 
-/// What flags in an expression cost: where case does not count, a byte may bring a class that takes long to fold.
+/// The cost of flags in an expression, in bytes of the quota: folding the case of a class takes long.
 fn folding(text: &str) -> usize {
     if has_flags(text) { text.len() << 10 } else { 0 }
 }

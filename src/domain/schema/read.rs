@@ -1,4 +1,4 @@
-//! From JSON to a [`Program`], with every fault on the way. What is faulty is left out, so that all faults are found.
+//! Compiles JSON to a [`Program`] and finds all faults: faulty parts are left out of the program, and reading goes on.
 
 mod build;
 mod form;
@@ -17,18 +17,18 @@ use super::{
 };
 use crate::limits;
 
-/// A schema inside the document.
+/// A subschema in the document.
 #[derive(Clone)]
 struct Subschema<'a> {
     value: &'a Value,
     pointer: String,
-    /// The number of the resource that it belongs to.
+    /// The number of its resource.
     resource: usize,
 }
 
 struct Reader<'a> {
     subschemas: Vec<Subschema<'a>>,
-    /// The number of each place by the address of its value: all of them lie in one document, which stays where it is.
+    /// The number of each subschema by the address of its value, which does not move.
     ids: HashMap<usize, NodeId>,
     resources: Resources<'a>,
     draft: Draft,
@@ -56,7 +56,7 @@ pub(super) fn read(document: &Value, quota: &mut Quota) -> (Program, Vec<Fault>)
     reader.add(document, String::new(), 0);
     let mut nodes = Vec::new();
     let mut scanned = 0;
-    // A reference may lead to what no keyword leads to: then there is more to scan.
+    // A reference may add a subschema that no keyword leads to, whose form must be checked too.
     while nodes.len() < reader.subschemas.len() {
         while scanned < reader.subschemas.len() {
             reader.check_form(scanned);
@@ -77,7 +77,7 @@ pub(super) fn read(document: &Value, quota: &mut Quota) -> (Program, Vec<Fault>)
     (Program { nodes, patterns }, faults)
 }
 
-/// The nodes that one value may be held to again because of `unevaluated…`: where there is none, none.
+/// The nodes that `unevaluated…` may evaluate again for one value.
 fn revisited(nodes: &[Node]) -> Vec<NodeId> {
     let keywords = || nodes.iter().flat_map(|node| &node.keywords);
     if !keywords().any(Keyword::is_unevaluated) {
@@ -134,12 +134,12 @@ impl<'a> Reader<'a> {
         id
     }
 
-    /// A fault where references lead round without going into the value, or on and on.
+    /// Finds cycles and too long chains of schemas that apply to the same value.
     fn check_chains(&mut self, nodes: &[Node]) {
-        /// Its depth is being found.
+        /// Marks a node whose depth is being computed.
         const OPEN: usize = usize::MAX;
         let most = limits::SCHEMA_CHAIN_MAX;
-        // How many schemas one value is held to inside each other, from each node on.
+        // For each node the length of the longest chain of schemas that apply to the same value.
         let mut depths = vec![0; nodes.len()];
         for first in 0..nodes.len() {
             let mut stack = vec![first];

@@ -1,4 +1,4 @@
-//! What a violation says. The value itself may be large, and may be secret: words speak of it by its place.
+//! The messages of violations. A value may be large or secret, so messages name its place and not its content.
 
 use std::{borrow::Cow, fmt::Write as _};
 
@@ -11,10 +11,10 @@ use crate::{
     limits,
 };
 
-/// Characters of a schema, or names of properties, that a message repeats.
+/// The most characters of a schema, or of names of properties, in a message.
 pub(super) const SHOWN: usize = 200;
 
-/// The type of a value, as a message names it.
+/// The type of a value, for the faults of a schema.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
@@ -26,7 +26,7 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// The beginning of a text.
+/// A text of at most so many characters, cut with `…`.
 pub(super) fn shortened(text: &str, most: usize) -> Cow<'_, str> {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]).into(),
@@ -34,7 +34,7 @@ pub(super) fn shortened(text: &str, most: usize) -> Cow<'_, str> {
     }
 }
 
-/// The beginning of a JSON value. Of a large one no more is written than that.
+/// The beginning of a JSON value as text; the rest is not even written.
 pub(super) fn written(value: &Value, most: usize) -> String {
     let mut room = Bounded(String::new(), most);
     // An error says that the room is full.
@@ -42,7 +42,7 @@ pub(super) fn written(value: &Value, most: usize) -> String {
     room.0
 }
 
-/// The beginning of a list of values, as JSON.
+/// The beginning of a list of values as JSON text.
 fn listed(values: &[Value], most: usize) -> String {
     let mut room = Bounded(String::new(), most);
     let mut list = || {
@@ -57,7 +57,7 @@ fn listed(values: &[Value], most: usize) -> String {
     room.0
 }
 
-/// A text, and how many characters it may still take: it ends in `…` where they did not suffice.
+/// A text, and the number of characters that it may still take; writing more ends it with `…`.
 struct Bounded(String, usize);
 
 impl std::fmt::Write for Bounded {
@@ -73,22 +73,22 @@ impl std::fmt::Write for Bounded {
     }
 }
 
-/// What of a keyword is broken, where it is several things.
+/// The part of a keyword that a value violates.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part<'a> {
-    /// All of it.
+    /// The keyword as a whole.
     Whole,
-    /// A property that is not there.
+    /// A missing property.
     Property(&'a str),
-    /// Properties that may not be there.
+    /// Properties that are not allowed.
     Names(&'a [&'a str]),
-    /// So many items that may not be there.
+    /// The number of items that are not allowed.
     Items(usize),
-    /// More than one schema, or more items, than may be.
+    /// More valid schemas, or more items, than allowed.
     TooMany,
 }
 
-/// The violation of a keyword by what stands at `path`, which a message calls `name`.
+/// The violation of a keyword by the value at `path`, which messages call `name`.
 pub(super) fn violation(
     keyword: &Keyword,
     part: Part<'_>,
@@ -112,10 +112,10 @@ pub(super) fn violation(
     }
 }
 
-/// Steps that it costs to compare a text with an option.
+/// The steps of comparing a text with an option.
 const STEPS_PER_OPTION: u64 = 16;
 
-/// Steps that it costs to find the words for a violation of a keyword.
+/// The steps of writing the violation of a keyword.
 pub(super) fn report_cost(keyword: &Keyword) -> u64 {
     let compared = match keyword {
         Keyword::Enum(options) => options.len().min(limits::SCHEMA_OPTIONS_COMPARED_MAX),
@@ -124,7 +124,7 @@ pub(super) fn report_cost(keyword: &Keyword) -> u64 {
     keyword.cost() + compared as u64 * STEPS_PER_OPTION
 }
 
-/// The option that a text was meant to be, where one is near.
+/// The option of an `enum` that is similar to a text.
 fn meant(keyword: &Keyword, value: &Value) -> Option<Suggestion> {
     let (Keyword::Enum(options), Value::String(text)) = (keyword, value) else {
         return None;
@@ -257,7 +257,7 @@ fn misnamed(names: &[&str]) -> String {
     format!("{quoted} cannot be a name of a property: `propertyNames` does not allow it")
 }
 
-/// The beginning of a list of names.
+/// The beginning of a list of quoted names.
 fn quoted(names: &[&str]) -> String {
     let mut room = Bounded(String::new(), SHOWN);
     let _ = names.iter().enumerate().try_for_each(|(place, name)| {
@@ -303,7 +303,7 @@ fn one_of(options: &[Value]) -> String {
     }
 }
 
-/// What a value is, without its content.
+/// Describes a value without its content.
 pub(super) fn describe(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     clock::IdSource,
-    domain::document::{inexact, inexact_words},
+    domain::document::oversized_integer,
     error::{Code, Error},
     http::{
         Service,
@@ -194,12 +194,9 @@ impl<H: ServerHandler> Endpoint<H> {
         let id = envelope.id.clone();
         let refused = |error: Error| Refused::from(error).of(id.clone());
         if id.is_some()
-            && let Some(number) = inexact(&body)
+            && let Some(fault) = oversized_integer(&body)
         {
-            return Err(refused(Error::new(
-                Code::ParamsInvalid,
-                inexact_words(number),
-            )));
+            return Err(refused(Error::new(Code::ParamsInvalid, fault)));
         }
         let session = match text(&parts.headers, SESSION_ID) {
             Some(id) => self.sessions.find(id),

@@ -1,4 +1,4 @@
-//! `unevaluatedProperties` and `unevaluatedItems`: what no other schema for the same value has looked at.
+//! `unevaluatedProperties` and `unevaluatedItems`: the parts of a value that no other schema for the value has evaluated.
 
 use std::collections::HashSet;
 
@@ -12,11 +12,11 @@ use super::{
     BYTES_PER_STEP, Eval, Evaluation, Key, Mode, PARTS_PER_STEP,
 };
 
-/// The parts of a value that were looked at.
+/// Which parts of a value were evaluated by some schema.
 struct Evaluated<'a> {
     value: &'a Value,
     parts: Vec<bool>,
-    /// Schemas that were asked already.
+    /// The schemas that were visited.
     asked: HashSet<NodeId>,
 }
 
@@ -31,7 +31,8 @@ impl<'a> Evaluated<'a> {
 }
 
 impl<'a> Evaluation<'a> {
-    pub(super) fn unevaluated_properties(
+    /// Validates the parts of `value` that no other schema has evaluated against `node`.
+    pub(super) fn unevaluated(
         &mut self,
         id: NodeId,
         keyword: &'a Keyword,
@@ -39,57 +40,40 @@ impl<'a> Evaluation<'a> {
         value: &'a Value,
         mode: Mode,
     ) -> Eval {
-        let Value::Object(map) = value else {
-            return Ok(true);
+        let parts: Box<dyn Iterator<Item = (Key<'a>, &'a Value)> + 'a> = match (keyword, value) {
+            (Keyword::UnevaluatedProperties(_), Value::Object(map)) => {
+                Box::new(map.iter().map(|(name, part)| (Key::Name(name), part)))
+            }
+            (Keyword::UnevaluatedItems(_), Value::Array(items)) => {
+                let items = items.iter().enumerate();
+                Box::new(items.map(|(at, part)| (Key::Index(at), part)))
+            }
+            _ => return Ok(true),
         };
-        self.spend(map.len() as u64 / PARTS_PER_STEP)?;
-        let mut seen = Evaluated::new(value, map.len());
-        self.collect(id, &mut seen, true)?;
-        let (mut holds, mut unexpected) = (true, Vec::new());
-        for ((name, value), seen) in map.iter().zip(seen.parts) {
-            if seen {
-            } else if self.is_never(node) {
-                unexpected.push(name.as_str());
-            } else {
-                holds &= self.validate_part(Key::Name(name), node, value, mode)?;
+        let count = parts.size_hint().0;
+        self.spend(count as u64 / PARTS_PER_STEP)?;
+        let mut evaluated = Evaluated::new(value, count);
+        self.collect(id, &mut evaluated, true)?;
+        let (mut holds, mut unexpected, mut names) = (true, 0, Vec::new());
+        let parts = parts.zip(evaluated.parts);
+        for ((key, part), _) in parts.filter(|(_, is_evaluated)| !is_evaluated) {
+            if !self.is_never(node) {
+                holds &= self.validate_part(key, node, part, mode)?;
+                continue;
+            }
+            unexpected += 1;
+            if let Key::Name(name) = key {
+                names.push(name);
             }
         }
-        if unexpected.is_empty() {
-            return Ok(holds);
+        match names.as_slice() {
+            _ if unexpected == 0 => Ok(holds),
+            [] => self.violate(keyword, Part::Items(unexpected), value, mode),
+            names => self.violate(keyword, Part::Names(names), value, mode),
         }
-        self.violate(keyword, Part::Names(&unexpected), value, mode)
     }
 
-    pub(super) fn unevaluated_items(
-        &mut self,
-        id: NodeId,
-        keyword: &'a Keyword,
-        node: NodeId,
-        value: &'a Value,
-        mode: Mode,
-    ) -> Eval {
-        let Value::Array(items) = value else {
-            return Ok(true);
-        };
-        self.spend(items.len() as u64 / PARTS_PER_STEP)?;
-        let mut seen = Evaluated::new(value, items.len());
-        self.collect(id, &mut seen, true)?;
-        let (mut holds, mut unexpected) = (true, 0);
-        for (index, item) in items.iter().enumerate() {
-            if seen.parts[index] {
-            } else if self.is_never(node) {
-                unexpected += 1;
-            } else {
-                holds &= self.validate_part(Key::Index(index), node, item, mode)?;
-            }
-        }
-        if unexpected == 0 {
-            return Ok(holds);
-        }
-        self.violate(keyword, Part::Items(unexpected), value, mode)
-    }
-
-    /// Notes what a schema looks at. Of the schema that asks, its own `unevaluated…` is left out.
+    /// Marks the parts that a schema evaluates. The `unevaluated…` of the schema that `asks` is left out.
     fn collect(&mut self, id: NodeId, seen: &mut Evaluated<'a>, asks: bool) -> Eval<()> {
         let program = self.program;
         self.spend(program.nodes[id].cost)?;
@@ -146,7 +130,7 @@ impl<'a> Evaluation<'a> {
         Ok(())
     }
 
-    /// What the schemas look at that the value satisfies.
+    /// Marks the parts that the schemas in `keyword` evaluate, of those for which the value is valid.
     fn collect_in_place(&mut self, keyword: &'a Keyword, seen: &mut Evaluated<'a>) -> Eval<()> {
         let value = seen.value;
         match keyword {

@@ -1,4 +1,4 @@
-//! From the keywords of one schema to what it asks for.
+//! Compiles the keywords of one subschema.
 
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ impl<'a> Reader<'a> {
         self.ids.get(&address(value)).copied()
     }
 
-    /// What one schema asks for; its form is checked.
+    /// Compiles a subschema, whose form was checked.
     pub(super) fn node(&mut self, id: NodeId) -> Node {
         let Subschema {
             value,
@@ -37,7 +37,7 @@ impl<'a> Reader<'a> {
                         keywords.extend(node.map(Keyword::Reference));
                     }
                 }
-                // Nothing beside a reference counts in the drafts up to the seventh.
+                // Up to draft 7 all keywords beside a reference are ignored.
                 if self.draft != Draft::Seven || !map.contains_key("$ref") {
                     self.values(&mut keywords, map, &pointer);
                     self.applied(&mut keywords, map, &pointer);
@@ -67,16 +67,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What the value itself must be.
+    /// Compiles the keywords about the value itself.
     fn values(&mut self, keywords: &mut Vec<Keyword>, map: &'a Map<String, Value>, at: &str) {
         if let Some(names) = map.get("type") {
-            let list = names
-                .as_array()
-                .map_or(std::slice::from_ref(names), Vec::as_slice);
-            let types = list
-                .iter()
-                .filter_map(Value::as_str)
-                .try_fold(Types::default(), Types::with);
+            let one = std::slice::from_ref(names);
+            let list = names.as_array().map_or(one, Vec::as_slice).iter();
+            let mut names = list.filter_map(Value::as_str);
+            let types = names.try_fold(Types::default(), Types::with);
             keywords.extend(types.map(Keyword::Type));
         }
         keywords.extend(map.get("const").cloned().map(Keyword::Const));
@@ -123,7 +120,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The format of a name. What nobody has heard of is left to those who have, unless it looks like a slip.
+    /// The format of a name. Unknown formats are ignored, as JSON Schema has it, unless one looks like a misspelt name.
     fn format(&mut self, name: &str, at: &str) -> Option<&'static Format> {
         let format = Format::named(name);
         if format.is_none()
@@ -158,36 +155,27 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The schemas that the value or its parts are held to.
+    /// Compiles the keywords whose subschemas apply to the value or its parts.
     fn applied(&mut self, keywords: &mut Vec<Keyword>, map: &'a Map<String, Value>, at: &str) {
-        let one = |reader: &Self, word: &str| map.get(word).and_then(|value| reader.id(value));
-        let list = |reader: &Self, word: &str| -> Option<Vec<NodeId>> {
-            let list = map.get(word)?.as_array()?;
-            Some(list.iter().filter_map(|value| reader.id(value)).collect())
-        };
-        let named = |reader: &Self, word: &str| -> Option<Vec<(String, NodeId)>> {
-            let map = map.get(word)?.as_object()?;
-            let schema = |(name, value): (&String, &Value)| Some((name.clone(), reader.id(value)?));
-            Some(map.iter().filter_map(schema).collect())
-        };
-        keywords.extend(list(self, "allOf").map(Keyword::AllOf));
-        keywords.extend(list(self, "anyOf").map(Keyword::AnyOf));
-        keywords.extend(list(self, "oneOf").map(Keyword::OneOf));
-        if let Some(node) = one(self, "not") {
+        let one = |word| self.one(map, word);
+        keywords.extend(self.list(map, "allOf").map(Keyword::AllOf));
+        keywords.extend(self.list(map, "anyOf").map(Keyword::AnyOf));
+        keywords.extend(self.list(map, "oneOf").map(Keyword::OneOf));
+        if let Some(node) = one("not") {
             let words = written(&map["not"], SHOWN);
             keywords.push(Keyword::Not(node, words));
         }
-        if let Some(condition) = one(self, "if") {
+        if let Some(condition) = one("if") {
             keywords.push(Keyword::If {
                 condition,
-                then: one(self, "then"),
-                otherwise: one(self, "else"),
+                then: one("then"),
+                otherwise: one("else"),
             });
         }
-        keywords.extend(one(self, "propertyNames").map(Keyword::PropertyNames));
-        keywords.extend(one(self, "unevaluatedItems").map(Keyword::UnevaluatedItems));
-        keywords.extend(one(self, "unevaluatedProperties").map(Keyword::UnevaluatedProperties));
-        if let Some(node) = one(self, "contains") {
+        keywords.extend(one("propertyNames").map(Keyword::PropertyNames));
+        keywords.extend(one("unevaluatedItems").map(Keyword::UnevaluatedItems));
+        keywords.extend(one("unevaluatedProperties").map(Keyword::UnevaluatedProperties));
+        if let Some(node) = one("contains") {
             keywords.push(Keyword::Contains {
                 node,
                 least: map.get("minContains").and_then(count).unwrap_or(1),
@@ -195,32 +183,25 @@ impl<'a> Reader<'a> {
             });
         }
         for word in ["dependentSchemas", "dependencies"] {
-            let schemas = named(self, word).unwrap_or_default();
+            let schema = |(name, value): (&String, _)| Some((name.clone(), self.id(value)?));
+            let schemas: Vec<_> = entries(map, word).filter_map(schema).collect();
             if !schemas.is_empty() {
                 keywords.push(Keyword::DependentSchemas(schemas));
             }
         }
         for word in ["dependentRequired", "dependencies"] {
-            let lists = map
-                .get(word)
-                .and_then(Value::as_object)
-                .into_iter()
-                .flatten();
-            let lists = lists.filter(|(_, names)| names.is_array());
-            let lists: Vec<_> = lists
-                .map(|(name, names)| (name.clone(), texts(names)))
-                .collect();
+            let lists = entries(map, word).filter(|(_, names)| names.is_array());
+            let list = |(name, names): (&String, _)| (name.clone(), texts(names));
+            let lists: Vec<_> = lists.map(list).collect();
             if !lists.is_empty() {
                 keywords.push(Keyword::DependentRequired(lists));
             }
         }
-        let earlier = map.get("items").is_some_and(Value::is_array);
-        let (prefix, rest) = if earlier {
-            ("items", "additionalItems")
-        } else {
-            ("prefixItems", "items")
+        let (prefix, rest) = match map.get("items") {
+            Some(Value::Array(_)) => ("items", "additionalItems"),
+            _ => ("prefixItems", "items"),
         };
-        let (prefix, rest) = (list(self, prefix), one(self, rest));
+        let (prefix, rest) = (self.list(map, prefix), one(rest));
         if prefix.is_some() || rest.is_some() {
             let prefix = prefix.unwrap_or_default();
             keywords.push(Keyword::Items { prefix, rest });
@@ -228,14 +209,20 @@ impl<'a> Reader<'a> {
         keywords.extend(self.properties(map, at));
     }
 
+    /// The subschema under a keyword.
+    fn one(&self, map: &Map<String, Value>, word: &str) -> Option<NodeId> {
+        self.id(map.get(word)?)
+    }
+
+    /// The list of subschemas under a keyword.
+    fn list(&self, map: &Map<String, Value>, word: &str) -> Option<Vec<NodeId>> {
+        let list = map.get(word)?.as_array()?;
+        Some(list.iter().filter_map(|value| self.id(value)).collect())
+    }
+
     fn properties(&mut self, map: &'a Map<String, Value>, at: &str) -> Option<Keyword> {
         let mut properties = Properties::default();
-        for (name, value) in map
-            .get("properties")
-            .and_then(Value::as_object)
-            .into_iter()
-            .flatten()
-        {
+        for (name, value) in entries(map, "properties") {
             if let Some(id) = self.id(value) {
                 let position = properties.named.len();
                 properties.position.insert(name.clone(), position);
@@ -243,14 +230,11 @@ impl<'a> Reader<'a> {
             }
         }
         let at = pointer_to(at, "patternProperties");
-        let patterns = map.get("patternProperties").and_then(Value::as_object);
-        for (pattern, value) in patterns.into_iter().flatten() {
+        for (pattern, value) in entries(map, "patternProperties") {
             let pattern = self.pattern(pattern, &at, Some(pattern));
             properties.patterns.extend(pattern.zip(self.id(value)));
         }
-        properties.additional = map
-            .get("additionalProperties")
-            .and_then(|value| self.id(value));
+        properties.additional = self.one(map, "additionalProperties");
         let says = !properties.named.is_empty()
             || !properties.patterns.is_empty()
             || properties.additional.is_some();
@@ -258,12 +242,21 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// The entries of the mapping under a keyword.
+fn entries<'a>(
+    map: &'a Map<String, Value>,
+    word: &str,
+) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    let entries = map.get(word).and_then(Value::as_object);
+    entries.into_iter().flatten()
+}
+
 fn texts(value: &Value) -> Vec<String> {
     let list = value.as_array().into_iter().flatten();
     list.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// A whole number that is not negative; `3.0` is one.
+/// An integer that is not negative; `3.0` is one.
 pub(super) fn count(value: &Value) -> Option<u64> {
     let whole = equal::as_integer(value.as_number()?)?;
     u64::try_from(whole).ok()

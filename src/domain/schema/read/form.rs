@@ -1,4 +1,4 @@
-//! The form of each keyword's value, and the schemas in it.
+//! Checks the form of each keyword's value, and finds its subschemas.
 
 use serde_json::{Map, Value};
 
@@ -15,7 +15,7 @@ use super::{
 };
 
 impl<'a> Reader<'a> {
-    /// Checks the form of everything in one schema, and notes the schemas in it and the names that references use.
+    /// Checks the keywords of a subschema, and adds its subschemas and its anchors.
     pub(super) fn check_form(&mut self, id: NodeId) {
         let Subschema {
             value,
@@ -207,7 +207,7 @@ fn are_texts(value: &Value) -> bool {
     count == list.len() && texts.len() == count
 }
 
-/// Whether a mapping is one of properties, where a schema was meant to be.
+/// Whether a mapping is one of properties by name, where a schema was expected.
 fn are_bare_properties(map: &Map<String, Value>) -> bool {
     let names_type = |value: &Value| {
         let name = value.as_str();

@@ -1,4 +1,4 @@
-//! What references lead to. All of it lies in the document: nothing is ever fetched.
+//! Resolves references. All their targets are in the document: nothing is ever fetched.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::pointer_to;
 
-/// The parts of a document that have an address of their own; the first is the whole.
+/// The parts of a document with a URI of their own (`$id`); the first is the whole document.
 pub(super) struct Resources<'a> {
     all: Vec<Resource<'a>>,
 }
@@ -17,9 +17,9 @@ struct Resource<'a> {
     pointer: String,
     uri: String,
     anchors: HashMap<&'a str, (&'a Value, String)>,
-    /// Anchors that a resource which leads here may stand in for.
+    /// The names of `$dynamicAnchor`.
     dynamic: Vec<&'a str>,
-    /// The same of `$recursiveAnchor`.
+    /// Whether it has a `$recursiveAnchor`.
     recursive: bool,
 }
 
@@ -36,7 +36,7 @@ impl<'a> Resource<'a> {
     }
 }
 
-/// What a reference leads to: the value, its pointer and the number of its resource.
+/// The target of a reference: the value, its pointer and the number of its resource.
 type Target<'a> = (&'a Value, String, usize);
 
 impl<'a> Resources<'a> {
@@ -46,7 +46,7 @@ impl<'a> Resources<'a> {
         }
     }
 
-    /// Notes what a schema is called. Answers the number of its resource, which may begin with it.
+    /// Notes the URI and the anchors of a subschema. Returns the number of its resource, which may begin with it.
     pub(super) fn enter(
         &mut self,
         value: &'a Value,
@@ -132,7 +132,7 @@ impl<'a> Resource<'a> {
     }
 }
 
-/// The address that `text` is, seen from `base`.
+/// Resolves the URI reference `text` against `base`.
 fn joined(base: &str, text: &str) -> String {
     if text.contains("://") || text.starts_with("urn:") || base.is_empty() {
         return text.to_owned();
