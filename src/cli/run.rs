@@ -1,21 +1,21 @@
 //! `midex run`: runs a workflow in the terminal. The outputs of its steps come from a person, a file or a script.
 
 mod editor;
-mod handed;
 pub(super) mod input;
 pub(super) mod inputs;
 mod lines;
 mod page;
 mod source;
+mod submission;
 
 use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
 use self::{
-    handed::{Report, Submission},
     page::Page,
     source::OutputSource,
+    submission::{Report, Submission},
 };
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output, approve,

@@ -11,8 +11,8 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use super::{
-    handed::{Submission, written},
     input::{read_file, unusable},
+    submission::{Submission, written},
 };
 use crate::{
     cli::{value::field, wrong},

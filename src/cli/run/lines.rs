@@ -5,8 +5,8 @@ use std::{collections::VecDeque, path::Path};
 use serde_json::Value;
 
 use super::{
-    handed::{Submission, parse, place_of},
     input::{self, Input},
+    submission::{Submission, parse, place_of},
 };
 use crate::{
     cli::{link::Link, run::page::Page},
@@ -127,7 +127,7 @@ fn nothing_started(error: &Error) -> Error {
 mod tests {
     use serde_json::json;
 
-    use super::{super::handed::Report, *};
+    use super::{super::submission::Report, *};
 
     #[test]
     fn named_lines_wait_for_their_step_and_the_others_keep_their_order() {

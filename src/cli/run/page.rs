@@ -4,7 +4,7 @@ use std::{collections::HashSet, io::Write as _};
 
 use serde_json::Value;
 
-use super::handed::{Report, Submission};
+use super::submission::{Report, Submission};
 use crate::{
     cli::{
         Output,

@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::{
     editor::Editor,
-    handed::{Submission, place_of, takes_any, written},
     input::Input,
     lines::Lines,
     page::Page,
+    submission::{Submission, place_of, takes_any, written},
 };
 use crate::{
     cli::{link::Link, value::field, wrong},
