@@ -63,8 +63,8 @@ impl Parser<'_> {
             self.fault(FaultKind::Filter, (token.start, self.last_end()), message);
         }
         let subject = self.subject(node, known.is_presence());
-        let (test, values) = (known.meant, listed(&arguments));
-        let text = format!("({subject} is {negated}{test}({values}))");
+        let (name, values) = (known.meant, listed(&arguments));
+        let text = format!("({subject} is {negated}{name}({values}))");
         self.join(text, &nodes)
     }
 

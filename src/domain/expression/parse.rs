@@ -197,9 +197,12 @@ impl Parser<'_> {
             nodes.push(self.sum()?);
         }
         let orders = signs.iter().any(|sign| sign.starts_with(['<', '>']));
-        self.several(nodes, |parser, nodes| match orders {
-            true => parser.ordered(&signs, nodes),
-            false => compared(&signs, nodes),
+        self.several(nodes, |parser, nodes| {
+            if orders {
+                parser.ordered(&signs, nodes)
+            } else {
+                compared(&signs, nodes)
+            }
         })
     }
 

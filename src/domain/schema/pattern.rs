@@ -2,7 +2,7 @@
 //! and backreferences.
 //!
 //! A lazy DFA matches some bytes per nanosecond. The states that it builds depend on the text, so the budget is charged for
-//! them. If it would build too many, the slower PikeVM takes over, whose cost is known beforehand.
+//! them. If it would build too many, the slower `PikeVM` takes over, whose cost is known beforehand.
 
 use std::fmt::Write;
 
@@ -20,7 +20,7 @@ use crate::limits;
 pub(super) struct Pattern {
     dfa: DFA,
     slow: PikeVM,
-    /// The states of the NFA: the PikeVM may visit each of them for each byte of a text.
+    /// The states of the NFA: the `PikeVM` may visit each of them for each byte of a text.
     states: u64,
 }
 
