@@ -15,6 +15,9 @@ use sha2::{Digest, Sha256};
 pub struct Timestamp(i64);
 
 impl Timestamp {
+    /// Later than anything that happens.
+    pub const MAX: Self = Self(i64::MAX);
+
     /// The instant `milliseconds` after 1970-01-01 UTC.
     pub const fn from_milliseconds(milliseconds: i64) -> Self {
         Self(milliseconds)

@@ -14,7 +14,7 @@ use super::{
 use crate::clock::Timestamp;
 
 /// The place of a journal row, or of a refusal, in the store's one sequence: what came later has a larger number.
-/// There may be gaps. Outside of the store it is a cursor and an order, and no address: that is (execution, revision).
+/// There may be gaps. It is a cursor and an order; a row's address is (execution, revision).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Sequence(pub u64);
 
@@ -27,8 +27,6 @@ pub struct Row {
     pub revision: u64,
     /// When.
     pub at: Timestamp,
-    /// The execution's previous row.
-    pub previous: Option<Sequence>,
     /// What happened, in order.
     pub events: Vec<Event>,
 }
@@ -78,18 +76,58 @@ pub struct ConsumedCall {
     pub call: Digest,
 }
 
-/// Which visit something is about: one entry into a step, or one item of a `foreach`.
+/// Which visit something is about: one entry into a body of a step, or one item of a `foreach`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct VisitId {
-    /// The step.
-    pub step: StepId,
-    /// Counts the visits of the step, from 1.
+    /// The step; `None` for the hooks of the workflow as a whole.
+    pub step: Option<StepId>,
+    /// What of the step is entered.
+    pub body: Body,
+    /// Counts the visits of this body, from 1.
     pub visit: u32,
     /// Which item of a `foreach`, from 0.
     pub item: Option<u32>,
 }
 
+/// What of a step is entered. Only [`Body::Work`] is made today: the others keep their places in the stored format.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+pub enum Body {
+    /// What the step is there for.
+    #[default]
+    Work,
+    /// Its hook for a good end.
+    OnSuccess,
+    /// Its hook for a bad end.
+    OnFailure,
+    /// Its hook for either end.
+    OnComplete,
+    /// What takes back the effect of its work.
+    Compensation,
+}
+
+/// Which opening of the store an engine works on, counted by the store: a later opening has a larger number. Work that is
+/// begun names it, so that no engine declares lost what another one still does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Owner(pub u64);
+
 impl VisitId {
+    /// The work of a step.
+    pub const fn of_work(step: StepId, visit: u32, item: Option<u32>) -> Self {
+        Self {
+            step: Some(step),
+            body: Body::Work,
+            visit,
+            item,
+        }
+    }
+
+    /// The step, or for the hooks of the workflow the reserved id that no step can have.
+    pub fn step(&self) -> &StepId {
+        self.step.as_ref().unwrap_or_else(|| StepId::of_workflow())
+    }
+
     /// The visit of the step itself, where this is one of its items.
     #[must_use]
     pub fn whole(&self) -> Self {
@@ -106,7 +144,10 @@ pub enum Awaiting {
     /// A model that holds this token.
     Model(Grant),
     /// The server, which is working on it.
-    Operation,
+    Operation {
+        /// Which one.
+        owner: Owner,
+    },
     /// An instant.
     Timer {
         /// Which.
@@ -138,7 +179,7 @@ pub enum Awaiting {
     },
     /// A person who finds out whether what the server did took effect: it was cut off in the middle.
     Unknown,
-    /// The end of a pause: this is what came meanwhile.
+    /// The end of a pause, at which what came meanwhile takes its effect.
     Deferred(Box<Reported>),
     /// A resume: as many outputs broke the schema as may. The token counts again from then on.
     OutputInvalid(Grant),

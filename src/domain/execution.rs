@@ -13,6 +13,7 @@ mod decision;
 mod effect;
 mod enter;
 mod flow;
+mod invariants;
 mod items;
 mod judged;
 mod lifecycle;
@@ -36,14 +37,14 @@ pub use self::{
     },
     decision::{Decision, Facts, Need, Transition, Values},
     list::Items,
-    visit::{Closed, Ended, Past, StepState, StepStatus, SupersededToken, Visit},
+    visit::{Closed, RecordedCall, StepState, StepStatus, SupersededToken, Visit},
     work::{AttemptId, Begin, Effect, OperationFailure, Safety},
 };
 use super::{
     document::Digest,
     event::{
-        Awaiting, ConsumedCall, Event, Failure, Outcome, OutputFault, PauseReason, Payload,
-        Reported, Row, Sequence, Skipped, VisitId,
+        Awaiting, ConsumedCall, Event, Failure, Outcome, OutputFault, Owner, PauseReason, Payload,
+        Reported, Row, Skipped, VisitId,
     },
     id::{ExecutionId, StepId, WorkflowName},
     state::State,
@@ -67,8 +68,6 @@ pub struct Execution {
     pub(super) updated_at: Timestamp,
     pub(super) completed_at: Option<Timestamp>,
     pub(super) failure: Option<Failure>,
-    /// The key of its last journal row; `None` only until its first row is stored.
-    pub(super) row: Option<Sequence>,
     /// Each step is shared with the predecessor until it changes.
     pub(super) steps: Vec<Arc<StepState>>,
     /// What keeps it from going on: a set, in order.
@@ -187,11 +186,6 @@ impl Execution {
         &self.steps
     }
 
-    /// The key of its last journal row.
-    pub fn row(&self) -> Option<Sequence> {
-        self.row
-    }
-
     /// The step with this id and its position.
     pub fn step(&self, id: &StepId) -> Option<(usize, &StepState)> {
         self.steps
@@ -216,16 +210,13 @@ impl Execution {
 
     /// The visit that is meant, where there is one.
     pub fn visit(&self, visit_id: &VisitId) -> Option<(usize, &StepState, &Visit)> {
-        let (at, step) = self.step(&visit_id.step)?;
+        let (at, step) = self.step(visit_id.step())?;
         let visit = match visit_id.item {
             None => {
                 let mut newest_first = step.visits.iter().rev().map(|visit| &**visit);
-                newest_first.find(|visit| visit.number == visit_id.visit)?
+                newest_first.find(|visit| visit.is(visit_id))?
             }
-            Some(item) => step
-                .items
-                .get(item)
-                .filter(|item| item.number == visit_id.visit)?,
+            Some(item) => step.items.get(item).filter(|item| item.is(visit_id))?,
         };
         Some((at, step, visit))
     }

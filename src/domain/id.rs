@@ -1,6 +1,10 @@
 //! Names and ids: parsed once, with limits; afterwards they are valid by construction.
 
-use std::{borrow::Borrow, fmt, sync::Arc};
+use std::{
+    borrow::Borrow,
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +86,14 @@ names! {
     StepId, "step id", limits::STEP_ID_BYTES_MAX, identifier;
     /// The name of an input: letters, digits, `_` and `-`, up to [`limits::INPUT_NAME_BYTES_MAX`].
     InputName, "input name", limits::INPUT_NAME_BYTES_MAX, identifier;
+}
+
+impl StepId {
+    /// What stands for the step where the workflow as a whole is meant: `$` is in no id of a step.
+    pub(crate) fn of_workflow() -> &'static Self {
+        static ID: OnceLock<StepId> = OnceLock::new();
+        ID.get_or_init(|| Self("$workflow".into()))
+    }
 }
 
 type Rule = fn(&str) -> Option<&'static str>;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     artifact::Artifact,
-    event::{ConsumedCall, Event, Failure, Outcome, Row, VisitId},
+    event::{ConsumedCall, Event, Failure, Outcome, Row},
     id::{AgentName, StepId},
     state::State,
 };
@@ -102,29 +102,27 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
             ));
         }
         Event::VisitOpened(opened) => {
-            let (step, agent) = (&opened.visit_id.step, opened.agent.as_ref());
+            let (step, agent) = (opened.visit_id.step(), opened.agent.as_ref());
             told.push(of_step(EventType::StepStarted, step, agent, Value::Null));
             told.extend(generated(event));
         }
         Event::WaitingChanged { .. } => told.extend(generated(event)),
         Event::VisitClosed(closed) => {
-            let step = &closed.visit_id.step;
+            let step = closed.visit_id.step();
             told.extend(validated(step, closed.consumed));
             let (agent, took) = (closed.agent.as_ref(), closed.duration_ms);
             told.extend(tell_outcome(step, agent, &closed.outcome, took));
         }
         Event::StepDone { visit_id, outcome } => {
-            let step = &visit_id.step;
+            let step = visit_id.step();
             told.push(of_step(EventType::StepStarted, step, None, Value::Null));
             told.extend(tell_outcome(step, None, outcome, 0));
         }
         Event::AttemptEnded(ended) => {
-            told.extend(validated(&ended.visit_id.step, ended.consumed));
+            told.extend(validated(ended.visit_id.step(), ended.consumed));
         }
-        Event::OutputRefused {
-            visit_id: VisitId { step, .. },
-            ..
-        } => {
+        Event::OutputRefused { visit_id, .. } => {
+            let step = visit_id.step();
             let metadata = json!({ "type": "step_output_invalid", "step_name": step });
             told.push(of_step(EventType::Error, step, None, metadata));
         }
@@ -132,7 +130,7 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
             visit_id,
             agent,
             artifact,
-        } => told.push(tell_artifact(&visit_id.step, agent.as_ref(), artifact)),
+        } => told.push(tell_artifact(visit_id.step(), agent.as_ref(), artifact)),
         // The words of people are shown in the status; telemetry tells that the state changed.
         Event::PauseAdded { .. }
         | Event::PauseLifted { .. }
@@ -148,10 +146,8 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
         | Event::FinalOutput { .. }
         | Event::GateAnswered(_)
         | Event::ArtifactNamed { .. } => {}
-        Event::TokenRenewed {
-            visit_id: VisitId { step, .. },
-            ..
-        } => {
+        Event::TokenRenewed { visit_id, .. } => {
+            let step = visit_id.step();
             let metadata = json!({ "step_name": step, "renewed": true });
             told.push(of_step(EventType::TokenGenerated, step, None, metadata));
         }
@@ -169,7 +165,7 @@ fn tell_artifact(step: &StepId, agent: Option<&AgentName>, artifact: &Artifact) 
 /// The token that an event gives to a model.
 fn generated(event: &Event) -> Option<Telemetry> {
     let (visit, _) = event.offered()?;
-    Some(token(EventType::TokenGenerated, &visit.step))
+    Some(token(EventType::TokenGenerated, visit.step()))
 }
 
 fn validated(step: &StepId, consumed: Option<ConsumedCall>) -> Option<Telemetry> {

@@ -2,19 +2,19 @@
 //! then replies.
 
 use std::{
+    collections::{BTreeSet, HashSet},
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
-use serde_json::Value;
 use tokio::sync::watch;
 
 use super::{Seen, Shared, not_found, runner::Runner};
 use crate::{
     domain::{
-        Command, Decision, Definition, Digest, Event, Execution, ExecutionId, Row, Sequence, State,
+        Command, Decision, Definition, Digest, Event, Execution, ExecutionId, Row, State,
         Transition,
         execution::{Need, Start, Values},
     },
@@ -86,7 +86,7 @@ struct Live {
     seen: Seen,
     position: Position,
     /// The last row: repeats of the last call need no read.
-    last: Option<(Sequence, Arc<Row>)>,
+    last: Option<Arc<Row>>,
 }
 
 /// Whether the actor may go on after an answer.
@@ -207,7 +207,7 @@ impl ActorState {
             return After::GoOn;
         };
         let execution = &live.seen.execution;
-        if self.shared.is_foreign(&live.seen.definition) {
+        if self.missing_capability().is_some() {
             return After::GoOn;
         }
         if execution.state() != State::Running {
@@ -218,11 +218,8 @@ impl ActorState {
         if mem::replace(&mut self.is_recovered, true) {
             return After::GoOn;
         }
-        let alive = self.shared.runner.alive(&self.id);
-        if execution
-            .operations()
-            .all(|attempt_id| alive.contains(&attempt_id))
-        {
+        let (owner, alive) = (self.shared.owner, self.shared.runner.alive(&self.id));
+        if execution.lost_operations(owner, &alive).next().is_none() {
             return After::GoOn;
         }
         let alive = Arc::new(alive);
@@ -241,7 +238,7 @@ impl ActorState {
         let (deadlines, now) = (&self.shared.deadlines, self.shared.clock.now());
         let definition = &live.seen.definition;
         let due = live.seen.execution.deadline(definition);
-        let due = due.filter(|_| !self.shared.is_foreign(definition));
+        let due = due.filter(|_| self.missing_capability().is_none());
         if is_stuck && due.is_some_and(|due| due <= now) {
             deadlines.retry_later(&self.id, now);
         } else {
@@ -251,8 +248,8 @@ impl ActorState {
 
     async fn restart(&self, definition: &Definition, start: &Start) -> Result<Answer> {
         let live = self.live()?;
-        let row = live.seen.execution.restart(definition, start)?;
-        self.replay(row).await
+        let revision = live.seen.execution.restart(definition, start)?;
+        self.replay(revision).await
     }
 
     async fn command(&mut self, command: &Command) -> (Result<Answer>, After) {
@@ -261,9 +258,17 @@ impl ActorState {
             Ok(false) => return (Err(not_found(&self.id)), After::Stop),
             Ok(true) => {}
         }
-        match self.decide(command).await {
+        // Time passes for it where somebody has what it names.
+        let decided = match self.missing_capability() {
+            Some(activity) if matches!(command, Command::Tick) => {
+                tracing::warn!(execution = %self.id, activity, "an open execution waits for a process that has its activity");
+                self.live().map(|live| (Decision::Stay, live.clone()))
+            }
+            _ => self.decide(command).await,
+        };
+        match decided {
             Err(error) => (Err(error), After::GoOn),
-            Ok((Decision::Replay(row), _)) => (self.replay(row).await, After::GoOn),
+            Ok((Decision::Replay(revision), _)) => (self.replay(revision).await, After::GoOn),
             Ok((Decision::Stay, live)) => (
                 Ok(Answer {
                     seen: live.seen,
@@ -316,27 +321,34 @@ impl ActorState {
             let Decision::Need(needs) = decision else {
                 return Ok(decision);
             };
-            for need in needs {
-                self.values.insert(need.digest, self.look_up(need).await?);
-                looked_up.push(need.digest);
-            }
+            self.look_up(needs, looked_up).await?;
         }
         Ok(Decision::Need(Vec::new()))
     }
 
-    async fn look_up(&self, need: Need) -> Result<Arc<Value>> {
+    /// Takes the values in. Those that are stored by themselves may be large: `looked_up` says which they are.
+    async fn look_up(&mut self, needs: Vec<Need>, looked_up: &mut Vec<Digest>) -> Result<()> {
         let gone = || Error::internal("a value that the execution names is gone");
-        if let Some(key) = need.row
-            && let Some(row) = self.row(key).await?
-        {
-            let mut payloads = row.events.iter().filter_map(Event::output);
-            let payload = payloads.find(|(_, payload)| payload.digest == need.digest);
-            if let Some(document) = payload.and_then(|(_, payload)| payload.inline.as_ref()) {
-                return Ok(Arc::new(document.value()));
+        let revisions: BTreeSet<_> = needs.iter().filter_map(|need| need.revision).collect();
+        let wanted: HashSet<_> = needs.iter().map(|need| need.digest).collect();
+        for row in self.rows(revisions).await? {
+            for (_, payload) in row.events.iter().filter_map(Event::output) {
+                if let Some(document) = &payload.inline
+                    && wanted.contains(&payload.digest)
+                {
+                    let value = Arc::new(document.value());
+                    self.values.insert(payload.digest, value);
+                }
             }
         }
-        let value = self.shared.contents.value(need.digest).await?;
-        value.ok_or_else(gone)
+        for digest in wanted {
+            if self.values.get(&digest).is_none() {
+                let value = self.shared.contents.value(digest).await?;
+                self.values.insert(digest, value.ok_or_else(gone)?);
+                looked_up.push(digest);
+            }
+        }
+        Ok(())
     }
 
     /// Makes the transition durable, then takes its state, then answers.
@@ -354,11 +366,12 @@ impl ActorState {
             effects,
             made,
         } = transition;
-        let mut next = Arc::new(next);
+        let (next, row) = (Arc::new(next), Arc::new(row));
         let commit = Commit {
             next: next.clone(),
             row: row.clone(),
             contents,
+            due: next.wake_at(&definition),
             position,
         };
         let committed = match self.shared.store.commit(commit).await {
@@ -373,12 +386,10 @@ impl ActorState {
                 return (Err(self.placed(error)), After::Stop);
             }
         };
-        Arc::make_mut(&mut next).settle(committed.row);
         let seen = Seen {
             execution: next,
             definition,
         };
-        let row = Arc::new(row);
         if self.values.len() >= limits::VALUES_KEPT_MAX {
             self.values = Values::new();
         }
@@ -386,7 +397,7 @@ impl ActorState {
         self.become_live(Live {
             seen: seen.clone(),
             position: committed.position,
-            last: Some((committed.row, row.clone())),
+            last: Some(row.clone()),
         });
         for effect in effects {
             Runner::take(&self.shared, &self.id, effect);
@@ -402,18 +413,20 @@ impl ActorState {
         (answer, After::GoOn)
     }
 
-    async fn replay(&self, key: Sequence) -> Result<Answer> {
-        let row = self.row(key).await?;
+    /// Answers as a revision was answered, from the execution as that left it.
+    async fn replay(&self, revision: u64) -> Result<Answer> {
+        let mut seen = self.live()?.seen.clone();
+        let row = if seen.execution.revision() == revision {
+            self.rows(BTreeSet::from([revision])).await?.pop()
+        } else {
+            let mut rows = self.shared.store.history(&self.id).await?;
+            rows.retain(|row| row.revision <= revision);
+            let then = Execution::replay(&rows);
+            seen.execution = then.map_or(seen.execution, Arc::new);
+            rows.pop().map(Arc::new)
+        };
         let row =
             row.ok_or_else(|| Error::internal("a journal row that the execution names is gone"))?;
-        let mut seen = self.live()?.seen.clone();
-        // What was shown then is made of the execution as it stood then.
-        if seen.execution.revision() != row.revision {
-            let rows = self.shared.store.history(&self.id).await?;
-            let rows = rows.iter().take_while(|(at, _)| *at <= key);
-            let then = Execution::replay(rows.map(|(key, row)| (*key, row)));
-            seen.execution = then.map_or(seen.execution, Arc::new);
-        }
         Ok(Answer {
             seen,
             row: Some(row),
@@ -421,11 +434,23 @@ impl ActorState {
         })
     }
 
-    async fn row(&self, key: Sequence) -> Result<Option<Arc<Row>>> {
+    /// Its rows with these revisions. The last one is at hand.
+    async fn rows(&self, revisions: BTreeSet<u64>) -> Result<Vec<Arc<Row>>> {
         match &self.live()?.last {
-            Some((last, row)) if *last == key => Ok(Some(row.clone())),
-            _ => Ok(self.shared.store.row(key).await?.map(Arc::new)),
+            Some(last) if revisions.iter().eq([&last.revision]) => Ok(vec![last.clone()]),
+            _ if revisions.is_empty() => Ok(Vec::new()),
+            _ => {
+                let rows = self.shared.store.rows(&self.id, revisions).await?;
+                Ok(rows.into_iter().map(Arc::new).collect())
+            }
         }
+    }
+
+    /// What its workflow names and this process has not: nothing is begun for it here, and no time passes for it, until a
+    /// process that has it takes it up.
+    fn missing_capability(&self) -> Option<&str> {
+        let definition = &self.live.as_ref()?.seen.definition;
+        self.shared.runner.executors.missing_capability(definition)
     }
 
     /// Wakes the execution from the store where it is not live yet; false where there is none.

@@ -110,7 +110,8 @@ async fn perform(
             let Some(activity) = executors.activities.get(&name) else {
                 return Err(no_activity(&name));
             };
-            let VisitId { step, visit, item } = attempt_id.visit_id;
+            let step = attempt_id.visit_id.step().clone();
+            let VisitId { visit, item, .. } = attempt_id.visit_id;
             let context = Context {
                 execution_id: id.clone(),
                 step,
@@ -150,11 +151,12 @@ fn no_activity(name: &str) -> OperationFailure {
 
 /// The same for every attempt of a visit, and of no other.
 fn key(id: &ExecutionId, visit_id: &VisitId) -> String {
-    let item = visit_id
-        .item
-        .map_or_else(String::new, |item| item.to_string());
-    // An id has no control characters: no two visit_ids make the same text.
-    let text = format!("{id}\n{}\n{}\n{item}", visit_id.step, visit_id.visit);
+    let VisitId {
+        body, visit, item, ..
+    } = visit_id;
+    let item = item.map_or_else(String::new, |item| item.to_string());
+    // An id has no control characters: no two visits make the same text.
+    let text = format!("{id}\n{}\n{body:?}\n{visit}\n{item}", visit_id.step());
     Digest::of(text.as_bytes()).to_string()
 }
 

@@ -13,10 +13,9 @@ use tokio::{
 use super::{Shared, dispatch::Origin};
 use crate::{
     clock::Timestamp,
-    domain::{Command, Execution, ExecutionId, State, span::backoff},
-    error::{Code, Error, Result},
+    domain::{Command, ExecutionId, span::backoff},
+    error::{Code, Error},
     limits,
-    store::ListQuery,
 };
 
 /// When each execution is to be woken: one entry for each that time will move, by the instant and by its id.
@@ -186,29 +185,21 @@ fn is_hopeless(error: &Error) -> bool {
 /// Finds the open executions that time will move, and those whose work was broken off by the end of a process. Nobody
 /// waits for it: whoever is asked for meanwhile says for itself when it is due.
 pub(super) async fn find(shared: Arc<Shared>) {
-    let mut before = None;
     let mut failures = 0;
     loop {
-        let query = ListQuery {
-            open_only: true,
-            limit: limits::LIST_LIMIT_MAX,
-            before,
-            ..ListQuery::default()
-        };
-        let page = tokio::select! {
+        let found = tokio::select! {
             () = shared.stopping.cancelled() => return,
-            page = shared.store.list(query) => page,
+            found = shared.store.due(Timestamp::MAX, usize::MAX) => found,
         };
-        match page {
-            Ok(page) => {
-                failures = 0;
-                for execution in &page.executions {
-                    note(&shared, execution).await;
+        match found {
+            Ok(found) => {
+                // A live one has said so itself, and may have moved since.
+                for (id, due) in found {
+                    if shared.directory.seen(&id).is_none() {
+                        shared.deadlines.find(&id, due);
+                    }
                 }
-                if page.next.is_none() {
-                    return;
-                }
-                before = page.next;
+                return;
             }
             Err(error) => {
                 failures += 1;
@@ -224,30 +215,4 @@ pub(super) async fn find(shared: Arc<Shared>) {
             }
         }
     }
-}
-
-async fn note(shared: &Shared, execution: &Execution) {
-    let id = execution.id();
-    match due(shared, execution).await {
-        // A live one has said so itself, and may have moved since it was listed.
-        _ if shared.directory.seen(id).is_some() => {}
-        Ok(Some(due)) => shared.deadlines.find(id, due),
-        Ok(None) => {}
-        Err(error) => {
-            tracing::warn!(execution = %id, code = error.code().as_str(), "when an open execution is due cannot be told; it is looked at soon");
-            shared.deadlines.retry_later(id, shared.clock.now());
-        }
-    }
-}
-
-async fn due(shared: &Shared, execution: &Execution) -> Result<Option<Timestamp>> {
-    let definition = shared.definitions.get(execution.definition()).await?;
-    if let Some(activity) = shared.runner.executors.missing_capability(&definition) {
-        tracing::warn!(execution = %execution.id(), activity, "an open execution waits for a process that has its activity");
-        return Ok(None);
-    }
-    if execution.state() == State::Running && execution.operations().next().is_some() {
-        return Ok(Some(shared.clock.now()));
-    }
-    Ok(execution.deadline(&definition))
 }

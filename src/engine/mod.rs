@@ -54,6 +54,7 @@ use crate::{
     clock::{Clock, IdSource},
     domain::{
         Change, Command, Definition, Execution, ExecutionId, Facts, Lifecycle, Token,
+        event::Owner,
         execution::{GateAnswer, Report, Start, Values},
         view::{self, Advanced, StatusView, Subject},
     },
@@ -134,6 +135,7 @@ pub struct Engine {
 /// What the engine's actors share.
 pub(crate) struct Shared {
     store: Arc<dyn Store>,
+    owner: Owner,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
     token_ttl: Duration,
@@ -155,19 +157,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Whether an execution of this workflow needs a process that brings what this one has not: nothing is begun for it
-    /// here, and no time passes for it, until such a one takes it up.
-    fn is_foreign(&self, definition: &Definition) -> bool {
-        self.runner
-            .executors
-            .missing_capability(definition)
-            .is_some()
-    }
-
     /// What decisions may look at besides the execution.
     fn facts<'a>(&'a self, definition: &'a Definition, values: &'a Values) -> Facts<'a> {
         Facts {
             values,
+            owner: self.owner,
             env: &self.env,
             secrets: self.runner.executors.secrets.names(),
             safety: &self.runner.executors,
@@ -198,6 +192,7 @@ impl Engine {
         let shared = Arc::new(Shared {
             definitions: Definitions::new(options.store.clone()),
             contents: Contents::new(options.store.clone()),
+            owner: options.store.owner(),
             store: options.store,
             clock: options.clock,
             ids: options.ids,

@@ -14,7 +14,7 @@ use super::{Engine, Listener, Seen, Topic, no_row, not_found, stopping};
 use crate::{
     domain::{
         Command, DefaultSources, Digest, Event, Execution, ExecutionId, PauseReason, Payload, Row,
-        Sequence, State, StepId, Workflow, WorkflowName,
+        State, StepId, Workflow, WorkflowName,
         telemetry::{self, EventType},
         view::{
             self, Advanced, ArtifactContent, ArtifactView, Asked, CurrentStep, Found, HistoryRow,
@@ -37,10 +37,7 @@ impl Engine {
     /// What its last transition answers, with every other step that is open.
     pub async fn standing(&self, id: &ExecutionId) -> Result<Advanced> {
         let seen = self.see(id).await?;
-        let row = match seen.execution.row() {
-            Some(key) => self.shared.store.row(key).await?,
-            None => None,
-        };
+        let row = self.row(id, seen.execution.revision()).await?;
         let row = row.ok_or_else(no_row)?;
         let standing = |subject: &Subject<'_>| view::standing(subject, &row);
         self.view(&seen, Some(&row), standing).await
@@ -111,7 +108,11 @@ impl Engine {
         let limit = query.limit.clamp(1, limits::LIST_LIMIT_MAX);
         let page = self.shared.store.list(ListQuery { limit, ..query }).await?;
         Ok(Listing {
-            executions: page.executions.iter().map(view::row).collect(),
+            executions: page
+                .executions
+                .iter()
+                .map(|(_, one)| view::row(one))
+                .collect(),
             next_cursor: page.next.map(|key| key.0.to_string()),
         })
     }
@@ -126,7 +127,7 @@ impl Engine {
         };
         let open = self.shared.store.list(query).await?.executions;
         Ok(match open.as_slice() {
-            [only] => Some(only.id().clone()),
+            [(_, only)] => Some(only.id().clone()),
             _ => None,
         })
     }
@@ -143,7 +144,7 @@ impl Engine {
         let open = self.shared.store.list(query).await?.executions;
         let mut told = Vec::new();
         // The one that moved last is renewed last: a renewal is a move, and must not change their order.
-        for execution in open.iter().take(limits::RESUME_EXECUTIONS_MAX).rev() {
+        for (_, execution) in open.iter().take(limits::RESUME_EXECUTIONS_MAX).rev() {
             match self.to_resume(execution.id()).await {
                 Ok(open) => told.extend(open),
                 // One that cannot be read must not keep the others from being told.
@@ -207,7 +208,7 @@ impl Engine {
             ..ListQuery::default()
         };
         let page = self.shared.store.list(query).await?;
-        let Some(last) = page.executions.first() else {
+        let Some((_, last)) = page.executions.first() else {
             return Ok(None);
         };
         let status = self.status(last.id()).await?;
@@ -230,7 +231,7 @@ impl Engine {
         };
         let page = self.shared.store.list(query).await?;
         let last = page.executions.first();
-        let Some(digest) = last.and_then(Execution::inputs) else {
+        let Some(digest) = last.and_then(|(_, last)| last.inputs()) else {
             return Ok(Map::new());
         };
         let bytes = self.shared.store.content(digest).await?;
@@ -259,7 +260,7 @@ impl Engine {
             );
         }
         let rows = self.rows(id).await?;
-        let found = view::artifacts(rows.iter().map(|(_, row)| row), step);
+        let found = view::artifacts(rows.iter(), step);
         Ok(found.into_iter().map(|(view, _)| view).collect())
     }
 
@@ -276,7 +277,7 @@ impl Engine {
         limit: usize,
     ) -> Result<ArtifactContent> {
         let rows = self.rows(id).await?;
-        let found = view::artifacts(rows.iter().map(|(_, row)| row), None);
+        let found = view::artifacts(rows.iter(), None);
         let is_reference = |(view, kept): &(ArtifactView, Option<_>)| {
             kept.is_none() && view.id.to_string() == which
         };
@@ -318,7 +319,7 @@ impl Engine {
     pub async fn history(&self, id: &ExecutionId) -> Result<Vec<HistoryRow>> {
         let rows = self.rows(id).await?;
         let contents = self.contents(&rows).await?;
-        Ok(view::history(rows.iter().map(|(_, row)| row), |digest| {
+        Ok(view::history(rows.iter(), |digest| {
             contents.get(digest).cloned()
         }))
     }
@@ -378,7 +379,12 @@ impl Engine {
         Ok(Arc::new(stored.execution))
     }
 
-    async fn rows(&self, id: &ExecutionId) -> Result<Vec<(Sequence, Row)>> {
+    async fn row(&self, id: &ExecutionId, revision: u64) -> Result<Option<Row>> {
+        let rows = self.shared.store.rows(id, [revision].into());
+        Ok(rows.await?.pop())
+    }
+
+    async fn rows(&self, id: &ExecutionId) -> Result<Vec<Row>> {
         let rows = self.shared.store.history(id).await?;
         if rows.is_empty() {
             return Err(not_found(id));
@@ -427,10 +433,10 @@ impl Engine {
 
     async fn output(&self, execution: &Execution, asked: Asked) -> Result<Option<Shortened>> {
         let closed = view::decided(execution, asked.position);
-        let Some(key) = closed.and_then(|closed| closed.row) else {
+        let Some(closed) = closed else {
             return Ok(None);
         };
-        let row = self.shared.store.row(key).await?;
+        let row = self.row(execution.id(), closed.revision).await?;
         let step = execution.steps().get(asked.position);
         let payload = match (&row, step) {
             (Some(row), Some(step)) => view::output_in(row, &step.id),
@@ -464,14 +470,10 @@ impl Engine {
     }
 
     /// The outputs that lie outside the rows, each once, as long as there is room to show them.
-    async fn contents(&self, rows: &[(Sequence, Row)]) -> Result<HashMap<Digest, Value>> {
+    async fn contents(&self, rows: &[Row]) -> Result<HashMap<Digest, Value>> {
         let mut contents = HashMap::new();
         let mut room = limits::HISTORY_OUTPUT_BYTES_MAX;
-        for payload in rows
-            .iter()
-            .flat_map(|(_, row)| &row.events)
-            .filter_map(outside)
-        {
+        for payload in rows.iter().flat_map(|row| &row.events).filter_map(outside) {
             let bytes = usize::try_from(payload.bytes).unwrap_or(usize::MAX);
             if bytes <= room
                 && let Some(bytes) = self.shared.store.content(payload.digest).await?

@@ -6,8 +6,14 @@ use redb::{
     ReadTransaction, ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction,
 };
 
-use super::{Refusal, check_follows, conflict, dirty::DirtySet, fault::fault, record};
+use super::{
+    Refusal, check_follows, conflict,
+    dirty::DirtySet,
+    fault::fault,
+    record::{self, RowHeader},
+};
 use crate::{
+    clock::Timestamp,
     domain::{Digest, ExecutionId, Row, Sequence},
     error::Result,
     limits,
@@ -18,8 +24,8 @@ pub(super) const EXECUTIONS: TableDefinition<'_, &str, &[u8]> =
     TableDefinition::new("executions.v1");
 /// Key → row. Rows and refusals share one sequence of keys.
 pub(super) const JOURNAL: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("journal.v1");
-/// The ids of the executions that have not ended.
-pub(super) const OPEN: TableDefinition<'_, &str, ()> = TableDefinition::new("open.v1");
+/// The ids of the executions that have not ended → when time moves them next, in milliseconds.
+pub(super) const OPEN: TableDefinition<'_, &str, Option<i64>> = TableDefinition::new("open.v1");
 /// Digest → content.
 pub(super) const CONTENT: TableDefinition<'_, &[u8; 32], &[u8]> =
     TableDefinition::new("content.v1");
@@ -30,7 +36,7 @@ pub(super) const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("
 
 /// The entry of `meta.v1` that names a journal key below which snapshots cover every row, little-endian. Rows
 /// say the same of their own time; the larger one counts. It may be missing.
-pub(super) const LOW_WATER_KEY: &str = "low_water";
+pub(super) const REPLAY_FROM_KEY: &str = "replay_from";
 
 /// What the writer knows of the file beyond its pages. Always rebuilt from the file alone.
 #[derive(Debug, Default)]
@@ -49,15 +55,15 @@ pub(super) enum Write {
     /// Store a transition.
     Transition {
         /// What happened; needed for the compare.
-        row: Row,
+        row: Arc<Row>,
         /// The same row, encoded.
         row_bytes: Vec<u8>,
         /// The execution after it, where a snapshot is due.
         snapshot: Option<Vec<u8>>,
         /// Content to be stored by digest.
         contents: Vec<(Digest, Arc<[u8]>)>,
-        /// Whether the execution has ended with it.
-        ends: bool,
+        /// What becomes of its entry in the index of open executions.
+        open: OpenEntry,
     },
     /// Store a snapshot of what is stored already.
     Checkpoint {
@@ -68,6 +74,17 @@ pub(super) enum Write {
         /// Encoded.
         snapshot: Vec<u8>,
     },
+}
+
+/// What becomes of the entry that an execution has in the index of open ones.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum OpenEntry {
+    /// It stays as it is.
+    Stays,
+    /// It says from now on when time moves the execution.
+    Says(Option<Timestamp>),
+    /// It goes: the execution has ended.
+    Goes,
 }
 
 impl Write {
@@ -154,7 +171,7 @@ pub(super) fn apply<'a>(
 struct Batch<'a> {
     transaction: &'a WriteTransaction,
     /// Opened by the first transition that changes it: most batches have none.
-    open: Option<Table<'a, &'static str, ()>>,
+    open: Option<Table<'a, &'static str, Option<i64>>>,
     executions: Table<'a, &'static str, &'static [u8]>,
     journal: Table<'a, u64, &'static [u8]>,
     content: Table<'a, &'static [u8; 32], &'static [u8]>,
@@ -165,7 +182,7 @@ struct Batch<'a> {
 /// Where an execution stands in the transaction.
 struct Stands {
     revision: u64,
-    last: Option<Sequence>,
+    last: Option<u64>,
     covered: bool,
 }
 
@@ -174,7 +191,7 @@ impl Batch<'_> {
         if let Some(head) = self.ledger.heads.get(id) {
             return Ok(Stands {
                 revision: head.revision,
-                last: Some(Sequence(head.last)),
+                last: Some(head.last),
                 covered: false,
             });
         }
@@ -183,7 +200,7 @@ impl Batch<'_> {
         let header = header.transpose()?;
         Ok(Stands {
             revision: header.map_or(0, |header| header.revision),
-            last: header.map(|header| Sequence(header.last)),
+            last: header.map(|header| header.last),
             covered: true,
         })
     }
@@ -196,15 +213,15 @@ impl Batch<'_> {
                 row_bytes,
                 snapshot,
                 contents,
-                ends,
+                open,
             } => {
                 let stands = self.stands(&row.execution_id)?;
-                if let Err(error) = check_follows(row, stands.revision, stands.last) {
+                if let Err(error) = check_follows(row, stands.revision) {
                     return Ok(Err(error));
                 }
                 self.keep_contents(contents)?;
-                self.keep_index(row, *ends)?;
-                self.transition(row, row_bytes, snapshot.as_deref_mut())
+                self.keep_index(&row.execution_id, *open)?;
+                self.transition(row, stands.last, row_bytes, snapshot.as_deref_mut())
                     .map(Ok)
             }
             Write::Checkpoint {
@@ -218,6 +235,7 @@ impl Batch<'_> {
     fn transition(
         &mut self,
         row: &Row,
+        previous: Option<u64>,
         row_bytes: &mut [u8],
         snapshot: Option<&mut [u8]>,
     ) -> Result<Sequence> {
@@ -230,7 +248,11 @@ impl Batch<'_> {
             self.effects.heads.push((id.clone(), Some(key)));
         }
         let replay_from = self.ledger.heads.replay_from().unwrap_or(key + 1);
-        record::seal_row(row_bytes, replay_from);
+        let header = RowHeader {
+            previous,
+            replay_from,
+        };
+        record::seal_row(row_bytes, header);
         self.journal.insert(key, &*row_bytes).map_err(fault)?;
         self.ledger.next_key += 1;
         self.effects.transitions += 1;
@@ -249,10 +271,10 @@ impl Batch<'_> {
             return Ok(Err(conflict(id, revision, stands.revision)));
         };
         if !stands.covered {
-            self.keep_snapshot(id, last.0, snapshot)?;
+            self.keep_snapshot(id, last, snapshot)?;
             self.effects.changed = true;
         }
-        Ok(Ok(last))
+        Ok(Ok(Sequence(last)))
     }
 
     fn keep_snapshot(&mut self, id: &ExecutionId, key: u64, snapshot: &mut [u8]) -> Result<()> {
@@ -267,24 +289,19 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// The index of open executions changes with the first transition of each and with its last, and with no
-    /// other.
-    fn keep_index(&mut self, row: &Row, ends: bool) -> Result<()> {
-        let begins = row.revision == 1;
-        if begins == ends {
+    fn keep_index(&mut self, id: &ExecutionId, entry: OpenEntry) -> Result<()> {
+        if matches!(entry, OpenEntry::Stays) {
             return Ok(());
         }
         let open = match &mut self.open {
             Some(open) => open,
             none => none.insert(self.transaction.open_table(OPEN).map_err(fault)?),
         };
-        let id = row.execution_id.as_str();
-        if begins {
-            open.insert(id, ()).map_err(fault)?;
-        } else {
-            open.remove(id).map_err(fault)?;
-        }
-        Ok(())
+        let done = match entry {
+            OpenEntry::Says(due) => open.insert(id.as_str(), due.map(Timestamp::milliseconds)),
+            _ => open.remove(id.as_str()),
+        };
+        done.map(drop).map_err(fault)
     }
 
     fn keep_contents(&mut self, contents: &[(Digest, Arc<[u8]>)]) -> Result<()> {

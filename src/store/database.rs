@@ -73,11 +73,11 @@ fn open_unguarded(
     let opened = open_database(disk, path, options, checked_below)?;
     check_format(&opened.database, path)?;
     let mut ledger = recovery::survey(&opened.database)?;
-    // What folding overwrites need not be kept: each of its transactions leaves a whole database.
+    // What fresh snapshots overwrite need not be kept: each of its transactions leaves a whole database.
     opened.disk.trust();
-    let room = recovery::fold_bytes(&ledger);
+    let room = recovery::checkpoint_bytes(&ledger);
     match opened.disk.reserve(room) {
-        Ok(()) => recovery::fold(&opened.database, &mut ledger)?,
+        Ok(()) => recovery::checkpoint_all(&opened.database, &mut ledger)?,
         Err(error) => tracing::warn!(%error, "no room for fresh snapshots: they stay as they are"),
     }
     Ok((opened, ledger))

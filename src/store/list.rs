@@ -11,7 +11,7 @@ use std::{cmp::Reverse, collections::HashSet, vec};
 use redb::{ReadTransaction, ReadableTableMetadata};
 
 use super::{
-    ListQuery, Page,
+    Due, ListQuery, Page,
     batch::{JOURNAL, OPEN},
     fault::fault,
     reader,
@@ -19,6 +19,7 @@ use super::{
     shared::Shared,
 };
 use crate::{
+    clock::Timestamp,
     domain::{Execution, ExecutionId, Sequence},
     error::{Error, Result},
 };
@@ -43,11 +44,36 @@ pub(super) fn page(shared: &Shared, query: &ListQuery) -> Result<Page> {
         None => scan.run(Journal::of(shared, query))?,
     };
     // Who moved meanwhile was found at an older place.
-    scan.found.sort_by_key(|found| Reverse(found.row()));
+    scan.found.sort_by_key(|(last, _)| Reverse(*last));
     Ok(Page {
         executions: scan.found,
         next,
     })
+}
+
+/// The open executions that time moves before an instant, earliest first.
+pub(super) fn due(shared: &Shared, before: Timestamp, limit: usize) -> Result<Vec<Due>> {
+    let mut found = Vec::new();
+    shared.read(|transaction| {
+        let open = transaction.open_table(OPEN).map_err(fault)?;
+        for entry in open.range::<&str>(..).map_err(fault)? {
+            let (id, due) = entry.map_err(fault)?;
+            let due = due.value().map(Timestamp::from_milliseconds);
+            if let Some(due) = due.filter(|due| *due < before) {
+                found.push((indexed(id.value())?, due));
+            }
+        }
+        Ok(())
+    })?;
+    found.sort_by(|(one, at), (other, then)| (at, one).cmp(&(then, other)));
+    found.truncate(limit);
+    Ok(found)
+}
+
+/// An id of the index.
+fn indexed(id: &str) -> Result<ExecutionId> {
+    ExecutionId::parse(id)
+        .map_err(|error| damaged("an id of the index cannot be read").because(error))
 }
 
 /// Where an execution stood at some time: the key of one of its rows.
@@ -70,7 +96,7 @@ struct Scan<'a> {
     query: &'a ListQuery,
     /// An execution stands at no place older than the first that it is seen at.
     seen: HashSet<ExecutionId>,
-    found: Vec<Execution>,
+    found: Vec<(Sequence, Execution)>,
 }
 
 impl Scan<'_> {
@@ -128,7 +154,7 @@ impl Scan<'_> {
         }
         let stored = reader::load(transaction, &place.id, head)?.ok_or_else(nowhere)?;
         if self.query.wants(&stored.execution) {
-            self.found.push(stored.execution);
+            self.found.push((Sequence(last), stored.execution));
         }
         Ok(())
     }
@@ -230,8 +256,7 @@ fn open(transaction: &ReadTransaction, most: usize) -> Result<Option<Vec<Executi
     }
     let ids = open.range::<&str>(..).map_err(fault)?.map(|entry| {
         let (id, _) = entry.map_err(fault)?;
-        ExecutionId::parse(id.value())
-            .map_err(|error| damaged("an id of the index cannot be read").because(error))
+        indexed(id.value())
     });
     ids.collect::<Result<_>>().map(Some)
 }
@@ -302,21 +327,21 @@ mod tests {
             execution_id: id(name),
             revision: before.as_ref().map_or(0, Execution::revision) + 1,
             at: Timestamp::from_milliseconds(0),
-            previous: before.as_ref().and_then(Execution::row),
             events: vec![before.as_ref().map_or_else(created, changed)],
         };
         let position = Position {
             snapshot_revision: u64::from(before.is_some()),
             ..Position::default()
         };
-        let mut next = Execution::advance(before, &row).expect("an execution");
+        let next = Execution::advance(before, &row).expect("an execution");
         let commit = Commit {
             next: Arc::new(next.clone()),
-            row,
+            row: Arc::new(row),
             contents: Vec::new(),
+            due: None,
             position,
         };
-        next.settle(store.commit(commit).await.expect("stored").row);
+        store.commit(commit).await.expect("stored");
         next
     }
 
@@ -365,18 +390,13 @@ mod tests {
         let mut listed = Vec::new();
         while listed.len() < 9 {
             let page = page(&shared, &query).expect("a page");
-            listed.extend(
-                page.executions
-                    .iter()
-                    .map(|one| (one.id().clone(), one.row())),
-            );
+            let executions = page.executions.iter();
+            listed.extend(executions.map(|(key, one)| (one.id().clone(), *key)));
             query.before = page.next;
             if page.next.is_none() {
                 break;
             }
         }
-        let expected = [("two", 3), ("one", 2)];
-        let expected = expected.map(|(name, key)| (id(name), Some(Sequence(key))));
-        assert_eq!(listed, expected);
+        assert_eq!(listed, [(id("two"), Sequence(3)), (id("one"), Sequence(2))]);
     }
 }

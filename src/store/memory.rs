@@ -3,16 +3,17 @@
 
 use std::{
     cmp::Reverse,
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use super::{
-    BoxFuture, Commit, Committed, ListQuery, Page, Position, Refusal, Store, Stored,
+    BoxFuture, Commit, Committed, Due, ListQuery, Page, Position, Refusal, Store, Stored,
     TelemetryQuery, Told, merge,
 };
 use crate::{
-    domain::{Digest, Execution, ExecutionId, Row, Sequence},
+    clock::Timestamp,
+    domain::{Digest, Execution, ExecutionId, Row, Sequence, event::Owner},
     error::Result,
     limits,
 };
@@ -23,13 +24,26 @@ pub struct MemoryStore(Mutex<Inside>);
 
 #[derive(Debug, Default)]
 struct Inside {
-    executions: BTreeMap<ExecutionId, Execution>,
-    journal: BTreeMap<u64, Row>,
+    executions: BTreeMap<ExecutionId, Kept>,
+    journal: BTreeMap<u64, Arc<Row>>,
+    /// The places of rows in the journal, by their addresses.
+    places: BTreeMap<(ExecutionId, u64), u64>,
     contents: BTreeMap<Digest, Arc<[u8]>>,
     refusals: BTreeMap<u64, Refusal>,
     /// The last number of the sequence of both.
     last: u64,
     closed: bool,
+    /// How many engines asked who they are: there is no opening to count.
+    owners: u64,
+}
+
+/// An execution as last stored.
+#[derive(Debug)]
+struct Kept {
+    execution: Arc<Execution>,
+    /// The place of its last row.
+    last: u64,
+    due: Option<Timestamp>,
 }
 
 impl MemoryStore {
@@ -52,6 +66,12 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
+    fn owner(&self) -> Owner {
+        let mut inside = self.lock();
+        inside.owners += 1;
+        Owner(inside.owners)
+    }
+
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Committed>> {
         Box::pin(async move { self.open()?.commit(&commit) })
     }
@@ -77,26 +97,30 @@ impl Store for MemoryStore {
 
     fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<Stored>>> {
         Box::pin(async move {
-            let execution = self.open()?.executions.get(id).cloned();
-            Ok(execution.map(|execution| Stored {
-                position: position(execution.revision()),
-                execution,
+            Ok(self.open()?.executions.get(id).map(|kept| Stored {
+                position: position(kept.execution.revision()),
+                execution: Execution::clone(&kept.execution),
             }))
         })
     }
 
-    fn row(&self, key: Sequence) -> BoxFuture<'_, Result<Option<Row>>> {
-        Box::pin(async move { Ok(self.open()?.journal.get(&key.0).cloned()) })
-    }
-
-    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<(Sequence, Row)>>> {
+    fn rows<'a>(
+        &'a self,
+        id: &'a ExecutionId,
+        revisions: BTreeSet<u64>,
+    ) -> BoxFuture<'a, Result<Vec<Row>>> {
         Box::pin(async move {
             let inside = self.open()?;
-            let rows = inside.journal.iter();
-            Ok(rows
-                .filter(|(_, row)| row.execution_id == *id)
-                .map(|(key, row)| (Sequence(*key), row.clone()))
-                .collect())
+            let newest_first = revisions.into_iter().rev();
+            Ok(newest_first.filter_map(|at| inside.row(id, at)).collect())
+        })
+    }
+
+    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<Row>>> {
+        Box::pin(async move {
+            let inside = self.open()?;
+            let revisions = 1..=inside.revision(id);
+            Ok(revisions.filter_map(|at| inside.row(id, at)).collect())
         })
     }
 
@@ -114,7 +138,8 @@ impl Store for MemoryStore {
         Box::pin(async move {
             let inside = self.open()?;
             let transitions = inside.journal.iter().rev();
-            let transitions = transitions.map(|(key, row)| Ok(Told::transition(*key, row.clone())));
+            let transitions =
+                transitions.map(|(key, row)| Ok(Told::transition(*key, Row::clone(row))));
             let refusals = inside.refusals.iter().rev();
             let refusals = refusals.map(|(key, one)| Ok(Told::refusal(*key, one.clone())));
             merge::latest(transitions, refusals, &query)
@@ -123,6 +148,18 @@ impl Store for MemoryStore {
 
     fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Page>> {
         Box::pin(async move { Ok(self.open()?.list(&query)) })
+    }
+
+    fn due(&self, before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
+        Box::pin(async move {
+            let inside = self.open()?;
+            let all = inside.executions.iter();
+            let due = all.filter_map(|(id, kept)| Some((id.clone(), kept.due?)));
+            let mut due: Vec<_> = due.filter(|(_, due)| *due < before).collect();
+            due.sort_by_key(|(_, due)| *due);
+            due.truncate(limit);
+            Ok(due)
+        })
     }
 
     fn close(&self) -> BoxFuture<'_, Result<()>> {
@@ -135,22 +172,27 @@ impl Store for MemoryStore {
 
 impl Inside {
     fn revision(&self, id: &ExecutionId) -> u64 {
-        self.executions.get(id).map_or(0, Execution::revision)
+        let kept = self.executions.get(id);
+        kept.map_or(0, |kept| kept.execution.revision())
+    }
+
+    fn row(&self, id: &ExecutionId, revision: u64) -> Option<Row> {
+        let key = self.places.get(&(id.clone(), revision))?;
+        self.journal.get(key).map(|row| Row::clone(row))
     }
 
     fn commit(&mut self, commit: &Commit) -> Result<Committed> {
         super::check(commit)?;
         let (id, row) = (commit.next.id(), &commit.row);
-        let before = self.executions.get(id);
-        super::check_follows(
-            row,
-            before.map_or(0, Execution::revision),
-            before.and_then(Execution::row),
-        )?;
+        super::check_follows(row, self.revision(id))?;
         let key = self.next_key();
-        let mut next = Execution::clone(&commit.next);
-        next.settle(Sequence(key));
-        self.executions.insert(id.clone(), next);
+        let kept = Kept {
+            execution: commit.next.clone(),
+            last: key,
+            due: commit.due,
+        };
+        self.executions.insert(id.clone(), kept);
+        self.places.insert((id.clone(), row.revision), key);
         for (digest, content) in &commit.contents {
             let content = || Arc::clone(content);
             self.contents.entry(*digest).or_insert_with(content);
@@ -163,15 +205,19 @@ impl Inside {
     }
 
     fn list(&self, query: &ListQuery) -> Page {
-        let reached = |one: &&Execution| one.row().is_some_and(|row| query.reaches(row));
-        let executions = self.executions.values().filter(reached);
-        let mut wanted: Vec<_> = executions.filter(|one| query.wants(one)).collect();
-        wanted.sort_unstable_by_key(|one| Reverse(one.row()));
+        let all = self.executions.values();
+        let wanted = all.filter(|one| query.reaches(Sequence(one.last)));
+        let mut wanted: Vec<_> = wanted.filter(|one| query.wants(&one.execution)).collect();
+        wanted.sort_unstable_by_key(|one| Reverse(one.last));
         let more = wanted.len() > query.limit;
         wanted.truncate(query.limit);
+        let last = wanted.last().filter(|_| more);
         Page {
-            next: wanted.last().and_then(|one| one.row()).filter(|_| more),
-            executions: wanted.into_iter().cloned().collect(),
+            next: last.map(|one| Sequence(one.last)),
+            executions: wanted
+                .into_iter()
+                .map(|one| (Sequence(one.last), Execution::clone(&one.execution)))
+                .collect(),
         }
     }
 

@@ -84,7 +84,6 @@ mod tests {
             execution_id: ExecutionId::parse("one").expect("an id"),
             revision: 1,
             at: Timestamp::from_milliseconds(0),
-            previous: None,
             events: Vec::new(),
         };
         let looked = Cell::new(0);

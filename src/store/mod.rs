@@ -24,7 +24,7 @@ mod rewrite;
 mod shared;
 mod writer;
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{collections::BTreeSet, fmt, future::Future, pin::Pin, sync::Arc};
 
 pub use self::{
     backend::{Hook, Operation},
@@ -34,7 +34,9 @@ pub use self::{
 };
 use crate::{
     clock::Timestamp,
-    domain::{Digest, Execution, ExecutionId, Row, Sequence, State, StepId, WorkflowName},
+    domain::{
+        Digest, Execution, ExecutionId, Row, Sequence, State, StepId, WorkflowName, event::Owner,
+    },
     error::{Code, Error, Result},
 };
 
@@ -43,6 +45,9 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Where executions live. Every store keeps this one contract, and one suite of tests checks it.
 pub trait Store: fmt::Debug + Send + Sync {
+    /// Whose work it is that an engine on this store begins: a later opening of the store answers a larger one.
+    fn owner(&self) -> Owner;
+
     /// Makes one transition durable, together with the content it refers to, and then answers.
     ///
     /// # Errors
@@ -63,11 +68,15 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// The execution as last made durable; `None` where there is none.
     fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<Stored>>>;
 
-    /// One journal row; `None` where there is none.
-    fn row(&self, key: Sequence) -> BoxFuture<'_, Result<Option<Row>>>;
+    /// The journal rows of one execution with these revisions, newest first, as far as there are any.
+    fn rows<'a>(
+        &'a self,
+        id: &'a ExecutionId,
+        revisions: BTreeSet<u64>,
+    ) -> BoxFuture<'a, Result<Vec<Row>>>;
 
     /// Every journal row of one execution, oldest first; empty where there is none.
-    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<(Sequence, Row)>>>;
+    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<Row>>>;
 
     /// Content stored by digest; `None` where there is none.
     fn content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>>;
@@ -89,19 +98,27 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// [`crate::limits::LIST_SCANNED_MAX`] journal rows.
     fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Page>>;
 
+    /// The open executions that time moves before this instant, as their commits said, earliest first, at most `limit`.
+    fn due(&self, before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>>;
+
     /// Waits for what was accepted, then closes. Calls after it answer `STORE_UNAVAILABLE`.
     fn close(&self) -> BoxFuture<'_, Result<()>>;
 }
+
+/// An open execution, and when time moves it.
+pub type Due = (ExecutionId, Timestamp);
 
 /// One transition to be made durable.
 #[derive(Clone, Debug)]
 pub struct Commit {
     /// The execution after the transition; its revision is `row.revision`.
     pub next: Arc<Execution>,
-    /// What happened. `row.previous` is the key of the execution's last row.
-    pub row: Row,
+    /// What happened.
+    pub row: Arc<Row>,
     /// Content the row refers to, stored once by digest.
     pub contents: Vec<(Digest, Arc<[u8]>)>,
+    /// When time moves the execution next; `None` where it does not.
+    pub due: Option<Timestamp>,
     /// Where the execution stood in the store before; the default for a new one.
     pub position: Position,
 }
@@ -109,7 +126,7 @@ pub struct Commit {
 /// What a commit answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// The key under which the row was stored; the caller settles `next` with it.
+    /// The place of the row in the store's sequence.
     pub row: Sequence,
     /// Where the execution stands now.
     pub position: Position,
@@ -124,6 +141,8 @@ pub struct Position {
     pub(crate) snapshot_bytes: u64,
     /// Bytes of journal rows since that snapshot.
     pub(crate) bytes_since_snapshot: u64,
+    /// When the index of open executions says that time moves it next.
+    pub(crate) due: Option<Timestamp>,
     /// The bytes of a snapshot that was made since and was too large to be worth writing; 0 where there is none. It
     /// spares work and is no part of where the execution stands: the store does not know it.
     pub(crate) oversized_snapshot_bytes: u64,
@@ -136,6 +155,7 @@ impl PartialEq for Position {
                 position.snapshot_revision,
                 position.snapshot_bytes,
                 position.bytes_since_snapshot,
+                position.due,
             )
         };
         stands(self) == stands(other)
@@ -145,7 +165,7 @@ impl PartialEq for Position {
 /// An execution as loaded.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    /// Its state after its last durable transition, settled.
+    /// Its state after its last durable transition.
     pub execution: Execution,
     /// Where it stands in the store.
     pub position: Position,
@@ -248,8 +268,8 @@ impl ListQuery {
 /// Executions by their last transition, newest first.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
-    /// As they stand.
-    pub executions: Vec<Execution>,
+    /// As they stand, each with the place of its last transition.
+    pub executions: Vec<(Sequence, Execution)>,
     /// Where the next page begins, if more may follow; `None` at the end.
     pub next: Option<Sequence>,
 }
@@ -266,15 +286,11 @@ fn check(commit: &Commit) -> Result<()> {
 }
 
 /// The compare of compare-and-set: `row` must follow what is stored.
-fn check_follows(row: &Row, revision: u64, last: Option<Sequence>) -> Result<()> {
-    if row.revision != revision.saturating_add(1) {
-        return Err(conflict(&row.execution_id, row.revision, revision));
+fn check_follows(row: &Row, revision: u64) -> Result<()> {
+    if row.revision == revision.saturating_add(1) {
+        return Ok(());
     }
-    if row.previous != last {
-        return Err(Error::internal("a row does not name the row before it")
-            .with("execution_id", row.execution_id.as_str()));
-    }
-    Ok(())
+    Err(conflict(&row.execution_id, row.revision, revision))
 }
 
 fn conflict(id: &ExecutionId, revision: u64, stored: u64) -> Error {

@@ -1,20 +1,21 @@
 //! What can be read in one read transaction. None of it waits, and none of it outlives its transaction.
 
-use std::{sync::Arc, vec};
+use std::{collections::BTreeSet, sync::Arc, vec};
 
 use redb::{ReadOnlyTable, ReadTransaction};
 
 use super::{
     Position, Stored, TelemetryQuery, Told,
-    batch::{CONTENT, EXECUTIONS, JOURNAL, REFUSALS},
+    batch::{CONTENT, EXECUTIONS, JOURNAL, OPEN, REFUSALS},
     fault::fault,
     merge,
     record::{self, SnapshotHeader, damaged},
     shared::Shared,
 };
 use crate::{
-    domain::{Digest, Execution, ExecutionId, Row, Sequence},
-    error::Result,
+    clock::Timestamp,
+    domain::{Digest, Execution, ExecutionId, Row},
+    error::{Error, Result},
 };
 
 /// Journal rows read in one transaction in search of telemetry.
@@ -41,11 +42,11 @@ pub(super) fn load(
         snapshot_bytes: bytes.value().len() as u64,
         bytes_since_snapshot: 0,
         oversized_snapshot_bytes: 0,
+        due: due(transaction, id)?,
     };
     for link in rows_after(transaction, id, header, head)?.into_iter().rev() {
         execution = Execution::advance(Some(execution), &link.row)
             .ok_or_else(|| damaged("a journal row cannot be applied"))?;
-        execution.settle(Sequence(link.key));
         position.bytes_since_snapshot += link.bytes;
     }
     Ok(Some(Stored {
@@ -67,11 +68,41 @@ pub(super) fn last(
     Ok(head.max(header.transpose()?.map(|header| header.last)))
 }
 
-/// One journal row.
-pub(super) fn row(transaction: &ReadTransaction, key: Sequence) -> Result<Option<Row>> {
+/// When time moves an open execution next.
+fn due(transaction: &ReadTransaction, id: &ExecutionId) -> Result<Option<Timestamp>> {
+    let open = transaction.open_table(OPEN).map_err(fault)?;
+    let entry = open.get(id.as_str()).map_err(fault)?;
+    let due = entry.and_then(|entry| entry.value());
+    Ok(due.map(Timestamp::from_milliseconds))
+}
+
+/// The rows of one execution with these revisions, newest first. Those on the way to them are not decoded.
+pub(super) fn rows(
+    transaction: &ReadTransaction,
+    id: &ExecutionId,
+    revisions: &BTreeSet<u64>,
+    head: Option<u64>,
+) -> Result<Vec<Row>> {
     let journal = transaction.open_table(JOURNAL).map_err(fault)?;
-    let link = get(&journal, key.0)?;
-    Ok(link.map(|link| link.row))
+    let Some(mut key) = last(transaction, id, head)? else {
+        return Ok(Vec::new());
+    };
+    let mut revision = get(&journal, key)?.row.revision;
+    let mut found = Vec::new();
+    for &wanted in revisions.range(1..=revision).rev() {
+        while revision > wanted {
+            let bytes = journal.get(key).map_err(fault)?.ok_or_else(hole)?;
+            let previous = record::row_header(bytes.value())?.previous;
+            key = previous.ok_or_else(astray)?;
+            revision -= 1;
+        }
+        let row = get(&journal, key)?.row;
+        if row.execution_id != *id || row.revision != wanted {
+            return Err(astray());
+        }
+        found.push(row);
+    }
+    Ok(found)
 }
 
 /// Every row of one execution, oldest first.
@@ -79,9 +110,9 @@ pub(super) fn history(
     transaction: &ReadTransaction,
     id: &ExecutionId,
     head: Option<u64>,
-) -> Result<Vec<(Sequence, Row)>> {
+) -> Result<Vec<Row>> {
     let links: Result<Vec<_>> = chain(transaction, id, head)?
-        .map(|link| link.map(|link| (Sequence(link.key), link.row)))
+        .map(|link| link.map(|link| link.row))
         .collect();
     let mut rows = links?;
     rows.reverse();
@@ -180,15 +211,17 @@ impl Iterator for Rows<'_> {
 /// A journal row in its chain.
 struct Link {
     key: u64,
+    previous: Option<u64>,
     row: Row,
     bytes: u64,
 }
 
 impl Link {
     fn decode(key: u64, bytes: &[u8]) -> Result<Self> {
-        let (_, row) = record::decode_row(bytes)?;
+        let (header, row) = record::decode_row(bytes)?;
         Ok(Self {
             key,
+            previous: header.previous,
             row,
             bytes: bytes.len() as u64,
         })
@@ -199,11 +232,17 @@ impl Link {
     }
 }
 
-fn get(journal: &Journal, key: u64) -> Result<Option<Link>> {
-    let bytes = journal.get(key).map_err(fault)?;
-    bytes
-        .map(|bytes| Link::decode(key, bytes.value()))
-        .transpose()
+fn get(journal: &Journal, key: u64) -> Result<Link> {
+    let bytes = journal.get(key).map_err(fault)?.ok_or_else(hole)?;
+    Link::decode(key, bytes.value())
+}
+
+fn hole() -> Error {
+    damaged("a chain of journal rows has a hole")
+}
+
+fn astray() -> Error {
+    damaged("a chain of journal rows leads astray")
 }
 
 /// The rows that the snapshot with `header` does not cover, newest first.
@@ -221,10 +260,8 @@ fn rows_after(
         .take_while(|link| link.as_ref().map_or(true, |link| link.key > header.last))
         .collect();
     let links = links?;
-    let first = links
-        .last()
-        .map(|link| (link.row.previous, link.row.revision));
-    if first != Some((Some(Sequence(header.last)), header.revision + 1)) {
+    let first = links.last().map(|link| (link.previous, link.row.revision));
+    if first != Some((Some(header.last), header.revision + 1)) {
         return Err(damaged("a chain of journal rows misses its snapshot"));
     }
     Ok(links)
@@ -256,17 +293,16 @@ impl Chain {
     }
 
     fn step(&mut self, key: u64) -> Result<Link> {
-        let link = get(&self.journal, key)?
-            .ok_or_else(|| damaged("a chain of journal rows has a hole"))?;
+        let link = get(&self.journal, key)?;
         let follows = self
             .revision
             .is_none_or(|later| link.row.revision.checked_add(1) == Some(later));
-        let ends = (link.row.revision == 1) == link.row.previous.is_none();
+        let ends = (link.row.revision == 1) == link.previous.is_none();
         if link.row.execution_id != self.id || !follows || !ends {
-            return Err(damaged("a chain of journal rows leads astray"));
+            return Err(astray());
         }
         self.revision = Some(link.row.revision);
-        self.next = link.row.previous.map(|previous| previous.0);
+        self.next = link.previous;
         Ok(link)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
 
 use super::{
-    batch::{EXECUTIONS, JOURNAL, LOW_WATER_KEY, Ledger, META, REFUSALS},
+    batch::{EXECUTIONS, JOURNAL, Ledger, META, REFUSALS, REPLAY_FROM_KEY},
     dirty::DirtySet,
     fault::fault,
     reader,
@@ -13,10 +13,10 @@ use super::{
 };
 use crate::{domain::ExecutionId, error::Result};
 
-/// Snapshots written in one transaction while folding.
-const FOLDED_TOGETHER_MAX: usize = 256;
+/// Snapshots written in one transaction while all are brought up to date.
+const CHECKPOINTED_TOGETHER_MAX: usize = 256;
 /// What one of them may add to the file: a guess on the safe side.
-const FOLDED_BYTES: u64 = 32 << 10;
+const CHECKPOINT_BYTES: u64 = 32 << 10;
 
 /// What the writer must know of the file. Reads only.
 pub(super) fn survey(database: &Database) -> Result<Ledger> {
@@ -30,65 +30,67 @@ pub(super) fn survey(database: &Database) -> Result<Ledger> {
         scan_from: 1,
     };
     if let Some((key, bytes)) = journal.last().map_err(fault)? {
-        let (replay_from, _) = record::decode_row(bytes.value())?;
+        let replay_from = record::row_header(bytes.value())?.replay_from;
         ledger.next_key = ledger.next_key.max(key.value().saturating_add(1));
-        ledger.scan_from = replay_from.max(folded_to(&transaction)?);
+        ledger.scan_from = replay_from.max(replayed_to(&transaction)?);
         if ledger.scan_from > ledger.next_key {
-            return Err(damaged("its low-water mark lies behind its last row"));
+            return Err(damaged(
+                "the place from which to replay lies behind its last row",
+            ));
         }
         ledger.heads = uncovered(&transaction, ledger.scan_from)?;
     }
     Ok(ledger)
 }
 
-/// The low-water mark that the last [`fold`] left.
-fn folded_to(transaction: &ReadTransaction) -> Result<u64> {
+/// Where the last [`checkpoint_all`] said that replay begins.
+fn replayed_to(transaction: &ReadTransaction) -> Result<u64> {
     let meta = transaction.open_table(META).map_err(fault)?;
-    let Some(mark) = meta.get(LOW_WATER_KEY).map_err(fault)? else {
+    let Some(mark) = meta.get(REPLAY_FROM_KEY).map_err(fault)? else {
         return Ok(0);
     };
     let mark = mark.value().try_into();
     mark.map(u64::from_le_bytes)
-        .map_err(|_| damaged("its low-water mark cannot be read"))
+        .map_err(|_| damaged("the place from which to replay cannot be read"))
 }
 
-/// Room that [`fold`] may need.
-pub(super) fn fold_bytes(ledger: &Ledger) -> u64 {
-    ledger.heads.iter().count() as u64 * FOLDED_BYTES
+/// Room that [`checkpoint_all`] may need.
+pub(super) fn checkpoint_bytes(ledger: &Ledger) -> u64 {
+    ledger.heads.iter().count() as u64 * CHECKPOINT_BYTES
 }
 
-/// Brings the snapshot of every execution up to date, and then moves the low-water mark behind the last row: that
-/// row still names the old one, and the next opening would scan from there. What one transaction of it wrote
+/// Brings the snapshot of every execution up to date, and then lets replay begin behind the last row: that
+/// row still names an earlier place, and the next opening would scan from there. What one transaction of it wrote
 /// is right by itself.
-pub(super) fn fold(database: &Database, ledger: &mut Ledger) -> Result<()> {
+pub(super) fn checkpoint_all(database: &Database, ledger: &mut Ledger) -> Result<()> {
     let heads: Vec<_> = ledger
         .heads
         .iter()
         .map(|(id, head)| (id.clone(), head.last))
         .collect();
-    for heads in heads.chunks(FOLDED_TOGETHER_MAX) {
-        fold_together(database, heads)?;
+    for heads in heads.chunks(CHECKPOINTED_TOGETHER_MAX) {
+        checkpoint_together(database, heads)?;
         for (id, _) in heads {
             ledger.heads.cover(id);
         }
     }
     if ledger.scan_from < ledger.next_key {
-        mark_low_water(database, ledger.next_key)?;
+        mark_replayed(database, ledger.next_key)?;
         ledger.scan_from = ledger.next_key;
     }
     Ok(())
 }
 
-fn mark_low_water(database: &Database, key: u64) -> Result<()> {
+fn mark_replayed(database: &Database, key: u64) -> Result<()> {
     let writing = database.begin_write().map_err(fault)?;
     let mut meta = writing.open_table(META).map_err(fault)?;
-    meta.insert(LOW_WATER_KEY, key.to_le_bytes().as_slice())
+    meta.insert(REPLAY_FROM_KEY, key.to_le_bytes().as_slice())
         .map_err(fault)?;
     drop(meta);
     writing.commit().map_err(fault)
 }
 
-fn fold_together(database: &Database, heads: &[(ExecutionId, u64)]) -> Result<()> {
+fn checkpoint_together(database: &Database, heads: &[(ExecutionId, u64)]) -> Result<()> {
     let reading = database.begin_read().map_err(fault)?;
     let writing = database.begin_write().map_err(fault)?;
     {

@@ -1,6 +1,7 @@
 //! The store on disk: a handle on the writer's queue and on the database that readers share with it.
 
 use std::{
+    collections::BTreeSet,
     path::Path,
     sync::{
         Arc, Mutex, PoisonError,
@@ -14,9 +15,9 @@ use redb::ReadTransaction;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{
-    BoxFuture, Commit, Committed, ListQuery, Page, Position, Refusal, Store, Stored,
+    BoxFuture, Commit, Committed, Due, ListQuery, Page, Position, Refusal, Store, Stored,
     TelemetryQuery, Told,
-    batch::Write,
+    batch::{OpenEntry, Write},
     check, closed, file, list,
     options::Options,
     paths, reader, record,
@@ -24,7 +25,8 @@ use super::{
     writer::{Message, Request, Writer},
 };
 use crate::{
-    domain::{Digest, Execution, ExecutionId, Row, Sequence},
+    clock::Timestamp,
+    domain::{Digest, Execution, ExecutionId, Row, Sequence, event::Owner},
     error::{Error, Result},
     limits,
 };
@@ -50,6 +52,8 @@ pub struct RedbStore {
     /// Places in the queue; closed with the store.
     room: Arc<Semaphore>,
     writer: Mutex<Option<JoinHandle<()>>>,
+    /// The first place of the sequence that this opening could give: one before wrote what lies below it, or began nothing.
+    owner: Owner,
 }
 
 impl RedbStore {
@@ -66,6 +70,7 @@ impl RedbStore {
         let path = file::prepare(directory, &lock, &options)?;
         let (opened, ledger) = file::open(&path, &lock, &options)?;
         paths::sweep(&path);
+        let owner = Owner(ledger.next_key);
         let shared = Arc::new(Shared::new(path, options, opened, &ledger));
         let (queue, messages) = mpsc::channel();
         let writer = Writer::new(Arc::clone(&shared), lock, messages, ledger);
@@ -78,6 +83,7 @@ impl RedbStore {
             queue: Some(queue),
             room: Arc::new(Semaphore::new(limits::WRITER_QUEUE_MAX)),
             writer: Mutex::new(Some(writer)),
+            owner,
         })
     }
 
@@ -127,6 +133,7 @@ impl RedbStore {
             snapshot_bytes,
             bytes_since_snapshot,
             oversized_snapshot_bytes,
+            ..
         } = commit.position;
         let rows = bytes_since_snapshot + row_bytes;
         let outweighed = |bytes: u64| bytes <= limits::SNAPSHOT_BYTES_FREE as u64 || bytes < rows;
@@ -165,6 +172,10 @@ impl RedbStore {
 }
 
 impl Store for RedbStore {
+    fn owner(&self) -> Owner {
+        self.owner
+    }
+
     fn commit(&self, mut commit: Commit) -> BoxFuture<'_, Result<Committed>> {
         Box::pin(async move {
             check(&commit)?;
@@ -174,11 +185,12 @@ impl Store for RedbStore {
             let snapshot = self.snapshot(&commit, bytes)?;
             let behind = Position {
                 bytes_since_snapshot: commit.position.bytes_since_snapshot + bytes,
+                due: commit.due,
                 ..commit.position
             };
             let (snapshot, position) = match snapshot {
                 Snapshot::Made(snapshot) => {
-                    let position = Position::at(commit.row.revision, &snapshot);
+                    let position = behind.at(commit.row.revision, &snapshot);
                     (Some(snapshot), position)
                 }
                 Snapshot::TooLarge(bytes) => {
@@ -191,7 +203,7 @@ impl Store for RedbStore {
                 Snapshot::NotDue => (None, behind),
             };
             let work = Write::Transition {
-                ends: commit.next.state().is_final(),
+                open: commit.open_entry(),
                 row: commit.row,
                 row_bytes,
                 snapshot,
@@ -212,7 +224,7 @@ impl Store for RedbStore {
                 return Ok(position);
             }
             let snapshot = record::encode_snapshot(&execution)?;
-            let position = Position::at(execution.revision(), &snapshot);
+            let position = position.at(execution.revision(), &snapshot);
             let work = Write::Checkpoint {
                 id: execution.id().clone(),
                 revision: execution.revision(),
@@ -231,11 +243,18 @@ impl Store for RedbStore {
         })
     }
 
-    fn row(&self, key: Sequence) -> BoxFuture<'_, Result<Option<Row>>> {
-        Box::pin(async move { self.read(|read| reader::row(read, key)) })
+    fn rows<'a>(
+        &'a self,
+        id: &'a ExecutionId,
+        revisions: BTreeSet<u64>,
+    ) -> BoxFuture<'a, Result<Vec<Row>>> {
+        Box::pin(async move {
+            let head = self.shared.head(id);
+            self.read(|read| reader::rows(read, id, &revisions, head))
+        })
     }
 
-    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<(Sequence, Row)>>> {
+    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<Row>>> {
         let id = id.clone();
         Box::pin(self.read_blocking(move |shared| {
             let head = shared.head(&id);
@@ -275,6 +294,10 @@ impl Store for RedbStore {
         Box::pin(self.read_blocking(move |shared| list::page(shared, &query)))
     }
 
+    fn due(&self, before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
+        Box::pin(self.read_blocking(move |shared| list::due(shared, before, limit)))
+    }
+
     fn close(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             self.room.close();
@@ -305,14 +328,28 @@ impl Drop for RedbStore {
     }
 }
 
+impl Commit {
+    /// The index changes with the first transition of an execution and with its last, and where it is due otherwise.
+    fn open_entry(&self) -> OpenEntry {
+        let begins = self.row.revision == 1;
+        match self.next.state().is_final() {
+            true if begins => OpenEntry::Stays,
+            true => OpenEntry::Goes,
+            false if begins || self.due != self.position.due => OpenEntry::Says(self.due),
+            false => OpenEntry::Stays,
+        }
+    }
+}
+
 impl Position {
     /// Right behind a snapshot.
-    fn at(revision: u64, snapshot: &[u8]) -> Self {
+    fn at(self, revision: u64, snapshot: &[u8]) -> Self {
         Self {
             snapshot_revision: revision,
             snapshot_bytes: snapshot.len() as u64,
             bytes_since_snapshot: 0,
             oversized_snapshot_bytes: 0,
+            due: self.due,
         }
     }
 }
@@ -344,10 +381,7 @@ impl Drop for Caller<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        clock::Timestamp,
-        domain::{Event, Payload, WorkflowName, event::Created},
-    };
+    use crate::domain::{Event, Payload, WorkflowName, event::Created};
 
     fn event(revision: u64) -> Event {
         let digest = Digest::of(&revision.to_le_bytes());
@@ -384,21 +418,20 @@ mod tests {
                 execution_id: ExecutionId::parse("long").expect("an id"),
                 revision,
                 at: Timestamp::from_milliseconds(0),
-                previous: execution.as_ref().and_then(Execution::row),
                 events: vec![event(revision)],
             };
-            let mut next = Execution::advance(execution, &row).expect("an execution");
+            let next = Execution::advance(execution, &row).expect("an execution");
             let commit = Commit {
                 next: Arc::new(next.clone()),
-                row,
+                row: Arc::new(row),
                 contents: Vec::new(),
+                due: None,
                 position,
             };
             let committed = store.commit(commit).await.expect("stored");
             let before = position.oversized_snapshot_bytes;
             position = committed.position;
             oversized_snapshot_bytes += u64::from(position.oversized_snapshot_bytes > before);
-            next.settle(committed.row);
             execution = Some(next);
         }
         let snapshots = store.counts().snapshots;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
-    ConsumedCall, Decision, Event, Execution, Facts, Failure, Outcome, Report, State, StepState,
-    Visit, VisitId,
+    Closed, ConsumedCall, Decision, Event, Execution, Facts, Failure, Outcome, RecordedCall,
+    Report, State, StepState, Visit, VisitId,
     content::payload,
     decision::DecideResult,
     judged::{Accepted, AtLast, Judged},
@@ -15,8 +15,8 @@ use super::{
 use crate::{
     clock::Timestamp,
     domain::{
-        FailureCode, document::meaning, event::Sequence, failure::cut, failure::cut_message,
-        schema::over_budget, token::Token,
+        FailureCode, document::meaning, failure::cut, failure::cut_message, schema::over_budget,
+        token::Token,
     },
     error::{Code, Error, NextCall, Result, Violation, address, call, read},
     limits,
@@ -68,7 +68,7 @@ impl Execution {
                 };
                 self.close(builder, &turn, report)
             }
-            Recognised::ConsumedCall(position, step, visit, used) => {
+            Recognised::Consumed(position, step, visit, used) => {
                 let report = &*builder.meant(position, report);
                 self.repeat(&builder, (position, step, visit), &used, report)
             }
@@ -96,20 +96,9 @@ impl Execution {
         else {
             return Recognised::Foreign;
         };
-        let mut past = step.past.iter();
-        if let Some(past) = past.find(|past| past.ended.consumed.grant.matches(token)) {
-            let (ended, was_accepted) = (&past.ended, past.was_accepted);
-            let (consumed, row) = (ended.consumed, ended.row);
-            return Recognised::ConsumedCall(
-                position,
-                step,
-                None,
-                Used {
-                    consumed,
-                    row,
-                    was_accepted,
-                },
-            );
+        let is_meant = |call: &&RecordedCall| call.consumed.grant.matches(token);
+        if let Some(call) = step.past.iter().find(is_meant) {
+            return Recognised::Consumed(position, step, None, *call);
         }
         // What is open first: of the items of a `foreach` there may be thousands that have ended.
         let mut open = step.visit().into_iter().chain(step.items.open());
@@ -119,8 +108,8 @@ impl Execution {
         }
         let newest_first = step.visits.iter().rev().map(|visit| &**visit);
         for visit in newest_first.chain(step.items.iter()) {
-            if let Some(used) = visit.used(token) {
-                return Recognised::ConsumedCall(position, step, Some(visit), used);
+            if let Some(call) = visit.calls().find(|call| is_meant(&call)) {
+                return Recognised::Consumed(position, step, Some(visit), call);
             }
             let mut retired = visit.superseded.iter();
             if retired.any(|retired| retired.grant.matches(token)) {
@@ -157,7 +146,7 @@ impl Execution {
         &self,
         builder: &TransitionBuilder<'_>,
         (position, step, visit): (usize, &StepState, Option<&Visit>),
-        used: &Used,
+        used: &RecordedCall,
         report: &Report,
     ) -> DecideResult<Decision> {
         if used.consumed.call != report.call() {
@@ -180,10 +169,7 @@ impl Execution {
             let refusal = self.invalid(step, most, AtLast::Fails, violations);
             return Err(self.passed(refusal).into());
         }
-        let row = used.row;
-        Ok(row
-            .map(Decision::Replay)
-            .ok_or_else(|| Error::internal("a consumed token has no journal row"))?)
+        Ok(Decision::Replay(used.revision))
     }
 
     fn close(
@@ -394,7 +380,7 @@ impl Execution {
 enum Recognised<'a> {
     Open(usize, &'a StepState, &'a Visit),
     /// With the visit, where that is still remembered.
-    ConsumedCall(usize, &'a StepState, Option<&'a Visit>, Used),
+    Consumed(usize, &'a StepState, Option<&'a Visit>, RecordedCall),
     Superseded,
     Foreign,
 }
@@ -415,37 +401,11 @@ impl OpenTurn<'_> {
     }
 }
 
-/// A call that used a token.
-struct Used {
-    consumed: ConsumedCall,
-    row: Option<Sequence>,
-    was_accepted: bool,
-}
-
 impl Visit {
-    /// The call that used this token.
-    fn used(&self, token: &Token) -> Option<Used> {
-        let mut ended = self
-            .ended
-            .iter()
-            .filter(|ended| ended.consumed.grant.matches(token));
-        if let Some(ended) = ended.next() {
-            return Some(Used {
-                consumed: ended.consumed,
-                row: ended.row,
-                // The visit went on with what it brought.
-                was_accepted: true,
-            });
-        }
-        let closed = self.closed.as_ref()?;
-        let consumed = closed
-            .consumed
-            .filter(|consumed| consumed.grant.matches(token))?;
-        Some(Used {
-            consumed,
-            row: closed.row,
-            was_accepted: closed.output.is_some(),
-        })
+    /// The calls that ended it, or an attempt of it.
+    fn calls(&self) -> impl Iterator<Item = RecordedCall> {
+        let closed = self.closed.as_ref().and_then(Closed::call);
+        self.ended.iter().copied().chain(closed)
     }
 }
 

@@ -349,10 +349,10 @@ impl Execution {
     fn of_user_alone(&self, visit_id: &VisitId) -> Error {
         let message = format!(
             "step '{}' is answered by the user alone, whom the client asks",
-            visit_id.step
+            visit_id.step()
         );
         let error = Error::new(Code::UserAlone, message).with("workflow", self.workflow.as_str());
-        self.placed(error.with("step_id", visit_id.step.as_str()))
+        self.placed(error.with("step_id", visit_id.step().as_str()))
     }
 }
 
@@ -394,7 +394,7 @@ impl TransitionBuilder<'_> {
         let failure = Failure {
             code: FailureCode::InputsMissing.into(),
             message: cut_message(&message),
-            step: Some(visit_id.step.clone()),
+            step: visit_id.step.clone(),
             item: None,
         };
         let retry = self.step(turn.position).acting().retry.as_ref();
@@ -410,7 +410,7 @@ impl TransitionBuilder<'_> {
     /// The input of a visit.
     fn input_of(&self, visit: &Visit) -> DecideResult<Arc<Value>> {
         match visit.input {
-            Some(digest) => self.wanted(Need { digest, row: None }),
+            Some(digest) => self.wanted(Need::stored(digest)),
             None => Ok(Arc::default()),
         }
     }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    Awaiting, Event, Execution, Failure, Items, Row, Sequence, Signal, State, StepState,
-    StepStatus, visit::Visit,
+    Awaiting, Event, Execution, Failure, Items, Row, Signal, State, StepState, StepStatus,
+    visit::Visit,
 };
 use crate::{
     clock::Timestamp,
@@ -13,16 +13,15 @@ use crate::{
 
 impl Execution {
     /// The state that `rows`, oldest first, rebuild; `None` for no rows or a first row that creates nothing.
-    pub fn replay<'a>(rows: impl IntoIterator<Item = (Sequence, &'a Row)>) -> Option<Self> {
+    pub fn replay<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Option<Self> {
         let mut execution = None;
-        for (key, row) in rows {
-            execution = Self::advance(execution, row);
-            execution.as_mut()?.settle(key);
+        for row in rows {
+            execution = Some(Self::advance(execution, row)?);
         }
         execution
     }
 
-    /// The state after `row`, whose journal key is not known yet.
+    /// The state after `row`.
     pub fn advance(before: Option<Self>, row: &Row) -> Option<Self> {
         let mut execution = before.or_else(|| Self::create(row))?;
         execution.revision = row.revision;
@@ -31,17 +30,6 @@ impl Execution {
             execution.apply(row, event);
         }
         Some(execution)
-    }
-
-    /// Records the key under which the row of the present revision was stored.
-    pub fn settle(&mut self, key: Sequence) {
-        self.row = Some(key);
-        let revision = self.revision;
-        for step in &mut self.steps {
-            if step.is_unsettled(revision) {
-                Arc::make_mut(step).settle(revision, key);
-            }
-        }
     }
 
     fn create(row: &Row) -> Option<Self> {
@@ -71,7 +59,6 @@ impl Execution {
             updated_at: row.at,
             completed_at: None,
             failure: None,
-            row: None,
             steps: created.steps.iter().map(pending).collect(),
             pauses: Vec::new(),
             reason: None,
@@ -143,12 +130,12 @@ impl Execution {
                 self.enter(visit_id, visit);
                 // The end of an item is not the end of its step.
                 if visit_id.item.is_none() {
-                    self.change(&visit_id.step, |state| state.status = outcome.status());
+                    self.change(visit_id.step(), |state| state.status = outcome.status());
                 }
             }
             Event::VisitClosed(closed) => {
                 if closed.visit_id.item.is_none() {
-                    self.change(&closed.visit_id.step, |state| {
+                    self.change(closed.visit_id.step(), |state| {
                         state.status = closed.outcome.status();
                     });
                 }
@@ -201,7 +188,7 @@ impl Execution {
         if visit_id.item.is_none() {
             self.visits += 1;
         }
-        self.change(&visit_id.step, |state| {
+        self.change(visit_id.step(), |state| {
             if visit_id.item.is_some() {
                 state.items.push(visit);
             } else {
@@ -213,7 +200,7 @@ impl Execution {
     }
 
     fn revisit(&mut self, visit_id: &VisitId, change: impl FnOnce(&mut Visit)) {
-        self.change(&visit_id.step, |state| state.visit_mut(visit_id, change));
+        self.change(visit_id.step(), |state| state.visit_mut(visit_id, change));
     }
 
     fn change(&mut self, id: &StepId, change: impl FnOnce(&mut StepState)) {

@@ -16,7 +16,7 @@ use crate::{
     domain::{
         definition::Definition,
         document::{Digest, meaning},
-        event::{Created, Sequence},
+        event::Created,
         schema::over_budget,
         token::Grant,
     },
@@ -132,7 +132,6 @@ impl Execution {
             execution_id: start.id,
             revision: 1,
             at: now,
-            previous: None,
             events: vec![created],
         };
         let Some(next) = Self::advance(None, &row) else {
@@ -160,24 +159,22 @@ impl Execution {
         }
     }
 
-    /// The revision and row that answer a start that is the same call as the one that made this execution.
+    /// The revision that answers a start that is the same call as the one that made this execution.
     ///
     /// # Errors
     /// `EXECUTION_ID_TAKEN` where the arguments differ or something has happened since.
-    pub fn restart(&self, definition: &Definition, start: &Start) -> Result<Sequence> {
+    pub fn restart(&self, definition: &Definition, start: &Start) -> Result<u64> {
         let same = self.call == start.call(definition);
-        match self.row {
-            Some(row) if same && self.revision == 1 => Ok(row),
-            _ => {
-                let why = if same {
-                    "and has moved on since its start"
-                } else {
-                    "with other arguments"
-                };
-                let message = format!("Execution ID '{}' already exists {why}", self.id);
-                Err(self.placed(Error::new(Code::ExecutionIdTaken, message)))
-            }
+        if same && self.revision == 1 {
+            return Ok(1);
         }
+        let why = if same {
+            "and has moved on since its start"
+        } else {
+            "with other arguments"
+        };
+        let message = format!("Execution ID '{}' already exists {why}", self.id);
+        Err(self.placed(Error::new(Code::ExecutionIdTaken, message)))
     }
 
     /// What `command` would do at `now`. Changes nothing.

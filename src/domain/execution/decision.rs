@@ -13,7 +13,7 @@ use super::{
     work::{Effect, Safety, Unsafe},
 };
 use crate::{
-    domain::{definition::Definition, document::Digest, event::Sequence},
+    domain::{definition::Definition, document::Digest, event::Owner},
     error::Error,
 };
 
@@ -22,6 +22,8 @@ use crate::{
 pub struct Facts<'a> {
     /// The definition that the execution keeps.
     pub definition: &'a Definition,
+    /// Who begins the work of the server.
+    pub owner: Owner,
     /// How long a token lives.
     pub token_ttl: Duration,
     /// Values that lie elsewhere than in the execution, as far as they were asked for.
@@ -40,6 +42,7 @@ impl<'a> Facts<'a> {
         static NOTHING: (Values, BTreeMap<String, String>) = (Values::new(), BTreeMap::new());
         Self {
             definition,
+            owner: Owner::default(),
             token_ttl,
             values: &NOTHING.0,
             env: &NOTHING.1,
@@ -100,8 +103,18 @@ impl Values {
 pub struct Need {
     /// Its digest.
     pub digest: Digest,
-    /// The journal row that holds it where it is small; `None` where it is stored by digest whatever its size.
-    pub row: Option<Sequence>,
+    /// The revision whose journal row holds it where it is small; `None` where it is stored by digest whatever its size.
+    pub revision: Option<u64>,
+}
+
+impl Need {
+    /// A value that is stored by digest, whatever its size.
+    pub const fn stored(digest: Digest) -> Self {
+        Self {
+            digest,
+            revision: None,
+        }
+    }
 }
 
 /// Why a decision comes to no transition.
@@ -129,8 +142,8 @@ pub(super) type DecideResult<T> = Result<T, Interrupt>;
 pub enum Decision {
     /// Something happens: store it, become it, then answer.
     Move(Box<Transition>),
-    /// This very call was answered before: answer from that row again.
-    Replay(Sequence),
+    /// This very call was answered before: answer as this revision did.
+    Replay(u64),
     /// Nothing is to be done.
     Stay,
     /// These values must be among the facts first.

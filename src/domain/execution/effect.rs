@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     AttemptId, Awaiting, Decision, Event, Execution, Failure, Need, OperationFailure, Outcome,
-    PauseReason, Reported, State, StepState, Visit, VisitId,
+    Owner, PauseReason, Reported, State, StepState, Visit, VisitId,
     decision::{DecideResult, Interrupt},
     scope::EvalContext,
     transition::TransitionBuilder,
@@ -39,8 +39,24 @@ impl Execution {
     /// The attempts that the server is working on.
     pub fn operations(&self) -> impl Iterator<Item = AttemptId> {
         self.open().filter_map(|(_, step, visit)| {
-            let is_operation = matches!(visit.awaiting, Some(Awaiting::Operation));
+            let is_operation = matches!(visit.awaiting, Some(Awaiting::Operation { .. }));
             is_operation.then(|| attempt_id(step, visit))
+        })
+    }
+
+    /// Those among them that nobody works on, as `owner` knows who works on `alive`: its own others, and all that were begun
+    /// on an earlier opening of the store, whose process is gone.
+    pub fn lost_operations(
+        &self,
+        owner: Owner,
+        alive: &BTreeSet<AttemptId>,
+    ) -> impl Iterator<Item = AttemptId> {
+        self.open().filter_map(move |(_, step, visit)| {
+            let Some(Awaiting::Operation { owner: of }) = visit.awaiting else {
+                return None;
+            };
+            let id = attempt_id(step, visit);
+            (of < owner || of == owner && !alive.contains(&id)).then_some(id)
         })
     }
 
@@ -53,7 +69,8 @@ impl Execution {
         let Some((position, _, visit)) = self.visit(&attempt_id.visit_id) else {
             return Ok(Decision::Stay);
         };
-        if visit.attempt != attempt_id.attempt || visit.awaiting != Some(Awaiting::Operation) {
+        let is_awaited = matches!(visit.awaiting, Some(Awaiting::Operation { .. }));
+        if visit.attempt != attempt_id.attempt || !is_awaited {
             return Ok(Decision::Stay);
         }
         let step = builder.step(position).acting();
@@ -83,10 +100,8 @@ impl Execution {
         mut builder: TransitionBuilder<'_>,
         alive: &BTreeSet<AttemptId>,
     ) -> DecideResult<Decision> {
-        let lost = self
-            .operations()
-            .filter(|attempt_id| !alive.contains(attempt_id));
-        let mut lost: Vec<_> = lost
+        let mut lost: Vec<_> = self
+            .lost_operations(builder.facts.owner, alive)
             .filter_map(|attempt_id| {
                 let (position, _, visit) = self.visit(&attempt_id.visit_id)?;
                 let step = builder.step(position).acting();
@@ -134,14 +149,15 @@ impl TransitionBuilder<'_> {
         visit: &Visit,
     ) -> DecideResult<()> {
         let input = match visit.input {
-            Some(digest) => self.wanted(Need { digest, row: None })?,
+            Some(digest) => self.wanted(Need::stored(digest))?,
             None => Arc::default(),
         };
         let input = serde_json::from_value(Value::clone(&input)).map_err(|error| {
             Error::internal("the input of a step cannot be read").because(error)
         })?;
         let attempt = visit.attempt + 1;
-        let awaiting = Awaiting::Operation;
+        let owner = self.facts.owner;
+        let awaiting = Awaiting::Operation { owner };
         self.push(Event::WaitingChanged {
             visit_id: visit_id.clone(),
             attempt,
@@ -168,7 +184,7 @@ impl TransitionBuilder<'_> {
                 .clone()
                 .unwrap_or_else(|| failure.class.to_uppercase()),
             message: cut_message(&failure.message),
-            step: Some(attempt_id.visit_id.step.clone()),
+            step: attempt_id.visit_id.step.clone(),
             item: None,
         };
         if let Some(retry) = &step.retry
@@ -228,7 +244,7 @@ impl TransitionBuilder<'_> {
         }
         let reported = match self.keep(output.clone(), limits::OUTPUT_BYTES_MAX, "output") {
             Ok(payload) => Reported::Output(payload),
-            Err(error) => Reported::Failure(Failure::of(&error, &visit_id.step)),
+            Err(error) => Reported::Failure(Failure::of(&error, visit_id.step())),
         };
         self.conclude_visit(visit_id, reported)
     }
@@ -255,7 +271,7 @@ impl TransitionBuilder<'_> {
             return Ok(());
         };
         if let Some(error) = over_budget(
-            &format!("what step '{}' brought", visit_id.step),
+            &format!("what step '{}' brought", visit_id.step()),
             &violations,
         ) {
             let message = error.message().to_owned();
@@ -263,7 +279,7 @@ impl TransitionBuilder<'_> {
         }
         let message = format!(
             "what step '{}' brought breaks its schema in {} place(s): {}: {}",
-            visit_id.step,
+            visit_id.step(),
             violations.len(),
             first.path,
             first.message

@@ -27,11 +27,8 @@ impl TransitionBuilder<'_> {
     /// Enters a step. What goes wrong in that is the step's own failure.
     pub(super) fn enter(&mut self, position: usize) -> DecideResult<()> {
         let state = &self.next.steps[position];
-        let visit_id = VisitId {
-            step: state.id.clone(),
-            visit: state.visits.last().map_or(1, |visit| visit.number + 1),
-            item: None,
-        };
+        let number = state.visits.last().map_or(1, |visit| visit.number + 1);
+        let visit_id = VisitId::of_work(state.id.clone(), number, None);
         match self
             .try_enter(position, &visit_id)
             .map_err(|interrupt| interrupt.within(&visit_id))
@@ -207,7 +204,7 @@ impl TransitionBuilder<'_> {
         let failure = Failure {
             code: code.to_owned(),
             message: cut_message(&message),
-            step: Some(visit_id.step.clone()),
+            step: visit_id.step.clone(),
             item: None,
         };
         if visit_id.item.is_some() {
@@ -260,10 +257,7 @@ impl TransitionBuilder<'_> {
             self.open(visit_id.clone(), Awaiting::Signal { name }, None);
             return Ok(());
         };
-        let payload = self.wanted(Need {
-            digest: payload,
-            row: None,
-        })?;
+        let payload = self.wanted(Need::stored(payload))?;
         self.push(Event::SignalTaken { name });
         self.done_with(position, visit_id, Value::clone(&payload))
     }
@@ -310,7 +304,8 @@ impl TransitionBuilder<'_> {
         let kept = serde_json::to_value(&input)
             .map_err(|error| Error::internal("an input cannot be written").because(error))?;
         let kept = self.keep_input(kept)?;
-        self.open(visit_id.clone(), Awaiting::Operation, Some(kept));
+        let owner = self.facts.owner;
+        self.open(visit_id.clone(), Awaiting::Operation { owner }, Some(kept));
         let attempt_id = AttemptId {
             visit_id: visit_id.clone(),
             attempt: 1,

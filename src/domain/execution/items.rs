@@ -166,10 +166,7 @@ impl TransitionBuilder<'_> {
         else {
             return Ok(Value::Null);
         };
-        let list = self.wanted(Need {
-            digest: list,
-            row: None,
-        })?;
+        let list = self.wanted(Need::stored(list))?;
         let index = visit_id.item.unwrap_or_default() as usize;
         Ok(list.get(index).cloned().unwrap_or_default())
     }
@@ -243,7 +240,7 @@ impl TransitionBuilder<'_> {
         let needs = ended.map(|closed| {
             closed.output.map(|digest| Need {
                 digest,
-                row: closed.row,
+                revision: Some(closed.revision),
             })
         });
         let found: Vec<_> = needs
@@ -266,7 +263,7 @@ impl TransitionBuilder<'_> {
         );
         let outcome = match output {
             Ok(output) => Outcome::Completed(output),
-            Err(error) => Outcome::Failed(Failure::of(&error, &parent.step)),
+            Err(error) => Outcome::Failed(Failure::of(&error, parent.step())),
         };
         self.finish(&parent, &outcome, None)
     }

@@ -4,21 +4,19 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Sequence, Visit};
+use super::Visit;
 
 /// How many items lie in one block: a change copies that many pointers, and one for each block.
 const BLOCK: usize = 128;
 
 /// The items of a step's latest visit, in the order of the list, as far as they were opened.
 ///
-/// Invariant: every block but the last holds `BLOCK` items; `open` names those that wait for something, `unsettled` those
-/// that ended, or had an attempt end, in a row whose key is not known yet. So what a transition does with them costs what it
-/// changes, however many there are.
+/// Invariant: every block but the last holds `BLOCK` items; `open` names those that wait for something. So what a transition
+/// does with them costs what it changes, however many there are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Items {
     blocks: Vec<Arc<Vec<Arc<Visit>>>>,
     open: BTreeSet<u32>,
-    unsettled: BTreeSet<u32>,
 }
 
 impl Items {
@@ -58,7 +56,7 @@ impl Items {
 
     pub(super) fn push(&mut self, visit: Visit) {
         let item = u32::try_from(self.len()).unwrap_or(u32::MAX);
-        self.note(item, &visit);
+        self.mark(item, visit.awaiting.is_some());
         match self.blocks.last_mut() {
             Some(block) if block.len() < BLOCK => Arc::make_mut(block).push(Arc::new(visit)),
             _ => self.blocks.push(Arc::new(vec![Arc::new(visit)])),
@@ -73,33 +71,16 @@ impl Items {
         };
         let visit = Arc::make_mut(visit);
         change(visit);
-        let (is_open, is_unsettled) = (visit.awaiting.is_some(), visit.is_without_row());
-        mark(&mut self.open, item, is_open);
-        mark(&mut self.unsettled, item, is_unsettled);
+        let is_open = visit.awaiting.is_some();
+        self.mark(item, is_open);
     }
 
-    fn note(&mut self, item: u32, visit: &Visit) {
-        mark(&mut self.open, item, visit.awaiting.is_some());
-        mark(&mut self.unsettled, item, visit.is_without_row());
-    }
-
-    /// Whether an end in the row of the present revision waits for the key of that row.
-    pub(super) fn is_unsettled(&self) -> bool {
-        !self.unsettled.is_empty()
-    }
-
-    pub(super) fn settle(&mut self, revision: u64, key: Sequence) {
-        for item in self.unsettled.clone() {
-            self.change(item, |visit| visit.settle(revision, key));
+    fn mark(&mut self, item: u32, is_open: bool) {
+        if is_open {
+            self.open.insert(item);
+        } else {
+            self.open.remove(&item);
         }
-    }
-}
-
-fn mark(set: &mut BTreeSet<u32>, item: u32, belongs: bool) {
-    if belongs {
-        set.insert(item);
-    } else {
-        set.remove(&item);
     }
 }
 
@@ -120,15 +101,10 @@ mod tests {
             execution_id: ExecutionId::parse("e").unwrap(),
             revision: 1,
             at: Timestamp::from_milliseconds(0),
-            previous: None,
             events: Vec::new(),
         };
-        let visit_id = VisitId {
-            step: StepId::parse("each").unwrap(),
-            visit: 1,
-            item: Some(item),
-        };
-        Visit::open(&row, &visit_id, Some(Awaiting::Operation))
+        let visit_id = VisitId::of_work(StepId::parse("each").unwrap(), 1, Some(item));
+        Visit::open(&row, &visit_id, Some(Awaiting::Unknown))
     }
 
     /// How many blocks the two do not share.

@@ -101,7 +101,7 @@ impl Execution {
             Verdict::Failed(message) => Some(Reported::Failure(Failure {
                 code: FailureCode::StepFailed.into(),
                 message: cut_message(message),
-                step: Some(visit_id.step.clone()),
+                step: visit_id.step.clone(),
                 item: None,
             })),
             Verdict::Output(output) => {
@@ -181,13 +181,13 @@ fn rejected(visit_id: &VisitId, answer: &GateAnswer) -> Failure {
     let message = format!(
         "{} rejected '{}'{}",
         answer.by,
-        visit_id.step,
+        visit_id.step(),
         why.unwrap_or_default()
     );
     Failure {
         code: FailureCode::GateRejected.into(),
         message: cut_message(&message),
-        step: Some(visit_id.step.clone()),
+        step: visit_id.step.clone(),
         item: None,
     }
 }
@@ -216,15 +216,15 @@ impl TransitionBuilder<'_> {
         }
         let message = format!(
             "the output breaks the schema of step '{}' in {} place(s)",
-            visit_id.step,
+            visit_id.step(),
             violations.len()
         );
         let error = over_budget(
-            &format!("the output of step '{}'", visit_id.step),
+            &format!("the output of step '{}'", visit_id.step()),
             &violations,
         )
         .unwrap_or_else(|| Error::new(Code::StepOutputInvalid, message))
-        .with("step_id", visit_id.step.as_str())
+        .with("step_id", visit_id.step().as_str())
         .with_next(again("correct every violation of the output"))
         .with_violations(violations);
         Err(self.next.placed(error).into())

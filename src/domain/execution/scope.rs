@@ -124,7 +124,7 @@ impl TransitionBuilder<'_> {
     pub(super) fn data_before(&self, visit_id: &VisitId) -> DecideResult<Value> {
         let graph = self.facts.definition.graph();
         let before = graph
-            .position(&visit_id.step)
+            .position(visit_id.step())
             .map(|at| graph.dependencies(at))
             .unwrap_or_default();
         let mut found = Map::new();
@@ -156,7 +156,7 @@ impl TransitionBuilder<'_> {
         let Some(digest) = self.next.inputs else {
             return Ok(Map::new());
         };
-        let inputs = self.wanted(Need { digest, row: None })?;
+        let inputs = self.wanted(Need::stored(digest))?;
         Ok(inputs.as_object().cloned().unwrap_or_default())
     }
 
@@ -169,7 +169,7 @@ impl TransitionBuilder<'_> {
         let closed = step.visit()?.closed.as_ref()?;
         Some(Need {
             digest: closed.output?,
-            row: closed.row,
+            revision: Some(closed.revision),
         })
     }
 
@@ -292,7 +292,7 @@ impl Gathered<'_, '_> {
         let Some(digest) = self.builder.next.inputs else {
             return;
         };
-        let inputs = self.value(Need { digest, row: None });
+        let inputs = self.value(Need::stored(digest));
         let Some(Value::Object(inputs)) = inputs.as_deref() else {
             return;
         };
@@ -316,7 +316,7 @@ impl Gathered<'_, '_> {
         let own = self.here.own.filter(|_| {
             self.here
                 .visit_id
-                .is_some_and(|visit_id| visit_id.step.as_str() == id)
+                .is_some_and(|visit_id| visit_id.step().as_str() == id)
         });
         if let Some(own) = own {
             return Some(own.clone());
@@ -343,7 +343,7 @@ impl Gathered<'_, '_> {
     fn memory(&mut self, name: &str) {
         let found = match self.builder.next.memory.get(name) {
             Some(&digest) => self
-                .value(Need { digest, row: None })
+                .value(Need::stored(digest))
                 .map(|value| Value::clone(&value)),
             None if name == WORKFLOW_INPUT => {
                 self.input(None);
@@ -385,7 +385,7 @@ impl Gathered<'_, '_> {
         json!({
             "execution_id": execution.id, "workflow": execution.workflow, "project": execution.project,
             "started_at": execution.started_at, "visit": visit,
-            "step": self.here.visit_id.map(|visit_id| &visit_id.step),
+            "step": self.here.visit_id.map(VisitId::step),
             "visits": visits.collect::<Map<_, _>>(), "steps": steps.collect::<Map<_, _>>(),
             "failure": execution.failing.as_ref().map(|failure| json!({ "code": failure.code, "message": failure.message, "step": failure.step })),
         })
@@ -408,7 +408,7 @@ impl TransitionBuilder<'_> {
         Interrupt::Fails(Failure {
             code: FailureCode::ExpressionFailed.into(),
             message: cut_message(&message),
-            step: here.visit_id.map(|visit_id| visit_id.step.clone()),
+            step: here.visit_id.and_then(|visit_id| visit_id.step.clone()),
             item: None,
         })
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Awaiting, Decision, Event, Execution, Failure, Outcome, PauseReason, Reported, State, Visit,
-    VisitId,
+    Awaiting, Decision, Event, Execution, Failure, Need, Outcome, PauseReason, Reported, State,
+    Visit, VisitId,
     decision::{DecideResult, Interrupt},
     enter::waited,
     transition::TransitionBuilder,
@@ -34,6 +34,15 @@ impl Execution {
             self.due(definition, position, visit)
         });
         dues.chain(self.expires(definition)).min()
+    }
+
+    /// The same for whoever takes the execution up: work that is still in progress when a process ends is looked after at
+    /// once by the next one.
+    pub fn wake_at(&self, definition: &Definition) -> Option<Timestamp> {
+        if self.state == State::Running && self.operations().next().is_some() {
+            return Some(self.updated_at);
+        }
+        self.deadline(definition)
     }
 
     /// Whether it waits for a person to let it go on: time brings nothing then.
@@ -76,7 +85,7 @@ impl Execution {
             Awaiting::Gate { due, .. } => [*due, limit].into_iter().flatten().min(),
             Awaiting::Model(_) | Awaiting::Signal { .. } | Awaiting::Items { .. } => limit,
             // An attempt of the server has its limit in whoever works on it. One that is held nobody may work on.
-            Awaiting::Operation
+            Awaiting::Operation { .. }
             | Awaiting::Unknown
             | Awaiting::Deferred(_)
             | Awaiting::OutputInvalid(_) => None,
@@ -178,7 +187,7 @@ impl TransitionBuilder<'_> {
                 let failure = timed_out(
                     visit_id,
                     FailureCode::GateExpired,
-                    format!("nobody answered gate '{}' in time", visit_id.step),
+                    format!("nobody answered gate '{}' in time", visit_id.step()),
                 );
                 self.finish(visit_id, &Outcome::Failed(failure), None)
             }
@@ -191,7 +200,7 @@ impl TransitionBuilder<'_> {
                 let failure = timed_out(
                     visit_id,
                     FailureCode::StepTimedOut,
-                    format!("step '{}' did not end {within}", visit_id.step),
+                    format!("step '{}' did not end {within}", visit_id.step()),
                 );
                 self.finish(visit_id, &Outcome::Failed(failure), None)
             }
@@ -252,7 +261,7 @@ impl TransitionBuilder<'_> {
             let Some(digest) = kept.map(|signal| signal.payload) else {
                 continue;
             };
-            let payload = self.wanted(super::Need { digest, row: None })?;
+            let payload = self.wanted(Need::stored(digest))?;
             self.push(Event::SignalTaken { name });
             let output = self.keep((*payload).clone(), limits::OUTPUT_BYTES_MAX, "output")?;
             self.finish(&visit_id, &Outcome::Completed(output), None)?;
@@ -265,7 +274,7 @@ fn timed_out(visit_id: &VisitId, code: FailureCode, message: String) -> Failure 
     Failure {
         code: code.into(),
         message,
-        step: Some(visit_id.step.clone()),
+        step: visit_id.step.clone(),
         item: None,
     }
 }
@@ -275,7 +284,7 @@ impl Interrupt {
     pub(super) fn within(self, visit_id: &VisitId) -> Self {
         match self {
             Self::Refused(error) if error.code() == Code::LimitExceeded => {
-                Self::Fails(Failure::of(&error, &visit_id.step))
+                Self::Fails(Failure::of(&error, visit_id.step()))
             }
             interrupt => interrupt,
         }

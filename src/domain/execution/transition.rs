@@ -74,7 +74,6 @@ impl<'a> TransitionBuilder<'a> {
             execution_id: execution.id.clone(),
             revision,
             at: now,
-            previous: execution.row,
             events: Vec::new(),
         };
         let mut next = execution.clone();
@@ -88,6 +87,9 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     pub(super) fn transition(mut self, refusal: Option<Error>) -> Transition {
+        if cfg!(debug_assertions) {
+            self.next.assert_invariants();
+        }
         self.made.keep_only(&self.small);
         Transition {
             next: self.next,
@@ -149,7 +151,7 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     pub(super) fn open(&mut self, visit_id: VisitId, awaiting: Awaiting, input: Option<Payload>) {
-        let agent = self.agent(&visit_id.step);
+        let agent = self.agent(visit_id.step());
         self.push(Event::VisitOpened(Box::new(VisitOpened {
             visit_id,
             agent,
@@ -166,14 +168,15 @@ impl<'a> TransitionBuilder<'a> {
         consumed: Option<ConsumedCall>,
     ) {
         let duration = self.row.at.since(visit.opened_at);
-        if matches!(visit.awaiting, Some(Awaiting::Operation)) && outcome == Outcome::Voided {
+        if matches!(visit.awaiting, Some(Awaiting::Operation { .. })) && outcome == Outcome::Voided
+        {
             let (visit_id, attempt) = (visit_id.clone(), visit.attempt);
             self.effects
                 .push(Effect::Cancel(AttemptId { visit_id, attempt }));
         }
         self.push(Event::VisitClosed(Box::new(VisitClosed {
             visit_id: visit_id.clone(),
-            agent: self.agent(&visit_id.step),
+            agent: self.agent(visit_id.step()),
             outcome,
             consumed,
             duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
@@ -195,14 +198,14 @@ impl<'a> TransitionBuilder<'a> {
         for artifact in artifacts {
             self.push(Event::ArtifactStored {
                 visit_id: visit_id.clone(),
-                agent: self.agent(&visit_id.step),
+                agent: self.agent(visit_id.step()),
                 artifact: Box::new(artifact),
             });
         }
         for reference in references {
             self.push(Event::ArtifactNamed {
                 visit_id: visit_id.clone(),
-                agent: self.agent(&visit_id.step),
+                agent: self.agent(visit_id.step()),
                 reference,
             });
         }

@@ -4,10 +4,15 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Awaiting, ConsumedCall, Failure, Items, Outcome, Payload, Row, Sequence, VisitId};
+use super::{Awaiting, ConsumedCall, Failure, Items, Outcome, Payload, Row, VisitId};
 use crate::{
     clock::Timestamp,
-    domain::{document::Digest, event::AttemptEnded, id::StepId, token::Grant},
+    domain::{
+        document::Digest,
+        event::{AttemptEnded, Body},
+        id::StepId,
+        token::Grant,
+    },
     limits,
 };
 
@@ -23,16 +28,18 @@ pub struct StepState {
     /// The items of its latest visit, in the order of the list, as far as they were opened.
     pub items: Items,
     /// Calls that ended items of visits before, the latest [`limits::PAST_CALLS_MAX`] of them.
-    pub past: Vec<Past>,
+    pub past: Vec<RecordedCall>,
     /// How many of its visits are those of an earlier round: control went back past the step.
     pub past_visits: u32,
 }
 
-/// A call that ended an item of an earlier visit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Past {
+/// A call that ended a visit, or an attempt of it: a repeat is answered as its revision answered it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecordedCall {
     /// The call.
-    pub ended: Ended,
+    pub consumed: ConsumedCall,
+    /// The revision that it made.
+    pub revision: u64,
     /// Whether it brought an output that was accepted.
     pub was_accepted: bool,
 }
@@ -69,7 +76,9 @@ impl StepStatus {
 /// One entry into a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Visit {
-    /// Counts the visits of the step, from 1.
+    /// What of the step was entered.
+    pub body: Body,
+    /// Counts the visits of that body, from 1.
     pub number: u32,
     /// Which item of a `foreach`, from 0.
     pub item: Option<u32>,
@@ -90,24 +99,13 @@ pub struct Visit {
     /// What it works on, rendered and stored by digest.
     pub input: Option<Digest>,
     /// Calls that ended earlier attempts of this visit.
-    pub ended: Vec<Ended>,
+    pub ended: Vec<RecordedCall>,
     /// How long the execution had been paused when it was opened, in milliseconds.
     pub paused_ms: u64,
     /// Attempts that failed since the last one that did not.
     pub failures: u32,
     /// Attempts that came to something and are repeated until something holds.
     pub repeats: u32,
-}
-
-/// A call that ended an attempt while its visit went on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ended {
-    /// The call.
-    pub consumed: ConsumedCall,
-    /// The revision that it made.
-    pub revision: u64,
-    /// The journal row of that revision; `None` only until that row is stored.
-    pub row: Option<Sequence>,
 }
 
 /// A token that was replaced or voided.
@@ -126,8 +124,6 @@ pub struct Closed {
     pub at: Timestamp,
     /// The revision that closed it.
     pub revision: u64,
-    /// The journal row of that revision; `None` only until that row is stored.
-    pub row: Option<Sequence>,
     /// The call that closed it, where one did.
     pub consumed: Option<ConsumedCall>,
     /// The digest of its output, where it has one.
@@ -152,20 +148,9 @@ impl StepState {
     pub(super) fn clear_items(&mut self) {
         let items = std::mem::take(&mut self.items);
         self.keep_retired(&items);
-        let past = items.iter().filter_map(|item| {
-            let closed = item.closed.as_ref()?;
-            let (consumed, revision, row) = (closed.consumed?, closed.revision, closed.row);
-            Some(Past {
-                ended: Ended {
-                    consumed,
-                    revision,
-                    row,
-                },
-                was_accepted: closed.output.is_some(),
-            })
-        });
+        let past = items.iter().filter_map(|item| item.closed.as_ref()?.call());
         self.past.extend(past);
-        self.past.sort_by_key(|past| past.ended.revision);
+        self.past.sort_by_key(|past| past.revision);
         let too_many = self.past.len().saturating_sub(limits::PAST_CALLS_MAX);
         self.past.drain(..too_many);
     }
@@ -193,53 +178,26 @@ impl StepState {
 
     pub(super) fn visit_mut(&mut self, visit_id: &VisitId, change: impl FnOnce(&mut Visit)) {
         if let Some(item) = visit_id.item {
-            if self
-                .items
-                .get(item)
-                .is_some_and(|visit| visit.number == visit_id.visit)
-            {
+            if self.items.get(item).is_some_and(|visit| visit.is(visit_id)) {
                 self.items.change(item, change);
             }
             return;
         }
         let mut newest_first = self.visits.iter_mut().rev();
-        if let Some(visit) = newest_first.find(|visit| visit.number == visit_id.visit) {
+        if let Some(visit) = newest_first.find(|visit| visit.is(visit_id)) {
             change(Arc::make_mut(visit));
         }
     }
+}
 
-    pub(super) fn is_unsettled(&self, revision: u64) -> bool {
-        // The visits that this revision opened, and the one before them, which it may have closed.
-        let newest_first = || self.visits.iter().rev();
-        let opened = newest_first()
-            .take_while(|visit| visit.is_of(revision))
-            .count();
-        newest_first()
-            .take(opened + 1)
-            .any(|visit| visit.is_unsettled(revision))
-            || self.items.is_unsettled()
-            || self.past_of(revision).any(|past| past.ended.row.is_none())
-    }
-
-    fn past_of(&self, revision: u64) -> impl Iterator<Item = &Past> {
-        let newest_first = self.past.iter().rev();
-        newest_first.take_while(move |past| past.ended.revision == revision)
-    }
-
-    pub(super) fn settle(&mut self, revision: u64, key: Sequence) {
-        let newest_first = self.past.iter_mut().rev();
-        for past in newest_first.take_while(|past| past.ended.revision == revision) {
-            past.ended.row = Some(key);
-        }
-        for visit in self.visits.iter_mut().rev() {
-            if !visit.is_unsettled(revision) && !visit.is_of(revision) {
-                break;
-            }
-            if visit.is_unsettled(revision) {
-                Arc::make_mut(visit).settle(revision, key);
-            }
-        }
-        self.items.settle(revision, key);
+impl Closed {
+    /// The call that ended the visit, where one did.
+    pub(super) fn call(&self) -> Option<RecordedCall> {
+        Some(RecordedCall {
+            consumed: self.consumed?,
+            revision: self.revision,
+            was_accepted: self.output.is_some(),
+        })
     }
 }
 
@@ -256,6 +214,7 @@ impl Outcome {
 impl Visit {
     pub(super) fn open(row: &Row, visit_id: &VisitId, awaiting: Option<Awaiting>) -> Self {
         Self {
+            body: visit_id.body,
             number: visit_id.visit,
             item: visit_id.item,
             attempt: 1,
@@ -276,47 +235,18 @@ impl Visit {
     /// Which visit it is, of this step.
     pub fn visit_id(&self, step: &StepId) -> VisitId {
         VisitId {
-            step: step.clone(),
-            visit: self.number,
-            item: self.item,
+            body: self.body,
+            ..VisitId::of_work(step.clone(), self.number, self.item)
         }
+    }
+
+    /// Whether it is the visit of its step that is meant, among those with the same item.
+    pub(super) fn is(&self, id: &VisitId) -> bool {
+        (self.body, self.number) == (id.body, id.visit)
     }
 
     pub(super) fn is_of(&self, revision: u64) -> bool {
         self.opened_revision == revision
-    }
-
-    pub(super) fn is_unsettled(&self, revision: u64) -> bool {
-        let closed = self.closed.as_ref();
-        closed.is_some_and(|closed| closed.revision == revision && closed.row.is_none())
-            || self
-                .ended
-                .last()
-                .is_some_and(|ended| ended.revision == revision && ended.row.is_none())
-    }
-
-    pub(super) fn settle(&mut self, revision: u64, key: Sequence) {
-        if let Some(closed) = self
-            .closed
-            .as_mut()
-            .filter(|closed| closed.revision == revision)
-        {
-            closed.row = Some(key);
-        }
-        if let Some(ended) = self
-            .ended
-            .last_mut()
-            .filter(|ended| ended.revision == revision)
-        {
-            ended.row = Some(key);
-        }
-    }
-
-    /// Whether a call that ended it, or an attempt of it, lies in a row whose key is not known yet.
-    pub(super) fn is_without_row(&self) -> bool {
-        let closed = self.closed.as_ref();
-        closed.is_some_and(|closed| closed.row.is_none())
-            || self.ended.last().is_some_and(|ended| ended.row.is_none())
     }
 
     /// The live token, where a model is waited for.
@@ -356,7 +286,6 @@ impl Visit {
         self.closed = Some(Closed {
             at: row.at,
             revision: row.revision,
-            row: None,
             consumed,
             output: match outcome {
                 Outcome::Completed(Payload { digest, .. }) => Some(*digest),
@@ -372,10 +301,11 @@ impl Visit {
     /// An attempt ended, and the visit goes on.
     pub(super) fn end_attempt(&mut self, revision: u64, ended: &AttemptEnded) {
         match ended.consumed {
-            Some(consumed) => self.ended.push(Ended {
+            Some(consumed) => self.ended.push(RecordedCall {
                 consumed,
                 revision,
-                row: None,
+                // The visit goes on with what it brought.
+                was_accepted: true,
             }),
             None => self.retire_token(revision),
         }

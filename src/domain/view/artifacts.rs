@@ -112,7 +112,7 @@ fn kept(
 ) -> ArtifactView {
     ArtifactView {
         id: artifact.id,
-        step_name: visit_id.step.to_string(),
+        step_name: visit_id.step().to_string(),
         agent_name: agent.map(ToString::to_string),
         artifact_type: artifact.kind,
         name: artifact.name.clone(),
@@ -134,7 +134,7 @@ fn referred(
 ) -> ArtifactView {
     ArtifactView {
         id: reference.id,
-        step_name: visit_id.step.to_string(),
+        step_name: visit_id.step().to_string(),
         agent_name: agent.map(ToString::to_string),
         artifact_type: ArtifactKind::Data,
         name: reference.text.clone(),

@@ -133,11 +133,7 @@ fn record(
         }
         Event::StepSkipped { step, .. } => {
             let (step, visit) = (step.clone(), 0);
-            let visit_id = VisitId {
-                step,
-                visit,
-                item: None,
-            };
+            let visit_id = VisitId::of_work(step, visit, None);
             let mut entry = HistoryRow::of(row, &visit_id, 0, None);
             entry.end(row);
             entry.status = StepStatus::Skipped.as_str();
@@ -166,7 +162,7 @@ fn latest<'a>(visits: &'a mut [HistoryRow], visit_id: &VisitId) -> Option<&'a mu
 impl HistoryRow {
     fn of(row: &Row, visit_id: &VisitId, attempt: u32, agent_name: Option<String>) -> Self {
         Self {
-            step_name: visit_id.step.to_string(),
+            step_name: visit_id.step().to_string(),
             agent_name,
             status: StepStatus::Running.as_str(),
             started_at: row.at.to_string(),
@@ -185,7 +181,7 @@ impl HistoryRow {
     }
 
     fn is_of(&self, visit_id: &VisitId) -> bool {
-        self.step_name == visit_id.step.as_str()
+        self.step_name == visit_id.step().as_str()
             && self.visit == visit_id.visit
             && self.item == visit_id.item
     }

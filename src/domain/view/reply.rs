@@ -517,7 +517,7 @@ fn now_ready(ready: &[Offer], then: &str) -> String {
 fn closed(row: &Row) -> String {
     let by_call = |event: &Event| match event {
         Event::VisitClosed(closed) if closed.consumed.is_some() => {
-            Some(closed.visit_id.step.to_string())
+            Some(closed.visit_id.step().to_string())
         }
         _ => None,
     };

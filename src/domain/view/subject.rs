@@ -135,6 +135,6 @@ pub fn decided(execution: &Execution, position: usize) -> Option<&Closed> {
 pub fn output_in<'a>(row: &'a Row, step: &StepId) -> Option<&'a Payload> {
     let mut outputs = row.events.iter().filter_map(Event::output);
     outputs
-        .find(|(visit_id, _)| visit_id.step == *step && visit_id.item.is_none())
+        .find(|(visit_id, _)| visit_id.step() == step && visit_id.item.is_none())
         .map(|(_, payload)| payload)
 }

@@ -68,7 +68,7 @@ pub(super) fn given(definition: &Definition, execution: &Execution, row: &Row) -
             _ => return None,
         };
         Some(Turn {
-            position: definition.graph().position(&visit_id.step)?,
+            position: definition.graph().position(visit_id.step())?,
             visit: visit_id.visit,
             attempt,
             item: visit_id.item,

@@ -72,7 +72,7 @@ fn wait(
     let awaiting = visit.awaiting.as_ref()?;
     let (waits_for, due, signal) = match awaiting {
         Awaiting::Model(_) | Awaiting::Items { .. } => return None,
-        Awaiting::Operation => ("operation", None, None),
+        Awaiting::Operation { .. } => ("operation", None, None),
         Awaiting::Timer { due } => ("timer", Some(*due), None),
         Awaiting::Retry { due } => ("retry", Some(*due), None),
         Awaiting::Signal { name } => ("signal", None, Some(name.clone())),
@@ -136,7 +136,7 @@ pub(super) fn told(step: &StepState, visit: &Visit) -> Option<String> {
     let id = &step.id;
     Some(match visit.awaiting.as_ref()? {
         Awaiting::Model(_) | Awaiting::Items { .. } => return None,
-        Awaiting::Operation => format!("the server works on step '{id}'"),
+        Awaiting::Operation { .. } => format!("the server works on step '{id}'"),
         Awaiting::Timer { due } => format!("step '{id}' waits until {due}"),
         Awaiting::Retry { due } => format!("step '{id}' is tried again at {due}"),
         Awaiting::Signal { name } => {

@@ -89,6 +89,44 @@ fn of_anything_else_a_person_must_find_out_and_it_is_never_done_twice() {
     assert_eq!(reasons, [PauseReason::OutcomeUnknown]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_another_engine_works_on_is_not_declared_lost() {
+    let (store, log) = (Arc::new(Faulty::default()), Log::new());
+    let older = engine_on(store.clone(), log.clock, two(&log, false)).await;
+    let newer = engine_on(store, log.clock, two(&log, false)).await;
+    let steps = json!([activity("first", None, json!({}))]);
+    begin(&newer, defined(steps, json!({})), json!({})).await;
+    tokio::time::sleep(seconds(3)).await;
+    let moved = older
+        .command(&id(), SignalRequest::new("other", json!(1)))
+        .await;
+    assert_eq!(moved.expect("a signal is kept").state, "running");
+    assert_eq!(until_state(&newer, "completed").await.revision, 3);
+    assert_eq!(log.lines(), ["first 1"]);
+}
+
+/// An actor that is sent away while its commit is on its way has still to begin what that says.
+#[tokio::test(start_paused = true)]
+async fn nobody_takes_up_what_a_leaving_actor_is_about_to_begin() {
+    let (store, log) = (Arc::new(Faulty::default()), Log::new());
+    let engine = engine_on(store.clone(), log.clock, two(&log, false)).await;
+    store.late.store(1, Ordering::SeqCst);
+    let steps = json!([activity("first", None, json!({}))]);
+    let begun = tokio::spawn({
+        let engine = engine.clone();
+        async move { begin(&engine, defined(steps, json!({})), json!({})).await }
+    });
+    tokio::time::sleep(limits::IDLE_MAX + 2 * limits::IDLE_SWEEP_EVERY).await;
+    assert_eq!(engine.awake(), 0, "it was sent away");
+    let kept = engine
+        .command(&id(), SignalRequest::new("other", json!(1)))
+        .await;
+    assert_eq!(kept.expect("a signal is kept").state, "running");
+    begun.await.expect("a start");
+    until_state(&engine, "completed").await;
+    assert_eq!(log.lines(), ["first 1"]);
+}
+
 #[test]
 fn the_step_has_the_last_word_on_whether_it_may_be_done_twice() {
     let kind = |idempotent| json!({ "kind": { "activity": { "name": "first", "idempotent": idempotent } } });

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use midex::{
     clock::{SeededIds, Timestamp},
     domain::{
-        Command, Decision, DefaultSources, Definition, Execution, Facts, Sequence,
+        Command, Decision, DefaultSources, Definition, Execution, Facts,
         execution::{AttemptId, Effect, Start},
     },
 };
@@ -37,13 +37,11 @@ fn is_stay(decision: &Decision) -> bool {
     matches!(decision, Decision::Stay)
 }
 
-fn moved(decision: Decision, key: u64) -> (Execution, Vec<Effect>) {
+fn moved(decision: Decision) -> (Execution, Vec<Effect>) {
     let Decision::Move(transition) = decision else {
         panic!("nothing happens: {decision:?}");
     };
-    let mut next = transition.next;
-    next.settle(Sequence(key));
-    (next, transition.effects)
+    (transition.next, transition.effects)
 }
 
 fn begun(effects: &[Effect]) -> (AttemptId, Arc<Value>) {
@@ -66,7 +64,7 @@ fn an_outcome_of_an_earlier_attempt_changes_nothing() {
     };
     let facts = Facts::new(&definition, Duration::from_secs(3600));
     let started = Execution::start(facts, start, EPOCH, &SeededIds::new(1)).expect("a start");
-    let (execution, effects) = moved(Decision::Move(Box::new(started)), 1);
+    let (execution, effects) = moved(Decision::Move(Box::new(started)));
     let (first, input) = begun(&effects);
 
     let failed = decide(
@@ -75,7 +73,7 @@ fn an_outcome_of_an_earlier_attempt_changes_nothing() {
         &outcome(&first, fails("network")),
         EPOCH,
     );
-    let (execution, _) = moved(failed, 2);
+    let (execution, _) = moved(failed);
     let again = outcome(&first, fails("network"));
     assert!(
         is_stay(&decide(&execution, &definition, &again, EPOCH)),
@@ -93,13 +91,13 @@ fn an_outcome_of_an_earlier_attempt_changes_nothing() {
         ..Facts::new(&definition, Duration::from_secs(3600))
     };
     let ticked = execution.decide(facts, &Command::Tick, later, &SeededIds::new(2));
-    let (execution, effects) = moved(ticked.expect("a decision"), 3);
+    let (execution, effects) = moved(ticked.expect("a decision"));
     let (second, _) = begun(&effects);
     assert_eq!((first.attempt, second.attempt), (1, 2));
 
     let late = outcome(&first, Ok(json!("late")));
     assert!(is_stay(&decide(&execution, &definition, &late, later)));
     let good = outcome(&second, Ok(json!("good")));
-    let (execution, _) = moved(decide(&execution, &definition, &good, later), 4);
+    let (execution, _) = moved(decide(&execution, &definition, &good, later));
     assert!(execution.state().is_final());
 }

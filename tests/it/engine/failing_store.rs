@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use midex::{
     clock::TokioClock,
-    domain::{Lifecycle, PauseReason, execution::Report, telemetry::EventType},
+    domain::{Change, Lifecycle, PauseReason, execution::Report, telemetry::EventType},
     engine::{Engine, StartRequest},
     error::Code,
     limits,
@@ -43,6 +43,30 @@ async fn after_a_failed_commit_the_next_call_starts_from_the_store() {
     );
     let answer = engine.finish(&first, "x").await;
     assert!(!answer.replayed);
+}
+
+/// What waits in the mailbox of an actor whose commit failed is decided on what the store has, not on what the actor had:
+/// of a refusal no revision is compared.
+#[tokio::test(start_paused = true)]
+async fn what_waits_behind_a_lost_acknowledgement_is_answered_from_the_store() {
+    let (store, engine) = faulty().await;
+    let first = token(&start(&engine, "e").await);
+    engine.changed("e", Lifecycle::Pause).await;
+    store.loses.store(1, Ordering::SeqCst);
+    let (name, resume) = (
+        id("e"),
+        Change {
+            lifecycle: Lifecycle::Resume,
+            reason: None,
+        },
+    );
+    let (resumed, advanced) = tokio::join!(
+        engine.command(&name, resume),
+        engine.advance(&first, good("x"))
+    );
+    let lost = resumed.expect_err("it was lost").code();
+    assert_eq!(lost, Code::StoreUnavailable);
+    assert_eq!(advanced.expect("it runs again").revision, 4);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use midex::{
     clock::{Clock, SeededIds, TokioClock},
     domain::{
         Change, Command, Decision, DefaultSources, Definition, Execution, ExecutionId, Facts, Row,
-        Sequence, Token, Transition,
+        Token, Transition,
         execution::{Need, Report, SignalRequest, Start, Values},
         view::{self, Advanced, Asked, Found, Offer, Shortened, StatusView},
     },
@@ -32,7 +32,7 @@ pub(super) trait Subject {
     /// The open turns, in the order in which a model is shown them.
     async fn turns(&mut self) -> Vec<Offer>;
     /// The execution and its journal as they are kept.
-    async fn kept(&self) -> (Execution, Vec<(Sequence, Row)>);
+    async fn kept(&self) -> (Execution, Vec<Row>);
     /// Milliseconds since the start.
     fn now(&self) -> u64;
     /// Whether it sees to what is due by itself.
@@ -75,14 +75,12 @@ impl Pure {
     }
 
     fn become_next(&mut self, transition: Transition) -> Result<Advanced> {
-        let key = Sequence(self.rows.len() as u64);
         let before = self.execution.take();
-        let mut next = Execution::advance(before, &transition.row).expect("events apply");
+        let next = Execution::advance(before, &transition.row).expect("events apply");
         assert_eq!(
             next, transition.next,
             "the events say all that the transition does"
         );
-        next.settle(key);
         for (digest, content) in transition.contents {
             // What an artifact holds may be anything, and no decision asks for it.
             if let Ok(value) = serde_json::from_slice(&content) {
@@ -93,15 +91,14 @@ impl Pure {
         self.execution = Some(next);
         match transition.refusal {
             Some(refusal) => Err(refusal),
-            None => Ok(self.answer(key, false)),
+            None => Ok(self.answer(self.rows.len() as u64, false)),
         }
     }
 
-    fn answer(&self, key: Sequence, replayed: bool) -> Advanced {
-        let row = &self.rows[usize::try_from(key.0).expect("a small key")];
-        let rows = self.rows.iter().enumerate();
-        let rows = rows.map(|(at, row)| (Sequence(at as u64), row));
-        let then = Execution::replay(rows.take_while(|(at, _)| *at <= key)).expect("rows");
+    fn answer(&self, revision: u64, replayed: bool) -> Advanced {
+        let rows = &self.rows[..usize::try_from(revision).expect("a small number")];
+        let row = rows.last().expect("a row");
+        let then = Execution::replay(rows).expect("rows");
         self.show(&then, Some(row), |subject| {
             view::advanced(subject, row, replayed)
         })
@@ -154,7 +151,7 @@ impl Pure {
         let events = rows.flat_map(|row| &row.events);
         let outputs = events.filter_map(|event| event.output());
         let mut of_step =
-            outputs.filter(|(visit_id, _)| position(&visit_id.step) == asked.position);
+            outputs.filter(|(visit_id, _)| position(visit_id.step()) == asked.position);
         let (_, payload) = of_step.next_back()?;
         let value = payload.inline.as_ref()?.value();
         Some(Shortened::of(&value, asked.bytes_max))
@@ -165,8 +162,8 @@ impl Pure {
         if let Some(value) = self.contents.get(&need.digest) {
             return value.clone();
         }
-        let key = need.row.expect("it is in a row");
-        let row = &self.rows[usize::try_from(key.0).expect("a small key")];
+        let revision = need.revision.expect("it is in a row");
+        let row = &self.rows[usize::try_from(revision).expect("a small number") - 1];
         let mut payloads = row.events.iter().filter_map(|event| event.output());
         let (_, payload) = payloads
             .find(|(_, payload)| payload.digest == need.digest)
@@ -241,12 +238,7 @@ impl Subject for Pure {
     }
 
     async fn restart(&mut self) {
-        let rows = self
-            .rows
-            .iter()
-            .enumerate()
-            .map(|(at, row)| (Sequence(at as u64), row));
-        let rebuilt = Execution::replay(rows);
+        let rebuilt = Execution::replay(&self.rows);
         assert_eq!(rebuilt, self.execution, "the journal rebuilds the state");
         self.execution = rebuilt;
     }
@@ -261,13 +253,9 @@ impl Subject for Pure {
         self.shown(view::current_step).ready_steps
     }
 
-    async fn kept(&self) -> (Execution, Vec<(Sequence, Row)>) {
-        let rows = self.rows.iter().enumerate();
-        let rows = rows.map(|(at, row)| (Sequence(at as u64), row.clone()));
-        (
-            self.execution.clone().expect("an execution"),
-            rows.collect(),
-        )
+    async fn kept(&self) -> (Execution, Vec<Row>) {
+        let execution = self.execution.clone().expect("an execution");
+        (execution, self.rows.clone())
     }
 
     fn now(&self) -> u64 {
@@ -366,7 +354,7 @@ impl Subject for Whole {
         current.expect("the execution exists").ready_steps
     }
 
-    async fn kept(&self) -> (Execution, Vec<(Sequence, Row)>) {
+    async fn kept(&self) -> (Execution, Vec<Row>) {
         let id = ExecutionId::parse(ID).expect("an id");
         let stored = self.store.load(&id).await.expect("the store answers");
         let rows = self.store.history(&id).await.expect("the store answers");

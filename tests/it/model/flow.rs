@@ -13,7 +13,6 @@ use midex::{
     clock::TokioClock,
     domain::{
         Awaiting, Change, Document, Execution, Lifecycle, Row,
-        event::Sequence,
         execution::Report,
         view::{self, Advanced, Offer},
     },
@@ -443,14 +442,14 @@ fn check_execution(model: &Interpreter<'_>, execution: &Execution) {
     );
 }
 
-fn check_rows(model: &Interpreter<'_>, execution: &Execution, rows: &[(Sequence, Row)]) {
-    let again = Execution::replay(rows.iter().map(|(key, row)| (*key, row)));
+fn check_rows(model: &Interpreter<'_>, execution: &Execution, rows: &[Row]) {
+    let again = Execution::replay(rows);
     assert_eq!(
         again.as_ref(),
         Some(execution),
         "the journal rebuilds the execution"
     );
-    let history = view::history(rows.iter().map(|(_, row)| row), |_| None);
+    let history = view::history(rows.iter(), |_| None);
     let history: Vec<_> = history
         .iter()
         .map(|row| Entry {

@@ -3,11 +3,13 @@
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use midex::{
-    domain::{Digest, Sequence, telemetry::EventType},
+    clock::Timestamp,
+    domain::{Digest, State, telemetry::EventType},
     error::Code,
     limits,
     store::{
-        Entry, ListQuery, MemoryStore, Options, Position, RedbStore, Store, TelemetryQuery, Told,
+        Commit, Entry, ListQuery, MemoryStore, Options, Position, RedbStore, Store, TelemetryQuery,
+        Told,
     },
 };
 
@@ -60,6 +62,7 @@ contract! {
     a_refusal_is_told_by_the_next_read
     telemetry_is_filtered_and_bounded
     refusals_are_bounded
+    what_is_due_is_found_earliest_first
     a_checkpoint_changes_nothing_that_is_seen
     a_closed_store_refuses
 }
@@ -76,18 +79,21 @@ async fn what_is_committed_is_found(store: Arc<dyn Store>) {
     two.steps(&*store, 37).await;
     two.check(&*store).await;
     assert!(two.execution.as_ref().unwrap().state().is_final());
-    let keys: Vec<_> = two.rows.iter().map(|(key, _)| *key).collect();
-    assert!(keys.is_sorted(), "{keys:?}");
-    for (key, row) in &one.rows {
-        assert_eq!(store.row(*key).await.unwrap().as_ref(), Some(row));
+    assert!(two.places.is_sorted(), "{:?}", two.places);
+    for row in &one.rows {
+        let found = store.rows(&one.id, [row.revision].into()).await.unwrap();
+        assert_eq!(found, std::slice::from_ref(row));
     }
+    let found = store.rows(&two.id, [0, 3, 4, 30, 41, 42, 99].into()).await;
+    let revisions: Vec<_> = found.unwrap().iter().map(|row| row.revision).collect();
+    assert_eq!(revisions, [41, 30, 4, 3]);
 }
 
 async fn what_is_not_there_is_none(store: Arc<dyn Store>) {
     assert!(store.load(&id("nobody")).await.unwrap().is_none());
     assert!(store.history(&id("nobody")).await.unwrap().is_empty());
-    assert!(store.row(Sequence(1)).await.unwrap().is_none());
-    assert!(store.row(Sequence(u64::MAX)).await.unwrap().is_none());
+    let rows = store.rows(&id("nobody"), [0, 1, u64::MAX].into()).await;
+    assert!(rows.unwrap().is_empty());
     assert!(store.content(Digest::of(b"none")).await.unwrap().is_none());
     let query = TelemetryQuery {
         execution_id: Some(id("nobody")),
@@ -108,7 +114,7 @@ async fn a_commit_must_follow_the_stored_revision(store: Arc<dyn Store>) {
     tale.check(&*store).await;
 
     let mut ahead = stale;
-    ahead.row.revision = 9;
+    Arc::make_mut(&mut ahead.row).revision = 9;
     assert!(store.commit(ahead).await.is_err());
     tale.check(&*store).await;
     tale.steps(&*store, 3).await;
@@ -149,10 +155,9 @@ async fn one_of_two_racing_commits_wins(store: Arc<dyn Store>) {
     let [(committed, commit)] = &winners[..] else {
         panic!("{} winners", winners.len());
     };
-    tale.rows.push((committed.row, commit.row.clone()));
-    let mut next = (*commit.next).clone();
-    next.settle(committed.row);
-    tale.execution = Some(next);
+    tale.rows.push((*commit.row).clone());
+    tale.places.push(committed.row);
+    tale.execution = Some((*commit.next).clone());
     tale.check(&*store).await;
 }
 
@@ -162,15 +167,9 @@ async fn a_torn_commit_is_refused(store: Arc<dyn Store>) {
     let good = tale.transition("good");
     let good = tale.commit_of(good);
     let mut other = good.clone();
-    other.row.execution_id = id("two");
+    Arc::make_mut(&mut other.row).execution_id = id("two");
     assert_eq!(
         store.commit(other).await.unwrap_err().code(),
-        Code::Internal
-    );
-    let mut unlinked = good.clone();
-    unlinked.row.previous = None;
-    assert_eq!(
-        store.commit(unlinked).await.unwrap_err().code(),
         Code::Internal
     );
     tale.check(&*store).await;
@@ -202,7 +201,7 @@ async fn telemetry_has_one_order(store: Arc<dyn Store>) {
         store.note(refusal(number, Some(&tale.id)));
         tale.step(&*store).await.unwrap();
         expected.push(None);
-        expected.push(Some(tale.rows[number].1.clone()));
+        expected.push(Some(tale.rows[number].clone()));
     }
     let query = TelemetryQuery {
         limit: 100,
@@ -303,6 +302,43 @@ async fn refusals_are_bounded(store: Arc<dyn Store>) {
     );
 }
 
+async fn what_is_due_is_found_earliest_first(store: Arc<dyn Store>) {
+    let at = Timestamp::from_milliseconds;
+    let due = async |before, limit| {
+        let found = store.due(before, limit).await.unwrap();
+        let found = found
+            .into_iter()
+            .map(|(id, due)| (id.to_string(), due.milliseconds()));
+        found.collect::<Vec<_>>()
+    };
+    let said = |name: &str, due| (name.to_owned(), due);
+    let mut tales: Vec<_> = ["late", "early", "never", "ends"]
+        .map(|name| Tale::new(name, 3))
+        .into();
+    let moves = async |tale: &mut Tale, due: Option<i64>| {
+        let transition = tale.transition("on");
+        let commit = Commit {
+            due: due.map(at),
+            ..tale.commit_of(transition)
+        };
+        tale.keep(&*store, commit).await.unwrap();
+    };
+    for (tale, due) in tales.iter_mut().zip([Some(30), Some(10), None, Some(20)]) {
+        moves(tale, due).await;
+    }
+    let all = [said("early", 10), said("ends", 20), said("late", 30)];
+    assert_eq!(due(Timestamp::MAX, 9).await, all);
+    assert_eq!(due(at(30), 9).await, all[..2]);
+    assert_eq!(due(Timestamp::MAX, 1).await, all[..1]);
+    moves(&mut tales[1], None).await;
+    moves(&mut tales[2], Some(5)).await;
+    tales[3].turn(&*store, State::Failed).await.unwrap();
+    assert_eq!(
+        due(Timestamp::MAX, 9).await,
+        [said("never", 5), said("late", 30)]
+    );
+}
+
 async fn a_checkpoint_changes_nothing_that_is_seen(store: Arc<dyn Store>) {
     let mut tale = Tale::new("one", 9);
     tale.steps(&*store, 4).await;
@@ -337,7 +373,8 @@ async fn a_closed_store_refuses(store: Arc<dyn Store>) {
     for error in [
         tale.step(&*store).await.unwrap_err(),
         store.load(&tale.id).await.unwrap_err(),
-        store.row(Sequence(1)).await.unwrap_err(),
+        store.rows(&tale.id, [1].into()).await.unwrap_err(),
+        store.due(Timestamp::MAX, 1).await.unwrap_err(),
         store.history(&tale.id).await.unwrap_err(),
         store.content(Digest::of(b"")).await.unwrap_err(),
         store.telemetry(query).await.unwrap_err(),

@@ -202,7 +202,7 @@ async fn a_file_of_a_build_before_the_first_release_is_refused() {
             meta.remove("released_format").unwrap();
             meta.insert(key, format).unwrap();
             if !has_index {
-                let open = TableDefinition::<&str, ()>::new("open.v1");
+                let open = TableDefinition::<&str, Option<i64>>::new("open.v1");
                 transaction.delete_table(open).unwrap();
             }
         });
@@ -246,7 +246,7 @@ async fn a_file_of_an_earlier_build_that_crashed_is_left_as_it_is_too() {
 async fn a_file_must_have_its_index() {
     let (_directory, path) = stored(5).await;
     edit(&path, |transaction| {
-        let open = TableDefinition::<&str, ()>::new("open.v1");
+        let open = TableDefinition::<&str, Option<i64>>::new("open.v1");
         transaction.delete_table(open).unwrap();
     });
     let error = refused(&path, Code::StoreCorrupt);

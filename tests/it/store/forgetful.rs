@@ -171,7 +171,7 @@ async fn learn(tale: &mut Tale, store: &RedbStore, disk: &Forgetful) {
 fn become_as_stored(
     tale: &mut Tale,
     stored: Option<midex::store::Stored>,
-    history: Vec<(midex::domain::Sequence, midex::domain::Row)>,
+    history: Vec<midex::domain::Row>,
 ) {
     let known = tale.rows.len();
     assert!(history.len() == known || history.len() == known + 1);

@@ -22,7 +22,7 @@ use super::{
 pub(super) fn index(directory: &Path) -> BTreeSet<String> {
     let database = Database::open(directory.join("executions.redb")).unwrap();
     let transaction = database.begin_read().unwrap();
-    let open = TableDefinition::<&str, ()>::new("open.v1");
+    let open = TableDefinition::<&str, Option<i64>>::new("open.v1");
     let open = transaction.open_table(open).unwrap();
     let ids = open.range::<&str>(..).unwrap();
     ids.map(|entry| entry.unwrap().0.value().to_owned())
@@ -31,6 +31,7 @@ pub(super) fn index(directory: &Path) -> BTreeSet<String> {
 
 pub(super) fn open_ids(tales: &[Tale]) -> BTreeSet<String> {
     present(tales)
+        .map(|(_, one)| one)
         .filter(|one| !one.state().is_final())
         .map(|one| one.id().to_string())
         .collect()
@@ -133,11 +134,11 @@ async fn an_index_that_names_nobody_is_damage() {
     narrow(directory.path(), 10).close().await.unwrap();
     let database = Database::open(directory.path().join("executions.redb")).unwrap();
     let transaction = database.begin_write().unwrap();
-    let open = TableDefinition::<&str, ()>::new("open.v1");
+    let open = TableDefinition::<&str, Option<i64>>::new("open.v1");
     transaction
         .open_table(open)
         .unwrap()
-        .insert("nobody", ())
+        .insert("nobody", None)
         .unwrap();
     transaction.commit().unwrap();
     drop(database);

@@ -12,7 +12,7 @@ use std::{
 use midex::{
     domain::{Event, Execution, ExecutionId, Sequence, State, WorkflowName},
     error::Code,
-    store::{ListQuery, Options, Page, RedbStore, Store},
+    store::{ListQuery, Options, RedbStore, Store},
 };
 
 use super::{
@@ -69,26 +69,39 @@ pub(super) fn open_up_to(limit: usize) -> ListQuery {
     }
 }
 
-fn is_newest_first(executions: &[Execution]) -> bool {
-    executions.is_sorted_by(|newer, older| newer.row() > older.row())
+/// One page, and the places of its executions.
+pub(super) struct Page {
+    places: Vec<Sequence>,
+    pub(super) executions: Vec<Execution>,
+    pub(super) next: Option<Sequence>,
+}
+
+fn is_newest_first(places: &[Sequence]) -> bool {
+    places.is_sorted_by(|newer, older| newer > older)
 }
 
 /// One page, which keeps to its limit and its order.
 pub(super) async fn page(store: &dyn Store, query: &ListQuery) -> Page {
     let page = store.list(query.clone()).await.unwrap();
-    assert!(page.executions.len() <= query.limit, "{query:?}");
-    assert!(is_newest_first(&page.executions), "{query:?}");
-    page
+    let (places, executions): (Vec<_>, Vec<_>) = page.executions.into_iter().unzip();
+    assert!(executions.len() <= query.limit, "{query:?}");
+    assert!(is_newest_first(&places), "{query:?}");
+    Page {
+        places,
+        executions,
+        next: page.next,
+    }
 }
 
 /// Every page from `query` on, and how many there were.
 pub(super) async fn to_the_end(store: &dyn Store, mut query: ListQuery) -> (Vec<Execution>, usize) {
-    let mut executions = Vec::new();
+    let (mut executions, mut places) = (Vec::new(), Vec::new());
     for pages in 1.. {
         let page = page(store, &query).await;
         executions.extend(page.executions);
+        places.extend(page.places);
         let Some(next) = page.next else {
-            assert!(is_newest_first(&executions), "{query:?}");
+            assert!(is_newest_first(&places), "{query:?}");
             return (executions, pages);
         };
         assert!(query.before.is_none_or(|before| next < before), "{query:?}");
@@ -103,23 +116,26 @@ pub(super) async fn all(store: &dyn Store, query: ListQuery) -> Vec<Execution> {
 
 /// What `query` asks for, out of all there are.
 pub(super) fn expected<'a>(
-    executions: impl IntoIterator<Item = &'a Execution>,
+    executions: impl Iterator<Item = (Sequence, &'a Execution)>,
     query: &ListQuery,
 ) -> Vec<Execution> {
-    let mut wanted: Vec<_> = executions.into_iter().cloned().collect();
-    wanted.retain(|one| {
+    let mut wanted: Vec<_> = executions.collect();
+    wanted.retain(|(place, one)| {
         query.state.is_none_or(|state| one.state() == state)
             && (!query.open_only || one.completed_at().is_none())
             && (query.workflow.as_ref()).is_none_or(|name| name == one.workflow())
             && (query.project.as_deref()).is_none_or(|project| one.project() == Some(project))
-            && (query.before).is_none_or(|before| one.row().unwrap() < before)
+            && (query.before).is_none_or(|before| *place < before)
     });
-    wanted.sort_by_key(|one| std::cmp::Reverse(one.row()));
-    wanted
+    wanted.sort_by_key(|(place, _)| std::cmp::Reverse(*place));
+    wanted.into_iter().map(|(_, one)| one.clone()).collect()
 }
 
-pub(super) fn present(tales: &[Tale]) -> impl Iterator<Item = &Execution> {
-    tales.iter().filter_map(|tale| tale.execution.as_ref())
+/// The executions there are, each with its place.
+pub(super) fn present(tales: &[Tale]) -> impl Iterator<Item = (Sequence, &Execution)> {
+    tales
+        .iter()
+        .filter_map(|tale| Some((*tale.places.last()?, tale.execution.as_ref()?)))
 }
 
 /// As many executions, each with its first transition.
@@ -146,7 +162,7 @@ async fn an_empty_store_lists_nothing(store: Arc<dyn Store>) {
     let tales = started(&*store, 2).await;
     let nothing = page(&*store, &up_to(0)).await;
     assert_eq!((nothing.executions, nothing.next), (Vec::new(), None));
-    for before in [Sequence(0), tales[0].rows[0].0] {
+    for before in [Sequence(0), tales[0].places[0]] {
         for query in [up_to(9), open_up_to(9)] {
             let query = ListQuery {
                 before: Some(before),
@@ -249,7 +265,6 @@ async fn who_moves_between_two_pages_is_on_none_that_follows(store: Arc<dyn Stor
             tales.push(Tale::new(&format!("{round}/{at}"), 9));
             tales[at].step(&*store).await.unwrap();
         }
-        let first = tales[0].rows[0].0;
         // However short the pages are: on until two are listed.
         let (mut before, mut listed) = (None, Vec::new());
         while listed.len() < 2 {
@@ -279,7 +294,7 @@ async fn who_moves_between_two_pages_is_on_none_that_follows(store: Arc<dyn Stor
         .await;
         let rest: Vec<_> = rest
             .into_iter()
-            .filter(|one| one.row() >= Some(first))
+            .filter(|one| one.id().as_str().starts_with(&format!("{round}/")))
             .collect();
         assert_eq!(names(&rest), [name(5), name(4), name(2), name(1), name(0)]);
         let anew = all(&*store, query).await;
@@ -316,12 +331,14 @@ async fn who_ends_at_once_was_never_open(store: Arc<dyn Store>) {
     let mut tale = Tale::new("at once", 3);
     let start = tale.transition("start");
     let mut commit = tale.commit_of(start);
-    commit.row.events.push(Event::StateChanged {
-        from: State::Running,
-        to: State::Completed,
-        failure: None,
-        steps_total: 3,
-    });
+    Arc::make_mut(&mut commit.row)
+        .events
+        .push(Event::StateChanged {
+            from: State::Running,
+            to: State::Completed,
+            failure: None,
+            steps_total: 3,
+        });
     commit.next = Arc::new(Execution::advance(None, &commit.row).unwrap());
     tale.keep(&*store, commit).await.unwrap();
     assert_eq!(all(&*store, open_up_to(9)).await, []);

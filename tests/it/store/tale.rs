@@ -24,7 +24,9 @@ pub(crate) struct Tale {
     pub(crate) execution: Option<Execution>,
     pub(crate) position: Position,
     /// Every row stored, as it should be found.
-    pub(crate) rows: Vec<(Sequence, Row)>,
+    pub(crate) rows: Vec<Row>,
+    /// Where they lie among those of all executions.
+    pub(crate) places: Vec<Sequence>,
 }
 
 pub(crate) fn id(text: &str) -> ExecutionId {
@@ -77,6 +79,7 @@ impl Tale {
             execution: None,
             position: Position::default(),
             rows: Vec::new(),
+            places: Vec::new(),
         }
     }
 
@@ -91,6 +94,7 @@ impl Tale {
             execution: self.execution.clone(),
             position: self.position,
             rows: self.rows.clone(),
+            places: self.places.clone(),
         }
     }
 
@@ -134,8 +138,9 @@ impl Tale {
     pub(crate) fn commit_of(&self, transition: Transition) -> Commit {
         Commit {
             next: Arc::new(transition.next),
-            row: transition.row,
+            row: Arc::new(transition.row),
             contents: transition.contents,
+            due: None,
             position: self.position,
         }
     }
@@ -164,7 +169,6 @@ impl Tale {
             execution_id: self.id.clone(),
             revision: before.revision() + 1,
             at: Timestamp::from_milliseconds(self.seconds * 1000),
-            previous: before.row(),
             events: vec![Event::StateChanged {
                 from: before.state(),
                 to,
@@ -174,20 +178,20 @@ impl Tale {
         };
         Commit {
             next: Arc::new(Execution::advance(Some(before), &row).unwrap()),
-            row,
+            row: Arc::new(row),
             contents: Vec::new(),
+            due: None,
             position: self.position,
         }
     }
 
     /// Stores `commit` and becomes what it says.
     pub(crate) async fn keep(&mut self, store: &dyn Store, commit: Commit) -> Result<Sequence> {
-        let mut next = (*commit.next).clone();
-        let row = commit.row.clone();
+        let (next, row) = (commit.next.clone(), commit.row.clone());
         let committed = store.commit(commit).await?;
-        next.settle(committed.row);
-        self.rows.push((committed.row, row));
-        self.execution = Some(next);
+        self.rows.push(Row::clone(&row));
+        self.places.push(committed.row);
+        self.execution = Some(Execution::clone(&next));
         self.position = committed.position;
         Ok(committed.row)
     }
@@ -209,7 +213,7 @@ impl Tale {
         );
         let history = store.history(&self.id).await.unwrap();
         assert_eq!(history, self.rows, "{}", self.id);
-        let replayed = Execution::replay(history.iter().map(|(key, row)| (*key, row)));
+        let replayed = Execution::replay(&history);
         assert_eq!(replayed, self.execution, "{}", self.id);
     }
 }

@@ -1,15 +1,20 @@
 //! A store that fails when told to, and outlives the engines on it.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use midex::{
-    domain::{Digest, Execution, ExecutionId, Row, Sequence},
+    clock::Timestamp,
+    domain::{Digest, Execution, ExecutionId, Row, event::Owner},
     error::{Code, Error, Result},
     store::{
-        BoxFuture, Commit, Committed, ListQuery, MemoryStore, Page, Position, Refusal, Store,
+        BoxFuture, Commit, Committed, Due, ListQuery, MemoryStore, Page, Position, Refusal, Store,
         Stored, TelemetryQuery, Told,
     },
 };
@@ -21,7 +26,9 @@ pub(crate) struct Faulty {
     pub(crate) refuses: AtomicUsize,
     /// So many of the next commits fail although they reached the disk.
     pub(crate) loses: AtomicUsize,
-    /// So many of the next lists fail.
+    /// So many of the next commits are answered a minute late.
+    pub(crate) late: AtomicUsize,
+    /// So many of the next looks for what is due fail.
     pub(crate) hides: AtomicUsize,
     /// So many of the next loads fail.
     pub(crate) unreadable: AtomicUsize,
@@ -45,6 +52,10 @@ fn unavailable() -> Error {
 }
 
 impl Store for Faulty {
+    fn owner(&self) -> Owner {
+        self.inner.owner()
+    }
+
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Committed>> {
         Box::pin(async move {
             if take(&self.refuses) {
@@ -53,6 +64,9 @@ impl Store for Faulty {
             let committed = self.inner.commit(commit).await;
             if take(&self.loses) {
                 return Err(unavailable());
+            }
+            if take(&self.late) {
+                tokio::time::sleep(Duration::from_secs(60)).await;
             }
             committed
         })
@@ -75,11 +89,15 @@ impl Store for Faulty {
         self.inner.load(id)
     }
 
-    fn row(&self, key: Sequence) -> BoxFuture<'_, Result<Option<Row>>> {
-        self.inner.row(key)
+    fn rows<'a>(
+        &'a self,
+        id: &'a ExecutionId,
+        revisions: BTreeSet<u64>,
+    ) -> BoxFuture<'a, Result<Vec<Row>>> {
+        self.inner.rows(id, revisions)
     }
 
-    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<(Sequence, Row)>>> {
+    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<Row>>> {
         self.inner.history(id)
     }
 
@@ -101,10 +119,14 @@ impl Store for Faulty {
     }
 
     fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Page>> {
+        self.inner.list(query)
+    }
+
+    fn due(&self, before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
         if take(&self.hides) {
             return Box::pin(async { Err(unavailable()) });
         }
-        self.inner.list(query)
+        self.inner.due(before, limit)
     }
 
     /// The next engine finds it as it was left.
