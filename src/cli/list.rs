@@ -125,7 +125,7 @@ pub fn list(args: &ListArgs, registry: &Registry, mut out: Output<'_>) -> Result
 }
 
 fn workflow_of(entry: &WorkflowEntry) -> Option<&Workflow> {
-    let definition = entry.definition.as_ref()?;
+    let definition = entry.value.as_ref()?;
     Some(&definition.workflow)
 }
 
@@ -157,7 +157,7 @@ fn phase_json(step: &Step) -> Value {
 }
 
 fn agent_json(entry: &AgentEntry) -> Value {
-    let persona = entry.persona.as_ref();
+    let persona = entry.value.as_ref();
     json!({
         "name": entry.name,
         "description": persona.map(|persona| &persona.description),
@@ -203,7 +203,7 @@ fn agent_table(registry: &Registry) -> String {
         table.add_row(visible_row([
             entry.name.clone(),
             entry.source.as_str().to_owned(),
-            entry.persona.as_ref().map_or_else(
+            entry.value.as_ref().map_or_else(
                 || broken(&entry.findings, entry.source, entry.path.as_deref()),
                 |persona| persona.description.clone(),
             ),

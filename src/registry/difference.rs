@@ -7,15 +7,21 @@ use crate::limits;
 
 /// Logs the names of entries that differ.
 pub(super) fn log(before: &Registry, after: &Registry) {
-    let workflows = names(&before.workflows, &after.workflows, |entry| &entry.name);
-    let agents = names(&before.agents, &after.agents, |entry| &entry.name);
+    let workflows = names(
+        &before.workflows.entries,
+        &after.workflows.entries,
+        |entry| &entry.name,
+    );
+    let agents = names(&before.agents.entries, &after.agents.entries, |entry| {
+        &entry.name
+    });
     let broken = after.workflows().filter(|entry| entry.is_broken());
     let broken_agents = after.agents().filter(|entry| entry.is_broken());
     tracing::info!(
         workflows = listed(&workflows),
         agents = listed(&agents),
         broken = broken.count() + broken_agents.count(),
-        parsed = after.parsed,
+        parsed = after.parsed(),
         "definitions changed"
     );
 }

@@ -2,15 +2,19 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use super::Source;
+use super::{
+    Source,
+    cache::Cache,
+    last_good::{LastGood, Versions},
+};
 use crate::domain::{
     definition::{Definition, Persona},
     finding::{Finding, is_broken},
 };
 
-/// A workflow file with the result of loading it.
+/// A definition file with the result of loading it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct WorkflowEntry {
+pub struct Entry<T> {
     /// The definition's name; without a definition the name in the file, else the file's own.
     pub name: String,
     /// Which level of directories it belongs to.
@@ -18,12 +22,17 @@ pub struct WorkflowEntry {
     /// The file; none for those that are part of midex.
     pub path: Option<PathBuf>,
     /// The definition, if all findings are warnings; else the last good version, if one is known.
-    pub definition: Option<Arc<Definition>>,
+    pub value: Option<Arc<T>>,
     /// Everything that is wrong with it.
     pub findings: Vec<Finding>,
 }
 
-impl WorkflowEntry {
+/// A workflow file.
+pub type WorkflowEntry = Entry<Definition>;
+/// An agent's file.
+pub type AgentEntry = Entry<Persona>;
+
+impl<T> Entry<T> {
     /// Whether the file has errors.
     pub fn is_broken(&self) -> bool {
         is_broken(&self.findings)
@@ -31,33 +40,33 @@ impl WorkflowEntry {
 
     /// Whether the file has errors and the last good version is served in its place.
     pub fn is_stale(&self) -> bool {
-        self.definition.is_some() && self.is_broken()
+        self.value.is_some() && self.is_broken()
     }
 }
 
-/// An agent's file with the result of loading it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AgentEntry {
-    /// The persona's name; without a persona the name in the file, else the file's own.
-    pub name: String,
-    /// Which level of directories it belongs to.
-    pub source: Source,
-    /// The file; none for those that are part of midex.
-    pub path: Option<PathBuf>,
-    /// The persona, if all findings are warnings; else the last good version, if one is known.
-    pub persona: Option<Arc<Persona>>,
-    /// Everything that is wrong with it.
-    pub findings: Vec<Finding>,
+/// All definitions of one kind, with what the next load takes over.
+///
+/// Invariant: entries are sorted by name, and of one name the first entry is the one that counts.
+#[derive(Debug)]
+pub(super) struct Collection<T> {
+    pub(super) entries: Vec<Entry<T>>,
+    /// The last good versions of files that this load missed.
+    pub(super) departed: Versions<T>,
+    pub(super) cache: Cache<T>,
+    /// How many files were parsed for it.
+    pub(super) parsed: usize,
 }
 
-impl AgentEntry {
-    /// Whether the file has errors.
-    pub fn is_broken(&self) -> bool {
-        is_broken(&self.findings)
+impl<T> Collection<T> {
+    /// The entry that counts for a name.
+    pub(super) fn get(&self, name: &str) -> Option<&Entry<T>> {
+        let all = &self.entries;
+        let at = all.partition_point(|entry| entry.name.as_str() < name);
+        all.get(at).filter(|entry| entry.name == name)
     }
 
-    /// Whether the file has errors and the last good version is served in its place.
-    pub fn is_stale(&self) -> bool {
-        self.persona.is_some() && self.is_broken()
+    /// The versions that the next load can fall back on.
+    pub(super) fn last_good(&self) -> LastGood<'_, T> {
+        LastGood::new(&self.entries, &self.departed)
     }
 }

@@ -2,13 +2,13 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    path::PathBuf,
     sync::Arc,
 };
 
 use super::{
-    AgentEntry, Directory, Source, WorkflowEntry, agent,
-    cache::CachedLoader,
+    Directory, Source,
+    cache::{Cache, CachedLoader},
+    entry::{Collection, Entry},
     files::{self, File, Visit},
     last_good::LastGood,
     load::{self, Loaded},
@@ -19,45 +19,58 @@ use crate::domain::{
     definition::{Definition, Persona, Workflow},
 };
 
-/// Loads the agents of these directories and the shipped ones, sorted by name.
+/// What the load before came to, if there was one.
+type Previous<'a, T> = Option<&'a Collection<T>>;
+
+/// Loads the agents of these directories and the shipped ones. Unchanged files are taken from `previous`.
 pub(super) fn agents(
     directories: &[Directory],
-    reader: &mut CachedLoader<'_, Persona>,
-    last_good: &mut LastGood<'_, Persona>,
+    previous: Previous<'_, Persona>,
     visit: Visit<'_>,
-) -> Vec<AgentEntry> {
+) -> Collection<Persona> {
+    let levels = levels(directories, &["md"], shipped::AGENTS, visit);
     let load = |file| load::persona(file).map(Arc::new);
-    let mut read = |file| reader.read(file, |_| true, load);
-    let levels = levels(directories, &["md"], shipped::AGENTS, visit)
-        .map(|(source, files)| (source, files.into_iter().map(&mut read).collect()))
-        .collect();
-    first_of_each_name(levels, last_good)
-        .into_iter()
-        .map(|(source, loaded)| agent_entry(source, loaded))
-        .collect()
+    collection(levels, previous, previous, |_| true, load)
 }
 
-/// The workflows of these directories and the shipped ones, sorted by name, as a server with these abilities can run
-/// them.
+/// Loads the workflows of these directories and the shipped ones, as a server with the known names can run them. Files that
+/// did not change are taken from `cached`.
 pub(super) fn workflows(
     directories: &[Directory],
-    agents: &[AgentEntry],
+    agents: &Collection<Persona>,
     known: Known<'_>,
-    reader: &mut CachedLoader<'_, Definition>,
-    last_good: &mut LastGood<'_, Definition>,
+    (previous, cached): (Previous<'_, Definition>, Previous<'_, Definition>),
     visit: Visit<'_>,
-) -> Vec<WorkflowEntry> {
-    let mut read = |file| {
-        let valid = |definition: &Definition| has_personas_of(definition, agents);
-        reader.read(file, valid, |file| workflow(file, agents, known))
-    };
-    let levels = levels(directories, files::EXTENSIONS, shipped::WORKFLOWS, visit)
-        .map(|(source, files)| (source, files.into_iter().map(&mut read).collect()))
-        .collect();
-    first_of_each_name(levels, last_good)
-        .into_iter()
-        .map(|(source, loaded)| workflow_entry(source, loaded))
-        .collect()
+) -> Collection<Definition> {
+    let levels = levels(directories, files::EXTENSIONS, shipped::WORKFLOWS, visit);
+    let valid = |definition: &Definition| has_personas_of(definition, agents);
+    let load = |file| workflow(file, agents, known);
+    collection(levels, previous, cached, valid, load)
+}
+
+fn collection<T>(
+    levels: impl Iterator<Item = (Source, Vec<File>)>,
+    previous: Previous<'_, T>,
+    cached: Previous<'_, T>,
+    valid: impl Fn(&T) -> bool,
+    load: impl Fn(File) -> Loaded<Arc<T>>,
+) -> Collection<T> {
+    let empty = Cache::default();
+    let mut loader = CachedLoader::new(cached.map_or(&empty, |before| &before.cache));
+    let mut read = |file| loader.read(file, &valid, &load);
+    let levels = levels.map(|(source, files)| (source, files.into_iter().map(&mut read).collect()));
+    let levels = levels.collect();
+    let mut last_good = previous.map_or_else(LastGood::default, Collection::last_good);
+    let entries = first_of_each_name(levels, &mut last_good).into_iter();
+    let entries = entries.map(|(source, loaded)| entry(source, loaded));
+    let entries = entries.collect();
+    let (cache, parsed) = loader.finish();
+    Collection {
+        entries,
+        departed: last_good.into_departed(),
+        cache,
+        parsed,
+    }
 }
 
 /// The files of every directory, nearest first, and those that are part of midex last.
@@ -115,10 +128,10 @@ fn rank<T>(loaded: &Loaded<T>) -> (&str, bool, bool) {
 }
 
 /// The agents that steps may name.
-pub(super) fn known(agents: &[AgentEntry]) -> Agents {
+pub(super) fn known(agents: &Collection<Persona>) -> Agents {
     let mut known = Agents::new();
-    for entry in agents {
-        let state = if entry.persona.is_some() {
+    for entry in &agents.entries {
+        let state = if entry.value.is_some() {
             Agent::Usable
         } else {
             Agent::Broken
@@ -131,7 +144,7 @@ pub(super) fn known(agents: &[AgentEntry]) -> Agents {
 /// Loads a workflow with the personas of its agents.
 pub(super) fn workflow(
     file: File,
-    agents: &[AgentEntry],
+    agents: &Collection<Persona>,
     known: Known<'_>,
 ) -> Loaded<Arc<Definition>> {
     let define = |workflow| Arc::new(define(workflow, agents));
@@ -139,49 +152,35 @@ pub(super) fn workflow(
 }
 
 /// Whether the personas in a definition are still those of the agents.
-fn has_personas_of(definition: &Definition, agents: &[AgentEntry]) -> bool {
+fn has_personas_of(definition: &Definition, agents: &Collection<Persona>) -> bool {
     let mut personas = definition.personas.iter();
     personas.all(|(name, persona)| {
-        let agent = agent(agents, name.as_str());
-        agent.is_some_and(|agent| agent.persona.as_deref() == Some(persona))
+        let agent = agents.get(name.as_str());
+        agent.is_some_and(|agent| agent.value.as_deref() == Some(persona))
     })
 }
 
 /// A checked workflow with the personas of its agents, all of which the check has found. Agents are
 /// sorted by name, and of one name the first counts.
-fn define(workflow: Workflow, agents: &[AgentEntry]) -> Definition {
+fn define(workflow: Workflow, agents: &Collection<Persona>) -> Definition {
     let personas: BTreeMap<_, _> = workflow
         .steps
         .iter()
         .filter_map(|step| {
             let name = step.agent()?;
-            let persona = agent(agents, name.as_str())?.persona.as_ref()?;
+            let persona = agents.get(name.as_str())?.value.as_ref()?;
             Some((name.clone(), persona.as_ref().clone()))
         })
         .collect();
     Definition::new(workflow, personas)
 }
 
-fn workflow_entry(source: Source, loaded: Loaded<Arc<Definition>>) -> WorkflowEntry {
-    WorkflowEntry {
+fn entry<T>(source: Source, loaded: Loaded<Arc<T>>) -> Entry<T> {
+    Entry {
         name: loaded.name,
         source,
-        path: path(source, loaded.file),
-        definition: loaded.value,
+        path: (source != Source::Shipped).then_some(loaded.file.path),
+        value: loaded.value,
         findings: loaded.findings,
     }
-}
-
-fn agent_entry(source: Source, loaded: Loaded<Arc<Persona>>) -> AgentEntry {
-    AgentEntry {
-        name: loaded.name,
-        source,
-        path: path(source, loaded.file),
-        persona: loaded.value,
-        findings: loaded.findings,
-    }
-}
-
-fn path(source: Source, file: File) -> Option<PathBuf> {
-    (source != Source::Shipped).then_some(file.path)
 }

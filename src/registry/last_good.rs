@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::load::Loaded;
+use super::{entry::Entry, load::Loaded};
 
 /// The last good version of a file, with the name it had.
 #[derive(Debug)]
@@ -38,15 +38,14 @@ impl<T> Default for LastGood<'_, T> {
 }
 
 impl<'a, T> LastGood<'a, T> {
-    /// Collects the paths, names and versions in the entries of the previous load, and the versions that were missing in it.
-    pub(super) fn new(
-        entries: impl Iterator<Item = (Option<&'a PathBuf>, &'a str, Option<&'a Arc<T>>)>,
-        departed: &'a Versions<T>,
-    ) -> Self {
+    /// Collects the versions of these entries, and those that were missing in the previous load.
+    pub(super) fn new(entries: &'a [Entry<T>], departed: &'a Versions<T>) -> Self {
+        let version = |entry: &'a Entry<T>| {
+            let value = entry.value.as_ref()?;
+            Some((entry.path.as_deref()?, (entry.name.as_str(), value)))
+        };
         Self {
-            present: entries
-                .filter_map(|(path, name, value)| Some((path?.as_path(), (name, value?))))
-                .collect(),
+            present: entries.iter().filter_map(version).collect(),
             departed: Some(departed),
         }
     }

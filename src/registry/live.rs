@@ -369,10 +369,10 @@ mod tests {
         }
         let places = places(project.path());
         let first = Registry::load(&places.sources());
-        assert_eq!(first.reload(&places.sources()).parsed, 0);
+        assert_eq!(first.reload(&places.sources()).parsed(), 0);
         write(project.path(), "workflows/w07.md", "two");
         let second = first.reload(&places.sources());
-        assert_eq!(second.parsed, 1);
+        assert_eq!(second.parsed(), 1);
         assert_eq!(description(&second, "w07").as_deref(), Some("two"));
         assert_eq!(description(&second, "w08").as_deref(), Some("one"));
 
@@ -385,21 +385,19 @@ mod tests {
         )
         .unwrap();
         let third = second.reload(&places.sources());
-        assert!(third.parsed > 20, "{}", third.parsed);
+        assert!(third.parsed() > 20, "{}", third.parsed());
         // One that only says something else touches those that name it.
         fs::write(project.path().join("agents/reviewer.md"), agent).unwrap();
         let fourth = third.reload(&places.sources());
-        let users = fourth
-            .workflows()
-            .filter_map(|entry| entry.definition.as_ref());
+        let users = fourth.workflows().filter_map(|entry| entry.value.as_ref());
         let users = users.filter(|definition| {
             definition
                 .personas
                 .keys()
                 .any(|name| name.as_str() == "reviewer")
         });
-        assert_eq!(fourth.parsed, 1 + users.count());
-        assert!(fourth.parsed < third.parsed);
+        assert_eq!(fourth.parsed(), 1 + users.count());
+        assert!(fourth.parsed() < third.parsed());
     }
 
     #[tokio::test]

@@ -38,11 +38,7 @@ pub use self::{
     template::{Format, Template},
     validate::{FileReport, Kind, check_text, is_definition_file, validate, workflow_file},
 };
-use self::{
-    cache::{Cache, CachedLoader},
-    files::Visit,
-    last_good::{LastGood, Versions},
-};
+use self::{entry::Collection, files::Visit};
 use crate::{
     domain::{
         check::{Abilities, Known},
@@ -55,20 +51,12 @@ use crate::{
 };
 
 /// All definitions at the time of loading.
-///
-/// Invariant: entries are sorted by name, and of one name the first entry is the one that counts.
 #[derive(Debug)]
 pub struct Registry {
     sources: Sources,
     abilities: Abilities,
-    workflows: Vec<WorkflowEntry>,
-    agents: Vec<AgentEntry>,
-    departed_workflows: Versions<Definition>,
-    departed_agents: Versions<Persona>,
-    workflow_cache: Cache<Definition>,
-    agent_cache: Cache<Persona>,
-    /// How many files were parsed for it.
-    parsed: usize,
+    workflows: Collection<Definition>,
+    agents: Collection<Persona>,
 }
 
 impl Registry {
@@ -98,65 +86,38 @@ impl Registry {
         previous: Option<&Self>,
         visit: Visit<'_>,
     ) -> Self {
-        let mut personas = previous.map_or_else(LastGood::default, Self::last_good_agents);
-        let mut definitions = previous.map_or_else(LastGood::default, Self::last_good_workflows);
-        let (no_workflows, no_agents) = (Cache::default(), Cache::default());
-        let mut reader =
-            CachedLoader::new(previous.map_or(&no_agents, |before| &before.agent_cache));
-        let agents = gather::agents(&sources.agents, &mut reader, &mut personas, visit);
-        let (agent_cache, agents_parsed) = reader.finish();
+        let agents = previous.map(|before| &before.agents);
+        let agents = gather::agents(&sources.agents, agents, visit);
         let names = gather::known(&agents);
         // A workflow is checked against the agents and abilities that there are: where those differ, all are checked anew.
-        let same = previous.filter(|before| {
+        let is_same = |before: &&Self| {
             before.abilities == *abilities && gather::known(&before.agents) == names
-        });
-        let mut reader =
-            CachedLoader::new(same.map_or(&no_workflows, |before| &before.workflow_cache));
+        };
+        let workflows = previous.map(|before| &before.workflows);
+        let cached = previous.filter(is_same).and(workflows);
         let known = Known {
             agents: &names,
             abilities,
         };
-        let workflows = gather::workflows(
-            &sources.workflows,
-            &agents,
-            known,
-            &mut reader,
-            &mut definitions,
-            visit,
-        );
-        let (workflow_cache, workflows_parsed) = reader.finish();
+        let directories = &sources.workflows;
+        let workflows = gather::workflows(directories, &agents, known, (workflows, cached), visit);
         Self {
             sources: sources.clone(),
             abilities: abilities.clone(),
             workflows,
             agents,
-            departed_workflows: definitions.into_departed(),
-            departed_agents: personas.into_departed(),
-            workflow_cache,
-            agent_cache,
-            parsed: agents_parsed + workflows_parsed,
         }
     }
 
-    fn last_good_workflows(&self) -> LastGood<'_, Definition> {
-        let entries = self.workflows.iter().map(|entry| {
-            let definition = entry.definition.as_ref();
-            (entry.path.as_ref(), entry.name.as_str(), definition)
-        });
-        LastGood::new(entries, &self.departed_workflows)
-    }
-
-    fn last_good_agents(&self) -> LastGood<'_, Persona> {
-        let entries = self.agents.iter().map(|entry| {
-            let persona = entry.persona.as_ref();
-            (entry.path.as_ref(), entry.name.as_str(), persona)
-        });
-        LastGood::new(entries, &self.departed_agents)
+    /// How many files were parsed for it.
+    fn parsed(&self) -> usize {
+        self.workflows.parsed + self.agents.parsed
     }
 
     /// Whether it has the same entries as `other`: names, sources, paths, definitions, personas, findings.
     pub fn same_as(&self, other: &Self) -> bool {
-        self.workflows == other.workflows && self.agents == other.agents
+        self.workflows.entries == other.workflows.entries
+            && self.agents.entries == other.agents.entries
     }
 
     /// The directories it was loaded from.
@@ -171,38 +132,35 @@ impl Registry {
 
     /// Every workflow, also those with findings, sorted by name.
     pub fn workflows(&self) -> impl Iterator<Item = &WorkflowEntry> {
-        self.workflows.iter()
+        self.workflows.entries.iter()
     }
 
     /// The workflow of this name.
     pub fn workflow(&self, name: &str) -> Option<&WorkflowEntry> {
-        let at = self
-            .workflows
-            .partition_point(|entry| entry.name.as_str() < name);
-        self.workflows.get(at).filter(|entry| entry.name == name)
+        self.workflows.get(name)
     }
 
     /// Every agent, also those with findings, sorted by name.
     pub fn agents(&self) -> impl Iterator<Item = &AgentEntry> {
-        self.agents.iter()
+        self.agents.entries.iter()
     }
 
     /// The agent of this name.
     pub fn agent(&self, name: &str) -> Option<&AgentEntry> {
-        agent(&self.agents, name)
+        self.agents.get(name)
     }
 
     /// The definition for a start of this workflow.
     pub fn definition(&self, name: &str) -> Result<Arc<Definition>> {
         let entry = self.workflow(name).ok_or_else(|| self.not_found(name))?;
-        entry.definition.clone().ok_or_else(|| invalid(entry))
+        entry.value.clone().ok_or_else(|| invalid(entry))
     }
 
     /// The definition for a start of this workflow, parsed anew if the text of its file has changed. `None` if a reload is
     /// needed: the file or one of its agents is new, gone or renamed.
     fn definition_now(&self, name: &str) -> Option<Arc<Definition>> {
         let entry = self.workflow(name)?;
-        let definition = entry.definition.as_ref()?;
+        let definition = entry.value.as_ref()?;
         let mut agents = definition.personas.keys();
         let are_same = agents.all(|name| self.is_agent_same(name.as_str()));
         if !are_same {
@@ -212,7 +170,7 @@ impl Registry {
             return Some(definition.clone());
         };
         let file = files::read_again(&self.sources.workflows, path)?;
-        if self.workflow_cache.is_of(&file) {
+        if self.workflows.cache.is_of(&file) {
             return Some(definition.clone());
         }
         let known = Known {
@@ -230,7 +188,7 @@ impl Registry {
     fn is_agent_same(&self, name: &str) -> bool {
         let is_same = |path: &std::path::PathBuf| {
             let file = files::read_again(&self.sources.agents, path);
-            file.is_some_and(|file| self.agent_cache.is_of(&file))
+            file.is_some_and(|file| self.agents.cache.is_of(&file))
         };
         let agent = self.agent(name);
         agent.is_some_and(|agent| agent.path.as_ref().is_none_or(is_same))
@@ -238,7 +196,7 @@ impl Registry {
 
     /// The error for an unknown workflow, with the nearest name.
     pub(crate) fn not_found(&self, name: &str) -> Error {
-        let names = self.workflows.iter().map(|entry| entry.name.as_str());
+        let names = self.workflows().map(|entry| entry.name.as_str());
         let near = nearest(name, names);
         let hint = near.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
         let shown: String = name.chars().take(limits::WORKFLOW_NAME_BYTES_MAX).collect();
@@ -257,11 +215,6 @@ const NEAREST: NextCall = call(
     &[("workflow_name", "{nearest}")],
     "with your other arguments, if that is the one meant",
 );
-
-fn agent<'a>(agents: &'a [AgentEntry], name: &str) -> Option<&'a AgentEntry> {
-    let at = agents.partition_point(|entry| entry.name.as_str() < name);
-    agents.get(at).filter(|entry| entry.name == name)
-}
 
 fn invalid(entry: &WorkflowEntry) -> Error {
     let count = errors(&entry.findings).count();

@@ -103,7 +103,7 @@ fn findings_of(name: &str, text: &str) -> Vec<Finding> {
         .workflows()
         .find(|entry| entry.source == Source::Project)
         .unwrap();
-    assert_eq!(entry.definition.is_none(), entry.is_broken());
+    assert_eq!(entry.value.is_none(), entry.is_broken());
     entry.findings.clone()
 }
 

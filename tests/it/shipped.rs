@@ -248,7 +248,7 @@ fn the_worked_examples_of_the_personas_satisfy_the_contract() {
     schema["additionalProperties"] = json!(false);
     let schema = Schema::compile(&schema).unwrap();
     for entry in Registry::load(&Sources::default()).agents() {
-        let text = &entry.persona.as_ref().unwrap().content;
+        let text = &entry.value.as_ref().unwrap().content;
         let examples: Vec<_> = text.split("```json\n").skip(1).collect();
         let [example] = examples[..] else {
             panic!("{} has {} examples", entry.name, examples.len())

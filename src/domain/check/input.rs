@@ -8,7 +8,7 @@ use super::{
     super::{
         draft::WorkflowDraft,
         finding::{Finding, Rule},
-        grammar::{self, Id},
+        grammar::{self, Id, Key, Record, Shape},
         input::{Input, InputType, Inputs, Validate},
         node::{Entry, Node, join},
         schema::Quota,
@@ -73,7 +73,7 @@ impl<'a> Declared<'a> {
         }
         let node = &entry.value;
         record(found, node, path, &grammar::DECLARED);
-        let sound = sound(&found[own..], node, path);
+        let sound = sound(&found[own..], node, path, &grammar::DECLARED);
         let declared = Self {
             input: read(&entry.key, sound.clone())?,
             node,
@@ -163,21 +163,25 @@ impl<'a> Declared<'a> {
 }
 
 /// The fields of a mapping that have no finding, so that rules between them are checked although others are broken.
-fn sound(findings: &[Finding], node: &Node, path: &str) -> Map<String, Value> {
+fn sound(findings: &[Finding], node: &Node, path: &str, record: &Record) -> Map<String, Value> {
     let is_below = |finding: &Finding, path: &str| {
         let rest = finding.path.strip_prefix(path);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
-    let entries = node.entries().unwrap_or_default().iter();
-    let value = |entry: &Entry| {
-        let path = join(path, &entry.key);
+    let value = |key: &Key| {
+        let (value, path) = (node.get(key.name)?, join(path, key.name));
         if !findings.iter().any(|finding| is_below(finding, &path)) {
-            return Some(entry.value.to_json());
+            return Some(value.to_json());
         }
-        let is_inner = entry.key == "validate";
-        is_inner.then(|| Value::Object(sound(findings, &entry.value, &path)))
+        match key.shape {
+            Shape::Record(inner) if inner.what == grammar::VALIDATE.what => {
+                Some(Value::Object(sound(findings, value, &path, inner)))
+            }
+            _ => None,
+        }
     };
-    let sound = entries.filter_map(|entry| Some((entry.key.clone(), value(entry)?)));
+    let sound = record.keys.iter();
+    let sound = sound.filter_map(|key| Some((key.name.to_owned(), value(key)?)));
     sound.collect()
 }
 

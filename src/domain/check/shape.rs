@@ -497,16 +497,17 @@ fn keys(found: &mut Vec<Finding>, node: &Node, path: &str, record: &Record, excu
     let Some(entries) = node.entries() else {
         return found.push(wrong_type(node, path, "a mapping"));
     };
-    let mut there = HashSet::new();
-    for entry in entries {
-        // A repeated key has a finding already.
-        if !there.insert(entry.key.as_str()) {
-            continue;
-        }
+    let mut there: HashSet<_> = entries.iter().map(|entry| entry.key.as_str()).collect();
+    let mut seen = HashSet::new();
+    // A repeated key has a finding already.
+    for entry in entries
+        .iter()
+        .filter(|entry| seen.insert(entry.key.as_str()))
+    {
         let path = join(path, &entry.key);
         match record.key(&entry.key) {
             None if record.is_open => {}
-            None => found.push(unknown(entry, path, record, entries)),
+            None => found.push(unknown(entry, path, record, &there)),
             Some(key) if key.is_planned() => found.extend(not_supported(key, &path, entry.place)),
             Some(key) => conform(found, &entry.value, &path, &key.shape),
         }
@@ -521,12 +522,11 @@ pub fn unknown_key(what: &str, entry: &Entry, path: impl Into<String>) -> Findin
     Finding::new(Rule::UnknownKey, path, entry.place, message)
 }
 
-fn unknown(entry: &Entry, path: String, record: &Record, entries: &[Entry]) -> Finding {
+fn unknown(entry: &Entry, path: String, record: &Record, there: &HashSet<&str>) -> Finding {
     let known = || record.keys.iter().map(|key| key.name);
     let finding = unknown_key(record.what, entry, path);
-    let is_taken = |near: &str| entries.iter().any(|entry| entry.key == near);
     match nearest(&entry.key, known()) {
-        Some(near) if is_taken(near) => finding.suggest(did_you_mean(&entry.key, known())),
+        Some(near) if there.contains(near) => finding.suggest(did_you_mean(&entry.key, known())),
         Some(_) => finding.did_you_mean(entry.place, &entry.key, known()),
         None if is_of_manifests(record, &entry.key) => {
             finding.suggest("only manifests (`.yaml`, `.json`) have it".to_owned())

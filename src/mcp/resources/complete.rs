@@ -75,7 +75,7 @@ async fn values(app: &App, name: &str, given: &HashMap<String, String>) -> Resul
 async fn tags(app: &App) -> Result<Vec<String>> {
     let registry = app.registry().await?;
     let workflows = registry.workflows();
-    let tags = workflows.filter_map(|entry| Some(&entry.definition.as_ref()?.workflow.tags));
+    let tags = workflows.filter_map(|entry| Some(&entry.value.as_ref()?.workflow.tags));
     let tags: BTreeSet<_> = tags.flatten().cloned().collect();
     Ok(tags.into_iter().collect())
 }

@@ -50,7 +50,7 @@ pub(super) fn available_workflows(
 
 /// Whether each of the words, in lower case, stands in the name, the description or the tags.
 fn speaks_of(entry: &WorkflowEntry, words: &[&str]) -> bool {
-    let workflow = entry.definition.as_ref().map(|known| &known.workflow);
+    let workflow = entry.value.as_ref().map(|known| &known.workflow);
     let description = workflow.map(|workflow| workflow.description.as_str());
     let tags = workflow.map_or(&[][..], |workflow| &workflow.tags);
     let texts = [entry.name.as_str(), description.unwrap_or_default()];
@@ -65,7 +65,7 @@ pub(super) fn workflow_details(registry: &Registry, name: &str) -> Result<Value>
     let entry = entry.ok_or_else(|| unknown_workflow(registry, name))?;
     let mut details = summary(entry);
     note_findings(&mut details, &entry.findings);
-    if let Some(definition) = &entry.definition {
+    if let Some(definition) = &entry.value {
         details["content"] = json!(definition.workflow.content);
         details["version"] = json!(definition.workflow.version);
         // A workflow that declares none takes any object, and says nothing of it.
@@ -81,7 +81,7 @@ pub(super) fn workflow_details(registry: &Registry, name: &str) -> Result<Value>
 pub(super) fn agent(registry: &Registry, name: &str) -> Result<Value> {
     let entry = registry.agent(name);
     let entry = entry.ok_or_else(|| not_found(name))?;
-    let persona = entry.persona.as_ref();
+    let persona = entry.value.as_ref();
     let mut shown =
         persona.map_or_else(|| json!({ "name": entry.name }), |known| persona_of(known));
     shown["source"] = json!(entry.source);
@@ -129,7 +129,7 @@ fn not_found(name: &str) -> Error {
 /// A workflow as S0 lists it; one whose file is broken with the findings, beside its last good version where there
 /// is one. Warnings are for its author, who reads its details: the list is for those who choose.
 fn summary(entry: &WorkflowEntry) -> Value {
-    let mut summary = entry.definition.as_ref().map_or_else(
+    let mut summary = entry.value.as_ref().map_or_else(
         || json!({ "name": entry.name }),
         |definition| described(definition),
     );

@@ -188,7 +188,7 @@ pub(in crate::mcp) fn list(registry: &Registry) -> Vec<Resource> {
 }
 
 fn workflow(entry: &WorkflowEntry) -> Resource {
-    let workflow = entry.definition.as_ref().map(|known| &known.workflow);
+    let workflow = entry.value.as_ref().map(|known| &known.workflow);
     let title = workflow.and_then(|workflow| workflow.title.clone());
     let title = title.unwrap_or_else(|| format!("Workflow {}", entry.name));
     let description = workflow.map(|workflow| workflow.description.as_str());
@@ -197,7 +197,7 @@ fn workflow(entry: &WorkflowEntry) -> Resource {
 }
 
 fn agent(entry: &AgentEntry) -> Resource {
-    let persona = entry.persona.as_ref();
+    let persona = entry.value.as_ref();
     let description = persona.map(|persona| persona.description.as_str());
     let title = format!("Agent {}", entry.name);
     definition("agent", &entry.name, title, description).with_annotations(annotations(BESIDE))

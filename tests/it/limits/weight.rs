@@ -179,7 +179,7 @@ fn what_can_be_started() {
 fn every_persona_that_is_part_of_midex() {
     let mut scales = Scales(Vec::new());
     for entry in Registry::load(&Sources::default()).agents() {
-        let content = &entry.persona.as_ref().unwrap().content;
+        let content = &entry.value.as_ref().unwrap().content;
         scales.weigh(
             &format!("the persona of {}", entry.name),
             bytes(&json!(content)),

@@ -268,7 +268,7 @@ fn booleans_are_strict_and_versions_are_text() {
         ),
     ]);
     let registry = project.load();
-    let persona = registry.agent("off").unwrap().persona.clone().unwrap();
+    let persona = registry.agent("off").unwrap().value.clone().unwrap();
     assert_eq!(persona.version.as_deref(), Some("1.10"));
     assert_eq!(persona.tags, ["on", "yes"]);
     assert_eq!(persona.extra["tools"], serde_json::json!(["a", "b"]));

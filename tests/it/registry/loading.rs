@@ -96,7 +96,7 @@ fn of_two_files_with_one_name_the_first_has_it() {
     assert_eq!(entries.len(), 2);
     assert_eq!(places(&entries[1].findings), ["2:7 duplicate_name name"]);
     assert!(entries[1].findings[0].message.contains("a.md"));
-    assert!(entries[1].definition.is_none());
+    assert!(entries[1].value.is_none());
 }
 
 #[test]

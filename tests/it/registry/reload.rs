@@ -14,13 +14,13 @@ fn persona(description: &str, body: &str) -> String {
 }
 
 fn description(entry: &WorkflowEntry) -> &str {
-    let definition = entry.definition.as_ref();
+    let definition = entry.value.as_ref();
     definition.map_or("", |definition| &definition.workflow.description)
 }
 
 /// The names of the project's own workflows, each with its state and its description.
 fn own(registry: &Registry) -> Vec<String> {
-    let state = |entry: &WorkflowEntry| match (entry.is_stale(), entry.definition.is_some()) {
+    let state = |entry: &WorkflowEntry| match (entry.is_stale(), entry.value.is_some()) {
         (true, _) => "stale",
         (false, true) => "good",
         (false, false) => "broken",
@@ -193,7 +193,7 @@ fn a_broken_agent_keeps_its_persona_and_the_workflows_that_name_it() {
     let good = project.load();
     let reviewer = |registry: &Registry| {
         let entry: &AgentEntry = registry.agent("reviewer").unwrap();
-        let content = entry.persona.as_ref().map(|persona| &persona.content);
+        let content = entry.value.as_ref().map(|persona| &persona.content);
         (entry.is_stale(), content.cloned(), places(&entry.findings))
     };
     assert_eq!(reviewer(&good), (false, Some("Mine.".into()), vec![]));
