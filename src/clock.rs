@@ -265,7 +265,7 @@ mod tests {
         );
     }
 
-    /// What the machine says: the wall clock, and how much time has passed.
+    /// A machine's wall clock and monotonic clock.
     #[derive(Clone, Debug, Default)]
     struct Machine(Arc<Mutex<(i64, u64)>>);
 

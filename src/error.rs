@@ -27,7 +27,7 @@ pub enum Category {
     Validation,
     /// The thing named does not exist.
     NotFound,
-    /// The thing named has moved on, or is held by somebody else.
+    /// The named thing has moved on, or another caller holds it.
     Conflict,
     /// The execution or the server cannot do it now.
     Execution,
@@ -164,16 +164,16 @@ codes! {
     UserAlone = "USER_ALONE", Conflict, false,
         Next::Call(call("execution.wait", BY_ID, "it answers when that is done; workflow.next_step with the same token and output {} asks the user here, where this client can show forms")
             .after("run `midex run {workflow} --id {execution_id}[ --data-dir '{data_dir}']` in a terminal"));
-    /// Answers came with a call of which nobody knows that it was sent before.
+    /// A call brought answers without the state that shows which call they belong to.
     RequestStateMissing = "REQUEST_STATE_MISSING", Validation, false,
         Next::Call(again("inputResponses come with the requestState of the answer that asked for them; without either the call begins anew"));
-    /// What was answered is no gate that waits for an answer.
+    /// No such gate waits for an answer.
     GateNotOpen = "GATE_NOT_OPEN", Conflict, false,
         Next::Call(read(address!("workflow_status/{execution_id}"), "what waits for a person stands in waits"));
-    /// The gate asks something else than what the person was shown.
+    /// The question of the gate is no longer the one that the person was shown.
     GateChanged = "GATE_CHANGED", Conflict, false,
         Next::Call(read(address!("workflow_status/{execution_id}"), "show the person what the gate asks now, and send the answer to that"));
-    /// What came of the step is known, or several items of it are meant.
+    /// The outcome of the step is known, or the call does not say which of its items it means.
     OutcomeKnown = "OUTCOME_KNOWN", Conflict, false,
         Next::WhileOpen(read(address!("workflow_status/{execution_id}"), "the steps of which nobody knows what came stand in waits"));
     /// The step's output breaks the step's schema.
@@ -182,7 +182,7 @@ codes! {
     /// The arguments break the tool's schema.
     ArgumentsInvalid = "ARGUMENTS_INVALID", Validation, false,
         Next::Call(corrected("correct every violation"));
-    /// What a workflow was to be started with breaks the rules of its inputs.
+    /// The inputs of a start break the rules of the workflow's inputs.
     InputsInvalid = "INPUTS_INVALID", Validation, false,
         Next::Call(again("correct every violation; workflow.read with uri 'midex://workflow/workflow_details/{workflow}' shows the inputs that it takes"));
     /// No workflow has this name.
@@ -201,7 +201,7 @@ codes! {
     /// No resource has this address.
     ResourceNotFound = "RESOURCE_NOT_FOUND", NotFound, false,
         Next::Call(read(address!("{address}"), "if that is what was meant"));
-    /// What came is no message that the server takes.
+    /// The request is no message that the server accepts.
     RequestInvalid = "REQUEST_INVALID", Validation, false,
         Next::Words("Send one JSON-RPC 2.0 message: over lines as one line, over HTTP as the body of a POST with `Content-Type: application/json` and `Accept: application/json, text/event-stream`");
     /// The parameters of a method are not those that the protocol has.
@@ -213,16 +213,16 @@ codes! {
     /// The request carries no bearer token, or a wrong one.
     Unauthorized = "UNAUTHORIZED", Validation, false,
         Next::Words("Send the header `Authorization: Bearer` with the token of the file that the server was started with");
-    /// The request calls the server by a name, or comes from a page, that is not let in.
+    /// The host name or the origin of the request is not allowed.
     Forbidden = "FORBIDDEN", Validation, false,
         Next::Words("Call the server by the address it listens on, or start it with `--http-host` for the name you call it by");
     /// The session has ended, or never was.
     SessionNotFound = "SESSION_NOT_FOUND", NotFound, false,
         Next::Words("Send initialize without a session id and go on in the new session: executions do not depend on sessions");
-    /// The caller has withdrawn the call, or has gone.
+    /// The caller has cancelled the call, or has disconnected.
     Cancelled = "CANCELLED", Execution, true,
         Next::Call(again("if its answer is wanted after all"));
-    /// As much is in work as may be.
+    /// The server works on as many calls as it may.
     ServerBusy = "SERVER_BUSY", Execution, true,
         Next::Call(again("in a second"));
     /// Something exceeds its limit.

@@ -15,7 +15,7 @@ pub fn encode(text: &str) -> String {
     utf8_percent_encode(text, SEGMENT).to_string()
 }
 
-/// Decodes one path segment; `None` where it is not UTF-8.
+/// Decodes one path segment; `None` if it is not UTF-8.
 pub fn decode(segment: &str) -> Option<String> {
     percent_decode_str(segment)
         .decode_utf8()

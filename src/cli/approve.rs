@@ -7,7 +7,11 @@ use std::io::{self, IsTerminal, Write as _};
 use serde_json::{Value, json};
 
 use super::{
-    EXIT_FINDINGS, EXIT_OK, Output, link::Link, run::input::Input, unwritable, visible::visible,
+    EXIT_FINDINGS, EXIT_OK, Output,
+    link::{Link, given},
+    run::input::Input,
+    unwritable,
+    visible::visible,
 };
 use crate::{
     config::Config,
@@ -126,13 +130,11 @@ async fn send_answer(
     by: String,
     comment: Option<String>,
 ) -> Result<Value> {
-    let mut arguments = json!({
-        "execution_id": gate.execution, "step_name": gate.wait["step_name"], "visit": gate.wait["visit"],
-        "shown": gate.wait["gate"]["shown"], "approved": approved, "by": by
-    });
-    if let Some(comment) = comment {
-        arguments["comment"] = json!(comment);
-    }
+    let wait = &gate.wait;
+    let arguments = given(json!({
+        "execution_id": gate.execution, "step_name": wait["step_name"], "visit": wait["visit"],
+        "shown": wait["gate"]["shown"], "approved": approved, "by": by, "comment": comment
+    }));
     link.call("execution.approve", arguments).await
 }
 

@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{EXIT_OK, Output, link::Link, visible::visible};
+use super::{
+    EXIT_OK, Output,
+    link::{Link, given},
+    visible::visible,
+};
 use crate::{
     config::Config,
     domain::{Lifecycle, State},
@@ -65,13 +69,8 @@ async fn call(
     reason: Option<String>,
     config: &Config,
 ) -> Result<Value> {
-    let mut arguments = json!({});
-    for (name, value) in [("execution_id", id.clone()), ("reason", reason)] {
-        if let Some(value) = value {
-            arguments[name] = value.into();
-        }
-    }
     let mut link = Link::new(config);
+    let arguments = given(json!({ "execution_id": id, "reason": reason }));
     let mut answer = link.call(tool, arguments).await;
     if let (Err(refusal), Some(id), true) = (&answer, &id, link.has_retried())
         && refusal.code() == Code::StateTransitionRefused

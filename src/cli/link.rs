@@ -126,6 +126,14 @@ impl<'a> Link<'a> {
     }
 }
 
+/// Arguments of a call without those that are null.
+pub(super) fn given(mut arguments: Value) -> Value {
+    if let Value::Object(arguments) = &mut arguments {
+        arguments.retain(|_, value| !value.is_null());
+    }
+    arguments
+}
+
 /// Whether the state, by its name, is a final one.
 pub(super) fn is_final(state: &Value) -> bool {
     let state = State::ALL.iter().find(|known| *state == known.as_str());

@@ -5,7 +5,11 @@ use std::path::Path;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 
-use super::{EXIT_OK, Output, link::Link, visible::visible};
+use super::{
+    EXIT_OK, Output,
+    link::{Link, given},
+    visible::visible,
+};
 use crate::{
     config::Config,
     domain::{
@@ -52,17 +56,10 @@ pub enum Listed {
 
 /// Lists executions.
 pub(super) async fn executions(args: ListArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
-    let mut arguments = json!({ "limit": args.limit.min(limits::LIST_LIMIT_MAX) });
-    let project = args.all_projects.then(|| "*".to_owned());
-    for (name, value) in [
-        ("state", args.state),
-        ("workflow_name", args.workflow),
-        ("project", project),
-    ] {
-        if let Some(value) = value {
-            arguments[name] = value.into();
-        }
-    }
+    let arguments = given(json!({
+        "limit": args.limit.min(limits::LIST_LIMIT_MAX), "state": args.state,
+        "workflow_name": args.workflow, "project": args.all_projects.then_some("*")
+    }));
     let mut link = Link::new(config);
     let rows = pages(&mut link, arguments, args.limit).await;
     link.close().await?;

@@ -78,19 +78,13 @@ fn lines<S>(queue: &Queue) -> impl Layer<S> + use<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    let writer = || {
+    let plain = || {
         let queue = queue.clone();
-        move || queue.clone()
+        let layer = fmt::layer().with_writer(move || queue.clone());
+        layer.with_ansi(false).log_internal_errors(false)
     };
-    let ours = fmt::layer()
-        .with_writer(writer())
-        .with_ansi(false)
-        .log_internal_errors(false)
-        .with_filter(filter_fn(is_ours).and(RateLimit(queue.clone())));
-    let theirs = fmt::layer()
-        .with_writer(writer())
-        .with_ansi(false)
-        .log_internal_errors(false)
+    let ours = plain().with_filter(filter_fn(is_ours).and(RateLimit(queue.clone())));
+    let theirs = plain()
         .with_line_number(true)
         .fmt_fields(format::debug_fn(|to, field, _| match field.name() {
             "message" => write!(to, "{WITHHELD}"),
@@ -186,7 +180,7 @@ mod tests {
         }
     }
 
-    /// What is written of what `work` tells, when everything is asked for.
+    /// The log of what `work` logs, with the filter `chosen`.
     fn written(chosen: &str, work: impl FnOnce()) -> String {
         let written = Written::default();
         let queue = Queue::to(written.clone());
@@ -199,7 +193,7 @@ mod tests {
         String::from_utf8(bytes).unwrap()
     }
 
-    /// What a foreign crate may do to a log, at one level.
+    /// The ways of another crate to log a secret, at one level.
     macro_rules! foreign {
         ($target:literal, $level:expr) => {
             let span = tracing::span!(target: $target, $level, "serve", secret = CANARY);

@@ -190,7 +190,7 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli, log: &log::Log) -> Result<u8> {
     let config = config(&cli.global)?;
-    let mut stdout = Stdout(io::stdout());
+    let mut stdout = io::stdout();
     let out = Output::new(cli.global.json, &mut stdout);
     match cli.command {
         Command::Serve(args) => {
@@ -351,25 +351,10 @@ impl<'a> Output<'a> {
     /// Prints text or bytes as they are.
     fn write(&mut self, text: impl AsRef<[u8]>) -> Result<()> {
         let written = self.to.write_all(text.as_ref());
-        written.and_then(|()| self.to.flush()).map_err(unwritable)
-    }
-}
-
-/// Stdout, where a reader that closes the pipe early, as `head` does, is no error.
-struct Stdout(io::Stdout);
-
-impl Write for Stdout {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.0.write(bytes) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
-            written => written,
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self.0.flush() {
+        match written.and_then(|()| self.to.flush()) {
+            // A reader that closes the pipe early, as `head` does, is no error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            flushed => flushed,
+            written => written.map_err(unwritable),
         }
     }
 }

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use crate::mcp::{Offer, ToolNames, Toolsets, toolsets_help};
 
-/// What a server offers.
+/// The flags for the tools that a server offers.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct OfferArgs {
     /// Toolsets to offer, with commas between them

@@ -182,34 +182,33 @@ fn visits(visits: &[Value], screen: &Screen) -> String {
     if left < RESULT_COLUMNS_MIN {
         return below(&table, &results, screen);
     }
-    let mut text = String::new();
     let results = ["result".to_owned()].into_iter().chain(results);
-    for ((line, result), at) in table.lines().zip(results).zip(0..) {
-        let line = format!("{line}  {}", cut(&result, left));
-        let _ = writeln!(text, "{}", line_of(line.trim_end(), at == 0, screen));
-    }
-    text
+    let lines = table.lines().zip(results);
+    let lines = lines.map(|(line, result)| format!("{line}  {}", cut(&result, left)));
+    printed(lines, screen)
 }
 
 fn below(table: &Table, results: &[String], screen: &Screen) -> String {
-    let mut text = String::new();
-    for (line, at) in table.lines().zip(0_usize..) {
-        let _ = writeln!(text, "{}", line_of(line.trim_end(), at == 0, screen));
-        let result = at.checked_sub(1).and_then(|at| results.get(at));
-        if let Some(result) = result.filter(|result| !result.is_empty()) {
-            let room = screen.columns().saturating_sub(BELOW.width());
-            let _ = writeln!(text, "{BELOW}{}", cut(result, room));
-        }
-    }
-    text
+    let room = screen.columns().saturating_sub(BELOW.width());
+    let results = std::iter::once("").chain(results.iter().map(String::as_str));
+    let line = |(line, result): (String, &str)| match result {
+        "" => line,
+        result => format!("{}\n{BELOW}{}", line.trim_end(), cut(result, room)),
+    };
+    printed(table.lines().zip(results).map(line), screen)
 }
 
-fn line_of(line: &str, header: bool, screen: &Screen) -> String {
-    if header {
-        screen.paint(Style::Dim, line)
-    } else {
-        line.to_owned()
+/// The lines of a table, with its header painted.
+fn printed(lines: impl Iterator<Item = String>, screen: &Screen) -> String {
+    let mut text = String::new();
+    for (line, at) in lines.zip(0..) {
+        let line = line.trim_end();
+        let _ = match at {
+            0 => writeln!(text, "{}", screen.paint(Style::Dim, line)),
+            _ => writeln!(text, "{line}"),
+        };
     }
+    text
 }
 
 fn visit_cells(visit: &Value) -> [String; 5] {
@@ -291,11 +290,7 @@ fn artifacts(artifacts: &[Value], screen: &Screen) -> String {
             field(artifact, "step_name"),
         ]));
     }
-    let mut text = String::new();
-    for (line, at) in table.lines().zip(0..) {
-        let _ = writeln!(text, "{}", line_of(line.trim_end(), at == 0, screen));
-    }
-    text
+    printed(table.lines(), screen)
 }
 
 /// The final output of the execution, or why it failed.

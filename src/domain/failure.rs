@@ -22,7 +22,7 @@ macro_rules! codes {
 codes! {
     /// A model could not do its step, and gave no code of its own.
     StepFailed = "STEP_FAILED";
-    /// What the server's own step brought breaks its `result`.
+    /// The output of a step that the server does itself breaks the step's `result`.
     OutputInvalid = "STEP_OUTPUT_INVALID";
     /// An expression leads to nothing, or cannot be computed.
     ExpressionFailed = "EXPRESSION_FAILED";
@@ -32,27 +32,27 @@ codes! {
     MaxSteps = "MAX_STEPS";
     /// Too many steps of the server followed each other without a pause.
     StepsAtOnce = "STEPS_AT_ONCE";
-    /// What a step asks for was not in what the user said, in all its attempts.
+    /// The user's answers lacked inputs that the step asks for, in all attempts.
     InputsMissing = "INPUTS_MISSING";
-    /// What `wait` gives is no duration or no instant.
+    /// The value of `wait` is no duration or no instant.
     WaitInvalid = "WAIT_INVALID";
-    /// What `foreach.in` gives is no list.
+    /// The value of `foreach.in` is no list.
     NotAList = "NOT_A_LIST";
     /// A value is larger, or a list longer, than the limit.
     LimitExceeded = "LIMIT_EXCEEDED";
-    /// What `repeat.until` asks for did not come to hold in `max_attempts`.
+    /// The condition `repeat.until` did not hold within `max_attempts`.
     RepeatExhausted = "REPEAT_EXHAUSTED";
-    /// What `repeat.until` asks for did not come to hold in time.
+    /// The condition `repeat.until` did not hold in time.
     RepeatTimedOut = "REPEAT_TIMED_OUT";
     /// The step, or an attempt of the server's, took longer than its `timeout`.
     StepTimedOut = "STEP_TIMED_OUT";
-    /// A person rejected what a gate asked.
+    /// A person rejected a gate.
     GateRejected = "GATE_REJECTED";
-    /// Nobody answered the gate before it expired.
+    /// The gate expired without an answer.
     GateExpired = "GATE_EXPIRED";
     /// The execution took longer than its workflow's `timeout`.
     WorkflowTimedOut = "WORKFLOW_TIMED_OUT";
-    /// Somebody asked for the execution to fail.
+    /// A call of `execution.fail` ended the execution.
     FailedOnRequest = "FAILED_ON_REQUEST";
     /// There is no operation of that name.
     OperationNotFound = "OPERATION_NOT_FOUND";

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use self::edit::Change;
+use self::edit::{Change, Manner};
 use super::nearest::{is_sure, nearest};
 use crate::{
     error::{Edit, Suggestion, Violation},
@@ -114,7 +114,7 @@ rules! {
     DuplicateValue = "duplicate_value", Error;
     /// Two keys that exclude each other.
     ConflictingKeys = "conflicting_keys", Error;
-    /// A key that nothing would act on where it stands.
+    /// A key that has no effect at its place.
     NoEffect = "no_effect", Error;
     /// The number is too small or too large.
     OutOfRange = "out_of_range", Error;
@@ -134,7 +134,7 @@ rules! {
     UnknownReference = "unknown_reference", Error;
     /// The expression names a step that cannot come before.
     ReferenceTooEarly = "reference_too_early", Error;
-    /// The expression names a step that is reset by whatever leads to where it is named.
+    /// The expression names a step that is reset before every use of the expression.
     ForgottenOutput = "forgotten_output", Error;
     /// The expression names a field that its step need not bring.
     UncertainReference = "uncertain_reference", Warning;
@@ -236,7 +236,7 @@ pub struct Finding {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// What the rule asks for.
+    /// The value that the rule asks for.
     pub expected: Option<String>,
     /// The actual value.
     pub actual: Option<String>,
@@ -400,7 +400,7 @@ impl Finding {
     #[must_use]
     pub fn replace(self, place: Place, old: &str, new: Option<&str>) -> Self {
         match new {
-            Some(new) => self.change(Change::value(place, old, new)),
+            Some(new) => self.change(Change::whole(place, old, new, Manner::Alike)),
             None => self,
         }
     }
@@ -408,13 +408,13 @@ impl Finding {
     /// Offers an edit that replaces the value `old` at `place`, which has no quotes, with `written` as it is.
     #[must_use]
     pub fn rewrite(self, place: Place, old: &str, written: &str) -> Self {
-        self.change(Change::written(place, old, written))
+        self.change(Change::whole(place, old, written, Manner::AsIs))
     }
 
     /// Offers an edit that replaces the text `old` at `place`, with its quotes, by `written` as it is.
     #[must_use]
     pub fn rewrite_text(self, place: Place, old: &str, written: &str) -> Self {
-        self.change(Change::whole(place, old, written))
+        self.change(Change::whole(place, old, written, Manner::Whole))
     }
 
     /// Narrows the finding to `length` bytes of the text `value` at `place`.
@@ -439,13 +439,13 @@ impl Finding {
     /// Offers an edit that adds `key` with this value to the step whose id `id` is at `place`.
     #[must_use]
     pub fn insert_key(self, place: Place, id: &str, key: &str, value: &str) -> Self {
-        self.change(Change::key(place, id, key, value))
+        self.change(Change::whole(place, id, value, Manner::Key(key.to_owned())))
     }
 
     /// Offers an edit that inserts `item` into the list before the item at `place`.
     #[must_use]
     pub fn insert_before(self, place: Place, item: &str) -> Self {
-        self.change(Change::item(place, item))
+        self.change(Change::whole(place, "", item, Manner::Item))
     }
 
     fn change(mut self, change: Change) -> Self {

@@ -14,7 +14,7 @@ use crate::uri;
 /// in brackets is left out if the context lacks a name in it, and so is the whole text outside brackets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextCall {
-    /// What a person must do first, as an imperative that begins in lower case.
+    /// The action of a person that must come first: an imperative that begins in lower case.
     person: &'static str,
     tool: &'static str,
     is_again: bool,

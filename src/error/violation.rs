@@ -12,7 +12,7 @@ pub struct Violation {
     pub rule: String,
     /// The message for the reader.
     pub message: String,
-    /// What the rule asks for.
+    /// The value that the rule asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
     /// The actual value, described or shortened.

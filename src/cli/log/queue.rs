@@ -167,7 +167,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// A stderr that takes nothing unless somebody reads.
+    /// A stderr that blocks until the test reads it.
     struct Pipe(SyncSender<Vec<u8>>);
 
     impl Write for Pipe {

@@ -63,26 +63,23 @@ fn add_lists(environment: &mut Environment<'static>) {
         "sort",
         |state: &State<'_, '_>, value: Inner, named: Kwargs| {
             let path = named.peek::<Option<String>>("attribute")?;
-            ordered(state, &value, "sort")?;
-            comparable(&value, "sort", path.as_deref())?;
+            ordered(state, &value, "sort", path.as_deref())?;
             given::sort(state, value, named)
         },
     );
     environment.add_filter(
         "unique",
         |state: &State<'_, '_>, value: Inner, named: Kwargs| {
-            ordered(state, &value, "unique")?;
+            charge_comparisons(state, &value, "unique")?;
             given::unique(state, value, named)
         },
     );
     environment.add_filter("min", |state: &State<'_, '_>, value: Inner| {
-        ordered(state, &value, "min")?;
-        comparable(&value, "min", None)?;
+        ordered(state, &value, "min", None)?;
         given::min(state, value)
     });
     environment.add_filter("max", |state: &State<'_, '_>, value: Inner| {
-        ordered(state, &value, "max")?;
-        comparable(&value, "max", None)?;
+        ordered(state, &value, "max", None)?;
         given::max(state, value)
     });
     environment.add_filter("sum", sum);
@@ -157,8 +154,14 @@ fn boolean(value: &Inner) -> Result<bool, Error> {
     }
 }
 
-/// Refuses a list whose items have no order; with `path` the values at that path of the items are compared.
-fn comparable(value: &Inner, name: &str, path: Option<&str>) -> Result<(), Error> {
+/// Charges for sorting a list, and refuses one whose items have no order; with `path` the values at that path of the items are compared.
+fn ordered(
+    state: &State<'_, '_>,
+    value: &Inner,
+    name: &str,
+    path: Option<&str>,
+) -> Result<(), Error> {
+    charge_comparisons(state, value, name)?;
     let found = |item: Inner| path.map_or_else(|| item.clone(), |path| attribute(&item, path));
     let mut items = value.try_iter()?.map(found);
     let Some(first) = items.next() else {
@@ -217,7 +220,7 @@ fn unreadable(value: &Inner, name: &str) -> Error {
 }
 
 /// Charges for a list whose items are about to be compared with each other.
-fn ordered(state: &State<'_, '_>, value: &Inner, name: &str) -> Result<(), Error> {
+fn charge_comparisons(state: &State<'_, '_>, value: &Inner, name: &str) -> Result<(), Error> {
     list(value, name)?;
     let budget = budget(state)?;
     let before = budget.left();

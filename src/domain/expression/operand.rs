@@ -238,13 +238,7 @@ impl Parser<'_> {
 
     fn list(&mut self, open: &Token) -> ParseResult {
         let mut nodes = Vec::new();
-        while self.sign("]").is_none() {
-            if !nodes.is_empty() {
-                self.expect(",")?;
-                if self.sign("]").is_some() {
-                    break;
-                }
-            }
+        while self.has_item(nodes.len(), "]")? {
             nodes.push(self.expression()?);
         }
         let mut node = self.join(format!("[{}]", joined(&nodes, ", ")), &nodes)?;
@@ -252,15 +246,17 @@ impl Parser<'_> {
         Ok(node)
     }
 
+    /// Whether another item comes before the sign `close`. Takes the comma after the `count` items before, or `close`.
+    fn has_item(&mut self, count: usize, close: &'static str) -> ParseResult<bool> {
+        if count > 0 && !self.is_sign(close) {
+            self.expect(",")?;
+        }
+        Ok(self.sign(close).is_none())
+    }
+
     fn map(&mut self, open: &Token) -> ParseResult {
         let (mut entries, mut nodes) = (Vec::new(), Vec::new());
-        while self.sign("}").is_none() {
-            if !nodes.is_empty() {
-                self.expect(",")?;
-                if self.sign("}").is_some() {
-                    break;
-                }
-            }
+        while self.has_item(nodes.len(), "}")? {
             let Some(Kind::Text(key)) = self.peek().map(|token| token.kind) else {
                 return self.missing("a key in quotes");
             };

@@ -46,7 +46,7 @@ pub(super) struct Part {
 
 /// How the new text is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Manner {
+pub(super) enum Manner {
     /// In place of the part, in the same notation as the value.
     Alike,
     /// In place of the part, as it is, if the value has no quotes.
@@ -69,31 +69,6 @@ enum Writing {
 }
 
 impl Change {
-    /// Replaces a whole value.
-    pub(super) fn value(place: Place, value: &str, new: &str) -> Self {
-        Self::part(place, value, (0, value.len()), new)
-    }
-
-    /// Replaces a whole value that is no text, such as a number.
-    pub(super) fn written(place: Place, value: &str, new: &str) -> Self {
-        Self::all(place, value, new, Manner::AsIs)
-    }
-
-    /// Replaces a whole text with its quotes.
-    pub(super) fn whole(place: Place, value: &str, new: &str) -> Self {
-        Self::all(place, value, new, Manner::Whole)
-    }
-
-    /// Adds a key after the entry of the value.
-    pub(super) fn key(place: Place, value: &str, key: &str, new: &str) -> Self {
-        Self::all(place, value, new, Manner::Key(key.to_owned()))
-    }
-
-    /// Adds an item to the list, before the one at the place.
-    pub(super) fn item(place: Place, new: &str) -> Self {
-        Self::all(place, "", new, Manner::Item)
-    }
-
     /// Replaces a part of a value.
     pub(super) fn part(place: Place, value: &str, bounds: (usize, usize), new: &str) -> Self {
         Self::Part(Part {
@@ -105,7 +80,8 @@ impl Change {
         })
     }
 
-    fn all(place: Place, value: &str, new: &str, manner: Manner) -> Self {
+    /// Writes `new` in this manner in place of, or beside, the whole value at the place.
+    pub(super) fn whole(place: Place, value: &str, new: &str, manner: Manner) -> Self {
         Self::Part(Part {
             place,
             value: value.to_owned(),

@@ -95,6 +95,14 @@ pub(super) enum Bound {
     ExclusiveMaximum,
 }
 
+/// The keywords of the limits of numbers.
+pub(super) const BOUNDS: [(&str, Bound); 4] = [
+    ("minimum", Bound::Minimum),
+    ("maximum", Bound::Maximum),
+    ("exclusiveMinimum", Bound::ExclusiveMinimum),
+    ("exclusiveMaximum", Bound::ExclusiveMaximum),
+];
+
 /// A limit of a length or count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Amount {
@@ -105,6 +113,16 @@ pub(super) enum Amount {
     MinProperties,
     MaxProperties,
 }
+
+/// The keywords of the limits of lengths and counts.
+pub(super) const AMOUNTS: [(&str, Amount); 6] = [
+    ("minLength", Amount::MinLength),
+    ("maxLength", Amount::MaxLength),
+    ("minItems", Amount::MinItems),
+    ("maxItems", Amount::MaxItems),
+    ("minProperties", Amount::MinProperties),
+    ("maxProperties", Amount::MaxProperties),
+];
 
 /// A set of types, with a bit for each of [`TYPES`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

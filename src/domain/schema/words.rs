@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt::Write as _};
 
 use serde_json::Value;
 
-use super::node::{Amount, Bound, Keyword};
+use super::node::{AMOUNTS, Amount, BOUNDS, Bound, Keyword};
 use crate::{
     domain::nearest::did_you_mean,
     error::{Suggestion, Violation},
@@ -36,25 +36,27 @@ pub(super) fn shortened(text: &str, most: usize) -> Cow<'_, str> {
 
 /// The beginning of a JSON value as text; the rest is not even written.
 pub(super) fn written(value: &Value, most: usize) -> String {
-    let mut room = Bounded(String::new(), most);
-    // An error says that the room is full.
-    let _ = write!(room, "{value}");
-    room.0
+    bounded(most, |text| write!(text, "{value}"))
+}
+
+/// The text that `write` writes, up to `most` characters.
+fn bounded(most: usize, write: impl FnOnce(&mut Bounded) -> std::fmt::Result) -> String {
+    let mut text = Bounded(String::new(), most);
+    // An error says that there is no room for more.
+    let _ = write(&mut text);
+    text.0
 }
 
 /// The beginning of a list of values as JSON text.
 fn listed(values: &[Value], most: usize) -> String {
-    let mut room = Bounded(String::new(), most);
-    let mut list = || {
-        write!(room, "[")?;
+    bounded(most, |text| {
+        write!(text, "[")?;
         for (place, value) in values.iter().enumerate() {
             let comma = if place == 0 { "" } else { "," };
-            write!(room, "{comma}{value}")?;
+            write!(text, "{comma}{value}")?;
         }
-        write!(room, "]")
-    };
-    let _ = list();
-    room.0
+        write!(text, "]")
+    })
 }
 
 /// A text, and the number of characters that it may still take; writing more ends it with `…`.
@@ -150,17 +152,9 @@ fn rule(keyword: &Keyword, part: Part<'_>) -> &'static str {
         Keyword::Type(_) => "type",
         Keyword::Const(_) => "const",
         Keyword::Enum(_) => "enum",
-        Keyword::Bound(Bound::Minimum, _) => "minimum",
-        Keyword::Bound(Bound::Maximum, _) => "maximum",
-        Keyword::Bound(Bound::ExclusiveMinimum, _) => "exclusiveMinimum",
-        Keyword::Bound(Bound::ExclusiveMaximum, _) => "exclusiveMaximum",
+        Keyword::Bound(bound, _) => word_of(&BOUNDS, bound),
         Keyword::MultipleOf(_) => "multipleOf",
-        Keyword::Amount(Amount::MinLength, _) => "minLength",
-        Keyword::Amount(Amount::MaxLength, _) => "maxLength",
-        Keyword::Amount(Amount::MinItems, _) => "minItems",
-        Keyword::Amount(Amount::MaxItems, _) => "maxItems",
-        Keyword::Amount(Amount::MinProperties, _) => "minProperties",
-        Keyword::Amount(Amount::MaxProperties, _) => "maxProperties",
+        Keyword::Amount(amount, _) => word_of(&AMOUNTS, amount),
         Keyword::Required(_) => "required",
         Keyword::DependentRequired(_) => "dependentRequired",
         Keyword::Pattern(..) => "pattern",
@@ -181,6 +175,11 @@ fn rule(keyword: &Keyword, part: Part<'_>) -> &'static str {
         Keyword::UnevaluatedItems(_) => "unevaluatedItems",
         Keyword::UnevaluatedProperties(_) => "unevaluatedProperties",
     }
+}
+
+fn word_of<T: PartialEq>(table: &[(&'static str, T)], of: &T) -> &'static str {
+    let found = table.iter().find(|(_, known)| known == of);
+    found.map_or("", |(word, _)| word)
 }
 
 fn message(keyword: &Keyword, part: Part<'_>, name: &str) -> String {
@@ -259,12 +258,12 @@ fn misnamed(names: &[&str]) -> String {
 
 /// The beginning of a list of quoted names.
 fn quoted(names: &[&str]) -> String {
-    let mut room = Bounded(String::new(), SHOWN);
-    let _ = names.iter().enumerate().try_for_each(|(place, name)| {
-        let comma = if place == 0 { "" } else { ", " };
-        write!(room, "{comma}'{name}'")
-    });
-    room.0
+    bounded(SHOWN, |text| {
+        names.iter().enumerate().try_for_each(|(place, name)| {
+            let comma = if place == 0 { "" } else { ", " };
+            write!(text, "{comma}'{name}'")
+        })
+    })
 }
 
 fn sized(amount: Amount, limit: u64, name: &str) -> String {

@@ -7,7 +7,7 @@ use super::{
         FaultKind, equal,
         format::Format,
         keyword::Draft,
-        node::{Amount, Bound, Keyword, Node, NodeId, PatternId, Properties, Types},
+        node::{AMOUNTS, BOUNDS, Keyword, Node, NodeId, PatternId, Properties, Types},
         words::{SHOWN, written},
     },
     Reader, Subschema, address, pointer_to,
@@ -79,25 +79,13 @@ impl<'a> Reader<'a> {
         keywords.extend(map.get("const").cloned().map(Keyword::Const));
         let options = map.get("enum").and_then(Value::as_array);
         keywords.extend(options.cloned().map(Keyword::Enum));
-        for (word, bound) in [
-            ("minimum", Bound::Minimum),
-            ("maximum", Bound::Maximum),
-            ("exclusiveMinimum", Bound::ExclusiveMinimum),
-            ("exclusiveMaximum", Bound::ExclusiveMaximum),
-        ] {
+        for (word, bound) in BOUNDS {
             let limit = map.get(word).and_then(Value::as_number);
             keywords.extend(limit.map(|limit| Keyword::Bound(bound, limit.clone())));
         }
         let of = map.get("multipleOf").and_then(Value::as_number);
         keywords.extend(of.cloned().map(Keyword::MultipleOf));
-        for (word, amount) in [
-            ("minLength", Amount::MinLength),
-            ("maxLength", Amount::MaxLength),
-            ("minItems", Amount::MinItems),
-            ("maxItems", Amount::MaxItems),
-            ("minProperties", Amount::MinProperties),
-            ("maxProperties", Amount::MaxProperties),
-        ] {
+        for (word, amount) in AMOUNTS {
             let limit = map.get(word).and_then(count);
             keywords.extend(limit.map(|limit| Keyword::Amount(amount, limit)));
         }

@@ -81,7 +81,7 @@ impl<'a> Resources<'a> {
         anchors.insert(name, (value, pointer.to_owned()));
     }
 
-    /// What the reference `text` of the keyword `word` leads to, from within a resource.
+    /// Resolves the reference `text` of the keyword `word` from within a resource.
     pub(super) fn find(&self, word: &str, text: &str, within: usize) -> Result<Target<'a>, String> {
         let (base, fragment) = text.split_once('#').unwrap_or((text, ""));
         let number = self.resource(base, within).ok_or_else(|| {
