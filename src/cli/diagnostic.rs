@@ -90,7 +90,7 @@ mod tests {
     fn findings_are_shown_in_their_lines() {
         let text = "---\r\nname: w\r\ntags: review\r\ncomplexity: hihg\r\nphases:\r\n  - phase: désign\r\n    agent: architct\r\n    dependsOn: [biuld]\r\n  - phase: build\r\n    agent: implementer\r\n---\r\n";
         insta::assert_snapshot!(shown("w.md", text), @r#"
-    error[missing_key]: `description` is missing
+    error[missing_key]: the front matter of a workflow has no `description`
      --> w.md:2:1
       |
     2 | name: w
@@ -104,13 +104,12 @@ mod tests {
       |
       = help: write [review]
 
-    error[unknown_value]: `hihg` is not a complexity
+    error[unknown_value]: `hihg` is not one of simple, moderate, high
      --> w.md:4:13
       |
     4 | complexity: hihg
       |             ^^^^
       |
-      = note: expected simple, moderate or high
       = help: did you mean `high`?
 
     error[ill_formed_name]: step id "désign" may hold only letters, digits, `_` and `-`, and may not start with `-`
