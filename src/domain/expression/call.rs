@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::{
     fault::{ExpressionFault, FaultKind},
-    filters, operand,
+    filters::{self, Argument},
+    operand,
     parse::{Node, ParseResult, Parser},
     token::{Kind, Token, cut},
 };
@@ -192,19 +193,4 @@ impl Parser<'_> {
 fn listed(arguments: &[Argument]) -> String {
     let texts: Vec<_> = arguments.iter().map(Argument::text).collect();
     texts.join(", ")
-}
-
-/// An argument of a filter or test.
-pub(super) struct Argument {
-    pub(super) name: Option<String>,
-    value: String,
-}
-
-impl Argument {
-    fn text(&self) -> String {
-        match &self.name {
-            Some(name) => format!("{name}={}", self.value),
-            None => self.value.clone(),
-        }
-    }
 }

@@ -7,20 +7,19 @@
 use std::{
     error::Error as _,
     sync::{
-        Arc, LazyLock,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
 use minijinja::{
-    Environment, Error, ErrorKind, Expression, State, UndefinedBehavior, Value as Inner,
+    Environment, Error, ErrorKind, Expression, State, Value as Inner,
     value::{Enumerator, Object, ValueKind},
 };
 use serde_json::{Map, Number, Value};
 
 use super::{
     fault::{EvaluationFault, EvaluationFaultKind},
-    functions, operators,
     parse::Parsed,
 };
 use crate::limits;
@@ -29,15 +28,6 @@ use crate::limits;
 const VALUE_COST: usize = 24;
 /// The name under which filters and functions look up the [`Scope`].
 const SCOPE: &str = "_scope";
-
-static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
-    let mut environment = Environment::empty();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.set_fuel(Some(limits::EXPRESSION_FUEL_MAX));
-    operators::add_to(&mut environment);
-    functions::add_to(&mut environment);
-    environment
-});
 
 /// A compiled expression.
 pub(super) struct Program {
@@ -48,14 +38,17 @@ pub(super) struct Program {
 impl Program {
     /// Compiles a parsed expression; the error is the message of a fault. minijinja refuses nothing that the parser lets
     /// through, except for its depth.
-    pub(super) fn compile(parsed: &Parsed) -> Result<Self, String> {
+    pub(super) fn compile(
+        environment: &'static Environment<'static>,
+        parsed: &Parsed,
+    ) -> Result<Self, String> {
         let budget = Budget::default();
         let constants = parsed
             .constants
             .iter()
             .map(|value| to_engine(value, &budget));
         let constants = constants.collect::<Result<_, _>>();
-        let expression = ENVIRONMENT.compile_expression_owned(parsed.text.clone());
+        let expression = environment.compile_expression_owned(parsed.text.clone());
         match (constants, expression) {
             (Ok(constants), Ok(expression)) => Ok(Self {
                 expression,

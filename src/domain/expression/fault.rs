@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::reference::Segment;
+use super::segment::Segment;
 use crate::domain::nearest::is_sure;
 
 /// The kinds of faults that the text of an expression may have.

@@ -1,7 +1,5 @@
 //! The filters and tests that expressions may use, by name. There are no others.
 
-use super::call::Argument;
-
 /// A filter: its name, the least and most values it takes besides its subject, and the names of its named arguments.
 #[derive(Debug)]
 pub(super) struct Filter {
@@ -162,4 +160,19 @@ impl Test {
 
 pub(super) fn tests() -> impl Iterator<Item = &'static str> {
     TESTS.iter().map(|test| test.name)
+}
+
+/// An argument of a filter or test.
+pub(super) struct Argument {
+    pub(super) name: Option<String>,
+    pub(super) value: String,
+}
+
+impl Argument {
+    pub(super) fn text(&self) -> String {
+        match &self.name {
+            Some(name) => format!("{name}={}", self.value),
+            None => self.value.clone(),
+        }
+    }
 }

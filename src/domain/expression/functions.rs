@@ -1,24 +1,32 @@
 //! The implementations of filters and tests. Each charges for its result: a thousand items joined with a megabyte of text
 //! make a gigabyte.
 
+use std::sync::LazyLock;
+
 use minijinja::{
-    Environment, Error, State, Value as Inner, filters as given, tests,
+    Environment, Error, State, UndefinedBehavior, Value as Inner, filters as given, tests,
     value::{Kwargs, Rest, ValueKind},
 };
 
 use super::{
     engine::{Budget, Scope, charge, from_engine, pairs, to_engine, unsuitable},
-    operators::{added, described, have_order},
+    operators::{self, added, described, have_order},
     text_of,
 };
-use crate::domain::document::oversized_integer;
+use crate::{domain::document::oversized_integer, limits};
 
-pub(super) fn add_to(environment: &mut Environment<'static>) {
-    add_texts(environment);
-    add_lists(environment);
-    add_values(environment);
-    add_tests(environment);
-}
+/// What expressions are compiled in: our operators, filters and tests, and nothing else.
+pub(super) static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = Environment::empty();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_fuel(Some(limits::EXPRESSION_FUEL_MAX));
+    operators::add_to(&mut environment);
+    add_texts(&mut environment);
+    add_lists(&mut environment);
+    add_values(&mut environment);
+    add_tests(&mut environment);
+    environment
+});
 
 fn add_texts(environment: &mut Environment<'static>) {
     environment.add_filter("lower", |state: &State<'_, '_>, value: Inner| {

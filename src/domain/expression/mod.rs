@@ -23,6 +23,7 @@ mod operand;
 mod operators;
 mod parse;
 mod reference;
+mod segment;
 mod template;
 mod token;
 
@@ -35,13 +36,15 @@ use serde_json::Value;
 
 use self::{
     engine::Program,
+    functions::ENVIRONMENT,
     token::{Tokens, tokens},
 };
 pub use self::{
     fault::{
         Edit, EvaluationFault, EvaluationFaultKind, ExpressionFault, FaultKind, TemplateFault,
     },
-    reference::{Item, Reference, Root, Roots, Segment},
+    reference::{Item, Reference, Root, Roots},
+    segment::Segment,
     template::{Rendered, SecretPlace, Template},
 };
 
@@ -123,7 +126,7 @@ impl Expression {
         let form = if parsed.is_path {
             Form::Path
         } else {
-            let program = Program::compile(&parsed)
+            let program = Program::compile(&ENVIRONMENT, &parsed)
                 .map_err(|message| vec![ExpressionFault::new(FaultKind::Limit, span, message)])?;
             Form::Computed(Arc::new(program))
         };

@@ -5,7 +5,8 @@ use serde_json::Value;
 use super::{
     fault::{ExpressionFault, FaultKind},
     parse::{Node, ParseResult, Parser, joined},
-    reference::{Reference, Root, Segment},
+    reference::{Reference, Root},
+    segment::Segment,
     token::{Kind, Token, cut},
 };
 use crate::domain::{grammar::foreign as words, nearest};

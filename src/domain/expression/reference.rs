@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 
 use super::{
     fault::{EvaluationFault, EvaluationFaultKind},
-    token::{cut, is_word},
+    segment::Segment,
+    token::cut,
 };
 use crate::domain::nearest;
 
@@ -56,48 +57,6 @@ impl Root {
             .map(|(_, root)| *root)
             .or_else(|| names.contains(&word).then_some(Self::Item))
     }
-}
-
-/// One step of a path.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Segment {
-    /// The key in a map.
-    Key(String),
-    /// The position in a list, from 0; in a map, the key of that spelling.
-    Index(usize),
-}
-
-impl Segment {
-    pub(super) fn of(word: &str) -> Self {
-        let index = word.parse().ok();
-        // `007` is a key: as an index it would be written back as `7`.
-        let index = index.filter(|index: &usize| index.to_string() == word);
-        index.map_or_else(|| Self::Key(word.to_owned()), Self::Index)
-    }
-
-    pub(crate) fn key(&self) -> Cow<'_, str> {
-        match self {
-            Self::Key(key) => Cow::Borrowed(key),
-            Self::Index(index) => Cow::Owned(index.to_string()),
-        }
-    }
-}
-
-impl fmt::Display for Segment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Index(index) => write!(f, "[{index}]"),
-            Self::Key(key) if plain(key) => write!(f, ".{key}"),
-            Self::Key(key) => write!(f, "[{}]", Value::from(key.as_str())),
-        }
-    }
-}
-
-fn plain(key: &str) -> bool {
-    !key.is_empty()
-        && !key.starts_with('-')
-        && !key.ends_with('-')
-        && key.chars().all(|letter| is_word(letter) || letter == '-')
 }
 
 /// A path that an expression reads, up to the first segment that is computed: for `inputs.users[inputs.n].name` it is

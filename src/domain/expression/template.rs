@@ -6,7 +6,8 @@ use super::{
     Expression,
     fault::{EvaluationFault, EvaluationFaultKind, ExpressionFault, FaultKind, TemplateFault},
     placeholder,
-    reference::{Reference, Root, Roots, Segment},
+    reference::{Reference, Root, Roots},
+    segment::Segment,
     text_of,
     token::tokens,
 };

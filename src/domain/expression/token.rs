@@ -2,7 +2,10 @@
 
 use serde_json::Number;
 
-use super::fault::{ExpressionFault, FaultKind};
+use super::{
+    fault::{ExpressionFault, FaultKind},
+    segment::is_word,
+};
 use crate::limits;
 
 /// Signs, the longest first, so that the longest match wins. Some are listed only so that the parser can refuse them by name.
@@ -230,10 +233,6 @@ impl Reader<'_> {
         self.at += 4;
         Some(number)
     }
-}
-
-pub(super) fn is_word(letter: char) -> bool {
-    letter.is_alphanumeric() || letter == '_'
 }
 
 /// The number of bytes at the start of `text` whose letters are all `such`.
