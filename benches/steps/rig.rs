@@ -16,7 +16,7 @@ use midex::{
         Definition, ExecutionId,
         check::{Abilities, Built},
         execution::{Report, SignalRequest},
-        view::{Advanced, Offer},
+        view::{Advanced, ReadyStep},
     },
     engine::{Engine, Notifier, Options, StartRequest},
     registry::{self, Registry, Sources},
@@ -140,7 +140,7 @@ impl Load {
 pub(crate) struct Client {
     engine: Engine,
     last: Advanced,
-    open: VecDeque<Offer>,
+    open: VecDeque<ReadyStep>,
 }
 
 impl Client {
@@ -168,7 +168,7 @@ impl Client {
         for _ in 0..count {
             let offer = self.open.pop_front().expect("an open step");
             let report =
-                Report::Output(json!({ "summary": "done", "found": offer.item, "score": 7 }));
+                Report::Output(json!({ "summary": "done", "found": offer.step.item, "score": 7 }));
             let advanced = self.engine.advance(&offer.continuation_token, report).await;
             self.last = advanced.expect("an advance");
             self.open.extend(self.last.new_tokens.iter().cloned());

@@ -11,7 +11,7 @@ mod link;
 pub mod list;
 mod log;
 pub mod new;
-mod offer;
+mod profile;
 mod resolve;
 mod run;
 pub mod schema;
@@ -157,7 +157,7 @@ struct ServeArgs {
     #[command(flatten)]
     transports: serve::TransportArgs,
     #[command(flatten)]
-    offer: offer::OfferArgs,
+    profile: profile::ProfileArgs,
 }
 
 /// Runs the command line of this process.
@@ -202,7 +202,7 @@ fn run(cli: Cli, log: &log::Log) -> Result<u8> {
             run_to_end(serve::serve(
                 config,
                 args.transports,
-                args.offer.into(),
+                args.profile.into(),
                 log,
             ))
         }

@@ -21,8 +21,8 @@ use crate::{
     mcp::{
         self,
         Listens,
-        Offer,
         Server,
+        ToolProfile,
         // Not the crate of that name, which only `mcp` may name.
         http as streamable,
     },
@@ -129,7 +129,7 @@ fn connections_max() -> usize {
 pub(super) async fn serve(
     config: Config,
     transports: TransportArgs,
-    offer: Offer,
+    profile: ToolProfile,
     log: &Log,
 ) -> Result<u8> {
     let listening = transports.listen()?;
@@ -155,7 +155,7 @@ pub(super) async fn serve(
     }
     let stop = CancellationToken::new();
     let signals = tokio::spawn(cancel_on_signal(signals()?, app.clone(), stop.clone()));
-    for line in mcp::start_up_lines(&places(&transports, listening.as_ref()), offer) {
+    for line in mcp::start_up_lines(&places(&transports, listening.as_ref()), profile) {
         log.write_line(&line);
     }
     // The store is opened now rather than by the first call, so that its faults are in the log early. The handshake does not
@@ -163,7 +163,7 @@ pub(super) async fn serve(
     let opening = tokio::spawn(open_store(app.clone()));
     let shut = stop.child_token();
     let socket = tokio::spawn(mcp::control::listen((*app).clone(), shut.clone()));
-    let served = serve_all(&app, offer, &transports, listening, &stop).await;
+    let served = serve_all(&app, profile, &transports, listening, &stop).await;
     signals.abort();
     opening.abort();
     shut.cancel();
@@ -197,14 +197,18 @@ fn open_to_others(data_dir: &Path) -> Option<String> {
 /// Serves standard input and output, HTTP, or both. With HTTP the end of standard input does not end the server.
 async fn serve_all(
     app: &Arc<App>,
-    offer: Offer,
+    profile: ToolProfile,
     transports: &TransportArgs,
     listening: Option<(TcpListener, streamable::Options)>,
     stop: &CancellationToken,
 ) -> Result<()> {
     let stdio = async {
         if transports.serves_stdio() {
-            mcp::serve_stdio(Server::new(app.clone()).offering(offer), stop.child_token()).await
+            mcp::serve_stdio(
+                Server::new(app.clone()).with_profile(profile),
+                stop.child_token(),
+            )
+            .await
         } else {
             Ok(())
         }
@@ -213,7 +217,7 @@ async fn serve_all(
         return stdio.await;
     };
     let (app, listens) = (app.clone(), Listens::over_http());
-    let handler = move || Server::sharing(app.clone(), listens.clone()).offering(offer);
+    let handler = move || Server::sharing(app.clone(), listens.clone()).with_profile(profile);
     let http = streamable::serve(listener, handler, options, stop.clone());
     let (stdio, http) = tokio::join!(stdio, http);
     if let Err(error) = stdio {

@@ -17,11 +17,11 @@ mod waits;
 pub use self::{
     artifacts::{ArtifactContent, ArtifactView, artifacts, content},
     graph::{EdgeKind, GraphEdge, GraphNode, GraphView},
-    history::{AnsweredView, HistoryRow, TelemetryEvent, history, told},
+    history::{AnsweredView, HistoryRow, TelemetryEvent, history, telemetry_event},
     inputs::{DefaultView, InputView, inputs},
     listing::{ExecutionRow, Listing, OpenExecution, Resumed, open_execution, row},
     previous::Previous,
-    reply::{Advanced, FailureView, Offer, advanced, standing},
+    reply::{Advanced, FailureView, ReadyStep, StepView, advanced, standing},
     status::{CurrentStep, StatusView, StepCounts, current_step, status},
     subject::{Asked, Found, Shortened, Subject, Wanted, decided, output_in},
     waits::{GateView, SignalView, WaitView},

@@ -429,7 +429,7 @@ impl Engine {
                 .map(|token| token.execution_id.clone()),
             step: token.filter(|_| known).map(|token| token.step_name.clone()),
             code: error.code().as_str().into(),
-            message: told(error).into(),
+            message: refusal_words(error).into(),
         });
     }
 }
@@ -458,7 +458,7 @@ async fn go_on(store: &dyn Store, clock: &dyn Clock) {
 }
 
 /// A refusal in telemetry's words: why somebody paused an execution is shown in its status alone.
-fn told(error: &Error) -> &str {
+fn refusal_words(error: &Error) -> &str {
     match error.code() {
         Code::ExecutionPaused => "the execution is paused",
         _ => error.message(),

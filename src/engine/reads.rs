@@ -346,7 +346,7 @@ impl Engine {
         let told = self.shared.store.telemetry(query).await?;
         let mut events: Vec<_> = told
             .iter()
-            .flat_map(tell)
+            .flat_map(telemetry_events)
             .filter(|event| event_type.is_none_or(|wanted| wanted == event.event_type))
             .collect();
         Ok(events.split_off(events.len().saturating_sub(limit)))
@@ -493,18 +493,20 @@ fn outside(event: &Event) -> Option<&Payload> {
     payload.inline.is_none().then_some(payload)
 }
 
-fn tell(told: &Told) -> Vec<TelemetryEvent> {
+fn telemetry_events(told: &Told) -> Vec<TelemetryEvent> {
     let first_id = told.at.0.saturating_mul(limits::TELEMETRY_IDS_PER_ROW);
     match &told.what {
         Entry::Transition(row) => telemetry::of(row)
             .into_iter()
             .zip(first_id..)
-            .map(|(telemetry, id)| view::told(id, Some(&row.execution_id), row.at, telemetry))
+            .map(|(telemetry, id)| {
+                view::telemetry_event(id, Some(&row.execution_id), row.at, telemetry)
+            })
             .collect(),
         Entry::Refusal(refusal) => {
             let telemetry =
                 telemetry::of_refusal(&refusal.code, &refusal.message, refusal.step.as_ref());
-            vec![view::told(
+            vec![view::telemetry_event(
                 first_id,
                 refusal.execution_id.as_ref(),
                 refusal.at,

@@ -160,7 +160,7 @@ struct Holding<T> {
 }
 
 impl<T> Holding<T> {
-    fn told(&mut self) {
+    fn finish(&mut self) {
         self.held = None;
         if let Some(leaving) = self.leaving.take() {
             self.connection.hold(leaving);
@@ -170,7 +170,7 @@ impl<T> Holding<T> {
 
 impl<T> Drop for Holding<T> {
     fn drop(&mut self) {
-        self.told();
+        self.finish();
     }
 }
 
@@ -184,7 +184,7 @@ impl<T: Unpin> Body for Holding<T> {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
         match &polled {
-            Poll::Ready(None) => self.told(),
+            Poll::Ready(None) => self.finish(),
             Poll::Ready(Some(Ok(frame))) => {
                 if let (Some(room), Some(data)) = (&self.pieces, frame.data_ref()) {
                     let piece = room.count(data.len(), &self.connection);

@@ -56,7 +56,7 @@ struct State {
     /// Since when it has had none of those.
     idle_since: u64,
     /// The body of a request that is coming.
-    receiving: Option<Coming>,
+    receiving: Option<IncomingBody>,
     /// Since when it takes nothing of what is to be written, and the sweeps until then.
     stalled: Option<(u64, u64)>,
     /// Replies, and pieces of them, that are on their way to the client.
@@ -65,7 +65,7 @@ struct State {
 
 /// A body that is coming.
 #[derive(Clone, Copy, Debug)]
-struct Coming {
+struct IncomingBody {
     since: u64,
     /// What has come of it.
     bytes: usize,
@@ -78,7 +78,7 @@ pub(crate) type Leaving = (Option<Work>, Share);
 
 /// Who may have to make room.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Among {
+pub(crate) enum Evictable {
     /// Every client that keeps the server waiting, be it that it says nothing.
     AllThatWait,
     /// Those that hold bytes meanwhile: of a body that comes slowly, or of a reply that they do not take. The one
@@ -107,7 +107,7 @@ impl Connections {
     /// Lets another connection in; `None` where there is no room and none that could be made.
     pub(crate) fn enter(&self) -> Option<Arc<Connection>> {
         let full = self.open().len() >= self.max;
-        if full && !self.make_room(Among::AllThatWait) {
+        if full && !self.make_room(Evictable::AllThatWait) {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         }
@@ -139,7 +139,7 @@ impl Connections {
     }
 
     /// Cuts the connection that has kept the server waiting longest; false where none does.
-    pub(crate) fn make_room(&self, among: Among) -> bool {
+    pub(crate) fn make_room(&self, among: Evictable) -> bool {
         let mut open = self.open();
         let waiting = open
             .values()
@@ -217,17 +217,17 @@ impl Connection {
     }
 
     /// Since when the server waits for the client; `None` where the client waits for the server.
-    fn waits_since(&self, among: Among) -> Option<u64> {
+    fn waits_since(&self, among: Evictable) -> Option<u64> {
         let state = self.state();
         let stalled = state.stalled.map(|(since, _)| since);
         let coming = state.receiving.filter(|coming| !coming.is_held_up);
         match among {
-            Among::ThoseWithBytes(spared) => {
+            Evictable::ThoseWithBytes(spared) => {
                 let with_bytes = coming.filter(|coming| coming.bytes > 0);
                 let since = stalled.or(with_bytes.map(|coming| coming.since));
                 since.filter(|_| self.number != spared)
             }
-            Among::AllThatWait => {
+            Evictable::AllThatWait => {
                 let is_idle = state.working == 0 && state.receiving.is_none();
                 let since = stalled.or(coming.map(|coming| coming.since));
                 since.or_else(|| is_idle.then_some(state.idle_since))
@@ -279,7 +279,7 @@ impl Connection {
     /// The body of a request comes. Until the guard is dropped, the server waits for it.
     pub(crate) fn receive(self: &Arc<Self>) -> Receiving {
         let now = self.moments.fetch_add(1, Ordering::Relaxed);
-        self.state().receiving = Some(Coming {
+        self.state().receiving = Some(IncomingBody {
             since: now,
             bytes: 0,
             is_held_up: false,
@@ -406,7 +406,7 @@ mod tests {
     #[test]
     fn the_one_that_keeps_the_server_waiting_longest_makes_room() {
         let connections = Connections::new(limits::HTTP_CONNECTIONS_MAX);
-        let make_room = || connections.make_room(Among::AllThatWait);
+        let make_room = || connections.make_room(Evictable::AllThatWait);
         let first = connections.enter().expect("room");
         let second = connections.enter().expect("room");
         let third = connections.enter().expect("room");
@@ -435,7 +435,7 @@ mod tests {
         let sending = sends.receive();
         asks.received(1);
         sends.received(1);
-        let make_room = || connections.make_room(Among::ThoseWithBytes(asks.number()));
+        let make_room = || connections.make_room(Evictable::ThoseWithBytes(asks.number()));
         assert!(make_room());
         assert!(stalls.cut().is_cancelled() && !sends.cut().is_cancelled());
         assert!(make_room());
@@ -451,7 +451,8 @@ mod tests {
         let budget = Arc::new(crate::http::budget::Budget::default());
         let connection = connections.enter().expect("room");
         let bytes = crate::http::budget::Kind::Bytes;
-        let idle = |connection: &Connection| connection.waits_since(Among::AllThatWait).is_some();
+        let idle =
+            |connection: &Connection| connection.waits_since(Evictable::AllThatWait).is_some();
         let reply = || (Some(connection.work()), budget.count(bytes, 10));
         connection.hold(reply());
         assert!(!idle(&connection), "its client takes it");
@@ -495,7 +496,7 @@ mod tests {
             connection: connection.clone(),
         };
         let writing = tokio::spawn(async move { watched.write_all(&[0; 20]).await });
-        while connection.waits_since(Among::AllThatWait).is_none() {
+        while connection.waits_since(Evictable::AllThatWait).is_none() {
             tokio::task::yield_now().await;
         }
         for _ in 0..limits::HTTP_STALL_MAX.as_secs() {
@@ -506,7 +507,7 @@ mod tests {
         far.read_exact(&mut taken).await.expect("all of it");
         writing.await.expect("no panic").expect("written");
         assert_eq!(
-            connection.waits_since(Among::AllThatWait),
+            connection.waits_since(Evictable::AllThatWait),
             None,
             "it has taken everything"
         );

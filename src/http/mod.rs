@@ -22,7 +22,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
-    connections::{Among, Connection, Connections, Watched},
+    connections::{Connection, Connections, Evictable, Watched},
     refusal::Reply,
     room::Room,
 };
@@ -142,7 +142,7 @@ async fn accept<S: Service>(server: &Arc<Server<S>>, listener: &TcpListener) {
             // Out of file descriptors, say.
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be taken");
-                server.connections().make_room(Among::AllThatWait);
+                server.connections().make_room(Evictable::AllThatWait);
                 tokio::time::sleep(limits::STORE_RETRY_EVERY).await;
             }
         }
@@ -150,9 +150,9 @@ async fn accept<S: Service>(server: &Arc<Server<S>>, listener: &TcpListener) {
 }
 
 /// Leaves when it is dropped, so after a panic too.
-struct Guest<S: Service>(Arc<Server<S>>, Arc<Connection>);
+struct ConnectionGuard<S: Service>(Arc<Server<S>>, Arc<Connection>);
 
-impl<S: Service> Drop for Guest<S> {
+impl<S: Service> Drop for ConnectionGuard<S> {
     fn drop(&mut self) {
         self.0.connections().leave(&self.1);
     }
@@ -164,10 +164,10 @@ fn let_in<S: Service>(server: &Arc<Server<S>>, stream: TcpStream) {
     };
     // Without it every answer in several pieces waits for the other side's acknowledgement, some 40 ms.
     let _ = stream.set_nodelay(true);
-    let guest = Guest(server.clone(), connection);
+    let guard = ConnectionGuard(server.clone(), connection);
     server
         .clients
-        .spawn(async move { attend(&guest.0, stream, &guest.1).await });
+        .spawn(async move { attend(&guard.0, stream, &guard.1).await });
 }
 
 async fn attend<S: Service>(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{
     budget::{Budget, Kind, Share},
-    connections::{Among, Connection, Connections},
+    connections::{Connection, Connections, Evictable},
 };
 use crate::{error::Result, limits};
 
@@ -69,7 +69,7 @@ impl Room {
 
     fn make(&self, connection: &Connection) -> bool {
         self.connections
-            .make_room(Among::ThoseWithBytes(connection.number()))
+            .make_room(Evictable::ThoseWithBytes(connection.number()))
     }
 }
 

@@ -16,7 +16,7 @@ use rmcp::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::stamp::is_modern;
+use super::metadata::is_modern;
 use crate::{
     app::App,
     domain::{
@@ -24,7 +24,7 @@ use crate::{
         document::meaning,
         event::Channel,
         execution::{GateAnswer, Report},
-        view::{Advanced, Offer, StatusView, WaitView},
+        view::{Advanced, ReadyStep, StatusView, WaitView},
     },
     error::{Code, Error, Result},
     limits,
@@ -56,15 +56,15 @@ enum About {
 }
 
 /// What the user said.
-enum Said {
+enum ElicitationResult {
     /// The form, filled in.
-    Form(Value),
+    Accepted(Value),
     /// Nothing: the question was declined, or put aside.
-    Nothing { is_declined: bool },
+    NotAccepted { is_declined: bool },
     /// The client could not show the question.
-    NotAsked,
+    Unavailable,
     /// The question is on its way.
-    Awaited(Box<CallToolResponse>),
+    Pending(Box<CallToolResponse>),
 }
 
 /// A call that may have the user asked.
@@ -133,16 +133,16 @@ pub(super) async fn asked(mut call: Call<'_>, mut answer: Result<Advanced>) -> A
         let Ok(Some(question)) = question(call.app, &id, step_of(&answer)).await else {
             break;
         };
-        let said = call.put(&id, &question).await;
+        let result = call.put(&id, &question).await;
         has_asked = true;
-        let form = match said {
-            Said::Form(form) => form,
-            Said::Nothing { is_declined } => {
+        let form = match result {
+            ElicitationResult::Accepted(form) => form,
+            ElicitationResult::NotAccepted { is_declined } => {
                 left_open = Some(question.left_open(is_declined));
                 break;
             }
-            Said::NotAsked => break,
-            Said::Awaited(needs) => return Asked::Needs(needs),
+            ElicitationResult::Unavailable => break,
+            ElicitationResult::Pending(needs) => return Asked::Needs(needs),
         };
         match take(call.app, call.context, &question, form).await {
             Ok(reply) => answer = Ok(reply),
@@ -174,9 +174,9 @@ pub(super) async fn asked(mut call: Call<'_>, mut answer: Result<Advanced>) -> A
 
 impl Call<'_> {
     /// Puts a question to the user, or finds the answer that was sent with the call.
-    async fn put(&mut self, id: &ExecutionId, question: &Question) -> Said {
+    async fn put(&mut self, id: &ExecutionId, question: &Question) -> ElicitationResult {
         if let Some(response) = self.responses.remove(&question.key) {
-            return said(serde_json::from_value(response).ok());
+            return elicitation_result(serde_json::from_value(response).ok());
         }
         let state = RequestState {
             execution_id: id.clone(),
@@ -208,7 +208,10 @@ fn can_ask(context: &RequestContext<RoleServer>) -> bool {
 fn execution_of(answer: &Result<Advanced>) -> Option<ExecutionId> {
     let id = match answer {
         Ok(reply) => {
-            let asks = reply.new_tokens.iter().any(|offer| offer.kind == "input");
+            let asks = reply
+                .new_tokens
+                .iter()
+                .any(|offer| offer.step.kind == "input");
             let may_ask = asks || reply.workflow_state == State::Paused.as_str();
             may_ask.then_some(reply.execution_id.as_str())
         }
@@ -226,8 +229,8 @@ async fn question(app: &App, id: &ExecutionId, wanted: Option<&str>) -> Result<O
         return Ok(for_gates(id, &status));
     }
     let current = app.current_step(id).await?;
-    let is_meant = |step: &&Offer| {
-        step.kind == "input" && wanted.is_none_or(|wanted| step.step_name == wanted)
+    let is_meant = |step: &&ReadyStep| {
+        step.step.kind == "input" && wanted.is_none_or(|wanted| step.step_name == wanted)
     };
     let mut steps = current.ready_steps.iter().filter(is_meant);
     Ok(steps.find_map(|step| for_inputs(id, step)))
@@ -268,8 +271,8 @@ fn for_gate(id: &ExecutionId, wait: &WaitView) -> Option<Question> {
 }
 
 /// The form for inputs that are missing; `None` where the author wants none, or where one of them fits into no form.
-fn for_inputs(id: &ExecutionId, step: &Offer) -> Option<Question> {
-    let input = step.input.as_ref()?;
+fn for_inputs(id: &ExecutionId, step: &ReadyStep) -> Option<Question> {
+    let input = step.step.input.as_ref()?;
     if input["via"] == "guidance" || input["from"].is_string() {
         return None;
     }
@@ -357,28 +360,28 @@ async fn ask(
     context: &RequestContext<RoleServer>,
     question: &Question,
     state: RequestState,
-) -> Said {
+) -> ElicitationResult {
     let params = json!({
         "mode": "form", "message": question.message, "requestedSchema": question.schema
     });
     let Ok(params) = serde_json::from_value::<ElicitRequestParams>(params) else {
         tracing::debug!("a question fits no form");
-        return Said::NotAsked;
+        return ElicitationResult::Unavailable;
     };
     let request = ElicitRequest::new(params);
     if is_modern(context) {
         let needed = [(question.key.clone(), InputRequest::Elicitation(request))].into();
         let mut needs = InputRequiredResult::from_input_requests(needed);
         needs.request_state = serde_json::to_string(&state).ok();
-        return Said::Awaited(Box::new(needs.into()));
+        return ElicitationResult::Pending(Box::new(needs.into()));
     }
     tokio::select! {
         answer = elicit(context, request, limits::QUESTION_MAX) => match answer {
-            Some(answer) => said(Some(answer)),
-            None => Said::NotAsked,
+            Some(answer) => elicitation_result(Some(answer)),
+            None => ElicitationResult::Unavailable,
         },
-        () = context.ct.cancelled() => Said::NotAsked,
-        () = app.stopping().cancelled() => Said::NotAsked,
+        () = context.ct.cancelled() => ElicitationResult::Unavailable,
+        () = app.stopping().cancelled() => ElicitationResult::Unavailable,
     }
 }
 
@@ -401,14 +404,14 @@ async fn elicit(
     }
 }
 
-fn said(answer: Option<ElicitResult>) -> Said {
+fn elicitation_result(answer: Option<ElicitResult>) -> ElicitationResult {
     match answer {
         Some(ElicitResult {
             action: ElicitationAction::Accept,
             content: Some(form),
             ..
-        }) => Said::Form(form),
-        answer => Said::Nothing {
+        }) => ElicitationResult::Accepted(form),
+        answer => ElicitationResult::NotAccepted {
             is_declined: answer.is_some_and(|answer| answer.action == ElicitationAction::Decline),
         },
     }

@@ -47,12 +47,12 @@ struct Preamble {
 
 /// Where the socket of a data directory is. A path that no address can hold goes through the open directory,
 /// which must be kept open meanwhile.
-struct Place {
+struct SocketPath {
     path: PathBuf,
     _directory: Option<fs::File>,
 }
 
-impl Place {
+impl SocketPath {
     fn of(data_dir: &Path) -> io::Result<Self> {
         let path = data_dir.join(SOCKET);
         if path.as_os_str().len() <= PATH_BYTES_MAX {
@@ -78,7 +78,7 @@ pub async fn listen(app: App, stop: CancellationToken) {
         () = app.opened() => {}
         () = stop.cancelled() => return,
     }
-    let place = match Place::of(&app.config().data_dir) {
+    let place = match SocketPath::of(&app.config().data_dir) {
         Ok(place) => place,
         Err(error) => return closed(&error),
     };
@@ -254,7 +254,7 @@ async fn write_line(output: &mut (impl AsyncWriteExt + Unpin), value: &Value) ->
 /// What the server refused with.
 pub async fn connect(config: &Config) -> Result<Option<Client>> {
     // Where there is no directory yet, nobody owns it.
-    let Ok(place) = Place::of(&config.data_dir) else {
+    let Ok(place) = SocketPath::of(&config.data_dir) else {
         return Ok(None);
     };
     let Ok(stream) = UnixStream::connect(&place.path).await else {

@@ -5,25 +5,25 @@
 
 mod answer;
 mod asking;
+mod channel;
 pub mod client;
 pub mod control;
 mod frame;
 mod gate;
 mod guard;
 pub mod http;
-mod offer;
+mod metadata;
 mod page;
+mod profile;
 mod progress;
-mod reach;
 mod resources;
 mod server;
-mod stamp;
 mod subscriptions;
 mod tools;
 mod transport;
 
 pub use self::{
-    offer::Offer,
+    profile::ToolProfile,
     server::{Server, serve_stdio, start_up_lines},
     subscriptions::Listens,
     tools::{ToolNames, Toolset, Toolsets, toolsets_help},

@@ -15,7 +15,7 @@ use crate::limits;
 /// taken, of `longest` where that is known.
 ///
 /// All from the task of the call: what other tasks send does not find the caller's stream over HTTP.
-pub(super) async fn told<T>(
+pub(super) async fn with_progress<T>(
     context: &RequestContext<RoleServer>,
     tool: &str,
     longest: Option<Duration>,

@@ -25,10 +25,10 @@ use super::{
     answer,
     asking::{Asked, Call, asked},
     guard::guarded,
-    offer::Offer,
+    metadata::{CacheHint, implementation, is_modern, with_cache_hint, with_metadata},
     page::page,
+    profile::ToolProfile,
     progress, resources,
-    stamp::{Fresh, implementation, is_modern, kept, signed},
     subscriptions::{Listens, Subscriptions},
     tools::{self, ToolSpec, Work, personas::known_agents, view},
     transport::LineTransport,
@@ -68,7 +68,7 @@ enum Done {
 #[derive(Clone, Debug)]
 pub struct Server {
     app: Arc<App>,
-    offer: Offer,
+    profile: ToolProfile,
     subscriptions: Arc<Subscriptions>,
 }
 
@@ -82,20 +82,20 @@ impl Server {
     pub fn sharing(app: Arc<App>, listens: Listens) -> Self {
         Self {
             subscriptions: Arc::new(Subscriptions::new(app.clone(), listens)),
-            offer: Offer::default(),
+            profile: ToolProfile::default(),
             app,
         }
     }
 
     /// Answers a command of midex itself, with every tool under its own name.
     pub fn for_commands(app: Arc<App>) -> Self {
-        Self::new(app).offering(Offer::COMMANDS)
+        Self::new(app).with_profile(ToolProfile::COMMANDS)
     }
 
     /// The same, offering this.
     #[must_use]
-    pub fn offering(self, offer: Offer) -> Self {
-        Self { offer, ..self }
+    pub fn with_profile(self, profile: ToolProfile) -> Self {
+        Self { profile, ..self }
     }
 
     /// What came of a request of this method; a panic in it is an answer too.
@@ -191,14 +191,14 @@ pub async fn serve(
 }
 
 /// What is listed at start-up (S0), with where the server runs.
-pub fn start_up_lines(places: &[String], offer: Offer) -> [String; 3] {
+pub fn start_up_lines(places: &[String], profile: ToolProfile) -> [String; 3] {
     let templates = resources::templates();
     let names = resources::fixed().into_iter().map(|resource| resource.name);
     let names: BTreeSet<_> = names
         .chain(templates.into_iter().map(|template| template.name))
         .collect();
     let shown: Vec<_> = names.iter().map(String::as_str).collect();
-    let tools = offer.names();
+    let tools = profile.names();
     [
         format!(
             "midex v{} running on {}",
@@ -221,7 +221,7 @@ impl ServerHandler for Server {
             .build();
         ServerConfig::new(capabilities)
             .with_server_info(implementation())
-            .with_instructions(self.offer.instructions(None))
+            .with_instructions(self.profile.instructions(None))
     }
 
     async fn initialize(
@@ -231,7 +231,7 @@ impl ServerHandler for Server {
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
         let mut answer = self.negotiate_initialize(&request)?;
-        answer.instructions = Some(self.offer.instructions(Some(&request.client_info)));
+        answer.instructions = Some(self.profile.instructions(Some(&request.client_info)));
         Ok(answer)
     }
 
@@ -240,11 +240,11 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<DiscoverResult, ErrorData> {
         let client = context.client_info();
-        let instructions = self.offer.instructions(client.as_ref());
+        let instructions = self.profile.instructions(client.as_ref());
         let versions = self.supported_protocol_versions().into_owned();
         let info = self.get_info().with_instructions(instructions);
         let answer = DiscoverResult::from_server_info(versions, info);
-        Ok(answer.with_ttl_ms(Fresh::WithServer.ttl_ms()))
+        Ok(answer.with_ttl_ms(CacheHint::WithServer.ttl_ms()))
     }
 
     async fn list_tools(
@@ -254,17 +254,17 @@ impl ServerHandler for Server {
     ) -> Result<ListToolsResult, ErrorData> {
         const METHOD: &str = "tools/list";
         let listing = async {
-            let tools = self.offer.tools(context.client_info().as_ref());
+            let tools = self.profile.tools(context.client_info().as_ref());
             page(METHOD, tools, |tool| &tool.name, request)
         };
         let page = self.answered(METHOD, listing).await?;
         let mut answer = ListToolsResult::with_all_items(page.items);
         answer.next_cursor = page.next;
-        Ok(kept(answer, Fresh::WithServer, &context))
+        Ok(with_cache_hint(answer, CacheHint::WithServer, &context))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.offer.tool(name).ok().and_then(ToolSpec::documented)
+        self.profile.tool(name).ok().and_then(ToolSpec::documented)
     }
 
     async fn call_tool(
@@ -273,7 +273,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let ids = self.app.ids();
-        let tool = self.offer.tool(&request.name);
+        let tool = self.profile.tool(&request.name);
         let tool = tool.map_err(|error| answer::fault(&error, "tools/call", ids))?;
         let call = Call::new(&self.app, &context, &request);
         let arguments = request.arguments.unwrap_or_default();
@@ -283,7 +283,7 @@ impl ServerHandler for Server {
         let work = guarded(Box::pin(self.done(tool, arguments, call)));
         let done = tokio::select! {
             biased;
-            done = progress::told(&context, tool.name(), longest, work) => done,
+            done = progress::with_progress(&context, tool.name(), longest, work) => done,
             // What changes nothing is not finished for nobody.
             () = self.withdrawn(&context), if tool.is_read_only() => {
                 Err(Error::new(Code::Cancelled, "the call was withdrawn before it was done"))
@@ -297,7 +297,7 @@ impl ServerHandler for Server {
                 answer::refusal(&error, named, tool.name(), ids)
             }
         };
-        Ok(signed(answer, &context).into())
+        Ok(with_metadata(answer, &context).into())
     }
 
     async fn list_resources(
@@ -313,7 +313,7 @@ impl ServerHandler for Server {
         let page = self.answered(METHOD, listing).await?;
         let mut answer = ListResourcesResult::with_all_items(page.items);
         answer.next_cursor = page.next;
-        Ok(kept(answer, Fresh::Moment, &context))
+        Ok(with_cache_hint(answer, CacheHint::Moment, &context))
     }
 
     async fn list_resource_templates(
@@ -329,7 +329,7 @@ impl ServerHandler for Server {
         let page = self.answered(METHOD, listing).await?;
         let mut answer = ListResourceTemplatesResult::with_all_items(page.items);
         answer.next_cursor = page.next;
-        Ok(kept(answer, Fresh::WithServer, &context))
+        Ok(with_cache_hint(answer, CacheHint::WithServer, &context))
     }
 
     async fn read_resource(
@@ -347,7 +347,7 @@ impl ServerHandler for Server {
             contents = contents.with_meta(meta);
         }
         let answer = ReadResourceResult::new(vec![contents]);
-        Ok(kept(answer, shown.fresh, &context).into())
+        Ok(with_cache_hint(answer, shown.cache, &context).into())
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
@@ -413,7 +413,7 @@ impl ServerHandler for Server {
         let mut info = CompletionInfo::default();
         (info.total, info.has_more) = (u32::try_from(total).ok(), Some(total > values.len()));
         info.values = values;
-        Ok(signed(CompleteResult::new(info), &context))
+        Ok(with_metadata(CompleteResult::new(info), &context))
     }
 
     /// rmcp takes a request of a known method with parameters it cannot decode for an unknown one.

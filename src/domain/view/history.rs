@@ -238,7 +238,7 @@ pub struct TelemetryEvent {
 }
 
 /// `telemetry` as it is shown.
-pub fn told(
+pub fn telemetry_event(
     id: u64,
     execution: Option<&ExecutionId>,
     at: Timestamp,

@@ -5,9 +5,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Offer, Previous, Subject,
+    Previous, ReadyStep, Subject,
     previous::lately,
-    reply::{brief_text, offer_brief},
+    reply::{brief_text, ready_step_brief},
 };
 use crate::{
     domain::{
@@ -95,7 +95,7 @@ pub struct OpenExecution {
     /// When it last moved.
     pub updated_at: String,
     /// The open steps, each with a live token.
-    pub current_steps: Vec<Offer>,
+    pub current_steps: Vec<ReadyStep>,
     /// How many more steps are open and did not fit.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_steps: usize,
@@ -167,9 +167,9 @@ pub fn open_execution(subject: &Subject<'_>) -> OpenExecution {
     let execution = subject.execution;
     let inputs = execution.inputs().and_then(|inputs| subject.value(inputs));
     // A gate, a timer or the whole of a fan-out beside them has no token.
-    let offers = execution
+    let steps = execution
         .open()
-        .filter_map(|(at, _, visit)| offer_brief(subject, at, visit));
+        .filter_map(|(at, _, visit)| ready_step_brief(subject, at, visit));
     OpenExecution {
         execution_id: execution.id().to_string(),
         workflow_name: execution.workflow().to_string(),
@@ -178,7 +178,7 @@ pub fn open_execution(subject: &Subject<'_>) -> OpenExecution {
         inputs: inputs.map(|inputs| truncate(&inputs, limits::RESUME_INPUTS_BYTES_MAX).0),
         done: format!("{}/{}", done(execution), execution.steps().len()),
         updated_at: execution.updated_at().to_string(),
-        current_steps: offers.collect(),
+        current_steps: steps.collect(),
         more_steps: 0,
         decided: lately(subject, limits::RESUME_PREVIOUS_BYTES_MAX),
     }
@@ -187,16 +187,16 @@ pub fn open_execution(subject: &Subject<'_>) -> OpenExecution {
 impl OpenExecution {
     /// Leaves out the steps after the first for which `room` bytes of JSON do not suffice.
     fn fit(&mut self, room: usize) {
-        let offers = std::mem::take(&mut self.current_steps);
+        let steps = std::mem::take(&mut self.current_steps);
         let mut left = room.saturating_sub(json_bytes(self));
-        self.more_steps = offers.len();
-        for offer in offers {
-            let bytes = json_bytes(&offer) + 1;
+        self.more_steps = steps.len();
+        for step in steps {
+            let bytes = json_bytes(&step) + 1;
             if bytes > left && !self.current_steps.is_empty() {
                 break;
             }
             left = left.saturating_sub(bytes);
-            self.current_steps.push(offer);
+            self.current_steps.push(step);
         }
         self.more_steps -= self.current_steps.len();
     }

@@ -56,30 +56,15 @@ pub struct Advanced {
     /// What to do with it and how to come back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// Its kind: agent, guidance or tool.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kind: Option<String>,
-    /// What it works on, where the step says so in `with`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub input: Option<Value>,
-    /// An output that would be accepted, where the step gives one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub example: Option<Value>,
+    /// What it is, and which turn of it.
+    #[serde(flatten)]
+    pub step: Option<StepView>,
     /// JSON Schema of the output, where the step declares one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
     /// The step's place among all, as `1/3`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
-    /// Which visit of the step this is, where it is not the first.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub visit: Option<u32>,
-    /// Which attempt of the visit this is, where it is not the first.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub attempt: Option<u32>,
-    /// Which item of a fan-out it is, from 0.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub item: Option<u32>,
     /// The token that finishes the step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new_token: Option<String>,
@@ -92,10 +77,10 @@ pub struct Advanced {
     /// Every step that this call made ready, each with its own token. What the first one is to do stands in the fields above,
     /// so that of it the wire has the names alone.
     #[serde(serialize_with = "after_the_first")]
-    pub new_tokens: Vec<Offer>,
+    pub new_tokens: Vec<ReadyStep>,
     /// The steps that are open, where this call made none ready.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub open_steps: Vec<Offer>,
+    pub open_steps: Vec<ReadyStep>,
     /// What a completed execution came to: the output of its last step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_output: Option<Value>,
@@ -117,13 +102,11 @@ pub struct Advanced {
 
 /// A step that is ready, and the right to finish it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Offer {
+pub struct ReadyStep {
     /// The step.
     pub step_name: String,
     /// Whose persona to take.
     pub agent_name: Option<String>,
-    /// Its kind: agent, guidance or tool.
-    pub kind: String,
     /// What the step is for.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
@@ -139,18 +122,28 @@ pub struct Offer {
     /// What to do with it and how to come back.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub instructions: String,
-    /// What it works on, where the step says so in `with`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub input: Option<Value>,
+    /// What it is, and which turn of it.
+    #[serde(flatten)]
+    pub step: StepView,
     /// JSON Schema of the output, where the step declares one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// An output that would be accepted, where the step gives one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub example: Option<Value>,
     /// What the steps that it depends on decided, in short; left out where this reply shows it already.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub previous: Vec<Previous>,
+}
+
+/// A step as every reply that offers it shows it: its kind, what it works on, and which turn of it this is.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct StepView {
+    /// Its kind: agent, guidance or tool.
+    pub kind: String,
+    /// What it works on, where the step says so in `with`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+    /// An output that would be accepted, where the step gives one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub example: Option<Value>,
     /// Which visit of the step this is, where it is not the first.
     #[serde(skip_serializing_if = "is_first")]
     pub visit: u32,
@@ -170,9 +163,9 @@ fn is_first(count: &u32) -> bool {
     *count == 1
 }
 
-/// Writes a list of offers whose first one stands in the singular fields: of that one the names alone.
+/// Writes a list of steps whose first one stands in the singular fields: of that one the names alone.
 pub(super) fn after_the_first<S: Serializer>(
-    offers: &[Offer],
+    steps: &[ReadyStep],
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
@@ -182,14 +175,14 @@ pub(super) fn after_the_first<S: Serializer>(
             step_name: &'a str,
             agent_name: Option<&'a str>,
         },
-        Whole(&'a Offer),
+        Whole(&'a ReadyStep),
     }
-    let written = offers.iter().enumerate().map(|(at, offer)| match at {
+    let written = steps.iter().enumerate().map(|(at, step)| match at {
         0 => Written::Named {
-            step_name: &offer.step_name,
-            agent_name: offer.agent_name.as_deref(),
+            step_name: &step.step_name,
+            agent_name: step.agent_name.as_deref(),
         },
-        _ => Written::Whole(offer),
+        _ => Written::Whole(step),
     });
     serializer.collect_seq(written)
 }
@@ -222,7 +215,7 @@ impl From<&Failure> for FailureView {
 
 /// What the transition of `row` answers. The execution of `subject` is the one that the transition led to.
 pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
-    let ready = offers_after_the_first(subject, &ready_turns(subject, row));
+    let ready = steps_after_the_first(subject, &ready_turns(subject, row));
     answer(subject, row, ready, replayed)
 }
 
@@ -234,10 +227,10 @@ pub fn standing(subject: &Subject<'_>, row: &Row) -> Advanced {
         let others: Vec<_> = open_turns(subject).filter(is_new).collect();
         turns.extend(others);
     }
-    answer(subject, row, offers_after_the_first(subject, &turns), false)
+    answer(subject, row, steps_after_the_first(subject, &turns), false)
 }
 
-fn answer(subject: &Subject<'_>, row: &Row, ready: Vec<Offer>, replayed: bool) -> Advanced {
+fn answer(subject: &Subject<'_>, row: &Row, ready: Vec<ReadyStep>, replayed: bool) -> Advanced {
     let Subject {
         definition,
         execution,
@@ -251,31 +244,24 @@ fn answer(subject: &Subject<'_>, row: &Row, ready: Vec<Offer>, replayed: bool) -
     };
     let (final_output, truncated) = final_output(subject, state).unzip();
     let first = ready.first();
-    let of_first = |field: fn(&Offer) -> &String| first.map(|offer| field(offer).clone());
+    let of_first = |field: fn(&ReadyStep) -> &String| first.map(|step| field(step).clone());
     Advanced {
         success: true,
         execution_id: execution.id().to_string(),
         workflow_name: execution.workflow().to_string(),
         workflow_state: state.as_str().into(),
         revision: row.revision,
-        step_name: of_first(|offer| &offer.step_name),
-        agent_name: first.and_then(|offer| offer.agent_name.clone()),
-        agent_content: first.and_then(|offer| persona_of(definition, &offer.step_name)),
-        description: of_first(|offer| &offer.description),
-        instructions: of_first(|offer| &offer.instructions),
-        kind: of_first(|offer| &offer.kind),
-        input: first.and_then(|offer| offer.input.clone()),
-        example: first.and_then(|offer| offer.example.clone()),
-        output_schema: first.and_then(|offer| offer.output_schema.clone()),
-        progress: of_first(|offer| &offer.progress),
-        visit: first.map(|offer| offer.visit).filter(|visit| *visit > 1),
-        attempt: first
-            .map(|offer| offer.attempt)
-            .filter(|attempt| *attempt > 1),
-        item: first.and_then(|offer| offer.item),
-        new_token: of_first(|offer| &offer.continuation_token),
-        expires_at: of_first(|offer| &offer.expires_at),
-        previous: first.map_or_else(Vec::new, |offer| offer.previous.clone()),
+        step_name: of_first(|step| &step.step_name),
+        agent_name: first.and_then(|step| step.agent_name.clone()),
+        agent_content: first.and_then(|step| persona_of(definition, &step.step_name)),
+        description: of_first(|step| &step.description),
+        instructions: of_first(|step| &step.instructions),
+        step: first.map(|first| first.step.clone()),
+        output_schema: first.and_then(|step| step.output_schema.clone()),
+        progress: of_first(|step| &step.progress),
+        new_token: of_first(|step| &step.continuation_token),
+        expires_at: of_first(|step| &step.expires_at),
+        previous: first.map_or_else(Vec::new, |step| step.previous.clone()),
         message: message(subject, row, state, failure, &ready, &open_steps),
         new_tokens: ready,
         open_steps,
@@ -309,23 +295,23 @@ fn ready_turns(subject: &Subject<'_>, row: &Row) -> Vec<Turn> {
 }
 
 /// The open steps with their live tokens. What was decided before them was shown when they became ready.
-fn still_open(subject: &Subject<'_>) -> Vec<Offer> {
+fn still_open(subject: &Subject<'_>) -> Vec<ReadyStep> {
     let turns: Vec<_> = open_turns(subject).collect();
-    let mut shown = Shown::default();
+    let mut shown = AlreadyShown::default();
     for turn in &turns {
         shown.note(subject.definition, turn.position);
     }
-    offers(subject, &turns, shown)
+    ready_steps(subject, &turns, shown)
 }
 
 /// What a view shows already: personas, or where they are read, and what steps decided.
 #[derive(Default)]
-struct Shown<'a> {
+struct AlreadyShown<'a> {
     agents: BTreeSet<&'a AgentName>,
     decided: BTreeSet<usize>,
 }
 
-impl Shown<'_> {
+impl AlreadyShown<'_> {
     /// Notes what the steps before this one decided: those of them that were not shown yet.
     fn note(&mut self, definition: &Definition, position: usize) -> BTreeSet<usize> {
         let mut before = deciders(definition, position);
@@ -335,24 +321,32 @@ impl Shown<'_> {
 }
 
 /// These turns, as they are offered where the first one stands in the singular fields, with its persona.
-pub(super) fn offers_after_the_first(subject: &Subject<'_>, turns: &[Turn]) -> Vec<Offer> {
+pub(super) fn steps_after_the_first(subject: &Subject<'_>, turns: &[Turn]) -> Vec<ReadyStep> {
     let first = turns.first().map(|turn| turn.position);
     let first = first.and_then(|position| definition_step(subject.definition, position));
-    let shown = Shown {
+    let shown = AlreadyShown {
         agents: first.and_then(Step::agent).into_iter().collect(),
-        ..Shown::default()
+        ..AlreadyShown::default()
     };
-    offers(subject, turns, shown)
+    ready_steps(subject, turns, shown)
 }
 
-fn offers<'a>(subject: &Subject<'a>, turns: &[Turn], mut shown: Shown<'a>) -> Vec<Offer> {
+fn ready_steps<'a>(
+    subject: &Subject<'a>,
+    turns: &[Turn],
+    mut shown: AlreadyShown<'a>,
+) -> Vec<ReadyStep> {
     let offered = turns
         .iter()
-        .filter_map(|turn| offer(subject, turn, &mut shown));
+        .filter_map(|turn| ready_step(subject, turn, &mut shown));
     offered.collect()
 }
 
-fn offer<'a>(subject: &Subject<'a>, turn: &Turn, shown: &mut Shown<'a>) -> Option<Offer> {
+fn ready_step<'a>(
+    subject: &Subject<'a>,
+    turn: &Turn,
+    shown: &mut AlreadyShown<'a>,
+) -> Option<ReadyStep> {
     let step = definition_step(subject.definition, turn.position)?;
     let Task {
         instructions,
@@ -362,14 +356,18 @@ fn offer<'a>(subject: &Subject<'a>, turn: &Turn, shown: &mut Shown<'a>) -> Optio
     } = task(subject, turn)?;
     let agent = step.agent().filter(|agent| shown.agents.insert(agent));
     let before = shown.note(subject.definition, turn.position);
-    Some(Offer {
+    let bare = bare(subject, step, turn);
+    Some(ReadyStep {
+        step: StepView {
+            input,
+            example,
+            ..bare.step
+        },
         agent_uri: agent.map(|agent| agent_uri(subject.execution, agent)),
         instructions,
-        input,
-        example,
         output_schema,
         previous: previous(subject, before, limits::PREVIOUS_BYTES_MAX),
-        ..bare(subject, step, turn)
+        ..bare
     })
 }
 
@@ -390,11 +388,15 @@ fn agent_uri(execution: &Execution, agent: &AgentName) -> String {
 }
 
 /// An open step with what it takes to finish it, and no more.
-pub(super) fn offer_brief(subject: &Subject<'_>, position: usize, visit: &Visit) -> Option<Offer> {
+pub(super) fn ready_step_brief(
+    subject: &Subject<'_>,
+    position: usize,
+    visit: &Visit,
+) -> Option<ReadyStep> {
     let step = definition_step(subject.definition, position)?;
-    let mut offer = bare(subject, step, &Turn::of(position, visit, visit.grant()?));
-    offer.description = brief_text(&offer.description, 200);
-    Some(offer)
+    let mut step = bare(subject, step, &Turn::of(position, visit, visit.grant()?));
+    step.description = brief_text(&step.description, 200);
+    Some(step)
 }
 
 /// At most `chars` characters, and a mark where some were left out.
@@ -405,10 +407,17 @@ pub(super) fn brief_text(text: &str, chars: usize) -> String {
     }
 }
 
-fn bare(subject: &Subject<'_>, step: &Step, turn: &Turn) -> Offer {
-    Offer {
+fn bare(subject: &Subject<'_>, step: &Step, turn: &Turn) -> ReadyStep {
+    ReadyStep {
         step_name: step.id.to_string(),
-        kind: step.acting().kind.as_str().into(),
+        step: StepView {
+            kind: step.acting().kind.as_str().into(),
+            input: None,
+            example: None,
+            visit: turn.visit,
+            attempt: turn.attempt,
+            item: turn.item,
+        },
         agent_name: step.agent().map(ToString::to_string),
         description: step.description.clone(),
         progress: progress(turn.position, subject.execution),
@@ -416,13 +425,8 @@ fn bare(subject: &Subject<'_>, step: &Step, turn: &Turn) -> Offer {
         expires_at: expiry(turn.grant.issued_at, subject.ttl),
         agent_uri: None,
         instructions: String::new(),
-        input: None,
         output_schema: None,
-        example: None,
         previous: Vec::new(),
-        visit: turn.visit,
-        attempt: turn.attempt,
-        item: turn.item,
     }
 }
 
@@ -435,8 +439,8 @@ fn message(
     row: &Row,
     state: State,
     failure: Option<&Failure>,
-    ready: &[Offer],
-    open: &[Offer],
+    ready: &[ReadyStep],
+    open: &[ReadyStep],
 ) -> String {
     let started = row.events.iter().find_map(|event| match event {
         Event::Created(created) => Some(&created.workflow),
@@ -462,7 +466,7 @@ fn message(
         (_, None, _) => {
             let names: Vec<_> = open
                 .iter()
-                .map(|offer| format!("'{}'", offer.step_name))
+                .map(|step| format!("'{}'", step.step_name))
                 .collect();
             format!(
                 "Step '{}' recorded. Still open: {}.",
@@ -500,10 +504,10 @@ fn completed(execution: &Execution) -> String {
     text
 }
 
-fn now_ready(ready: &[Offer], then: &str) -> String {
+fn now_ready(ready: &[ReadyStep], then: &str) -> String {
     let names: Vec<_> = ready
         .iter()
-        .map(|offer| format!("'{}'", offer.step_name))
+        .map(|step| format!("'{}'", step.step_name))
         .collect();
     match names.as_slice() {
         [only] => format!("Step {only} ready.{then}"),

@@ -5,11 +5,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Offer, Previous, Subject, WaitView,
+    Previous, ReadyStep, Subject, WaitView,
     previous::final_output,
-    reply::{FailureView, after_the_first, offers_after_the_first, persona_of},
+    reply::{FailureView, StepView, after_the_first, persona_of, steps_after_the_first},
     task::open_turns,
-    waits::{SignalView, asked_of_people, kept, told, wait_call, waiting},
+    waits::{SignalView, asked_of_people, kept, wait_call, wait_words, waiting},
 };
 use crate::{
     domain::{
@@ -34,20 +34,11 @@ pub struct CurrentStep {
     pub step_status: Option<String>,
     /// Whose persona to take.
     pub agent_name: Option<String>,
-    /// Its kind: agent, guidance or tool.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kind: Option<String>,
     /// The step's place among all, as `1/3`.
     pub progress: Option<String>,
-    /// Which visit of the step this is, where it is not the first.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub visit: Option<u32>,
-    /// Which attempt of the visit this is, where it is not the first.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub attempt: Option<u32>,
-    /// Which item of a fan-out it is, from 0.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub item: Option<u32>,
+    /// What it is, and which turn of it.
+    #[serde(flatten)]
+    pub step: Option<StepView>,
     /// The token that finishes the step.
     pub continuation_token: Option<String>,
     /// When that token expires.
@@ -60,12 +51,6 @@ pub struct CurrentStep {
     pub instructions: Option<String>,
     /// JSON Schema of the output, where the step declares one.
     pub output_schema: Option<Value>,
-    /// What it works on, where the step says so in `with`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub input: Option<Value>,
-    /// An output that would be accepted, where the step gives one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub example: Option<Value>,
     /// What the steps that it depends on decided, in short.
     pub previous: Vec<Previous>,
     /// What it was started with, where its inputs have changed since.
@@ -79,7 +64,7 @@ pub struct CurrentStep {
     /// Every open step, each with its own token. What the first one is to do stands in the fields above, so that of it the
     /// wire has the names alone.
     #[serde(serialize_with = "after_the_first")]
-    pub ready_steps: Vec<Offer>,
+    pub ready_steps: Vec<ReadyStep>,
     /// The number of the execution's last transition.
     pub revision: u64,
     /// Where the execution stands, in a sentence, where no step is open.
@@ -101,10 +86,10 @@ impl CurrentStep {
 pub fn current_step(subject: &Subject<'_>) -> CurrentStep {
     let execution = subject.execution;
     let turns: Vec<_> = open_turns(subject).collect();
-    let ready_steps = offers_after_the_first(subject, &turns);
+    let ready_steps = steps_after_the_first(subject, &turns);
     let first = ready_steps.first();
     let whole = |digest| subject.value(digest).map(|value| Value::clone(&value));
-    let of_first = |field: fn(&Offer) -> &String| first.map(|step| field(step).clone());
+    let of_first = |field: fn(&ReadyStep) -> &String| first.map(|step| field(step).clone());
     CurrentStep {
         execution_id: execution.id().to_string(),
         workflow_name: execution.workflow().to_string(),
@@ -112,21 +97,14 @@ pub fn current_step(subject: &Subject<'_>) -> CurrentStep {
         current_step: of_first(|step| &step.step_name),
         step_status: first.map(|_| StepStatus::Running.as_str().into()),
         agent_name: first.and_then(|step| step.agent_name.clone()),
-        kind: of_first(|step| &step.kind),
+        step: first.map(|first| first.step.clone()),
         progress: of_first(|step| &step.progress),
-        visit: first.map(|step| step.visit).filter(|visit| *visit > 1),
-        attempt: first
-            .map(|step| step.attempt)
-            .filter(|attempt| *attempt > 1),
-        item: first.and_then(|step| step.item),
         continuation_token: of_first(|step| &step.continuation_token),
         expires_at: of_first(|step| &step.expires_at),
         agent_content: first.and_then(|step| persona_of(subject.definition, &step.step_name)),
         description: of_first(|step| &step.description),
         instructions: of_first(|step| &step.instructions),
         output_schema: first.and_then(|step| step.output_schema.clone()),
-        input: first.and_then(|step| step.input.clone()),
-        example: first.and_then(|step| step.example.clone()),
         previous: first.map_or_else(Vec::new, |step| step.previous.clone()),
         message: standing(subject),
         inputs: execution.inputs().and_then(whole),
@@ -173,7 +151,7 @@ fn standing(subject: &Subject<'_>) -> Option<String> {
     }
     let waits: Vec<_> = execution
         .open()
-        .filter_map(|(_, step, visit)| told(step, visit))
+        .filter_map(|(_, step, visit)| wait_words(step, visit))
         .collect();
     if waits.is_empty() {
         return Some(format!(

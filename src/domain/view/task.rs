@@ -139,14 +139,14 @@ fn as_agent(subject: &Subject<'_>, step: &Step, agent: &AgentName, input: &Value
     lines.push(format!(
         "3. Call workflow.next_step {{token, output}}; output: {form}. If it cannot be done: {{token, error: {{message}}}}."
     ));
-    told(&lines)
+    joined(&lines)
 }
 
 /// S0's output, in short: what an artifact is, the tool says.
 const FORM: &str = "{summary, artifacts?, findings?, next_step_recommendation?}";
 
 /// Lines of instructions, those without words left out.
-fn told(lines: &[String]) -> String {
+fn joined(lines: &[String]) -> String {
     let lines = lines.iter().map(|line| line.trim_end());
     let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
     lines.join("\n")
@@ -207,7 +207,7 @@ fn directly(
         "\n# Required next call\nworkflow.next_step {{token, output}}: this step's token, unchanged, and the result in the form below. \
          If it cannot be done: {{token, error: {{message}}}}. Do not end your turn before this call.\n\n# Output format\n{form}"
     ));
-    told(&lines)
+    joined(&lines)
 }
 
 fn which(turn: &Turn) -> String {

@@ -132,7 +132,7 @@ fn gate(subject: &Subject<'_>, position: usize, awaiting: &Awaiting) -> Option<G
 }
 
 /// What an open visit waits for, in words, where that is not a model.
-pub(super) fn told(step: &StepState, visit: &Visit) -> Option<String> {
+pub(super) fn wait_words(step: &StepState, visit: &Visit) -> Option<String> {
     let id = &step.id;
     Some(match visit.awaiting.as_ref()? {
         Awaiting::Model(_) | Awaiting::Items { .. } => return None,

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Options, PATH,
     refusal::{self, Refused},
-    sessions::{CallId, OpenStream, Place, Session, Sessions},
+    sessions::{CallId, HttpSession, OpenStream, SessionSlot, Sessions},
 };
 use crate::{
     clock::IdSource,
@@ -81,7 +81,7 @@ struct Admitted {
     body: Bytes,
     id: Option<RequestId>,
     /// The session that it may begin.
-    place: Option<Place>,
+    slot: Option<SessionSlot>,
     admission: Arc<Admission>,
     work: Work,
 }
@@ -134,13 +134,13 @@ impl<H: ServerHandler> Endpoint<H> {
             request,
             body,
             id,
-            place,
+            slot,
             admission,
             work,
         } = self.admit(request, connection).await?;
         let is_json = is_json(request.headers());
-        let response = match place {
-            Some(place) => self.begin_session(request, place).await?,
+        let response = match slot {
+            Some(slot) => self.begin_session(request, slot).await?,
             None => Box::pin(self.service.handle(request)).await,
         };
         let response = match response.status() {
@@ -159,13 +159,13 @@ impl<H: ServerHandler> Endpoint<H> {
     async fn begin_session(
         &self,
         request: Request<Full<Bytes>>,
-        place: Place,
+        slot: SessionSlot,
     ) -> Result<Response<Reply>, Refused> {
         let service = self.service.clone();
         let beginning = tokio::spawn(async move {
             let response = service.handle(request).await;
             if let Some(id) = text(response.headers(), SESSION_ID) {
-                place.fill(id);
+                slot.fill(id);
             }
             response
         });
@@ -209,8 +209,8 @@ impl<H: ServerHandler> Endpoint<H> {
             let error = Error::new(Code::ParamsInvalid, frame::MALFORMED_INITIALIZE);
             return Err(refused(error));
         }
-        let place = if is_new {
-            Some(self.sessions.place().await.map_err(refused)?)
+        let slot = if is_new {
+            Some(self.sessions.slot().await.map_err(refused)?)
         } else {
             None
         };
@@ -219,8 +219,8 @@ impl<H: ServerHandler> Endpoint<H> {
             _bytes: bytes,
             _id: begin(session.as_ref(), &envelope).map_err(refused)?,
         });
-        if let Some(session) = session.as_ref().or(place.as_ref().map(Place::session)) {
-            parts.extensions.insert(session.reach());
+        if let Some(session) = session.as_ref().or(slot.as_ref().map(SessionSlot::session)) {
+            parts.extensions.insert(session.channel());
         }
         // It goes with the call into its handler, which may outlive the connection.
         parts.extensions.insert(admission.clone());
@@ -228,7 +228,7 @@ impl<H: ServerHandler> Endpoint<H> {
             request: Request::from_parts(parts, Full::new(body.clone())),
             body,
             id,
-            place,
+            slot,
             admission,
             work,
         })
@@ -340,7 +340,7 @@ fn is_stateless(headers: &HeaderMap) -> bool {
 }
 
 /// The id of a request of a session begins its work.
-fn begin(session: Option<&Arc<Session>>, envelope: &Envelope) -> Result<Option<CallId>, Error> {
+fn begin(session: Option<&Arc<HttpSession>>, envelope: &Envelope) -> Result<Option<CallId>, Error> {
     let (Some(session), Some(id), Some(_)) = (session, &envelope.id, &envelope.method) else {
         return Ok(None);
     };

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     error::{Code, Error, Result},
     limits,
-    mcp::reach::Reach,
+    mcp::channel::NotificationChannel,
 };
 
 /// Every session, by id.
@@ -31,7 +31,7 @@ pub(super) struct Sessions {
 
 #[derive(Debug, Default)]
 struct Inner {
-    open: HashMap<String, Arc<Session>>,
+    open: HashMap<String, Arc<HttpSession>>,
     /// Sessions that are just being made.
     coming: usize,
     /// Orders the uses.
@@ -41,7 +41,7 @@ struct Inner {
 
 /// One session.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct HttpSession {
     calls: Mutex<HashSet<RequestId>>,
     /// Streams that bring what the client did not ask for: there is one at most.
     streams: watch::Sender<usize>,
@@ -76,7 +76,7 @@ impl Sessions {
     }
 
     /// The session with this id, used now.
-    pub(super) fn find(&self, id: &str) -> Option<Arc<Session>> {
+    pub(super) fn find(&self, id: &str) -> Option<Arc<HttpSession>> {
         let mut inner = self.inner();
         inner.uses += 1;
         let now = (inner.uses, inner.sweeps);
@@ -85,12 +85,12 @@ impl Sessions {
         Some(session)
     }
 
-    /// A place for another session. Where there is none, the session that was used least lately and waits for
+    /// A slot for another session. Where there is none, the session that was used least lately and waits for
     /// nothing ends: its client begins another one, and executions do not depend on sessions.
     ///
     /// # Errors
     /// `SERVER_BUSY` where all of them wait for something.
-    pub(super) async fn place(self: &Arc<Self>) -> Result<Place> {
+    pub(super) async fn slot(self: &Arc<Self>) -> Result<SessionSlot> {
         let mut given_up = None;
         {
             let mut inner = self.inner();
@@ -101,17 +101,17 @@ impl Sessions {
             }
             inner.coming += 1;
         }
-        // The place is held from here on, whatever becomes of this call.
-        let place = Place {
+        // The slot is held from here on, whatever becomes of this call.
+        let slot = SessionSlot {
             sessions: self.clone(),
-            session: Arc::new(Session::new()),
+            session: Arc::new(HttpSession::new()),
         };
         if let Some(id) = given_up {
             // On its own: it is forgotten here already, so it must end although the client of this call may go.
             let sessions = self.clone();
             let _ = tokio::spawn(async move { sessions.close(&id).await }).await;
         }
-        Ok(place)
+        Ok(slot)
     }
 
     /// The session has ended.
@@ -170,7 +170,7 @@ impl Inner {
     }
 
     fn unused(&self) -> Vec<String> {
-        let unused = |session: &Session| {
+        let unused = |session: &HttpSession| {
             self.sweeps - session.used().1 > limits::HTTP_SESSION_IDLE_MAX.as_secs()
         };
         self.open
@@ -181,15 +181,15 @@ impl Inner {
     }
 }
 
-/// A place for a session that is being made.
+/// A slot for a session that is being made.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct SessionSlot {
     sessions: Arc<Sessions>,
-    session: Arc<Session>,
+    session: Arc<HttpSession>,
 }
 
-impl Place {
-    pub(super) fn session(&self) -> &Arc<Session> {
+impl SessionSlot {
+    pub(super) fn session(&self) -> &Arc<HttpSession> {
         &self.session
     }
 
@@ -202,13 +202,13 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for SessionSlot {
     fn drop(&mut self) {
         self.sessions.inner().coming -= 1;
     }
 }
 
-impl Session {
+impl HttpSession {
     fn new() -> Self {
         Self {
             calls: Mutex::default(),
@@ -239,8 +239,8 @@ impl Session {
     }
 
     /// Whether a notification reaches its client.
-    pub(super) fn reach(&self) -> Reach {
-        Reach::through(self.streams.subscribe())
+    pub(super) fn channel(&self) -> NotificationChannel {
+        NotificationChannel::through(self.streams.subscribe())
     }
 
     /// A call with this id begins.
@@ -290,7 +290,7 @@ impl Session {
 /// An id in work.
 #[derive(Debug)]
 pub(super) struct CallId {
-    session: Arc<Session>,
+    session: Arc<HttpSession>,
     id: RequestId,
 }
 
@@ -303,7 +303,7 @@ impl Drop for CallId {
 /// A stream that is open for a session.
 #[derive(Debug)]
 pub(super) struct OpenStream {
-    session: Arc<Session>,
+    session: Arc<HttpSession>,
     turn: CancellationToken,
     is_first: bool,
 }
@@ -333,8 +333,8 @@ mod tests {
     async fn full() -> Arc<Sessions> {
         let sessions = Arc::new(Sessions::new());
         for number in 0..limits::HTTP_SESSIONS_MAX {
-            let place = sessions.place().await.expect("room");
-            place.fill(&number.to_string());
+            let slot = sessions.slot().await.expect("room");
+            slot.fill(&number.to_string());
         }
         sessions
     }
@@ -348,7 +348,7 @@ mod tests {
             .begin(RequestId::Number(1));
         let stream = sessions.find("1").expect("it is open").stream();
         sessions.find("2").expect("it is open");
-        sessions.place().await.expect("room").fill("new");
+        sessions.slot().await.expect("room").fill("new");
         assert!(
             sessions.find("3").is_none(),
             "the first that is neither busy nor used since"
@@ -370,24 +370,24 @@ mod tests {
                     .begin(RequestId::Number(1))
             })
             .collect();
-        let refused = sessions.place().await.expect_err("no room");
+        let refused = sessions.slot().await.expect_err("no room");
         assert_eq!(refused.code(), Code::ServerBusy);
         drop(calls);
-        drop(sessions.place().await.expect("room again"));
+        drop(sessions.slot().await.expect("room again"));
         let coming = sessions.inner().coming;
-        assert_eq!(coming, 0, "a place that was not filled is free again");
+        assert_eq!(coming, 0, "a slot that was not filled is free again");
     }
 
     #[tokio::test]
     async fn a_session_that_was_given_up_ends_although_who_asked_for_its_place_has_gone() {
         let sessions = full().await;
         let (id, _transport) = sessions.manager.create_session().await.expect("one");
-        sessions.place().await.expect("room").fill(&id);
+        sessions.slot().await.expect("room").fill(&id);
         for number in 1..limits::HTTP_SESSIONS_MAX {
             sessions.find(&number.to_string()).expect("it is open");
         }
         let held_up = sessions.manager.sessions.read().await;
-        let mut asking = Box::pin(sessions.place());
+        let mut asking = Box::pin(sessions.slot());
         tokio::select! {
             biased;
             _ = &mut asking => panic!("it is held up"),
@@ -407,7 +407,7 @@ mod tests {
 
     #[test]
     fn an_id_is_in_work_once() {
-        let session = Arc::new(Session::new());
+        let session = Arc::new(HttpSession::new());
         let call = session.begin(RequestId::Number(1)).expect("new");
         let again = session.begin(RequestId::Number(1)).expect_err("in work");
         assert_eq!(again.code(), Code::RequestInvalid);
@@ -418,7 +418,7 @@ mod tests {
 
     #[test]
     fn a_session_has_so_many_calls_in_work() {
-        let session = Arc::new(Session::new());
+        let session = Arc::new(HttpSession::new());
         let mut calls: Vec<_> = (0..)
             .take(limits::HTTP_SESSION_CALLS_MAX)
             .map(|id| session.begin(RequestId::Number(id)).expect("room"))
@@ -431,7 +431,7 @@ mod tests {
 
     #[test]
     fn streams_that_bring_nothing_end_with_the_one_that_did() {
-        let session = Arc::new(Session::new());
+        let session = Arc::new(HttpSession::new());
         let [first, second, third] = [(); 3].map(|()| session.stream());
         assert_eq!(*session.streams.borrow(), 1);
         drop(second);
@@ -451,8 +451,8 @@ mod tests {
     async fn those_that_rmcp_has_ended_and_those_that_nobody_uses_are_forgotten() {
         let sessions = Arc::new(Sessions::new());
         let (id, _transport) = sessions.manager.create_session().await.expect("a session");
-        sessions.place().await.expect("room").fill(&id);
-        sessions.place().await.expect("room").fill("ended");
+        sessions.slot().await.expect("room").fill(&id);
+        sessions.slot().await.expect("room").fill("ended");
         sessions.sweep().await;
         assert!(sessions.find("ended").is_none());
         let stream = sessions.find(&id).expect("it is open").stream();

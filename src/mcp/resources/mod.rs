@@ -17,7 +17,7 @@ pub(super) use self::{
     listed::{fixed, list, templates},
     watched::{Look, Watched},
 };
-use super::stamp::Fresh;
+use super::metadata::CacheHint;
 use crate::{
     app::App,
     error::{Code, Error, Result},
@@ -29,16 +29,16 @@ const JSON: &str = "application/json";
 
 /// What is behind an address.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct ResourceContent {
     pub(super) content: Value,
     /// How long it stays so.
-    pub(super) fresh: Fresh,
+    pub(super) cache: CacheHint,
     /// The address of what was left out, where it is a list with more entries.
     pub(super) next: Option<String>,
 }
 
 /// What is behind an address.
-pub(super) async fn read(app: &App, address: &str) -> Result<Shown> {
+pub(super) async fn read(app: &App, address: &str) -> Result<ResourceContent> {
     let parsed = Address::parse(address);
     let _turn = match &parsed {
         Ok(Address::StepHistory(_) | Address::Telemetry { .. }) => app.large_read().await,
@@ -54,30 +54,30 @@ pub(super) async fn read(app: &App, address: &str) -> Result<Shown> {
     Err(error.with("tool", "resources/read"))
 }
 
-impl From<Value> for Shown {
+impl From<Value> for ResourceContent {
     /// All of it, as it is at this moment.
     fn from(value: Value) -> Self {
         Self {
             content: value,
-            fresh: Fresh::Moment,
+            cache: CacheHint::Moment,
             next: None,
         }
     }
 }
 
-async fn value(app: &App, address: Address) -> Result<Shown> {
+async fn value(app: &App, address: Address) -> Result<ResourceContent> {
     let value = match address {
         Address::Limits => {
-            let limits = Shown::from(figures::limits());
-            return Ok(Shown {
-                fresh: Fresh::WithServer,
+            let limits = ResourceContent::from(figures::limits());
+            return Ok(ResourceContent {
+                cache: CacheHint::WithServer,
                 ..limits
             });
         }
         Address::AvailableWorkflows(page) => {
             let registry = app.registry().await?;
             let (listed, next) = definitions::available_workflows(&registry, &page)?;
-            return Ok(Shown {
+            return Ok(ResourceContent {
                 next,
                 ..listed.into()
             });
@@ -102,13 +102,13 @@ async fn value(app: &App, address: Address) -> Result<Shown> {
         } => {
             let content = app.artifact(&id, &artifact, offset, limit).await?;
             // A later artifact may take over a name, but never an id.
-            let fresh = if content.artifact.id.to_string() == artifact {
-                Fresh::ForGood
+            let cache = if content.artifact.id.to_string() == artifact {
+                CacheHint::ForGood
             } else {
-                Fresh::Moment
+                CacheHint::Moment
             };
-            let content = Shown::from(show(Ok(content))?);
-            return Ok(Shown { fresh, ..content });
+            let content = ResourceContent::from(show(Ok(content))?);
+            return Ok(ResourceContent { cache, ..content });
         }
         Address::Telemetry {
             id,
@@ -116,7 +116,7 @@ async fn value(app: &App, address: Address) -> Result<Shown> {
             limit,
         } => show(app.telemetry(id.as_ref(), event_type, limit).await),
     };
-    value.map(Shown::from)
+    value.map(ResourceContent::from)
 }
 
 fn show<T: serde::Serialize>(view: Result<T>) -> Result<Value> {

@@ -21,7 +21,7 @@ use tokio::{
 
 use self::{
     feed::{Feed, Notice, Taker},
-    session::Session,
+    session::SessionNotifier,
 };
 use crate::{
     app::App,
@@ -62,7 +62,7 @@ pub(super) struct Subscriptions {
     app: Arc<App>,
     listens: Listens,
     /// Of a client that shook hands, from the first time it is needed.
-    session: Mutex<Option<Session>>,
+    session: Mutex<Option<SessionNotifier>>,
     /// Listens that were accepted and have not begun. A listen is accepted, acknowledged and begun by one task, and
     /// it must hear of what changes before its acknowledgement has left.
     accepted: Mutex<HashMap<task::Id, Listen>>,
@@ -92,7 +92,7 @@ impl Subscriptions {
 
     fn feed(&self, peer: &Peer<RoleServer>, extensions: &Extensions) -> Arc<Feed> {
         let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        let begin = || Session::begin(self.app.clone(), peer.clone(), extensions);
+        let begin = || SessionNotifier::begin(self.app.clone(), peer.clone(), extensions);
         session.get_or_insert_with(begin).feed().clone()
     }
 

@@ -11,28 +11,32 @@ use rmcp::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    super::reach::Reach,
+    super::channel::NotificationChannel,
     feed::{Feed, Notice, Taker},
 };
 use crate::app::App;
 
 /// What a client that shook hands is told, for as long as this lives.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct SessionNotifier {
     feed: Arc<Feed>,
     _end: DropGuard,
 }
 
-impl Session {
+impl SessionNotifier {
     /// Begins to tell the client what changes from now on.
     pub(super) fn begin(app: Arc<App>, peer: Peer<RoleServer>, extensions: &Extensions) -> Self {
         let feed = Arc::new(Feed::new(app));
         let taker = Taker::new(feed.clone(), true);
-        let reach = Reach::of(extensions);
+        let channel = NotificationChannel::of(extensions);
         let end = CancellationToken::new();
         let ended = end.clone();
         // It holds nothing of the session but the feed: whoever drops the session ends it.
-        tokio::spawn(async move { ended.run_until_cancelled(tell(taker, peer, reach)).await });
+        tokio::spawn(async move {
+            ended
+                .run_until_cancelled(notify(taker, peer, channel))
+                .await
+        });
         Self {
             feed,
             _end: end.drop_guard(),
@@ -45,10 +49,10 @@ impl Session {
 }
 
 /// Tells one thing after another. What changes while the client is not reached, or takes its time, is told once.
-async fn tell(mut taker: Taker, peer: Peer<RoleServer>, mut reach: Reach) {
+async fn notify(mut taker: Taker, peer: Peer<RoleServer>, mut channel: NotificationChannel) {
     loop {
         taker.ready().await;
-        if !reach.open().await {
+        if !channel.open().await {
             return;
         }
         let sent = match taker.take() {

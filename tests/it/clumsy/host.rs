@@ -284,7 +284,7 @@ impl Host {
                 }
             }
             for step in engine.current_step(&id).await.unwrap().ready_steps {
-                if step.kind == "input" {
+                if step.step.kind == "input" {
                     let schema = step.output_schema.unwrap_or_default();
                     let report = Report::Answer(sample(&schema, dice));
                     let _ = app.next_step(&step.continuation_token, report).await;

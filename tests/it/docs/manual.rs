@@ -14,7 +14,7 @@ use midex::{
         execution::{GateAnswer, Report, SignalRequest},
         finding::{Finding, Rule, Severity},
         grammar, schema,
-        view::{Offer, StatusView},
+        view::{ReadyStep, StatusView},
     },
     engine::{Engine, Options, StartRequest},
     limits,
@@ -196,7 +196,7 @@ async fn lead(definition: Arc<Definition>) -> String {
 }
 
 /// Does what the execution waits for.
-async fn meet(engine: &Engine, id: &ExecutionId, status: &StatusView) -> Vec<Offer> {
+async fn meet(engine: &Engine, id: &ExecutionId, status: &StatusView) -> Vec<ReadyStep> {
     for wait in &status.waits {
         if let Some(gate) = &wait.gate {
             let answer = GateAnswer {
@@ -247,14 +247,14 @@ fn inputs(definition: &Definition) -> Value {
 }
 
 /// An output that the step accepts: its example, the examples of what it asks for, or a summary.
-fn output(definition: &Definition, offer: &Offer) -> Value {
-    if let Some(example) = &offer.example {
+fn output(definition: &Definition, offer: &ReadyStep) -> Value {
+    if let Some(example) = &offer.step.example {
         return example.clone();
     }
-    let asked = offer.input.as_ref().map(|input| &input["properties"]);
+    let asked = offer.step.input.as_ref().map(|input| &input["properties"]);
     if let Some(asked) = asked
         .and_then(Value::as_array)
-        .filter(|_| offer.kind != "tool")
+        .filter(|_| offer.step.kind != "tool")
     {
         let names = asked.iter().filter_map(|one| one["name"].as_str());
         let inputs = definition.workflow.inputs.as_ref().expect("inputs");

@@ -8,7 +8,7 @@ use midex::{
         Change, Command, Decision, DefaultSources, Definition, Execution, ExecutionId, Facts, Row,
         Token, Transition,
         execution::{Need, Report, SignalRequest, Start, Values},
-        view::{self, Advanced, Asked, Found, Offer, Shortened, StatusView},
+        view::{self, Advanced, Asked, Found, ReadyStep, Shortened, StatusView},
     },
     engine::{Engine, StartRequest},
     error::Result,
@@ -30,7 +30,7 @@ pub(super) trait Subject {
     async fn signal(&mut self, name: &str, payload: Value) -> Result<()>;
     async fn restart(&mut self);
     /// The open turns, in the order in which a model is shown them.
-    async fn turns(&mut self) -> Vec<Offer>;
+    async fn turns(&mut self) -> Vec<ReadyStep>;
     /// The execution and its journal as they are kept.
     async fn kept(&self) -> (Execution, Vec<Row>);
     /// Milliseconds since the start.
@@ -249,7 +249,7 @@ impl Subject for Pure {
         self.command(&command).map(|_| ())
     }
 
-    async fn turns(&mut self) -> Vec<Offer> {
+    async fn turns(&mut self) -> Vec<ReadyStep> {
         self.shown(view::current_step).ready_steps
     }
 
@@ -348,7 +348,7 @@ impl Subject for Whole {
         Ok(())
     }
 
-    async fn turns(&mut self) -> Vec<Offer> {
+    async fn turns(&mut self) -> Vec<ReadyStep> {
         let id = ExecutionId::parse(ID).expect("an id");
         let current = self.engine.current_step(&id).await;
         current.expect("the execution exists").ready_steps
@@ -384,6 +384,6 @@ async fn sleep_until(clock: TokioClock, end: u64) {
 }
 
 pub(super) fn tokens(current: &view::CurrentStep) -> BTreeMap<String, String> {
-    let pair = |step: &Offer| (step.step_name.clone(), step.continuation_token.clone());
+    let pair = |step: &ReadyStep| (step.step_name.clone(), step.continuation_token.clone());
     current.ready_steps.iter().map(pair).collect()
 }

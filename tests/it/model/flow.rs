@@ -14,7 +14,7 @@ use midex::{
     domain::{
         Awaiting, Change, Document, Execution, Lifecycle, Row,
         execution::Report,
-        view::{self, Advanced, Offer},
+        view::{self, Advanced, ReadyStep},
     },
     error::{Code, Result},
     store::{MemoryStore, Store},
@@ -267,7 +267,7 @@ impl<S: Subject> Pair<'_, S> {
     }
 
     /// Both stand at the same place. Gives the turns that are new.
-    async fn check(&mut self) -> Vec<Offer> {
+    async fn check(&mut self) -> Vec<ReadyStep> {
         let (execution, rows) = self.subject.kept().await;
         self.check_open(&execution);
         check_execution(&self.model, &execution);
@@ -329,7 +329,7 @@ impl<S: Subject> Pair<'_, S> {
     }
 
     /// A model is shown exactly the open turns, in authoring order.
-    async fn check_turns(&mut self) -> Vec<Offer> {
+    async fn check_turns(&mut self) -> Vec<ReadyStep> {
         let turns = self.subject.turns().await;
         let shown: Vec<Place> = turns.iter().map(place).collect();
         let open = self
@@ -341,7 +341,7 @@ impl<S: Subject> Pair<'_, S> {
             open.map(|(place, open)| (*place, open.visit)).unzip();
         assert_eq!(shown, expected, "the open turns");
         assert_eq!(
-            turns.iter().map(|turn| turn.visit).collect::<Vec<_>>(),
+            turns.iter().map(|turn| turn.step.visit).collect::<Vec<_>>(),
             visits
         );
         let mut new = Vec::new();
@@ -378,7 +378,7 @@ impl<S: Subject> Pair<'_, S> {
     }
 
     /// The answer offers what the call made ready, in authoring order, and says where the execution stands.
-    fn check_answer(&self, answer: &Advanced, new: &[Offer]) {
+    fn check_answer(&self, answer: &Advanced, new: &[ReadyStep]) {
         assert_eq!(answer.workflow_state, self.model.state);
         assert_eq!(
             answer.failure.as_ref().map(|failure| failure.code.as_str()),
@@ -394,11 +394,11 @@ impl<S: Subject> Pair<'_, S> {
     }
 }
 
-fn place(turn: &Offer) -> Place {
+fn place(turn: &ReadyStep) -> Place {
     let position = (0..8)
         .find(|step| id(*step) == turn.step_name)
         .expect("a step");
-    (position, turn.item.map(|item| item as usize))
+    (position, turn.step.item.map(|item| item as usize))
 }
 
 fn check_execution(model: &Interpreter<'_>, execution: &Execution) {

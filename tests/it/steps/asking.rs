@@ -40,8 +40,8 @@ async fn refused(play: &Play, step: &str, output: Value) -> midex::error::Error 
 async fn what_a_text_says_becomes_inputs_and_what_it_does_not_is_asked_for() {
     let mut play = Play::begin(&app(&[READ, ASK, END].join("\n")), request()).await;
     let offer = play.offers()[0].clone();
-    assert_eq!(offer.kind, "extract");
-    let input = offer.input.clone().unwrap();
+    assert_eq!(offer.step.kind, "extract");
+    let input = offer.step.input.clone().unwrap();
     assert_eq!(input["from"], request()["request"]);
     assert_eq!(input["properties"][1]["name"], "push");
     for part in [
@@ -56,7 +56,7 @@ async fn what_a_text_says_becomes_inputs_and_what_it_does_not_is_asked_for() {
     // Of the platform the user is asked, not of what is known: `false` is an answer.
     assert_eq!(play.open(), ["ask"]);
     let offer = play.offers()[0].clone();
-    let names: Vec<_> = offer.input.as_ref().unwrap()["properties"]
+    let names: Vec<_> = offer.step.input.as_ref().unwrap()["properties"]
         .as_array()
         .unwrap()
         .iter()
@@ -165,7 +165,7 @@ async fn a_refused_answer_is_asked_for_again_with_why_and_the_accepted_ones_are_
             && !words.contains("`push`"),
         "{words}"
     );
-    let input = current.input.unwrap();
+    let input = current.step.unwrap().input.unwrap();
     assert_eq!(input["refused"][0]["rule"], "enum");
     assert_eq!(input["properties"].as_array().unwrap().len(), 1);
     // The token is the same one, and the start that is sent again shows what it showed.
@@ -237,7 +237,7 @@ async fn words_of_the_user_go_through_extraction() {
     play.done("ask", json!({ "userUtterance": "iPhones, please" }))
         .await;
     let offer = play.offers()[0].clone();
-    assert_eq!((offer.step_name.as_str(), offer.attempt), ("ask", 2));
+    assert_eq!((offer.step_name.as_str(), offer.step.attempt), ("ask", 2));
     assert!(play.words().contains("iPhones, please"), "{}", play.words());
     // What the author says of asking is said where the user is asked.
     let kind = "Be kind.";
@@ -248,8 +248,8 @@ async fn words_of_the_user_go_through_extraction() {
     play.done("ask", json!({ "platform": "iOS", "push": null }))
         .await;
     let offer = play.offers()[0].clone();
-    assert_eq!(offer.attempt, 3);
-    let names = offer.input.unwrap()["properties"][0]["name"].clone();
+    assert_eq!(offer.step.attempt, 3);
+    let names = offer.step.input.unwrap()["properties"][0]["name"].clone();
     assert_eq!(names, "push");
     // Each call again gets the answer that it got.
     let words = Report::Output(json!({ "userUtterance": "iPhones, please" }));

@@ -95,7 +95,7 @@ async fn a_loop_goes_round_until_it_is_left_and_feeds_back_through_memory() {
     .await;
     assert_eq!(play.open(), ["draft"]);
     let offer = play.offers()[0].clone();
-    assert_eq!((offer.visit, offer.attempt), (2, 1));
+    assert_eq!((offer.step.visit, offer.step.attempt), (2, 1));
     assert!(
         play.words().contains("Changes: use tabs"),
         "{}",

@@ -47,7 +47,8 @@ final_output: '${{ steps.each }}'
         json!({ "list": [1, 2, 0, 3] }),
     )
     .await;
-    let items = |play: &Play| -> Vec<_> { play.offers().iter().map(|offer| offer.item).collect() };
+    let items =
+        |play: &Play| -> Vec<_> { play.offers().iter().map(|offer| offer.step.item).collect() };
     assert_eq!(items(&play), [Some(1), Some(3)], "{:?}", play.path().await);
     let [one, three] = [0, 1].map(|at| play.last.new_tokens[at].continuation_token.clone());
     play.report(&one, Report::Output(json!("one"))).await;
@@ -92,7 +93,7 @@ async fn a_call_that_led_back_to_its_own_step_is_answered_again() {
     let mut play = Play::begin(AGAIN, json!({})).await;
     let first = play.token("a");
     let told = play.done("a", json!("one")).await.clone();
-    assert_eq!(play.offers()[0].visit, 2);
+    assert_eq!(play.offers()[0].step.visit, 2);
     for _ in 0..2 {
         let again = play.engine.advance(&first, Report::Output(json!("one")));
         let again = again.await.unwrap();

@@ -207,12 +207,12 @@ async fn a_model_that_reports_a_failure_is_asked_again_after_the_pause_that_its_
     assert_eq!(play.status().await.waits[0].waits_for, "retry");
     tokio::time::sleep(Duration::from_secs(11)).await;
     let current = play.engine.current_now("e").await;
-    assert_eq!(current.ready_steps[0].attempt, 2);
+    assert_eq!(current.ready_steps[0].step.attempt, 2);
     let token = current.continuation_token.unwrap();
     play.report(&token, Report::Output(json!(1))).await;
     assert_eq!(play.state(), "completed");
     // One that says nothing of pauses is asked at once.
     let mut play = Play::begin(&lines(""), json!({})).await;
     play.fails("a", "BUSY").await;
-    assert_eq!(play.offers()[0].attempt, 2);
+    assert_eq!(play.offers()[0].step.attempt, 2);
 }

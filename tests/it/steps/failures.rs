@@ -173,7 +173,7 @@ async fn a_second_failure_enters_its_handler_anew() {
         };
         play.report(&second, report).await;
         let offers = play.offers();
-        assert_eq!((offers.len(), offers[0].visit), (1, 2));
+        assert_eq!((offers.len(), offers[0].step.visit), (1, 2));
         assert_ne!(play.token("mend"), first);
         let code = play.refused(&first, json!(2)).await.code();
         let expected = if is_done_between {
@@ -244,7 +244,10 @@ async fn a_model_that_could_not_is_asked_again_as_often_as_the_step_says() {
     .await;
     let first = play.token("a");
     play.fails("a", "BUSY").await;
-    assert_eq!((play.state(), play.offers()[0].attempt), ("running", 2));
+    assert_eq!(
+        (play.state(), play.offers()[0].step.attempt),
+        ("running", 2)
+    );
     let second = play.token("a");
     assert_ne!(first, second);
     // The first call again gets the first answer, after a restart too.

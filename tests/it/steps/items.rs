@@ -31,13 +31,13 @@ fn files(count: usize) -> Value {
 #[tokio::test(start_paused = true)]
 async fn items_are_opened_two_at_a_time_and_their_outputs_stand_in_order() {
     let mut play = Play::begin(EACH, files(4)).await;
-    let told: Vec<_> = play.offers().iter().map(|offer| offer.item).collect();
+    let told: Vec<_> = play.offers().iter().map(|offer| offer.step.item).collect();
     assert_eq!(told, [Some(0), Some(1)]);
     assert!(play.words().contains("Read f0"), "{}", play.words());
     assert!(play.offers()[1].instructions.contains("Read f1"));
     let [zero, one] = [0, 1].map(|at| play.last.new_tokens[at].continuation_token.clone());
     play.report(&one, Report::Output(json!("one"))).await;
-    assert_eq!(play.offers()[0].item, Some(2));
+    assert_eq!(play.offers()[0].step.item, Some(2));
     assert!(play.words().contains("Read f2"), "{}", play.words());
     let two = play.last.new_token.clone().unwrap();
     play.restart().await;
@@ -113,7 +113,7 @@ async fn a_thousand_items_come_out_in_order() {
         .last
         .new_tokens
         .iter()
-        .map(|offer| (offer.item.unwrap(), offer.continuation_token.clone()))
+        .map(|offer| (offer.step.item.unwrap(), offer.continuation_token.clone()))
         .collect();
     let mut done = 0;
     while let Some((item, token)) = open.pop() {
@@ -122,7 +122,7 @@ async fn a_thousand_items_come_out_in_order() {
             play.last
                 .new_tokens
                 .iter()
-                .map(|offer| (offer.item.unwrap(), offer.continuation_token.clone())),
+                .map(|offer| (offer.step.item.unwrap(), offer.continuation_token.clone())),
         );
         done += 1;
     }

@@ -136,7 +136,7 @@ async fn attempts_and_malformed_outputs_have_counts_of_their_own() {
         play.refused(&first, json!({ "wrong": wrong })).await;
     }
     play.fails("a", "LATER").await;
-    assert_eq!(play.offers()[0].attempt, 2);
+    assert_eq!(play.offers()[0].step.attempt, 2);
     let second = play.token("a");
     // What was refused before costs nothing.
     let known = play.refused(&second, json!({ "wrong": 2 })).await;

@@ -21,7 +21,7 @@ async fn a_call_that_led_back_to_its_own_fan_out_is_answered_again() {
     .await;
     let first = play.token("each");
     let told = play.done("each", json!("one")).await.clone();
-    assert_eq!(play.offers()[0].visit, 2);
+    assert_eq!(play.offers()[0].step.visit, 2);
     let again = play.engine.advance(&first, Report::Output(json!("one")));
     let again = again.await.unwrap();
     assert!(again.replayed);
@@ -117,7 +117,7 @@ async fn the_token_of_an_item_of_an_earlier_round_is_known_as_superseded() {
             retryable: None,
         };
         play.report(&zero, report).await;
-        assert_eq!(play.offers()[0].visit, visit);
+        assert_eq!(play.offers()[0].step.visit, visit);
         old.push(one);
     }
     for token in old {
@@ -143,7 +143,7 @@ async fn an_answer_that_named_open_items_is_the_same_after_another_round() {
     let told = told.clone();
     assert_eq!(told.open_steps[0].continuation_token, one);
     play.report(&one, Report::Output(json!("one"))).await;
-    assert_eq!(play.offers()[0].visit, 2);
+    assert_eq!(play.offers()[0].step.visit, 2);
     let again = play.engine.advance(&zero, Report::Output(json!("zero")));
     let again = again.await.unwrap();
     assert_eq!(again.open_steps, told.open_steps);

@@ -26,14 +26,14 @@ async fn a_tool_step_names_the_tool_and_its_exact_input() {
         .await;
     let offer = play.offers()[0].clone();
     assert_eq!(
-        (offer.kind.as_str(), offer.agent_name, offer.agent_uri),
+        (offer.step.kind.as_str(), offer.agent_name, offer.agent_uri),
         ("tool", None, None)
     );
     assert_eq!(
-        offer.input,
+        offer.step.input,
         Some(json!({ "options": ["blog", "shop"], "most": 2 }))
     );
-    assert_eq!(offer.example, Some(json!({ "template": "blog" })));
+    assert_eq!(offer.step.example, Some(json!({ "template": "blog" })));
     let words = play.last.instructions.clone().unwrap();
     // The order that small models follow best: role, task, the call that must follow, the form last.
     let parts = [
@@ -65,7 +65,10 @@ async fn a_tool_step_names_the_tool_and_its_exact_input() {
     play.restart().await;
     let current = play.engine.current_now("e").await;
     assert_eq!(current.instructions, Some(words));
-    assert_eq!((current.input, current.agent_name), (offer.input, None));
+    assert_eq!(
+        (current.step.unwrap().input, current.agent_name),
+        (offer.step.input, None)
+    );
     let history = play.history().await;
     assert!(history.iter().all(|row| row.agent_name.is_none()));
 }

@@ -17,7 +17,7 @@ use crate::limits;
 
 /// How long a result stays true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fresh {
+pub(super) enum CacheHint {
     /// It follows files or executions: the next one may be another.
     Moment,
     /// It cannot change while the server lives.
@@ -26,7 +26,7 @@ pub(super) enum Fresh {
     ForGood,
 }
 
-impl Fresh {
+impl CacheHint {
     /// In milliseconds.
     pub(super) fn ttl_ms(self) -> u64 {
         let time = match self {
@@ -39,28 +39,28 @@ impl Fresh {
 }
 
 /// A result that can say whose it is.
-pub(super) trait Signed {
+pub(super) trait HasMetadata {
     fn meta(&mut self) -> &mut Option<MetaObject>;
 }
 
 /// A result that can say how long it may be kept.
-pub(super) trait Kept: Signed + Sized {
+pub(super) trait Cacheable: HasMetadata + Sized {
     #[must_use]
     fn keep(self, ttl_ms: u64, scope: CacheScope) -> Self;
 }
 
-macro_rules! signed {
+macro_rules! has_metadata {
     ($($result:ty),+) => {
-        $(impl Signed for $result {
+        $(impl HasMetadata for $result {
             fn meta(&mut self) -> &mut Option<MetaObject> { &mut self.meta }
         })+
     };
 }
 
-macro_rules! kept {
+macro_rules! cacheable {
     ($($result:ty),+) => {
-        signed!($($result),+);
-        $(impl Kept for $result {
+        has_metadata!($($result),+);
+        $(impl Cacheable for $result {
             fn keep(self, ttl_ms: u64, scope: CacheScope) -> Self {
                 self.with_ttl_ms(ttl_ms).with_cache_scope(scope)
             }
@@ -68,8 +68,8 @@ macro_rules! kept {
     };
 }
 
-signed!(CallToolResult, CompleteResult);
-kept!(
+has_metadata!(CallToolResult, CompleteResult);
+cacheable!(
     ListToolsResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
@@ -82,7 +82,10 @@ pub(super) fn implementation() -> Implementation {
 }
 
 /// The result of a request, with whose it is.
-pub(super) fn signed<R: Signed>(mut result: R, context: &RequestContext<RoleServer>) -> R {
+pub(super) fn with_metadata<R: HasMetadata>(
+    mut result: R,
+    context: &RequestContext<RoleServer>,
+) -> R {
     // rmcp knows how it is written, for the one result that it signs itself.
     static SIGNATURE: LazyLock<MetaObject> = LazyLock::new(|| {
         let signed = DiscoverResult::new(Vec::new(), ServerCapabilities::default());
@@ -97,8 +100,12 @@ pub(super) fn signed<R: Signed>(mut result: R, context: &RequestContext<RoleServ
 }
 
 /// The result of a request, with whose it is and how long it may be kept. Everything is for this user alone.
-pub(super) fn kept<R: Kept>(result: R, fresh: Fresh, context: &RequestContext<RoleServer>) -> R {
-    let result = signed(result, context);
+pub(super) fn with_cache_hint<R: Cacheable>(
+    result: R,
+    fresh: CacheHint,
+    context: &RequestContext<RoleServer>,
+) -> R {
+    let result = with_metadata(result, context);
     if is_modern(context) {
         result.keep(fresh.ttl_ms(), CacheScope::Private)
     } else {

@@ -7,7 +7,7 @@ use crate::error::Result;
 
 /// Which tools a server offers, and how it writes their names. As it comes: all of them, as each client can take them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Offer {
+pub struct ToolProfile {
     /// Whose tools are offered; any other can be neither seen nor called.
     pub toolsets: Toolsets,
     /// How the names of tools are written.
@@ -40,7 +40,7 @@ const ALL: &str = "Subscribe to midex://workflow/workflow_status/{execution_id} 
 /// What is added for clients that see underscores: texts of errors have the dots.
 const BOTH: &str = "\nWhere a text writes a tool's name with a dot, call the one with an underscore: it is the same tool.";
 
-impl Offer {
+impl ToolProfile {
     /// Every tool under its own name: for midex's own commands.
     pub(super) const COMMANDS: Self = Self {
         toolsets: Toolsets::ALL.and(Toolsets::PEOPLE),

@@ -7,9 +7,9 @@ use tokio::sync::watch;
 /// Whether a notification reaches the client now. Over a pair of streams it always does; a session over HTTP must
 /// have a stream open for it, and what is sent meanwhile is lost sooner or later.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reach(Option<watch::Receiver<usize>>);
+pub(super) struct NotificationChannel(Option<watch::Receiver<usize>>);
 
-impl Reach {
+impl NotificationChannel {
     /// For a client that has as many streams open as `streams` says.
     pub(super) fn through(streams: watch::Receiver<usize>) -> Self {
         Self(Some(streams))
@@ -39,12 +39,12 @@ mod tests {
 
     #[tokio::test]
     async fn it_opens_with_a_stream_and_ends_with_the_session() {
-        assert!(Reach::default().open().await);
+        assert!(NotificationChannel::default().open().await);
         let streams = watch::Sender::new(0);
-        let mut reach = Reach::through(streams.subscribe());
+        let mut channel = NotificationChannel::through(streams.subscribe());
         let waiting = tokio::spawn({
-            let mut reach = reach.clone();
-            async move { reach.open().await }
+            let mut channel = channel.clone();
+            async move { channel.open().await }
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
@@ -52,6 +52,6 @@ mod tests {
         assert!(waiting.await.expect("no panic"));
         streams.send_replace(0);
         drop(streams);
-        assert!(!reach.open().await);
+        assert!(!channel.open().await);
     }
 }

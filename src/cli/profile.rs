@@ -2,11 +2,11 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::mcp::{Offer, ToolNames, Toolsets, toolsets_help};
+use crate::mcp::{ToolNames, ToolProfile, Toolsets, toolsets_help};
 
 /// The flags for the tools that a server offers.
 #[derive(Clone, Copy, Debug, Args)]
-pub(super) struct OfferArgs {
+pub(super) struct ProfileArgs {
     /// Toolsets to offer, with commas between them
     #[arg(
         long, value_name = "SETS", default_value_t = Toolsets::ALL, value_parser = Toolsets::parse,
@@ -29,8 +29,8 @@ enum Spelling {
     Underscored,
 }
 
-impl From<OfferArgs> for Offer {
-    fn from(args: OfferArgs) -> Self {
+impl From<ProfileArgs> for ToolProfile {
+    fn from(args: ProfileArgs) -> Self {
         Self {
             toolsets: args.toolsets,
             tool_names: match args.tool_names {
