@@ -8,10 +8,15 @@ use std::{
     sync::Arc,
 };
 
-use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
 
-use super::{Seen, Shared, not_found, runner::Runner};
+use super::{
+    Seen, Shared,
+    message::{Answer, Message},
+    not_found,
+    runner::Runner,
+};
 use crate::{
     domain::{
         Command, Decision, Definition, Digest, Event, Execution, ExecutionId, Row, State,
@@ -22,43 +27,6 @@ use crate::{
     limits,
     store::{Commit, Position},
 };
-
-/// A domain error is an answer; it never ends the actor.
-pub(super) type Reply = RpcReplyPort<Result<Answer>>;
-
-/// What an execution's actor is asked.
-pub(super) enum Message {
-    /// Begin the execution, or answer as the first time.
-    Start {
-        start: Start,
-        definition: Arc<Definition>,
-        reply: Reply,
-    },
-    /// Move it.
-    Command { command: Command, reply: Reply },
-}
-
-impl Message {
-    const fn is_tick(&self) -> bool {
-        matches!(
-            self,
-            Self::Command {
-                command: Command::Tick,
-                ..
-            }
-        )
-    }
-}
-
-/// What it answers.
-pub(super) struct Answer {
-    /// The execution as it stands.
-    pub(super) seen: Seen,
-    /// The transition that answers the call; `None` where nothing was to be done.
-    pub(super) row: Option<Arc<Row>>,
-    /// Whether that transition was made by an earlier, equal call.
-    pub(super) replayed: bool,
-}
 
 /// The actor of one execution.
 pub(super) struct ExecutionActor;

@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::secrets::Secrets;
+use super::secrets::{AttemptResult, Secrets};
 use crate::{
     activity::{Activities, Context},
     catalog::{OperationCall, Operations},
@@ -22,9 +22,6 @@ use crate::{
         execution::{Begin, OperationFailure, Safety},
     },
 };
-
-/// What an attempt comes to.
-pub(super) type AttemptResult = Result<Value, OperationFailure>;
 
 /// What the server works with.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{Shared, dispatch::Origin};
+use super::{Shared, message::Origin};
 use crate::{
     clock::Timestamp,
     domain::{Command, ExecutionId, span::backoff},

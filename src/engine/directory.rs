@@ -11,7 +11,7 @@ use std::{
 use ractor::{ActorId, ActorRef};
 use tokio::sync::watch;
 
-use super::{Seen, actor::Message};
+use super::{Seen, message::Message};
 use crate::{clock::Timestamp, domain::ExecutionId};
 
 /// A live actor.

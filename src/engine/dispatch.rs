@@ -4,7 +4,7 @@ use ractor::{ActorId, ActorRef, rpc::CallResult};
 
 use super::{
     Shared,
-    actor::{Answer, Message, Reply},
+    message::{Answer, Message, Origin, Reply},
     stopping,
     supervisor::SupervisorMessage,
 };
@@ -13,15 +13,6 @@ use crate::{
     error::{Code, Error, Result},
     limits,
 };
-
-/// Who asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
-    /// Somebody outside, or time: refused once the server is stopping.
-    Outside,
-    /// Whoever was doing something for an execution: heard until the actors are sent away.
-    Runner,
-}
 
 impl Shared {
     /// Asks the actor of an execution, waking it if need be.

@@ -11,6 +11,7 @@ mod definitions;
 mod directory;
 mod dispatch;
 mod faults;
+mod message;
 mod notifier;
 mod reads;
 mod runner;
@@ -33,14 +34,13 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    actor::{Answer, Message, Reply},
     attempt::Executors,
     contents::Contents,
     deadlines::Deadlines,
     definitions::Definitions,
     directory::Directory,
-    dispatch::Origin,
     faults::Faults,
+    message::{Answer, Message, Origin, Reply},
     runner::Runner,
     supervisor::{Supervisor, SupervisorMessage},
 };

@@ -12,7 +12,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     Shared,
     attempt::{self, Executors},
-    dispatch::Origin,
+    message::Origin,
 };
 use crate::{
     domain::{

@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde_json::Value;
 
-use super::attempt::AttemptResult;
 use crate::{
     domain::{
         FailureCode,
@@ -13,6 +12,9 @@ use crate::{
     },
     limits,
 };
+
+/// What an attempt comes to.
+pub(super) type AttemptResult = Result<Value, OperationFailure>;
 
 /// Secrets by name. Cheap to clone, and shown without their values.
 #[derive(Clone, Default)]

@@ -8,9 +8,9 @@ use tokio::sync::watch;
 
 use super::{
     Shared,
-    actor::{Arguments, ExecutionActor, Message},
+    actor::{Arguments, ExecutionActor},
     directory::LiveActor,
-    dispatch::Origin,
+    message::{Message, Origin},
     stopping,
 };
 use crate::{
