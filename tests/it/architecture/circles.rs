@@ -10,8 +10,8 @@ use std::{
 
 use super::{code, sources, word};
 
-const GROUPS_MAX: usize = 10;
-const FILES_PER_GROUP_MAX: usize = 10;
+const GROUPS_MAX: usize = 3;
+const FILES_PER_GROUP_MAX: usize = 3;
 
 type Module = Vec<String>;
 

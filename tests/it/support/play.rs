@@ -8,7 +8,7 @@ use midex::{
         Change, Definition, ExecutionId, Lifecycle,
         check::Built,
         execution::Report,
-        view::{Advanced, CurrentStep, HistoryRow, Offer, StatusView},
+        view::{Advanced, CurrentStep, HistoryRow, ReadyStep, StatusView},
     },
     engine::{Engine, StartRequest},
     error::Error,
@@ -152,7 +152,7 @@ impl Play {
     }
 
     /// The offers that the last call made.
-    pub(crate) fn offers(&self) -> Vec<&Offer> {
+    pub(crate) fn offers(&self) -> Vec<&ReadyStep> {
         self.last.new_tokens.iter().collect()
     }
 
