@@ -1,18 +1,22 @@
 //! The use cases that every face shares. Opens everything and owns the shutdown.
 
+mod list;
+
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use serde_json::Value;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
+pub use self::list::ListRequest;
+use self::list::{ALL_PROJECTS, OPEN};
+pub use crate::engine::{Listener, Name, Notifier, Topic};
 use crate::{
     activity::Activities,
     clock::{Clock, IdSource, Timestamp},
     config::Config,
     domain::{
-        Change, Command, Definition, ExecutionId, Lifecycle, PauseReason, Sequence, State, StepId,
-        WorkflowName,
+        Change, Command, Definition, ExecutionId, Lifecycle, PauseReason, State, StepId,
         check::Abilities,
         execution::{GateAnswer, Report},
         nearest::nearest,
@@ -23,13 +27,11 @@ use crate::{
         },
     },
     engine::{self, Engine, StartRequest},
-    error::{Code, Error, NextCall, Result, Violation, address, read},
+    error::{Code, Error, NextCall, Result, address, read},
     limits,
     registry::{Definitions, Registry},
-    store::{self, ListQuery, RedbStore, Store},
+    store::{self, RedbStore, Store},
 };
-
-pub use crate::engine::{Listener, Name, Notifier, Topic};
 
 /// A running midex as one of its callers has it: the caller's project and definitions, and the one engine that
 /// all callers share. Cheap to clone.
@@ -95,21 +97,6 @@ enum Slot {
     Stopped,
 }
 
-/// Which executions a caller asks for, in the caller's words.
-#[derive(Clone, Debug, Default)]
-pub struct ListRequest {
-    /// One of the seven states, or `open` for those that have not ended.
-    pub state: Option<String>,
-    /// Only of this workflow.
-    pub workflow: Option<String>,
-    /// Only of this project; `*` for all, the caller's own where `None`.
-    pub project: Option<String>,
-    /// How many at most; [`limits::LIST_LIMIT_DEFAULT`] where `None`.
-    pub limit: Option<usize>,
-    /// Where the page before ended.
-    pub cursor: Option<String>,
-}
-
 /// What was going on in a project.
 #[derive(Clone, Debug)]
 pub enum Going {
@@ -124,11 +111,6 @@ const NEAREST: NextCall = read(
     address!("current_step/{nearest}"),
     "if that is the one meant; execution.list shows all",
 );
-
-/// The word for every project.
-const ALL_PROJECTS: &str = "*";
-/// The word for every state that is not final.
-const OPEN: &str = "open";
 
 impl fmt::Debug for App {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -368,7 +350,8 @@ impl App {
     /// # Errors
     /// `ARGUMENTS_INVALID` where a word of the request means nothing.
     pub async fn list(&self, request: ListRequest) -> Result<Listing> {
-        let query = self.query(request)?;
+        let project = self.filter(request.project.clone());
+        let query = request.query(project)?;
         self.engine().await?.list(query).await
     }
 
@@ -518,28 +501,6 @@ impl App {
         named.map_or_else(String::new, |dir| format!(" --data-dir '{dir}'"))
     }
 
-    fn query(&self, request: ListRequest) -> Result<ListQuery> {
-        let ListRequest {
-            state,
-            workflow,
-            project,
-            limit,
-            cursor,
-        } = request;
-        let open_only = state.as_deref() == Some(OPEN);
-        Ok(ListQuery {
-            state: state
-                .filter(|_| !open_only)
-                .map(|text| parse_state(&text))
-                .transpose()?,
-            open_only,
-            workflow: workflow.map(|name| parse_workflow(&name)).transpose()?,
-            project: self.filter(project),
-            before: cursor.map(|text| parse_cursor(&text)).transpose()?,
-            limit: limit.unwrap_or(limits::LIST_LIMIT_DEFAULT),
-        })
-    }
-
     fn filter(&self, project: Option<String>) -> Option<String> {
         let project = project.unwrap_or_else(|| self.project());
         Some(project).filter(|project| project != ALL_PROJECTS)
@@ -573,42 +534,4 @@ impl App {
 /// Whether the execution's state stood in the way.
 fn is_of_state(code: Code) -> bool {
     matches!(code, Code::ExecutionPaused | Code::StateTransitionRefused)
-}
-
-fn parse_state(text: &str) -> Result<State> {
-    let state = State::ALL.into_iter().find(|state| state.as_str() == text);
-    let names: Vec<_> = State::ALL
-        .iter()
-        .map(|state| state.as_str())
-        .chain([OPEN])
-        .collect();
-    state.ok_or_else(|| bad("state", text, &names.join(", ")))
-}
-
-fn parse_workflow(text: &str) -> Result<WorkflowName> {
-    WorkflowName::parse(text).map_err(|error| bad("workflow_name", text, error.message()))
-}
-
-fn parse_cursor(text: &str) -> Result<Sequence> {
-    text.parse()
-        .map(Sequence)
-        .map_err(|_| bad("cursor", text, "the next_cursor of the page before"))
-}
-
-fn bad(name: &str, found: &str, expected: &str) -> Error {
-    let shown: String = found.chars().take(60).collect();
-    let violation = Violation {
-        path: format!("/{name}"),
-        rule: "enum".into(),
-        message: format!("`{shown}` is no {name}"),
-        expected: Some(expected.into()),
-        actual: None,
-        suggestion: None,
-    };
-    Error::new(
-        Code::ArgumentsInvalid,
-        format!("`{shown}` is no {name}; expected {expected}"),
-    )
-    .with("tool", "execution.list")
-    .with_violations(vec![violation])
 }

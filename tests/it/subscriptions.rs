@@ -131,7 +131,7 @@ async fn nobody_listens(app: &App) {
 
 /// Waits until so many executions are listened to.
 async fn listened_to(app: &App, executions: usize) {
-    let expected = format!("Changes({executions} executions)");
+    let expected = format!("Notifier({executions} executions)");
     patiently(&expected, async {
         while format!("{:?}", app.changes()) != expected {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;

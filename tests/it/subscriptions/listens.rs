@@ -133,7 +133,7 @@ async fn who_goes_leaves_nothing_behind() {
     client.listen_to(&[uri("workflow_status/y")]).await;
     assert_eq!(
         format!("{:?}", house.app.changes()),
-        "Changes(2 executions)"
+        "Notifier(2 executions)"
     );
     client.leave().await;
     nobody_listens(&house.app).await;
