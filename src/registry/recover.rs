@@ -11,7 +11,7 @@ use crate::domain::{
     finding::{Finding, Rule},
     grammar::{
         self, Record, STEP, Shape,
-        foreign::{self, Meant},
+        foreign::{self, Counterpart},
     },
     nearest::{is_sure, nearest},
     node::{Content, Entry, Node, join},
@@ -126,25 +126,25 @@ impl Recovery<'_> {
     }
 
     fn key(&mut self, site: &mut Site<'_>) {
-        let Some(meant) = site.meant() else {
+        let Some(meant) = site.counterpart() else {
             self.near(site);
             return;
         };
         match *meant {
-            Meant::Key(keys) => {
+            Counterpart::Key(keys) => {
                 if let Some(key) = keys.iter().find(|key| site.is_free(key)) {
                     self.rename(site, key);
                 }
             }
-            Meant::KeyOrWords(key, words) => {
+            Counterpart::KeyOrWords(key, words) => {
                 if site.entry().value.entries().is_some() && site.is_free(key) {
                     self.rename(site, key);
                 } else {
                     self.remove(site, words);
                 }
             }
-            Meant::Inside(outer, inner) => self.inside(site, (outer, inner), None),
-            Meant::OneMore(outer, inner) => {
+            Counterpart::Inside(outer, inner) => self.inside(site, (outer, inner), None),
+            Counterpart::OneMore(outer, inner) => {
                 let more = site
                     .entry()
                     .value
@@ -156,18 +156,18 @@ impl Recovery<'_> {
                     (None, None) => {}
                 }
             }
-            Meant::Counted(key, unit) => match site.entry().value.count() {
+            Counterpart::Counted(key, unit) => match site.entry().value.count() {
                 Some(count) => self.say(site, key, &format!("{count}{unit}")),
                 None if site.is_free(key) => self.rename(site, key),
                 None => {}
             },
-            Meant::Flag(when, key, word) => match site.entry().value.content {
+            Counterpart::Flag(when, key, word) => match site.entry().value.content {
                 Content::Bool(value) if value == when => self.say(site, key, word.as_str()),
                 Content::Bool(_) => self.remove(site, flag_without_effect(key)),
                 _ => {}
             },
-            Meant::Words(words) => self.remove(site, words),
-            Meant::Kind(words) => {
+            Counterpart::Words(words) => self.remove(site, words),
+            Counterpart::Kind(words) => {
                 self.tell(site, words);
                 stand_in(&mut site.entries[site.at]);
             }
@@ -313,18 +313,19 @@ impl Site<'_> {
         &self.entries[self.at]
     }
 
-    fn meant(&self) -> Option<&'static Meant> {
+    fn counterpart(&self) -> Option<&'static Counterpart> {
         let has = |key: &str| self.entries.iter().any(|entry| entry.key == key);
         foreign::key(self.known.what, &self.entry().key, has)
     }
 
     /// Whether the key is to be rewritten in this pass.
     fn is_due(&self, is_last: bool) -> bool {
-        let meant = self.meant();
-        let is_told = matches!(meant, Some(Meant::Key(keys)) if keys.contains(&"instructions"));
+        let counterpart = self.counterpart();
+        let is_told =
+            matches!(counterpart, Some(Counterpart::Key(keys)) if keys.contains(&"instructions"));
         let key = &self.entry().key;
-        let is_first = self.entries.iter().position(|entry| entry.key == *key) == Some(self.at);
-        is_first && (self.known.key(key).is_none() || is_told) && is_told == is_last
+        let is_first = || self.entries.iter().position(|entry| entry.key == *key) == Some(self.at);
+        (self.known.key(key).is_none() || is_told) && is_told == is_last && is_first()
     }
 
     /// Whether the mapping can still take `key`: a step has one kind.

@@ -18,12 +18,12 @@ pub struct Foreign {
     /// Only where one of these keys stands beside it, if there are any.
     pub beside: &'static [&'static str],
     /// Their counterpart.
-    pub meant: Meant,
+    pub meant: Counterpart,
 }
 
 /// The counterpart of a foreign key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meant {
+pub enum Counterpart {
     /// The value under the first of these keys that is not given yet.
     Key(&'static [&'static str]),
     /// The value under a key of the mapping under a key: `sleep: 5m` is `wait: { for: 5m }`.
@@ -95,7 +95,7 @@ static BY_WORD: LazyLock<HashMap<Vec<char>, Vec<&Foreign>>> = LazyLock::new(|| {
 });
 
 /// The counterpart of `key` in the mapping called `place`; `has` knows the keys beside it.
-pub fn key(place: &str, key: &str, has: impl Fn(&str) -> bool) -> Option<&'static Meant> {
+pub fn key(place: &str, key: &str, has: impl Fn(&str) -> bool) -> Option<&'static Counterpart> {
     let mut rows = BY_WORD.get(&fold(key))?.iter();
     let is_beside = |row: &Foreign| row.beside.is_empty() || row.beside.iter().any(|key| has(key));
     let row = rows.find(|row| row.place == place && is_beside(row))?;
@@ -120,14 +120,14 @@ pub fn bare(place: &str, key: &str) -> Option<&'static Bare> {
 pub(super) fn targets() -> impl Iterator<Item = (&'static str, &'static str)> {
     let keys = KEYS.iter().flat_map(|row| {
         let targets: Vec<_> = match row.meant {
-            Meant::Key(keys) => keys.to_vec(),
-            Meant::Inside(key, _)
-            | Meant::Counted(key, _)
-            | Meant::OneMore(Some(key), _)
-            | Meant::OneMore(None, key)
-            | Meant::Flag(_, key, _)
-            | Meant::KeyOrWords(key, _) => vec![key],
-            Meant::Words(_) | Meant::Kind(_) => Vec::new(),
+            Counterpart::Key(keys) => keys.to_vec(),
+            Counterpart::Inside(key, _)
+            | Counterpart::Counted(key, _)
+            | Counterpart::OneMore(Some(key), _)
+            | Counterpart::OneMore(None, key)
+            | Counterpart::Flag(_, key, _)
+            | Counterpart::KeyOrWords(key, _) => vec![key],
+            Counterpart::Words(_) | Counterpart::Kind(_) => Vec::new(),
         };
         targets.into_iter().map(|key| (row.place, key))
     });
@@ -172,10 +172,10 @@ mod tests {
         );
         assert!(matches!(
             key("a step", "until", none),
-            Some(Meant::Words(_))
+            Some(Counterpart::Words(_))
         ));
         let activity = key("a step", "until", |key| key == "activity");
-        assert_eq!(activity, Some(&Meant::Inside("repeat", "until")));
+        assert_eq!(activity, Some(&Counterpart::Inside("repeat", "until")));
         assert_eq!(value("if", "failure()"), Some("failed"));
         assert_eq!(value("next", "__END__"), Some("$end"));
         assert_eq!(value("next", "review"), None);

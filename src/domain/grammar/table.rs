@@ -74,7 +74,7 @@ const FAILURE: &str =
 const NOTHING: &str = "leave it out: nothing would act on it";
 
 /// `limits:` of a workflow.
-pub(super) const LIMITS: Record = record(
+pub(super) static LIMITS: Record = record(
     "`limits`",
     &[
         key(
@@ -97,7 +97,7 @@ const INPUT_VALUES: Key = key(
 );
 
 /// `validate:` of an input.
-pub const VALIDATE: Record = record(
+pub static VALIDATE: Record = record(
     "`validate`",
     &[
         key(
@@ -119,7 +119,7 @@ pub const VALIDATE: Record = record(
 );
 
 /// `default:` of an input.
-pub const DEFAULT: Record = record(
+pub static DEFAULT: Record = record(
     "`default`",
     &[
         required(
@@ -140,7 +140,7 @@ const fn input_words(name: &'static str, what: &'static str) -> Key {
 }
 
 /// An input that a workflow declares.
-pub const DECLARED: Record = record(
+pub static DECLARED: Record = record(
     "an input",
     &[
         input_words("name", "What people call it"),
@@ -203,7 +203,7 @@ const CARE: Key = key(
 const WORKFLOW_NAME: &str = "The name that the workflow is started by";
 
 /// A workflow in YAML or JSON. Without a description it is valid, with a warning.
-pub const MANIFEST: Record = record(
+pub static MANIFEST: Record = record(
     "a workflow manifest",
     &[
         required("workflow", Shape::Id(Id::Workflow), WORKFLOW_NAME),
@@ -250,7 +250,7 @@ pub const MANIFEST: Record = record(
 );
 
 /// The front matter of a workflow in Markdown.
-pub const FRONT_MATTER: Record = record(
+pub static FRONT_MATTER: Record = record(
     "the front matter of a workflow",
     &[
         required("name", Shape::Id(Id::Workflow), WORKFLOW_NAME),
@@ -269,7 +269,7 @@ pub const FRONT_MATTER: Record = record(
 );
 
 /// The front matter of an agent, which may have other keys besides.
-pub const PERSONA: Record = Record {
+pub static PERSONA: Record = Record {
     is_open: true,
     ..record(
         "the front matter of an agent",

@@ -1,9 +1,9 @@
 //! The foreign words themselves.
 
 use super::{
-    Bare, Foreign,
-    Meant::{Counted, Flag, Inside, Key, KeyOrWords, Kind, OneMore, Words},
-    Value, Word,
+    Bare,
+    Counterpart::{Counted, Flag, Inside, Key, KeyOrWords, Kind, OneMore, Words},
+    Foreign, Value, Word,
 };
 
 const MANIFEST: &str = "a workflow manifest";
@@ -28,7 +28,7 @@ const NO_ENVIRONMENT: &str =
 const NO_OUTPUT_NAME: &str = "remove it: what follows reads its output as `steps.{id}`";
 const LOOP: &str = "a `branch` after the step leads back to it: `- { if: CONDITION, next: {id} }` and `- { next: $end }`";
 
-const fn word(place: &'static str, words: &'static str, meant: super::Meant) -> Foreign {
+const fn word(place: &'static str, words: &'static str, meant: super::Counterpart) -> Foreign {
     Foreign {
         place,
         words,

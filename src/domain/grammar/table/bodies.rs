@@ -11,7 +11,7 @@ pub(super) const NAME: Shape = Shape::Name(limits::WORD_BYTES_MAX);
 const NAMES: Shape = Shape::List(&NAME, 1, limits::WORDS_MAX);
 
 /// `input:`.
-pub(super) const INPUT: Record = record(
+pub(super) static INPUT: Record = record(
     "`input`",
     &[
         required(
@@ -29,7 +29,7 @@ pub(super) const INPUT: Record = record(
 );
 
 /// `extract:`.
-pub(super) const EXTRACT: Record = record(
+pub(super) static EXTRACT: Record = record(
     "`extract`",
     &[
         required("from", TEXT, "The text that the values are taken out of"),
@@ -42,7 +42,7 @@ pub(super) const EXTRACT: Record = record(
 );
 
 /// One arm of a `branch:`.
-pub const ARM: Record = record(
+pub static ARM: Record = record(
     "an arm of a branch",
     &[
         key(
@@ -55,7 +55,7 @@ pub const ARM: Record = record(
 );
 
 /// `foreach:`.
-pub(in super::super) const FOREACH: Record = record(
+pub(in super::super) static FOREACH: Record = record(
     "`foreach`",
     &[
         required("in", Shape::Items, "The list, one item at a time"),
@@ -78,7 +78,7 @@ pub(in super::super) const FOREACH: Record = record(
 );
 
 /// `gate:`.
-pub(super) const GATE: Record = record(
+pub(super) static GATE: Record = record(
     "`gate`",
     &[
         required("ask", TEXT, "What is asked"),
@@ -96,7 +96,7 @@ pub(super) const GATE: Record = record(
 );
 
 /// `wait:`.
-pub(super) const WAIT: Record = Record {
+pub(super) static WAIT: Record = Record {
     exactly_one: true,
     ..record(
         "`wait`",
@@ -117,7 +117,7 @@ pub(super) const WAIT: Record = Record {
 };
 
 /// `fail:`.
-pub(super) const FAIL: Record = record(
+pub(super) static FAIL: Record = record(
     "`fail`",
     &[
         required("code", NAME, "A stable name of the failure"),
@@ -126,7 +126,7 @@ pub(super) const FAIL: Record = record(
 );
 
 /// `retry:`.
-pub(in super::super) const RETRY: Record = record(
+pub(in super::super) static RETRY: Record = record(
     "`retry`",
     &[
         key(
@@ -158,7 +158,7 @@ pub(in super::super) const RETRY: Record = record(
 );
 
 /// `repeat:`.
-pub(in super::super) const REPEAT: Record = record(
+pub(in super::super) static REPEAT: Record = record(
     "`repeat`",
     &[
         required(
@@ -181,7 +181,7 @@ pub(in super::super) const REPEAT: Record = record(
 );
 
 /// One field of an `output_contract:`.
-const CONTRACT_FIELD: Record = record(
+static CONTRACT_FIELD: Record = record(
     "a field of `output_contract`",
     &[
         required("name", NAME, "Its name"),
@@ -200,7 +200,7 @@ const CONTRACT_FIELD: Record = record(
 );
 
 /// `output_contract:`.
-pub(super) const CONTRACT: Record = record(
+pub(super) static CONTRACT: Record = record(
     "`output_contract`",
     &[required(
         "fields",

@@ -85,7 +85,7 @@ const PATIENCE: &str =
     "give the step a `timeout`, and an `on_error` that leads to a step for a person";
 
 /// A step of a manifest.
-pub const STEP: Record = record(
+pub static STEP: Record = record(
     "a step",
     &[
         not_each(
@@ -314,7 +314,7 @@ pub const STEP: Record = record(
 );
 
 /// A phase of a workflow in front matter.
-pub const PHASE: Record = record(
+pub static PHASE: Record = record(
     "a phase",
     &[
         required("phase", Shape::Id(Id::Step), "The id of the phase"),
