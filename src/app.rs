@@ -18,7 +18,7 @@ use crate::{
     domain::{
         Change, Command, Definition, ExecutionId, Lifecycle, PauseReason, State, StepId,
         check::Abilities,
-        execution::{GateAnswer, Report},
+        execution::Report,
         nearest::nearest,
         telemetry::EventType,
         view::{
@@ -335,14 +335,6 @@ impl App {
         command: impl Into<Command>,
     ) -> Result<StatusView> {
         self.engine().await?.command(id, command).await
-    }
-
-    /// Takes in a person's answer to a gate, and answers with what follows.
-    ///
-    /// # Errors
-    /// As [`Engine::command`].
-    pub async fn answer_to_go_on(&self, id: &ExecutionId, answer: GateAnswer) -> Result<Advanced> {
-        self.engine().await?.answer_to_go_on(id, answer).await
     }
 
     /// A page of executions, the one that moved last first.

@@ -55,7 +55,7 @@ use crate::{
     domain::{
         Change, Command, Definition, Execution, ExecutionId, Facts, Lifecycle, Token,
         event::Owner,
-        execution::{GateAnswer, Report, Start, Values},
+        execution::{Report, Start, Values},
         view::{self, Advanced, StatusView, Subject},
     },
     error::{Code, Error, Result},
@@ -334,14 +334,6 @@ impl Engine {
         }
         let seen = self.send(id, command).await?.seen;
         self.status_of(&seen).await
-    }
-
-    /// Takes in a person's answer to a gate, and answers with what follows, as [`Engine::advance`] does.
-    ///
-    /// # Errors
-    /// As [`Engine::command`].
-    pub async fn answer_to_go_on(&self, id: &ExecutionId, answer: GateAnswer) -> Result<Advanced> {
-        self.advanced(self.send(id, answer.into()).await?).await
     }
 
     async fn send(&self, id: &ExecutionId, command: Command) -> Result<Answer> {

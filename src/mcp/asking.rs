@@ -124,13 +124,17 @@ pub(super) async fn asked(mut call: Call<'_>, mut answer: Result<Advanced>) -> A
     let Some(id) = about.filter(|_| can_ask(call.context)) else {
         return Asked::Answered(Box::new(answer));
     };
-    let Ok(before) = revision_of(call.app, &id).await else {
+    let Ok(StatusView {
+        revision: before, ..
+    }) = call.app.status(&id).await
+    else {
         return Asked::Answered(Box::new(answer));
     };
+    let mut wanted = step_of(&answer).map(str::to_owned);
     let (mut has_asked, mut left_open) = (call.begun.is_some(), None);
     for _ in 0..limits::QUESTIONS_PER_CALL_MAX {
         // That nobody could be asked is no reason to hide what the call did.
-        let Ok(Some(question)) = question(call.app, &id, step_of(&answer)).await else {
+        let Ok(Some(question)) = question(call.app, &id, wanted.as_deref()).await else {
             break;
         };
         let result = call.put(&id, &question).await;
@@ -145,7 +149,7 @@ pub(super) async fn asked(mut call: Call<'_>, mut answer: Result<Advanced>) -> A
             ElicitationResult::Pending(needs) => return Asked::Needs(needs),
         };
         match take(call.app, call.context, &question, form).await {
-            Ok(reply) => answer = Ok(reply),
+            Ok(()) => wanted = None,
             // The user is asked again, and told why.
             Err(error) if error.code() == Code::StepOutputInvalid => {}
             // Somebody else was faster, or the execution stands still: the answer is what holds now.
@@ -158,13 +162,10 @@ pub(super) async fn asked(mut call: Call<'_>, mut answer: Result<Advanced>) -> A
     // Where nobody was asked a call that is repeated gets the answer that it got. A refusal stands as long as nobody has
     // moved the execution.
     if has_asked
-        && (answer.is_ok()
-            || revision_of(call.app, &id)
-                .await
-                .is_ok_and(|now| now != before))
-        && let Ok(reply) = call.app.standing(&id).await
+        && let Ok(now) = call.app.standing(&id).await
+        && (answer.is_ok() || now.revision != before)
     {
-        answer = Ok(reply);
+        answer = Ok(now);
     }
     if let (Ok(reply), Some(words)) = (&mut answer, left_open) {
         reply.message.extend([" ", words]);
@@ -184,10 +185,6 @@ impl Call<'_> {
         };
         ask(self.app, self.context, question, state).await
     }
-}
-
-async fn revision_of(app: &App, id: &ExecutionId) -> Result<u64> {
-    Ok(app.status(id).await?.revision)
 }
 
 /// The step that alone the user may answer, where the call was refused for that.
@@ -423,12 +420,12 @@ async fn take(
     context: &RequestContext<RoleServer>,
     question: &Question,
     form: Value,
-) -> Result<Advanced> {
+) -> Result<()> {
     match &question.about {
-        About::Inputs { token } => app.next_step(token, Report::Answer(form)).await,
+        About::Inputs { token } => app.next_step(token, Report::Answer(form)).await.map(drop),
         About::Gate { execution, wait } => {
             let answer = decided(context, wait, &form)?;
-            app.answer_to_go_on(execution, answer).await
+            app.command(execution, answer).await.map(drop)
         }
     }
 }

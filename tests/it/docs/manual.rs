@@ -208,8 +208,9 @@ async fn meet(engine: &Engine, id: &ExecutionId, status: &StatusView) -> Vec<Rea
                 via: Channel::Terminal,
                 comment: None,
             };
-            let answer = engine.answer_to_go_on(id, answer).await;
-            return answer.expect("an accepted answer").new_tokens;
+            let answered = engine.command(id, answer).await;
+            answered.expect("an accepted answer");
+            return engine.standing(id).await.expect("its place").new_tokens;
         }
         if let Some(signal) = &wait.signal {
             let sent = engine

@@ -183,11 +183,9 @@ async fn an_answer_while_a_person_keeps_it_paused_tells_the_state() {
         )
         .await
         .unwrap();
-    let said = play
-        .engine
-        .answer_to_go_on(&id(), answer(&shown, true, None))
-        .await
-        .unwrap();
+    let answer = answer(&shown, true, None);
+    play.engine.command(&id(), answer).await.unwrap();
+    let said = play.engine.standing(&id()).await.unwrap();
     let status = play.engine.status_now("e").await;
     assert_eq!(
         (said.workflow_state.as_str(), status.state.as_str()),
