@@ -315,7 +315,7 @@ impl Runner<'_> {
             "workflow.next_step"
         };
         match self.link.call(tool, arguments.into()).await {
-            Ok(reply) => self.page.replied(&reply).map(|()| None),
+            Ok(reply) => self.page.reply(&reply, "").map(|()| None),
             Err(error) => self.refused(error, submission),
         }
     }

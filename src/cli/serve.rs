@@ -139,20 +139,7 @@ pub(super) async fn serve(
         Arc::new(SystemIds),
     ));
     app.definitions().watch();
-    for named in [&app.config().workflows_dir, &app.config().agents_dir]
-        .into_iter()
-        .flatten()
-    {
-        if !named.is_dir() {
-            tracing::warn!(
-                "{} is no directory: no definitions are read from it yet",
-                named.display()
-            );
-        }
-    }
-    if let Some(warning) = open_to_others(&app.config().data_dir) {
-        tracing::warn!("{warning}");
-    }
+    warn_of_directories(app.config());
     let stop = CancellationToken::new();
     let signals = tokio::spawn(cancel_on_signal(signals()?, app.clone(), stop.clone()));
     for line in mcp::start_up_lines(&places(&transports, listening.as_ref()), profile) {
@@ -181,6 +168,18 @@ pub(super) async fn serve(
             Ok(())
         });
     served.and(stopped).map(|()| EXIT_OK)
+}
+
+/// Logs what is wrong with the directories of a configuration.
+fn warn_of_directories(config: &Config) {
+    let named = [&config.workflows_dir, &config.agents_dir];
+    for missing in named.into_iter().flatten().filter(|dir| !dir.is_dir()) {
+        let shown = missing.display();
+        tracing::warn!("{shown} is no directory: no definitions are read from it yet");
+    }
+    if let Some(warning) = open_to_others(&config.data_dir) {
+        tracing::warn!("{warning}");
+    }
 }
 
 /// A warning about a data directory that other users may write to. A missing one will be made for this user alone.

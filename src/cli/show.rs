@@ -11,7 +11,7 @@ use super::{
     link::Link,
     screen::{Screen, Style, cut, row},
     steps,
-    value::{duration, field, fields, gist},
+    value::{duration, field, fields, final_output_faults, gist},
     visible::visible,
 };
 use crate::{
@@ -304,15 +304,13 @@ fn end(status: &Value, screen: &Screen) -> String {
         return format!("{title}\n{}", screen.block(None, INDENT, &failure(error)));
     }
     let output = &status["final_output"];
-    let faults = list(&status["final_output_error"]);
+    let faults = final_output_faults(status);
     if output.is_null() && faults.is_empty() {
         return String::new();
     }
     let mut text = section("final output", screen);
     for fault in faults {
-        let part = fault["part"].as_str().unwrap_or("final_output");
-        let line = format!("{part} could not be computed: {}", field(fault, "message"));
-        text += &screen.block(Some(Style::Bad), INDENT, &line);
+        text += &screen.block(Some(Style::Bad), INDENT, &fault);
     }
     for line in fields(output) {
         text += &screen.block(None, INDENT, &line);

@@ -35,6 +35,16 @@ pub(super) fn field(value: &Value, name: &str) -> String {
     one_line(value[name].as_str().unwrap_or_default())
 }
 
+/// The parts of an execution's final output that could not be computed, each in a line.
+pub(super) fn final_output_faults(status: &Value) -> Vec<String> {
+    let faults = status["final_output_error"].as_array();
+    let line = |fault: &Value| {
+        let part = fault["part"].as_str().unwrap_or("final_output");
+        format!("{part} could not be computed: {}", field(fault, "message"))
+    };
+    faults.into_iter().flatten().map(line).collect()
+}
+
 /// A duration in milliseconds, for people.
 pub(super) fn duration(milliseconds: u64) -> String {
     let (seconds, rest) = (milliseconds / 1000, milliseconds % 1000);

@@ -9,7 +9,7 @@ use crate::{
     cli::{
         Output,
         screen::{Screen, Style, cut, one_line},
-        value::{duration, field, fields, gist, json_text},
+        value::{duration, field, fields, final_output_faults, gist, json_text},
         visible::visible,
     },
     error::Result,
@@ -68,11 +68,6 @@ impl<'a> Page<'a> {
             status["steps"]["total"]
         );
         self.reply(reply, &text)
-    }
-
-    /// Prints the reply to a submission.
-    pub(super) fn replied(&mut self, reply: &Value) -> Result<()> {
-        self.reply(reply, "")
     }
 
     /// Prints a step: what to do, and as which agent. Each visit is printed once.
@@ -162,22 +157,7 @@ impl<'a> Page<'a> {
     /// Prints how the execution ended.
     pub(super) fn ended(&mut self, status: &Value) -> Result<()> {
         let state = status["state"].as_str().unwrap_or_default();
-        let mut text = format!("\n{}", self.screen.state(state));
-        let error = &status["error"];
-        if error.is_null() {
-            text += match state {
-                "completed" => ": Workflow completed successfully\n",
-                _ => "\n",
-            };
-        } else {
-            let step = field(error, "step_name");
-            let step = if step.is_empty() {
-                step
-            } else {
-                format!("step '{step}': ")
-            };
-            text.extend([": ", &step, &field(error, "message"), "\n"]);
-        }
+        let mut text = format!("\n{}{}\n", self.screen.state(state), outcome(status));
         let reason = field(status, "reason");
         if !reason.is_empty() {
             text += &self.line("reason", &reason);
@@ -193,13 +173,7 @@ impl<'a> Page<'a> {
                 text += &self.screen.block(None, INDENT, &line);
             }
         }
-        for fault in status["final_output_error"]
-            .as_array()
-            .into_iter()
-            .flatten()
-        {
-            let part = fault["part"].as_str().unwrap_or("final_output");
-            let line = format!("{part} could not be computed: {}", field(fault, "message"));
+        for line in final_output_faults(status) {
             text += &self.screen.block(None, INDENT, &line);
         }
         text += &self.line(
@@ -244,7 +218,7 @@ impl<'a> Page<'a> {
     }
 
     /// Prints a reply: as JSON in one line, or as `text`.
-    fn reply(&mut self, reply: &Value, text: &str) -> Result<()> {
+    pub(super) fn reply(&mut self, reply: &Value, text: &str) -> Result<()> {
         if self.json() {
             return self.out.write(json_text(reply, false) + "\n");
         }
@@ -256,5 +230,17 @@ impl<'a> Page<'a> {
             return Ok(());
         }
         self.out.write(text)
+    }
+}
+
+/// The outcome of an execution, after its state: the error, or the success.
+fn outcome(status: &Value) -> String {
+    let error = &status["error"];
+    let (step, message) = (field(error, "step_name"), field(error, "message"));
+    match status["state"].as_str() {
+        Some("completed") if error.is_null() => ": Workflow completed successfully".into(),
+        _ if error.is_null() => String::new(),
+        _ if step.is_empty() => format!(": {message}"),
+        _ => format!(": step '{step}': {message}"),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! * Paths begin with `inputs`, `steps`, `memory`, `env`, `secrets`, `run`, or in a `foreach` with `item`, the
 //!   name that `as` gives it, or `index`. `steps.a.b` is the field `b` of the output of step `a`;
-//!   `steps.a.output.b` is the same, always: an output with a field `output` of its own is postfix into as
+//!   `steps.a.output.b` is the same, always: an output with a field `output` of its own is reached into as
 //!   `steps.a.output.output` or `steps.a["output"]`. `x[0].y` and `x.0.y` both index. A hyphen between letters
 //!   belongs to the name: `steps.code-review.x` is a path, `inputs.n - 1` is a difference.
 //! * A path that leads to nothing is a fault, unless `is defined` or `default(…)` asks. `default` also stands
