@@ -1,6 +1,7 @@
 //! The use cases that every face shares. Opens everything and owns the shutdown.
 
 mod list;
+mod options;
 
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
@@ -8,16 +9,16 @@ use serde_json::Value;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
-pub use self::list::ListRequest;
 use self::list::{ALL_PROJECTS, OPEN};
+pub use self::{list::ListRequest, options::Options};
 pub use crate::engine::{Listener, Name, Notifier, Topic};
 use crate::{
     activity::Activities,
+    catalog::Operations,
     clock::{Clock, IdSource, Timestamp},
     config::Config,
     domain::{
         Change, Command, Definition, ExecutionId, Lifecycle, PauseReason, State, StepId,
-        check::Abilities,
         execution::Report,
         nearest::nearest,
         telemetry::EventType,
@@ -42,47 +43,13 @@ pub struct App {
     project_dir: Arc<Path>,
 }
 
-/// What an app is made of.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// What the process is told.
-    pub config: Config,
-    /// Where the time comes from.
-    pub clock: Arc<dyn Clock>,
-    /// Where randomness comes from.
-    pub ids: Arc<dyn IdSource>,
-    /// The work of this process that steps may ask for, by name.
-    pub activities: Activities,
-}
-
-impl Options {
-    /// Nothing but midex: what the binary serves.
-    pub fn new(config: Config, clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>) -> Self {
-        Self {
-            config,
-            clock,
-            ids,
-            activities: Activities::default(),
-        }
-    }
-
-    /// What steps may name of it.
-    fn abilities(&self) -> Abilities {
-        let activities = self.activities.names().map(str::to_owned);
-        Abilities {
-            activities: activities.collect(),
-            ..Abilities::default()
-        }
-    }
-}
-
 /// What all callers share.
 struct Host {
     config: Config,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
     activities: Activities,
-    abilities: Abilities,
+    operations: Arc<dyn Operations>,
     engine: Mutex<Slot>,
     opened: watch::Sender<bool>,
     stopping: CancellationToken,
@@ -136,6 +103,7 @@ impl App {
             clock,
             ids,
             activities,
+            operations,
         } = options;
         let definitions = Arc::new(config.definitions(&abilities));
         let project_dir = config.project_dir.as_path().into();
@@ -147,7 +115,7 @@ impl App {
                 clock,
                 ids,
                 activities,
-                abilities,
+                operations,
                 engine,
                 opened,
                 stopping: CancellationToken::new(),
@@ -164,7 +132,7 @@ impl App {
     pub fn for_caller(&self, caller: &Config) -> Self {
         Self {
             host: self.host.clone(),
-            definitions: Arc::new(caller.definitions(&self.host.abilities)),
+            definitions: Arc::new(caller.definitions(self.definitions.loaded().abilities())),
             project_dir: caller.project_dir.as_path().into(),
         }
     }
@@ -292,6 +260,7 @@ impl App {
         );
         let options = engine::Options {
             activities: self.host.activities.clone(),
+            operations: self.host.operations.clone(),
             token_ttl: self.host.config.token_ttl,
             command_flags: self.command_flags().into(),
             env: Arc::new(self.host.config.environment()),

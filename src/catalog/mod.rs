@@ -27,9 +27,6 @@ pub trait Operations: fmt::Debug + Send + Sync {
     /// Whether doing it twice is doing it once, be it that the other side knows it by its idempotency key. Only then it
     /// is called again where the process ended in the midst of it. A step may say otherwise.
     fn is_safe(&self, catalog: &str, operation: &str) -> bool;
-
-    /// Whether there is such an operation.
-    fn knows(&self, catalog: &str, operation: &str) -> bool;
 }
 
 /// A call of an operation.
@@ -78,10 +75,6 @@ impl Operations for NoOperations {
     }
 
     fn is_safe(&self, _: &str, _: &str) -> bool {
-        false
-    }
-
-    fn knows(&self, _: &str, _: &str) -> bool {
         false
     }
 }

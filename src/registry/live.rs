@@ -1,6 +1,7 @@
 //! The registry of the moment: reloaded when files change.
 
 use std::{
+    collections::BTreeSet,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
@@ -100,6 +101,20 @@ impl Definitions {
         self.live.load(&mut watch)
     }
 
+    /// Checks all that is loaded anew, for a server that brings these activities from now on. What the configuration says
+    /// of secrets stays. Reads files: not for a worker of an async runtime.
+    pub fn replace_activities(&self, activities: BTreeSet<String>) {
+        // Nobody loads meanwhile.
+        let _loading = self.live.lock();
+        let before = self.loaded();
+        let abilities = Abilities {
+            activities,
+            ..before.abilities().clone()
+        };
+        let after = Registry::load_after(before.sources(), &abilities, Some(&before), &mut |_| ());
+        self.live.replace(&before, after);
+    }
+
     /// A number that grows whenever what is loaded has changed: see [`Registry::same_as`].
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.live.version.subscribe()
@@ -186,7 +201,8 @@ impl Live {
 
     fn replace(&self, before: &Registry, after: Registry) -> bool {
         let differs = !after.same_as(before);
-        if differs || after.sources() != before.sources() {
+        let is_elsewhere = after.sources() != before.sources();
+        if differs || is_elsewhere || after.abilities() != before.abilities() {
             *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(after);
         }
         if differs {

@@ -182,6 +182,35 @@ async fn every_definition_is_held_to_what_the_program_brings() {
 }
 
 #[tokio::test]
+async fn what_steps_may_name_is_replaced_while_the_server_runs() {
+    let home = TempDir::new().unwrap();
+    write(home.path(), "send");
+    let app = app(config(home.path()), answering("send"));
+    app.open().await.unwrap();
+    let is_good = async || {
+        let registry = app.registry().await.unwrap();
+        !registry.workflow("w").unwrap().is_broken()
+    };
+    let replace = async |names: &[&str]| {
+        let (app, names) = (
+            app.clone(),
+            names.iter().map(|name| (*name).to_owned()).collect(),
+        );
+        let replaced = move || app.definitions().replace_activities(names);
+        tokio::task::spawn_blocking(replaced).await.unwrap();
+    };
+    assert!(is_good().await);
+    replace(&["other"]).await;
+    assert!(!is_good().await);
+    // It stays so when files are read anew.
+    assert!(!reloaded(&app).await && !is_good().await);
+    replace(&["other", "send"]).await;
+    assert!(is_good().await);
+    start(&app, "w", json!({})).await.unwrap();
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn an_execution_outlives_the_program_that_had_its_activity() {
     let home = TempDir::new().unwrap();
     let text = "workflow: w\ndescription: d\nsteps:\n  - id: word\n    wait: {signal: go}\n  - id: a\n    activity: send\n";
