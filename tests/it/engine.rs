@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::support::{
     EPOCH, definition, engine,
-    play::{Calls, good, id, memory_engine, request, token},
+    play::{Calls, failed, good, id, memory_engine, request, token},
     sequence,
 };
 
@@ -216,11 +216,7 @@ async fn a_reported_error_fails_the_execution_and_voids_its_siblings() {
     let engine = memory_engine().await;
     let definition = definition("fan", &[("a", &[]), ("b", &[]), ("join", &["a", "b"])]);
     let first = engine.begin(definition, "e").await;
-    let report = || Report::Error {
-        message: "no disk".into(),
-        code: Some("NO_DISK".into()),
-        retryable: None,
-    };
+    let report = || failed("no disk", Some("NO_DISK"));
     let failed = engine.report(&token(&first), report()).await;
     assert_eq!(
         (failed.success, failed.workflow_state.as_str()),

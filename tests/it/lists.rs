@@ -15,7 +15,7 @@ use crate::support::{
 };
 
 /// Every tool by the name that the documents have.
-const TOOLS: [&str; 12] = [
+pub(crate) const TOOLS: [&str; 12] = [
     "workflow.start",
     "workflow.next_step",
     "workflow.read",

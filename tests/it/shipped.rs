@@ -16,125 +16,98 @@ mod scaffold;
 /// The workflows that are manifests with control flow of their own: what is said of the others does not hold for them.
 pub(crate) const MANIFESTS: [&str; 2] = ["app-scaffold", "review-until-approved"];
 
-/// Each workflow with its phases; those before the last are independent where `true`.
-const WORKFLOWS: [(&str, bool, &[&str]); 11] = [
+/// Each workflow with its complexity and its phases, each with its agent; those before the last are independent where
+/// `true`.
+const WORKFLOWS: [(&str, &str, bool, &str); 11] = [
     (
         "bug-fix",
+        "moderate",
         false,
-        &["diagnose:debugger", "fix:implementer", "verify:reviewer"],
+        "diagnose:debugger fix:implementer verify:reviewer",
     ),
     (
         "code-review",
+        "moderate",
         false,
-        &[
-            "understand:architect",
-            "review:reviewer",
-            "verdict:supervisor",
-        ],
+        "understand:architect review:reviewer verdict:supervisor",
     ),
     (
         "component-performance-review",
+        "moderate",
         true,
-        &[
-            "database-performance:performance-engineer",
-            "api-performance:performance-engineer",
-            "frontend-performance:performance-engineer",
-            "infrastructure-performance:devops-engineer",
-            "performance-synthesis:supervisor",
-        ],
+        "database-performance:performance-engineer api-performance:performance-engineer \
+         frontend-performance:performance-engineer \
+         infrastructure-performance:devops-engineer performance-synthesis:supervisor",
     ),
     (
         "feature-development",
+        "high",
         false,
-        &[
-            "design:architect",
-            "implement:implementer",
-            "review:reviewer",
-        ],
+        "design:architect implement:implementer review:reviewer",
     ),
     (
         "parallel-code-review",
+        "high",
         true,
-        &[
-            "quality-review:reviewer",
-            "security-review:security-specialist",
-            "performance-review:performance-engineer",
-            "maintainability-review:maintainer",
-            "architecture-review:architect",
-            "review-synthesis:supervisor",
-        ],
+        "quality-review:reviewer security-review:security-specialist \
+         performance-review:performance-engineer maintainability-review:maintainer \
+         architecture-review:architect review-synthesis:supervisor",
     ),
     (
         "parallel-documentation-review",
+        "moderate",
         true,
-        &[
-            "api-documentation:documentation-specialist",
-            "user-documentation:documentation-specialist",
-            "architecture-documentation:architect",
-            "deployment-documentation:devops-engineer",
-            "security-documentation:security-specialist",
-            "documentation-synthesis:supervisor",
-        ],
+        "api-documentation:documentation-specialist \
+         user-documentation:documentation-specialist \
+         architecture-documentation:architect deployment-documentation:devops-engineer \
+         security-documentation:security-specialist documentation-synthesis:supervisor",
     ),
     (
         "parallel-maintenance-audit",
+        "moderate",
         true,
-        &[
-            "code-hygiene:maintainer",
-            "dependency-audit:maintainer",
-            "test-maintenance:implementer",
-            "documentation-maintenance:documentation-specialist",
-            "security-maintenance:security-specialist",
-            "performance-maintenance:performance-engineer",
-            "maintenance-synthesis:supervisor",
-        ],
+        "code-hygiene:maintainer dependency-audit:maintainer \
+         test-maintenance:implementer \
+         documentation-maintenance:documentation-specialist \
+         security-maintenance:security-specialist \
+         performance-maintenance:performance-engineer maintenance-synthesis:supervisor",
     ),
     (
         "parallel-root-cause-analysis",
+        "moderate",
         true,
-        &[
-            "code-analysis:debugger",
-            "performance-analysis:performance-engineer",
-            "security-analysis:security-specialist",
-            "architecture-analysis:architect",
-            "correlation-analysis:supervisor",
-        ],
+        "code-analysis:debugger performance-analysis:performance-engineer \
+         security-analysis:security-specialist architecture-analysis:architect \
+         correlation-analysis:supervisor",
     ),
     (
         "parallel-testing-strategy",
+        "moderate",
         true,
-        &[
-            "unit-testing:implementer",
-            "integration-testing:architect",
-            "security-testing:security-specialist",
-            "performance-testing:performance-engineer",
-            "user-testing:documentation-specialist",
-            "testing-synthesis:supervisor",
-        ],
+        "unit-testing:implementer integration-testing:architect \
+         security-testing:security-specialist performance-testing:performance-engineer \
+         user-testing:documentation-specialist testing-synthesis:supervisor",
     ),
     (
         "security-audit",
+        "high",
         false,
-        &[
-            "reconnaissance:security-specialist",
-            "analysis:security-specialist",
-            "verification:debugger",
-            "report:supervisor",
-        ],
+        "reconnaissance:security-specialist analysis:security-specialist \
+         verification:debugger report:supervisor",
     ),
     (
         "security-threat-assessment",
+        "high",
         true,
-        &[
-            "external-threats:security-specialist",
-            "internal-threats:security-specialist",
-            "data-protection:security-specialist",
-            "code-vulnerabilities:debugger",
-            "infrastructure-security:devops-engineer",
-            "threat-synthesis:supervisor",
-        ],
+        "external-threats:security-specialist internal-threats:security-specialist \
+         data-protection:security-specialist code-vulnerabilities:debugger \
+         infrastructure-security:devops-engineer threat-synthesis:supervisor",
     ),
 ];
+
+fn phases_of(phases: &str) -> Vec<&str> {
+    phases.split_whitespace().collect()
+}
 
 #[test]
 fn the_workflows_have_their_phases_and_a_section_on_each() {
@@ -143,7 +116,8 @@ fn the_workflows_have_their_phases_and_a_section_on_each() {
     names.sort_unstable();
     let shown: Vec<_> = registry.workflows().map(|entry| &entry.name).collect();
     assert_eq!(shown, names);
-    for (name, independent, phases) in WORKFLOWS {
+    for (name, complexity, independent, phases) in WORKFLOWS {
+        let phases = phases_of(phases);
         let definition = registry.definition(name).unwrap();
         let workflow = &definition.workflow;
         let shown: Vec<_> = workflow
@@ -152,6 +126,7 @@ fn the_workflows_have_their_phases_and_a_section_on_each() {
             .map(|step| format!("{}:{}", step.id, step.agent().unwrap()))
             .collect();
         assert_eq!(shown, phases, "{name}");
+        assert_eq!(json!(workflow.complexity), complexity, "{name}");
         let (last, before) = workflow.steps.split_last().unwrap();
         if independent {
             assert!(
@@ -174,12 +149,14 @@ fn the_workflows_have_their_phases_and_a_section_on_each() {
     }
 }
 
-/// What independent means: all but the last are offered at once, and the last only after all.
+/// Fault F10 of the study: workflows called parallel ran strictly one step after another. What independent means: all but
+/// the last are offered at once, done in any order, and the last is offered only after all, and told of all.
 #[test]
-fn every_workflow_runs_to_its_end() {
+fn f10_every_workflow_offers_its_phases_in_their_order_and_independent_ones_together() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = Server::start(dir.path());
-    for (name, independent, phases) in WORKFLOWS {
+    for (name, _, independent, phases) in WORKFLOWS {
+        let phases = phases_of(phases);
         let mut reply = server.done("workflow.start", json!({ "workflow_name": name }));
         let mut open = offered(&reply);
         let at_first = if independent { phases.len() - 1 } else { 1 };
@@ -194,6 +171,14 @@ fn every_workflow_runs_to_its_end() {
                 new.is_empty() || open.is_empty(),
                 "{name}: offered too early"
             );
+            if independent && done == at_first {
+                let current = server.current(reply["execution_id"].as_str().unwrap());
+                assert_eq!(
+                    current["previous"].as_array().unwrap().len(),
+                    done,
+                    "{name}: all is told"
+                );
+            }
             open.extend(new);
         }
         assert_eq!(

@@ -1,5 +1,4 @@
-//! Tokens: made, forged, renewed, recognised, sent again.
+//! Tokens: made, forged, renewed, sent again.
 
 mod forged;
 mod lived;
-mod recognised;

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{OUTPUTS, Place, assert_has, lines};
-use crate::support::Client;
+use crate::support::{Client, says};
 
 #[test]
 fn a_workflow_runs_from_a_file_of_outputs() {
@@ -111,12 +111,7 @@ fn replies_are_lines_of_json_and_a_script_can_answer_them() {
         .map(|reply| reply["step_name"].as_str())
         .collect();
     assert_eq!(names, [Some("diagnose"), Some("fix"), Some("verify"), None]);
-    assert!(
-        replies[0]["agent_content"]
-            .as_str()
-            .unwrap()
-            .contains("# Debugger")
-    );
+    says(&replies[0]["agent_content"], "# Debugger");
     assert_eq!(replies[3]["workflow_state"], "completed");
     // A refusal is JSON too, and not among the replies.
     let ran = place.with_stdin(

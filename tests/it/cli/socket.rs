@@ -15,8 +15,8 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{OUTPUTS, Place, Running, assert_has, is_open};
-use crate::support::{Client, Server};
+use super::{OUTPUTS, Place, Running, assert_has};
+use crate::support::Client;
 
 #[test]
 fn the_socket_is_the_user_s_alone_and_gone_when_its_server_is() {
@@ -29,32 +29,6 @@ fn the_socket_is_the_user_s_alone_and_gone_when_its_server_is() {
     // A command that owns the store for a moment leaves none either.
     place.begun("x");
     assert!(!place.socket().exists());
-}
-
-#[test]
-fn a_socket_that_a_killed_server_left_is_no_obstacle() {
-    let place = Place::new();
-    let mut server = place.listening();
-    server.begin("bug-fix", "k");
-    server.kill();
-    assert!(place.socket().exists() && !is_open(&place.socket()));
-    assert_has(&place.done(&["show", "k"]), &["k  bug-fix", "running"]);
-    let mut next = place.listening();
-    assert_has(&place.done(&["pause", "k"]), &["paused"]);
-    assert_eq!(next.status("k")["state"], "paused");
-}
-
-#[test]
-fn a_data_directory_with_a_very_long_path_will_do() {
-    let mut place = Place::new();
-    place.data = place.dir.path().join("d".repeat(120)).join("e".repeat(120));
-    let mut server = Server::start(&place.data);
-    server.begin("bug-fix", "l");
-    super::until(|| place.socket().exists(), "there is a socket");
-    assert_has(&place.done(&["pause", "l"]), &["paused"]);
-    assert_eq!(server.status("l")["state"], "paused");
-    drop(server);
-    assert_has(&place.done(&["resume", "l"]), &["running"]);
 }
 
 #[test]

@@ -9,9 +9,10 @@ use midex::{
 use serde_json::{Value, json};
 
 use super::{
-    Log, activity, advance, begin, change, defined, engine, fails, id, output_of, seconds, step,
-    until, until_state,
+    Log, activity, advance, begin, change, defined, engine, fails, output_of, seconds, step, until,
+    until_state,
 };
+use crate::support::play::Calls;
 
 /// Lets whatever is ready happen: time moves only once nobody has anything to do.
 async fn a_moment() {
@@ -157,21 +158,18 @@ async fn a_signal_is_taken_by_its_wait_be_it_before_or_after() {
     ]);
     begin(&engine, defined(steps, json!({})), json!({})).await;
     let kept = engine
-        .command(&id(), SignalRequest::new("sent", json!({ "by": "post" })))
-        .await
-        .expect("a signal");
+        .commanded(SignalRequest::new("sent", json!({ "by": "post" })))
+        .await;
     assert_eq!(kept.state, "running");
     let status = engine
-        .command(&id(), SignalRequest::new("paid", json!(100)))
-        .await
-        .expect("a signal");
+        .commanded(SignalRequest::new("paid", json!(100)))
+        .await;
     assert_eq!(status.state, "completed");
     assert_eq!(output_of(&engine, "early").await, json!(100));
     assert_eq!(output_of(&engine, "late").await, json!({ "by": "post" }));
     let error = engine
-        .command(&id(), SignalRequest::new("more", json!(1)))
-        .await
-        .expect_err("it has ended");
+        .not_commanded(SignalRequest::new("more", json!(1)))
+        .await;
     assert_eq!(error.code(), Code::ExecutionFinished);
     let error = engine
         .command(&super::named("nobody"), SignalRequest::new("x", json!(1)))
@@ -193,21 +191,18 @@ async fn signals_that_nothing_waits_for_are_kept_up_to_a_limit() {
     begin(&engine, defined(steps, json!({})), json!({})).await;
     for number in 0..limits::SIGNALS_KEPT_MAX {
         engine
-            .command(&id(), SignalRequest::new("other", json!(number)))
-            .await
-            .expect("room");
+            .commanded(SignalRequest::new("other", json!(number)))
+            .await;
     }
     let error = engine
-        .command(&id(), SignalRequest::new("other", json!(0)))
-        .await
-        .expect_err("no room");
+        .not_commanded(SignalRequest::new("other", json!(0)))
+        .await;
     assert_eq!(error.code(), Code::LimitExceeded);
     let error = engine
-        .command(
-            &id(),
-            SignalRequest::new("x".repeat(limits::SIGNAL_NAME_BYTES_MAX + 1), json!(0)),
-        )
-        .await
-        .expect_err("too long");
+        .not_commanded(SignalRequest::new(
+            "x".repeat(limits::SIGNAL_NAME_BYTES_MAX + 1),
+            json!(0),
+        ))
+        .await;
     assert_eq!(error.code(), Code::LimitExceeded);
 }

@@ -123,7 +123,7 @@ fn several_items_are_resolved_one_by_one_and_the_last_lets_it_go_on() {
         assert_eq!(error.code(), Code::OutcomeKnown);
         assert!(error.message().contains("item"), "{}", error.message());
         let one = resolution(Verdict::Output(Arc::new(json!("one"))), Some(0));
-        let status = engine.command(&id(), one).await.expect("resolved");
+        let status = engine.commanded(one).await;
         assert_eq!(status.state, "paused");
         let waits: Vec<_> = status
             .waits
@@ -132,7 +132,7 @@ fn several_items_are_resolved_one_by_one_and_the_last_lets_it_go_on() {
             .collect();
         assert_eq!(waits, ["held", "unknown"]);
         let two = resolution(Verdict::Retry, Some(1));
-        engine.command(&id(), two).await.expect("resolved");
+        engine.commanded(two).await;
         until_state(&engine, "completed").await;
         assert_eq!(log.lines(), ["first 2"]);
         assert_eq!(output_of(&engine, "first").await, json!(["one", 1]));
@@ -160,7 +160,7 @@ fn of_what_is_known_nobody_needs_to_be_told() {
             step: StepId::parse("second").expect("an id"),
             ..resolution(Verdict::Retry, None)
         };
-        let error = engine.command(&id(), second).await.expect_err("known");
+        let error = engine.not_commanded(second).await;
         assert_eq!(error.code(), Code::OutcomeKnown);
     });
 }
@@ -170,7 +170,7 @@ async fn change_refused(engine: &Engine, lifecycle: Lifecycle) -> Error {
         lifecycle,
         reason: None,
     };
-    engine.command(&id(), change).await.expect_err("refused")
+    engine.not_commanded(change).await
 }
 
 #[test]
@@ -182,12 +182,12 @@ fn a_word_on_one_attempt_is_none_on_a_later_one() {
             attempt: Some((1, 2)),
             ..resolution(Verdict::Retry, None)
         };
-        let error = engine.command(&id(), late).await.expect_err("another");
+        let error = engine.not_commanded(late).await;
         assert_eq!(error.code(), Code::OutcomeKnown);
         let meant = Resolution {
             attempt: Some((1, 1)),
             ..resolution(Verdict::Retry, None)
         };
-        engine.command(&id(), meant).await.expect("resolved");
+        engine.commanded(meant).await;
     });
 }

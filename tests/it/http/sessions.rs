@@ -5,7 +5,9 @@ use tempfile::tempdir;
 
 use crate::support::{
     door::until,
+    has_fields,
     http::{Client, Http, HttpServer, Session},
+    says,
 };
 
 fn request(id: Value, method: &str, params: Value) -> Value {
@@ -74,12 +76,7 @@ fn a_session_ends_when_its_client_says_so() {
     session.plain("GET").refuses(404, "SESSION_NOT_FOUND");
     let again = session.post(&request(json!(9), "ping", json!({})));
     let payload = again.refuses(404, "SESSION_NOT_FOUND");
-    assert!(
-        payload["suggested_action"]
-            .as_str()
-            .unwrap()
-            .contains("initialize")
-    );
+    says(&payload["suggested_action"], "initialize");
     assert_eq!(again.json()["id"], 9);
     session
         .tell("notifications/cancelled")
@@ -175,8 +172,5 @@ fn sessions_die_with_the_process_and_executions_go_on() {
     let mut session = server.session();
     moved(&mut session, &token);
     let status = session.status(&execution);
-    assert_eq!(
-        (&status["state"], &status["revision"]),
-        (&json!("running"), &json!(2))
-    );
+    has_fields(&status, json!({ "state": "running", "revision": 2 }));
 }

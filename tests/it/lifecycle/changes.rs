@@ -1,10 +1,11 @@
-//! Changes of state, legal and illegal.
+//! Changes of state, legal and illegal: every state that is not passing is reached by a tool, and stands in the way of what
+//! it forbids.
 
 use serde_json::{Value, json};
 
 use crate::support::{
-    Client, Server, output,
-    project::{line, text},
+    Client, Server, has_fields, output,
+    project::{each, line, text},
 };
 
 /// Every state that an execution can be found in. The seventh, `idle`, lives only within the commit of a start.
@@ -64,9 +65,10 @@ fn shown(server: &mut Server, id: &str) -> [Value; 3] {
     ]
 }
 
-/// "should handle all valid state transitions"
+/// Fault F5 of the study: there were no tools to pause, resume, give up or fail an execution; four of seven states
+/// could not be reached.
 #[test]
-fn every_legal_change_is_made_by_its_tool() {
+fn f05_every_legal_change_is_made_by_its_tool() {
     let project = line();
     let mut server = project.serve();
     for (from, verb) in LEGAL {
@@ -83,9 +85,9 @@ fn every_legal_change_is_made_by_its_tool() {
         );
         let status = server.status(&id);
         assert_eq!(status["state"], *to, "{id}");
-        assert_eq!(
-            (&status["revision"], &status["reason"]),
-            (&json!(revision + 1), &json!("a reason"))
+        has_fields(
+            &status,
+            json!({ "revision": revision + 1, "reason": "a reason" }),
         );
         let ended = !["running", "paused"].contains(to);
         assert_eq!(
@@ -108,6 +110,9 @@ fn every_legal_change_is_made_by_its_tool() {
                 json!([])
             }
         );
+        let current = server.current(&id);
+        assert_eq!(current["workflow_state"], *to, "{id}");
+        assert_eq!(current["continuation_token"].is_string(), !ended, "{id}");
         let told = server.telemetry(&id);
         let told = told
             .iter()
@@ -152,9 +157,9 @@ fn every_illegal_change_is_refused_with_both_states_and_changes_nothing() {
                 message.contains(&format!("`{from}`")) && message.contains(&format!("`{to}`")),
                 "{message}"
             );
-            assert_eq!(
-                (&refused["execution_id"], &refused["workflow_state"]),
-                (&json!(from), &json!(from))
+            has_fields(
+                &refused,
+                json!({ "execution_id": from, "workflow_state": from }),
             );
             assert_eq!(shown(&mut server, from), before, "{from} {verb}");
             refusals += 1;
@@ -172,13 +177,10 @@ fn an_execution_runs_at_its_current_step_and_completes_with_its_time() {
     let mut token = server.begin("line", "e")["new_token"].clone();
     for step in ["a", "b", "c"] {
         let status = server.status("e");
-        assert_eq!(
-            (&status["state"], &status["current_step"]),
-            (&json!("running"), &json!(step))
-        );
-        assert_eq!(
-            (&status["completed_at"], &status["duration_ms"]),
-            (&Value::Null, &Value::Null)
+        has_fields(&status, json!({ "state": "running", "current_step": step }));
+        has_fields(
+            &status,
+            json!({ "completed_at": null, "duration_ms": null }),
         );
         token = server
             .finish(&token, step)
@@ -187,9 +189,9 @@ fn an_execution_runs_at_its_current_step_and_completes_with_its_time() {
             .unwrap_or_default();
     }
     let status = server.status("e");
-    assert_eq!(
-        (&status["state"], &status["current_step"]),
-        (&json!("completed"), &Value::Null)
+    has_fields(
+        &status,
+        json!({ "state": "completed", "current_step": null }),
     );
     assert!(text(&status["completed_at"]) >= text(&status["started_at"]));
     assert_eq!(status["completed_at"], status["updated_at"]);
@@ -208,16 +210,86 @@ fn a_paused_execution_goes_on_where_it_was_when_it_is_resumed() {
     server.kill();
     let mut server = project.serve();
     let refused = server.refuse(&token, output("s"));
-    assert_eq!(
-        (&refused["error_code"], &refused["workflow_state"]),
-        (&json!("EXECUTION_PAUSED"), &json!("paused"))
+    has_fields(
+        &refused,
+        json!({ "error_code": "EXECUTION_PAUSED", "workflow_state": "paused" }),
     );
     assert_eq!(server.finish(&second, "s")["replayed"], true);
     server.change("resume", "e");
     let current = server.current("e");
-    assert_eq!(
-        (&current["current_step"], &current["continuation_token"]),
-        (&json!("b"), &token)
+    has_fields(
+        &current,
+        json!({ "current_step": "b", "continuation_token": token }),
     );
     assert_eq!(server.finish(&token, "s")["step_name"], "c");
+}
+
+/// Fault F4 of the study: executions that were paused, abandoned or failed went on as if they were not.
+#[test]
+fn f04_an_execution_that_is_not_running_does_not_go_on() {
+    let project = line();
+    let mut server = project.serve();
+    for (verb, state) in CHANGES {
+        if state == "running" {
+            continue;
+        }
+        let token = server.begin("line", state)["new_token"].clone();
+        server.change(verb, state);
+        let before = server.status(state);
+        let refused = server.refuse(&token, output("on I go"));
+        let code = match state {
+            "paused" => "EXECUTION_PAUSED",
+            // Its steps were closed, and their tokens are void.
+            _ => "TOKEN_SUPERSEDED",
+        };
+        assert_eq!(refused["error_code"], code, "{refused}");
+        has_fields(
+            &refused,
+            json!({ "execution_id": state, "workflow_state": state }),
+        );
+        assert_eq!(server.status(state), before);
+        assert_eq!(
+            each(&server.history(state), "step_name"),
+            ["a"],
+            "no step was opened"
+        );
+    }
+    let token = server.current("paused")["continuation_token"].clone();
+    server.change("resume", "paused");
+    assert_eq!(
+        server.finish(&token, "the token was kept")["step_name"],
+        "b"
+    );
+}
+
+/// Fault F5 of the study: no step could be reported as failed.
+#[test]
+fn f05_a_step_that_could_not_be_done_fails_the_execution_with_its_reason() {
+    let project = line();
+    let mut server = project.serve();
+    let token = server.begin("line", "e")["new_token"].clone();
+    let error = json!({ "message": "there is no disk", "code": "NO_DISK" });
+    let reply = server.done(
+        "workflow.next_step",
+        json!({ "token": token, "error": error }),
+    );
+    let failure = json!({ "code": "NO_DISK", "message": "there is no disk", "step_name": "a" });
+    has_fields(
+        &reply,
+        json!({ "success": true, "workflow_state": "failed", "failure": failure }),
+    );
+    let status = server.status("e");
+    has_fields(&status, json!({ "state": "failed", "error": failure }));
+    assert_eq!(status["steps"]["failed"], 1);
+    let history = server.history("e");
+    assert_eq!(
+        (history.len(), &history[0]["status"]),
+        (1, &json!("failed"))
+    );
+    assert_eq!(history[0]["error"]["message"], "there is no disk");
+    let told = each(&server.telemetry("e"), "event_type");
+    assert!(
+        told.contains(&"step_failed".to_owned()) && told.contains(&"workflow_failed".to_owned()),
+        "{told:?}"
+    );
 }

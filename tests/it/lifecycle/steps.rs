@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    Client, address, output,
+    Client, address, has_fields, output,
     project::{Project, each, line, list, text, workflow},
 };
 
@@ -13,22 +13,19 @@ fn a_start_creates_the_execution_and_its_first_step() {
     let project = line();
     let mut server = project.serve();
     let first = server.begin("line", "my own id");
-    assert_eq!(
-        (&first["success"], &first["execution_id"]),
-        (&json!(true), &json!("my own id"))
+    has_fields(
+        &first,
+        json!({ "success": true, "execution_id": "my own id" }),
     );
-    assert_eq!(
-        (&first["step_name"], &first["agent_name"]),
-        (&json!("a"), &json!("worker"))
-    );
+    has_fields(&first, json!({ "step_name": "a", "agent_name": "worker" }));
     assert_eq!(first["workflow_state"], "running");
     assert!(
         first["new_token"].is_string() && text(&first["agent_content"]).contains("You do what")
     );
     let status = server.status("my own id");
-    assert_eq!(
-        (&status["execution_id"], &status["workflow_name"]),
-        (&json!("my own id"), &json!("line"))
+    has_fields(
+        &status,
+        json!({ "execution_id": "my own id", "workflow_name": "line" }),
     );
     let counts = json!({ "total": 3, "completed": 0, "failed": 0, "running": 1, "pending": 2, "skipped": 0 });
     assert_eq!(status["steps"], counts);
@@ -84,10 +81,7 @@ fn an_execution_goes_through_all_its_steps_with_a_fresh_token_each() {
     let mut reply = server.begin("line", "e");
     let mut tokens = Vec::new();
     for (at, step) in ["a", "b", "c"].into_iter().enumerate() {
-        assert_eq!(
-            (&reply["step_name"], &reply["agent_name"]),
-            (&json!(step), &json!("worker"))
-        );
+        has_fields(&reply, json!({ "step_name": step, "agent_name": "worker" }));
         let token = reply["new_token"].clone();
         assert!(!tokens.contains(&token));
         let artifact = json!({ "type": "report", "name": format!("{step}.md"), "content": format!("# {step}") });
@@ -99,9 +93,9 @@ fn an_execution_goes_through_all_its_steps_with_a_fresh_token_each() {
         );
         tokens.push(token);
     }
-    assert_eq!(
-        (&reply["success"], &reply["workflow_state"]),
-        (&json!(true), &json!("completed"))
+    has_fields(
+        &reply,
+        json!({ "success": true, "workflow_state": "completed" }),
     );
     assert_eq!(
         (reply.get("new_token"), reply.get("step_name")),
@@ -139,14 +133,11 @@ fn after_one_step_the_first_is_completed_and_the_second_runs() {
         );
         let status = server.status("e");
         let counts = json!({ "total": 3, "completed": 1, "failed": 0, "running": 1, "pending": 1, "skipped": 0 });
-        assert_eq!(
-            (&status["steps"], &status["revision"]),
-            (&counts, &json!(2))
-        );
+        has_fields(&status, json!({ "steps": counts, "revision": 2 }));
         let current = server.current("e");
-        assert_eq!(
-            (&current["current_step"], &current["continuation_token"]),
-            (&json!("b"), &second["new_token"])
+        has_fields(
+            &current,
+            json!({ "current_step": "b", "continuation_token": second["new_token"] }),
         );
     }
 }

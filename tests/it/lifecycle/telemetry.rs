@@ -71,15 +71,6 @@ fn a_run_of_three_steps_with_an_artifact_each_tells_twenty_events_in_order() {
 }
 
 #[test]
-fn without_artifacts_a_run_of_three_steps_tells_seventeen_events() {
-    let project = line();
-    let mut server = project.serve();
-    let first = server.begin("line", "e");
-    server.run_to_end(&first);
-    assert_eq!(server.telemetry("e").len(), 17);
-}
-
-#[test]
 fn failures_refusals_and_changes_of_state_are_told_too() {
     let project = line();
     let mut server = project.serve();

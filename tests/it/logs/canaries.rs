@@ -226,62 +226,46 @@ fn mistakes(life: &mut Life<'_>, token: &Value, id: &str) {
     let secret = secret("arguments");
     let real = text(token);
     let output = json!({ "summary": secret });
-    for (tool, arguments) in [
+    for (tool, all) in [
         (
             "workflow.next_step",
-            json!({ "token": format!("{real}x"), "output": output }),
-        ),
-        (
-            "workflow.next_step",
-            json!({ "token": real[1..], "output": output }),
-        ),
-        (
-            "workflow.next_step",
-            json!({ "token": secret, "output": output }),
-        ),
-        (
-            "workflow.next_step",
-            json!({ "token": [token], "output": output }),
-        ),
-        ("workflow.next_step", json!({ "token": token })),
-        (
-            "workflow.next_step",
-            json!({ "token": token, "output": output, "error": { "message": secret } }),
-        ),
-        (
-            "workflow.next_step",
-            json!({ "token": token, "output": output, "more": secret }),
-        ),
-        (
-            "workflow.next_step",
-            json!({ "token": token, "output": output, "known_agents": secret }),
+            vec![
+                json!({ "token": format!("{real}x"), "output": output }),
+                json!({ "token": real[1..], "output": output }),
+                json!({ "token": secret, "output": output }),
+                json!({ "token": [token], "output": output }),
+                json!({ "token": token }),
+                json!({ "token": token, "output": output, "error": { "message": secret } }),
+                json!({ "token": token, "output": output, "more": secret }),
+                json!({ "token": token, "output": output, "known_agents": secret }),
+            ],
         ),
         (
             "workflow.start",
-            json!({ "workflow_name": "line", "inputs": secret }),
-        ),
-        ("workflow.start", json!({ "workflow_name": [secret] })),
-        (
-            "workflow.start",
-            json!({ "workflow_name": "nothing", "inputs": { "a": secret } }),
-        ),
-        (
-            "execution.pause",
-            json!({ "execution_id": token, "reason": secret }),
+            vec![
+                json!({ "workflow_name": "line", "inputs": secret }),
+                json!({ "workflow_name": [secret] }),
+                json!({ "workflow_name": "nothing", "inputs": { "a": secret } }),
+            ],
         ),
         (
             "execution.pause",
-            json!({ "execution_id": id, "reason": [secret] }),
+            vec![
+                json!({ "execution_id": token, "reason": secret }),
+                json!({ "execution_id": id, "reason": [secret] }),
+            ],
         ),
-        ("execution.list", json!({ "limit": secret })),
+        ("execution.list", vec![json!({ "limit": secret })]),
         (
             "execution.wait",
-            json!({ "execution_id": real, "timeout_s": 0 }),
+            vec![json!({ "execution_id": real, "timeout_s": 0 })],
         ),
-        (real, json!({ "output": output })),
-        ("nothing", json!({ "token": token, "output": output })),
+        (real, vec![json!({ "output": output })]),
+        ("nothing", vec![json!({ "token": token, "output": output })]),
     ] {
-        life.call(tool, arguments);
+        for arguments in all {
+            life.call(tool, arguments);
+        }
     }
     mistaken_requests(life, real, &secret);
     mistaken_frames(life, real);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    Client, Server, output,
+    Client, Server, fails_with, output,
     project::{Project, line, list, text, workflow},
 };
 
@@ -47,10 +47,7 @@ fn f19_an_unknown_tool_is_an_error_of_the_protocol() {
         let answer = server.request("tools/call", json!({ "name": name, "arguments": {} }));
         assert!(answer.get("result").is_none(), "{answer}");
         let error = &answer["error"];
-        assert_eq!(
-            (&error["code"], &error["data"]["error_code"]),
-            (&json!(-32602), &json!("TOOL_NOT_FOUND"))
-        );
+        fails_with(error, -32602, "TOOL_NOT_FOUND");
     }
 }
 
@@ -89,89 +86,90 @@ fn plain(what: &str, answer: &Value) {
 /// Whatever is wrong with a call or an address: its answer.
 fn failures(server: &mut Server, token: &Value) -> Vec<(String, Value)> {
     let calls = [
-        ("workflow.start", json!({ "workflow_name": 1 })),
-        ("workflow.start", json!({ "workflow_name": "" })),
-        ("workflow.start", json!({ "workflow_name": "nothing" })),
-        ("workflow.start", json!({ "workflow_name": "broken" })),
         (
             "workflow.start",
-            json!({ "workflow_name": "line", "execution_id": "e", "inputs": { "a": 1 } }),
-        ),
-        (
-            "workflow.start",
-            json!({ "workflow_name": "line", "inputs": "x", "more": {} }),
-        ),
-        ("workflow.next_step", json!({})),
-        (
-            "workflow.next_step",
-            json!({ "token": "e30", "output": output("s") }),
-        ),
-        (
-            "workflow.next_step",
-            json!({ "token": "bnVsbA", "output": output("s") }),
+            vec![
+                json!({ "workflow_name": 1 }),
+                json!({ "workflow_name": "" }),
+                json!({ "workflow_name": "nothing" }),
+                json!({ "workflow_name": "broken" }),
+                json!({ "workflow_name": "line", "execution_id": "e", "inputs": { "a": 1 } }),
+                json!({ "workflow_name": "line", "inputs": "x", "more": {} }),
+            ],
         ),
         (
             "workflow.next_step",
-            json!({ "token": "%", "output": output("s") }),
+            vec![
+                json!({}),
+                json!({ "token": "e30", "output": output("s") }),
+                json!({ "token": "bnVsbA", "output": output("s") }),
+                json!({ "token": "%", "output": output("s") }),
+                json!({ "token": token, "output": null }),
+                json!({ "token": token, "output": { "artifacts": [{ "type": "diagram" }, 1] } }),
+                json!({ "token": token, "output": { "summary": "x".repeat(5 << 20) } }),
+                json!({ "token": token, "error": "x" }),
+            ],
         ),
-        (
-            "workflow.next_step",
-            json!({ "token": token, "output": null }),
-        ),
-        (
-            "workflow.next_step",
-            json!({ "token": token, "output": { "artifacts": [{ "type": "diagram" }, 1] } }),
-        ),
-        (
-            "workflow.next_step",
-            json!({ "token": token, "output": { "summary": "x".repeat(5 << 20) } }),
-        ),
-        (
-            "workflow.next_step",
-            json!({ "token": token, "error": "x" }),
-        ),
-        ("execution.pause", json!({ "execution_id": "" })),
         (
             "execution.pause",
-            json!({ "execution_id": "a\nb", "reason": 5 }),
+            vec![
+                json!({ "execution_id": "" }),
+                json!({ "execution_id": "a\nb", "reason": 5 }),
+            ],
         ),
-        ("execution.resume", json!({ "execution_id": "nobody" })),
+        (
+            "execution.resume",
+            vec![json!({ "execution_id": "nobody" })],
+        ),
         (
             "execution.wait",
-            json!({ "execution_id": "e", "timeout_s": "long" }),
+            vec![json!({ "execution_id": "e", "timeout_s": "long" })],
         ),
-        ("execution.list", json!({ "cursor": "x" })),
-        ("execution.list", json!({ "state": "x", "limit": 0 })),
+        (
+            "execution.list",
+            vec![
+                json!({ "cursor": "x" }),
+                json!({ "state": "x", "limit": 0 }),
+            ],
+        ),
     ];
     let mut answers = Vec::new();
-    for (tool, arguments) in calls {
-        let shown: String = format!("{tool} {arguments}").chars().take(120).collect();
-        answers.push((shown, server.refused(tool, arguments)));
+    for (tool, all) in calls {
+        for arguments in all {
+            let shown: String = format!("{tool} {arguments}").chars().take(120).collect();
+            answers.push((shown, server.refused(tool, arguments)));
+        }
     }
     let requests = [
-        ("resources/read", json!({})),
-        ("resources/read", json!({ "uri": 1 })),
         (
             "resources/read",
-            json!({ "uri": "midex://workflow/artifact/e/1?offset=x" }),
+            vec![
+                json!({}),
+                json!({ "uri": 1 }),
+                json!({ "uri": "midex://workflow/artifact/e/1?offset=x" }),
+                json!({ "uri": "midex://workflow/current_step/%ff" }),
+            ],
         ),
-        (
-            "resources/read",
-            json!({ "uri": "midex://workflow/current_step/%ff" }),
-        ),
-        ("tools/call", json!({ "name": 1 })),
         (
             "tools/call",
-            json!({ "name": "workflow.start", "arguments": [] }),
+            vec![
+                json!({ "name": 1 }),
+                json!({ "name": "workflow.start", "arguments": [] }),
+            ],
         ),
-        ("completion/complete", json!({ "ref": { "type": "x" } })),
-        ("prompts/list", json!(1)),
-        ("no/such", json!({})),
+        (
+            "completion/complete",
+            vec![json!({ "ref": { "type": "x" } })],
+        ),
+        ("prompts/list", vec![json!(1)]),
+        ("no/such", vec![json!({})]),
     ];
-    for (method, params) in requests {
-        let answer = server.request(method, params.clone());
-        assert!(answer["error"].is_object(), "{method} {params}: {answer}");
-        answers.push((format!("{method} {params}"), answer));
+    for (method, all) in requests {
+        for params in all {
+            let answer = server.request(method, params.clone());
+            assert!(answer["error"].is_object(), "{method} {params}: {answer}");
+            answers.push((format!("{method} {params}"), answer));
+        }
     }
     answers
 }

@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Duration};
 use serde_json::{Value, json};
 
 use super::{next, pause, start};
-use crate::support::{Client, PATIENCE, Server, address, output, wait};
+use crate::support::{Client, PATIENCE, Server, address, has_fields, output, wait};
 
 #[test]
 fn four_thousand_calls_written_before_a_reply_is_read_are_all_answered() {
@@ -33,26 +33,6 @@ fn four_thousand_calls_written_before_a_reply_is_read_are_all_answered() {
 }
 
 #[test]
-fn one_token_used_a_thousand_times_at_once_is_answered_a_thousand_times() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut server = Server::start(dir.path());
-    let first = start(&mut server, "exec_001");
-    let call = json!({ "name": "workflow.next_step", "arguments": { "token": first["new_token"], "output": output("x") } });
-    for _ in 0..1000 {
-        server.post("tools/call", call.clone());
-    }
-    let mut fresh = 0;
-    let mut answers = HashSet::new();
-    for _ in 0..1000 {
-        let mut answer = server.next_line()["result"]["structuredContent"].clone();
-        fresh += u32::from(answer.as_object_mut().unwrap().remove("replayed").is_none());
-        answers.insert(answer.to_string());
-    }
-    assert_eq!((fresh, answers.len()), (1, 1), "one transition, one answer");
-    assert_eq!(server.status("exec_001")["revision"], 2);
-}
-
-#[test]
 fn a_killed_server_is_followed_by_one_that_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = Server::start(dir.path());
@@ -63,9 +43,9 @@ fn a_killed_server_is_followed_by_one_that_goes_on() {
     server.kill();
     let mut server = Server::start(dir.path());
     let current = server.current("e");
-    assert_eq!(
-        (&current["continuation_token"], &current["inputs"]),
-        (&second["new_token"], &inputs)
+    has_fields(
+        &current,
+        json!({ "continuation_token": second["new_token"], "inputs": inputs }),
     );
     assert_eq!(
         next(&mut server, &first["new_token"], "found it")["replayed"],
@@ -93,9 +73,9 @@ fn a_second_server_answers_handshake_and_lists_and_takes_over_in_the_end() {
     );
     let call = json!({ "token": first["new_token"], "output": output("x") });
     let busy = two.refused("workflow.next_step", call.clone());
-    assert_eq!(
-        (&busy["error_code"], &busy["retryable"]),
-        (&json!("STORE_BUSY"), &json!(true))
+    has_fields(
+        &busy,
+        json!({ "error_code": "STORE_BUSY", "retryable": true }),
     );
     assert_eq!(
         two.read_error(&address("current_step", "e"))["data"]["error_code"],

@@ -2,8 +2,11 @@
 
 use serde_json::json;
 
-use super::{next, start};
-use crate::support::{Client, Server, address};
+use super::start;
+use crate::{
+    lists::TOOLS,
+    support::{Client, Server, address, fails_with},
+};
 
 #[test]
 fn both_spellings_of_a_tool_are_accepted_and_unknown_things_refused() {
@@ -16,35 +19,13 @@ fn both_spellings_of_a_tool_are_accepted_and_unknown_things_refused() {
         .iter()
         .map(|tool| tool["name"].clone())
         .collect();
-    assert_eq!(
-        names,
-        [
-            "workflow.start",
-            "workflow.next_step",
-            "workflow.read",
-            "execution.list",
-            "execution.resume",
-            "execution.wait",
-            "execution.signal",
-            "execution.resolve",
-            "execution.pause",
-            "execution.abandon",
-            "execution.diverge",
-            "execution.fail",
-        ]
-    );
+    assert_eq!(names, TOOLS);
     server.done("workflow_start", json!({ "workflow_name": "bug-fix" }));
     let unknown = server.request(
         "tools/call",
         json!({ "name": "workflow.begin", "arguments": {} }),
     );
-    assert_eq!(
-        (
-            &unknown["error"]["code"],
-            &unknown["error"]["data"]["error_code"]
-        ),
-        (&json!(-32602), &json!("TOOL_NOT_FOUND"))
-    );
+    fails_with(&unknown["error"], -32602, "TOOL_NOT_FOUND");
     let missing = server.refused("workflow.start", json!({ "workflow_name": "no-such" }));
     assert_eq!(missing["error_code"], "WORKFLOW_NOT_FOUND");
     for uri in [
@@ -55,11 +36,7 @@ fn both_spellings_of_a_tool_are_accepted_and_unknown_things_refused() {
         "midex://workflow/current_step/a%ff",
     ] {
         let error = server.read_error(uri);
-        assert_eq!(
-            (&error["code"], &error["data"]["error_code"]),
-            (&json!(-32002), &json!("RESOURCE_NOT_FOUND")),
-            "{uri}"
-        );
+        fails_with(&error, -32002, "RESOURCE_NOT_FOUND");
     }
     for resource in [
         "current_step",
@@ -68,11 +45,7 @@ fn both_spellings_of_a_tool_are_accepted_and_unknown_things_refused() {
         "telemetry",
     ] {
         let error = server.read_error(&address(resource, "nobody"));
-        assert_eq!(
-            (&error["code"], &error["data"]["error_code"]),
-            (&json!(-32002), &json!("EXECUTION_NOT_FOUND")),
-            "{resource}"
-        );
+        fails_with(&error, -32002, "EXECUTION_NOT_FOUND");
     }
     let templates = server.request("resources/templates/list", json!({}));
     let templates = templates["result"]["resourceTemplates"].to_string();
@@ -84,49 +57,6 @@ fn both_spellings_of_a_tool_are_accepted_and_unknown_things_refused() {
         templates.contains("midex://workflow/telemetry/{execution_id}{?event_type,limit}"),
         "{templates}"
     );
-}
-
-#[test]
-fn ids_with_spaces_slashes_and_unicode_work_everywhere() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut server = Server::start(dir.path());
-    for id in [
-        "a b/c",
-        "../../etc/passwd",
-        "ключ 鍵?#%",
-        "x".repeat(200).as_str(),
-    ] {
-        let first = start(&mut server, id);
-        let current = server.current(id);
-        assert_eq!(
-            (&current["execution_id"], &current["continuation_token"]),
-            (&json!(id), &first["new_token"])
-        );
-        next(&mut server, &first["new_token"], "done");
-        assert_eq!(
-            server
-                .read(&address("step_history", id))
-                .as_array()
-                .unwrap()
-                .len(),
-            2
-        );
-    }
-    for id in ["", " ", "a\nb", "x".repeat(201).as_str()] {
-        let refused = server.refused(
-            "workflow.start",
-            json!({ "workflow_name": "bug-fix", "execution_id": id }),
-        );
-        assert_eq!(refused["error_code"], "ARGUMENTS_INVALID", "{id:?}");
-        assert_eq!(
-            refused["violations"][0]["path"], "/execution_id",
-            "{refused}"
-        );
-        assert!(
-            !refused["suggested_action"].as_str().unwrap().contains('{'),
-            "{refused}"
-        );
-    }
 }
 
 /// The variables of a template: `{name}` and `{?name,name}`.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    Client, Server,
+    Client, Server, fails_with, has_fields,
     project::{each, line, list, text},
 };
 
@@ -32,11 +32,7 @@ fn an_unknown_execution_is_not_found_in_any_resource() {
     assert!(addresses.len() >= 7, "{addresses:?}");
     for uri in addresses {
         let error = server.read_error(&uri);
-        assert_eq!(
-            (&error["code"], &error["data"]["error_code"]),
-            (&json!(-32002), &json!("EXECUTION_NOT_FOUND")),
-            "{uri}"
-        );
+        fails_with(&error, -32002, "EXECUTION_NOT_FOUND");
         assert!(text(&error["message"]).contains("'nobody'"));
         assert_eq!(error["data"]["context"]["uri"], uri);
     }
@@ -69,10 +65,7 @@ fn an_unknown_execution_is_not_found_by_any_tool() {
             refused["error_code"], "EXECUTION_NOT_FOUND",
             "{tool}: {refused}"
         );
-        assert_eq!(
-            (&refused["success"], &refused["retryable"]),
-            (&json!(false), &json!(false))
-        );
+        has_fields(&refused, json!({ "success": false, "retryable": false }));
         assert!(text(&refused["error"]).contains("'nobody'"));
     }
     assert_eq!(server.status("somebody")["revision"], 1);
@@ -94,11 +87,7 @@ fn unknown_workflows_agents_steps_and_artifacts_are_not_found() {
     ];
     for (path, code) in cases {
         let error = server.read_error(&format!("midex://workflow/{path}"));
-        assert_eq!(
-            (&error["code"], &error["data"]["error_code"]),
-            (&json!(-32002), &json!(code)),
-            "{path}"
-        );
+        fails_with(&error, -32002, code);
     }
     let refused = server.refused("workflow.start", json!({ "workflow_name": "lin" }));
     assert_eq!(refused["error_code"], "WORKFLOW_NOT_FOUND");

@@ -131,7 +131,7 @@ impl Place {
         all.sort();
         all.dedup();
         assert!(all.len() >= 300, "{} are too few", all.len());
-        share(all, 4)
+        share(all, 2)
     }
 }
 

@@ -1,100 +1,72 @@
 //! Directories of definitions: what is good in them is listed, what is not is reported, and stops nobody else.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::{
-    Client,
+    Client, has_fields,
     project::{PERSONA, Project, agent, each, line, list, text, workflow},
 };
 
 const PHASES: [(&str, &str, &[&str]); 2] = [("a", "worker", &[]), ("b", "worker", &["a"])];
 
-/// Files with one thing wrong in each: file, text, name of the entry, the field and its rule.
-fn broken() -> Vec<(
-    &'static str,
-    String,
-    &'static str,
-    &'static str,
-    &'static str,
-)> {
-    let good = |name: &str| workflow(name, &PHASES);
+/// Files with one thing wrong in each, and where: `field: rule`. The entry has the file's name.
+fn broken() -> Vec<(&'static str, String, &'static str)> {
+    let good = |name: &str, from: &str, to: &str| workflow(name, &PHASES).replace(from, to);
     vec![
         (
             "plain.md",
             "# No front matter\n".into(),
-            "plain",
-            "",
-            "missing_front_matter",
+            ": missing_front_matter",
         ),
         (
             "open.md",
             "---\nname: open\n".into(),
-            "open",
-            "",
-            "unclosed_front_matter",
+            ": unclosed_front_matter",
         ),
         (
             "yaml.md",
             "---\nname: yaml\n  bad: [\n---\n".into(),
-            "yaml",
-            "",
-            "syntax",
+            ": syntax",
         ),
         (
             "tags.md",
-            good("tags").replace("phases:", "tags: text\nphases:"),
-            "tags",
-            "tags",
-            "wrong_type",
+            good("tags", "phases:", "tags: text\nphases:"),
+            "tags: wrong_type",
         ),
         (
             "hard.md",
-            good("hard").replace("phases:", "complexity: hard\nphases:"),
-            "hard",
-            "complexity",
-            "unknown_value",
+            good("hard", "phases:", "complexity: hard\nphases:"),
+            "complexity: unknown_value",
         ),
         (
             "key.md",
-            good("key").replace("phases:", "phase: x\nphases:"),
-            "key",
-            "phase",
-            "unknown_key",
+            good("key", "phases:", "phase: x\nphases:"),
+            "phase: unknown_key",
         ),
         (
             "mute.md",
-            good("mute").replace("description: A test\n", ""),
-            "mute",
-            "description",
-            "missing_key",
+            good("mute", "description: A test\n", ""),
+            "description: missing_key",
         ),
         (
             "nameless.md",
-            good("x").replace("name: x\n", ""),
-            "nameless",
-            "name",
-            "missing_key",
+            good("x", "name: x\n", ""),
+            "name: missing_key",
         ),
         (
             "agentless.md",
-            good("agentless").replace("    agent: worker\n", ""),
-            "agentless",
-            "phases[0].agent",
-            "missing_key",
+            good("agentless", "    agent: worker\n", ""),
+            "phases[0].agent: missing_key",
         ),
         (
             "manifest.yaml",
             "workflow: manifest\ndescription: d\nsteps:\n- {id: a, run: x y}\n".into(),
-            "manifest",
-            "steps[0].run",
-            "not_supported_yet",
+            "steps[0].run: not_supported_yet",
         ),
         (
             "json.json",
             "{\"workflow\": \"json\", \"description\": 5}".into(),
-            "json",
-            "description",
-            "wrong_type",
+            "description: wrong_type",
         ),
     ]
 }
@@ -116,7 +88,9 @@ fn good_files_are_listed_and_each_bad_one_is_reported_by_file_and_field() {
     );
     project.write("workflows/good.json", "{\"workflow\": \"as-json\", \"description\": \"d\", \"steps\": [{\"id\": \"a\", \"agent\": \"worker\"}]}");
     let mut server = project.serve();
-    for (file, _, name, field, rule) in broken() {
+    for (file, _, wrong) in broken() {
+        let (name, _) = file.split_once('.').unwrap();
+        let (field, rule) = wrong.split_once(": ").unwrap();
         let shown = server.available(name);
         assert_eq!(shown["valid"], false, "{file}: {shown}");
         let findings = list(&shown["findings"]);
@@ -166,15 +140,12 @@ fn a_bad_agent_is_reported_by_field_and_so_is_who_names_it() {
         );
     }
     let finding = &server.available("uses")["findings"][0];
-    assert_eq!(
-        (&finding["path"], &finding["rule"]),
-        (&json!("phases[0].agent"), &json!("invalid_persona"))
+    has_fields(
+        finding,
+        json!({ "path": "phases[0].agent", "rule": "invalid_persona" }),
     );
     let worker = server.read("midex://workflow/agent/worker");
-    assert_eq!(
-        (&worker["content"], &worker["valid"]),
-        (&json!(PERSONA), &Value::Null)
-    );
+    has_fields(&worker, json!({ "content": PERSONA, "valid": null }));
     assert_eq!(server.begin("line", "e")["agent_content"], PERSONA);
 }
 
@@ -215,18 +186,15 @@ fn what_a_file_says_is_what_is_shown() {
     ]);
     let details = server.read("midex://workflow/workflow_details/whole");
     for shown in [&server.available("whole"), &details] {
-        assert_eq!(
-            (&shown["name"], &shown["description"]),
-            (&json!("whole"), &json!("A test"))
-        );
-        assert_eq!(
-            (&shown["tags"], &shown["complexity"]),
-            (&json!(["one", "two"]), &json!("simple"))
+        has_fields(shown, json!({ "name": "whole", "description": "A test" }));
+        has_fields(
+            shown,
+            json!({ "tags": ["one", "two"], "complexity": "simple" }),
         );
         assert_eq!(shown["phases"], expected);
     }
-    assert_eq!(
-        (&details["content"], &details["source"]),
-        (&json!("# whole\n\nWhen to use it…"), &json!("project"))
+    has_fields(
+        &details,
+        json!({ "content": "# whole\n\nWhen to use it…", "source": "project" }),
     );
 }

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    Client, Server,
-    project::{Project, agent, each, eventually, line, list, workflow},
+    Client, Server, has_fields,
+    project::{Project, agent, each, eventually, line, workflow},
 };
 
 /// The workflow `line` with other phases.
@@ -42,14 +42,11 @@ fn an_edited_file_replaces_what_it_said_and_running_executions_keep_theirs() {
         let begun = server.done("workflow.start", json!({ "workflow_name": "line" }));
         (begun["agent_content"] == "Somebody else").then_some(begun)
     });
-    assert_eq!(
-        (&begun["step_name"], &begun["progress"]),
-        (&json!("x"), &json!("1/2"))
-    );
+    has_fields(&begun, json!({ "step_name": "x", "progress": "1/2" }));
     let second = server.finish(&first["new_token"], "s");
-    assert_eq!(
-        (&second["step_name"], &second["agent_content"]),
-        (&json!("b"), &first["agent_content"])
+    has_fields(
+        &second,
+        json!({ "step_name": "b", "agent_content": first["agent_content"] }),
     );
     assert_eq!(server.run_to_end(&second), ["b", "c"]);
 }
@@ -91,37 +88,6 @@ fn a_deleted_file_disappears_and_a_new_one_appears() {
     eventually("the shipped one", || {
         (server.available("bug-fix")["phases"][0]["phase"] == "diagnose").then_some(())
     });
-}
-
-/// A broken file keeps its last good version, and says what is wrong with it.
-#[test]
-fn a_file_that_breaks_keeps_its_last_good_version_until_it_is_mended() {
-    let project = line();
-    let mut server = project.serve();
-    project.write("workflows/line.md", "---\nname: line\nphases: 5\n---\n");
-    let shown = eventually("its findings are listed", || {
-        let shown = server.available("line");
-        (shown["valid"] == false).then_some(shown)
-    });
-    assert!(!list(&shown["findings"]).is_empty());
-    assert_eq!(each(&list(&shown["phases"]), "phase"), ["a", "b", "c"]);
-    assert_eq!(
-        server.begin("line", "e")["step_name"],
-        "a",
-        "the last good version can be started"
-    );
-    rewrite(&project, &["mended"]);
-    phases(&mut server, &["mended"]);
-    assert_eq!(server.available("line").get("valid"), None);
-    // A file that was broken from the start has no good version.
-    project.write("workflows/never.md", "---\nname: never\n---\n");
-    let never = eventually("it is listed", || {
-        Some(server.available("never")).filter(|entry| !entry.is_null())
-    });
-    assert_eq!(
-        (&never["valid"], &never["phases"]),
-        (&json!(false), &Value::Null)
-    );
 }
 
 /// "unchanged → skip"

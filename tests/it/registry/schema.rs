@@ -211,53 +211,13 @@ fn whole() -> [(&'static str, Value); 4] {
 
 /// What stands in the place of a value.
 fn replacements() -> Vec<Value> {
-    let mut values = vec![
-        json!(null),
-        json!(true),
-        json!(0),
-        json!(1.5),
-        json!([]),
-        json!({}),
-        json!([null]),
-        json!([1]),
-        json!([[]]),
-        json!([""]),
-        json!(["a", "a"]),
-        json!(["-"]),
-        json!([" "]),
-        json!({ "x": 1 }),
-        json!({ "type": "object" }),
-        json!({ "$schema": "https://json-schema.org/draft/2020-12/schema" }),
-    ];
-    let texts = [
-        "",
-        " ",
-        "\t\n",
-        "a",
-        "-a",
-        "a b",
-        " a",
-        "a ",
-        "a\nb",
-        "a\u{7f}",
-        "a/b",
-        "simple",
-        "Simple",
-        "yes",
-        "1",
-        "é",
-        "é\u{85}",
-        "\u{a0}",
-        "\u{a0}é",
-        "\u{feff}",
-        "\u{feff}é",
-        "\u{200b}é",
-        "\u{2003}é",
-        "x\u{3000}",
-        "\u{1c}",
-        "日本",
-    ];
-    values.extend(texts.iter().map(|text| json!(text)));
+    let values = json!([
+        null, true, 0, 1.5, [], {}, [null], [1], [[]], [""], ["a", "a"], ["-"], [" "], { "x": 1 }, { "type": "object" },
+        { "$schema": "https://json-schema.org/draft/2020-12/schema" }, "", " ", "\t\n", "a", "-a", "a b", " a", "a ",
+        "a\nb", "a\u{7f}", "a/b", "simple", "Simple", "yes", "1", "é", "é\u{85}", "\u{a0}", "\u{a0}é", "\u{feff}",
+        "\u{feff}é", "\u{200b}é", "\u{2003}é", "x\u{3000}", "\u{1c}", "日本"
+    ]);
+    let mut values = values.as_array().unwrap().clone();
     for bytes in [50, 51, 100, 101, 200, 201, 2000, 2001] {
         values.push(json!("x".repeat(bytes)));
         values.push(json!([json!("x".repeat(bytes))]));
@@ -269,23 +229,11 @@ fn replacements() -> Vec<Value> {
 
 /// Fewer of them, for a document with many values.
 fn replacements_few() -> Vec<Value> {
-    let mut values = vec![
-        json!(null),
-        json!(true),
-        json!(0),
-        json!(-1),
-        json!(1.5),
-        json!([]),
-        json!({}),
-        json!([null]),
-        json!([1]),
-        json!({ "x": 1 }),
-        json!({ "x": {} }),
-        json!({ "x": "a" }),
-        json!({ "-x": {} }),
-    ];
-    let texts = ["", " ", "a", "string", "${{ a }}"];
-    values.extend(texts.iter().map(|text| json!(text)));
+    let values = json!([
+        null, true, 0, -1, 1.5, [], {}, [null], [1], { "x": 1 }, { "x": {} }, { "x": "a" }, { "-x": {} }, "", " ", "a",
+        "string", "${{ a }}"
+    ]);
+    let mut values = values.as_array().unwrap().clone();
     for bytes in [1000, 1001, 2000, 2001] {
         values.push(json!("x".repeat(bytes)));
     }
@@ -331,27 +279,9 @@ fn variants(kind: &str, document: &Value) -> Vec<Value> {
             _ => {}
         }
         variants.push(variant);
-        let keys = [
-            "x",
-            "name",
-            "workflow",
-            "phase",
-            "phases",
-            "steps",
-            "inputs",
-            "gate",
-            "guidance",
-            "retry",
-            "if",
-            "depends_on",
-            "dependsOn",
-            "allowParallel",
-            "instructions",
-            "title",
-            "version",
-            "description",
-        ];
-        for key in keys {
+        let keys = "x name workflow phase phases steps inputs gate guidance \
+                    retry if depends_on dependsOn allowParallel instructions title version description";
+        for key in keys.split_whitespace() {
             let mut variant = document.clone();
             if let Some(Value::Object(map)) = variant.pointer_mut(&pointer) {
                 map.entry(key).or_insert(json!("a"));

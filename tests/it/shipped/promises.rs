@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::{
-    shipped::MANIFESTS,
+    shipped::{MANIFESTS, WORKFLOWS},
     support::{
-        Client, Server,
-        client::offers,
+        Client, Server, has_fields,
         project::{Project, each, list, text, workflow},
     },
 };
@@ -24,56 +23,6 @@ const AGENTS: [&str; 10] = [
     "reviewer",
     "security-specialist",
     "supervisor",
-];
-
-/// Name, complexity, and the phases with their agents. The last phase waits for all the others, which wait for nobody.
-const WORKFLOWS: [(&str, &str, &str); 7] = [
-    (
-        "component-performance-review",
-        "moderate",
-        "database-performance:performance-engineer api-performance:performance-engineer \
-         frontend-performance:performance-engineer infrastructure-performance:devops-engineer \
-         performance-synthesis:supervisor",
-    ),
-    (
-        "parallel-code-review",
-        "high",
-        "quality-review:reviewer security-review:security-specialist performance-review:performance-engineer \
-         maintainability-review:maintainer architecture-review:architect review-synthesis:supervisor",
-    ),
-    (
-        "parallel-documentation-review",
-        "moderate",
-        "api-documentation:documentation-specialist user-documentation:documentation-specialist \
-         architecture-documentation:architect deployment-documentation:devops-engineer \
-         security-documentation:security-specialist documentation-synthesis:supervisor",
-    ),
-    (
-        "parallel-maintenance-audit",
-        "moderate",
-        "code-hygiene:maintainer dependency-audit:maintainer test-maintenance:implementer \
-         documentation-maintenance:documentation-specialist security-maintenance:security-specialist \
-         performance-maintenance:performance-engineer maintenance-synthesis:supervisor",
-    ),
-    (
-        "parallel-root-cause-analysis",
-        "moderate",
-        "code-analysis:debugger performance-analysis:performance-engineer security-analysis:security-specialist \
-         architecture-analysis:architect correlation-analysis:supervisor",
-    ),
-    (
-        "parallel-testing-strategy",
-        "moderate",
-        "unit-testing:implementer integration-testing:architect security-testing:security-specialist \
-         performance-testing:performance-engineer user-testing:documentation-specialist testing-synthesis:supervisor",
-    ),
-    (
-        "security-threat-assessment",
-        "high",
-        "external-threats:security-specialist internal-threats:security-specialist \
-         data-protection:security-specialist code-vulnerabilities:debugger infrastructure-security:devops-engineer \
-         threat-synthesis:supervisor",
-    ),
 ];
 
 fn workflows(server: &mut Server) -> Vec<Value> {
@@ -117,72 +66,13 @@ fn f02_every_shipped_workflow_starts_and_runs_to_its_end() {
     }
 }
 
-/// Fault F10 of the study: workflows called parallel ran strictly one step after another.
-#[test]
-fn f10_shipped_parallel_workflows_offer_their_phases_together_and_the_synthesis_last() {
-    let project = Project::new(&[]);
-    let mut server = project.serve();
-    for (name, complexity, phases) in WORKFLOWS {
-        let phases: Vec<_> = phases
-            .split_whitespace()
-            .map(|phase| phase.split_once(':').unwrap())
-            .collect();
-        let (synthesis, independent) = phases.split_last().unwrap();
-        let shown = server.available(name);
-        assert_eq!(shown["complexity"], complexity, "{name}: {shown}");
-        let shown = list(&shown["phases"]);
-        let agents: Vec<_> = each(&shown, "phase")
-            .into_iter()
-            .zip(each(&shown, "agent"))
-            .collect();
-        assert_eq!(
-            agents,
-            phases
-                .iter()
-                .map(|&(p, a)| (p.into(), a.into()))
-                .collect::<Vec<_>>()
-        );
-        let offered = offers(&server.begin(name, name));
-        let names: Vec<_> = offered.iter().map(|(step, _)| step.as_str()).collect();
-        assert_eq!(
-            names,
-            independent
-                .iter()
-                .map(|(phase, _)| *phase)
-                .collect::<Vec<_>>()
-        );
-        // The other way round: no order among them is asked for.
-        for (at, (step, token)) in offered.iter().enumerate().rev() {
-            let reply = server.finish(token, step);
-            let next = if at == 0 {
-                json!(synthesis.0)
-            } else {
-                Value::Null
-            };
-            assert_eq!(reply["step_name"], next, "{name} after {step}");
-        }
-        let current = server.current(name);
-        assert_eq!(
-            list(&current["previous"]).len(),
-            independent.len(),
-            "{name}: all is told"
-        );
-    }
-}
-
 /// The names that the contract gives.
 #[test]
 fn what_the_contract_names_is_shipped() {
     let project = Project::new(&[]);
     let mut server = project.serve();
     let names = each(&workflows(&mut server), "name");
-    let wanted = [
-        "bug-fix",
-        "feature-development",
-        "code-review",
-        "security-audit",
-    ];
-    for name in wanted.into_iter().chain(WORKFLOWS.map(|(name, ..)| name)) {
+    for (name, ..) in WORKFLOWS {
         assert!(
             names.iter().any(|found| found == name),
             "{name} is missing in {names:?}"
@@ -190,10 +80,7 @@ fn what_the_contract_names_is_shipped() {
     }
     for name in AGENTS {
         let agent = server.read(&format!("midex://workflow/agent/{name}"));
-        assert_eq!(
-            (&agent["name"], &agent["source"]),
-            (&json!(name), &json!("shipped"))
-        );
+        has_fields(&agent, json!({ "name": name, "source": "shipped" }));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use midex::{
     domain::{
-        Change, Lifecycle,
+        Lifecycle,
         check::Built,
         execution::{Report, SignalRequest},
     },
@@ -35,10 +35,7 @@ async fn an_answer_to_an_earlier_visit_of_a_gate_counts_for_nothing() {
     play.done("build", json!({ "v": 1 })).await;
     let first = play.engine.status_now("e").await;
     // Two people look at the first build; one rejects.
-    play.engine
-        .command(&id(), answer(&first, false, None))
-        .await
-        .unwrap();
+    play.engine.commanded(answer(&first, false, None)).await;
     let current = play.engine.current_now("e").await;
     let token = current.continuation_token.unwrap();
     play.report(&token, Report::Output(json!({ "v": 2 }))).await;
@@ -156,9 +153,8 @@ steps:
 async fn where_an_execution_stands_is_told_with_its_state() {
     let play = Play::begin("steps:\n  - { id: go, gate: 'Go?' }\n", json!({})).await;
     play.engine
-        .command(&id(), SignalRequest::new("ping", json!(1)))
-        .await
-        .unwrap();
+        .commanded(SignalRequest::new("ping", json!(1)))
+        .await;
     let standing = play.engine.standing(&id()).await.unwrap();
     let status = play.engine.status_now("e").await;
     assert_eq!(standing.workflow_state, status.state);
@@ -173,18 +169,8 @@ async fn where_an_execution_stands_is_told_with_its_state() {
 async fn an_answer_while_a_person_keeps_it_paused_tells_the_state() {
     let play = Play::begin("steps:\n  - { id: go, gate: 'Go?' }\n", json!({})).await;
     let shown = play.engine.status_now("e").await;
-    play.engine
-        .command(
-            &id(),
-            Change {
-                lifecycle: Lifecycle::Pause,
-                reason: None,
-            },
-        )
-        .await
-        .unwrap();
-    let answer = answer(&shown, true, None);
-    play.engine.command(&id(), answer).await.unwrap();
+    play.engine.changed("e", Lifecycle::Pause).await;
+    play.engine.commanded(answer(&shown, true, None)).await;
     let said = play.engine.standing(&id()).await.unwrap();
     let status = play.engine.status_now("e").await;
     assert_eq!(

@@ -11,8 +11,8 @@ use midex::{
 };
 use serde_json::json;
 
-use super::{Play, id};
-use crate::support::play::Calls;
+use super::Play;
+use crate::support::play::{Calls, failed};
 
 #[tokio::test(start_paused = true)]
 async fn a_jump_lets_a_join_go_on_whose_other_half_was_done_before() {
@@ -72,11 +72,7 @@ final_output: '${{ steps.each }}'
     )
     .await;
     let [zero, one] = [0, 1].map(|at| play.last.new_tokens[at].continuation_token.clone());
-    let report = Report::Error {
-        message: "no".into(),
-        code: None,
-        retryable: None,
-    };
+    let report = failed("no", None);
     play.report(&zero, report).await;
     assert_eq!(play.state(), "running");
     play.report(&one, Report::Output(json!("one"))).await;
@@ -206,20 +202,13 @@ async fn signals_that_came_in_a_pause_end_no_wait_that_the_first_of_them_took_ba
         lifecycle,
         reason: None,
     };
-    play.engine
-        .command(&id(), change(Lifecycle::Pause))
-        .await
-        .unwrap();
+    play.engine.commanded(change(Lifecycle::Pause)).await;
     for _ in 0..2 {
         play.engine
-            .command(&id(), SignalRequest::new("go", json!(1)))
-            .await
-            .unwrap();
+            .commanded(SignalRequest::new("go", json!(1)))
+            .await;
     }
-    play.engine
-        .command(&id(), change(Lifecycle::Resume))
-        .await
-        .unwrap();
+    play.engine.commanded(change(Lifecycle::Resume)).await;
     let path = play.path().await;
     assert_eq!(
         path,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use midex::domain::execution::{Report, SignalRequest};
 use serde_json::{Value, json};
 
-use super::{Play, id};
+use super::Play;
 use crate::support::play::Calls;
 
 #[tokio::test(start_paused = true)]
@@ -165,9 +165,8 @@ async fn a_reply_names_the_signal_that_is_waited_for_and_how_to_send_it() {
     assert_eq!(wait.next_call.as_deref(), Some(call));
     // The same call gets the same answer once the signal has come.
     play.engine
-        .command(&id(), SignalRequest::new("tests-passed", json!(1)))
-        .await
-        .unwrap();
+        .commanded(SignalRequest::new("tests-passed", json!(1)))
+        .await;
     let again = play.engine.report(&token, Report::Output(json!(1))).await;
     assert_eq!(again.message, message);
 }
@@ -179,9 +178,8 @@ async fn a_signal_that_no_step_names_is_kept_and_told() {
         let (engine, name) = (play.engine.clone(), name.to_owned());
         async move {
             engine
-                .command(&id(), SignalRequest::new(name, json!(1)))
+                .commanded(SignalRequest::new(name, json!(1)))
                 .await
-                .unwrap()
                 .signals_kept
         }
     };

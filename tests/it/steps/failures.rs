@@ -7,7 +7,7 @@ use midex::{
 use serde_json::json;
 
 use super::Play;
-use crate::support::play::Calls;
+use crate::support::play::{Calls, failed};
 
 #[tokio::test(start_paused = true)]
 async fn the_failure_of_a_required_step_ends_the_execution() {
@@ -166,11 +166,7 @@ async fn a_second_failure_enters_its_handler_anew() {
         if is_done_between {
             play.done("mend", json!(1)).await;
         }
-        let report = Report::Error {
-            message: "it could not be done".into(),
-            code: Some("BROKEN".into()),
-            retryable: None,
-        };
+        let report = failed("it could not be done", Some("BROKEN"));
         play.report(&second, report).await;
         let offers = play.offers();
         assert_eq!((offers.len(), offers[0].step.visit), (1, 2));
@@ -200,11 +196,7 @@ async fn a_handler_that_waits_for_all_runs_once() {
         let tokens = ["a", "b"].map(|step| (step, play.token(step)));
         for (step, token) in tokens {
             let report = if failing.contains(&step) {
-                Report::Error {
-                    message: "no".into(),
-                    code: None,
-                    retryable: None,
-                }
+                failed("no", None)
             } else {
                 Report::Output(json!(1))
             };
@@ -252,11 +244,7 @@ async fn a_model_that_could_not_is_asked_again_as_often_as_the_step_says() {
     assert_ne!(first, second);
     // The first call again gets the first answer, after a restart too.
     play.restart().await;
-    let again = Report::Error {
-        message: "it could not be done".into(),
-        code: Some("BUSY".into()),
-        retryable: None,
-    };
+    let again = failed("it could not be done", Some("BUSY"));
     let repeated = play.engine.report(&first, again).await;
     assert!(repeated.replayed);
     assert_eq!(repeated.new_token.as_ref(), Some(&second));

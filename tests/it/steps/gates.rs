@@ -52,7 +52,7 @@ async fn status(play: &Play) -> StatusView {
 }
 
 async fn refused(play: &Play, answer: GateAnswer) -> Error {
-    play.engine.command(&id(), answer).await.unwrap_err()
+    play.engine.not_commanded(answer).await
 }
 
 async fn change(play: &Play, lifecycle: Lifecycle) -> Result<StatusView, Error> {
@@ -94,9 +94,8 @@ async fn an_execution_that_waits_for_gates_alone_is_paused_until_a_person_approv
     assert!(current.message.unwrap().contains("midex approve"));
     let after = play
         .engine
-        .command(&id(), answer(&shown, true, Some("go")))
-        .await
-        .unwrap();
+        .commanded(answer(&shown, true, Some("go")))
+        .await;
     assert_eq!(
         (after.state.as_str(), after.pause_reasons.len()),
         ("running", 0)
@@ -162,7 +161,7 @@ async fn who_rejected_and_what_they_were_shown_is_on_record() {
         via: Channel::Elicitation,
         ..answer(&shown, false, Some("not today"))
     };
-    play.engine.command(&id(), rejection).await.unwrap();
+    play.engine.commanded(rejection).await;
     play.restart().await;
     let history = play.history().await;
     let shown = &shown.waits[0].gate.as_ref().unwrap().shown;
@@ -220,9 +219,8 @@ async fn a_rejection_is_the_failure_of_the_gate() {
     let shown = status(&play).await;
     let after = play
         .engine
-        .command(&id(), answer(&shown, false, Some("too early")))
-        .await
-        .unwrap();
+        .commanded(answer(&shown, false, Some("too early")))
+        .await;
     assert_eq!(after.state, "failed");
     let error = after.error.unwrap();
     assert_eq!(
@@ -233,11 +231,7 @@ async fn a_rejection_is_the_failure_of_the_gate() {
     let lines = SHIP.replace("expires: 1h }", "expires: 1h }\n    on_error: build");
     let play = at_gate(&lines).await;
     let shown = status(&play).await;
-    let after = play
-        .engine
-        .command(&id(), answer(&shown, false, None))
-        .await
-        .unwrap();
+    let after = play.engine.commanded(answer(&shown, false, None)).await;
     assert_eq!(
         (after.state.as_str(), after.current_step.as_deref()),
         ("running", Some("build"))
@@ -271,11 +265,7 @@ async fn while_a_person_keeps_it_paused_an_answer_is_noted_and_takes_effect_with
         shown.pause_reasons,
         [PauseReason::Person, PauseReason::Gate]
     );
-    let after = play
-        .engine
-        .command(&id(), answer(&shown, true, None))
-        .await
-        .unwrap();
+    let after = play.engine.commanded(answer(&shown, true, None)).await;
     assert_eq!(
         (after.state.as_str(), after.pause_reasons.clone()),
         ("paused", vec![PauseReason::Person])
@@ -306,16 +296,8 @@ async fn of_several_gates_each_is_answered_for_itself() {
     assert_eq!(shown.waits.len(), 2);
     play.done("c", Value::Null).await;
     assert_eq!(play.state(), "paused");
-    let after = play
-        .engine
-        .command(&id(), answer(&shown, true, None))
-        .await
-        .unwrap();
+    let after = play.engine.commanded(answer(&shown, true, None)).await;
     assert_eq!((after.state.as_str(), after.waits.len()), ("paused", 1));
-    let after = play
-        .engine
-        .command(&id(), answer(&after, true, None))
-        .await
-        .unwrap();
+    let after = play.engine.commanded(answer(&after, true, None)).await;
     assert_eq!(after.state, "completed");
 }

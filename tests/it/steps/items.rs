@@ -13,7 +13,7 @@ use midex::{
 use serde_json::{Value, json};
 
 use super::{Play, gates::answer, id};
-use crate::support::play::Calls;
+use crate::support::play::{Calls, failed};
 
 const EACH: &str = "steps:
   - id: each
@@ -72,11 +72,7 @@ async fn a_list_of_nothing_is_done_at_once() {
 async fn the_failure_of_an_item_fails_the_step_and_voids_its_siblings() {
     let mut play = Play::begin(EACH, files(3)).await;
     let [zero, one] = [0, 1].map(|at| play.last.new_tokens[at].continuation_token.clone());
-    let report = Report::Error {
-        message: "no".into(),
-        code: Some("BAD".into()),
-        retryable: None,
-    };
+    let report = failed("no", Some("BAD"));
     play.report(&one, report).await;
     assert_eq!(play.state(), "failed");
     assert_eq!(play.last.failure.clone().unwrap().code, "BAD");
@@ -89,11 +85,7 @@ async fn the_failure_of_an_optional_item_leaves_a_gap() {
     let lines = EACH.replace("result: {} }", "result: {}, optional: true }");
     let mut play = Play::begin(&lines, files(2)).await;
     let [zero, one] = [0, 1].map(|at| play.last.new_tokens[at].continuation_token.clone());
-    let report = Report::Error {
-        message: "no".into(),
-        code: None,
-        retryable: None,
-    };
+    let report = failed("no", None);
     play.report(&zero, report).await;
     play.report(&one, Report::Output(json!("one"))).await;
     assert_eq!(play.last.final_output, Some(json!([null, "one"])));
@@ -197,11 +189,7 @@ async fn a_row_of_an_item_does_not_grow_with_the_list() {
 async fn the_failure_of_an_item_says_which_it_was() {
     let mut play = Play::begin(EACH, files(3)).await;
     let token = play.last.new_tokens[1].continuation_token.clone();
-    let report = Report::Error {
-        message: "no".into(),
-        code: None,
-        retryable: None,
-    };
+    let report = failed("no", None);
     play.report(&token, report).await;
     let failure = play.last.failure.clone().unwrap();
     assert_eq!(failure.item, Some(1));
@@ -236,18 +224,10 @@ async fn an_item_may_be_a_gate_and_an_answer_is_to_one_of_them() {
     );
     let mut second = status.clone();
     second.waits.remove(0);
-    let after = play
-        .engine
-        .command(&id(), answer(&second, true, None))
-        .await
-        .unwrap();
+    let after = play.engine.commanded(answer(&second, true, None)).await;
     assert_eq!(after.waits.len(), 1);
     assert_eq!(after.waits[0].item, Some(0));
-    let after = play
-        .engine
-        .command(&id(), answer(&after, false, None))
-        .await
-        .unwrap();
+    let after = play.engine.commanded(answer(&after, false, None)).await;
     let error = after.error.unwrap();
     assert_eq!(
         (error.code.as_str(), error.item),

@@ -104,7 +104,7 @@ async fn a_resume_lets_it_go_on_while_its_siblings_are_open() {
         lifecycle: Lifecycle::Resume,
         reason: None,
     };
-    let refused = play.engine.command(&id(), change).await.unwrap_err();
+    let refused = play.engine.not_commanded(change).await;
     assert_eq!(refused.code(), Code::StateTransitionRefused);
 }
 

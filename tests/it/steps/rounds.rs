@@ -5,8 +5,8 @@ use std::time::Duration;
 use midex::domain::{Change, Lifecycle, execution::Report};
 use serde_json::json;
 
-use super::{Play, id};
-use crate::support::play::Calls;
+use super::Play;
+use crate::support::play::{Calls, failed};
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_led_back_to_its_own_fan_out_is_answered_again() {
@@ -39,15 +39,9 @@ async fn a_pause_does_not_count_against_the_time_of_a_step() {
         lifecycle,
         reason: None,
     };
-    play.engine
-        .command(&id(), change(Lifecycle::Pause))
-        .await
-        .unwrap();
+    play.engine.commanded(change(Lifecycle::Pause)).await;
     tokio::time::sleep(Duration::from_secs(7200)).await;
-    play.engine
-        .command(&id(), change(Lifecycle::Resume))
-        .await
-        .unwrap();
+    play.engine.commanded(change(Lifecycle::Resume)).await;
     play.done("a", json!(1)).await;
     assert_eq!(play.state(), "completed");
 }
@@ -111,11 +105,7 @@ async fn the_token_of_an_item_of_an_earlier_round_is_known_as_superseded() {
     let mut old = Vec::new();
     for visit in 2..4 {
         let [zero, one] = [0, 1].map(|at| play.last.new_tokens[at].continuation_token.clone());
-        let report = Report::Error {
-            message: "no".into(),
-            code: None,
-            retryable: None,
-        };
+        let report = failed("no", None);
         play.report(&zero, report).await;
         assert_eq!(play.offers()[0].step.visit, visit);
         old.push(one);

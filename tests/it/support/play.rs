@@ -7,7 +7,7 @@ use midex::{
     domain::{
         Change, Definition, ExecutionId, Lifecycle,
         check::Built,
-        execution::Report,
+        execution::{Command, Report},
         view::{Advanced, CurrentStep, HistoryRow, ReadyStep, StatusView},
     },
     engine::{Engine, StartRequest},
@@ -26,6 +26,15 @@ pub(crate) fn id(text: &str) -> ExecutionId {
 /// An output with S0's summary.
 pub(crate) fn good(summary: &str) -> Report {
     Report::Output(output(summary))
+}
+
+/// A report that a step could not be done.
+pub(crate) fn failed(message: &str, code: Option<&str>) -> Report {
+    Report::Error {
+        message: message.to_owned(),
+        code: code.map(str::to_owned),
+        retryable: None,
+    }
 }
 
 /// A start without inputs, of no project.
@@ -69,6 +78,10 @@ pub(crate) trait Calls {
     async fn finish(&self, token: &str, summary: &str) -> Advanced;
     /// Reports on a step, and is refused.
     async fn refuse(&self, token: &str, report: Report) -> Error;
+    /// Commands the execution `e`.
+    async fn commanded(&self, command: impl Into<Command>) -> StatusView;
+    /// Commands the execution `e`, and is refused.
+    async fn not_commanded(&self, command: impl Into<Command>) -> Error;
     /// Changes the state of an execution.
     async fn changed(&self, name: &str, lifecycle: Lifecycle) -> StatusView;
     /// How an execution stands.
@@ -96,6 +109,16 @@ impl Calls for Engine {
 
     async fn refuse(&self, token: &str, report: Report) -> Error {
         self.advance(token, report).await.expect_err("a refusal")
+    }
+
+    async fn commanded(&self, command: impl Into<Command>) -> StatusView {
+        let done = self.command(&id("e"), command).await;
+        done.expect("a command")
+    }
+
+    async fn not_commanded(&self, command: impl Into<Command>) -> Error {
+        let done = self.command(&id("e"), command).await;
+        done.expect_err("a refusal")
     }
 
     async fn changed(&self, name: &str, lifecycle: Lifecycle) -> StatusView {
@@ -182,13 +205,8 @@ impl Play {
     /// Says that the step could not be done.
     pub(crate) async fn fails(&mut self, step: &str, code: &str) -> &Advanced {
         let token = self.token(step);
-        let (message, code) = ("it could not be done".to_owned(), Some(code.to_owned()));
-        let report = Report::Error {
-            message,
-            code,
-            retryable: None,
-        };
-        self.report(&token, report).await
+        self.report(&token, failed("it could not be done", Some(code)))
+            .await
     }
 
     pub(crate) fn token(&self, step: &str) -> String {

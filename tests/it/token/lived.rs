@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    Client, Server, output,
+    Client, Server, has_fields, output,
     project::{Project, eventually, forge, line, outlive, payload, text},
 };
 
@@ -20,6 +20,21 @@ fn f03_a_forged_token_is_refused_and_its_holder_not_locked_out() {
         "what is forged below is written as midex writes it"
     );
     let before = server.status("e");
+    let garbage = server.refuse("garbage", output("x"));
+    let expected = json!({
+        "success": false, "error": "Invalid or malformed token", "error_code": "TOKEN_MALFORMED",
+        "execution_id": "", "workflow_state": "failed", "retryable": false
+    });
+    has_fields(&garbage, expected);
+    for field in [
+        "category",
+        "message",
+        "context",
+        "suggested_action",
+        "correlation_id",
+    ] {
+        assert!(garbage.get(field).is_some(), "{field}: {garbage}");
+    }
     let cases = [
         ("nonce", json!("x"), "TOKEN_MALFORMED"),
         ("nonce", json!("0".repeat(32)), "TOKEN_MISMATCH"),
@@ -43,6 +58,12 @@ fn f03_a_forged_token_is_refused_and_its_holder_not_locked_out() {
         forged[field] = value.clone();
         let refused = server.refuse(forge(&forged), output("forged"));
         assert_eq!(refused["error_code"], code, "{field} {value}: {refused}");
+        if code == "TOKEN_MISMATCH" {
+            has_fields(
+                &refused,
+                json!({ "execution_id": "e", "workflow_state": "running" }),
+            );
+        }
         assert_eq!(server.status("e"), before, "{field} {value}");
     }
     assert_eq!(server.finish(&token, "the real one")["step_name"], "b");
@@ -75,6 +96,7 @@ fn f20_an_expired_token_is_renewed_by_reading_the_current_step() {
     outlive(&first["expires_at"]);
     let refused = server.refuse(token, output("late"));
     assert_eq!(refused["error_code"], "TOKEN_EXPIRED", "{refused}");
+    assert!(text(&refused["error"]).starts_with("Token expired (issued "));
     assert!(text(&refused["suggested_action"]).contains("midex://workflow/current_step/e"));
     assert_ne!(server.current("e")["continuation_token"], *token);
     let refused = server.refuse(token, output("late"));
@@ -131,4 +153,30 @@ fn f21_the_same_call_again_gets_the_same_answer() {
     let (first, again) = twice(&project, &mut server, &call);
     assert_eq!(first, again);
     assert_eq!(first["workflow_state"], "failed");
+}
+
+#[test]
+fn a_token_is_accepted_once_and_only_for_its_execution_and_step() {
+    let project = line();
+    let mut server = project.serve();
+    let one = server.begin("line", "one")["new_token"].clone();
+    let two = server.begin("line", "two")["new_token"].clone();
+    assert_ne!(one, two);
+    let second = server.finish(&one, "done");
+    assert_ne!(second["new_token"], one);
+    assert_eq!(
+        server.status("two")["revision"],
+        1,
+        "another execution is not moved"
+    );
+    let again = server.refuse(&one, output("done otherwise"));
+    assert_eq!(again["error_code"], "TOKEN_ALREADY_USED");
+    assert!(text(&again["error"]).contains("running, at 'b'"), "{again}");
+    assert_eq!(server.status("one")["steps"]["completed"], 1);
+    assert_eq!(
+        server.current("one")["continuation_token"],
+        second["new_token"]
+    );
+    server.finish(&second["new_token"], "done");
+    assert_eq!(server.finish(&two, "done")["execution_id"], "two");
 }
