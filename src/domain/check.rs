@@ -72,6 +72,7 @@ pub fn workflow(
         max_visits: limit("max_visits"),
         max_steps: limit("max_steps"),
     });
+    debug_assert!(workflow.is_some(), "a draft without errors is a workflow");
     (workflow, findings)
 }
 
@@ -108,6 +109,7 @@ pub fn persona(draft: &PersonaDraft) -> (Option<Persona>, Vec<Finding>) {
             .map(|entry| (entry.key.clone(), entry.value.to_json()))
             .collect(),
     });
+    debug_assert!(persona.is_some(), "a draft without errors is an agent");
     (persona, findings)
 }
 
