@@ -80,10 +80,8 @@ pub fn of(row: &Row) -> Vec<Telemetry> {
 fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
     match event {
         Event::Created(created) => {
-            told.push(of_all(
-                EventType::WorkflowCreated,
-                json!({ "workflow_name": created.workflow }),
-            ));
+            let metadata = json!({ "workflow_name": created.workflow });
+            told.push(of_all(EventType::WorkflowCreated, metadata));
         }
         Event::StateChanged {
             from,
@@ -93,13 +91,8 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
         } => {
             let change = json!({ "old_state": from.as_str(), "new_state": to.as_str() });
             told.push(of_all(EventType::WorkflowStateTransition, change));
-            told.extend(tell_arrival(
-                *from,
-                *to,
-                failure.as_ref(),
-                *steps_total,
-                workflow,
-            ));
+            let failure = failure.as_ref();
+            told.extend(tell_arrival(*from, *to, failure, *steps_total, workflow));
         }
         Event::VisitOpened(opened) => {
             let (step, agent) = (opened.visit_id.step(), opened.agent.as_ref());

@@ -3,12 +3,15 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    Awaiting, Event, Execution, Failure, Items, Row, Signal, State, StepState, StepStatus,
-    visit::Visit,
+    Awaiting, Event, Execution, Failure, Items, Outcome, PauseReason, Row, Signal, State,
+    StepState, StepStatus, visit::Visit,
 };
 use crate::{
     clock::Timestamp,
-    domain::{event::VisitId, id::StepId},
+    domain::{
+        event::{VisitId, VisitOpened},
+        id::StepId,
+    },
 };
 
 impl Execution {
@@ -81,11 +84,7 @@ impl Execution {
             Event::StateChanged { to, failure, .. } => {
                 self.become_state(row.at, *to, failure.as_ref());
             }
-            Event::PauseAdded { reason } => {
-                if let Err(at) = self.pauses.binary_search(reason) {
-                    self.pauses.insert(at, *reason);
-                }
-            }
+            Event::PauseAdded { reason } => self.add_pause(*reason),
             Event::PauseLifted { reason } => self.pauses.retain(|pause| pause != reason),
             Event::ReasonGiven { text } => self.reason = Some(text.clone()),
             Event::ArtifactStored { artifact, .. } => self.artifacts = artifact.id,
@@ -101,11 +100,7 @@ impl Execution {
                 name: name.clone(),
                 payload: payload.digest,
             }),
-            Event::SignalTaken { name } => {
-                if let Some(at) = self.signals.iter().position(|signal| signal.name == *name) {
-                    self.signals.remove(at);
-                }
-            }
+            Event::SignalTaken { name } => self.take_signal(name),
             Event::FailureBegan { failure } => self.failing = Some(failure.clone()),
             Event::FinalOutput { value, faults } => {
                 self.final_output = Some(value.digest);
@@ -119,26 +114,15 @@ impl Execution {
                     self.change(step, StepState::reset);
                 }
             }
-            Event::VisitOpened(opened) => {
-                let visit = Visit::open(row, &opened.visit_id, Some(opened.awaiting.clone()));
-                let input = opened.input.as_ref().map(|input| input.digest);
-                self.enter(&opened.visit_id, Visit { input, ..visit });
-            }
+            Event::VisitOpened(opened) => self.open_visit(row, opened),
             Event::StepDone { visit_id, outcome } => {
                 let mut visit = Visit::open(row, visit_id, None);
                 visit.close(row, outcome, None);
                 self.enter(visit_id, visit);
-                // The end of an item is not the end of its step.
-                if visit_id.item.is_none() {
-                    self.change(visit_id.step(), |state| state.status = outcome.status());
-                }
+                self.end_step(visit_id, outcome);
             }
             Event::VisitClosed(closed) => {
-                if closed.visit_id.item.is_none() {
-                    self.change(closed.visit_id.step(), |state| {
-                        state.status = closed.outcome.status();
-                    });
-                }
+                self.end_step(&closed.visit_id, &closed.outcome);
                 self.revisit(&closed.visit_id, |visit| {
                     visit.close(row, &closed.outcome, closed.consumed);
                 });
@@ -150,11 +134,9 @@ impl Execution {
                 visit.retire_token(row.revision);
                 visit.awaiting = Some(Awaiting::Model(*grant));
             }),
-            Event::AttemptEnded(ended) => {
-                self.revisit(&ended.visit_id, |visit| {
-                    visit.end_attempt(row.revision, ended);
-                });
-            }
+            Event::AttemptEnded(ended) => self.revisit(&ended.visit_id, |visit| {
+                visit.end_attempt(row.revision, ended);
+            }),
             Event::WaitingChanged {
                 visit_id,
                 attempt,
@@ -162,6 +144,31 @@ impl Execution {
             } => self.revisit(visit_id, |visit| {
                 visit.wait_for(*attempt, awaiting);
             }),
+        }
+    }
+
+    fn add_pause(&mut self, reason: PauseReason) {
+        if let Err(at) = self.pauses.binary_search(&reason) {
+            self.pauses.insert(at, reason);
+        }
+    }
+
+    fn take_signal(&mut self, name: &str) {
+        if let Some(at) = self.signals.iter().position(|signal| signal.name == *name) {
+            self.signals.remove(at);
+        }
+    }
+
+    fn open_visit(&mut self, row: &Row, opened: &VisitOpened) {
+        let visit = Visit::open(row, &opened.visit_id, Some(opened.awaiting.clone()));
+        let input = opened.input.as_ref().map(|input| input.digest);
+        self.enter(&opened.visit_id, Visit { input, ..visit });
+    }
+
+    /// Gives a step the status of the visit that ended. The end of an item is not the end of its step.
+    fn end_step(&mut self, visit_id: &VisitId, outcome: &Outcome) {
+        if visit_id.item.is_none() {
+            self.change(visit_id.step(), |state| state.status = outcome.status());
         }
     }
 

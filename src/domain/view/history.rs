@@ -8,7 +8,7 @@ use crate::{
     clock::Timestamp,
     domain::{
         document::Digest,
-        event::{Channel, Event, Outcome, Payload, Row, VisitId},
+        event::{Channel, Event, GateAnswered, Outcome, Payload, Row, VisitId},
         execution::StepStatus,
         id::{ExecutionId, StepId},
         telemetry::{EventType, Telemetry},
@@ -108,21 +108,19 @@ fn record(
         Event::AttemptEnded(ended) => {
             if let Some(entry) = latest(visits, &ended.visit_id) {
                 entry.end(row);
-                entry.status = StepStatus::Failed.as_str();
+                let is_good = ended.failure.is_none();
+                let status = if is_good {
+                    StepStatus::Completed
+                } else {
+                    StepStatus::Failed
+                };
+                entry.status = status.as_str();
                 entry.error = ended.failure.as_ref().map(Into::into);
-                if ended.failure.is_none() {
-                    entry.status = StepStatus::Completed.as_str();
-                }
             }
         }
         Event::GateAnswered(answer) => {
             if let Some(entry) = latest(visits, &answer.visit_id) {
-                entry.answered = Some(AnsweredView {
-                    approved: answer.approved,
-                    by: answer.by.clone(),
-                    via: answer.via,
-                    shown: answer.shown.to_string(),
-                });
+                entry.answered = Some((&**answer).into());
             }
         }
         Event::StepDone { visit_id, outcome } => {
@@ -132,8 +130,7 @@ fn record(
             visits.push(entry);
         }
         Event::StepSkipped { step, .. } => {
-            let (step, visit) = (step.clone(), 0);
-            let visit_id = VisitId::of_work(step, visit, None);
+            let visit_id = VisitId::of_work(step.clone(), 0, None);
             let mut entry = HistoryRow::of(row, &visit_id, 0, None);
             entry.end(row);
             entry.status = StepStatus::Skipped.as_str();
@@ -151,6 +148,17 @@ fn record(
             }
         }
         _ => {}
+    }
+}
+
+impl From<&GateAnswered> for AnsweredView {
+    fn from(answer: &GateAnswered) -> Self {
+        Self {
+            approved: answer.approved,
+            by: answer.by.clone(),
+            via: answer.via,
+            shown: answer.shown.to_string(),
+        }
     }
 }
 
