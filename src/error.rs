@@ -114,14 +114,6 @@ const PAUSES: &[(&str, NextCall)] = &[
         call("execution.wait", BY_ID, "it answers when that is done")
             .after("run `midex approve {execution_id}[ --data-dir '{data_dir}']` in a terminal"),
     ),
-    (
-        "budget",
-        read(
-            address!("workflow_status/{execution_id}"),
-            "it says what was spent",
-        )
-        .after("raise what the execution may spend"),
-    ),
 ];
 
 codes! {

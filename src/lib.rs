@@ -4,15 +4,8 @@
 //! time (a persona, instructions, a single-use continuation token) and sends back its output. Every transition is on disk
 //! before its reply leaves.
 //!
-//! ## The house
-//!
-//! ```text
-//! error, clock, limits, uri -> domain -> { store | registry | catalog | activity } -> engine -> config, app -> http -> mcp -> cli
-//! ```
-//!
-//! A layer may use what stands to its left; the four in the middle do not know each other.
-//! [`domain`] is pure; `minijinja` is named only in [`domain::expression`], `redb` is named only in [`store`], `ractor` only in [`engine`], `rmcp` only in
-//! [`mcp`]. `tests/it/architecture.rs` enforces both.
+//! `ARCHITECTURE.md` is the map of the house: which layer may use which, and where each outside crate is named.
+//! `tests/it/architecture.rs` enforces it. [`domain`] is pure.
 //!
 //! ## Invariants
 //!

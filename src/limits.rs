@@ -250,7 +250,7 @@ pub const EXPRESSION_DEPTH_MAX: usize = 32;
 pub const EXPRESSION_FUEL_MAX: u64 = 20_000;
 /// Work of one evaluation of an expression: bytes of text, and 24 for each value, every time one is taken in, gone
 /// through or made.
-pub const EXPRESSION_WORK_MAX: usize = 64 << 20;
+pub const EXPRESSION_WORK_BYTES_MAX: usize = 64 << 20;
 /// Expressions in one value that holds them: the arguments of a step, or what it sets.
 pub const TEMPLATE_EXPRESSIONS_MAX: usize = 1000;
 /// What the expressions of one value may come to together, as JSON text.
@@ -279,17 +279,17 @@ pub const SCHEMA_OPTIONS_COMPARED_MAX: usize = 200;
 pub const SCHEMA_OPTION_COMPARED_CHARS_MAX: usize = 60;
 /// Memory of one evaluation against a JSON Schema beyond the value, in bytes: what it remembers, what its regular
 /// expressions build, its violations, and 16 for each item of a list whose items are to be different.
-pub const SCHEMA_MEMORY_MAX: usize = 64 << 20;
+pub const SCHEMA_MEMORY_BYTES_MAX: usize = 64 << 20;
 /// Regular expressions of one definition.
 pub const SCHEMA_PATTERNS_MAX: usize = 200;
 /// Longest regular expression of a schema.
 pub const SCHEMA_PATTERN_BYTES_MAX: usize = 1000;
 /// Memory of one regular expression of a schema, compiled, in bytes.
-pub const SCHEMA_PATTERN_MEMORY_MAX: usize = 1 << 20;
+pub const SCHEMA_PATTERN_MEMORY_BYTES_MAX: usize = 1 << 20;
 /// What a regular expression of a schema remembers of the text before it begins anew, in bytes.
-pub const SCHEMA_PATTERN_CACHE_MAX: usize = 128 << 10;
+pub const SCHEMA_PATTERN_CACHE_BYTES_MAX: usize = 128 << 10;
 /// Memory of all regular expressions of one definition, compiled, in bytes.
-pub const SCHEMA_PATTERNS_MEMORY_MAX: usize = 4 << 20;
+pub const SCHEMA_PATTERNS_MEMORY_BYTES_MAX: usize = 4 << 20;
 
 /// Decisions that may take long, made at once; those past it wait.
 pub const LONG_DECISIONS_MAX: usize = 2;

@@ -17,14 +17,15 @@ use super::{
 };
 use crate::error::{Code, Error, Result};
 
-/// The entry of `meta.v1` that holds the name of the format. No build before this format wrote it.
-const FORMAT_KEY: &str = "released_format";
+/// The entry of `meta.v1` that holds the name of the format. Until the first release each change of a record takes another
+/// name for this entry, and the one before joins [`UNRELEASED_KEYS`].
+const FORMAT_KEY: &str = "store_format";
 
 /// The format of the file as a whole.
 const FORMAT: &str = "midex-1";
 
-/// Where builds before the first release said theirs.
-const UNRELEASED_KEYS: [&str; 2] = ["format", "release_format"];
+/// The entries that earlier builds wrote, before the first release.
+const UNRELEASED_KEYS: [&str; 3] = ["format", "release_format", "released_format"];
 
 /// Our tables, without the version that their names end with.
 const TABLES: [&str; 6] = [

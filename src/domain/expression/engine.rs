@@ -2,7 +2,7 @@
 //! operators and the filters name minijinja.
 //!
 //! One budget bounds time and memory: every byte of text and every value that goes in, is traversed or comes out is
-//! charged to [`limits::EXPRESSION_WORK_MAX`].
+//! charged to [`limits::EXPRESSION_WORK_BYTES_MAX`].
 
 use std::{
     error::Error as _,
@@ -83,7 +83,7 @@ pub(super) struct Budget(AtomicUsize);
 
 impl Default for Budget {
     fn default() -> Self {
-        Self(AtomicUsize::new(limits::EXPRESSION_WORK_MAX))
+        Self(AtomicUsize::new(limits::EXPRESSION_WORK_BYTES_MAX))
     }
 }
 
@@ -288,7 +288,7 @@ pub(super) fn limited(message: String) -> Error {
 }
 
 fn too_much() -> Error {
-    let most = limits::EXPRESSION_WORK_MAX >> 20;
+    let most = limits::EXPRESSION_WORK_BYTES_MAX >> 20;
     limited(format!(
         "the expression handles more than {most} MiB of values"
     ))

@@ -80,11 +80,11 @@ impl Pattern {
         compiler.configure(
             thompson::Config::new()
                 .which_captures(WhichCaptures::None)
-                .nfa_size_limit(Some(limits::SCHEMA_PATTERN_MEMORY_MAX)),
+                .nfa_size_limit(Some(limits::SCHEMA_PATTERN_MEMORY_BYTES_MAX)),
         );
         let nfa = compiler.build(&translated(pattern)).map_err(|error| {
             if error.size_limit().is_some() {
-                let most = limits::SCHEMA_PATTERN_MEMORY_MAX;
+                let most = limits::SCHEMA_PATTERN_MEMORY_BYTES_MAX;
                 return format!("compiled it takes more than {most} bytes: repeat less");
             }
             fault(pattern, &error)
@@ -92,7 +92,7 @@ impl Pattern {
         let config = dfa::Config::new()
             .match_kind(MatchKind::LeftmostFirst)
             .unicode_word_boundary(true)
-            .cache_capacity(limits::SCHEMA_PATTERN_CACHE_MAX)
+            .cache_capacity(limits::SCHEMA_PATTERN_CACHE_BYTES_MAX)
             .skip_cache_capacity_check(true)
             .minimum_cache_clear_count(Some(2));
         let unfit = |error: &dyn std::fmt::Display| error.to_string();
@@ -133,7 +133,7 @@ impl Pattern {
         let before = (cache.memory_usage(), cache.clear_count());
         let input = Input::new(text).earliest(true);
         let found = self.dfa.try_search_fwd(cache, &input);
-        let cleared = (cache.clear_count() - before.1) * limits::SCHEMA_PATTERN_CACHE_MAX;
+        let cleared = (cache.clear_count() - before.1) * limits::SCHEMA_PATTERN_CACHE_BYTES_MAX;
         let built = (cache.memory_usage() + cleared).saturating_sub(before.0) as u64;
         let steps = STEPS_PER_SEARCH + bytes / BYTES_PER_STEP + built / LOOKS_PER_STEP;
         if let Ok(found) = found {

@@ -20,7 +20,7 @@ impl Default for Quota {
     fn default() -> Self {
         Self {
             patterns: limits::SCHEMA_PATTERNS_MAX,
-            bytes: limits::SCHEMA_PATTERNS_MEMORY_MAX,
+            bytes: limits::SCHEMA_PATTERNS_MEMORY_BYTES_MAX,
             is_spent: false,
         }
     }
@@ -43,9 +43,9 @@ impl Quota {
         // A failed compilation costs as much as that of the largest expression that is allowed.
         let memory = made
             .as_ref()
-            .map_or(limits::SCHEMA_PATTERN_MEMORY_MAX, Pattern::memory);
+            .map_or(limits::SCHEMA_PATTERN_MEMORY_BYTES_MAX, Pattern::memory);
         let Some(left) = self.bytes.checked_sub(memory + folding(text)) else {
-            let most = limits::SCHEMA_PATTERNS_MEMORY_MAX;
+            let most = limits::SCHEMA_PATTERNS_MEMORY_BYTES_MAX;
             return Some(self.spent(format!(
                 "the regular expressions of the definition take more than {most} bytes, compiled: repeat less in them"
             )));

@@ -1,4 +1,4 @@
-//! The tools: one table, one file each.
+//! The tools: one table, and what reads, checks and describes their arguments.
 
 mod arguments;
 mod execution_approve;
@@ -68,8 +68,8 @@ pub(super) struct ToolSpec {
     longest: Option<Longest>,
 }
 
-/// Every tool with the toolsets it is in, in the one order in which they are listed. Apart from what the tools say of
-/// themselves, for the command line reads it whenever it begins, and their schemas take time.
+/// Every tool with the toolsets it is in, in the one order in which they are listed. It holds names alone: every start of
+/// the command line reads it, and building the schemas takes time.
 const TABLE: &[(Toolsets, &str)] = &[
     (RUN, "workflow.start"),
     (RUN, "workflow.next_step"),

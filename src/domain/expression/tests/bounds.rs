@@ -72,7 +72,7 @@ fn work_is_possible_up_to_its_limit() {
     let (text, values) = ("[inputs.x]", 3 * 24);
     for (more, fits) in [(0, true), (1, false)] {
         let mut roots = Roots::default();
-        let length = (limits::EXPRESSION_WORK_MAX - values) / 2 + more;
+        let length = (limits::EXPRESSION_WORK_BYTES_MAX - values) / 2 + more;
         roots
             .inputs
             .insert("x".into(), Value::from("x".repeat(length)));

@@ -36,7 +36,7 @@ fn run(schema: &Value, value: &Value) -> (usize, [usize; 3]) {
     let _ = evaluation.run(value);
     let kept = kept(&evaluation);
     assert!(
-        kept.iter().sum::<usize>() <= limits::SCHEMA_MEMORY_MAX / 2,
+        kept.iter().sum::<usize>() <= limits::SCHEMA_MEMORY_BYTES_MAX / 2,
         "the other half is for lists whose items are to be different: {kept:?}"
     );
     (evaluation.known.len(), kept)
