@@ -73,7 +73,7 @@ impl Registry {
 
     /// Reads every directory anew. A file that now has findings keeps the last good version that this
     /// registry knows of it, with the name that had: its entry is stale
-    /// ([`WorkflowEntry::is_stale`]). One that is no longer there is gone.
+    /// (`Entry::is_stale`). One that is no longer there is gone.
     #[must_use]
     pub fn reload(&self, sources: &Sources) -> Self {
         Self::load_after(sources, &self.abilities, Some(self), &mut |_| ())

@@ -1,4 +1,4 @@
-//! Streamable HTTP at `/mcp`, for both eras of the protocol, over [`crate::http`]. rmcp speaks it; here stands what
+//! Streamable HTTP at `/mcp`, for both eras of the protocol, over `crate::http`. rmcp speaks it; here stands what
 //! rmcp leaves open: sessions and their limits, and answers that are errors of ours throughout.
 
 mod endpoint;
