@@ -76,7 +76,7 @@ pub struct WorkflowDraft {
     pub form: Form,
     /// The front matter or the manifest.
     pub document: Node,
-    /// The keys of its record that it has, with their values.
+    /// The keys of its record that it has, with their values; but for the steps, which follow.
     pub fields: Vec<RawField>,
     /// Its steps, if they are a list; items that are no mappings are left out.
     pub steps: Option<Vec<StepDraft>>,
@@ -137,12 +137,11 @@ pub struct PersonaDraft {
 impl WorkflowDraft {
     /// The draft of `document`, written in this form; `content` becomes the text of the workflow.
     pub fn new(form: Form, document: Node, content: String) -> Self {
-        let fields = fields(form.record(), &document, "");
-        let steps = fields.iter().find_map(|field| match field.key.shape {
+        let steps = form.record().keys.iter().find_map(|key| match key.shape {
             Shape::Steps(record) => {
-                let items = field.value.items()?.iter().enumerate();
+                let items = document.get(key.name)?.items()?.iter().enumerate();
                 let step = |(at, node): (usize, &Node)| {
-                    StepDraft::of(record, node, format!("{}[{at}]", field.path), form)
+                    StepDraft::of(record, node, format!("{}[{at}]", key.name), form)
                 };
                 Some(items.filter_map(step).collect())
             }
@@ -150,8 +149,8 @@ impl WorkflowDraft {
         });
         Self {
             form,
+            fields: fields(form.record(), &document, ""),
             document,
-            fields,
             steps,
             sections: Vec::new(),
             content,
@@ -223,12 +222,16 @@ impl RawField {
 }
 
 /// The entries of a mapping whose keys `record` has, in the order of the file. Of a key that stands twice the first counts.
+/// A list of steps is left out: each of its steps has fields of its own.
 fn fields(record: &Record, node: &Node, path: &str) -> Vec<RawField> {
     let mut all: Vec<RawField> = Vec::new();
     for entry in node.entries().unwrap_or_default() {
         let Some(key) = record.key(&entry.key) else {
             continue;
         };
+        if matches!(key.shape, Shape::Steps(_)) {
+            continue;
+        }
         if all.iter().all(|field| field.key.name != key.name) {
             all.push(RawField {
                 key,

@@ -227,12 +227,14 @@ impl ActorState {
             Ok(true) => {}
         }
         // Time passes for it where somebody has what it names.
-        let decided = match self.missing_capability() {
-            Some(activity) if matches!(command, Command::Tick) => {
+        let is_tick = matches!(command, Command::Tick);
+        let missing = is_tick.then(|| self.missing_capability()).flatten();
+        let decided = match missing {
+            Some(activity) => {
                 tracing::warn!(execution = %self.id, activity, "an open execution waits for a process that has its activity");
                 self.live().map(|live| (Decision::Stay, live.clone()))
             }
-            _ => self.decide(command).await,
+            None => self.decide(command).await,
         };
         match decided {
             Err(error) => (Err(error), After::GoOn),
@@ -406,7 +408,6 @@ impl ActorState {
     async fn rows(&self, revisions: BTreeSet<u64>) -> Result<Vec<Arc<Row>>> {
         match &self.live()?.last {
             Some(last) if revisions.iter().eq([&last.revision]) => Ok(vec![last.clone()]),
-            _ if revisions.is_empty() => Ok(Vec::new()),
             _ => {
                 let rows = self.shared.store.rows(&self.id, revisions).await?;
                 Ok(rows.into_iter().map(Arc::new).collect())

@@ -3,7 +3,7 @@
 
 use std::{
     cell::RefCell,
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
 };
@@ -424,24 +424,29 @@ impl Engine {
             let value = self.shared.contents.value(digest).await?;
             found.values.insert(digest, value);
         }
+        // One walk back through the journal finds them all: steps may have ended together, or long ago.
+        let decided = |asked: &Asked| Some(view::decided(execution, asked.position)?.revision);
+        let revisions: BTreeSet<_> = wanted.outputs.iter().filter_map(decided).collect();
+        let rows = self.shared.store.rows(execution.id(), revisions).await?;
         for asked in wanted.outputs {
-            let output = self.output(execution, asked).await?;
+            let row = decided(&asked).and_then(|at| rows.iter().find(|row| row.revision == at));
+            let output = self.output(execution, row, asked).await?;
             found.outputs.insert(asked, output);
         }
         Ok(())
     }
 
-    async fn output(&self, execution: &Execution, asked: Asked) -> Result<Option<Shortened>> {
-        let closed = view::decided(execution, asked.position);
-        let Some(closed) = closed else {
-            return Ok(None);
-        };
-        let row = self.row(execution.id(), closed.revision).await?;
+    /// What a step decided, out of the `row` that it ended in.
+    async fn output(
+        &self,
+        execution: &Execution,
+        row: Option<&Row>,
+        asked: Asked,
+    ) -> Result<Option<Shortened>> {
         let step = execution.steps().get(asked.position);
-        let payload = match (&row, step) {
-            (Some(row), Some(step)) => view::output_in(row, &step.id),
-            _ => None,
-        };
+        let payload = row
+            .zip(step)
+            .and_then(|(row, step)| view::output_in(row, &step.id));
         match payload {
             Some(Payload {
                 inline: Some(document),
@@ -452,7 +457,8 @@ impl Engine {
         }
     }
 
-    /// Nothing of an output is kept but what can be shown: there may be many, and each may be large.
+    /// Nothing of an output that is stored by itself is kept but what can be shown: there may be many, and each may be
+    /// large.
     async fn stored_output(
         &self,
         payload: &Payload,

@@ -83,12 +83,16 @@ pub(super) fn rows(
     revisions: &BTreeSet<u64>,
     head: Option<u64>,
 ) -> Result<Vec<Row>> {
+    if revisions.is_empty() {
+        return Ok(Vec::new());
+    }
     let journal = transaction.open_table(JOURNAL).map_err(fault)?;
     let Some(mut key) = last(transaction, id, head)? else {
         return Ok(Vec::new());
     };
-    let mut revision = get(&journal, key)?.row.revision;
-    let mut found = Vec::new();
+    let newest = get(&journal, key)?.row;
+    let mut revision = newest.revision;
+    let (mut newest, mut found) = (Some(newest), Vec::new());
     for &wanted in revisions.range(1..=revision).rev() {
         while revision > wanted {
             let bytes = journal.get(key).map_err(fault)?.ok_or_else(hole)?;
@@ -96,7 +100,10 @@ pub(super) fn rows(
             key = previous.ok_or_else(astray)?;
             revision -= 1;
         }
-        let row = get(&journal, key)?.row;
+        let row = match newest.take().filter(|newest| newest.revision == wanted) {
+            Some(newest) => newest,
+            None => get(&journal, key)?.row,
+        };
         if row.execution_id != *id || row.revision != wanted {
             return Err(astray());
         }

@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader},
-    process::Stdio,
+    process::{ChildStdout, Stdio},
 };
 
 use midex::domain::telemetry::EventType;
@@ -47,18 +47,22 @@ fn finish(server: &mut Server, id: &str, artifacts: usize) {
     }
 }
 
-/// A tail that has shown how the execution began.
-fn tail(place: &Place, args: &[&str]) -> (Running, std::process::ChildStdout) {
+type Reader = BufReader<ChildStdout>;
+
+/// A tail that has written a line that holds `part`, and what it wrote until then.
+fn tail(place: &Place, args: &[&str], part: &str) -> (Running, Reader, String) {
     let mut command = place.command(&[&["tail", "--json", "-n", "1000"], args].concat());
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let stdout = child.stdout.take().unwrap();
     let err = super::drain(child.stderr.take().unwrap());
     let out = std::thread::spawn(String::new);
-    (Running { child, out, err }, stdout)
+    let mut reader = BufReader::new(stdout);
+    let begun = read_to(&mut reader, part);
+    (Running { child, out, err }, reader, begun)
 }
 
 /// The rest of what a tail writes, and its end.
-fn rest(mut running: Running, reader: BufReader<std::process::ChildStdout>, begun: String) -> Ran {
+fn rest(mut running: Running, reader: Reader, begun: String) -> Ran {
     let mut out = begun;
     let more = super::drain(reader);
     let code = wait(&mut running.child).code();
@@ -71,7 +75,7 @@ fn rest(mut running: Running, reader: BufReader<std::process::ChildStdout>, begu
 }
 
 /// Reads until a line that holds `part`.
-fn read_to(reader: &mut BufReader<std::process::ChildStdout>, part: &str) -> String {
+fn read_to(reader: &mut Reader, part: &str) -> String {
     let mut text = String::new();
     while !text.lines().last().is_some_and(|line| line.contains(part)) {
         assert_ne!(reader.read_line(&mut text).unwrap(), 0, "it ended: {text}");
@@ -84,9 +88,7 @@ fn tail_follows_an_execution_that_another_client_drives_to_its_end() {
     let place = Place::new();
     let mut server = place.listening();
     server.begin("bug-fix", "t");
-    let (running, stdout) = tail(&place, &["t"]);
-    let mut reader = BufReader::new(stdout);
-    let begun = read_to(&mut reader, "token_generated");
+    let (running, reader, begun) = tail(&place, &["t"], "token_generated");
     finish(&mut server, "t", 1);
     let ran = rest(running, reader, begun);
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
@@ -107,9 +109,7 @@ fn more_than_one_answer_holds_between_two_looks_is_not_lost() {
     place.file("workflows/long.json", &workflow.to_string());
     // Started by a command, which knows this project's workflows.
     assert_eq!(place.midex(&["run", "long", "--id", "l"]).code, Some(1));
-    let (running, stdout) = tail(&place, &["l"]);
-    let mut reader = BufReader::new(stdout);
-    let begun = read_to(&mut reader, "token_generated");
+    let (running, reader, begun) = tail(&place, &["l"], "token_generated");
     running.signal(Signal::STOP);
     finish(&mut server, "l", 110);
     running.signal(Signal::CONT);
@@ -129,9 +129,7 @@ fn tail_goes_on_with_the_next_server() {
     let place = Place::new();
     let mut server = place.listening();
     server.begin("bug-fix", "t");
-    let (running, stdout) = tail(&place, &["t"]);
-    let mut reader = BufReader::new(stdout);
-    let begun = read_to(&mut reader, "token_generated");
+    let (running, reader, begun) = tail(&place, &["t"], "token_generated");
     server.kill();
     // Without a server the tail leaves the store to whoever comes.
     let mut server = place.listening();
@@ -146,9 +144,7 @@ fn tail_gives_up_where_the_store_stays_shut() {
     let place = Place::new();
     let mut server = place.listening();
     server.begin("bug-fix", "t");
-    let (running, stdout) = tail(&place, &["t"]);
-    let mut reader = BufReader::new(stdout);
-    read_to(&mut reader, "token_generated");
+    let (running, reader, _) = tail(&place, &["t"], "token_generated");
     running.signal(Signal::STOP);
     server.kill();
     let lock = place.lock();
@@ -163,10 +159,9 @@ fn tail_gives_up_where_the_store_stays_shut() {
 fn tail_of_all_executions_sees_commands_that_come_after_it_and_leaves_them_the_store() {
     let place = Place::new();
     place.begun("before");
-    let (running, stdout) = tail(&place, &[]);
-    let mut reader = BufReader::new(stdout);
-    read_to(
-        &mut reader,
+    let (running, mut reader, _) = tail(
+        &place,
+        &[],
         r#""token_generated","execution_id":"before","step_name":"fix""#,
     );
     place.begun("after");
@@ -181,9 +176,7 @@ fn tail_of_all_executions_sees_commands_that_come_after_it_and_leaves_them_the_s
 fn a_closed_pipe_ends_a_tail_quietly_though_nothing_happens() {
     let place = Place::new();
     place.begun("t");
-    let (mut running, stdout) = tail(&place, &["t"]);
-    let mut reader = BufReader::new(stdout);
-    read_to(&mut reader, "workflow_created");
+    let (mut running, reader, _) = tail(&place, &["t"], "workflow_created");
     drop(reader);
     assert_eq!(wait(&mut running.child).code(), Some(0));
     assert_eq!(running.err.join().unwrap(), "");
