@@ -306,6 +306,12 @@ impl Error {
         Self::new(Code::Internal, message)
     }
 
+    /// Something exceeds `limit`, which the reader is told.
+    pub fn limit(limit: impl Into<String>) -> Self {
+        let limit = limit.into();
+        Self::new(Code::LimitExceeded, &*limit).with("limit", limit.clone())
+    }
+
     /// Adds an identifier to the context: `execution_id`, `workflow_state`, `step_id`, `path`, `line`…
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
@@ -537,12 +543,8 @@ mod tests {
     #[test]
     fn an_error_survives_the_wire() {
         let violation = Violation {
-            path: "/a".into(),
-            rule: "type".into(),
-            message: "m".into(),
-            expected: None,
             actual: Some("b".into()),
-            suggestion: None,
+            ..Violation::new("/a", "type", "m")
         };
         let error = Error::new(Code::StepOutputInvalid, "words")
             .with("execution_id", "a b")

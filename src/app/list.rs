@@ -71,14 +71,8 @@ fn parse_cursor(text: &str) -> Result<Sequence> {
 
 fn bad(name: &str, found: &str, expected: &str) -> Error {
     let shown: String = found.chars().take(60).collect();
-    let violation = Violation {
-        path: format!("/{name}"),
-        rule: "enum".into(),
-        message: format!("`{shown}` is no {name}"),
-        expected: Some(expected.into()),
-        actual: None,
-        suggestion: None,
-    };
+    let message = format!("`{shown}` is no {name}");
+    let violation = Violation::new(format!("/{name}"), "enum", message).expecting(expected);
     Error::new(
         Code::ArgumentsInvalid,
         format!("`{shown}` is no {name}; expected {expected}"),

@@ -11,7 +11,7 @@ use super::{
     truncate::length,
 };
 use crate::{
-    error::{Code, Error, Result},
+    error::{Error, Result},
     limits,
 };
 
@@ -163,21 +163,17 @@ fn is_name(text: &str) -> bool {
 fn artifact_id(taken: u32, more: usize) -> Result<u32> {
     if more >= limits::OUTPUT_ARTIFACTS_MAX {
         let most = limits::OUTPUT_ARTIFACTS_MAX;
-        return Err(too_much(format!("an output may have {most} artifacts")));
+        return Err(Error::limit(format!("an output may have {most} artifacts")));
     }
     let id = u32::try_from(more)
         .ok()
         .and_then(|more| taken.checked_add(more)?.checked_add(1));
     id.filter(|id| *id <= limits::ARTIFACTS_MAX).ok_or_else(|| {
-        too_much(format!(
+        Error::limit(format!(
             "an execution may have {} artifacts",
             limits::ARTIFACTS_MAX
         ))
     })
-}
-
-fn too_much(limit: String) -> Error {
-    Error::new(Code::LimitExceeded, limit.clone()).with("limit", limit)
 }
 
 struct Given<'a> {
@@ -209,13 +205,13 @@ impl<'a> Given<'a> {
     fn check(self) -> Result<Self> {
         let chars = limits::ARTIFACT_NAME_CHARS_MAX;
         if !is_name(self.name) || !is_name(self.content_type) {
-            return Err(too_much(format!(
+            return Err(Error::limit(format!(
                 "an artifact's name and content_type have 1 to {chars} characters"
             )));
         }
         let (bytes, most) = (self.content.len(), limits::ARTIFACT_BYTES_MAX);
         if bytes > most {
-            return Err(too_much(format!(
+            return Err(Error::limit(format!(
                 "an artifact may have {most} bytes, `{}` has {bytes}",
                 self.name
             )));
@@ -225,7 +221,7 @@ impl<'a> Given<'a> {
             limits::ARTIFACT_METADATA_BYTES_MAX,
         );
         if bytes > most {
-            return Err(too_much(format!(
+            return Err(Error::limit(format!(
                 "an artifact's metadata may have {most} bytes, that of `{}` has {bytes}",
                 self.name
             )));
@@ -286,6 +282,7 @@ pub(super) fn schema_json() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Code;
 
     fn named(id: u32, text: &str) -> ArtifactReference {
         let text = text.to_owned();

@@ -22,7 +22,7 @@ use self::{
     pattern::Pattern,
 };
 use crate::{
-    error::{Code, Error, Violation},
+    error::{Error, Violation},
     limits,
 };
 
@@ -91,7 +91,7 @@ pub fn over_budget(what: &str, violations: &[Violation]) -> Option<Error> {
         limits::SCHEMA_STEPS_MAX
     );
     let message = format!("{what}: {}", spent.message);
-    Some(Error::new(Code::LimitExceeded, message).with("limit", limit))
+    Some(Error::limit(limit).with_message(message))
 }
 
 impl Schema {
@@ -159,15 +159,12 @@ impl Schema {
 }
 
 fn unfinished(value: &Value, name: &str, steps: u64) -> Violation {
+    let message = format!(
+        "{name} cannot be held to its schema within {steps} steps and {} levels",
+        limits::SCHEMA_DEPTH_MAX
+    );
     Violation {
-        path: String::new(),
-        rule: BUDGET_RULE.to_owned(),
-        message: format!(
-            "{name} cannot be held to its schema within {steps} steps and {} levels",
-            limits::SCHEMA_DEPTH_MAX
-        ),
-        expected: Some("a smaller value, or a simpler schema".to_owned()),
         actual: Some(words::describe(value)),
-        suggestion: None,
+        ..Violation::new("", BUDGET_RULE, message).expecting("a smaller value, or a simpler schema")
     }
 }

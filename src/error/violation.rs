@@ -23,6 +23,33 @@ pub struct Violation {
     pub suggestion: Option<Suggestion>,
 }
 
+impl Violation {
+    /// The value at `path` breaks `rule`.
+    pub fn new(
+        path: impl Into<String>,
+        rule: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            path: path.into(),
+            rule: rule.into(),
+            message: message.into(),
+            expected: None,
+            actual: None,
+            suggestion: None,
+        }
+    }
+
+    /// Adds the value that the rule asks for.
+    #[must_use]
+    pub fn expecting(self, expected: impl Into<String>) -> Self {
+        Self {
+            expected: Some(expected.into()),
+            ..self
+        }
+    }
+}
+
 /// What to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suggestion {

@@ -56,14 +56,8 @@ fn read(cursor: &str) -> Option<String> {
 fn unknown(method: &str, cursor: &str) -> Error {
     let shown: String = cursor.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
     let message = format!("`{shown}` is no cursor of {method}, or what it names is gone");
-    let violation = Violation {
-        path: "/cursor".into(),
-        rule: "cursor".into(),
-        message: message.clone(),
-        expected: Some("the nextCursor of the page before".into()),
-        actual: None,
-        suggestion: None,
-    };
+    let violation = Violation::new("/cursor", "cursor", message.clone())
+        .expecting("the nextCursor of the page before");
     Error::new(Code::ArgumentsInvalid, message)
         .with("tool", method)
         .with_violations(vec![violation])

@@ -233,12 +233,8 @@ mod tests {
         let schema = schema(SchemaOf::Error, SchemaDraft::default());
         let schema = Schema::compile(&schema).unwrap();
         let violation = |expected: Option<&str>| Violation {
-            path: "/x".into(),
-            rule: "type".into(),
-            message: "m".into(),
             expected: expected.map(str::to_owned),
-            actual: None,
-            suggestion: None,
+            ..Violation::new("/x", "type", "m")
         };
         for code in Code::ALL {
             let error = Error::new(*code, "words").with("step_id", "a");

@@ -441,13 +441,10 @@ fn output(step: &Step, inputs: &Map<String, Value>, taken: Taken, missing: &[Str
 }
 
 fn violation(refused: &Refused) -> Violation {
+    let path = format!("/{}", refused.property);
     Violation {
-        path: format!("/{}", refused.property),
-        rule: refused.rule.clone(),
-        message: refused.message.clone(),
         expected: refused.expected.clone(),
-        actual: None,
-        suggestion: None,
+        ..Violation::new(path, &refused.rule, &refused.message)
     }
 }
 

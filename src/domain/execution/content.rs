@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Payload;
 use crate::{
     domain::document::{Digest, Document, depth},
-    error::{Code, Error, Result},
+    error::{Error, Result},
     limits,
 };
 
@@ -17,18 +17,17 @@ pub(super) type Content = Option<(Digest, Arc<[u8]>)>;
 /// A value as an event holds it, and its content where that lies elsewhere.
 pub(super) fn payload(value: &Value, bytes_max: usize, what: &str) -> Result<(Payload, Content)> {
     if depth(value) > limits::JSON_DEPTH_MAX {
-        let limit = format!(
-            "the {what} may be nested {} levels deep",
-            limits::JSON_DEPTH_MAX
-        );
-        return Err(Error::new(Code::LimitExceeded, limit.clone()).with("limit", limit));
+        let most = limits::JSON_DEPTH_MAX;
+        return Err(Error::limit(format!(
+            "the {what} may be nested {most} levels deep"
+        )));
     }
     let document = Document::of(value);
     let bytes = document.as_str().len();
     if bytes > bytes_max {
         let limit = format!("the {what} may have {bytes_max} bytes");
         let message = format!("the {what} has {bytes} bytes of JSON, the limit is {bytes_max}");
-        return Err(Error::new(Code::LimitExceeded, message).with("limit", limit));
+        return Err(Error::limit(limit).with_message(message));
     }
     let digest = document.digest();
     let inline = bytes <= limits::INLINE_BYTES_MAX;

@@ -57,14 +57,7 @@ impl Start {
 
 /// That what stands at `path` is no object.
 pub(super) fn no_object(path: &str, what: &str) -> Violation {
-    Violation {
-        path: path.into(),
-        rule: "type".into(),
-        message: format!("{what} must be an object"),
-        expected: Some("an object".into()),
-        actual: None,
-        suggestion: None,
-    }
+    Violation::new(path, "type", format!("{what} must be an object")).expecting("an object")
 }
 
 fn refused(definition: &Definition, violations: Vec<Violation>) -> Error {
@@ -88,7 +81,7 @@ fn within(transition: &Transition) -> Result<()> {
     }
     let limit = format!("a transition may have {most} events");
     let message = format!("{limit}, this one has {events}");
-    Err(Error::new(Code::LimitExceeded, message).with("limit", limit))
+    Err(Error::limit(limit).with_message(message))
 }
 
 /// What fails outside of a step fails the call.

@@ -119,11 +119,8 @@ fn check_reason(change: &Change) -> Result<()> {
         return Ok(());
     }
     let limit = format!("a reason may have {} characters", limits::REASON_CHARS_MAX);
-    Err(Error::new(
-        Code::LimitExceeded,
-        format!("{limit}, this one has {length}"),
-    )
-    .with("limit", limit))
+    let message = format!("{limit}, this one has {length}");
+    Err(Error::limit(limit).with_message(message))
 }
 
 fn requested(change: &Change) -> Failure {

@@ -198,7 +198,7 @@ fn check_words(what: &str, words: &str, bytes_max: usize) -> Result<()> {
     }
     let limit = format!("{what} may have {bytes_max} bytes");
     let message = format!("{limit}, this one has {}", words.len());
-    Err(Error::new(Code::LimitExceeded, message).with("limit", limit))
+    Err(Error::limit(limit).with_message(message))
 }
 
 impl TransitionBuilder<'_> {

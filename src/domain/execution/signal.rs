@@ -6,10 +6,7 @@ use super::{
     Awaiting, Decision, Event, Execution, Outcome, SignalRequest, State, decision::DecideResult,
     transition::TransitionBuilder,
 };
-use crate::{
-    error::{Code, Error},
-    limits,
-};
+use crate::{error::Error, limits};
 
 impl Execution {
     pub(super) fn decide_signal(
@@ -34,13 +31,9 @@ impl Execution {
             builder.run_to_quiescence()?;
         } else {
             if self.signals.len() >= limits::SIGNALS_KEPT_MAX {
-                let limit = format!(
-                    "an execution keeps {} signals that nothing waits for",
-                    limits::SIGNALS_KEPT_MAX
-                );
-                return Err(self
-                    .placed(Error::new(Code::LimitExceeded, limit.clone()).with("limit", limit))
-                    .into());
+                let most = limits::SIGNALS_KEPT_MAX;
+                let limit = format!("an execution keeps {most} signals that nothing waits for");
+                return Err(self.placed(Error::limit(limit)).into());
             }
             let payload = builder.keep_apart(payload, limits::SIGNAL_BYTES_MAX, "payload")?;
             let name = signal.name.clone();
@@ -54,11 +47,6 @@ fn check_name(name: &str) -> DecideResult<()> {
     if !name.is_empty() && name.len() <= limits::SIGNAL_NAME_BYTES_MAX {
         return Ok(());
     }
-    let limit = format!(
-        "the name of a signal has 1 to {} bytes",
-        limits::SIGNAL_NAME_BYTES_MAX
-    );
-    Err(Error::new(Code::LimitExceeded, limit.clone())
-        .with("limit", limit)
-        .into())
+    let most = limits::SIGNAL_NAME_BYTES_MAX;
+    Err(Error::limit(format!("the name of a signal has 1 to {most} bytes")).into())
 }

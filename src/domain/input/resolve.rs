@@ -126,14 +126,9 @@ impl Inputs {
         } else {
             shortened(&format!("one of {}", names.join(", ")))
         };
-        Violation {
-            path: format!("inputs.{shown}"),
-            rule: "additionalProperties".into(),
-            message: format!("the workflow has no input `{shown}`{hint}"),
-            expected: Some(expected),
-            actual: None,
-            suggestion: None,
-        }
+        let message = format!("the workflow has no input `{shown}`{hint}");
+        let path = format!("inputs.{shown}");
+        Violation::new(path, "additionalProperties", message).expecting(expected)
     }
 
     /// What becomes of `answers` to a question for `names`. Nulls are no answers. What was not asked for is
@@ -236,24 +231,24 @@ fn missing(input: &Input, given: Option<&Value>) -> Violation {
     let any = || Some("a value".to_owned());
     let expected = input.expected("enum").or_else(|| input.expected("type"));
     Violation {
-        path: format!("inputs.{}", input.key),
-        rule: "required".into(),
-        message: shortened(&message),
         expected: expected.or_else(any),
         actual: Some(given.map_or("nothing", |_| "null").into()),
-        suggestion: None,
+        ..Violation::new(
+            format!("inputs.{}", input.key),
+            "required",
+            shortened(&message),
+        )
     }
 }
 
 fn not_asked(property: &str, names: &[String]) -> Violation {
-    Violation {
-        path: format!("inputs.{property}"),
-        rule: "additionalProperties".into(),
-        message: format!("`{property}` was not asked for"),
-        expected: Some(shortened(&names.join(", "))),
-        actual: None,
-        suggestion: None,
-    }
+    let message = format!("`{property}` was not asked for");
+    Violation::new(
+        format!("inputs.{property}"),
+        "additionalProperties",
+        message,
+    )
+    .expecting(shortened(&names.join(", ")))
 }
 
 fn characters(count: u64) -> String {

@@ -356,8 +356,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 fn oversized(beginning: &[u8]) -> Refused {
     let limit = format!("{} bytes in one message", limits::FRAME_BYTES_MAX);
     let message = format!("the body exceeds the limit of {limit}");
-    let error = Error::new(Code::LimitExceeded, message).with("limit", limit);
-    Refused::from(error).of(frame::early_id(beginning))
+    Refused::from(Error::limit(limit).with_message(message)).of(frame::early_id(beginning))
 }
 
 /// The answer to a body that is no message: the same as over any other transport.

@@ -242,14 +242,8 @@ fn bad(name: &str, found: &str, expected: &str) -> Error {
     let found: String = found.chars().take(60).collect();
     let name: String = name.chars().take(60).collect();
     let message = format!("`{found}` is not {expected}");
-    let violation = Violation {
-        path: format!("/{name}"),
-        rule: "query".into(),
-        message: message.clone(),
-        expected: Some(expected.into()),
-        actual: None,
-        suggestion: None,
-    };
+    let violation =
+        Violation::new(format!("/{name}"), "query", message.clone()).expecting(expected);
     Error::new(Code::ArgumentsInvalid, message)
         .with("tool", "resources/read")
         .with_violations(vec![violation])

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::super::resources::{Look, Watched};
 use crate::{
     app::{App, Listener, Name},
-    error::{Code, Error, Result},
+    error::{Error, Result},
     limits,
 };
 
@@ -162,10 +162,9 @@ impl Taker {
 }
 
 pub(super) fn too_many_addresses() -> Error {
-    let limit = format!(
+    Error::limit(format!(
         "at most {} addresses, {} bytes together, are listened to at once",
         limits::SUBSCRIPTION_ADDRESSES_MAX,
         limits::SUBSCRIPTION_BYTES_MAX
-    );
-    Error::new(Code::LimitExceeded, limit.clone()).with("limit", limit)
+    ))
 }

@@ -218,8 +218,6 @@ async fn send(context: &SubscriptionContext, notice: Notice) -> Result<(), Subsc
 }
 
 fn too_many_listens(max: usize) -> Error {
-    let limit = format!("at most {max} listens are open at once");
-    Error::new(Code::LimitExceeded, limit.clone())
-        .with("limit", limit)
+    Error::limit(format!("at most {max} listens are open at once"))
         .with_action("Cancel one of the listens, or add its addresses to one that is open anew")
 }

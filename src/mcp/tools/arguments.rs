@@ -214,14 +214,7 @@ mod tests {
     #[test]
     fn a_name_of_others_is_told_as_ours() {
         let suggested = |arguments: Value| {
-            let mut violations = [Violation {
-                path: String::new(),
-                rule: "additionalProperties".into(),
-                message: "m".into(),
-                expected: None,
-                actual: None,
-                suggestion: None,
-            }];
+            let mut violations = [Violation::new("", "additionalProperties", "m")];
             suggest(&listed(), &arguments, &mut violations);
             violations[0]
                 .suggestion

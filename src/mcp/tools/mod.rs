@@ -330,17 +330,9 @@ fn count(arguments: &Map<String, Value>, name: &str) -> Option<u32> {
 
 /// The refusal of an argument for a rule that its schema does not hold.
 fn unfit(tool: &'static str, path: &str, rule: &str, message: &str) -> Error {
-    let violation = Violation {
-        path: path.into(),
-        rule: rule.into(),
-        message: message.to_owned(),
-        expected: None,
-        actual: None,
-        suggestion: None,
-    };
     Error::new(Code::ArgumentsInvalid, message)
         .with("tool", tool)
-        .with_violations(vec![violation])
+        .with_violations(vec![Violation::new(path, rule, message)])
 }
 
 /// The schema of an argument that names a step.
@@ -363,14 +355,8 @@ fn project_schema() -> Value {
 fn execution(arguments: &Map<String, Value>, tool: &'static str) -> Result<ExecutionId> {
     let text = text(arguments, "execution_id").unwrap_or_default();
     ExecutionId::parse(text).map_err(|error| {
-        let violation = Violation {
-            path: "/execution_id".into(),
-            rule: "format".into(),
-            message: error.message().to_owned(),
-            expected: Some("printable text that neither starts nor ends with white space".into()),
-            actual: None,
-            suggestion: None,
-        };
+        let violation = Violation::new("/execution_id", "format", error.message())
+            .expecting("printable text that neither starts nor ends with white space");
         error.with("tool", tool).with_violations(vec![violation])
     })
 }

@@ -67,14 +67,8 @@ fn not_one(both: bool) -> Error {
     } else {
         "either `output` or `error` is required: send what came of the step, or why it could not be done"
     };
-    let violation = Violation {
-        path: String::new(),
-        rule: "oneOf".into(),
-        message: message.into(),
-        expected: Some("exactly one of `output` and `error`".into()),
-        actual: None,
-        suggestion: None,
-    };
+    let violation =
+        Violation::new("", "oneOf", message).expecting("exactly one of `output` and `error`");
     Error::new(Code::ArgumentsInvalid, message)
         .with("tool", "workflow.next_step")
         .with_violations(vec![violation])
