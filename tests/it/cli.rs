@@ -21,7 +21,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Client, Server, wait};
+use crate::support::{Client, Server, assert_has, wait};
 
 /// A project with a data directory of its own.
 struct Place {
@@ -35,6 +35,34 @@ struct Ran {
     code: Option<i32>,
     out: String,
     err: String,
+}
+
+impl Ran {
+    /// It ended with this code.
+    #[track_caller]
+    fn ends(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self
+    }
+
+    /// It ended with this code and said nothing beside its output.
+    #[track_caller]
+    fn ends_quietly(self, code: i32) -> Self {
+        assert_eq!((self.code, &*self.err), (Some(code), ""), "{self:?}");
+        self
+    }
+
+    /// These stand in its output.
+    #[track_caller]
+    fn shows(&self, parts: &[&str]) {
+        assert_has(&self.out, parts);
+    }
+
+    /// These stand in what it said beside its output.
+    #[track_caller]
+    fn says(&self, parts: &[&str]) {
+        assert_has(&self.err, parts);
+    }
 }
 
 impl Place {
@@ -109,13 +137,22 @@ impl Place {
         self.file(&format!("workflows/{name}.json"), &workflow.to_string());
     }
 
+    /// A command that ends with this code.
+    #[track_caller]
+    fn ends(&self, code: i32, args: &[&str]) -> Ran {
+        self.midex(args).ends(code)
+    }
+
+    /// Runs `bug-fix` as the execution `id` on these lines; it ends with this code.
+    #[track_caller]
+    fn run(&self, code: i32, id: &str, lines: &str) -> Ran {
+        let ran = self.with_stdin(&["run", "bug-fix", "--id", id], lines);
+        ran.ends(code)
+    }
+
     /// An execution of `bug-fix` that stands at its second step.
     fn begun(&self, id: &str) {
-        let ran = self.with_stdin(
-            &["run", "bug-fix", "--id", id],
-            "{\"summary\":\"the cause\"}\n",
-        );
-        assert_eq!(ran.code, Some(1), "{ran:?}");
+        self.run(1, id, "{\"summary\":\"the cause\"}\n");
     }
 
     fn server(&self) -> Server {
@@ -215,12 +252,6 @@ fn lines(text: &str) -> Vec<Value> {
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}")))
         .collect()
-}
-
-fn assert_has(text: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(text.contains(part), "`{part}` is missing in\n{text}");
-    }
 }
 
 /// Outputs for the three steps of `bug-fix`.

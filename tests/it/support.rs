@@ -25,7 +25,7 @@ use midex::{
 };
 use serde_json::{Value, json};
 
-pub(crate) use self::client::{Client, fails_with, has_fields, says};
+pub(crate) use self::client::{Client, assert_has, fails_with, has_fields, says};
 
 /// The instant at which every test begins.
 pub(crate) const EPOCH: Timestamp = Timestamp::from_milliseconds(1_736_935_200_000);

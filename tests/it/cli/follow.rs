@@ -90,8 +90,7 @@ fn tail_follows_an_execution_that_another_client_drives_to_its_end() {
     server.begin("bug-fix", "t");
     let (running, reader, begun) = tail(&place, &["t"], "token_generated");
     finish(&mut server, "t", 1);
-    let ran = rest(running, reader, begun);
-    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    let ran = rest(running, reader, begun).ends_quietly(0);
     assert_eq!(ids(&ran), told(&mut server, "t"));
 }
 
@@ -108,13 +107,12 @@ fn more_than_one_answer_holds_between_two_looks_is_not_lost() {
     let workflow = json!({ "workflow": "long", "description": "x", "steps": steps });
     place.file("workflows/long.json", &workflow.to_string());
     // Started by a command, which knows this project's workflows.
-    assert_eq!(place.midex(&["run", "long", "--id", "l"]).code, Some(1));
+    place.ends(1, &["run", "long", "--id", "l"]);
     let (running, reader, begun) = tail(&place, &["l"], "token_generated");
     running.signal(Signal::STOP);
     finish(&mut server, "l", 110);
     running.signal(Signal::CONT);
-    let ran = rest(running, reader, begun);
-    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    let ran = rest(running, reader, begun).ends_quietly(0);
     let told = told(&mut server, "l");
     assert!(
         told.len() > 1000,
@@ -134,8 +132,7 @@ fn tail_goes_on_with_the_next_server() {
     // Without a server the tail leaves the store to whoever comes.
     let mut server = place.listening();
     finish(&mut server, "t", 1);
-    let ran = rest(running, reader, begun);
-    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    let ran = rest(running, reader, begun).ends_quietly(0);
     assert_eq!(ids(&ran), told(&mut server, "t"));
 }
 
@@ -149,9 +146,8 @@ fn tail_gives_up_where_the_store_stays_shut() {
     server.kill();
     let lock = place.lock();
     running.signal(Signal::CONT);
-    let ran = rest(running, reader, String::new());
-    assert_eq!(ran.code, Some(75));
-    super::assert_has(&ran.err, &["STORE_BUSY"]);
+    let ran = rest(running, reader, String::new()).ends(75);
+    ran.says(&["STORE_BUSY"]);
     drop(lock);
 }
 
@@ -168,8 +164,7 @@ fn tail_of_all_executions_sees_commands_that_come_after_it_and_leaves_them_the_s
     let seen = read_to(&mut reader, "\"after\"");
     assert!(!seen.contains("before"), "{seen}");
     running.signal(Signal::INT);
-    let ran = rest(running, reader, String::new());
-    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    rest(running, reader, String::new()).ends_quietly(0);
 }
 
 #[test]

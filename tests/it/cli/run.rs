@@ -11,24 +11,22 @@ fn a_workflow_runs_from_a_file_of_outputs() {
     let file = place.file("outputs.jsonl", OUTPUTS);
     let inputs = place.file("inputs.json", r#"{"task":"the 29th of February"}"#);
     let inputs = format!("@{inputs}");
-    let ran = place.midex(&["run", "bug-fix", "--outputs", &file, "--inputs", &inputs]);
-    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{}", ran.out);
-    assert_has(
-        &ran.out,
-        &[
-            "Started bug-fix as exec_",
-            "the 29th of February",
-            "[1/3] diagnose (debugger): Reproduce",
-            "# Debugger",
-            "output: the cause",
-            "[2/3] fix (implementer): ",
-            "previous diagnose: the cause",
-            "[3/3] verify (reviewer): ",
-            "completed: ",
-            "3 of 3",
-            "summary: it is gone",
-        ],
-    );
+    let ran = place
+        .midex(&["run", "bug-fix", "--outputs", &file, "--inputs", &inputs])
+        .ends_quietly(0);
+    ran.shows(&[
+        "Started bug-fix as exec_",
+        "the 29th of February",
+        "[1/3] diagnose (debugger): Reproduce",
+        "# Debugger",
+        "output: the cause",
+        "[2/3] fix (implementer): ",
+        "previous diagnose: the cause",
+        "[3/3] verify (reviewer): ",
+        "completed: ",
+        "3 of 3",
+        "summary: it is gone",
+    ]);
     assert!(!ran.out.contains('\u{1b}'), "{}", ran.out);
     let shown = place.json(&["show"]);
     assert_eq!(shown["status"]["state"], "completed");
@@ -52,32 +50,25 @@ fn beside_a_server_it_is_the_server_that_runs_it() {
 fn lines_come_from_standard_input_and_an_execution_goes_on_where_it_stood() {
     let place = Place::new();
     let run = ["run", "bug-fix", "--id", "my id", "--inputs", r#"{"n":1}"#];
-    let ran = place.with_stdin(&run, "\n{\"summary\":\"the cause\"}\n");
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert_has(
-        &ran.out,
-        &["standard input has ended", "midex run bug-fix --id 'my id'"],
-    );
+    let ran = place
+        .with_stdin(&run, "\n{\"summary\":\"the cause\"}\n")
+        .ends(1);
+    ran.shows(&["standard input has ended", "midex run bug-fix --id 'my id'"]);
     // Other inputs are another execution; the same are not.
-    let other = place.with_stdin(
-        &["run", "bug-fix", "--id", "my id", "--inputs", "{}"],
-        OUTPUTS,
-    );
-    assert_eq!(other.code, Some(1));
-    assert_has(&other.err, &["EXECUTION_ID_TAKEN", "other inputs"]);
-    let other = place.with_stdin(&["run", "code-review", "--id", "my id"], OUTPUTS);
-    assert_eq!(other.code, Some(1));
-    assert_has(&other.err, &["EXECUTION_ID_TAKEN", "'bug-fix'"]);
-    let ran = place.with_stdin(&run, "{\"summary\":\"2\"}\n{\"summary\":\"3\"}\n");
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert_has(
-        &ran.out,
-        &["Going on with my id of bug-fix, 1 of 3", "[2/3] fix"],
-    );
+    let other = ["run", "bug-fix", "--id", "my id", "--inputs", "{}"];
+    let other = place.with_stdin(&other, OUTPUTS).ends(1);
+    other.says(&["EXECUTION_ID_TAKEN", "other inputs"]);
+    let other = place
+        .with_stdin(&["run", "code-review", "--id", "my id"], OUTPUTS)
+        .ends(1);
+    other.says(&["EXECUTION_ID_TAKEN", "'bug-fix'"]);
+    let ran = place
+        .with_stdin(&run, "{\"summary\":\"2\"}\n{\"summary\":\"3\"}\n")
+        .ends(0);
+    ran.shows(&["Going on with my id of bug-fix, 1 of 3", "[2/3] fix"]);
     assert!(!ran.out.contains("[1/3]"), "{}", ran.out);
     // One that has ended is only shown.
-    let ran = place.with_stdin(&run, "");
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    place.with_stdin(&run, "").ends(0);
     assert_eq!(
         place.json(&["show", "my id"])["history"]
             .as_array()
@@ -90,21 +81,18 @@ fn lines_come_from_standard_input_and_an_execution_goes_on_where_it_stood() {
 #[test]
 fn a_line_that_is_no_json_stops_it_where_it_is() {
     let place = Place::new();
-    let ran = place.with_stdin(
-        &["run", "bug-fix", "--id", "x"],
-        "{\"summary\":\"the cause\"}\nnonsense\n",
-    );
-    assert_eq!(ran.code, Some(1));
-    assert_has(&ran.err, &["standard input:2: not JSON"]);
-    assert_has(&ran.out, &["midex run bug-fix --id x"]);
+    let ran = place.run(1, "x", "{\"summary\":\"the cause\"}\nnonsense\n");
+    ran.says(&["standard input:2: not JSON"]);
+    ran.shows(&["midex run bug-fix --id x"]);
     assert_eq!(place.json(&["show", "x"])["status"]["current_step"], "fix");
 }
 
 #[test]
 fn replies_are_lines_of_json_and_a_script_can_answer_them() {
     let place = Place::new();
-    let ran = place.with_stdin(&["run", "bug-fix", "--json"], OUTPUTS);
-    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    let ran = place
+        .with_stdin(&["run", "bug-fix", "--json"], OUTPUTS)
+        .ends_quietly(0);
     let replies = lines(&ran.out);
     let names: Vec<_> = replies
         .iter()
@@ -122,8 +110,9 @@ fn replies_are_lines_of_json_and_a_script_can_answer_them() {
     let refusal = ran.err.lines().next().unwrap();
     assert_eq!(lines(refusal)[0]["error_code"], "STEP_OUTPUT_INVALID");
     // One that goes on begins with where it stands.
-    let ran = place.with_stdin(&["run", "bug-fix", "--json", "--id", "y"], OUTPUTS);
-    assert_eq!(ran.code, Some(0));
+    let ran = place
+        .with_stdin(&["run", "bug-fix", "--json", "--id", "y"], OUTPUTS)
+        .ends(0);
     assert_eq!(lines(&ran.out)[0]["current_step"], "diagnose");
 }
 
@@ -148,10 +137,9 @@ fn outputs_that_name_their_step_find_it_whatever_their_order() {
 {"step_name":"end","output":{"summary":"too many"}}
 "#,
     );
-    let ran = place.midex(&["run", "wide", "--id", "w", "--outputs", &file]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert_has(&ran.err, &["not used", "outputs.jsonl:5"]);
-    assert_has(&ran.out, &["(the persona of reviewer as above)"]);
+    let ran = place.ends(0, &["run", "wide", "--id", "w", "--outputs", &file]);
+    ran.says(&["not used", "outputs.jsonl:5"]);
+    ran.shows(&["(the persona of reviewer as above)"]);
     let history = place.json(&["show", "w"])["history"].clone();
     let told: Vec<_> = history
         .as_array()
@@ -181,17 +169,12 @@ fn a_failure_that_is_reported_fails_the_workflow() {
     let line =
         r#"{"step_name":"diagnose","error":{"message":"cannot be reproduced","code":"NO_RECIPE"}}"#;
     let file = place.file("outputs.jsonl", line);
-    let ran = place.midex(&["run", "bug-fix", "--id", "f", "--outputs", &file]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert_has(
-        &ran.out,
-        &["error: cannot be reproduced", "failed: step 'diagnose'"],
-    );
+    let ran = place.ends(1, &["run", "bug-fix", "--id", "f", "--outputs", &file]);
+    ran.shows(&["error: cannot be reproduced", "failed: step 'diagnose'"]);
     let status = place.json(&["show", "f"])["status"].clone();
     assert_eq!(status["error"]["code"], "NO_RECIPE");
     // It is over: nothing goes on.
-    let ran = place.midex(&["run", "bug-fix", "--id", "f", "--outputs", &file]);
-    assert_eq!(ran.code, Some(1));
+    let ran = place.ends(1, &["run", "bug-fix", "--id", "f", "--outputs", &file]);
     assert!(!ran.out.contains("To go on"), "{}", ran.out);
 }
 
@@ -199,22 +182,18 @@ fn a_failure_that_is_reported_fails_the_workflow() {
 fn a_refused_output_is_explained_and_the_execution_can_go_on() {
     let place = Place::new();
     let bad = place.file("bad.jsonl", r#"{"findings":"none","artifacts":7}"#);
-    let ran = place.midex(&["run", "bug-fix", "--id", "r", "--outputs", &bad]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert_has(
-        &ran.err,
-        &[
-            "STEP_OUTPUT_INVALID",
-            "summary",
-            "/findings: ",
-            "/artifacts: ",
-            "help: Run `midex run bug-fix --id r`: correct every violation of the output\n",
-        ],
-    );
-    assert_has(&ran.out, &["To go on: midex run bug-fix --id r"]);
+    let ran = place.ends(1, &["run", "bug-fix", "--id", "r", "--outputs", &bad]);
+    ran.says(&[
+        "STEP_OUTPUT_INVALID",
+        "summary",
+        "/findings: ",
+        "/artifacts: ",
+        "help: Run `midex run bug-fix --id r`: correct every violation of the output\n",
+    ]);
+    ran.shows(&["To go on: midex run bug-fix --id r"]);
     let good = place.file("good.jsonl", OUTPUTS);
     let command = ["run", "bug-fix", "--id", "r", "--outputs", &good];
-    assert_eq!(place.midex(&command).code, Some(0));
+    place.ends(0, &command);
 }
 
 #[test]
@@ -281,7 +260,7 @@ fn what_is_wrong_with_the_arguments_is_found_before_anything_is_started() {
     for (args, code, message) in cases {
         let ran = place.midex(&[&["run"], *args].concat());
         assert_eq!(ran.code, Some(*code), "{args:?}: {ran:?}");
-        assert_has(&ran.err, &[message]);
+        ran.says(&[message]);
         assert_eq!(ran.out, "", "{args:?}");
     }
     assert_eq!(place.json(&["list", "executions"]), json!([]));
@@ -291,19 +270,14 @@ fn what_is_wrong_with_the_arguments_is_found_before_anything_is_started() {
 fn standard_input_has_its_limits() {
     let place = Place::new();
     let long = "x".repeat(midex::limits::FRAME_BYTES_MAX + 1);
-    let ran = place.with_stdin(&["run", "bug-fix", "--id", "x"], &long);
-    assert_eq!(ran.code, Some(1));
-    assert_has(
-        &ran.err,
-        &["LIMIT_EXCEEDED", "standard input:1 is too long"],
-    );
+    let ran = place.run(1, "x", &long);
+    ran.says(&["LIMIT_EXCEEDED", "standard input:1 is too long"]);
     let early = "{\"step_name\":\"verify\",\"output\":1}\n";
     let most = early.repeat(midex::limits::OUTPUTS_WAITING_MAX);
     let ran = place.with_stdin(&["run", "bug-fix", "--id", "x"], &most);
-    assert_has(&ran.out, &["standard input has ended"]);
-    let ran = place.with_stdin(&["run", "bug-fix", "--id", "x"], &(most + early));
-    assert_eq!(ran.code, Some(1));
-    assert_has(&ran.err, &["LIMIT_EXCEEDED", "not open"]);
+    ran.shows(&["standard input has ended"]);
+    let ran = place.run(1, "x", &(most + early));
+    ran.says(&["LIMIT_EXCEEDED", "not open"]);
 }
 
 /// Runs with a shell script as the editor.
@@ -330,8 +304,7 @@ fn outputs_are_written_in_an_editor() {
             *3) echo "it is gone" >> "$2";;
         esac
         echo this must not be on stdout"##;
-    let ran = edited(&place, script, &["bug-fix", "--id", "e", "--json"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = edited(&place, script, &["bug-fix", "--id", "e", "--json"]).ends(0);
     assert_eq!(lines(&ran.out).len(), 4);
     let history = place.json(&["show", "e"])["history"].clone();
     let summaries: Vec<_> = (0..3).map(|at| &history[at]["output"]["summary"]).collect();
@@ -353,12 +326,10 @@ fn outputs_are_written_in_an_editor() {
 #[test]
 fn an_editor_that_leaves_nothing_stops_it_and_one_that_fails_does_too() {
     let place = Place::new();
-    let ran = edited(&place, "true", &["bug-fix", "--id", "e"]);
-    assert_eq!((ran.code, ran.err.as_str()), (Some(1), ""));
-    assert_has(&ran.out, &["midex run bug-fix --id e"]);
-    let ran = edited(&place, "exit 3", &["bug-fix", "--id", "e"]);
-    assert_eq!(ran.code, Some(2));
-    assert_has(&ran.err, &["exit status: 3"]);
+    let ran = edited(&place, "true", &["bug-fix", "--id", "e"]).ends_quietly(1);
+    ran.shows(&["midex run bug-fix --id e"]);
+    let ran = edited(&place, "exit 3", &["bug-fix", "--id", "e"]).ends(2);
+    ran.says(&["exit status: 3"]);
     assert_eq!(
         place.json(&["show", "e"])["status"]["current_step"],
         "diagnose"
@@ -374,8 +345,7 @@ fn an_editor_is_opened_again_with_what_was_wrong() {
         elif grep -q '/summary: ' "$2"; then grep -q '^{"summary":7}' "$2" && echo good > "$2"
         elif grep -q 'fix (impl' "$2"; then : > "$2"
         else echo '{nonsense' > "$2"; fi"#;
-    let ran = edited(&place, script, &["bug-fix", "--id", "e"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
+    edited(&place, script, &["bug-fix", "--id", "e"]).ends(1);
     let shown = place.json(&["show", "e"]);
     assert_eq!(shown["history"][0]["output"]["summary"], "good");
     // The same text again would be refused again.
@@ -383,9 +353,9 @@ fn an_editor_is_opened_again_with_what_was_wrong() {
         &place,
         r#"echo '{"summary":7}' > "$2""#,
         &["bug-fix", "--id", "e"],
-    );
-    assert_eq!(ran.code, Some(1));
-    assert_has(&ran.err, &["STEP_OUTPUT_INVALID", "/summary: "]);
+    )
+    .ends(1);
+    ran.says(&["STEP_OUTPUT_INVALID", "/summary: "]);
 }
 
 #[test]
@@ -407,19 +377,10 @@ fn a_paused_execution_says_how_to_go_on() {
     let place = Place::new();
     place.begun("p");
     place.done(&["pause", "p", "--reason", "lunch"]);
-    let ran = place.with_stdin(&["run", "bug-fix", "--id", "p"], OUTPUTS);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert_has(
-        &ran.out,
-        &["lunch", "midex resume p", "midex run bug-fix --id p"],
-    );
+    let ran = place.run(1, "p", OUTPUTS);
+    ran.shows(&["lunch", "midex resume p", "midex run bug-fix --id p"]);
     place.done(&["resume", "p"]);
-    assert_eq!(
-        place
-            .with_stdin(&["run", "bug-fix", "--id", "p"], OUTPUTS)
-            .code,
-        Some(0)
-    );
+    place.run(0, "p", OUTPUTS);
 }
 
 #[test]
@@ -427,8 +388,7 @@ fn the_way_to_go_on_names_a_data_directory_that_is_not_the_usual_one() {
     let place = Place::new();
     let elsewhere = place.dir.path().join("else where");
     let elsewhere = elsewhere.to_str().unwrap();
-    let ran = place.midex(&["run", "bug-fix", "--id", "d", "--data-dir", elsewhere]);
-    assert_eq!(ran.code, Some(1));
+    let ran = place.ends(1, &["run", "bug-fix", "--id", "d", "--data-dir", elsewhere]);
     let command = format!("midex run bug-fix --id d --data-dir '{elsewhere}'");
-    assert_has(&ran.out, &[&command]);
+    ran.shows(&[&command]);
 }

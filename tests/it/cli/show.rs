@@ -11,8 +11,7 @@ fn show_tells_where_an_execution_stands_and_what_came_of_its_steps() {
         "summary": format!("the cause {}", "and more ".repeat(40)),
         "artifacts": [{ "type": "report", "name": "recipe.md", "content": "# Recipe" }]
     });
-    let ran = place.with_stdin(&["run", "bug-fix", "--id", "s"], &format!("{output}\n"));
-    assert_eq!(ran.code, Some(1));
+    place.run(1, "s", &format!("{output}\n"));
     place.done(&["pause", "s", "--reason", "lunch"]);
     let shown = place.done(&["show"]);
     assert_has(
@@ -73,45 +72,31 @@ fn a_refusal_names_the_command_that_leads_on_and_no_call() {
             "Run `midex show fixit`: if that is the one meant".to_owned(),
         ),
     ] {
-        let ran = place.midex(&args);
-        assert_eq!(ran.code, Some(1), "{ran:?}");
+        let ran = place.ends(1, &args);
         assert!(ran.err.ends_with(&format!("\n  help: {help}\n")), "{ran:?}");
         let offered = help.split('`').nth(1).unwrap();
         let offered: Vec<_> = offered.split(' ').skip(1).collect();
-        assert_eq!(place.midex(&offered).code, Some(0), "{offered:?}");
+        place.ends(0, &offered);
     }
     place.done(&["abandon", "fixit"]);
     let ran = place.midex(&["pause", "fixit"]);
-    assert_has(
-        &ran.err,
-        &["help: Run `midex show fixit`: it has what came of every step\n"],
-    );
+    ran.says(&["help: Run `midex show fixit`: it has what came of every step\n"]);
     // Programs get the call.
     let ran = place.midex(&["pause", "fixit", "--json"]);
-    assert_has(&ran.err, &["Call workflow.read with uri"]);
+    ran.says(&["Call workflow.read with uri"]);
 }
 
 #[test]
 fn show_tells_what_an_execution_came_to() {
     let place = Place::new();
-    assert_eq!(
-        place
-            .with_stdin(&["run", "bug-fix", "--id", "good"], OUTPUTS)
-            .code,
-        Some(0)
-    );
+    place.run(0, "good", OUTPUTS);
     let shown = place.done(&["show", "good"]);
     assert_has(
         &shown,
         &["completed", "took", "final output", "summary: it is gone"],
     );
     let failure = r#"{"step_name":"diagnose","error":"cannot be reproduced"}"#;
-    assert_eq!(
-        place
-            .with_stdin(&["run", "bug-fix", "--id", "bad"], failure)
-            .code,
-        Some(1)
-    );
+    place.run(1, "bad", failure);
     let shown = place.done(&["show", "bad"]);
     assert_has(
         &shown,
@@ -128,13 +113,12 @@ fn show_tells_what_an_execution_came_to() {
 #[test]
 fn what_is_not_there_is_said() {
     let place = Place::new();
-    let ran = place.midex(&["show"]);
-    assert_eq!(ran.code, Some(1));
-    assert_has(&ran.err, &["this project has no executions"]);
+    let ran = place.ends(1, &["show"]);
+    ran.says(&["this project has no executions"]);
     for command in ["show", "tail"] {
         let ran = place.midex(&[command, "nobody"]);
         assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{command}");
-        assert_has(&ran.err, &["EXECUTION_NOT_FOUND"]);
+        ran.says(&["EXECUTION_NOT_FOUND"]);
         assert_eq!(ran.err.lines().count(), 2, "{}", ran.err);
     }
 }
@@ -181,12 +165,7 @@ fn what_an_agent_writes_cannot_steer_the_terminal() {
 #[test]
 fn tail_shows_the_last_events_of_one_execution_or_of_all() {
     let place = Place::new();
-    assert_eq!(
-        place
-            .with_stdin(&["run", "bug-fix", "--id", "one"], OUTPUTS)
-            .code,
-        Some(0)
-    );
+    place.run(0, "one", OUTPUTS);
     place.begun("two");
     let all = lines(&place.done(&["tail", "one", "--json", "-n", "1000"]));
     let kinds: Vec<_> = all
@@ -224,5 +203,5 @@ fn tail_shows_the_last_events_of_one_execution_or_of_all() {
     );
     assert_eq!(place.done(&["tail", "--no-follow"]).lines().count(), 20);
     let more = (midex::limits::TELEMETRY_LIMIT_MAX + 1).to_string();
-    assert_eq!(place.midex(&["tail", "-n", &more]).code, Some(2));
+    place.ends(2, &["tail", "-n", &more]);
 }

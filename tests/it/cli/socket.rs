@@ -44,8 +44,7 @@ fn commands_at_once_share_one_store() {
         })
         .collect();
     for running in running {
-        let ran = running.end();
-        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+        running.end().ends_quietly(0);
     }
     let listed = place.json(&["list", "executions", "--state", "completed"]);
     assert_eq!(listed.as_array().unwrap().len(), names.len());
@@ -98,23 +97,16 @@ fn lifecycle(place: &Place) {
     assert_has(&place.done(&["abandon", "x"]), &["'x' is abandoned"]);
     let refused = place.midex(&["abandon", "x"]);
     assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""));
-    assert_has(&refused.err, &["STATE_TRANSITION_REFUSED", "help: "]);
+    refused.says(&["STATE_TRANSITION_REFUSED", "help: "]);
     assert_eq!(
         place.json(&["list", "executions", "--state", "open"]),
         json!([])
     );
     for command in ["pause", "abandon", "show", "tail"] {
-        assert_eq!(place.midex(&[command, "nobody"]).code, Some(1), "{command}");
-        assert_eq!(
-            place.midex(&[command, "x", "--nonsense"]).code,
-            Some(2),
-            "{command}"
-        );
+        place.ends(1, &[command, "nobody"]);
+        place.ends(2, &[command, "x", "--nonsense"]);
     }
-    assert_eq!(
-        place.midex(&["list", "executions", "--state", "odd"]).code,
-        Some(1)
-    );
+    place.ends(1, &["list", "executions", "--state", "odd"]);
     let json = place.midex(&["pause", "nobody", "--json"]);
     assert_eq!(
         super::lines(&json.err)[0]["error_code"],
@@ -148,7 +140,7 @@ fn a_store_that_somebody_holds_without_a_door_is_worth_another_try() {
     ] {
         let ran = place.midex(args);
         assert_eq!((ran.code, ran.out.as_str()), (Some(75), ""), "{args:?}");
-        assert_has(&ran.err, &["STORE_BUSY"]);
+        ran.says(&["STORE_BUSY"]);
     }
     drop(lock);
     assert_has(&place.done(&["show", "x"]), &["running"]);
@@ -229,8 +221,7 @@ fn a_change_whose_answer_went_away_with_its_server_is_done() {
     let place = Place::new();
     place.begun("x");
     let mut first = Value::Null;
-    let ran = pause_at_the_last_moment(&place, |_, _| first = place.json(&["pause", "x"]));
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = pause_at_the_last_moment(&place, |_, _| first = place.json(&["pause", "x"])).ends(0);
     let again: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(again, first, "it is told as if the answer had come");
     // What stands otherwise than it was to stand was refused all the same.
@@ -238,7 +229,7 @@ fn a_change_whose_answer_went_away_with_its_server_is_done() {
         place.done(&["abandon", "x"]);
     });
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert_has(&ran.err, &["STATE_TRANSITION_REFUSED"]);
+    ran.says(&["STATE_TRANSITION_REFUSED"]);
 }
 
 #[test]
@@ -256,7 +247,7 @@ fn a_command_does_not_ask_server_after_server_for_ever() {
     });
     let ran = place.midex(&["show", "x"]);
     assert_eq!((ran.code, ran.out.as_str()), (Some(75), ""));
-    assert_has(&ran.err, &["SERVER_STOPPING"]);
+    ran.says(&["SERVER_STOPPING"]);
     assert_eq!(
         asked.load(Ordering::SeqCst),
         midex::limits::LINK_ATTEMPTS_MAX

@@ -15,7 +15,7 @@ use rustix::{
 };
 
 use super::Place;
-use crate::support::{PATIENCE, wait};
+use crate::support::{PATIENCE, assert_has, wait};
 
 /// A command at a terminal of 60 columns.
 pub(crate) struct Terminal {
@@ -79,6 +79,20 @@ impl Terminal {
         self.keys.write_all(format!("{text}\n").as_bytes()).unwrap();
     }
 
+    /// Waits until this is asked, and types the answer.
+    pub(crate) fn answer(&mut self, question: &str, text: &str) {
+        self.expect(question);
+        self.type_line(text);
+    }
+
+    /// What was still shown before it ended, with this code.
+    #[track_caller]
+    pub(crate) fn ends(self, expected: i32) -> String {
+        let (code, shown) = self.end();
+        assert_eq!(code, Some(expected), "{shown}");
+        shown
+    }
+
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let code = wait(&mut self.child).code();
         // It ends when nobody holds the other end any more.
@@ -121,14 +135,8 @@ fn a_person_is_asked_for_each_output_and_again_where_it_is_refused() {
     let place = Place::new();
     let mut terminal = Terminal::open(place.command(&["run", "bug-fix", "--id", "p"]));
     let shown = terminal.expect(PROMPT);
-    assert!(
-        shown.contains("\u{1b}[1m[1/3] diagnose\u{1b}[0m (debugger)"),
-        "{shown}"
-    );
-    assert!(
-        shown.contains("\u{1b}[2m  │ # Debugger\u{1b}[0m"),
-        "{shown}"
-    );
+    assert_has(&shown, &["\u{1b}[1m[1/3] diagnose\u{1b}[0m (debugger)"]);
+    assert_has(&shown, &["\u{1b}[2m  │ # Debugger\u{1b}[0m"]);
     terminal.type_line("the cause");
     terminal.expect("[2/3] fix");
     terminal.expect(PROMPT);
@@ -139,19 +147,15 @@ fn a_person_is_asked_for_each_output_and_again_where_it_is_refused() {
         "the cause"
     );
     terminal.type_line("{nonsense}");
-    terminal.expect("not JSON");
-    terminal.type_line("{\"summary\": 7}");
+    terminal.answer("not JSON", "{\"summary\": 7}");
     terminal.expect("/summary: ");
-    terminal.expect(PROMPT);
-    terminal.type_line("{\"summary\":");
-    terminal.expect("...> ");
-    terminal.type_line("\"the remedy\"}");
+    terminal.answer(PROMPT, "{\"summary\":");
+    terminal.answer("...> ", "\"the remedy\"}");
     terminal.expect("[3/3] verify");
     terminal.expect(PROMPT);
     drop(server);
     terminal.type_line("it is gone");
-    let (code, shown) = terminal.end();
-    assert_eq!(code, Some(0), "{shown}");
+    let shown = terminal.ends(0);
     assert!(shown.contains("\u{1b}[32mcompleted\u{1b}[0m"), "{shown}");
     assert_eq!(
         place.json(&["show", "p"])["history"][1]["output"]["summary"],
@@ -164,22 +168,17 @@ fn an_empty_line_stops_and_a_failure_can_be_told() {
     let place = Place::new();
     let run = ["run", "bug-fix", "--id", "p"];
     let mut terminal = Terminal::open(place.command(&run));
-    terminal.expect(PROMPT);
-    terminal.type_line("");
-    let (code, shown) = terminal.end();
-    assert_eq!(code, Some(1));
-    assert!(
-        shown.contains("To go on: midex run bug-fix --id p"),
-        "{shown}"
-    );
+    terminal.answer(PROMPT, "");
+    let shown = terminal.ends(1);
+    assert_has(&shown, &["To go on: midex run bug-fix --id p"]);
     let mut terminal = Terminal::open(place.command(&run));
-    terminal.expect(PROMPT);
-    terminal.type_line(r#"{"step_name":"verify","output":{"summary":"x"}}"#);
+    terminal.answer(PROMPT, r#"{"step_name":"verify","output":{"summary":"x"}}"#);
     terminal.expect("step 'verify' is not open");
-    terminal.expect(PROMPT);
-    terminal.type_line(r#"{"step_name":"diagnose","error":"cannot be reproduced"}"#);
-    let (code, shown) = terminal.end();
-    assert_eq!(code, Some(1));
+    terminal.answer(
+        PROMPT,
+        r#"{"step_name":"diagnose","error":"cannot be reproduced"}"#,
+    );
+    let shown = terminal.ends(1);
     assert!(shown.contains("cannot be reproduced"), "{shown}");
     assert_eq!(place.json(&["show", "p"])["status"]["state"], "failed");
 }
@@ -190,12 +189,8 @@ fn an_interrupt_says_how_to_go_on_and_leaves_the_store_in_order() {
     let mut terminal = Terminal::open(place.command(&["run", "bug-fix", "--id", "p"]));
     terminal.expect(PROMPT);
     kill_process(Pid::from_child(&terminal.child), Signal::INT).unwrap();
-    let (code, shown) = terminal.end();
-    assert_eq!(code, Some(1));
-    assert!(
-        shown.contains("interrupted") && shown.contains("midex run bug-fix --id p"),
-        "{shown}"
-    );
+    let shown = terminal.ends(1);
+    assert_has(&shown, &["interrupted", "midex run bug-fix --id p"]);
     assert!(!place.socket().exists());
 }
 
@@ -224,8 +219,7 @@ fn lines_fit_the_terminal_and_no_color_is_no_color() {
     ] {
         let mut command = place.command(args);
         command.env("NO_COLOR", "1");
-        let (code, shown) = Terminal::open(command).end();
-        assert_eq!(code, Some(0), "{shown}");
+        let shown = Terminal::open(command).ends(0);
         assert!(!shown.contains('\u{1b}'), "{shown:?}");
     }
     place.begun("q");
@@ -256,5 +250,5 @@ fn whoever_is_overtaken_is_told_and_loses_no_words() {
     terminal.type_line("the remedy");
     terminal.expect("not recorded: {\"summary\":\"the remedy\"}");
     terminal.expect("midex resume p");
-    assert_eq!(terminal.end().0, Some(1));
+    terminal.ends(1);
 }

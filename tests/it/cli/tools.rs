@@ -10,7 +10,7 @@ use midex::{domain::schema::Schema, limits};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::long::share;
+use crate::support::{assert_has, long::share};
 
 /// A directory to work in that is a project: with `.git`, and no configuration of a user around it.
 struct Project(TempDir);
@@ -173,10 +173,7 @@ fn a_file_that_exists_stays_unless_force_says_otherwise() {
     project.write("workflows/mine.md", "precious");
     let (code, said) = project.refused(&["new", "workflow", "mine"]);
     assert_eq!(code, 1, "{said}");
-    assert!(
-        said.contains("FILE_EXISTS") && said.contains("--force") && said.contains("mine.md"),
-        "{said}"
-    );
+    assert_has(&said, &["FILE_EXISTS", "--force", "mine.md"]);
     let (code, said) = project.refused(&["new", "workflow", "mine", "--json"]);
     let said: Value = serde_json::from_str(&said).unwrap();
     assert_eq!((code, &said["error_code"]), (1, &"FILE_EXISTS".into()));
@@ -260,10 +257,7 @@ fn no_name_leads_out_of_the_directory() {
                 let args = [&["new", kind, name], extra].concat();
                 let (code, said) = project.refused(&args);
                 assert_eq!(code, 2, "{name:?}: {said}");
-                assert!(
-                    said.contains("USAGE_INVALID") && said.contains("Choose a name"),
-                    "{said}"
-                );
+                assert_has(&said, &["USAGE_INVALID", "Choose a name"]);
             }
         }
     }
@@ -331,9 +325,9 @@ fn a_workflow_is_drawn_by_name_and_by_file() {
     );
     let dot = project.out(&["graph", "nightly", "--format", "dot"]);
     assert!(dot.starts_with("digraph \"nightly\" {\n"), "{dot}");
-    assert!(
-        dot.contains("    \"end\" [label=\"end\\nan \\\"odd\\\" [one]\"];\n"),
-        "{dot}"
+    assert_has(
+        &dot,
+        &["    \"end\" [label=\"end\\nan \\\"odd\\\" [one]\"];\n"],
     );
     assert!(
         dot.contains("    \"graph\" -> \"last\";\n") && dot.ends_with("}\n"),
@@ -387,10 +381,7 @@ fn a_workflow_with_findings_is_not_drawn() {
             said.starts_with("error[unknown_dependency]: no step has the id `ende`\n"),
             "{said}"
         );
-        assert!(
-            said.contains("nightly.yaml:6:47\n") && said.contains("did you mean `end`?"),
-            "{said}"
-        );
+        assert_has(&said, &["nightly.yaml:6:47\n", "did you mean `end`?"]);
         assert!(!said.contains('\u{1b}'), "{said:?}");
         let (code, said) = project.refused(&["graph", argument, "--json"]);
         let said: Value = serde_json::from_str(&said).unwrap();
@@ -417,10 +408,7 @@ fn a_graph_of_nothing_is_an_error_that_helps() {
     let project = Project::new();
     let (code, said) = project.refused(&["graph", "bugfix"]);
     assert_eq!(code, 1, "{said}");
-    assert!(
-        said.contains("did you mean 'bug-fix'?") && said.contains("midex list"),
-        "{said}"
-    );
+    assert_has(&said, &["did you mean 'bug-fix'?", "midex list"]);
     let (code, said) = project.refused(&["graph", "gone.yaml"]);
     assert_eq!(code, 2, "{said}");
     assert!(said.contains("`gone.yaml` cannot be read"), "{said}");

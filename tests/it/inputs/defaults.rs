@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::project;
-use crate::support::{Client, Server, project::Project, says};
+use crate::support::{Client, Server, assert_has, project::Project, says};
 
 const PORT: &str = "inputs:
   port: { type: integer, default: { from: env, value: MIDEX_TEST_PORT } }
@@ -66,10 +66,7 @@ fn the_environment_gives_defaults_only_where_it_is_let_in() {
                 "{flags:?} {env:?}: {refused}"
             );
             let message = violation["message"].as_str().unwrap();
-            assert!(
-                message.contains("`MIDEX_TEST_PORT`") && message.contains("--allow-env"),
-                "{message}"
-            );
+            assert_has(&message, &["`MIDEX_TEST_PORT`", "--allow-env"]);
         }
         server.close();
     }
@@ -139,12 +136,10 @@ fn history_gives_what_the_execution_before_had() {
 
 #[test]
 fn what_another_workflow_came_to_is_a_default() {
-    let project = project(
-        "inputs:
+    let lines = "inputs:
   image: { type: string, default: { from: workflow_output, value: 'build.image.tags[0]' } }
-  whole: { type: object, optional: true, default: { from: workflow_output, value: build } }
-",
-    );
+  whole: { type: object, optional: true, default: { from: workflow_output, value: build } }";
+    let project = project(lines);
     project.write(
         "workflows/build.yaml",
         "workflow: build

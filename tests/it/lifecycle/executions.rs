@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{
     Client, Server, has_fields, output,
     project::{Project, each, eventually, line, list, outlive, text},
+    says,
 };
 
 fn ids(server: &mut Server, arguments: Value) -> Vec<String> {
@@ -143,11 +144,7 @@ fn who_lost_the_thread_is_told_what_is_open_and_goes_on_from_it() {
         (&json!("a"), &output("s"))
     );
     assert_eq!(e4["reason"], "to pause it");
-    assert!(
-        text(&told["message"]).contains("'b' of 'e3'"),
-        "{}",
-        told["message"]
-    );
+    says(&told["message"], "'b' of 'e3'");
     for execution in open
         .iter()
         .filter(|execution| execution["state"] == "running")

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::start;
 use crate::{
     lists::TOOLS,
-    support::{Client, Server, address, fails_with},
+    support::{Client, Server, address, assert_has, fails_with},
 };
 
 #[test]
@@ -49,13 +49,13 @@ fn both_spellings_of_a_tool_are_accepted_and_unknown_things_refused() {
     }
     let templates = server.request("resources/templates/list", json!({}));
     let templates = templates["result"]["resourceTemplates"].to_string();
-    assert!(
-        templates.contains("midex://workflow/current_step/{execution_id}"),
-        "{templates}"
+    assert_has(
+        &templates,
+        &["midex://workflow/current_step/{execution_id}"],
     );
-    assert!(
-        templates.contains("midex://workflow/telemetry/{execution_id}{?event_type,limit}"),
-        "{templates}"
+    assert_has(
+        &templates,
+        &["midex://workflow/telemetry/{execution_id}{?event_type,limit}"],
     );
 }
 

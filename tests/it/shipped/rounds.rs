@@ -139,11 +139,9 @@ fn answer(led: &Led, lines: &[&str]) {
     terminal.expect("Minor findings left open: 1");
     terminal.expect("Do you agree?");
     for (line, prompt) in lines.iter().zip(["leaves it open:", "left empty):"]) {
-        terminal.expect(prompt);
-        terminal.type_line(line);
+        terminal.answer(prompt, line);
     }
-    let (code, shown) = terminal.end();
-    assert_eq!(code, Some(0), "{shown}");
+    terminal.ends(0);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use super::{Play, gates::answer, id};
 use crate::{
     cli::terminal::Terminal,
     support::{
-        Client, Server,
+        Client, Server, assert_has,
         play::Calls,
         project::{Project, list, text},
     },
@@ -23,15 +23,11 @@ use crate::{
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_to_an_earlier_visit_of_a_gate_counts_for_nothing() {
-    let mut play = Play::begin(
-        "steps:
+    let lines = "steps:
   - { id: build, guidance: Build., result: {}, max_visits: 3 }
   - { id: ship, gate: { ask: 'Ship it?' }, on_error: build, max_visits: 3 }
-  - { id: tell, guidance: T, result: {} }
-",
-        json!({}),
-    )
-    .await;
+  - { id: tell, guidance: T, result: {} }";
+    let mut play = Play::begin(lines, json!({})).await;
     play.done("build", json!({ "v": 1 })).await;
     let first = play.engine.status_now("e").await;
     // Two people look at the first build; one rejects.
@@ -48,17 +44,13 @@ async fn an_answer_to_an_earlier_visit_of_a_gate_counts_for_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_for_good_is_repeated_as_it_was() {
-    let mut play = Play::begin(
-        "inputs:
+    let lines = "inputs:
   a: { type: string, optional: true }
 steps:
   - { id: one, input: { properties: [a] }, on_error: continue }
   - { id: two, input: { properties: [a] } }
-  - { id: tell, guidance: T, result: {} }
-",
-        json!({}),
-    )
-    .await;
+  - { id: tell, guidance: T, result: {} }";
+    let mut play = Play::begin(lines, json!({})).await;
     let token = play.token("one");
     for at in 1..5 {
         play.refused(&token, json!({ "a": at })).await;
@@ -89,19 +81,15 @@ steps:
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_for_good_lists_the_same_violations() {
-    let mut play = Play::begin(
-        "inputs:
+    let lines = "inputs:
   a: { type: string, optional: true }
   b: { type: string, optional: true }
   c: { type: integer, optional: true }
 steps:
   - { id: one, input: { properties: [a, b, c] }, on_error: continue }
   - { id: two, input: { properties: [a, b] } }
-  - { id: tell, guidance: T, result: {} }
-",
-        json!({}),
-    )
-    .await;
+  - { id: tell, guidance: T, result: {} }";
+    let mut play = Play::begin(lines, json!({})).await;
     let token = play.token("one");
     for at in 1..5 {
         play.refused(&token, json!({ "c": at.to_string() })).await;
@@ -126,17 +114,13 @@ steps:
 
 #[tokio::test(start_paused = true)]
 async fn a_reply_with_open_steps_is_repeated_as_it_was() {
-    let mut play = Play::begin(
-        "inputs:
+    let lines = "inputs:
   a: { type: string, optional: true }
 steps:
   - { id: ask, input: { properties: [a], reextract: true }, depends_on: [] }
   - { id: work, guidance: W, result: {}, depends_on: [] }
-  - { id: tell, guidance: T, result: {}, depends_on: [ask, work] }
-",
-        json!({}),
-    )
-    .await;
+  - { id: tell, guidance: T, result: {}, depends_on: [ask, work] }";
+    let mut play = Play::begin(lines, json!({})).await;
     let (ask, work) = (play.token("ask"), play.token("work"));
     let first = play.engine.report(&work, Report::Output(json!(1))).await;
     play.report(&ask, Report::Output(json!({ "userUtterance": "x please" })))
@@ -158,11 +142,7 @@ async fn where_an_execution_stands_is_told_with_its_state() {
     let standing = play.engine.standing(&id()).await.unwrap();
     let status = play.engine.status_now("e").await;
     assert_eq!(standing.workflow_state, status.state);
-    assert!(
-        standing.message.contains("midex approve e"),
-        "{}",
-        standing.message
-    );
+    assert_has(&standing.message, &["midex approve e"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -204,14 +184,12 @@ fn asking(rest: &str) -> (Project, Server) {
 
 #[test]
 fn what_came_of_a_form_is_answered() {
-    let (_project, mut server) = asking(
-        "inputs:
+    let lines = "inputs:
   a: { type: integer, validate: { min: 1 }, optional: true }
 steps:
   - { id: one, input: { properties: [a] } }
-  - { id: tell, guidance: T, result: {} }
-",
-    );
+  - { id: tell, guidance: T, result: {} }";
+    let (_project, mut server) = asking(lines);
     begin(&mut server);
     for at in 0..5 {
         let asked = next(&mut server);
@@ -227,18 +205,15 @@ steps:
 
 #[test]
 fn a_gate_that_somebody_else_answered_meanwhile_is_told_as_it_stands() {
-    let (project, mut server) = asking(
-        "steps:
+    let lines = "steps:
   - { id: go, gate: 'Go?' }
-  - { id: tell, guidance: T, result: {} }
-",
-    );
+  - { id: tell, guidance: T, result: {} }";
+    let (project, mut server) = asking(lines);
     begin(&mut server);
     let asked = next(&mut server);
     let mut terminal = Terminal::open(project.command(&["approve", "e"]));
-    terminal.expect("Approve?");
-    terminal.type_line("y");
-    assert_eq!(terminal.end().0, Some(0));
+    terminal.answer("Approve?", "y");
+    terminal.ends(0);
     server.send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "action": "cancel" } }));
     let line = next(&mut server);
     let reply = line["result"]["structuredContent"].clone();
@@ -252,12 +227,10 @@ fn a_gate_that_somebody_else_answered_meanwhile_is_told_as_it_stands() {
 
 #[test]
 fn a_long_comment_is_cut_and_the_decision_counts() {
-    let (_project, mut server) = asking(
-        "steps:
+    let lines = "steps:
   - { id: go, gate: 'Go?' }
-  - { id: tell, guidance: T, result: {} }
-",
-    );
+  - { id: tell, guidance: T, result: {} }";
+    let (_project, mut server) = asking(lines);
     begin(&mut server);
     let asked = next(&mut server);
     let comment = "x".repeat(4001);
@@ -272,23 +245,19 @@ fn a_long_comment_is_cut_and_the_decision_counts() {
 
 #[test]
 fn a_dialog_of_an_earlier_visit_decides_nothing() {
-    let (project, mut server) = asking(
-        "steps:
+    let lines = "steps:
   - { id: build, guidance: Build., result: {}, max_visits: 3 }
   - { id: ship, gate: { ask: 'Ship it?' }, on_error: build, max_visits: 3 }
-  - { id: tell, guidance: T, result: {} }
-",
-    );
+  - { id: tell, guidance: T, result: {} }";
+    let (project, mut server) = asking(lines);
     let reply = server.begin("w", "e");
     finish(&mut server, &reply["new_token"], json!(1));
     let asked = next(&mut server);
     // Somebody rejects on a terminal; another agent makes the next build.
     let mut terminal = Terminal::open(project.command(&["approve", "e"]));
-    terminal.expect("Approve?");
-    terminal.type_line("r");
-    terminal.expect("Why?");
-    terminal.type_line("");
-    assert_eq!(terminal.end().0, Some(0));
+    terminal.answer("Approve?", "r");
+    terminal.answer("Why?", "");
+    terminal.ends(0);
     let current = server.current("e");
     assert_eq!(current["current_step"], "build", "{current}");
     finish(&mut server, &current["continuation_token"], json!(2));
@@ -399,17 +368,15 @@ fn finish(server: &mut Server, token: &Value, output: Value) {
 
 #[test]
 fn several_steps_that_ask_are_asked_one_after_the_other_and_none_beside_them_is_lost() {
-    let (_project, mut server) = asking(
-        "inputs:
+    let lines = "inputs:
   a: { type: string, optional: true }
   b: { type: string, optional: true }
 steps:
   - { id: work, guidance: W., result: {}, depends_on: [] }
   - { id: one, input: { properties: [a], via: elicitation }, depends_on: [] }
   - { id: two, input: { properties: [b] }, depends_on: [] }
-  - { id: tell, guidance: 'T ${{ inputs.a }} ${{ inputs.b }}', result: {}, depends_on: [one, two] }
-",
-    );
+  - { id: tell, guidance: 'T ${{ inputs.a }} ${{ inputs.b }}', result: {}, depends_on: [one, two] }";
+    let (_project, mut server) = asking(lines);
     begin(&mut server);
     let asked = next(&mut server);
     assert_eq!(
@@ -439,23 +406,18 @@ steps:
 
 #[test]
 fn a_step_that_the_user_put_aside_is_asked_again_when_the_agent_comes_back() {
-    let (_project, mut server) = asking(
-        "inputs:
+    let lines = "inputs:
   a: { type: string, optional: true }
 steps:
   - { id: one, input: { properties: [a], via: elicitation }, depends_on: [] }
-  - { id: work, guidance: W, result: {}, depends_on: [] }
-",
-    );
+  - { id: work, guidance: W, result: {}, depends_on: [] }";
+    let (_project, mut server) = asking(lines);
     begin(&mut server);
     let asked = next(&mut server);
     server.send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "action": "decline" } }));
     let reply = next(&mut server)["result"]["structuredContent"].clone();
     let words = text(&reply["instructions"]);
-    assert!(
-        words.contains("The user alone answers") && words.contains("An empty object"),
-        "{words}"
-    );
+    assert_has(&words, &["The user alone answers", "An empty object"]);
     finish(&mut server, &reply["new_token"], json!({}));
     let asked = next(&mut server);
     accept(&mut server, &asked, json!({ "a": "x" }));
@@ -506,13 +468,10 @@ fn answers_without_their_state_begin_nothing() {
 fn a_person_at_a_terminal_answers_what_the_user_alone_answers() {
     let project = Project::new(&[("workflows/w.yaml", &yaml("w", ALONE))]);
     let mut terminal = Terminal::open(project.command(&["run", "w", "--id", "e"]));
-    terminal.expect("empty to stop> ");
-    terminal.type_line("{\"a\": \"x\"}");
+    terminal.answer("empty to stop> ", "{\"a\": \"x\"}");
     terminal.expect("T x");
-    terminal.expect("empty to stop> ");
-    terminal.type_line("done");
-    let (code, shown) = terminal.end();
-    assert_eq!(code, Some(0), "{shown}");
+    terminal.answer("empty to stop> ", "done");
+    terminal.ends(0);
 }
 
 #[test]
@@ -592,16 +551,12 @@ fn nobody_is_asked_for_what_is_paused() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_too_large_is_refused_with_its_place() {
-    let play = Play::begin(
-        "inputs:
+    let lines = "inputs:
   a: { type: string, optional: true }
   b: { type: string, optional: true }
 steps:
-  - { id: one, input: { properties: [a, b] } }
-",
-        json!({}),
-    )
-    .await;
+  - { id: one, input: { properties: [a, b] } }";
+    let play = Play::begin(lines, json!({})).await;
     let big = "x".repeat(midex::limits::INPUTS_BYTES_MAX / 2 + 100);
     let token = play.token("one");
     let error = play
@@ -617,15 +572,13 @@ steps:
 
 #[test]
 fn where_nobody_is_asked_a_call_again_gets_the_answer_that_it_got() {
-    let (_project, mut server) = asking(
-        "inputs:
+    let lines = "inputs:
   a: { type: string, optional: true }
 steps:
   - { id: work, guidance: W, result: {} }
   - { id: one, input: { properties: [a], via: guidance } }
-  - { id: tell, guidance: T, result: {} }
-",
-    );
+  - { id: tell, guidance: T, result: {} }";
+    let (_project, mut server) = asking(lines);
     let first = server.begin("w", "e");
     let asks = server.hand_in(&first["new_token"], json!(1));
     assert_eq!(asks["step_name"], "one", "{asks}");

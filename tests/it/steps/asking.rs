@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Play;
 use crate::{
     steps::Report,
-    support::{has_fields, play::Calls},
+    support::{assert_has, has_fields, play::Calls},
 };
 
 /// An app whose platform and push may be left open at the start, with these steps.
@@ -70,11 +70,7 @@ async fn what_a_text_says_becomes_inputs_and_what_it_does_not_is_asked_for() {
     assert_eq!(schema["required"], json!(["platform"]));
     assert!(play.words().contains("Be kind."), "{}", play.words());
     play.done("ask", json!({ "platform": "iOS" })).await;
-    assert!(
-        play.words().contains("Build for iOS, push false."),
-        "{}",
-        play.words()
-    );
+    assert_has(play.words(), &["Build for iOS, push false."]);
     let history = play.history().await;
     assert_eq!(
         history[0].output,
@@ -144,18 +140,10 @@ async fn a_refused_answer_is_asked_for_again_with_why_and_the_accepted_ones_are_
         violation.expected.as_deref(),
         Some(r#"one of "iOS", "Android""#)
     );
-    assert!(
-        first.message().contains("malformed output 1 of 5"),
-        "{}",
-        first.message()
-    );
+    assert_has(first.message(), &["malformed output 1 of 5"]);
     // The same answer again costs nothing.
     let again = refused(&play, "ask", answer).await;
-    assert!(
-        again.message().contains("malformed output 1 of 5"),
-        "{}",
-        again.message()
-    );
+    assert_has(again.message(), &["malformed output 1 of 5"]);
     play.restart().await;
     let current = play.engine.current_now("e").await;
     let words = current.instructions.unwrap();
@@ -258,11 +246,7 @@ async fn words_of_the_user_go_through_extraction() {
     assert!(again.replayed);
     assert_ne!(start.instructions, extracting.instructions);
     play.done("ask", json!({ "push": false })).await;
-    assert!(
-        play.words().contains("Build for iOS, push false."),
-        "{}",
-        play.words()
-    );
+    assert_has(play.words(), &["Build for iOS, push false."]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Play, Report};
-use crate::support::play::Calls;
+use crate::support::{assert_has, play::Calls};
 
 #[tokio::test(start_paused = true)]
 async fn false_zero_and_nothing_do_not_hold() {
@@ -15,14 +15,10 @@ async fn false_zero_and_nothing_do_not_hold() {
         json!([]),
         json!({}),
     ] {
-        let mut play = Play::begin(
-            "steps:
+        let lines = "steps:
   - { id: a, if: inputs.flag, guidance: Never., result: {} }
-  - { id: b, guidance: Always., result: {} }
-",
-            json!({ "flag": nothing }),
-        )
-        .await;
+  - { id: b, guidance: Always., result: {} }";
+        let mut play = Play::begin(lines, json!({ "flag": nothing })).await;
         assert_eq!(play.open(), ["b"], "{nothing}");
         play.done("b", json!(1)).await;
         assert_eq!(play.path().await, ["a skipped", "b completed"]);
@@ -96,11 +92,7 @@ async fn a_loop_goes_round_until_it_is_left_and_feeds_back_through_memory() {
     assert_eq!(play.open(), ["draft"]);
     let offer = play.offers()[0].clone();
     assert_eq!((offer.step.visit, offer.step.attempt), (2, 1));
-    assert!(
-        play.words().contains("Changes: use tabs"),
-        "{}",
-        play.words()
-    );
+    assert_has(play.words(), &["Changes: use tabs"]);
     play.restart().await;
     play.done("draft", json!("two")).await;
     play.done("review", json!({ "approved": true })).await;
@@ -126,18 +118,14 @@ async fn a_loop_that_is_not_left_ends_at_its_bound() {
 
 #[tokio::test(start_paused = true)]
 async fn a_jump_back_voids_what_is_open_behind_it_and_leaves_what_is_beside() {
-    let mut play = Play::begin(
-        "steps:
+    let lines = "steps:
   - { id: a, guidance: A., result: {} }
   - { id: left, guidance: L., result: {}, depends_on: [a] }
   - { id: right, guidance: R., result: {}, depends_on: [a] }
   - { id: again, branch: [{ if: steps.left == 'again', next: a }], depends_on: [left] }
   - { id: beside, guidance: B., result: {}, depends_on: [] }
-  - { id: end, guidance: E., result: {}, depends_on: [again, right, beside] }
-",
-        json!({}),
-    )
-    .await;
+  - { id: end, guidance: E., result: {}, depends_on: [again, right, beside] }";
+    let mut play = Play::begin(lines, json!({})).await;
     assert_eq!(play.open(), ["a", "beside"]);
     let beside = play.token("beside");
     play.done("a", json!(1)).await;
@@ -161,17 +149,13 @@ async fn a_jump_back_voids_what_is_open_behind_it_and_leaves_what_is_beside() {
 
 #[tokio::test(start_paused = true)]
 async fn a_jump_forward_passes_only_what_nothing_else_leads_to() {
-    let mut play = Play::begin(
-        "steps:
+    let lines = "steps:
   - { id: a, guidance: A., result: {}, next: end }
   - { id: only, guidance: O., result: {}, depends_on: [a] }
   - { id: beside, guidance: B., result: {}, depends_on: [] }
   - { id: joint, guidance: J., result: {}, depends_on: [only, beside] }
-  - { id: end, guidance: E., result: {}, depends_on: [a] }
-",
-        json!({}),
-    )
-    .await;
+  - { id: end, guidance: E., result: {}, depends_on: [a] }";
+    let mut play = Play::begin(lines, json!({})).await;
     let beside = play.token("beside");
     play.done("a", json!(1)).await;
     assert_eq!(play.open(), ["end"]);
@@ -186,14 +170,10 @@ async fn a_jump_forward_passes_only_what_nothing_else_leads_to() {
 
 #[tokio::test(start_paused = true)]
 async fn steps_of_the_server_that_chase_each_other_are_stopped() {
-    let play = Play::begin(
-        "steps:
+    let lines = "steps:
   - { id: a, set: { n: 1 }, max_visits: 10000 }
-  - { id: b, set: { n: 2 }, max_visits: 10000, next: a, if: 'true' }
-",
-        json!({}),
-    )
-    .await;
+  - { id: b, set: { n: 2 }, max_visits: 10000, next: a, if: 'true' }";
+    let play = Play::begin(lines, json!({})).await;
     assert_eq!(play.state(), "failed");
     assert_eq!(play.last.failure.clone().unwrap().code, "STEPS_AT_ONCE");
 }

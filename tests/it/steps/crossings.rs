@@ -16,16 +16,12 @@ use crate::support::play::{Calls, failed};
 
 #[tokio::test(start_paused = true)]
 async fn a_jump_lets_a_join_go_on_whose_other_half_was_done_before() {
-    let mut play = Play::begin(
-        "steps:
+    let lines = "steps:
   - { id: beside, guidance: B., result: {} }
   - { id: a, guidance: A., result: {}, depends_on: [], next: end }
   - { id: joint, guidance: J., result: {}, depends_on: [a, beside] }
-  - { id: end, guidance: E., result: {}, depends_on: [joint] }
-",
-        json!({}),
-    )
-    .await;
+  - { id: end, guidance: E., result: {}, depends_on: [joint] }";
+    let mut play = Play::begin(lines, json!({})).await;
     let a = play.token("a");
     play.done("beside", json!(1)).await;
     play.report(&a, Report::Output(json!(1))).await;
@@ -37,16 +33,12 @@ async fn a_jump_lets_a_join_go_on_whose_other_half_was_done_before() {
 
 #[tokio::test(start_paused = true)]
 async fn an_item_that_is_passed_by_leaves_the_others_to_be_done() {
-    let mut play = Play::begin(
-        "steps:
+    let lines = "steps:
   - id: each
     foreach: { in: '${{ inputs.list }}', as: n, parallel: 2, do: { if: n > 1, guidance: 'N ${{ n }}', result: {} } }
   - { id: after, guidance: After., result: {} }
-final_output: '${{ steps.each }}'
-",
-        json!({ "list": [1, 2, 0, 3] }),
-    )
-    .await;
+final_output: '${{ steps.each }}'";
+    let mut play = Play::begin(lines, json!({ "list": [1, 2, 0, 3] })).await;
     let items =
         |play: &Play| -> Vec<_> { play.offers().iter().map(|offer| offer.step.item).collect() };
     assert_eq!(items(&play), [Some(1), Some(3)], "{:?}", play.path().await);
@@ -62,15 +54,11 @@ final_output: '${{ steps.each }}'
 
 #[tokio::test(start_paused = true)]
 async fn an_item_whose_failure_is_passed_leaves_a_gap() {
-    let mut play = Play::begin(
-        "steps:
+    let lines = "steps:
   - id: each
     foreach: { in: '${{ inputs.list }}', parallel: 2, do: { guidance: Do., result: {}, on_error: continue } }
-final_output: '${{ steps.each }}'
-",
-        json!({ "list": [1, 2] }),
-    )
-    .await;
+final_output: '${{ steps.each }}'";
+    let mut play = Play::begin(lines, json!({ "list": [1, 2] })).await;
     let [zero, one] = [0, 1].map(|at| play.last.new_tokens[at].continuation_token.clone());
     let report = failed("no", None);
     play.report(&zero, report).await;
@@ -129,15 +117,11 @@ async fn a_step_that_leads_to_itself_is_stopped_and_nothing_else_is_harmed() {
 
 #[tokio::test(start_paused = true)]
 async fn what_follows_a_time_limit_waits_for_its_model() {
-    let mut play = Play::begin(
-        "timeout: 10s
+    let lines = "timeout: 10s
 steps:
   - { id: a, guidance: A., result: {} }
-  - { id: clean, guidance: Clean., result: {}, run_when: finished }
-",
-        json!({}),
-    )
-    .await;
+  - { id: clean, guidance: Clean., result: {}, run_when: finished }";
+    let mut play = Play::begin(lines, json!({})).await;
     // Time moves only once nobody has anything to do.
     tokio::time::sleep(Duration::from_secs(60)).await;
     let current = play.engine.current_now("e").await;
@@ -169,16 +153,12 @@ async fn what_is_too_much_for_a_step_of_the_server_fails_that_step() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fail_step_after_a_failure_lets_what_follows_it_run() {
-    let mut play = Play::begin(
-        "steps:
+    let lines = "steps:
   - { id: a, guidance: A., result: {} }
   - { id: first, guidance: First., result: {}, run_when: finished }
   - { id: worse, fail: { code: WORSE, message: worse }, run_when: finished }
-  - { id: clean, guidance: Clean., result: {}, run_when: finished, depends_on: [worse] }
-",
-        json!({}),
-    )
-    .await;
+  - { id: clean, guidance: Clean., result: {}, run_when: finished, depends_on: [worse] }";
+    let mut play = Play::begin(lines, json!({})).await;
     play.fails("a", "BROKEN").await;
     play.done("first", json!(1)).await;
     assert_eq!(play.open(), ["clean"], "{:?}", play.path().await);
@@ -188,15 +168,11 @@ async fn a_fail_step_after_a_failure_lets_what_follows_it_run() {
 
 #[tokio::test(start_paused = true)]
 async fn signals_that_came_in_a_pause_end_no_wait_that_the_first_of_them_took_back() {
-    let mut play = Play::begin(
-        "steps:
+    let lines = "steps:
   - { id: top, guidance: T., result: {} }
   - { id: left, wait: { signal: go }, depends_on: [top], next: top, max_visits: 2 }
-  - { id: right, wait: { signal: go }, depends_on: [top], next: $end }
-",
-        json!({}),
-    )
-    .await;
+  - { id: right, wait: { signal: go }, depends_on: [top], next: $end }";
+    let mut play = Play::begin(lines, json!({})).await;
     play.done("top", json!(1)).await;
     let change = |lifecycle| Change {
         lifecycle,
@@ -231,14 +207,10 @@ async fn what_a_tool_answered_is_an_output_as_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn who_brings_the_last_bad_output_of_a_step_that_is_passed_is_sent_on() {
-    let play = Play::begin(
-        "steps:
+    let lines = "steps:
   - { id: a, guidance: A., result: { type: string }, optional: true }
-  - { id: b, guidance: B., result: {} }
-",
-        json!({}),
-    )
-    .await;
+  - { id: b, guidance: B., result: {} }";
+    let play = Play::begin(lines, json!({})).await;
     let token = play.token("a");
     for at in 1..5 {
         play.refused(&token, json!(at)).await;
@@ -256,15 +228,11 @@ async fn who_brings_the_last_bad_output_of_a_step_that_is_passed_is_sent_on() {
 
 #[tokio::test(start_paused = true)]
 async fn the_reply_names_the_step_that_ended_without_an_output() {
-    let mut play = Play::begin(
-        "steps:
+    let lines = "steps:
   - { id: a, guidance: A., result: {}, optional: true }
   - { id: b, guidance: B., result: {}, depends_on: [] }
-  - { id: c, guidance: C., result: {}, depends_on: [a, b] }
-",
-        json!({}),
-    )
-    .await;
+  - { id: c, guidance: C., result: {}, depends_on: [a, b] }";
+    let mut play = Play::begin(lines, json!({})).await;
     let message = play.fails("a", "BROKEN").await.message.clone();
     assert!(message.contains("'a'"), "{message}");
 }

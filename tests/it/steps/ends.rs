@@ -6,19 +6,15 @@ use midex::domain::execution::{Report, SignalRequest};
 use serde_json::{Value, json};
 
 use super::Play;
-use crate::support::play::Calls;
+use crate::support::{assert_has, play::Calls};
 
 #[tokio::test(start_paused = true)]
 async fn a_fault_in_a_part_of_the_final_output_leaves_the_others_and_fails_nothing() {
-    let mut play = Play::begin(
-        "steps:
+    let lines = "steps:
   - { id: a, guidance: A., result: {} }
   - { id: b, guidance: B., result: {}, if: steps.a.more }
-final_output: { good: '${{ steps.a.x }}', bad: '${{ steps.a.y }}', none: '${{ steps.b.z }}' }
-",
-        json!({}),
-    )
-    .await;
+final_output: { good: '${{ steps.a.x }}', bad: '${{ steps.a.y }}', none: '${{ steps.b.z }}' }";
+    let mut play = Play::begin(lines, json!({})).await;
     play.done("a", json!({ "x": 1, "more": false })).await;
     assert_eq!(play.state(), "completed");
     let whole = json!({ "good": 1, "bad": null, "none": null });
@@ -33,11 +29,7 @@ final_output: { good: '${{ steps.a.x }}', bad: '${{ steps.a.y }}', none: '${{ st
     let none = &play.last.final_output_error[1];
     assert_eq!(none.code, "EXPRESSION_FAILED");
     assert_eq!(none.message, "the step `b` has no output (it was skipped)");
-    assert!(
-        play.last.message.contains("`bad` could not be computed"),
-        "{}",
-        play.last.message
-    );
+    assert_has(&play.last.message, &["`bad` could not be computed"]);
     let status = play.status().await;
     assert_eq!(
         (status.final_output, status.final_output_error.len()),
@@ -49,11 +41,9 @@ final_output: { good: '${{ steps.a.x }}', bad: '${{ steps.a.y }}', none: '${{ st
 
 #[tokio::test(start_paused = true)]
 async fn a_final_output_that_is_no_mapping_is_null_as_a_whole() {
-    let mut play = Play::begin(
-        "steps:\n  - { id: a, guidance: A., result: {} }\nfinal_output: '${{ steps.a.y }}'\n",
-        json!({}),
-    )
-    .await;
+    let lines =
+        "steps:\n  - { id: a, guidance: A., result: {} }\nfinal_output: '${{ steps.a.y }}'\n";
+    let mut play = Play::begin(lines, json!({})).await;
     play.done("a", json!({ "x": 1 })).await;
     assert_eq!(
         (play.state(), &play.last.final_output),
@@ -88,14 +78,10 @@ steps:
         let told = format!("the step `a` has no output (it {why}) in `with.topics[0]`");
         assert_eq!(failure.message, told);
     }
-    let mut play = Play::begin(
-        "steps:
+    let lines = "steps:
   - { id: a, guidance: A., result: {}, optional: true }
-  - { id: b, guidance: 'B ${{ steps.a.x }}.', result: {} }
-",
-        json!({}),
-    )
-    .await;
+  - { id: b, guidance: 'B ${{ steps.a.x }}.', result: {} }";
+    let mut play = Play::begin(lines, json!({})).await;
     play.fails("a", "BROKEN").await;
     let failure = play.last.failure.clone().unwrap();
     assert_eq!(

@@ -11,11 +11,8 @@ use crate::support::play::{Calls, failed};
 
 #[tokio::test(start_paused = true)]
 async fn the_failure_of_a_required_step_ends_the_execution() {
-    let mut play = Play::begin(
-        "steps:\n  - { id: a, guidance: A., result: {} }\n  - { id: b, guidance: B., result: {} }\n",
-        json!({}),
-    )
-    .await;
+    let lines = "steps:\n  - { id: a, guidance: A., result: {} }\n  - { id: b, guidance: B., result: {} }\n";
+    let mut play = Play::begin(lines, json!({})).await;
     play.fails("a", "BROKEN").await;
     assert_eq!(play.state(), "failed");
     assert_eq!(play.path().await, ["a failed"]);
@@ -24,16 +21,12 @@ async fn the_failure_of_a_required_step_ends_the_execution() {
 #[tokio::test(start_paused = true)]
 async fn the_failure_of_an_optional_step_is_recorded_and_passed() {
     for passed in ["optional: true", "on_error: continue"] {
-        let mut play = Play::begin(
-            &format!(
-                "steps:
+        let lines = format!(
+            "steps:
   - {{ id: a, guidance: A., result: {{}}, {passed} }}
-  - {{ id: b, guidance: 'After ${{{{ run.steps.a.error.code }}}}', result: {{}} }}
-"
-            ),
-            json!({}),
-        )
-        .await;
+  - {{ id: b, guidance: 'After ${{{{ run.steps.a.error.code }}}}', result: {{}} }}"
+        );
+        let mut play = Play::begin(&lines, json!({})).await;
         play.fails("a", "BROKEN").await;
         assert_eq!(play.open(), ["b"], "{passed}");
         assert!(play.words().contains("After BROKEN"), "{}", play.words());
@@ -45,15 +38,11 @@ async fn the_failure_of_an_optional_step_is_recorded_and_passed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_may_lead_to_another_step() {
-    let mut play = Play::begin(
-        "steps:
+    let lines = "steps:
   - { id: a, guidance: A., result: {}, on_error: mend }
   - { id: b, guidance: B., result: {}, next: $end }
-  - { id: mend, guidance: Mend., result: {} }
-",
-        json!({}),
-    )
-    .await;
+  - { id: mend, guidance: Mend., result: {} }";
+    let mut play = Play::begin(lines, json!({})).await;
     play.fails("a", "BROKEN").await;
     assert_eq!(play.open(), ["mend"]);
     play.done("mend", json!(1)).await;
@@ -135,11 +124,8 @@ async fn what_is_to_run_after_a_failure_runs_where_somebody_asks_for_the_failure
         assert_eq!(ran, !asks_again, "{path:?}");
     }
     // Where nothing is to run it fails at once.
-    let play = Play::begin(
-        "steps:\n  - { id: a, guidance: A., result: {} }\n",
-        json!({}),
-    )
-    .await;
+    let lines = "steps:\n  - { id: a, guidance: A., result: {} }\n";
+    let play = Play::begin(lines, json!({})).await;
     assert_eq!(play.change(Lifecycle::Fail).await.state, "failed");
 }
 
@@ -229,11 +215,8 @@ async fn without_a_failure_what_waits_for_one_is_passed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_model_that_could_not_is_asked_again_as_often_as_the_step_says() {
-    let mut play = Play::begin(
-        "steps:\n  - { id: a, guidance: A., result: {}, retry: { max_attempts: 3 } }\n",
-        json!({}),
-    )
-    .await;
+    let lines = "steps:\n  - { id: a, guidance: A., result: {}, retry: { max_attempts: 3 } }\n";
+    let mut play = Play::begin(lines, json!({})).await;
     let first = play.token("a");
     play.fails("a", "BUSY").await;
     assert_eq!(
@@ -270,11 +253,8 @@ async fn a_model_that_could_not_is_asked_again_as_often_as_the_step_says() {
 
 #[tokio::test(start_paused = true)]
 async fn what_says_that_it_is_hopeless_is_not_tried_again() {
-    let mut play = Play::begin(
-        "steps:\n  - { id: a, guidance: A., result: {}, retry: { max_attempts: 3 } }\n",
-        json!({}),
-    )
-    .await;
+    let lines = "steps:\n  - { id: a, guidance: A., result: {}, retry: { max_attempts: 3 } }\n";
+    let mut play = Play::begin(lines, json!({})).await;
     let token = play.token("a");
     let report = Report::Error {
         message: "no".into(),
@@ -287,11 +267,8 @@ async fn what_says_that_it_is_hopeless_is_not_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn the_history_of_attempts_says_how_long_each_took() {
-    let mut play = Play::begin(
-        "steps:\n  - { id: a, guidance: A., result: {}, retry: { max_attempts: 2 } }\n",
-        json!({}),
-    )
-    .await;
+    let lines = "steps:\n  - { id: a, guidance: A., result: {}, retry: { max_attempts: 2 } }\n";
+    let mut play = Play::begin(lines, json!({})).await;
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
     play.fails("a", "BUSY").await;
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;

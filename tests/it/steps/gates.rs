@@ -14,7 +14,7 @@ use midex::{
 use serde_json::{Value, json};
 
 use super::{ANY, Play, id};
-use crate::support::play::Calls;
+use crate::support::{assert_has, play::Calls};
 
 const SHIP: &str = "memory: { version: 1 }
 steps:
@@ -67,11 +67,7 @@ async fn change(play: &Play, lifecycle: Lifecycle) -> Result<StatusView, Error> 
 async fn an_execution_that_waits_for_gates_alone_is_paused_until_a_person_approves() {
     let mut play = at_gate(SHIP).await;
     assert_eq!(play.state(), "paused");
-    assert!(
-        play.last.message.contains("`midex approve e`") && play.last.message.contains("'ship'"),
-        "{}",
-        play.last.message
-    );
+    assert_has(&play.last.message, &["`midex approve e`", "'ship'"]);
     let shown = status(&play).await;
     assert_eq!(shown.pause_reasons, [PauseReason::Gate]);
     let wait = &shown.waits[0];

@@ -4,20 +4,18 @@ use serde_json::json;
 
 use super::Play;
 
+use crate::support::assert_has;
+
 #[tokio::test(start_paused = true)]
 async fn values_keep_their_types_from_inputs_through_memory_to_the_end() {
     let inputs = json!({ "n": 3, "flag": false, "list": [1, "two"], "map": { "z": 1, "a": null }, "text": "" });
-    let play = Play::begin(
-        "memory: { count: 0, said: '${{ inputs.text }}' }
+    let lines = "memory: { count: 0, said: '${{ inputs.text }}' }
 steps:
   - { id: keep, set: { count: '${{ inputs.n + 1 }}', flag: '${{ inputs.flag }}', list: '${{ inputs.list }}', map: '${{ inputs.map }}' } }
   - { id: more, set: { count: '${{ memory.count * 2 }}', told: 'n is ${{ inputs.n }}, said ${{ memory.said }}.' } }
 final_output: { count: '${{ memory.count }}', flag: '${{ memory.flag }}', list: '${{ memory.list }}', map: '${{ memory.map }}',
-  told: '${{ memory.told }}', kept: '${{ steps.keep.count }}', inputs: '${{ memory.__workflow_input__.n }}', visits: '${{ run.visits.keep }}' }
-",
-        inputs,
-    )
-    .await;
+  told: '${{ memory.told }}', kept: '${{ steps.keep.count }}', inputs: '${{ memory.__workflow_input__.n }}', visits: '${{ run.visits.keep }}' }";
+    let play = Play::begin(lines, inputs).await;
     assert_eq!(play.state(), "completed");
     let whole = play.last.final_output.clone().unwrap();
     let expected = json!({
@@ -33,17 +31,13 @@ final_output: { count: '${{ memory.count }}', flag: '${{ memory.flag }}', list: 
 #[tokio::test(start_paused = true)]
 async fn memory_and_outputs_are_found_again_after_a_restart() {
     let long = "x".repeat(5000);
-    let mut play = Play::begin(
-        "steps:
+    let lines = "steps:
   - { id: ask, guidance: Ask., result: {} }
   - { id: keep, set: { said: '${{ steps.ask.words }}' } }
   - { id: wait, guidance: Wait., result: {} }
   - { id: end, set: { both: '${{ memory.said ~ steps.ask.more }}' } }
-final_output: '${{ memory.both }}'
-",
-        json!({}),
-    )
-    .await;
+final_output: '${{ memory.both }}'";
+    let mut play = Play::begin(lines, json!({})).await;
     play.done("ask", json!({ "words": long, "more": "!" }))
         .await;
     play.restart().await;
@@ -56,22 +50,15 @@ final_output: '${{ memory.both }}'
 
 #[tokio::test(start_paused = true)]
 async fn what_leads_to_nothing_fails_the_step_before_anything_happens() {
-    let play = Play::begin(
-        "steps:\n  - { id: a, set: { x: '${{ inputs.no.such }}' } }\n  - { id: b, guidance: Never., result: {} }\n",
-        json!({ "no": 1 }),
-    )
-    .await;
+    let lines = "steps:\n  - { id: a, set: { x: '${{ inputs.no.such }}' } }\n  - { id: b, guidance: Never., result: {} }\n";
+    let play = Play::begin(lines, json!({ "no": 1 })).await;
     assert_eq!(play.state(), "failed");
     let failure = play.last.failure.clone().unwrap();
     assert_eq!(
         (failure.code.as_str(), failure.step_name.as_deref()),
         ("EXPRESSION_FAILED", Some("a"))
     );
-    assert!(
-        failure.message.contains("inputs.no.such"),
-        "{}",
-        failure.message
-    );
+    assert_has(&failure.message, &["inputs.no.such"]);
 }
 
 #[tokio::test(start_paused = true)]

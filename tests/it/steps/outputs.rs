@@ -10,7 +10,7 @@ use midex::{
 use serde_json::json;
 
 use super::{Play, gates::answer, id};
-use crate::support::play::Calls;
+use crate::support::{assert_has, play::Calls};
 
 const TEXT: &str = "result: { type: object, properties: { n: { type: integer } }, required: [n], additionalProperties: false }";
 
@@ -66,11 +66,7 @@ async fn a_step_with_too_many_of_them_is_held_and_its_siblings_go_on() {
     let call = play.token("c");
     play.done("c", json!(1)).await;
     assert_eq!(play.state(), "paused");
-    assert!(
-        play.last.message.contains("execution.resume"),
-        "{}",
-        play.last.message
-    );
+    assert_has(&play.last.message, &["execution.resume"]);
     assert_eq!(
         play.status().await.pause_reasons,
         [PauseReason::OutputInvalid]

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use crate::{
     cli::terminal::Terminal,
     support::{
-        Client, Server, address, has_fields,
+        Client, Server, address, assert_has, has_fields,
         http::{HttpServer, SESSION_VERSIONS, Session},
         project::{Project, eventually, list, text},
+        says,
     },
 };
 
@@ -94,10 +95,7 @@ fn a_client_that_can_asks_its_user_what_is_missing_and_for_approval() {
     // What was refused is asked for again, with why; the rest is known.
     let again = question(&mut server);
     let message = text(&again["params"]["message"]);
-    assert!(
-        message.contains("`seats` is less than the minimum of 1"),
-        "{message}"
-    );
+    assert_has(&message, &["`seats` is less than the minimum of 1"]);
     assert_eq!(
         again["params"]["requestedSchema"]["required"],
         json!(["seats"])
@@ -151,10 +149,7 @@ fn a_user_who_puts_the_question_aside_is_asked_by_the_agent() {
         &reply,
         json!({ "workflow_state": "paused", "new_token": null }),
     );
-    assert!(
-        text(&reply["message"]).contains("`midex approve e`"),
-        "{reply}"
-    );
+    says(&reply["message"], "`midex approve e`");
     assert!(
         text(&reply["message"]).ends_with("The user gave no answer; the gate stays open."),
         "{reply}"
@@ -296,10 +291,7 @@ fn no_agent_sees_or_calls_what_people_answer_with() {
         let params = json!({ "name": name, "arguments": {} });
         let error = server.request("tools/call", params)["error"].clone();
         assert_eq!(error["data"]["error_code"], "TOOL_NOT_FOUND");
-        assert!(
-            text(&error["data"]["suggested_action"]).contains("`midex approve`"),
-            "{error}"
-        );
+        says(&error["data"]["suggested_action"], "`midex approve`");
     }
 }
 
@@ -316,17 +308,14 @@ fn neither_a_script_nor_an_agent_approves_by_running_the_command() {
     server.begin("go", "e");
     let shown = project.command(&["show", "e"]).output().unwrap();
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    assert!(
-        shown.contains("  go waits for an approval (midex approve e): Go?\n"),
-        "{shown}"
+    assert_has(
+        &shown,
+        &["  go waits for an approval (midex approve e): Go?\n"],
     );
     let said = project.command(&["approve", "e"]).output().unwrap();
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
     assert_eq!(said.status.code(), Some(2), "{told}");
-    assert!(
-        told.contains("an approval is given on a terminal"),
-        "{told}"
-    );
+    assert_has(&told, &["an approval is given on a terminal"]);
     let listed = project.command(&["approve"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&listed.stdout), "e  go  Go?\n");
     let listed = project.command(&["approve", "--json"]).output().unwrap();
@@ -350,18 +339,15 @@ fn a_person_approves_on_a_terminal_while_the_server_runs() {
         assert!(page.contains(part), "{part}: {page}");
     }
     terminal.type_line("");
-    let (code, shown) = terminal.end();
-    assert_eq!(code, Some(1), "{shown}");
+    terminal.ends(1);
     assert_eq!(server.status("e")["state"], "paused");
     let mut terminal =
         Terminal::open(project.command(&["approve", "e", "--as", "ann", "--comment", "fine"]));
-    terminal.expect("Approve?");
-    terminal.type_line("y");
-    let (code, shown) = terminal.end();
-    assert_eq!(code, Some(0), "{shown}");
-    assert!(
-        shown.contains("'go' of execution 'e' is approved; the execution is completed"),
-        "{shown}"
+    terminal.answer("Approve?", "y");
+    let shown = terminal.ends(0);
+    assert_has(
+        &shown,
+        &["'go' of execution 'e' is approved; the execution is completed"],
     );
     let output = &server.history("e")[0]["output"];
     has_fields(
@@ -390,12 +376,9 @@ fn a_person_rejects_on_a_terminal_with_no_server_about_and_the_store_is_let_go_m
     });
     // A `no` may mean either: it is asked which.
     terminal.type_line("n");
-    terminal.expect("leave it [o]pen");
-    terminal.type_line("r");
-    terminal.expect("Why?");
-    terminal.type_line("not like this");
-    let (code, shown) = terminal.end();
-    assert_eq!(code, Some(0), "{shown}");
+    terminal.answer("leave it [o]pen", "r");
+    terminal.answer("Why?", "not like this");
+    terminal.ends(0);
     let status = server.status("e");
     assert_eq!(status["state"], "failed");
     assert!(
@@ -408,17 +391,13 @@ fn a_person_rejects_on_a_terminal_with_no_server_about_and_the_store_is_let_go_m
 fn whoever_runs_a_workflow_on_a_terminal_is_asked_for_approval_there() {
     let project = waiting();
     let mut terminal = Terminal::open(project.command(&["run", "go", "--id", "e"]));
-    terminal.expect("Approve?");
-    terminal.type_line("y");
-    let (code, shown) = terminal.end();
-    assert_eq!(code, Some(0), "{shown}");
+    terminal.answer("Approve?", "y");
+    let shown = terminal.ends(0);
     assert!(shown.contains("completed"), "{shown}");
     // Left open, it says how to go on; and so it does to a script.
     let mut terminal = Terminal::open(project.command(&["run", "go", "--id", "f"]));
-    terminal.expect("Approve?");
-    terminal.type_line("later");
-    let (code, shown) = terminal.end();
-    assert_eq!(code, Some(1), "{shown}");
+    terminal.answer("Approve?", "later");
+    let shown = terminal.ends(1);
     assert!(shown.contains("To go on: midex approve f"), "{shown}");
     let mut script = project.command(&["run", "go", "--id", "g"]);
     let said = script.stdin(std::process::Stdio::null()).output().unwrap();

@@ -3,25 +3,21 @@
 use serde_json::json;
 
 use super::{ANY, Play};
-use crate::support::play::Calls;
+use crate::support::{assert_has, play::Calls};
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_step_names_the_tool_and_its_exact_input() {
-    let mut play = Play::begin(
-        &format!(
-            "steps:
+    let lines = format!(
+        "steps:
   - {{ id: ask, guidance: Ask., {ANY} }}
   - id: pick
     tool: template-selection
     description: Choose a template
     with: {{ options: '${{{{ steps.ask.options }}}}', most: 2 }}
     result: {{ type: object, required: [template] }}
-    example: {{ template: blog }}
-"
-        ),
-        json!({}),
-    )
-    .await;
+    example: {{ template: blog }}"
+    );
+    let mut play = Play::begin(&lines, json!({})).await;
     play.done("ask", json!({ "options": ["blog", "shop"] }))
         .await;
     let offer = play.offers()[0].clone();
@@ -75,16 +71,12 @@ async fn a_tool_step_names_the_tool_and_its_exact_input() {
 
 #[tokio::test(start_paused = true)]
 async fn steps_that_became_ready_together_are_offered_in_authoring_order() {
-    let mut play = Play::begin(
-        "steps:
+    let lines = "steps:
   - { id: first, guidance: First., result: {} }
   - { id: upper, guidance: Upper., result: {}, depends_on: [nothing] }
   - { id: lower, guidance: Lower., result: {}, depends_on: [first] }
-  - { id: nothing, set: { n: 1 }, depends_on: [first] }
-",
-        json!({}),
-    )
-    .await;
+  - { id: nothing, set: { n: 1 }, depends_on: [first] }";
+    let mut play = Play::begin(lines, json!({})).await;
     play.done("first", json!(1)).await;
     assert_eq!(play.open(), ["upper", "lower"]);
     assert!(play.words().contains("Upper."), "{}", play.words());
@@ -92,19 +84,15 @@ async fn steps_that_became_ready_together_are_offered_in_authoring_order() {
 
 #[tokio::test(start_paused = true)]
 async fn behind_a_branch_stands_what_was_decided_before_it() {
-    let mut play = Play::begin(
-        &format!(
-            "steps:
+    let lines = format!(
+        "steps:
   - {{ id: look, guidance: Look., {ANY} }}
   - {{ id: note, set: {{ seen: 1 }} }}
   - {{ id: route, branch: [{{ if: steps.look.ok, next: good }}, {{ next: bad }}] }}
   - {{ id: good, guidance: Good., {ANY}, next: $end }}
-  - {{ id: bad, guidance: Bad., {ANY} }}
-"
-        ),
-        json!({}),
-    )
-    .await;
+  - {{ id: bad, guidance: Bad., {ANY} }}"
+    );
+    let mut play = Play::begin(&lines, json!({})).await;
     play.done("look", json!({ "ok": true })).await;
     let previous: Vec<_> = play
         .last
@@ -160,11 +148,7 @@ async fn data_in_instructions_cannot_forge_what_is_said_around_them() {
     }
     let short = "steps:\n  - { id: a, guidance: '${{ inputs.text }}', result: {} }\n";
     let play = Play::begin(short, json!({ "text": "# Required next call" })).await;
-    assert!(
-        play.words().contains("\n`# Required next call`\n"),
-        "{}",
-        play.words()
-    );
+    assert_has(play.words(), &["\n`# Required next call`\n"]);
     let play = Play::begin(short, json!({ "text": 5 })).await;
     assert!(play.words().contains("# Task\n5\n"), "{}", play.words());
 }

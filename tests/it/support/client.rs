@@ -185,6 +185,14 @@ pub(crate) fn says(text: &Value, words: impl AsRef<str>) {
     );
 }
 
+/// Holds a text to have each of these parts.
+#[track_caller]
+pub(crate) fn assert_has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is missing in\n{text}");
+    }
+}
+
 /// Holds an error of the protocol to its number and our code.
 #[track_caller]
 pub(crate) fn fails_with(error: &Value, number: i64, code: &str) {

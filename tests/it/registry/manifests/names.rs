@@ -2,6 +2,8 @@
 
 use super::{edits::edited, *};
 
+use crate::support::assert_has;
+
 /// Holds that the second step has one finding, that its edit says this instead, and that the file is sound then.
 #[track_caller]
 fn meant(body: &str, finding: &str, instead: &str) {
@@ -181,10 +183,12 @@ fn what_looks_like_an_expression_is_a_warning_with_the_edit() {
     );
     let edits = findings.iter().flat_map(|finding| finding.edits.clone());
     let mended = edited(text, edits.collect());
-    assert!(
-        mended.contains("{s: \"${{ steps.a.summary }}\"}")
-            && mended.contains("{n: \"${{ memory.n + 1 }}\"}"),
-        "{mended}"
+    assert_has(
+        &mended,
+        &[
+            "{s: \"${{ steps.a.summary }}\"}",
+            "{n: \"${{ memory.n + 1 }}\"}",
+        ],
     );
     sound(&mended);
     // Prose, other languages, and what nothing here is called are left alone.

@@ -2,6 +2,8 @@
 
 use super::{edits::edited, *};
 
+use crate::support::assert_has;
+
 /// The one finding of a manifest, which must have an edit; with that the file is sound.
 #[track_caller]
 fn mended(text: &str, place: &str, message: &str) -> String {
@@ -26,13 +28,12 @@ fn what_a_loop_forgets_is_told_with_the_lines_that_keep_it() {
     let place = "5:25 forgotten_output steps[0].guidance";
     let text = review("steps.review.feedback | default('none')");
     let whole = mended(&text, place, "resets `review` and its output");
-    assert!(
-        whole.contains("Heed ${{ memory.feedback | default('none') }}\""),
-        "{whole}"
-    );
-    assert!(
-        whole.contains("  - { id: keep_feedback, set: { feedback: \"${{ steps.review.feedback }}\" } }\n  - id: route"),
-        "{whole}"
+    assert_has(&whole, &["Heed ${{ memory.feedback | default('none') }}\""]);
+    assert_has(
+        &whole,
+        &[
+            "  - { id: keep_feedback, set: { feedback: \"${{ steps.review.feedback }}\" } }\n  - id: route",
+        ],
     );
     let (_, findings) = checked("w.yaml", &text);
     let hint = findings[0].suggestion.clone().unwrap();
@@ -48,10 +49,7 @@ fn what_a_loop_forgets_is_told_with_the_lines_that_keep_it() {
         place,
         "`draft` is entered",
     );
-    assert!(
-        whole.contains("${{ memory.feedback | default('') }}"),
-        "{whole}"
-    );
+    assert_has(&whole, &["${{ memory.feedback | default('') }}"]);
     // Its own output is gone too, and so is what an error brought back.
     second(
         "guidance: '${{ steps.b.x | default(1) }}'\nresult: {}\nnext: a\nif: inputs.x",
@@ -123,10 +121,7 @@ fn a_handler_that_is_reached_in_order_is_a_finding() {
         "7:10 handler_in_order steps[1].id",
         "in order",
     );
-    assert!(
-        whole.contains("- {id: h, run_when: failed, guidance: x}\n"),
-        "{whole}"
-    );
+    assert_has(&whole, &["- {id: h, run_when: failed, guidance: x}\n"]);
     wrong(
         &steps(&format!(
             "{a}  - id: b\n    guidance: x\n    depends_on: []\n  - id: h\n    guidance: y\n    depends_on: []\n"
