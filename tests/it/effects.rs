@@ -17,11 +17,11 @@ use std::{
 };
 
 use midex::{
-    activity::{Activities, Context, Function, Outcome, function},
+    activity::{Activities, Activity, Context, Function, Outcome, function},
     clock::{Clock, SeededIds, TokioClock},
     domain::{
         Definition, ExecutionId, Lifecycle,
-        execution::OperationFailure,
+        execution::{OperationFailure, SignalRequest},
         view::{Advanced, HistoryRow, StatusView},
     },
     engine::{Engine, Options, StartRequest},
@@ -67,6 +67,13 @@ fn step(id: &str, after: Option<&str>, kind: Value, more: Value) -> Value {
         step[key] = value.clone();
     }
     step
+}
+
+/// One step, `each`, which does this activity with every item.
+fn each(name: &str, items: &[usize], parallel: usize, more: Value) -> Value {
+    let body = step("each", None, json!({ "activity": { "name": name } }), more);
+    let each = json!({ "items": items, "alias": "item", "parallel": parallel, "body": body });
+    json!([step("each", None, json!({ "foreach": each }), json!({}))])
 }
 
 /// What activities did, and when.
@@ -155,6 +162,30 @@ async fn engine_on(store: Arc<dyn Store>, clock: TokioClock, activities: Activit
         ..Options::new(store, Arc::new(clock), Arc::new(SeededIds::new(1)))
     };
     Engine::new(options).await.expect("an engine")
+}
+
+/// These activities and no others.
+fn only<A: Activity + 'static, const N: usize>(activities: [A; N]) -> Activities {
+    let all = Activities::default();
+    let with = |all: Activities, one| all.with(one).expect("a name of its own");
+    activities.into_iter().fold(all, with)
+}
+
+/// An engine with these activities, on which these steps have begun.
+async fn started<const N: usize>(
+    log: &Log,
+    activities: [Function<Work>; N],
+    steps: Value,
+) -> Engine {
+    let engine = engine(log, only(activities)).await;
+    begin(&engine, defined(steps, json!({})), json!({})).await;
+    engine
+}
+
+/// Sends a signal, which is kept or taken.
+async fn signalled(engine: &Engine, name: &str, payload: Value) -> StatusView {
+    let signal = SignalRequest::new(name, payload);
+    engine.commanded(signal).await
 }
 
 async fn begin(engine: &Engine, definition: Arc<Definition>, inputs: Value) -> Advanced {

@@ -1,26 +1,13 @@
 //! Activities: what they are given, what becomes of their output, and what keeps them in bounds.
 
-use std::sync::{Arc, Mutex};
+use midex::{engine::Secrets, limits};
 
-use midex::{
-    activity::{Activities, Context, function},
-    clock::SeededIds,
-    domain::Lifecycle,
-    engine::{Engine, Options, Secrets},
-    limits,
-};
-use serde_json::{Value, json};
-
-use super::{
-    Faulty, Log, activity, begin, change, defined, engine, engine_on, fails, failure, output_of,
-    seconds, step, until, until_state,
-};
-use crate::support::play::Calls;
+use super::*;
 
 /// What activities were begun with.
 type Seen = Arc<Mutex<Vec<Context>>>;
 
-fn seeing(seen: &Seen, name: &str, answer: Value) -> impl midex::activity::Activity + use<> {
+fn seeing(seen: &Seen, name: &str, answer: Value) -> impl Activity + use<> {
     let seen = seen.clone();
     function(name, move |context| {
         seen.lock().expect("a list").push(context);
@@ -81,17 +68,8 @@ async fn the_idempotency_key_is_one_for_the_attempts_of_a_visit_and_of_nothing_e
         }
     });
     let engine = engine(&log, Activities::default().with(twice).expect("one")).await;
-    let body = activity(
-        "each",
-        None,
-        json!({
-            "kind": { "activity": { "name": "twice" } },
-            "retry": { "max_attempts": 2, "backoff": "1s", "max_backoff": "1s", "jitter": false }
-        }),
-    );
-    let each =
-        json!({ "foreach": { "items": [1, 2], "alias": "item", "parallel": 2, "body": body } });
-    let steps = json!([step("each", None, each, json!({}))]);
+    let retry = json!({ "max_attempts": 2, "backoff": "1s", "max_backoff": "1s", "jitter": false });
+    let steps = each("twice", &[1, 2], 2, json!({ "retry": retry }));
     begin(&engine, defined(steps, json!({})), json!({})).await;
     until_state(&engine, "completed").await;
     assert_eq!(output_of(&engine, "each").await, json!([1, 1]));
@@ -126,17 +104,10 @@ async fn no_more_are_in_work_at_once_than_the_limit_and_all_come_to_their_end() 
             Ok(json!(1))
         }
     });
-    let engine = engine(&log, Activities::default().with(slow).expect("one")).await;
     let total = limits::ATTEMPTS_AT_ONCE_MAX + 1;
     let items: Vec<_> = (0..total).collect();
-    let body = activity(
-        "each",
-        None,
-        json!({ "kind": { "activity": { "name": "slow" } } }),
-    );
-    let each =
-        json!({ "foreach": { "items": items, "alias": "item", "parallel": total, "body": body } });
-    let steps = json!([step("each", None, each, json!({}))]);
+    let steps = each("slow", &items, total, json!({}));
+    let engine = engine(&log, only([slow])).await;
     begin(&engine, defined(steps, json!({})), json!({})).await;
     let status = until_state(&engine, "completed").await;
     assert_eq!(now.lock().expect("counts").1, limits::ATTEMPTS_AT_ONCE_MAX);
@@ -151,9 +122,8 @@ async fn no_more_are_in_work_at_once_than_the_limit_and_all_come_to_their_end() 
 async fn a_time_limit_breaks_an_attempt_off() {
     let log = Log::new();
     let slow = log.activity("slow", seconds(60), |_| Ok(json!(1)));
-    let engine = engine(&log, Activities::default().with(slow).expect("one")).await;
     let steps = json!([activity("slow", None, json!({ "timeout": "5s" }))]);
-    begin(&engine, defined(steps, json!({})), json!({})).await;
+    let engine = started(&log, [slow], steps).await;
     let status = until_state(&engine, "failed").await;
     assert_eq!(failure(&status), "STEP_TIMED_OUT");
     assert_eq!(log.lines(), ["slow 1", "slow broken off"]);
@@ -167,18 +137,17 @@ async fn a_panic_is_a_failure_of_its_own_class() {
         assert!(context.attempt > 1, "a fault made by a test");
         Ok(json!("recovered"))
     });
-    let engine = engine(&log, Activities::default().with(bad).expect("one")).await;
     let retry = json!({ "retry": { "max_attempts": 2, "backoff": "1s", "max_backoff": "1s", "jitter": false, "on": ["panic"] } });
     let steps = json!([activity("bad", None, retry)]);
-    begin(&engine, defined(steps, json!({})), json!({})).await;
+    let engine = started(&log, [bad], steps).await;
     until_state(&engine, "completed").await;
     assert_eq!(output_of(&engine, "bad").await, json!("recovered"));
 
     let steps = json!([activity("bad", None, json!({}))]);
     let definition = defined(steps, json!({}));
-    super::begin_as(&engine, "f", definition, json!({})).await;
+    begin_as(&engine, "f", definition, json!({})).await;
     let status = engine
-        .wait(&super::named("f"), Some(1), seconds(20))
+        .wait(&named("f"), Some(1), seconds(20))
         .await
         .expect("a status");
     assert_eq!(
@@ -192,13 +161,12 @@ async fn a_panic_is_a_failure_of_its_own_class() {
 #[tokio::test(start_paused = true)]
 async fn an_operation_that_there_is_not_fails_by_its_name() {
     let log = Log::new();
-    let engine = engine(&log, Activities::default()).await;
     let call = json!({ "run": { "catalog": "shop", "operation": "orders.list" } });
     let steps = json!([step("call", None, call, json!({}))]);
-    begin(&engine, defined(steps, json!({})), json!({})).await;
+    let engine = started(&log, [], steps).await;
     let status = until_state(&engine, "failed").await;
     assert_eq!(failure(&status), "OPERATION_NOT_FOUND");
-    let rows = super::history(&engine).await;
+    let rows = history(&engine).await;
     let told = format!("{:?}", rows[0].error);
     assert!(told.contains("'shop'"), "{told}");
 }
@@ -229,19 +197,19 @@ async fn what_this_process_has_not_waits_for_one_that_has_it() {
     assert_eq!(without.status_now("e").await.state, "running");
     without.stop().await.expect("a stop");
     let send = log.activity("send", seconds(0), |_| Ok(json!(1)));
-    let activities = Activities::default().with(send).expect("one");
+    let activities = only([send]);
     let with = engine_on(store, log.clock, activities).await;
     until_state(&with, "completed").await;
     assert_eq!(log.lines(), ["send 1"]);
 }
 
-async fn engine_with(secrets: &[(&str, &str)], activities: Activities, log: &Log) -> Engine {
-    let store = Arc::new(Faulty::default());
-    let secrets = secrets.iter().map(|(k, v)| ((*k).into(), (*v).into()));
+/// An engine that knows the secret `KEY`.
+async fn engine_with_key(store: Arc<Faulty>, activities: Activities, log: &Log) -> Engine {
+    let key = ("KEY".to_owned(), "hunter2-hunter2".to_owned());
     let options = Options {
         activities,
         env: Arc::new([("REGION".to_owned(), "north".to_owned())].into()),
-        secrets: secrets.collect::<Secrets>(),
+        secrets: Secrets::from_iter([key]),
         ..Options::new(store, Arc::new(log.clock), Arc::new(SeededIds::new(1)))
     };
     Engine::new(options).await.expect("an engine")
@@ -255,8 +223,8 @@ async fn secrets_are_filled_in_where_they_are_asked_for_and_seen_nowhere() {
         list.lock().expect("a list").push(context.clone());
         async move { Ok(json!({ "you sent": context.input })) }
     });
-    let activities = Activities::default().with(send).expect("one");
-    let engine = engine_with(&[("KEY", "hunter2-hunter2")], activities, &log).await;
+    let activities = only([send]);
+    let engine = engine_with_key(Arc::default(), activities, &log).await;
     let with = json!({ "with": {
         "header": "Bearer ${{ secrets.KEY }}", "region": "${{ env.REGION }}", "said": "${{ inputs.said }}"
     } });
@@ -272,7 +240,7 @@ async fn secrets_are_filled_in_where_they_are_asked_for_and_seen_nowhere() {
     );
     let output = output_of(&engine, "send").await;
     assert_eq!(output["you sent"]["header"], "Bearer ${secret:KEY}");
-    let all = format!("{:?}", super::history(&engine).await);
+    let all = format!("{:?}", history(&engine).await);
     assert!(!all.contains("hunter2"), "{all}");
     assert!(
         !format!("{:?}", Secrets::from_iter([("A".into(), "b-value".into())])).contains("b-value")
@@ -297,19 +265,8 @@ async fn a_secret_that_is_gone_fails_before_anything_is_done() {
         list.lock().expect("a list").push(context);
         async move { fails("network") }
     });
-    let activities = Activities::default().with(send).expect("one");
-    let options = Options {
-        activities: activities.clone(),
-        secrets: [("KEY".to_owned(), "hunter2-hunter2".to_owned())]
-            .into_iter()
-            .collect(),
-        ..Options::new(
-            store.clone(),
-            Arc::new(log.clock),
-            Arc::new(SeededIds::new(1)),
-        )
-    };
-    let engine = Engine::new(options).await.expect("an engine");
+    let activities = only([send]);
+    let engine = engine_with_key(store.clone(), activities.clone(), &log).await;
     begin(&engine, defined(steps, json!({})), json!({})).await;
     until(&engine, |status| status.revision == 3).await;
     engine.stop().await.expect("a stop");

@@ -1,29 +1,18 @@
 //! Pause, resume and abandon in the midst of what the server does; signals.
 
-use midex::{
-    activity::Activities,
-    domain::{Lifecycle, execution::SignalRequest},
-    error::Code,
-    limits,
-};
-use serde_json::{Value, json};
+use midex::{error::Code, limits};
 
-use super::{
-    Log, activity, advance, begin, change, defined, engine, fails, output_of, seconds, step, until,
-    until_state,
-};
-use crate::support::play::Calls;
+use super::*;
 
 /// Lets whatever is ready happen: time moves only once nobody has anything to do.
 async fn a_moment() {
-    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
 }
 
 fn two(log: &Log) -> Activities {
     let first = log.activity("first", seconds(10), |_| Ok(json!("one")));
     let second = log.activity("second", seconds(10), |_| Ok(json!("two")));
-    let activities = Activities::default().with(first).expect("one");
-    activities.with(second).expect("two")
+    only([first, second])
 }
 
 fn two_steps() -> Value {
@@ -49,14 +38,9 @@ async fn abandoning_breaks_a_call_off_at_once() {
 async fn abandoning_between_attempts_makes_the_failed_one_the_last() {
     let log = Log::new();
     let flaky = log.activity("flaky", seconds(0), |_| fails("network"));
-    let engine = engine(&log, Activities::default().with(flaky).expect("one")).await;
     let retry = json!({ "retry": { "max_attempts": 9, "backoff": "10s", "max_backoff": "10s", "jitter": false } });
-    begin(
-        &engine,
-        defined(json!([activity("flaky", None, retry)]), json!({})),
-        json!({}),
-    )
-    .await;
+    let steps = json!([activity("flaky", None, retry)]);
+    let engine = started(&log, [flaky], steps).await;
     tokio::time::sleep(seconds(15)).await;
     change(&engine, Lifecycle::Abandon).await;
     tokio::time::sleep(seconds(3600)).await;
@@ -88,14 +72,9 @@ async fn a_pause_between_attempts_puts_the_next_one_off() {
         1 => fails("network"),
         _ => Ok(json!(1)),
     });
-    let engine = engine(&log, Activities::default().with(flaky).expect("one")).await;
     let retry = json!({ "retry": { "max_attempts": 9, "backoff": "10s", "max_backoff": "10s", "jitter": false } });
-    begin(
-        &engine,
-        defined(json!([activity("flaky", None, retry)]), json!({})),
-        json!({}),
-    )
-    .await;
+    let steps = json!([activity("flaky", None, retry)]);
+    let engine = started(&log, [flaky], steps).await;
     tokio::time::sleep(seconds(5)).await;
     change(&engine, Lifecycle::Pause).await;
     tokio::time::sleep(seconds(100)).await;
@@ -110,7 +89,7 @@ async fn work_of_an_earlier_visit_counts_no_more() {
     // The model goes back while the activity beside it is at work: what that comes to is of a visit that is void.
     let log = Log::new();
     let slow = log.activity("slow", seconds(10), |context| Ok(json!(context.visit)));
-    let engine = engine(&log, Activities::default().with(slow).expect("one")).await;
+    let engine = engine(&log, only([slow])).await;
     let steps = json!([
         step(
             "top",
@@ -150,20 +129,15 @@ async fn work_of_an_earlier_visit_counts_no_more() {
 #[tokio::test(start_paused = true)]
 async fn a_signal_is_taken_by_its_wait_be_it_before_or_after() {
     let log = Log::new();
-    let engine = engine(&log, Activities::default()).await;
     let wait = |name: &str| json!({ "wait": { "signal": name } });
     let steps = json!([
         step("early", None, wait("paid"), json!({})),
         step("late", Some("early"), wait("sent"), json!({})),
     ]);
-    begin(&engine, defined(steps, json!({})), json!({})).await;
-    let kept = engine
-        .commanded(SignalRequest::new("sent", json!({ "by": "post" })))
-        .await;
+    let engine = started(&log, [], steps).await;
+    let kept = signalled(&engine, "sent", json!({ "by": "post" })).await;
     assert_eq!(kept.state, "running");
-    let status = engine
-        .commanded(SignalRequest::new("paid", json!(100)))
-        .await;
+    let status = signalled(&engine, "paid", json!(100)).await;
     assert_eq!(status.state, "completed");
     assert_eq!(output_of(&engine, "early").await, json!(100));
     assert_eq!(output_of(&engine, "late").await, json!({ "by": "post" }));
@@ -172,7 +146,7 @@ async fn a_signal_is_taken_by_its_wait_be_it_before_or_after() {
         .await;
     assert_eq!(error.code(), Code::ExecutionFinished);
     let error = engine
-        .command(&super::named("nobody"), SignalRequest::new("x", json!(1)))
+        .command(&named("nobody"), SignalRequest::new("x", json!(1)))
         .await
         .expect_err("nobody");
     assert_eq!(error.code(), Code::ExecutionNotFound);
@@ -181,18 +155,15 @@ async fn a_signal_is_taken_by_its_wait_be_it_before_or_after() {
 #[tokio::test(start_paused = true)]
 async fn signals_that_nothing_waits_for_are_kept_up_to_a_limit() {
     let log = Log::new();
-    let engine = engine(&log, Activities::default()).await;
     let steps = json!([step(
         "wait",
         None,
         json!({ "wait": { "signal": "never" } }),
         json!({})
     )]);
-    begin(&engine, defined(steps, json!({})), json!({})).await;
+    let engine = started(&log, [], steps).await;
     for number in 0..limits::SIGNALS_KEPT_MAX {
-        engine
-            .commanded(SignalRequest::new("other", json!(number)))
-            .await;
+        signalled(&engine, "other", json!(number)).await;
     }
     let error = engine
         .not_commanded(SignalRequest::new("other", json!(0)))

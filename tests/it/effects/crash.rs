@@ -1,24 +1,16 @@
 //! A process that ends, and a disk that fails, in the midst of what the server does.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 use midex::{
-    activity::{Activities, function},
-    clock::TokioClock,
-    domain::{Lifecycle, PauseReason, execution::SignalRequest},
-    engine::Engine,
+    domain::PauseReason,
     error::Code,
     limits,
     store::{self, RedbStore},
 };
-use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
-use super::{
-    Faulty, Log, activity, begin, change, defined, engine_on, failure, id, output_of, seconds,
-    step, until, until_state,
-};
-use crate::support::{EPOCH, play::Calls};
+use super::*;
 
 /// The life of one process: dropped, everything in it is gone at once, and the store is as it was left.
 pub(super) fn process() -> Runtime {
@@ -66,8 +58,7 @@ pub(super) fn two(log: &Log, is_idempotent: bool) -> Activities {
         first
     };
     let second = log.activity("second", seconds(10), |_| Ok(json!(2)));
-    let activities = Activities::default().with(first).expect("one");
-    activities.with(second).expect("two")
+    only([first, second])
 }
 
 #[test]
@@ -97,10 +88,8 @@ async fn what_another_engine_works_on_is_not_declared_lost() {
     let steps = json!([activity("first", None, json!({}))]);
     begin(&newer, defined(steps, json!({})), json!({})).await;
     tokio::time::sleep(seconds(3)).await;
-    let moved = older
-        .command(&id(), SignalRequest::new("other", json!(1)))
-        .await;
-    assert_eq!(moved.expect("a signal is kept").state, "running");
+    let moved = signalled(&older, "other", json!(1)).await;
+    assert_eq!(moved.state, "running");
     assert_eq!(until_state(&newer, "completed").await.revision, 3);
     assert_eq!(log.lines(), ["first 1"]);
 }
@@ -118,10 +107,8 @@ async fn nobody_takes_up_what_a_leaving_actor_is_about_to_begin() {
     });
     tokio::time::sleep(limits::IDLE_MAX + 2 * limits::IDLE_SWEEP_EVERY).await;
     assert_eq!(engine.awake(), 0, "it was sent away");
-    let kept = engine
-        .command(&id(), SignalRequest::new("other", json!(1)))
-        .await;
-    assert_eq!(kept.expect("a signal is kept").state, "running");
+    let kept = signalled(&engine, "other", json!(1)).await;
+    assert_eq!(kept.state, "running");
     begun.await.expect("a start");
     until_state(&engine, "completed").await;
     assert_eq!(log.lines(), ["first 1"]);
@@ -155,10 +142,8 @@ fn what_was_in_work_while_a_pause_held_is_taken_up_when_it_goes_on() {
         let log = Log::new();
         let engine = engine_on(store, log.clock, two(&log, true)).await;
         // Somebody wakes it.
-        let kept = engine
-            .command(&id(), SignalRequest::new("other", json!(1)))
-            .await;
-        assert_eq!(kept.expect("a signal").state, "paused");
+        let kept = signalled(&engine, "other", json!(1)).await;
+        assert_eq!(kept.state, "paused");
         tokio::time::sleep(seconds(100)).await;
         assert!(log.lines().is_empty(), "nothing begins while it is paused");
         change(&engine, Lifecycle::Resume).await;
@@ -190,7 +175,7 @@ fn a_start_does_not_wait_for_the_list_and_the_list_is_asked_for_again() {
 
 /// Until whatever can begin has begun: time stands still before that.
 async fn begun() {
-    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
 async fn on_a_flaky_disk() -> (Arc<Faulty>, Log, Engine) {
@@ -255,7 +240,7 @@ async fn the_actor_may_sleep_while_its_execution_is_worked_on() {
     let log = Log::new();
     let slow = log.activity("first", seconds(3600), |_| Ok(json!(1)));
     let store = Arc::new(Faulty::default());
-    let activities = Activities::default().with(slow).expect("one");
+    let activities = only([slow]);
     let engine = engine_on(store, log.clock, activities).await;
     let steps = json!([activity("first", None, json!({}))]);
     begin(&engine, defined(steps, json!({})), json!({})).await;
@@ -273,8 +258,7 @@ async fn a_stop_lets_work_in_hand_come_to_its_end_and_begins_nothing_new() {
     let quick = || {
         let first = log.activity("first", seconds(1), |_| Ok(json!(1)));
         let second = log.activity("second", seconds(1), |_| Ok(json!(2)));
-        let activities = Activities::default().with(first).expect("one");
-        activities.with(second).expect("two")
+        only([first, second])
     };
     let engine = engine_on(store.clone(), log.clock, quick()).await;
     let steps = json!([
@@ -326,14 +310,7 @@ async fn those_that_waited_for_their_turn_at_a_stop_begin_at_the_next_start() {
     };
     let total = limits::ATTEMPTS_AT_ONCE_MAX + 5;
     let items: Vec<_> = (0..total).collect();
-    let body = activity(
-        "each",
-        None,
-        json!({ "kind": { "activity": { "name": "one" } } }),
-    );
-    let each =
-        json!({ "foreach": { "items": items, "alias": "item", "parallel": total, "body": body } });
-    let steps = json!([step("each", None, each, json!({}))]);
+    let steps = each("one", &items, total, json!({}));
     let engine = engine_on(store.clone(), log.clock, activities()).await;
     begin(&engine, defined(steps, json!({})), json!({})).await;
     begun().await;
@@ -358,8 +335,7 @@ async fn an_outcome_that_can_never_be_taken_in_is_a_failure_of_its_step() {
     let large = "x".repeat(limits::INLINE_BYTES_MAX + 1);
     let first = log.activity("first", seconds(1), move |_| Ok(json!({ "text": large })));
     let second = log.activity("second", seconds(10), |_| Ok(json!(2)));
-    let activities = Activities::default().with(first).expect("one");
-    let activities = activities.with(second).expect("two");
+    let activities = only([first, second]);
     let engine = engine_on(store.clone(), log.clock, activities).await;
     let with = json!({ "with": { "text": "${{ steps.first.text }}" } });
     let steps = json!([
@@ -389,7 +365,7 @@ async fn what_is_waited_for_is_on_the_disk() {
                 Ok(json!({ "is": "held" }))
             }
         });
-        Activities::default().with(first).expect("one")
+        only([first])
     };
     let open = || {
         let store = RedbStore::open(dir.path(), store::Options::default()).expect("a store");
@@ -407,10 +383,8 @@ async fn what_is_waited_for_is_on_the_disk() {
     let paused = change(&engine, Lifecycle::Pause).await;
     may_end.notify_one();
     until(&engine, |status| status.revision > paused.revision).await;
-    let kept = engine
-        .command(&id(), SignalRequest::new("go", json!(7)))
-        .await;
-    assert_eq!(kept.expect("a signal").state, "paused");
+    let kept = signalled(&engine, "go", json!(7)).await;
+    assert_eq!(kept.state, "paused");
     engine.stop().await.expect("a stop");
 
     let engine = open().await;

@@ -1,20 +1,15 @@
 //! The faults of execution that the study of an earlier engine found (its section 2: 5, 7 to 17), each shown absent. What
 //! of them belongs to HTTP itself is tried with operations that note what they are given.
 
-use std::sync::{Arc, Mutex};
-
 use midex::{
     catalog::{BoxFuture, OperationCall, Operations, Outcome},
-    clock::{SeededIds, TokioClock},
-    domain::{check::Built, execution::OperationFailure, view::StatusView},
-    engine::{Engine, Options, Secrets, StartRequest},
+    domain::check::Built,
+    engine::Secrets,
     error::Code,
     registry::{self, Registry, Sources},
 };
-use serde_json::{Value, json};
 
-use super::{Faulty, begin, defined, id, output_of, seconds, step, until};
-use crate::support::{EPOCH, play::Calls};
+use super::*;
 
 /// Operations that answer with what they were given; `fails` fails as a service does that refuses.
 #[derive(Clone, Debug, Default)]
@@ -187,7 +182,7 @@ async fn fault_11_an_empty_text_is_one_and_what_leads_nowhere_is_never_sent() {
     )]);
     let (_, echo, status) = led(steps, json!({}), json!({})).await;
     assert!(echo.called().is_empty());
-    assert_eq!(super::failure(&status), "EXPRESSION_FAILED");
+    assert_eq!(failure(&status), "EXPRESSION_FAILED");
     let whole = json!({ "final_output": { "x": "${{ steps.send.nothing.at.all }}" } });
     let (_, _, status) = led(json!([run("send", None, json!({}))]), whole, json!({})).await;
     assert_eq!(
@@ -201,9 +196,9 @@ async fn fault_12_a_repetition_keeps_to_its_time_and_a_bad_pause_is_found() {
     let repeat = json!({ "repeat": { "until": "steps.send.ready", "every": "1s", "timeout": "2s", "max_attempts": 100 } });
     let clock = TokioClock::starting_at(EPOCH);
     let (_, echo, status) = led(json!([run("send", None, repeat)]), json!({}), json!({})).await;
-    assert_eq!(super::failure(&status), "REPEAT_TIMED_OUT");
+    assert_eq!(failure(&status), "REPEAT_TIMED_OUT");
     assert_eq!(echo.called().len(), 3, "at 0, 1 and 2 seconds");
-    let passed = midex::clock::Clock::now(&clock).since(EPOCH);
+    let passed = Clock::now(&clock).since(EPOCH);
     assert!(passed < seconds(3), "{passed:?}");
     let text = "workflow: w\ndescription: d\nsteps:\n  - { id: a, run: c send, repeat: { until: steps.a.ready, every: soon } }\n";
     assert_eq!(

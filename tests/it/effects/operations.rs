@@ -1,18 +1,13 @@
 //! Operations of catalogs: what is called, with what, and what is called again.
 
-use std::sync::{Arc, Mutex};
-
 use midex::{
     catalog::{BoxFuture, OperationCall, Operations, Outcome},
-    clock::{SeededIds, TokioClock},
     domain::PauseReason,
-    engine::{Engine, Options, Secrets},
+    engine::Secrets,
 };
-use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
-use super::{Faulty, begin, defined, output_of, seconds, step, until};
-use crate::support::EPOCH;
+use super::*;
 
 /// A catalog whose reads are safe and whose other operations are not. Each call takes 10 s.
 #[derive(Clone, Debug, Default)]

@@ -1,24 +1,17 @@
 //! Somebody's word on what came of work that was cut off.
 
-use std::sync::Arc;
-
 use midex::{
     domain::{
-        Lifecycle, PauseReason, StepId,
+        PauseReason, StepId,
         execution::{Resolution, Verdict},
-        view::StatusView,
     },
-    engine::Engine,
     error::{Code, Error},
 };
-use serde_json::{Value, json};
 
 use super::{
-    Faulty, Log, activity, begin, change,
     crash::{process, two},
-    defined, engine_on, id, output_of, seconds, step, until_state,
+    *,
 };
-use crate::support::play::Calls;
 
 fn resolution(verdict: Verdict, item: Option<u32>) -> Resolution {
     Resolution {

@@ -1,11 +1,6 @@
 //! Attempts after failures, and doing a step until something holds.
 
-use midex::activity::Activities;
-use serde_json::{Value, json};
-
-use super::{
-    Log, activity, begin, defined, engine, fails, failure, output_of, seconds, until_state,
-};
+use super::*;
 
 fn retry(max_attempts: u32, jitter: bool, on: &[&str]) -> Value {
     json!({ "retry": {
@@ -20,9 +15,8 @@ async fn a_failure_of_a_named_class_is_tried_again_after_longer_and_longer_pause
         1..=4 => fails("network"),
         _ => Ok(json!("at last")),
     });
-    let engine = engine(&log, Activities::default().with(flaky).expect("one")).await;
     let steps = json!([activity("flaky", None, retry(5, false, &["network"]))]);
-    begin(&engine, defined(steps, json!({})), json!({})).await;
+    let engine = started(&log, [flaky], steps).await;
     until_state(&engine, "completed").await;
     assert_eq!(output_of(&engine, "flaky").await, json!("at last"));
     // An attempt takes 1 s; the pauses are 2 s, 4 s, and from there on the cap of 5 s.
@@ -33,9 +27,8 @@ async fn a_failure_of_a_named_class_is_tried_again_after_longer_and_longer_pause
 async fn the_last_attempt_may_fail_too() {
     let log = Log::new();
     let flaky = log.activity("flaky", seconds(0), |_| fails("network"));
-    let engine = engine(&log, Activities::default().with(flaky).expect("one")).await;
     let steps = json!([activity("flaky", None, retry(3, false, &[]))]);
-    begin(&engine, defined(steps, json!({})), json!({})).await;
+    let engine = started(&log, [flaky], steps).await;
     let status = until_state(&engine, "failed").await;
     assert_eq!(failure(&status), "NETWORK");
     assert_eq!(log.lines(), ["flaky 1", "flaky 2", "flaky 3"]);
@@ -48,15 +41,10 @@ async fn what_is_repeated_until_something_holds_has_its_retries_anew_after_each_
         4 | 5 | 7 => fails("network"),
         attempt => Ok(json!({ "done": attempt > 7 })),
     });
-    let engine = engine(&log, Activities::default().with(polled).expect("one")).await;
     let mut more = retry(3, false, &[]);
     more["repeat"] = json!({ "until": "steps.polled.done", "every": "1s", "max_attempts": 6 });
-    begin(
-        &engine,
-        defined(json!([activity("polled", None, more)]), json!({})),
-        json!({}),
-    )
-    .await;
+    let steps = json!([activity("polled", None, more)]);
+    let engine = started(&log, [polled], steps).await;
     until_state(&engine, "completed").await;
     assert_eq!(output_of(&engine, "polled").await, json!({ "done": true }));
     // A second between repeats; 2 s and 4 s after two failures in a row, and 2 s again after the next one.
@@ -67,9 +55,8 @@ async fn what_is_repeated_until_something_holds_has_its_retries_anew_after_each_
 async fn a_failure_of_another_class_is_not_tried_again() {
     let log = Log::new();
     let flaky = log.activity("flaky", seconds(0), |_| fails("refused"));
-    let engine = engine(&log, Activities::default().with(flaky).expect("one")).await;
     let steps = json!([activity("flaky", None, retry(5, false, &["network"]))]);
-    begin(&engine, defined(steps, json!({})), json!({})).await;
+    let engine = started(&log, [flaky], steps).await;
     until_state(&engine, "failed").await;
     assert_eq!(log.lines(), ["flaky 1"]);
 }
@@ -78,9 +65,8 @@ async fn a_failure_of_another_class_is_not_tried_again() {
 async fn jitter_spreads_a_pause_between_half_of_it_and_the_whole() {
     let log = Log::new();
     let flaky = log.activity("flaky", seconds(0), |_| fails("network"));
-    let engine = engine(&log, Activities::default().with(flaky).expect("one")).await;
     let steps = json!([activity("flaky", None, retry(20, true, &[]))]);
-    begin(&engine, defined(steps, json!({})), json!({})).await;
+    let engine = started(&log, [flaky], steps).await;
     until_state(&engine, "failed").await;
     let at = log.at();
     let pauses: Vec<_> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -103,11 +89,10 @@ async fn a_step_is_repeated_until_its_own_output_says_that_it_is_done() {
     let poll = log.activity("poll", seconds(1), |context| {
         Ok(json!({ "ready": context.attempt == 3 }))
     });
-    let engine = engine(&log, Activities::default().with(poll).expect("one")).await;
     let until =
         json!({ "repeat": { "until": "steps.poll.ready", "every": "10s", "max_attempts": 5 } });
     let steps = json!([activity("poll", None, until)]);
-    begin(&engine, defined(steps, json!({})), json!({})).await;
+    let engine = started(&log, [poll], steps).await;
     until_state(&engine, "completed").await;
     assert_eq!(output_of(&engine, "poll").await, json!({ "ready": true }));
     assert_eq!(log.at(), [0.0, 11.0, 22.0]);
@@ -117,11 +102,10 @@ async fn a_step_is_repeated_until_its_own_output_says_that_it_is_done() {
 async fn a_repetition_has_an_end() {
     let log = Log::new();
     let poll = log.activity("poll", seconds(0), |_| Ok(json!({ "ready": false })));
-    let engine = engine(&log, Activities::default().with(poll).expect("one")).await;
     let until =
         json!({ "repeat": { "until": "steps.poll.ready", "every": "1s", "max_attempts": 4 } });
     let steps = json!([activity("poll", None, until)]);
-    begin(&engine, defined(steps, json!({})), json!({})).await;
+    let engine = started(&log, [poll], steps).await;
     let status = until_state(&engine, "failed").await;
     assert_eq!(failure(&status), "REPEAT_EXHAUSTED");
     assert_eq!(log.at(), [0.0, 1.0, 2.0, 3.0]);

@@ -1,21 +1,13 @@
 //! What time brings.
 
-use std::sync::{Arc, Mutex, atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 use midex::{
-    activity::Activities,
-    clock::{Clock, SeededIds, SteadyClock, Timestamp, TokioClock},
-    domain::Lifecycle,
-    engine::{Engine, Options},
+    clock::{SteadyClock, Timestamp},
     limits,
 };
-use serde_json::{Value, json};
 
-use super::{
-    Faulty, Log, activity, advance, begin, begin_as, change, defined, engine, engine_on, fails,
-    failure, history, named, output_of, seconds, step, until, until_state,
-};
-use crate::support::EPOCH;
+use super::*;
 
 fn wait(span: &str) -> Value {
     json!([step(
@@ -29,8 +21,7 @@ fn wait(span: &str) -> Value {
 #[tokio::test(start_paused = true)]
 async fn a_timer_fires_at_its_instant_and_its_actor_may_sleep_until_then() {
     let log = Log::new();
-    let engine = engine(&log, Activities::default()).await;
-    begin(&engine, defined(wait("25h"), json!({})), json!({})).await;
+    let engine = started(&log, [], wait("25h")).await;
     tokio::time::sleep(seconds(24 * 3600)).await;
     assert_eq!(engine.awake(), 0);
     let status = until_state(&engine, "completed").await;
@@ -150,7 +141,7 @@ async fn a_sleeping_execution_that_cannot_be_read_when_it_is_due_is_tried_again(
     assert_eq!(engine.awake(), 0);
     store.unreadable.store(2, Ordering::SeqCst);
     tokio::time::sleep(seconds(110)).await;
-    let status = engine.status(&super::id()).await.expect("a status");
+    let status = engine.status(&id()).await.expect("a status");
     assert_eq!(status.duration_ms, Some(3_603_000), "after 1 s and 2 s");
 }
 
@@ -161,7 +152,7 @@ async fn what_is_due_and_cannot_be_done_is_not_tried_without_a_pause() {
         1 => fails("network"),
         _ => Ok(json!(1)),
     });
-    let activities = Activities::default().with(flaky).expect("one");
+    let activities = only([flaky]);
     let engine = engine_on(store.clone(), log.clock, activities.clone()).await;
     // Its input is too large for a row, and another engine has it in the store alone.
     let with = json!({ "text": "x".repeat(limits::INLINE_BYTES_MAX + 1) });
@@ -189,7 +180,7 @@ async fn what_is_due_and_cannot_be_done_is_not_tried_without_a_pause() {
 
 /// A clock that somebody sets.
 #[derive(Debug)]
-struct SetClock(TokioClock, Mutex<std::time::Duration>);
+struct SetClock(TokioClock, Mutex<Duration>);
 
 impl Clock for SetClock {
     fn now(&self) -> Timestamp {
@@ -212,15 +203,15 @@ async fn a_clock_that_is_set_forward_is_noticed() {
     *clock.1.lock().expect("a clock") = seconds(11 * 3600);
     tokio::time::sleep(limits::CLOCK_LOOK_EVERY + seconds(1)).await;
     assert_eq!(
-        engine.status(&super::id()).await.expect("a status").state,
+        engine.status(&id()).await.expect("a status").state,
         "completed"
     );
 }
 
 /// A clock like a server's, on a machine whose clock lies an hour ahead until somebody sets it right.
-fn steady(wall: &Arc<Mutex<std::time::Duration>>) -> Arc<SteadyClock> {
+fn steady(wall: &Arc<Mutex<Duration>>) -> Arc<SteadyClock> {
     #[derive(Debug)]
-    struct Wall(TokioClock, Arc<Mutex<std::time::Duration>>);
+    struct Wall(TokioClock, Arc<Mutex<Duration>>);
     impl Clock for Wall {
         fn now(&self) -> Timestamp {
             self.0.now().after(*self.1.lock().expect("a clock"))
@@ -293,7 +284,7 @@ async fn a_clock_that_was_set_back_between_two_lives_delays_nothing_either() {
 async fn a_workflow_that_takes_too_long_fails_and_pauses_do_not_count() {
     let log = Log::new();
     let slow = log.activity("slow", seconds(3600), |_| Ok(json!(1)));
-    let engine = engine(&log, Activities::default().with(slow).expect("one")).await;
+    let engine = engine(&log, only([slow])).await;
     let definition = defined(
         json!([activity("slow", None, json!({}))]),
         json!({ "timeout": "10s" }),
@@ -326,11 +317,7 @@ async fn a_step_of_a_model_that_stays_open_too_long_fails() {
     let first = begin(&engine, defined(steps, json!({})), json!({})).await;
     tokio::time::sleep(seconds(3599)).await;
     assert_eq!(
-        engine
-            .status(&super::id())
-            .await
-            .expect("a status")
-            .revision,
+        engine.status(&id()).await.expect("a status").revision,
         first.revision
     );
     tokio::time::sleep(seconds(2)).await;
@@ -339,7 +326,7 @@ async fn a_step_of_a_model_that_stays_open_too_long_fails() {
         format!("{:?}", rows[0].error).contains("STEP_TIMED_OUT"),
         "{rows:?}"
     );
-    let current = engine.current_step(&super::id()).await.expect("a step");
+    let current = engine.current_step(&id()).await.expect("a step");
     let last = advance(&engine, &current.continuation_token.expect("a token")).await;
     assert_eq!(last.workflow_state, "completed");
 }
@@ -350,12 +337,7 @@ async fn after_a_failure_what_runs_then_runs_before_the_execution_has_failed() {
     let bad = log.activity("bad", seconds(1), |_| fails("refused"));
     let tidy = log.activity("tidy", seconds(5), |_| Ok(json!(1)));
     let never = log.activity("never", seconds(0), |_| Ok(json!(1)));
-    let activities = Activities::default().with(bad).expect("one");
-    let activities = activities
-        .with(tidy)
-        .expect("two")
-        .with(never)
-        .expect("three");
+    let activities = only([bad, tidy, never]);
     let engine = engine(&log, activities).await;
     let steps = json!([
         activity("bad", None, json!({})),

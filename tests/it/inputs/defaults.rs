@@ -138,7 +138,7 @@ fn history_gives_what_the_execution_before_had() {
 fn what_another_workflow_came_to_is_a_default() {
     let lines = "inputs:
   image: { type: string, default: { from: workflow_output, value: 'build.image.tags[0]' } }
-  whole: { type: object, optional: true, default: { from: workflow_output, value: build } }";
+  whole: { type: object, optional: true, default: { from: workflow_output, value: build } }\n";
     let project = project(lines);
     project.write(
         "workflows/build.yaml",

@@ -252,222 +252,144 @@ fn second(body: &str, expected: &[&str]) {
             .path
             .trim_start_matches("steps[1]")
             .trim_start_matches('.');
-        format!("{} {path}", finding.rule)
+        format!("{} {path}", finding.rule).trim_end().to_owned()
     };
     let found: Vec<_> = findings.iter().map(short).collect();
     assert_eq!(found, expected, "{text}\n{findings:#?}");
 }
 
+/// Holds a table of second steps, each `body => findings`: ` / ` in a body ends a line, and a line that begins with `=>`
+/// has more findings of the body above it.
+#[track_caller]
+fn seconds(table: &str) {
+    let mut rows: Vec<(String, Vec<&str>)> = Vec::new();
+    for row in table.trim().lines() {
+        let (body, found) = row.split_once("=>").expect("two columns");
+        if !body.trim().is_empty() {
+            rows.push((body.trim().replace(" / ", "\n"), Vec::new()));
+        }
+        let found = found.split(',').map(str::trim).filter(|one| *one != "ok");
+        rows.last_mut().expect("a body").1.extend(found);
+    }
+    for (body, found) in rows {
+        second(&body, &found);
+    }
+}
+
 #[test]
 fn bodies_of_kinds_are_checked() {
-    second("guidance: ' '", &["empty_value guidance"]);
-    second("tool: 5", &["wrong_type tool"]);
-    second("tool: ' x'", &["ill_formed_name tool"]);
-    second(
-        "input: {properties: [], via: mail, again: 1}",
-        &[
-            "empty_value input.properties",
-            "unknown_value input.via",
-            "unknown_key input.again",
-        ],
+    seconds(
+        "
+        guidance: ' ' => empty_value guidance
+        tool: 5 => wrong_type tool
+        tool: ' x' => ill_formed_name tool
+        input: {properties: [], via: mail, again: 1} => empty_value input.properties, unknown_value input.via
+            => unknown_key input.again
+        input: x => wrong_type input, unknown_reference input.properties[0]
+        input: {via: auto} => missing_key input.properties
+        extract: {from: '', properties: [x, x]} => empty_value extract.from, unknown_reference extract.properties[0]
+            => duplicate_value extract.properties[1], unknown_reference extract.properties[1]
+        run: render => ill_formed_name run
+        run: [render, list] => wrong_type run
+        activity: {} => wrong_type activity
+        branch: [] => empty_value branch
+        branch: {next: a} => wrong_type branch, endless_loop branch[0].next
+        branch: [{if: true, next: a}, {if: inputs.x}, {next: 'a b'}] => wrong_type branch[0].if
+            => missing_key branch[1].next, ill_formed_name branch[2].next
+        foreach: {in: 5, as: 'a-b', parallel: 0} => missing_key foreach.do, wrong_type foreach.in
+            => ill_formed_name foreach.as, out_of_range foreach.parallel
+        foreach: {in: steps.a.x, do: {guidance: x}} => wrong_type foreach.in
+        gate: {approvers: ann, expires: soon} => missing_key gate.ask, wrong_type gate.approvers
+            => ill_formed_duration gate.expires
+        gate: 1 => wrong_type gate
+        wait: {} => missing_key wait
+        wait: {for: 1s, signal: x} => conflicting_keys wait
+        wait: {for: 5} => wrong_type wait.for
+        wait: {for: 0s} => out_of_range wait.for
+        wait: {until: tomorrow} => ill_formed_instant wait.until
+        wait: {until: '2030-01-31T09:00:00+01:00'} => ok
+        wait: {until: '${{ inputs.at }}'} => ok
+        set: {} => empty_value set
+        set: {'a b': 1} => ill_formed_name set.a b
+        fail: {code: X} => missing_key fail.message
+        description: no kind => missing_kind
+        guidance: x / tool: y => several_kinds guidance
+    ",
     );
-    second(
-        "input: x",
-        &["wrong_type input", "unknown_reference input.properties[0]"],
-    );
-    second("input: {via: auto}", &["missing_key input.properties"]);
-    second(
-        "extract: {from: '', properties: [x, x]}",
-        &[
-            "empty_value extract.from",
-            "unknown_reference extract.properties[0]",
-            "duplicate_value extract.properties[1]",
-            "unknown_reference extract.properties[1]",
-        ],
-    );
-    second("run: render", &["ill_formed_name run"]);
-    second("run: [render, list]", &["wrong_type run"]);
-    second("activity: {}", &["wrong_type activity"]);
-    second("branch: []", &["empty_value branch"]);
-    second(
-        "branch: {next: a}",
-        &["wrong_type branch", "endless_loop branch[0].next"],
-    );
-    second(
-        "branch: [{if: true, next: a}, {if: inputs.x}, {next: 'a b'}]",
-        &[
-            "wrong_type branch[0].if",
-            "missing_key branch[1].next",
-            "ill_formed_name branch[2].next",
-        ],
-    );
-    second(
-        "foreach: {in: 5, as: 'a-b', parallel: 0}",
-        &[
-            "missing_key foreach.do",
-            "wrong_type foreach.in",
-            "ill_formed_name foreach.as",
-            "out_of_range foreach.parallel",
-        ],
-    );
-    second(
-        "foreach: {in: steps.a.x, do: {guidance: x}}",
-        &["wrong_type foreach.in"],
-    );
-    second(
-        "gate: {approvers: ann, expires: soon}",
-        &[
-            "missing_key gate.ask",
-            "wrong_type gate.approvers",
-            "ill_formed_duration gate.expires",
-        ],
-    );
-    second("gate: 1", &["wrong_type gate"]);
-    second("wait: {}", &["missing_key wait"]);
-    second("wait: {for: 1s, signal: x}", &["conflicting_keys wait"]);
-    second("wait: {for: 5}", &["wrong_type wait.for"]);
-    second("wait: {for: 0s}", &["out_of_range wait.for"]);
-    second(
-        "wait: {until: tomorrow}",
-        &["ill_formed_instant wait.until"],
-    );
-    second("wait: {until: '2030-01-31T09:00:00+01:00'}", &[]);
-    second("wait: {until: '${{ inputs.at }}'}", &[]);
-    second("set: {}", &["empty_value set"]);
-    second("set: {'a b': 1}", &["ill_formed_name set.a b"]);
-    second("fail: {code: X}", &["missing_key fail.message"]);
-    second("description: no kind", &["missing_kind "]);
-    second("guidance: x\ntool: y", &["several_kinds guidance"]);
 }
 
 #[test]
 fn fields_of_steps_are_checked() {
-    let each = "guidance: x\n";
-    for (field, expected) in [
-        ("if: ''", "empty_value if"),
-        ("if: inputs.x\nwhen: inputs.y", "conflicting_keys when"),
-        ("with: [x]", "wrong_type with"),
-        ("result: {type: strin}", "invalid_schema result.type"),
-        (
-            "result: {type: object}\nexample: 5",
-            "example_mismatch example",
-        ),
-        (
-            "result: {properties: {a: {type: string}}}\nexample: {a: 1}",
-            "example_mismatch example.a",
-        ),
-        (
-            "output_contract: {fields: [{select: x, name: n}]}",
-            "unknown_key output_contract.fields[0].select",
-        ),
-        (
-            "retry: {max_attempts: 0}",
-            "out_of_range retry.max_attempts",
-        ),
-        (
-            "retry: {max_attempts: 1.5}",
-            "wrong_type retry.max_attempts",
-        ),
-        (
-            "retry: {max_attempts: '3'}",
-            "wrong_type retry.max_attempts",
-        ),
-        (
-            "retry: {backoff: 5m, max_backoff: 1m}",
-            "out_of_range retry.max_backoff",
-        ),
-        ("retry: {jitter: yes}", "wrong_type retry.jitter"),
-        ("retry: {on: []}", "empty_value retry.on"),
-        ("timeout: 5 minutes", "ill_formed_duration timeout"),
-        ("timeout: 367d", "ill_formed_duration timeout"),
-        ("optional: 1", "wrong_type optional"),
-        (
-            "optional: true\non_error: fail",
-            "conflicting_keys on_error",
-        ),
-        ("on_error: contineu", "unknown_step on_error"),
-        ("run_when: always", "unknown_value run_when"),
-        ("next: $ned", "ill_formed_name next"),
-        ("next: c", "unknown_step next"),
-        ("max_visits: 0", "out_of_range max_visits"),
-        ("max_visits: 10001", "out_of_range max_visits"),
-        ("colour: red", "unknown_key colour"),
-    ] {
-        second(&format!("{each}{field}"), &[expected]);
-    }
-    second(&format!("{each}max_visits: 10000"), &[]);
-    second(
-        "run: a b\nrepeat: {every: 1s}",
-        &["missing_key repeat.until"],
-    );
-    second(
-        "run: a b\nrepeat: {until: inputs.x, max_attempts: 10001}",
-        &["out_of_range repeat.max_attempts"],
-    );
-    second(
-        "run: a b\nrepeat: {until: inputs.x, max_attempts: 10000, every: 250ms}",
-        &[],
+    seconds(
+        "
+        guidance: x / if: '' => empty_value if
+        guidance: x / if: inputs.x / when: inputs.y => conflicting_keys when
+        guidance: x / with: [x] => wrong_type with
+        guidance: x / result: {type: strin} => invalid_schema result.type
+        guidance: x / result: {type: object} / example: 5 => example_mismatch example
+        guidance: x / result: {properties: {a: {type: string}}} / example: {a: 1} => example_mismatch example.a
+        guidance: x / output_contract: {fields: [{select: x, name: n}]} => unknown_key output_contract.fields[0].select
+        guidance: x / retry: {max_attempts: 0} => out_of_range retry.max_attempts
+        guidance: x / retry: {max_attempts: 1.5} => wrong_type retry.max_attempts
+        guidance: x / retry: {max_attempts: '3'} => wrong_type retry.max_attempts
+        guidance: x / retry: {backoff: 5m, max_backoff: 1m} => out_of_range retry.max_backoff
+        guidance: x / retry: {jitter: yes} => wrong_type retry.jitter
+        guidance: x / retry: {on: []} => empty_value retry.on
+        guidance: x / timeout: 5 minutes => ill_formed_duration timeout
+        guidance: x / timeout: 367d => ill_formed_duration timeout
+        guidance: x / optional: 1 => wrong_type optional
+        guidance: x / optional: true / on_error: fail => conflicting_keys on_error
+        guidance: x / on_error: contineu => unknown_step on_error
+        guidance: x / run_when: always => unknown_value run_when
+        guidance: x / next: $ned => ill_formed_name next
+        guidance: x / next: c => unknown_step next
+        guidance: x / max_visits: 0 => out_of_range max_visits
+        guidance: x / max_visits: 10001 => out_of_range max_visits
+        guidance: x / colour: red => unknown_key colour
+        guidance: x / max_visits: 10000 => ok
+        run: a b / repeat: {every: 1s} => missing_key repeat.until
+        run: a b / repeat: {until: inputs.x, max_attempts: 10001} => out_of_range repeat.max_attempts
+        run: a b / repeat: {until: inputs.x, max_attempts: 10000, every: 250ms} => ok
+    ",
     );
 }
 
 #[test]
 fn a_field_that_nothing_would_act_on_says_so() {
-    for (kind, fields) in [
-        (
-            "set: {x: 1}",
-            vec![
-                "retry: {}",
-                "timeout: 1s",
-                "with: {}",
-                "instructions: x",
-                "result: {}",
-            ],
-        ),
-        (
-            "guidance: x",
-            vec!["body: 1", "idempotent: true", "repeat: {until: inputs.x}"],
-        ),
-        ("gate: Go?", vec!["with: {}", "timeout: 1s", "retry: {}"]),
-        (
-            "branch: [{next: $end}]",
-            vec!["result: {}", "next: a", "example: 1"],
-        ),
-        (
-            "fail: {code: X, message: y}",
-            vec!["optional: true", "on_error: fail", "next: a"],
-        ),
-        (
-            "activity: x",
-            vec!["body: 1", "example: 1", "instructions: x"],
-        ),
-    ] {
-        for field in fields {
-            let key = field.split(':').next().unwrap();
-            second(&format!("{kind}\n{field}"), &[&format!("no_effect {key}")]);
-        }
-    }
-    let each = |inner: &str| format!("foreach:\n  in: [1]\n  do: {{guidance: x, {inner}}}");
-    for field in [
-        "next: a",
-        "depends_on: []",
-        "run_when: finished",
-        "max_visits: 2",
-        "id: x",
-    ] {
-        let key = field.split(':').next().unwrap();
-        second(&each(field), &[&format!("no_effect foreach.do.{key}")]);
-    }
-    second(&each("on_error: a"), &["no_effect foreach.do.on_error"]);
-    second(&each("on_error: continue, if: item, retry: {}"), &[]);
-    second(
-        "foreach: {in: [1], do: {branch: [{next: $end}]}}",
-        &["no_effect foreach.do.branch"],
+    seconds(
+        "
+        set: {x: 1} / retry: {} => no_effect retry
+        set: {x: 1} / timeout: 1s => no_effect timeout
+        set: {x: 1} / with: {} => no_effect with
+        set: {x: 1} / instructions: x => no_effect instructions
+        set: {x: 1} / result: {} => no_effect result
+        guidance: x / body: 1 => no_effect body
+        guidance: x / idempotent: true => no_effect idempotent
+        guidance: x / repeat: {until: inputs.x} => no_effect repeat
+        gate: Go? / with: {} => no_effect with
+        gate: Go? / timeout: 1s => no_effect timeout
+        gate: Go? / retry: {} => no_effect retry
+        branch: [{next: $end}] / result: {} => no_effect result
+        branch: [{next: $end}] / next: a => no_effect next
+        branch: [{next: $end}] / example: 1 => no_effect example
+        fail: {code: X, message: y} / optional: true => no_effect optional
+        fail: {code: X, message: y} / on_error: fail => no_effect on_error
+        fail: {code: X, message: y} / next: a => no_effect next
+        activity: x / body: 1 => no_effect body
+        activity: x / example: 1 => no_effect example
+        activity: x / instructions: x => no_effect instructions
+        foreach: {in: [1], do: {guidance: x, next: a}} => no_effect foreach.do.next
+        foreach: {in: [1], do: {guidance: x, depends_on: []}} => no_effect foreach.do.depends_on
+        foreach: {in: [1], do: {guidance: x, run_when: finished}} => no_effect foreach.do.run_when
+        foreach: {in: [1], do: {guidance: x, max_visits: 2}} => no_effect foreach.do.max_visits
+        foreach: {in: [1], do: {guidance: x, id: x}} => no_effect foreach.do.id
+        foreach: {in: [1], do: {guidance: x, on_error: a}} => no_effect foreach.do.on_error
+        foreach: {in: [1], do: {guidance: x, on_error: continue, if: item, retry: {}}} => ok
+        foreach: {in: [1], do: {branch: [{next: $end}]}} => no_effect foreach.do.branch
+        foreach: {in: [1], do: {agent: nobody}} => missing_persona foreach.do.agent
+        foreach: {in: [1], do: 5} => wrong_type foreach.do
+    ",
     );
-    second(
-        "foreach: {in: [1], do: {agent: nobody}}",
-        &["missing_persona foreach.do.agent"],
-    );
-    second("foreach: {in: [1], do: 5}", &["wrong_type foreach.do"]);
 }
 
 #[test]

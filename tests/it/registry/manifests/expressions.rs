@@ -4,40 +4,20 @@ use super::*;
 
 #[test]
 fn expressions_refer_to_what_can_be_there() {
-    second(
-        "guidance: '${{ steps.nobody.x }}'",
-        &["unknown_reference guidance"],
-    );
-    second(
-        "guidance: '${{ step.a.x }}'",
-        &["unknown_reference guidance"],
-    );
-    second(
-        "guidance: '${{ steps.a.x'",
-        &["ill_formed_expression guidance"],
-    );
-    second(
-        "guidance: x\nif: steps.a.x && inputs.y",
-        &["ill_formed_expression if"],
-    );
-    second("guidance: x\nif: steps.b.x", &["reference_too_early if"]);
-    second(
-        "guidance: '${{ steps.b.x }}'",
-        &["reference_too_early guidance"],
-    );
-    second("guidance: '${{ item }}'", &["unknown_reference guidance"]);
-    second(
-        "guidance: '${{ steps }}'",
-        &["ill_formed_expression guidance"],
-    );
-    second(
-        "run: a b\nwith: {x: [{y: '${{ steps.c.x }}'}]}",
-        &["unknown_reference with.x[0].y"],
-    );
-    second("run: a b\nrepeat: {until: steps.b.done}", &[]);
-    second(
-        "foreach: {in: '${{ part }}', as: part, do: {guidance: '${{ part.x }}'}}",
-        &["unknown_reference foreach.in"],
+    seconds(
+        "
+        guidance: '${{ steps.nobody.x }}' => unknown_reference guidance
+        guidance: '${{ step.a.x }}' => unknown_reference guidance
+        guidance: '${{ steps.a.x' => ill_formed_expression guidance
+        guidance: x / if: steps.a.x && inputs.y => ill_formed_expression if
+        guidance: x / if: steps.b.x => reference_too_early if
+        guidance: '${{ steps.b.x }}' => reference_too_early guidance
+        guidance: '${{ item }}' => unknown_reference guidance
+        guidance: '${{ steps }}' => ill_formed_expression guidance
+        run: a b / with: {x: [{y: '${{ steps.c.x }}'}]} => unknown_reference with.x[0].y
+        run: a b / repeat: {until: steps.b.done} => ok
+        foreach: {in: '${{ part }}', as: part, do: {guidance: '${{ part.x }}'}} => unknown_reference foreach.in
+    ",
     );
     wrong(
         "workflow: w\ndescription: d\nmemory: {x: '${{ steps.a.x }}'}\nfinal_output: ['${{ steps.b.x }}']\nsteps:\n  - id: a\n    guidance: '${{ memory.x }} ${{ run.execution_id }} ${{ env.HOME }}'\n",
