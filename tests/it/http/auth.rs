@@ -157,8 +157,7 @@ fn an_address_that_can_be_reached_from_outside_wants_a_token() {
 
 #[test]
 fn a_place_that_is_taken_and_flags_that_do_not_go_together() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let other = tempdir().unwrap();
     let address = server.address.to_string();
     let (code, said) = refused(other.path(), &["--http", &address]);

@@ -13,8 +13,7 @@ use crate::support::{
 
 #[test]
 fn a_whole_execution_in_every_version() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let mut ids = Vec::new();
     for version in SESSION_VERSIONS {
         let mut session = Session::open(server.address, version);
@@ -35,8 +34,7 @@ fn a_whole_execution_in_every_version() {
 
 #[test]
 fn answers_have_the_form_of_their_era() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let mut session = server.session();
     let answer = session.exchange("tools/list", json!({}));
     assert_eq!(answer.header("content-type"), Some("text/event-stream"));
@@ -64,8 +62,7 @@ fn answers_have_the_form_of_their_era() {
 
 #[test]
 fn a_handshake_that_asks_for_a_version_nobody_knows_gets_one_that_is_known() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     for version in ["1999-01-01", STATELESS_VERSION, "x"] {
         let answer = server
             .connect()
@@ -81,8 +78,7 @@ fn a_handshake_that_asks_for_a_version_nobody_knows_gets_one_that_is_known() {
 
 #[test]
 fn a_handshake_that_cannot_be_read_is_refused_and_the_stateless_era_has_none() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let malformed = br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#;
     let mut stateless = server.stateless();
     let http = &mut stateless.http;
@@ -95,8 +91,7 @@ fn a_handshake_that_cannot_be_read_is_refused_and_the_stateless_era_has_none() {
 
 #[test]
 fn a_refused_tool_call_is_a_result_with_the_payload() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let arguments = json!({ "workflow_name": "nothing" });
     for result in [
         server.session().call("workflow.start", arguments.clone()),
@@ -146,8 +141,7 @@ fn start_up_lines_say_where_it_runs_and_standard_input_is_served_where_it_was_as
 fn http_alone_does_not_look_at_standard_input() {
     use std::io::Write;
 
-    let home = tempdir().unwrap();
-    let mut server = HttpServer::start(home.path());
+    let mut server = HttpServer::alone();
     let mut line = initialize("2025-06-18");
     line.push(b'\n');
     // It may be that nobody holds the other end.

@@ -153,8 +153,7 @@ async fn replies_that_nobody_takes() {
 
 #[test]
 fn thousands_of_calls_on_one_connection_and_no_answer_taken() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let (headers, message) = Stateless::message(1, "tools/list", json!({}));
     let body = message.to_string();
     let head = head("POST", "/mcp", server.address, &headers.all(), body.len());
@@ -175,8 +174,7 @@ fn thousands_of_calls_on_one_connection_and_no_answer_taken() {
 
 #[test]
 fn a_byte_now_and_then_in_heads_and_in_bodies() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let head = head("POST", "/mcp", server.address, &[ACCEPT, JSON], 1000);
     let mut slow: Vec<(TcpStream, String)> = Vec::new();
     for number in 0..200 {
@@ -199,8 +197,7 @@ fn a_byte_now_and_then_in_heads_and_in_bodies() {
 
 #[test]
 fn half_closed() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let mut session = server.session();
     let started = session.done("workflow.start", json!({ "workflow_name": "bug-fix" }));
     let arguments = json!({ "execution_id": started["execution_id"], "timeout_s": 25 });
@@ -224,8 +221,7 @@ fn half_closed() {
 
 #[test]
 fn bodies_at_the_limit_past_it_and_far_past_it() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let mut session = server.session();
     let sized = |size: usize| {
         let mut body = json!({ "jsonrpc": "2.0", "id": "big", "method": "ping" })
@@ -274,8 +270,7 @@ fn bodies_at_the_limit_past_it_and_far_past_it() {
 #[test]
 fn ten_thousand_connections() {
     all_files();
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let mut session = server.session();
     let started = session.done("workflow.start", json!({ "workflow_name": "bug-fix" }));
     let arguments = json!({ "execution_id": started["execution_id"], "timeout_s": 25 });

@@ -34,8 +34,7 @@ fn is_busy(answer: &Answer) {
 
 #[test]
 fn past_the_limit_of_sessions_the_idle_go_and_the_busy_stay() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let mut busy = server.session();
     let streams = server.session();
     let idle = server.session();
@@ -76,8 +75,7 @@ fn past_the_limit_of_sessions_the_idle_go_and_the_busy_stay() {
 
 #[test]
 fn past_the_limit_of_streams_no_other_opens() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let mut sessions: Vec<_> = (0..=limits::HTTP_STREAMS_MAX / 32)
         .map(|_| server.session())
         .collect();
@@ -97,8 +95,7 @@ fn past_the_limit_of_streams_no_other_opens() {
 
 #[test]
 fn past_the_limit_of_calls_no_other_is_taken_and_the_idle_are_left_alone() {
-    let home = tempdir().unwrap();
-    let mut server = HttpServer::with(home.path(), &["--stdio"]);
+    let mut server = HttpServer::alone_with(&["--stdio"]);
     let mut session = server.session();
     let (wait, token) = waiting(&mut session);
     // Their clients go; the calls of a session go on.

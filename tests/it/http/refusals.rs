@@ -2,7 +2,6 @@
 
 use midex::limits;
 use serde_json::{Value, json};
-use tempfile::tempdir;
 
 use crate::support::http::{
     ACCEPT, Answer, Client, Headers, Http, HttpClient, HttpServer, JSON, STATELESS_VERSION,
@@ -18,8 +17,7 @@ fn posted(server: &HttpServer, body: &str) -> Answer {
 
 #[test]
 fn what_is_no_request_of_ours() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     for path in ["/", "/mcp/x", "/MCP", "/mcp%2f", "/favicon.ico"] {
         let mut http = server.connect();
         http.send("POST", path, &[ACCEPT, JSON], &initialize("2025-06-18"))
@@ -50,8 +48,7 @@ fn what_is_no_request_of_ours() {
 
 #[test]
 fn what_is_no_message() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
     let cases = [
         ("", -32700),
@@ -88,8 +85,7 @@ fn what_is_no_message() {
 
 #[test]
 fn methods_that_nobody_knows_and_parameters_that_nobody_can_read() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let mut session = server.session();
     let mut stateless = server.stateless();
     let unknown = session.exchange("no/such", json!({}));
@@ -124,8 +120,7 @@ fn changed(server: &HttpServer, change: impl FnOnce(&mut Headers, &mut Value)) -
 
 #[test]
 fn headers_that_say_something_else_than_the_body() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     assert_eq!(changed(&server, |_, _| {}).status, 200);
     let refused = |change: fn(&mut Headers, &mut Value)| {
         let answer = changed(&server, change);
@@ -185,8 +180,7 @@ fn headers_that_say_something_else_than_the_body() {
 
 #[test]
 fn the_stateless_era_has_no_streams_and_no_sessions_to_end() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     for method in ["GET", "DELETE"] {
         let headers = [ACCEPT, ("MCP-Protocol-Version", STATELESS_VERSION)];
         let answer = server.connect().ask(method, &headers, b"");
@@ -197,8 +191,7 @@ fn the_stateless_era_has_no_streams_and_no_sessions_to_end() {
 
 #[test]
 fn a_name_or_a_page_that_is_not_let_in() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::with(home.path(), &["--http-host", "midex.test"]);
+    let server = HttpServer::alone_with(&["--http-host", "midex.test"]);
     let port = server.address.port();
     let body = initialize("2025-06-18");
     let asked = |headers: &[(&str, &str)], method: &str| {
@@ -256,8 +249,7 @@ fn a_name_or_a_page_that_is_not_let_in() {
 /// A page that is not let in is refused before its body is waited for.
 #[test]
 fn a_page_that_is_not_let_in_is_told_before_it_has_sent_anything() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let mut http = server.connect();
     let headers = [
         ACCEPT,
@@ -272,8 +264,7 @@ fn a_page_that_is_not_let_in_is_told_before_it_has_sent_anything() {
 /// Bytes that are no HTTP at all.
 #[test]
 fn what_is_no_http_ends_its_connection_alone() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let mut session = server.session();
     let huge = format!("GET /mcp HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(1 << 20));
     let many = format!("GET /mcp HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(10_000));
@@ -314,8 +305,7 @@ fn what_is_no_http_ends_its_connection_alone() {
 /// Of two, a proxy before the server may have looked at the one that the server does not take.
 #[test]
 fn headers_that_come_twice_and_targets_of_another_host() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::with(home.path(), &["--http-host", "midex.test"]);
+    let server = HttpServer::alone_with(&["--http-host", "midex.test"]);
     let body = initialize("2025-06-18");
     let address = server.address.to_string();
     let page = format!("http://{address}");
@@ -378,8 +368,7 @@ fn headers_that_come_twice_and_targets_of_another_host() {
 
 #[test]
 fn a_head_past_its_limit() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let body = initialize("2025-06-18");
     let asked = |bytes: usize| {
         let value = "x".repeat(bytes);
@@ -397,8 +386,7 @@ fn a_head_past_its_limit() {
 /// Whatever a `Content-Length` beside it says; and nothing that follows is taken for a request.
 #[test]
 fn a_body_in_pieces_ends_where_its_pieces_end() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let body = initialize("2025-06-18");
     let mut pieces = format!("{:x}\r\n", body.len()).into_bytes();
     pieces.extend([&body[..], b"\r\n0\r\n\r\n"].concat());

@@ -41,8 +41,7 @@ fn moved(session: &mut Session, token: &Value) -> Value {
 /// rmcp brings what happens to one stream of a session, and never turns to another one by itself.
 #[test]
 fn where_the_stream_that_brings_something_ends_the_others_end_too_and_the_next_one_brings_it() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let mut session = server.session();
     let (id, token) = started(&mut session);
     let uri = format!("midex://workflow/workflow_status/{id}");
@@ -64,8 +63,7 @@ fn where_the_stream_that_brings_something_ends_the_others_end_too_and_the_next_o
 
 #[test]
 fn a_session_ends_when_its_client_says_so() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let mut session = server.session();
     let id = session.whole_execution();
     let mut stream = session.stream().unwrap();
@@ -86,8 +84,7 @@ fn a_session_ends_when_its_client_says_so() {
 
 #[test]
 fn what_needs_a_session_says_so() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let mut session = server.session();
     let id = std::mem::take(&mut session.id);
     for unknown in ["no-such-session", "x", "\u{e9}"] {
@@ -108,8 +105,7 @@ fn what_needs_a_session_says_so() {
 
 #[test]
 fn an_id_is_in_work_once_in_a_session_and_free_after_its_answer() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let mut session = server.session();
     let mut other = server.session();
     let (execution, token) = started(&mut session);
@@ -141,8 +137,7 @@ fn an_id_is_in_work_once_in_a_session_and_free_after_its_answer() {
 
 #[test]
 fn a_call_whose_client_has_gone_keeps_its_id_until_it_is_done_and_not_longer() {
-    let home = tempdir().unwrap();
-    let server = HttpServer::start(home.path());
+    let server = HttpServer::alone();
     let mut session = server.session();
     let (execution, token) = started(&mut session);
     let gone: Http = session.in_work(&waiting(json!("gone"), &execution));

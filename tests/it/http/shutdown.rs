@@ -1,14 +1,12 @@
 //! The end of the server, with clients in every posture.
 
 use serde_json::json;
-use tempfile::tempdir;
 
 use crate::support::http::{ACCEPT, Client, HttpServer, JSON, Stateless};
 
 #[test]
 fn whoever_waits_is_answered_and_everybody_else_is_let_go() {
-    let home = tempdir().unwrap();
-    let mut server = HttpServer::start(home.path());
+    let mut server = HttpServer::alone();
     let mut session = server.session();
     let started = session.done("workflow.start", json!({ "workflow_name": "bug-fix" }));
     let arguments = json!({ "execution_id": started["execution_id"], "timeout_s": 25 });
@@ -40,8 +38,7 @@ fn whoever_waits_is_answered_and_everybody_else_is_let_go() {
 
 #[test]
 fn a_server_that_nobody_uses_ends() {
-    let home = tempdir().unwrap();
-    let mut server = HttpServer::start(home.path());
+    let mut server = HttpServer::alone();
     server.terminate();
     assert!(server.wait().success());
 }

@@ -12,6 +12,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 pub(crate) use super::Client;
 use super::{PATIENCE, serve_alone, wait};
@@ -33,15 +34,30 @@ pub(crate) struct HttpServer {
     pub(crate) address: SocketAddr,
     stderr: Arc<Mutex<String>>,
     stdout: Arc<Mutex<String>>,
+    /// Where it keeps what it knows, if that goes with it.
+    home: Option<TempDir>,
 }
 
 impl HttpServer {
-    /// Serves on a free port, in a directory of its own.
+    /// Serves on a free port in this directory.
     pub(crate) fn start(home: &Path) -> Self {
         Self::with(home, &[])
     }
 
+    /// The same in a directory that goes with it.
+    pub(crate) fn alone() -> Self {
+        Self::alone_with(&[])
+    }
+
     /// The same with further flags.
+    pub(crate) fn alone_with(flags: &[&str]) -> Self {
+        let home = tempfile::tempdir().expect("a directory");
+        let mut server = Self::with(home.path(), flags);
+        server.home = Some(home);
+        server
+    }
+
+    /// Serves on a free port in this directory, with further flags.
     pub(crate) fn with(home: &Path, flags: &[&str]) -> Self {
         let flags = [&["--http", "127.0.0.1:0"], flags].concat();
         Self::run(serve_alone(home, &flags))
@@ -70,6 +86,7 @@ impl HttpServer {
             address,
             stderr,
             stdout,
+            home: None,
         }
     }
 
