@@ -137,23 +137,10 @@ impl Place {
 
 /// Ways up, in every dress.
 fn climbs() -> Vec<String> {
-    let ups = [
-        "../",
-        "..\\",
-        "..//",
-        ".././",
-        "./../",
-        "....//",
-        "..;/",
-        "..%2f",
-        "..%5c",
-        "%2e%2e/",
-        "%2e%2e%2f",
-        "%252e%252e%252f",
-        "%c0%ae%c0%ae/",
-        "%c0%ae%c0%ae%c0%af",
-        "..%c0%af",
-        "%uff0e%uff0e%u2215",
+    let ups = r"
+        ../ ..\ ..// .././ ./../ ....// ..;/ ..%2f ..%5c %2e%2e/ %2e%2e%2f %252e%252e%252f %c0%ae%c0%ae/
+        %c0%ae%c0%ae%c0%af ..%c0%af %uff0e%uff0e%u2215 ..%00/ \..\ /../ a/../../";
+    let odd_ups = [
         "\u{ff0e}\u{ff0e}\u{ff0f}",
         "\u{2024}\u{2024}/",
         "..\u{2215}",
@@ -161,12 +148,8 @@ fn climbs() -> Vec<String> {
         "\u{2025}/",
         "..\u{200b}/",
         "..\0/",
-        "..%00/",
         ".. /",
         "..\t/",
-        "\\..\\",
-        "/../",
-        "a/../../",
     ];
     let targets = [
         "outside",
@@ -176,7 +159,7 @@ fn climbs() -> Vec<String> {
         "workflows/linked/shadow",
     ];
     let mut all = Vec::new();
-    for up in ups {
+    for up in ups.split_whitespace().chain(odd_ups) {
         for (depth, target) in (1..).zip(targets) {
             all.push(up.repeat(depth.min(3)) + target);
         }
@@ -191,94 +174,32 @@ fn climbs() -> Vec<String> {
 
 /// What means another place, on this system or on another.
 fn elsewhere() -> Vec<String> {
-    let mut all: Vec<_> = [
-        "/",
-        "//",
-        "/etc/passwd",
-        "//etc/passwd",
-        "/proc/self/environ",
-        "/proc/self/fd/0",
-        "/proc/self/cwd/outside",
-        "/dev/stdin",
-        "/dev/zero",
-        "\\\\host\\share\\outside",
-        "//host/share/outside",
-        "\\\\?\\C:\\outside",
-        "\\\\.\\pipe\\outside",
-        "\\\\?\\UNC\\host\\share",
-        "C:\\outside",
-        "C:outside",
-        "C:/outside",
-        "c:\\..\\outside",
-        "file:///etc/passwd",
-        "file:outside",
-        "http://127.0.0.1/outside",
-        "midex://workflow/agent/outside",
-        "~",
-        "~/outside",
-        "~root/outside",
-        "~+/outside",
-        "$HOME",
-        "$HOME/outside",
-        "${HOME}",
-        "%HOME%",
-        "%USERPROFILE%",
+    let plain = r"
+        / // /etc/passwd //etc/passwd /proc/self/environ /proc/self/fd/0 /proc/self/cwd/outside /dev/stdin
+        /dev/zero \\host\share\outside //host/share/outside \\?\C:\outside \\.\pipe\outside \\?\UNC\host\share
+        C:\outside C:outside C:/outside c:\..\outside file:///etc/passwd file:outside http://127.0.0.1/outside
+        midex://workflow/agent/outside ~ ~/outside ~root/outside ~+/outside $HOME $HOME/outside ${HOME} %HOME%
+        %USERPROFILE% @outside <outside * ? [a-z]* {outside,secret} - -- -rf --help --data-dir=.. . .. ...
+        .git/config .outside outside. outside.md. outside/ outside\ outside.MD outside::$DATA outside:stream
+        link link.md linked linked/shadow up up/outside workflows/link workflows/../../outside elsewhere/outside
+        executions.redb executions.lock control.sock ../data/executions.redb data/executions.redb 1 0 -1";
+    let odd = [
         "`cat outside`",
         "$(cat outside)",
         "|cat outside",
         ";cat outside",
-        "@outside",
-        "<outside",
-        "*",
-        "?",
-        "[a-z]*",
-        "{outside,secret}",
-        "-",
-        "--",
-        "-rf",
-        "--help",
-        "--data-dir=..",
-        ".",
-        "..",
-        "...",
-        ".git/config",
-        ".outside",
-        "outside.",
         "outside ",
         " outside",
-        "outside.md.",
         "outside.md ",
-        "outside/",
-        "outside\\",
-        "outside.MD",
-        "outside::$DATA",
-        "outside:stream",
         "outside\0",
         "\0outside",
         "outside\0.md",
         "outside\n",
         "out\rside",
         "out\u{1b}[2Jside",
-        "link",
-        "link.md",
-        "linked",
-        "linked/shadow",
-        "up",
-        "up/outside",
-        "workflows/link",
-        "workflows/../../outside",
-        "elsewhere/outside",
-        "executions.redb",
-        "executions.lock",
-        "control.sock",
-        "../data/executions.redb",
-        "data/executions.redb",
-        "1",
-        "0",
-        "-1",
-    ]
-    .map(str::to_owned)
-    .into();
+    ];
+    let places = plain.split_whitespace().chain(odd);
+    let mut all: Vec<_> = places.map(str::to_owned).collect();
     for device in [
         "con", "PRN", "aux", "NUL", "com1", "LPT9", "CONIN$", "clock$",
     ] {
@@ -295,19 +216,13 @@ fn elsewhere() -> Vec<String> {
 
 /// Names that look like one that exists, and are others.
 fn twins() -> Vec<String> {
-    [
-        "Bug-Fix",
-        "BUG-FIX",
+    let plain = "
+        Bug-Fix BUG-FIX bug-fix. bug-fix.md ./bug-fix bug-fix/ bug-fix/. bug%2dfix bug%252dfix bug_fix Reviewer
+        reviewer.md reviewer%00 K STRASSE";
+    let odd = [
         "bug-fix ",
         " bug-fix",
-        "bug-fix.",
-        "bug-fix.md",
-        "./bug-fix",
-        "bug-fix/",
-        "bug-fix/.",
         "bug-fix\0",
-        "bug%2dfix",
-        "bug%252dfix",
         "bug\u{2010}fix",
         "bug\u{2011}fix",
         "bug\u{ad}-fix",
@@ -317,27 +232,21 @@ fn twins() -> Vec<String> {
         "\u{feff}bug-fix",
         "bug-fix\u{200d}",
         "bug-\u{202e}xif",
-        "bug_fix",
         "bug\u{ff0d}fix",
         "\u{1d41b}ug-fix",
-        "Reviewer",
-        "reviewer.md",
         "rev\u{ff49}ewer",
         "reviewer\u{301}",
         "re\u{301}viewer",
         "r\u{e9}viewer",
         "review\u{435}r",
-        "reviewer%00",
         "\u{212a}",
-        "K",
         "\u{17f}hip",
         "stra\u{df}e",
-        "STRASSE",
         "\u{130}",
         "\u{131}",
-    ]
-    .map(str::to_owned)
-    .into()
+    ];
+    let names = plain.split_whitespace().chain(odd);
+    names.map(str::to_owned).collect()
 }
 
 /// An answer that shows nothing from outside, and is no fault of midex's own.
