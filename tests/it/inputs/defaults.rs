@@ -66,7 +66,7 @@ fn the_environment_gives_defaults_only_where_it_is_let_in() {
                 "{flags:?} {env:?}: {refused}"
             );
             let message = violation["message"].as_str().unwrap();
-            assert_has(&message, &["`MIDEX_TEST_PORT`", "--allow-env"]);
+            assert_has(message, &["`MIDEX_TEST_PORT`", "--allow-env"]);
         }
         server.close();
     }

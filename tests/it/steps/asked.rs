@@ -417,7 +417,7 @@ steps:
     server.send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "action": "decline" } }));
     let reply = next(&mut server)["result"]["structuredContent"].clone();
     let words = text(&reply["instructions"]);
-    assert_has(&words, &["The user alone answers", "An empty object"]);
+    assert_has(words, &["The user alone answers", "An empty object"]);
     finish(&mut server, &reply["new_token"], json!({}));
     let asked = next(&mut server);
     accept(&mut server, &asked, json!({ "a": "x" }));

@@ -95,7 +95,7 @@ fn a_client_that_can_asks_its_user_what_is_missing_and_for_approval() {
     // What was refused is asked for again, with why; the rest is known.
     let again = question(&mut server);
     let message = text(&again["params"]["message"]);
-    assert_has(&message, &["`seats` is less than the minimum of 1"]);
+    assert_has(message, &["`seats` is less than the minimum of 1"]);
     assert_eq!(
         again["params"]["requestedSchema"]["required"],
         json!(["seats"])
