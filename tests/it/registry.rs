@@ -27,7 +27,7 @@ use midex::{
 use tempfile::TempDir;
 
 /// What is part of midex, loaded once, for a server with the activities that the tests name.
-static SHIPPED: LazyLock<Registry> =
+pub(crate) static SHIPPED: LazyLock<Registry> =
     LazyLock::new(|| Registry::load_for(&Sources::default(), &activities(&["build", "x"])));
 
 /// A server that has these activities.
@@ -83,7 +83,7 @@ impl Project {
 }
 
 /// Each finding as `line:column rule path`.
-fn places(findings: &[Finding]) -> Vec<String> {
+pub(crate) fn places(findings: &[Finding]) -> Vec<String> {
     findings
         .iter()
         .map(|finding| {

@@ -1,35 +1,25 @@
-//! What `midex validate --json` finds in the inputs of a manifest, and where exactly.
+//! What is found in the inputs of a manifest, and where exactly.
 
-use serde_json::Value;
+use midex::{
+    domain::{check::Built, finding::Finding},
+    registry::check_text,
+};
 
-use super::{DEPLOY, project};
+use super::{DEPLOY, manifest};
+use crate::registry::{SHIPPED, places};
 
 /// Everything that is found in a manifest with these inputs, which begin on line 3.
-fn findings(inputs: &str) -> Vec<Value> {
-    let project = project(inputs);
-    let mut command = project.command(&["validate", "--json", "workflows/w.yaml"]);
-    let output = command.output().unwrap();
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let findings = report["files"][0]["findings"].as_array().unwrap().clone();
-    assert_eq!(output.status.code(), Some(i32::from(!findings.is_empty())));
+fn findings(inputs: &str) -> Vec<Finding> {
+    let text = manifest(inputs).replace("worker", "reviewer");
+    let (workflow, findings) = check_text("w.yaml", &text, &SHIPPED, Built::Now);
+    assert_eq!(workflow.is_none(), !findings.is_empty(), "{findings:#?}");
     findings
 }
 
 #[track_caller]
-fn check(inputs: &str, expected: &[&str]) -> Vec<Value> {
+fn check(inputs: &str, expected: &[&str]) -> Vec<Finding> {
     let found = findings(inputs);
-    let line = |finding: &Value| {
-        let text = |name: &str| finding[name].as_str().unwrap().to_owned();
-        format!(
-            "{}:{} {} {}",
-            finding["line"],
-            finding["column"],
-            text("rule"),
-            text("path")
-        )
-    };
-    let lines: Vec<_> = found.iter().map(line).collect();
-    assert_eq!(lines, expected, "{inputs}\n{found:#?}");
+    assert_eq!(places(&found), expected, "{inputs}\n{found:#?}");
     found
 }
 
@@ -38,7 +28,7 @@ fn check(inputs: &str, expected: &[&str]) -> Vec<Value> {
 fn suggestion(input: &str, expected: &str) {
     let found = findings(&format!("inputs:\n  x: {input}\n"));
     assert_eq!(found.len(), 1, "{found:#?}");
-    assert_eq!(found[0]["suggestion"]["text"], expected, "{found:#?}");
+    assert_eq!(found[0].suggestion.as_deref(), Some(expected), "{found:#?}");
 }
 
 #[test]
@@ -156,7 +146,8 @@ fn values_of_the_manifest_keep_its_own_rules() {
             "16:34 wrong_type inputs.m.default.value",
         ],
     );
-    assert_eq!(found[3]["expected"], r#"["us","eu"]"#, "{found:#?}");
+    let expected = found[3].expected.as_deref();
+    assert_eq!(expected, Some(r#"["us","eu"]"#), "{found:#?}");
 }
 
 #[test]
@@ -217,10 +208,8 @@ fn declarations_have_limits() {
     );
     let name = |bytes: usize| format!("inputs:\n  {}: {{}}\n", "n".repeat(bytes));
     check(&name(INPUT_NAME_BYTES_MAX), &[]);
-    assert_eq!(
-        findings(&name(INPUT_NAME_BYTES_MAX + 1))[0]["rule"],
-        "ill_formed_name"
-    );
+    let long = findings(&name(INPUT_NAME_BYTES_MAX + 1));
+    assert_eq!(long[0].rule.as_str(), "ill_formed_name");
     let pattern = |bytes: usize| {
         format!(
             "inputs:\n  x: {{ validate: {{ pattern: {} }} }}\n",

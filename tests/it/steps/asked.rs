@@ -32,9 +32,7 @@ async fn an_answer_to_an_earlier_visit_of_a_gate_counts_for_nothing() {
     let first = play.engine.status_now("e").await;
     // Two people look at the first build; one rejects.
     play.engine.commanded(answer(&first, false, None)).await;
-    let current = play.engine.current_now("e").await;
-    let token = current.continuation_token.unwrap();
-    play.report(&token, Report::Output(json!({ "v": 2 }))).await;
+    play.goes_on(json!({ "v": 2 })).await;
     let second = play.engine.status_now("e").await;
     assert_eq!(second.waits[0].visit, 2);
     // The other one's approval, of the first build, comes now.
@@ -55,23 +53,12 @@ steps:
     for at in 1..5 {
         play.refused(&token, json!({ "a": at })).await;
     }
-    let first = play
-        .engine
-        .refuse(&token, Report::Output(json!({ "a": null })))
-        .await;
+    let first = play.refused(&token, json!({ "a": null })).await;
     assert_eq!(first.code(), Code::StepOutputInvalid);
     assert!(first.message().contains("the step failed"), "{first}");
-    let again = play
-        .engine
-        .refuse(&token, Report::Output(json!({ "a": null })))
-        .await;
+    let again = play.refused(&token, json!({ "a": null })).await;
     assert_eq!(again.message(), first.message());
-    let current = play.engine.current_now("e").await;
-    play.report(
-        &current.continuation_token.unwrap(),
-        Report::Output(json!({ "a": "x" })),
-    )
-    .await;
+    play.goes_on(json!({ "a": "x" })).await;
     let again = play
         .engine
         .advance(&token, Report::Output(json!({ "a": null })))
@@ -95,17 +82,9 @@ steps:
         play.refused(&token, json!({ "c": at.to_string() })).await;
     }
     let said = json!({ "c": "no" });
-    let first = play
-        .engine
-        .refuse(&token, Report::Output(said.clone()))
-        .await;
-    let current = play.engine.current_now("e").await;
-    play.report(
-        &current.continuation_token.unwrap(),
-        Report::Output(json!({ "a": "x", "b": "y" })),
-    )
-    .await;
-    let again = play.engine.refuse(&token, Report::Output(said)).await;
+    let first = play.refused(&token, said.clone()).await;
+    play.goes_on(json!({ "a": "x", "b": "y" })).await;
+    let again = play.refused(&token, said).await;
     assert_eq!(
         (again.message(), again.violations()),
         (first.message(), first.violations())
@@ -136,9 +115,8 @@ steps:
 #[tokio::test(start_paused = true)]
 async fn where_an_execution_stands_is_told_with_its_state() {
     let play = Play::begin("steps:\n  - { id: go, gate: 'Go?' }\n", json!({})).await;
-    play.engine
-        .commanded(SignalRequest::new("ping", json!(1)))
-        .await;
+    let ping = SignalRequest::new("ping", json!(1));
+    play.engine.commanded(ping).await;
     let standing = play.engine.standing(&id()).await.unwrap();
     let status = play.engine.status_now("e").await;
     assert_eq!(standing.workflow_state, status.state);
@@ -276,71 +254,63 @@ steps:
   - { id: tell, guidance: 'T ${{ inputs.a }}', result: {} }
 ";
 
-fn meta() -> Value {
-    json!({
+/// A project with the workflow `w` of these lines, and a server of a client of the stateless era.
+fn stateless(rest: &str) -> (Project, Server) {
+    let project = Project::new(&[("workflows/w.yaml", &yaml("w", rest))]);
+    let server = Server::run(project.command(&["serve"]));
+    (project, server)
+}
+
+/// The result of a stateless call of a client that can ask its user, with whatever else it sends.
+pub(super) fn send(server: &mut Server, tool: &str, arguments: Value, more: &Value) -> Value {
+    let mut params = json!({ "name": tool, "arguments": arguments, "_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "0" },
         "io.modelcontextprotocol/clientCapabilities": { "elicitation": { "form": {} } }
-    })
+    } });
+    for (key, value) in more.as_object().into_iter().flatten() {
+        params[key] = value.clone();
+    }
+    server.request("tools/call", params)["result"].clone()
+}
+
+/// What a call sends again with this answer to the question that it needs answered.
+fn with_answer(needs: &Value, answer: Value) -> Value {
+    let asked = needs["inputRequests"].as_object().unwrap();
+    let key = asked.keys().next().unwrap();
+    json!({ "requestState": needs["requestState"], "inputResponses": { (key): answer } })
 }
 
 #[test]
 fn a_paused_execution_is_never_said_to_run() {
-    let w = yaml(
-        "w",
-        "steps:
+    let lines = "steps:
   - { id: go, gate: 'Go?' }
-  - { id: tell, guidance: T, result: {} }
-",
-    );
-    let project = Project::new(&[("workflows/w.yaml", &w)]);
-    let mut server = Server::run(project.command(&["serve"]));
-    let start = json!({ "name": "workflow.start", "arguments": { "workflow_name": "w", "execution_id": "e" }, "_meta": meta() });
-    let needs = server.request("tools/call", start.clone())["result"].clone();
-    let signal = json!({ "name": "execution.signal", "arguments": { "execution_id": "e", "signal": "s" }, "_meta": meta() });
-    server.request("tools/call", signal);
-    let key = needs["inputRequests"]
-        .as_object()
-        .unwrap()
-        .keys()
-        .next()
-        .unwrap()
-        .clone();
-    let mut again = start;
-    again["requestState"] = needs["requestState"].clone();
-    again["inputResponses"] = json!({ (key): { "action": "decline" } });
-    let reply = server.request("tools/call", again)["result"]["structuredContent"].clone();
+  - { id: tell, guidance: T, result: {} }";
+    let (_project, mut server) = stateless(lines);
+    let start = json!({ "workflow_name": "w", "execution_id": "e" });
+    let needs = send(&mut server, "workflow.start", start.clone(), &json!({}));
+    let signal = json!({ "execution_id": "e", "signal": "s" });
+    send(&mut server, "execution.signal", signal, &json!({}));
+    let again = with_answer(&needs, json!({ "action": "decline" }));
+    let reply = send(&mut server, "workflow.start", start, &again)["structuredContent"].clone();
     assert_eq!(reply["workflow_state"], "paused", "{reply}");
 }
 
 #[test]
 fn a_stateless_client_is_asked_after_every_refused_form() {
-    let w = yaml(
-        "w",
-        "inputs:
+    let lines = "inputs:
   a: { type: integer, validate: { min: 1 }, optional: true }
 steps:
   - { id: one, input: { properties: [a], via: elicitation } }
-  - { id: tell, guidance: T, result: {} }
-",
-    );
-    let project = Project::new(&[("workflows/w.yaml", &w)]);
-    let mut server = Server::run(project.command(&["serve"]));
-    let start = json!({ "name": "workflow.start", "arguments": { "workflow_name": "w", "execution_id": "e" }, "_meta": meta() });
-    let mut needs = server.request("tools/call", start.clone())["result"].clone();
+  - { id: tell, guidance: T, result: {} }";
+    let (_project, mut server) = stateless(lines);
+    let start = json!({ "workflow_name": "w", "execution_id": "e" });
+    let mut needs = send(&mut server, "workflow.start", start.clone(), &json!({}));
     for n in [0, -1, -2] {
         assert_eq!(needs["resultType"], "input_required", "{n}: {needs}");
-        let key = needs["inputRequests"]
-            .as_object()
-            .unwrap()
-            .keys()
-            .next()
-            .unwrap()
-            .clone();
-        let mut again = start.clone();
-        again["requestState"] = needs["requestState"].clone();
-        again["inputResponses"] = json!({ (key): { "action": "accept", "content": { "a": n } } });
-        needs = server.request("tools/call", again)["result"].clone();
+        let answer = json!({ "action": "accept", "content": { "a": n } });
+        let again = with_answer(&needs, answer);
+        needs = send(&mut server, "workflow.start", start.clone(), &again);
     }
 }
 
@@ -352,18 +322,15 @@ fn accept(server: &mut Server, asked: &Value, content: Value) {
 
 fn begin(server: &mut Server) {
     let arguments = json!({ "workflow_name": "w", "execution_id": "e" });
-    server.post(
-        "tools/call",
-        json!({ "name": "workflow.start", "arguments": arguments }),
-    );
+    let start = json!({ "name": "workflow.start", "arguments": arguments });
+    server.post("tools/call", start);
 }
 
-fn finish(server: &mut Server, token: &Value, output: Value) {
+/// Finishes a step, and does not wait for the answer; the id of the call.
+pub(super) fn finish(server: &mut Server, token: &Value, output: Value) -> u64 {
     let arguments = json!({ "token": token, "output": output });
-    server.post(
-        "tools/call",
-        json!({ "name": "workflow.next_step", "arguments": arguments }),
-    );
+    let call = json!({ "name": "workflow.next_step", "arguments": arguments });
+    server.post("tools/call", call)
 }
 
 #[test]
@@ -427,37 +394,21 @@ steps:
 
 #[test]
 fn answers_without_their_state_begin_nothing() {
-    let w = yaml(
-        "w",
-        "steps:\n  - { id: go, gate: 'Go?' }\n  - { id: tell, guidance: T, result: {} }\n",
-    );
-    let project = Project::new(&[("workflows/w.yaml", &w)]);
-    let mut server = Server::run(project.command(&["serve"]));
-    let params = |extra: &Value| {
-        let mut params = json!({ "name": "workflow.start", "arguments": { "workflow_name": "w" }, "_meta": meta() });
-        for (key, value) in extra.as_object().unwrap() {
-            params[key] = value.clone();
-        }
-        params
-    };
-    let needs = server.request("tools/call", params(&json!({})))["result"].clone();
-    let key = needs["inputRequests"]
-        .as_object()
-        .unwrap()
-        .keys()
-        .next()
-        .unwrap()
-        .clone();
-    let responses = json!({ (key): { "action": "accept", "content": { "decision": "approve" } } });
-    let other = json!({ "name": "workflow.start", "arguments": { "workflow_name": "w", "known_agents": [] }, "_meta": meta(),
-        "inputResponses": responses, "requestState": needs["requestState"] });
-    for lost in [params(&json!({ "inputResponses": responses })), other] {
-        let refused = server.request("tools/call", lost)["result"]["structuredContent"].clone();
+    let lines = "steps:\n  - { id: go, gate: 'Go?' }\n  - { id: tell, guidance: T, result: {} }\n";
+    let (_project, mut server) = stateless(lines);
+    let start = json!({ "workflow_name": "w" });
+    let needs = send(&mut server, "workflow.start", start.clone(), &json!({}));
+    let answer = json!({ "action": "accept", "content": { "decision": "approve" } });
+    let whole = with_answer(&needs, answer);
+    let lost = json!({ "inputResponses": whole["inputResponses"] });
+    let other = json!({ "workflow_name": "w", "known_agents": [] });
+    for (arguments, again) in [(start, lost), (other, whole)] {
+        let refused = send(&mut server, "workflow.start", arguments, &again);
+        let refused = &refused["structuredContent"];
         assert_eq!(refused["error_code"], "REQUEST_STATE_MISSING", "{refused}");
     }
-    let listed = json!({ "name": "execution.list", "arguments": {}, "_meta": meta() });
-    let listed = server.request("tools/call", listed)["result"]["structuredContent"].clone();
-    let executions = list(&listed["executions"]);
+    let listed = send(&mut server, "execution.list", json!({}), &json!({}));
+    let executions = list(&listed["structuredContent"]["executions"]);
     assert_eq!(
         (executions.len(), &executions[0]["state"]),
         (1, &json!("paused"))
@@ -474,9 +425,17 @@ fn a_person_at_a_terminal_answers_what_the_user_alone_answers() {
     terminal.ends(0);
 }
 
+/// A workflow that asks the user, this way, for an input of this kind.
+fn form(name: &str, kind: &str, via: &str) -> String {
+    let inputs = format!("inputs:\n  a: {{ {kind}, optional: true }}\n");
+    let step = format!("  - {{ id: one, input: {{ properties: [a], via: {via} }} }}\n");
+    yaml(name, &format!("{inputs}steps:\n{step}"))
+}
+
 #[test]
 fn a_form_holds_every_kind_of_plain_input_and_drops_the_bounds_that_fit_into_none() {
-    for kind in [
+    let project = Project::new(&[]);
+    let kinds = [
         "type: integer, validate: { min: 1, max: 10 }",
         "type: integer, validate: { min: 0.5 }",
         "type: integer, validate: { min: 18446744073709551615 }",
@@ -486,16 +445,17 @@ fn a_form_holds_every_kind_of_plain_input_and_drops_the_bounds_that_fit_into_non
         "type: string, validate: { pattern: '^a' }, name: A, hint: h, example: abc",
         "enum: [a, b]",
         "description: any",
-    ] {
-        let w = yaml(
-            "w",
-            &format!(
-                "inputs:\n  a: {{ {kind}, optional: true }}\nsteps:\n  - {{ id: one, input: {{ properties: [a], via: elicitation }} }}\n"
-            ),
-        );
-        let project = Project::new(&[("workflows/w.yaml", &w)]);
-        let mut server = project.serve_asking();
-        begin(&mut server);
+    ];
+    for (at, kind) in kinds.iter().enumerate() {
+        let name = format!("w{at}");
+        let path = format!("workflows/{name}.yaml");
+        project.write(&path, &form(&name, kind, "elicitation"));
+    }
+    let mut server = project.serve_asking();
+    for (at, kind) in kinds.iter().enumerate() {
+        let arguments = json!({ "workflow_name": format!("w{at}") });
+        let start = json!({ "name": "workflow.start", "arguments": arguments });
+        server.post("tools/call", start);
         let line = next(&mut server);
         assert_eq!(line["method"], "elicitation/create", "{kind}: {line}");
     }
@@ -509,16 +469,11 @@ fn what_fits_into_no_form_is_found_where_the_user_alone_is_asked() {
         "enum: [1, 2]",
         "type: boolean, validate: { enum: [true] }",
     ] {
-        let text = |via: &str| {
-            yaml(
-                "w",
-                &format!(
-                    "inputs:\n  a: {{ {kind}, optional: true }}\nsteps:\n  - {{ id: one, input: {{ properties: [a], via: {via} }} }}\n"
-                ),
-            )
+        let found = |via: &str| {
+            let none = Registry::load(&Sources::default());
+            registry::check_text("w.yaml", &form("w", kind, via), &none, Built::Now).1
         };
-        let none = Registry::load(&Sources::default());
-        let (_, findings) = registry::check_text("w.yaml", &text("elicitation"), &none, Built::Now);
+        let findings = found("elicitation");
         let told: Vec<_> = findings
             .iter()
             .map(|finding| (finding.rule.as_str(), finding.path.as_str()))
@@ -528,11 +483,7 @@ fn what_fits_into_no_form_is_found_where_the_user_alone_is_asked() {
             [("contradiction", "steps[0].input.properties[0]")],
             "{kind}"
         );
-        assert!(
-            registry::check_text("w.yaml", &text("auto"), &none, Built::Now)
-                .1
-                .is_empty()
-        );
+        assert!(found("auto").is_empty());
     }
 }
 
@@ -559,10 +510,7 @@ steps:
     let play = Play::begin(lines, json!({})).await;
     let big = "x".repeat(midex::limits::INPUTS_BYTES_MAX / 2 + 100);
     let token = play.token("one");
-    let error = play
-        .engine
-        .refuse(&token, Report::Output(json!({ "a": big, "b": big })))
-        .await;
+    let error = play.refused(&token, json!({ "a": big, "b": big })).await;
     assert_eq!(error.code(), Code::LimitExceeded);
     assert_eq!(
         (error.context("execution_id"), error.context("step_id")),

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::asked::{finish, send};
 use crate::{
     cli::terminal::Terminal,
     support::{
@@ -87,11 +88,8 @@ fn a_client_that_can_asks_its_user_what_is_missing_and_for_approval() {
         schema["properties"]["seats"],
         json!({ "type": "integer", "minimum": 1 })
     );
-    answer(
-        &mut server,
-        &asked,
-        accept(json!({ "platform": "iOS", "seats": 0 })),
-    );
+    let given = accept(json!({ "platform": "iOS", "seats": 0 }));
+    answer(&mut server, &asked, given);
     // What was refused is asked for again, with why; the rest is known.
     let again = question(&mut server);
     let message = text(&again["params"]["message"]);
@@ -103,11 +101,8 @@ fn a_client_that_can_asks_its_user_what_is_missing_and_for_approval() {
     answer(&mut server, &again, accept(json!({ "seats": 2 })));
     let gate = question(&mut server);
     assert!(text(&gate["params"]["message"]).starts_with("Make it for iOS?\n(until "));
-    answer(
-        &mut server,
-        &gate,
-        accept(json!({ "decision": "approve", "comment": " " })),
-    );
+    let given = accept(json!({ "decision": "approve", "comment": " " }));
+    answer(&mut server, &gate, given);
     let reply = answered(&mut server, call);
     has_fields(
         &reply,
@@ -136,12 +131,8 @@ fn a_user_who_puts_the_question_aside_is_asked_by_the_agent() {
         "{reply}"
     );
     // The agent may ask in words of its own; then the gate is put aside, and stays.
-    let arguments =
-        json!({ "token": reply["new_token"], "output": { "platform": "iOS", "seats": 1 } });
-    let call = server.post(
-        "tools/call",
-        json!({ "name": "workflow.next_step", "arguments": arguments }),
-    );
+    let output = json!({ "platform": "iOS", "seats": 1 });
+    let call = finish(&mut server, &reply["new_token"], output);
     let gate = question(&mut server);
     answer(&mut server, &gate, json!({ "action": "cancel" }));
     let reply = answered(&mut server, call);
@@ -168,24 +159,14 @@ fn what_only_the_user_may_answer_no_agent_answers() {
     drop(server);
     let mut server = project.serve_asking();
     let current = server.current("e");
-    let arguments = json!({ "token": current["continuation_token"], "output": own });
-    let call = server.post(
-        "tools/call",
-        json!({ "name": "workflow.next_step", "arguments": arguments }),
-    );
+    let call = finish(&mut server, &current["continuation_token"], own);
     let asked = question(&mut server);
-    answer(
-        &mut server,
-        &asked,
-        accept(json!({ "platform": "Android", "seats": 3 })),
-    );
+    let given = accept(json!({ "platform": "Android", "seats": 3 }));
+    answer(&mut server, &asked, given);
     let gate = question(&mut server);
     assert!(text(&gate["params"]["message"]).starts_with("Make it for Android?"));
-    answer(
-        &mut server,
-        &gate,
-        accept(json!({ "decision": "reject", "comment": "not yet" })),
-    );
+    let given = accept(json!({ "decision": "reject", "comment": "not yet" }));
+    answer(&mut server, &gate, given);
     let reply = answered(&mut server, call);
     assert_eq!(reply["workflow_state"], "failed");
     assert_eq!(reply["failure"]["code"], "GATE_REJECTED");
@@ -199,23 +180,15 @@ fn what_only_the_user_may_answer_no_agent_answers() {
 fn a_stateless_client_sends_the_call_again_with_the_answers() {
     let project = project();
     let mut server = Server::run(project.command(&["serve"]));
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "0" },
-        "io.modelcontextprotocol/clientCapabilities": { "elicitation": { "form": {} } }
-    });
     // An id that the server makes: done twice, the start would make two executions.
-    let send = |server: &mut Server, again: Option<(&Value, Value)>| {
-        let mut params =
-            json!({ "name": "workflow.start", "arguments": { "workflow_name": "app" } });
-        params["_meta"] = meta.clone();
-        if let Some((needs, responses)) = again {
-            params["inputResponses"] = responses;
-            params["requestState"] = needs["requestState"].clone();
-        }
-        server.request("tools/call", params)["result"].clone()
+    let start = |server: &mut Server, again: Option<(&Value, Value)>| {
+        let again = again.map(|(needs, responses)| {
+            json!({ "inputResponses": responses, "requestState": needs["requestState"] })
+        });
+        let arguments = json!({ "workflow_name": "app" });
+        send(server, "workflow.start", arguments, &json!(again))
     };
-    let needs = send(&mut server, None);
+    let needs = start(&mut server, None);
     assert_eq!(needs["resultType"], "input_required", "{needs}");
     let asked = needs["inputRequests"].as_object().unwrap().clone();
     let (key, request) = asked.iter().next().unwrap();
@@ -224,10 +197,10 @@ fn a_stateless_client_sends_the_call_again_with_the_answers() {
         (1, &json!("elicitation/create"))
     );
     // The call again without an answer needs the same one.
-    let again = send(&mut server, Some((&needs, json!({}))));
+    let again = start(&mut server, Some((&needs, json!({}))));
     assert_eq!(again["inputRequests"], needs["inputRequests"]);
     let answers = json!({ (key): accept(json!({ "platform": "iOS", "seats": 2 })) });
-    let needs = send(&mut server, Some((&needs, answers.clone())));
+    let needs = start(&mut server, Some((&needs, answers.clone())));
     let asked = needs["inputRequests"].as_object().unwrap().clone();
     let (gate, request) = asked.iter().next().unwrap();
     assert!(
@@ -235,20 +208,17 @@ fn a_stateless_client_sends_the_call_again_with_the_answers() {
         "{request}"
     );
     // An answer to a question that is no more counts for nothing.
-    let again = send(&mut server, Some((&needs, answers)));
+    let again = start(&mut server, Some((&needs, answers)));
     assert_eq!(again["inputRequests"], needs["inputRequests"]);
     let answers = json!({ (gate): accept(json!({ "decision": "approve" })) });
-    let done = send(&mut server, Some((&needs, answers)));
+    let done = start(&mut server, Some((&needs, answers)));
     let reply = &done["structuredContent"];
     assert_eq!(
         (&done["resultType"], &reply["step_name"]),
         (&json!("complete"), &json!("make"))
     );
-    let listed = server.request(
-        "tools/call",
-        json!({ "name": "execution.list", "arguments": {}, "_meta": meta }),
-    );
-    let executions = list(&listed["result"]["structuredContent"]["executions"]);
+    let listed = send(&mut server, "execution.list", json!({}), &json!({}));
+    let executions = list(&listed["structuredContent"]["executions"]);
     assert_eq!(executions.len(), 1, "{executions:?}");
 }
 

@@ -202,6 +202,13 @@ impl Play {
         self.report(&token, Report::Output(output)).await
     }
 
+    /// Ends the step that `current_step` shows with this output.
+    pub(crate) async fn goes_on(&mut self, output: Value) -> &Advanced {
+        let current = self.engine.current_now("e").await;
+        let token = current.continuation_token.expect("an open step");
+        self.report(&token, Report::Output(output)).await
+    }
+
     /// Says that the step could not be done.
     pub(crate) async fn fails(&mut self, step: &str, code: &str) -> &Advanced {
         let token = self.token(step);
