@@ -95,6 +95,12 @@ pub(crate) fn places(findings: &[Finding]) -> Vec<String> {
         .collect()
 }
 
+/// Holds findings to have these places.
+#[track_caller]
+fn holds(findings: &[Finding], expected: &[&str]) {
+    assert_eq!(places(findings), expected, "{findings:#?}");
+}
+
 /// What the registry finds in a project with this one workflow file.
 fn findings_of(name: &str, text: &str) -> Vec<Finding> {
     let project = Project::new(&[(&format!("workflows/{name}"), text)]);
@@ -110,6 +116,18 @@ fn findings_of(name: &str, text: &str) -> Vec<Finding> {
 #[track_caller]
 fn check(name: &str, text: &str, expected: &[&str]) {
     assert_eq!(places(&findings_of(name, text)), expected, "{name}\n{text}");
+}
+
+/// The same of a manifest with these steps.
+#[track_caller]
+fn check_steps(rest: &str, expected: &[&str]) {
+    check("w.yaml", &steps(rest), expected);
+}
+
+/// The same of front matter with these lines.
+#[track_caller]
+fn check_front(rest: &str, expected: &[&str]) {
+    check("w.md", &front(rest), expected);
 }
 
 /// The dependencies of each step of the one workflow in `text`.

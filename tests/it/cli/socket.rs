@@ -132,14 +132,15 @@ fn a_store_that_somebody_holds_without_a_door_is_worth_another_try() {
     let place = Place::new();
     place.begun("x");
     let lock = place.lock();
-    for args in [
-        &["list", "executions"][..],
-        &["pause", "x"],
-        &["show", "x"],
-        &["run", "bug-fix"],
-    ] {
-        let ran = place.midex(args);
-        assert_eq!((ran.code, ran.out.as_str()), (Some(75), ""), "{args:?}");
+    let commands = ["list executions", "pause x", "show x", "run bug-fix"];
+    // Each of them waits for the store, so they wait side by side.
+    let running = commands.map(|command| {
+        let args: Vec<_> = command.split(' ').collect();
+        Running::start(place.command(&args))
+    });
+    for (running, command) in running.into_iter().zip(commands) {
+        let ran = running.end();
+        assert_eq!((ran.code, &*ran.out), (Some(75), ""), "{command}: {ran:?}");
         ran.says(&["STORE_BUSY"]);
     }
     drop(lock);

@@ -10,7 +10,7 @@ use midex::{domain::schema::Schema, limits};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{assert_has, long::share};
+use crate::support::{assert_has, long::share, witness::tree};
 
 /// A directory to work in that is a project: with `.git`, and no configuration of a user around it.
 struct Project(TempDir);
@@ -68,23 +68,6 @@ impl Project {
         let output = self.midex(args);
         assert_eq!(text(&output.stdout), "", "{args:?}");
         (output.status.code().unwrap(), text(&output.stderr))
-    }
-
-    /// Every file and directory, by its path below the project.
-    fn tree(&self) -> Vec<PathBuf> {
-        let mut found = Vec::new();
-        let mut open = vec![self.path("")];
-        while let Some(directory) = open.pop() {
-            for entry in fs::read_dir(directory).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    open.push(path.clone());
-                }
-                found.push(path);
-            }
-        }
-        found.sort();
-        found
     }
 }
 
@@ -223,7 +206,7 @@ fn a_name_that_another_file_gives_is_refused() {
 #[test]
 fn no_name_leads_out_of_the_directory() {
     let project = Project::new();
-    let before = project.tree();
+    let before = tree(&project.path(""));
     let absolute = project.path("away");
     let long = "x".repeat(limits::AGENT_NAME_BYTES_MAX + 101);
     for name in [
@@ -263,13 +246,13 @@ fn no_name_leads_out_of_the_directory() {
     }
     let (code, said) = project.refused(&["new", "agent", "--", "-x"]);
     assert_eq!(code, 2, "{said}");
-    assert_eq!(project.tree(), before);
+    assert_eq!(tree(&project.path("")), before);
 }
 
 #[test]
 fn a_description_is_one_line_of_limited_length() {
     let project = Project::new();
-    let before = project.tree();
+    let before = tree(&project.path(""));
     let long = "x".repeat(limits::DESCRIPTION_BYTES_MAX + 1);
     for description in [
         "a\nb",
@@ -288,7 +271,7 @@ fn a_description_is_one_line_of_limited_length() {
             assert!(said.contains("--description"), "{said}");
         }
     }
-    assert_eq!(project.tree(), before);
+    assert_eq!(tree(&project.path("")), before);
 }
 
 #[test]

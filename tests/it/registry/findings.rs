@@ -29,8 +29,8 @@ fn every_finding_of_front_matter_has_its_place() {
     );
     check("w.md", "---\nname: w\n  bad: [\n---\n", &["3:6 syntax "]);
     check("w.md", "---\n- a\n---\n", &["2:1 wrong_type "]);
-    check("w.md", &front("phases: []\n"), &["4:9 no_steps phases"]);
-    check("w.md", &front("phases: x\n"), &["4:9 wrong_type phases"]);
+    check_front("phases: []\n", &["4:9 no_steps phases"]);
+    check_front("phases: x\n", &["4:9 wrong_type phases"]);
     check(
         "w.md",
         "---\nname: \"\"\ndescription: [x]\ntags: x\ncomplexity: hihg\nphases:\n  - phase: a b\n    agent: reveiwer\n    colour: red\n---\n",
@@ -44,9 +44,8 @@ fn every_finding_of_front_matter_has_its_place() {
             "9:5 unknown_key phases[0].colour",
         ],
     );
-    check(
-        "w.md",
-        &front("phases:\n  - phase: a\n  - agent: reviewer\n  - x\n"),
+    check_front(
+        "phases:\n  - phase: a\n  - agent: reviewer\n  - x\n",
         &[
             "5:5 missing_key phases[0].agent",
             "6:5 missing_key phases[1].phase",
@@ -57,11 +56,8 @@ fn every_finding_of_front_matter_has_its_place() {
 
 #[test]
 fn every_finding_of_the_order_has_its_place() {
-    check(
-        "w.md",
-        &front(
-            "phases:\n  - phase: design\n    agent: architect\n  - phase: design\n    agent: reviewer\n    dependsOn: [desing, design, design]\n  - phase: c\n    agent: reviewer\n    dependsOn: c\n",
-        ),
+    check_front(
+        "phases:\n  - phase: design\n    agent: architect\n  - phase: design\n    agent: reviewer\n    dependsOn: [desing, design, design]\n  - phase: c\n    agent: reviewer\n    dependsOn: c\n",
         &[
             "7:12 duplicate_step phases[1].phase",
             "9:17 unknown_dependency phases[1].dependsOn[0]",
@@ -123,25 +119,16 @@ fn every_finding_of_a_manifest_has_its_place() {
             "20:5 duplicate_key steps[3].id",
         ],
     );
-    check(
-        "w.yaml",
-        &steps(
-            "  - id: a\n    agent: reviewer\n    result:\n      type: object\n      properties:\n        x: {type: strin}\n",
-        ),
+    check_steps(
+        "  - id: a\n    agent: reviewer\n    result:\n      type: object\n      properties:\n        x: {type: strin}\n",
         &["9:19 invalid_schema steps[0].result.properties.x.type"],
     );
-    check(
-        "w.yaml",
-        &steps(
-            "  - id: a\n    agent: reviewer\n    result:\n      type: object\n      anyOf: [{type: string, type: number}]\n",
-        ),
+    check_steps(
+        "  - id: a\n    agent: reviewer\n    result:\n      type: object\n      anyOf: [{type: string, type: number}]\n",
         &["8:30 duplicate_key steps[0].result.anyOf[0].type"],
     );
-    check(
-        "w.yaml",
-        &steps(
-            "  - id: a\n    agent: reviewer\n    result: {$ref: \"https://example.com/schema.json\"}\n",
-        ),
+    check_steps(
+        "  - id: a\n    agent: reviewer\n    result: {$ref: \"https://example.com/schema.json\"}\n",
         &["6:20 invalid_schema steps[0].result.$ref"],
     );
 }
@@ -159,11 +146,7 @@ fn limits_are_findings() {
     for at in 0..501 {
         writeln!(many, "  - phase: p{at}\n    agent: reviewer").unwrap();
     }
-    check(
-        "w.md",
-        &front(&format!("phases:\n{many}")),
-        &["5:3 limit_exceeded phases"],
-    );
+    check_front(&format!("phases:\n{many}"), &["5:3 limit_exceeded phases"]);
     let huge = format!(
         "{}{}",
         front(&format!("phases:\n{PHASE}")),
@@ -192,11 +175,10 @@ fn order_follows_from_what_is_said() {
         order_of("w.yaml", &manifest),
         ["a after []", "b after [a]", "c after []", "d after [a]"]
     );
-    check(
-        "w.md",
-        &front(&format!(
+    check_front(
+        &format!(
             "phases:\n{PHASE}    allowParallel: false\n    dependsOn: []\n  - phase: b\n    agent: reviewer\n"
-        )),
+        ),
         &["7:20 not_supported_yet phases[0].allowParallel"],
     );
 }
@@ -275,9 +257,8 @@ fn booleans_are_strict_and_versions_are_text() {
     assert_eq!(persona.content, "You.");
     let definition = registry.definition("w").unwrap();
     assert_eq!(definition.workflow.steps[0].id.as_str(), "no");
-    check(
-        "w.md",
-        &front("tags: [true, 1]\nphases: []\n"),
+    check_front(
+        "tags: [true, 1]\nphases: []\n",
         &[
             "4:8 wrong_type tags[0]",
             "4:14 wrong_type tags[1]",

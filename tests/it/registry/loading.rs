@@ -109,17 +109,17 @@ fn a_broken_persona_is_a_finding_of_the_step_that_names_it() {
         ("workflows/w.md", &front(&format!("phases:\n{PHASE}"))),
     ]);
     let registry = project.load();
-    assert_eq!(
-        places(&registry.agent("reviewer").unwrap().findings),
-        [
+    holds(
+        &registry.agent("reviewer").unwrap().findings,
+        &[
             "2:1 missing_key description",
             "3:8 wrong_type tags[0]",
             "5:1 empty_persona ",
-        ]
+        ],
     );
-    assert_eq!(
-        places(&registry.workflow("w").unwrap().findings),
-        ["6:12 invalid_persona phases[0].agent"]
+    holds(
+        &registry.workflow("w").unwrap().findings,
+        &["6:12 invalid_persona phases[0].agent"],
     );
 }
 
@@ -163,13 +163,13 @@ fn a_file_that_cannot_be_read_is_an_entry() {
         path: project.path("nowhere"),
     });
     let registry = Registry::load(&sources);
-    assert_eq!(
-        places(&registry.workflow("latin").unwrap().findings),
-        ["2:10 not_utf8 "]
+    holds(
+        &registry.workflow("latin").unwrap().findings,
+        &["2:10 not_utf8 "],
     );
-    assert_eq!(
-        places(&registry.workflow("nowhere").unwrap().findings),
-        ["1:1 unreadable "]
+    holds(
+        &registry.workflow("nowhere").unwrap().findings,
+        &["1:1 unreadable "],
     );
 }
 
