@@ -25,24 +25,9 @@ fn inputs_are_given_one_by_one_and_read_as_their_types() {
         "{DEPLOY}  list: {{ type: array, optional: true }}\n  free: {{ enum: [1, 'a'], optional: true }}\n"
     );
     let project = project(&inputs);
-    let flags = [
-        "--id",
-        "e",
-        "--inputs",
-        r#"{"region":"us","replicas":1}"#,
-        "--input",
-        "region=eu",
-        "--input",
-        "tag=v7",
-        "--input",
-        "push=true",
-        "--input",
-        "note=a=b",
-        "--input",
-        "list=[1,\"x\"]",
-        "--input",
-        "free=1",
-    ];
+    let flags = r#"--id e --inputs {"region":"us","replicas":1} --input region=eu --input tag=v7
+        --input push=true --input note=a=b --input list=[1,"x"] --input free=1"#;
+    let flags: Vec<_> = flags.split_whitespace().collect();
     let (_, out, err) = run(&project, &flags);
     assert!(out.contains("Started w as e"), "{out}{err}");
     let mut server = project.serve();
@@ -66,14 +51,8 @@ fn inputs_are_given_one_by_one_and_read_as_their_types() {
 #[test]
 fn a_run_says_everything_that_is_wrong_with_its_inputs() {
     let project = project(DEPLOY);
-    let flags = [
-        "--input",
-        "region=moon",
-        "--input",
-        "replicas=many",
-        "--input",
-        "regoin=eu",
-    ];
+    let flags = "--input region=moon --input replicas=many --input regoin=eu";
+    let flags: Vec<_> = flags.split(' ').collect();
     let (code, out, err) = run(&project, &flags);
     assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
     for said in [

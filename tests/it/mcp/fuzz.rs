@@ -13,54 +13,19 @@ use crate::support::{Client, witness::Witness};
 const CASES: u32 = 100;
 const SEED: u64 = 20_250_115;
 
-const TOOLS: [&str; 13] = [
-    "workflow.start",
-    "workflow.next_step",
-    "execution.list",
-    "execution.resume",
-    "execution.pause",
-    "execution.abandon",
-    "execution.diverge",
-    "execution.fail",
-    "execution.wait",
-    "execution.signal",
-    "execution.resolve",
-    "execution.approve",
-    "workflow_next_step",
-];
+const TOOLS: &str = "workflow.start workflow.next_step execution.list execution.resume execution.pause execution.abandon \
+    execution.diverge execution.fail execution.wait execution.signal execution.resolve execution.approve \
+    workflow_next_step";
 
-const ARGUMENTS: [&str; 17] = [
-    "workflow_name",
-    "execution_id",
-    "inputs",
-    "project",
-    "known_agents",
-    "token",
-    "output",
-    "error",
-    "state",
-    "limit",
-    "cursor",
-    "reason",
-    "since_revision",
-    "timeout_s",
-    "signal",
-    "payload",
-    "unexpected",
-];
+const ARGUMENTS: &str = "workflow_name execution_id inputs project known_agents token output error state limit cursor reason \
+    since_revision timeout_s signal payload unexpected";
 
-const KINDS: [&str; 10] = [
-    "available_workflows",
-    "workflow_details",
-    "agent",
-    "current_step",
-    "workflow_status",
-    "step_history",
-    "workflow_artifacts",
-    "artifact",
-    "executions",
-    "telemetry",
-];
+const KINDS: &str = "available_workflows workflow_details agent current_step workflow_status step_history \
+    workflow_artifacts artifact executions telemetry";
+
+fn words(list: &'static str) -> Vec<&'static str> {
+    list.split(' ').collect()
+}
 
 /// A request, as one client sends it.
 #[derive(Clone, Debug)]
@@ -120,9 +85,9 @@ fn likely(name: &str, value: Value, pick: u8) -> Value {
 }
 
 fn call() -> impl Strategy<Value = Thrown> {
-    let argument = (prop::sample::select(&ARGUMENTS[..]), value(), any::<u8>());
+    let argument = (prop::sample::select(words(ARGUMENTS)), value(), any::<u8>());
     let arguments = prop::collection::vec(argument, 0..5);
-    (prop::sample::select(&TOOLS[..]), arguments).prop_map(|(tool, arguments)| {
+    (prop::sample::select(words(TOOLS)), arguments).prop_map(|(tool, arguments)| {
         let named =
             |(name, value, pick): (&str, Value, u8)| (name.to_owned(), likely(name, value, pick));
         let mut arguments: Map<_, _> = arguments.into_iter().map(named).collect();
@@ -161,7 +126,7 @@ fn read() -> impl Strategy<Value = Thrown> {
             .prop_map(|(name, value)| format!("{name}={value}")),
     ];
     let below = (
-        prop::sample::select(&KINDS[..]),
+        prop::sample::select(words(KINDS)),
         prop::collection::vec(segment(), 0..3),
         query,
     );
