@@ -58,19 +58,21 @@ fn run(id: &str, after: Option<&str>, more: Value) -> Value {
     step(id, after, kind, more)
 }
 
-/// Runs these steps to their end.
-async fn led(steps: Value, more: Value, inputs: Value) -> (Engine, Echo, StatusView) {
-    let echo = Echo::default();
+/// An engine whose operations are these.
+async fn echoing() -> (Engine, Echo) {
+    let (echo, clock) = (Echo::default(), TokioClock::starting_at(EPOCH));
+    let store = Arc::<Faulty>::default();
     let options = Options {
         operations: Arc::new(echo.clone()),
         secrets: Secrets::from_iter([("KEY".to_owned(), "hunter2-hunter2".to_owned())]),
-        ..Options::new(
-            Arc::new(Faulty::default()),
-            Arc::new(TokioClock::starting_at(EPOCH)),
-            Arc::new(SeededIds::new(1)),
-        )
+        ..Options::new(store, Arc::new(clock), Arc::new(SeededIds::new(1)))
     };
-    let engine = Engine::new(options).await.expect("an engine");
+    (Engine::new(options).await.expect("an engine"), echo)
+}
+
+/// Runs these steps to their end.
+async fn led(steps: Value, more: Value, inputs: Value) -> (Engine, Echo, StatusView) {
+    let (engine, echo) = echoing().await;
     begin(&engine, defined(steps, more), inputs).await;
     let status = until(&engine, |status| status.state != "running").await;
     (engine, echo, status)
@@ -111,16 +113,7 @@ async fn fault_7_what_a_service_refuses_is_a_failure_and_is_sent_once() {
 
 #[tokio::test(start_paused = true)]
 async fn fault_8_no_start_goes_past_the_rules_of_the_inputs() {
-    let echo = Echo::default();
-    let options = Options {
-        operations: Arc::new(echo.clone()),
-        ..Options::new(
-            Arc::new(Faulty::default()),
-            Arc::new(TokioClock::starting_at(EPOCH)),
-            Arc::new(SeededIds::new(1)),
-        )
-    };
-    let engine = Engine::new(options).await.expect("an engine");
+    let (engine, echo) = echoing().await;
     let rules = json!({ "inputs": [{ "key": "region", "type": "string", "enum": ["eu"] }] });
     let definition = defined(json!([run("send", None, json!({}))]), rules);
     for inputs in [
@@ -129,10 +122,8 @@ async fn fault_8_no_start_goes_past_the_rules_of_the_inputs() {
         json!({ "region": "eu", "extra": 1 }),
     ] {
         let request = StartRequest {
-            definition: definition.clone(),
-            execution_id: Some(id()),
-            project: None,
             inputs: Some(inputs),
+            ..play::request(definition.clone(), "e")
         };
         let refused = engine.start(request).await.expect_err("refused");
         assert_eq!(refused.code(), Code::InputsInvalid);

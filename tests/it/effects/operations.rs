@@ -1,13 +1,11 @@
 //! Operations of catalogs: what is called, with what, and what is called again.
 
+use super::{crash::process, *};
 use midex::{
     catalog::{BoxFuture, OperationCall, Operations, Outcome},
     domain::PauseReason,
     engine::Secrets,
 };
-use tokio::runtime::Builder;
-
-use super::*;
 
 /// A catalog whose reads are safe and whose other operations are not. Each call takes 10 s.
 #[derive(Clone, Debug, Default)]
@@ -70,21 +68,12 @@ async fn an_operation_is_given_its_arguments_its_body_and_its_time() {
 
 /// How often an operation is called where the process ends in the midst of it, and what becomes of the execution.
 fn crashed_in(operation: &str) -> (Vec<String>, String, Vec<PauseReason>) {
-    let process = || {
-        let mut builder = Builder::new_current_thread();
-        builder.enable_all().start_paused(true);
-        builder.build().expect("a runtime")
-    };
     let (store, shop) = (Arc::new(Faulty::default()), Shop::default());
     process().block_on(async {
         let clock = TokioClock::starting_at(EPOCH);
         let engine = engine(store.clone(), clock, &shop).await;
-        begin(
-            &engine,
-            defined(call(operation), json!({})),
-            json!({ "who": "me" }),
-        )
-        .await;
+        let definition = defined(call(operation), json!({}));
+        begin(&engine, definition, json!({ "who": "me" })).await;
         tokio::time::sleep(seconds(1)).await;
     });
     let status = process().block_on(async {

@@ -80,10 +80,7 @@ async fn a_thousand_timers_fire_each_at_its_instant_and_in_order() {
     tokio::time::sleep(seconds(30)).await;
     let mut ended = Vec::new();
     for number in 0..1000_u64 {
-        let status = engine
-            .status(&named(&format!("e{number}")))
-            .await
-            .expect("a status");
+        let status = engine.status_now(&format!("e{number}")).await;
         let due = 10_000 + number * 7 % 1000 * 10;
         assert_eq!(
             (status.state.as_str(), status.duration_ms),
@@ -112,10 +109,7 @@ async fn more_than_may_move_at_once_all_move() {
     }
     tokio::time::sleep(seconds(11)).await;
     for number in 0..total {
-        let status = engine
-            .status(&named(&format!("e{number}")))
-            .await
-            .expect("a status");
+        let status = engine.status_now(&format!("e{number}")).await;
         assert_eq!(status.duration_ms, Some(10_000));
     }
 }
@@ -141,7 +135,7 @@ async fn a_sleeping_execution_that_cannot_be_read_when_it_is_due_is_tried_again(
     assert_eq!(engine.awake(), 0);
     store.unreadable.store(2, Ordering::SeqCst);
     tokio::time::sleep(seconds(110)).await;
-    let status = engine.status(&id()).await.expect("a status");
+    let status = engine.status_now("e").await;
     assert_eq!(status.duration_ms, Some(3_603_000), "after 1 s and 2 s");
 }
 
@@ -180,7 +174,7 @@ async fn what_is_due_and_cannot_be_done_is_not_tried_without_a_pause() {
 
 /// A clock that somebody sets.
 #[derive(Debug)]
-struct SetClock(TokioClock, Mutex<Duration>);
+struct SetClock(TokioClock, Arc<Mutex<Duration>>);
 
 impl Clock for SetClock {
     fn now(&self) -> Timestamp {
@@ -190,36 +184,24 @@ impl Clock for SetClock {
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_forward_is_noticed() {
-    let clock = Arc::new(SetClock(TokioClock::starting_at(EPOCH), Mutex::default()));
-    let options = Options::new(
-        Arc::new(Faulty::default()),
-        clock.clone(),
-        Arc::new(SeededIds::new(1)),
-    );
+    let slept = Arc::new(Mutex::default());
+    let clock = Arc::new(SetClock(TokioClock::starting_at(EPOCH), slept.clone()));
+    let options = Options::new(Arc::<Faulty>::default(), clock, Arc::new(SeededIds::new(1)));
     let engine = Engine::new(options).await.expect("an engine");
     begin(&engine, defined(wait("10h"), json!({})), json!({})).await;
     tokio::time::sleep(seconds(1)).await;
     // The machine slept for eleven hours.
-    *clock.1.lock().expect("a clock") = seconds(11 * 3600);
+    *slept.lock().expect("a clock") = seconds(11 * 3600);
     tokio::time::sleep(limits::CLOCK_LOOK_EVERY + seconds(1)).await;
-    assert_eq!(
-        engine.status(&id()).await.expect("a status").state,
-        "completed"
-    );
+    assert_eq!(engine.status_now("e").await.state, "completed");
 }
 
 /// A clock like a server's, on a machine whose clock lies an hour ahead until somebody sets it right.
 fn steady(wall: &Arc<Mutex<Duration>>) -> Arc<SteadyClock> {
-    #[derive(Debug)]
-    struct Wall(TokioClock, Arc<Mutex<Duration>>);
-    impl Clock for Wall {
-        fn now(&self) -> Timestamp {
-            self.0.now().after(*self.1.lock().expect("a clock"))
-        }
-    }
     let since = TokioClock::starting_at(EPOCH);
     let passed = move || since.now().since(EPOCH);
-    Arc::new(SteadyClock::following(Wall(since, wall.clone()), passed))
+    let wall = SetClock(since, wall.clone());
+    Arc::new(SteadyClock::following(wall, passed))
 }
 
 fn on_steady(store: &Arc<Faulty>, clock: Arc<SteadyClock>, activities: Activities) -> Options {
@@ -316,10 +298,7 @@ async fn a_step_of_a_model_that_stays_open_too_long_fails() {
     ]);
     let first = begin(&engine, defined(steps, json!({})), json!({})).await;
     tokio::time::sleep(seconds(3599)).await;
-    assert_eq!(
-        engine.status(&id()).await.expect("a status").revision,
-        first.revision
-    );
+    assert_eq!(engine.status_now("e").await.revision, first.revision);
     tokio::time::sleep(seconds(2)).await;
     let rows = history(&engine).await;
     assert!(
