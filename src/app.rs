@@ -144,17 +144,11 @@ impl App {
 
     /// The definitions as they stand, those on disk included.
     pub async fn registry(&self) -> Result<Arc<Registry>> {
-        if !self.definitions.is_dirty() {
-            return Ok(self.definitions.loaded());
-        }
         self.look_into_files(Definitions::current).await
     }
 
     /// What an execution of this workflow would follow now.
     async fn definition(&self, name: &str) -> Result<Arc<Definition>> {
-        if !self.definitions.is_dirty() {
-            return self.definitions.loaded().definition(name);
-        }
         let name = name.to_owned();
         self.look_into_files(move |definitions| definitions.definition(&name))
             .await?

@@ -214,18 +214,10 @@ pub const DEFINITION_FILES_MAX: usize = 2000;
 pub const DEFINITION_DIRECTORY_DEPTH_MAX: usize = 8;
 /// Directory entries looked at in search of definition files.
 pub const DEFINITION_ENTRIES_MAX: usize = 20_000;
-/// After the last change to a definition file, how long it must be quiet before all are read anew: who
-/// writes several, or one in several pieces, is waited for.
-pub const RELOAD_QUIET: Duration = Duration::from_millis(100);
-/// Definition files that do not become quiet are read anew after this long.
-pub const RELOAD_WAIT_MAX: Duration = Duration::from_secs(1);
-/// Where changes to definition files cannot be noticed, how often they are read anew.
-pub const RELOAD_UNWATCHED_EVERY: Duration = Duration::from_secs(10);
-/// Directories watched for changes to definition files. The system has a limit too, for all processes
-/// of a user together.
-pub const WATCHED_DIRECTORIES_MAX: usize = 1000;
-/// Symbolic links followed on the way to a directory of definitions.
-pub const WATCHED_LINKS_MAX: usize = 40;
+/// Files and directories that are looked at for changes, in all directories of definitions together.
+pub const DEFINITION_STAMPS_MAX: usize = 50_000;
+/// How often the files of definitions are looked at for changes.
+pub const DEFINITIONS_LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Names of changed definitions in one line of the log; more are counted, not named.
 pub const CHANGES_LOGGED_MAX: usize = 10;
 /// YAML events (values, keys, ends) of one definition file.

@@ -82,11 +82,18 @@ pub(super) fn extension(path: &Path) -> String {
     extension.to_string_lossy().to_ascii_lowercase()
 }
 
-/// Called with the real path of each directory before it is read, so that a watch that begins then misses nothing.
-pub(super) type Visit<'a> = &'a mut dyn FnMut(&Path);
+/// Whether a path has the extension of a definition file.
+pub fn is_definition_file(path: &Path) -> bool {
+    EXTENSIONS.contains(&extension(path).as_str())
+}
+
+/// Whether an entry of a directory is passed by, with all that is in it.
+pub(super) fn is_hidden(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(b"_") || name.as_bytes().starts_with(b".")
+}
 
 /// Every definition file below `root` with one of `extensions`, sorted by path.
-pub(super) fn read_directory(root: &Path, extensions: &[&str], visit: Visit<'_>) -> Vec<File> {
+pub(super) fn read_directory(root: &Path, extensions: &[&str]) -> Vec<File> {
     let opened = Root::open(root);
     let opened = match opened {
         Ok(opened) => opened,
@@ -95,7 +102,6 @@ pub(super) fn read_directory(root: &Path, extensions: &[&str], visit: Visit<'_>)
     let real_root = opened.real.clone();
     let mut walk = Walk {
         extensions,
-        visit,
         // A link back to the root leads nowhere new.
         seen: HashSet::from([real_root.clone()]),
         root: opened,
@@ -150,7 +156,6 @@ impl Root {
 
 struct Walk<'a> {
     extensions: &'a [&'a str],
-    visit: Visit<'a>,
     root: Root,
     /// Real paths that were met: links may lead to one file or directory twice.
     seen: HashSet<PathBuf>,
@@ -161,7 +166,6 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn directory(&mut self, path: &Path, real: &Path, depth: usize) {
-        (self.visit)(real);
         let mut names = match self.names_in(real) {
             Ok(names) => names,
             Err(error) => {
@@ -184,8 +188,8 @@ impl Walk<'_> {
         let mut names = Vec::new();
         for entry in Dir::new(self.root.below(real)?)? {
             let entry = entry?;
-            let name = entry.file_name().to_bytes();
-            if matches!(name, b"." | b"..") {
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
                 continue;
             }
             self.entries += 1;
@@ -193,8 +197,8 @@ impl Walk<'_> {
                 self.full = true;
                 break;
             }
-            if !name.starts_with(b"_") && !name.starts_with(b".") {
-                names.push(OsStr::from_bytes(name).to_owned());
+            if !is_hidden(name) {
+                names.push(name.to_owned());
             }
         }
         Ok(names)
@@ -238,18 +242,10 @@ impl Walk<'_> {
             }
             Ok(_) if self.files.len() >= limits::DEFINITION_FILES_MAX => self.full = true,
             Ok(real) => {
-                self.visit_target(&real);
                 let opened = self.root.below(&real);
                 self.files.push(read_opened(path, opened));
             }
             Err(error) => self.files.push(File::trouble(path, unreadable(&error))),
-        }
-    }
-
-    /// A link may lead to a file in a directory that is not read itself.
-    fn visit_target(&mut self, real: &Path) {
-        if let Some(parent) = real.parent().filter(|parent| !self.seen.contains(*parent)) {
-            (self.visit)(parent);
         }
     }
 }

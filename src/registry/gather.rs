@@ -9,7 +9,7 @@ use super::{
     Directory, Source,
     cache::{Cache, CachedLoader},
     entry::{Collection, Entry},
-    files::{self, File, Visit},
+    files::{self, File},
     last_good::LastGood,
     load::{self, Loaded},
     markdown, shipped,
@@ -26,9 +26,8 @@ type Previous<'a, T> = Option<&'a Collection<T>>;
 pub(super) fn agents(
     directories: &[Directory],
     previous: Previous<'_, Persona>,
-    visit: Visit<'_>,
 ) -> Collection<Persona> {
-    let levels = levels(directories, &["md"], shipped::AGENTS, visit);
+    let levels = levels(directories, &["md"], shipped::AGENTS);
     let load = |file| load::persona(file).map(Arc::new);
     collection(levels, previous, previous, |_| true, load)
 }
@@ -40,9 +39,8 @@ pub(super) fn workflows(
     agents: &Collection<Persona>,
     known: Known<'_>,
     (previous, cached): (Previous<'_, Definition>, Previous<'_, Definition>),
-    visit: Visit<'_>,
 ) -> Collection<Definition> {
-    let levels = levels(directories, files::EXTENSIONS, shipped::WORKFLOWS, visit);
+    let levels = levels(directories, files::EXTENSIONS, shipped::WORKFLOWS);
     let valid = |definition: &Definition| has_personas_of(definition, agents);
     let load = |file| workflow(file, agents, known);
     collection(levels, previous, cached, valid, load)
@@ -78,12 +76,11 @@ pub(super) fn levels(
     directories: &[Directory],
     extensions: &'static [&'static str],
     shipped: &'static [(&'static str, &'static str)],
-    visit: Visit<'_>,
 ) -> impl Iterator<Item = (Source, Vec<File>)> {
     directories
         .iter()
         .map(move |directory| {
-            let mut files = files::read_directory(&directory.path, extensions, visit);
+            let mut files = files::read_directory(&directory.path, extensions);
             files.retain(|file| !is_readme(file));
             (directory.source, files)
         })

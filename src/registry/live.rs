@@ -1,30 +1,31 @@
-//! The registry of the moment: reloaded when files change.
+//! The registry of the moment: loaded anew when its files changed.
 
 use std::{
     collections::BTreeSet,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering},
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
+        mpsc::{self, RecvTimeoutError},
     },
     thread,
-    time::Duration,
 };
 
 use tokio::sync::watch;
 
-use super::{Places, Registry, difference, pending::PendingChanges, watch::Watch};
+use super::{Places, Registry, difference, stamps::Stamps};
 use crate::{
     domain::{check::Abilities, definition::Definition},
     error::Result,
     limits,
 };
 
-/// The registry as it stands, read anew when its files change. Before [`Definitions::watch`] it stays
-/// as it was loaded.
+/// The registry as it stands. It is loaded anew where a caller asks for the current one and its files changed, and from
+/// [`Definitions::watch`] on by itself.
 pub struct Definitions {
     live: Arc<Live>,
+    /// Open as long as the thread that follows the files has a purpose.
+    followed: OnceLock<mpsc::Sender<()>>,
 }
 
 impl fmt::Debug for Definitions {
@@ -44,22 +45,19 @@ impl Definitions {
 
     /// The same for a server with these abilities.
     pub fn new_for(places: Places, abilities: &Abilities) -> Self {
-        Self::unwatched_every(places, abilities, limits::RELOAD_UNWATCHED_EVERY)
-    }
-
-    fn unwatched_every(places: Places, abilities: &Abilities, unwatched_every: Duration) -> Self {
+        let seen = Seen {
+            stamps: Stamps::of(places.candidates()),
+            unsettled: UNSETTLED,
+        };
         let registry = Registry::load_for(&places.sources(), abilities);
         Self {
             live: Arc::new(Live {
-                loaded: RwLock::new(Arc::new(registry)),
                 places,
-                pending: Arc::default(),
-                watch: Mutex::default(),
-                is_watching: AtomicBool::new(false),
-                is_blind: AtomicBool::new(false),
-                unwatched_every,
+                loaded: RwLock::new(Arc::new(registry)),
+                seen: Mutex::new(seen),
                 version: watch::Sender::new(0),
             }),
+            followed: OnceLock::new(),
         }
     }
 
@@ -68,50 +66,42 @@ impl Definitions {
         self.live.loaded()
     }
 
-    /// Whether a change was noticed that is not loaded yet.
-    pub fn is_dirty(&self) -> bool {
-        self.live.pending.is_pending()
-    }
-
-    /// The registry with every change that was noticed. Reads files where
-    /// [`Definitions::is_dirty`]: then not for a worker of an async runtime.
+    /// The registry with every change up to now. Looks at files: not for a worker of an async runtime.
     pub fn current(&self) -> Arc<Registry> {
-        self.live.catch_up();
+        let mut seen = self.live.lock();
+        self.live.catch_up(&mut seen);
         self.live.loaded()
     }
 
-    /// The definition for a start of this workflow. If changes are pending, only its own file is read again where that
-    /// suffices; the rest is loaded in the background. Reads files where [`Definitions::is_dirty`]: then not for a worker of an
-    /// async runtime.
+    /// The definition for a start of this workflow. Only its own file is read again where that suffices. Looks at files: not
+    /// for a worker of an async runtime.
     ///
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_INVALID`.
     pub fn definition(&self, name: &str) -> Result<Arc<Definition>> {
-        let now = self.is_dirty().then(|| self.loaded().definition_now(name));
-        match now.flatten() {
+        match self.loaded().definition_now(name) {
             Some(definition) => Ok(definition),
             None => self.current().definition(name),
         }
     }
 
-    /// Reads everything anew, noticed or not, and answers whether anything differs. Reads files: not
+    /// Reads everything anew, changed or not, and answers whether anything differs. Reads files: not
     /// for a worker of an async runtime.
     pub fn reload(&self) -> bool {
-        let mut watch = self.live.lock();
-        self.live.load(&mut watch)
+        let _loading = self.live.lock();
+        self.live.load()
     }
 
     /// Checks all that is loaded anew, for a server that brings these activities from now on. What the configuration says
     /// of secrets stays. Reads files: not for a worker of an async runtime.
     pub fn replace_activities(&self, activities: BTreeSet<String>) {
-        // Nobody loads meanwhile.
         let _loading = self.live.lock();
         let before = self.loaded();
         let abilities = Abilities {
             activities,
             ..before.abilities().clone()
         };
-        let after = Registry::load_after(before.sources(), &abilities, Some(&before), &mut |_| ());
+        let after = Registry::load_after(before.sources(), &abilities, Some(&before));
         self.live.replace(&before, after);
     }
 
@@ -120,83 +110,75 @@ impl Definitions {
         self.live.version.subscribe()
     }
 
-    /// Begins to notice changes and to load them in the background; ends when this is dropped. Where
-    /// the system gives no watch, or not enough of them, everything is read anew every
-    /// [`limits::RELOAD_UNWATCHED_EVERY`] instead.
+    /// Begins to look for changes every [`limits::DEFINITIONS_LOOK_EVERY`] and to load them; ends when this is dropped.
     pub fn watch(&self) {
-        let live = self.live.clone();
-        if live.is_watching.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        let pending = live.pending.clone();
-        match Watch::new(move || pending.add()) {
-            Ok(watch) => *live.lock() = Some(watch),
-            Err(trouble) => live.see(Some(&trouble)),
-        }
-        let follower = thread::Builder::new().name("midex-definitions".to_owned());
-        if let Err(error) = follower.spawn(move || live.follow()) {
-            tracing::warn!("changes to definitions are not followed in the background: {error}");
-            // Then the next caller begins to watch.
-            self.live.pending.add();
-        }
-    }
-}
-
-impl Drop for Definitions {
-    fn drop(&mut self) {
-        self.live.pending.close();
+        self.followed.get_or_init(|| {
+            let (followed, ended) = mpsc::channel();
+            let live = self.live.clone();
+            let follower = thread::Builder::new().name("midex-definitions".to_owned());
+            if let Err(error) = follower.spawn(move || live.follow(&ended)) {
+                tracing::warn!("changes to definitions are only noticed by calls: {error}");
+            }
+            followed
+        });
     }
 }
 
 struct Live {
     places: Places,
     loaded: RwLock<Arc<Registry>>,
-    pending: Arc<PendingChanges>,
     /// Held during a load: there is one at a time.
-    watch: Mutex<Option<Watch>>,
-    is_watching: AtomicBool,
-    /// Not everything is watched that should be.
-    is_blind: AtomicBool,
-    unwatched_every: Duration,
+    seen: Mutex<Seen>,
     version: watch::Sender<u64>,
 }
 
+/// How the files looked when the last load began.
+struct Seen {
+    stamps: Stamps,
+    /// How often the follower still loads what looks unchanged: a file may change twice within one tick of the clock
+    /// that its stamp has.
+    unsettled: u8,
+}
+
+/// Two looks are further apart than two ticks of that clock.
+const UNSETTLED: u8 = 2;
+
 impl Live {
-    fn follow(&self) {
-        // The first load was made without a watch.
-        self.load(&mut self.lock());
-        loop {
-            let is_blind = self.is_blind.load(Ordering::Relaxed);
-            if !self.pending.wait(is_blind.then_some(self.unwatched_every)) {
-                return;
+    fn follow(&self, ended: &mpsc::Receiver<()>) {
+        let every = limits::DEFINITIONS_LOOK_EVERY;
+        while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+            let mut seen = self.lock();
+            if !self.catch_up(&mut seen) && seen.unsettled > 0 {
+                seen.unsettled -= 1;
+                self.load();
             }
-            self.catch_up();
         }
     }
 
-    fn catch_up(&self) {
-        if !self.pending.is_pending() {
-            return;
+    /// Loads all anew if the files look otherwise, and answers whether they do.
+    fn catch_up(&self, seen: &mut Seen) -> bool {
+        // Whatever changes from here on differs from these stamps at the next look.
+        let stamps = Stamps::of(self.places.candidates());
+        let differs = stamps != seen.stamps;
+        if differs {
+            *seen = Seen {
+                stamps,
+                unsettled: UNSETTLED,
+            };
+            self.load();
         }
-        let mut watch = self.lock();
-        // Somebody else may have loaded it meanwhile.
-        if self.pending.is_pending() {
-            self.load(&mut watch);
-        }
+        differs
     }
 
-    fn load(&self, watch: &mut Option<Watch>) -> bool {
-        // Changes counted from here on stay pending after this load, for it may have missed them.
-        let count = self.pending.count();
+    /// Loads all anew, and answers whether anything differs.
+    fn load(&self) -> bool {
         let before = self.loaded();
         // A text that brings a parser down must not end the following of all the others.
-        let read = catch_unwind(AssertUnwindSafe(|| self.read(&before, watch)));
+        let read = catch_unwind(AssertUnwindSafe(|| before.reload(&self.places.sources())));
         if read.is_err() {
             tracing::error!("reading the definitions panicked; those loaded before stay");
         }
-        let differs = read.is_ok_and(|after| self.replace(&before, after));
-        self.pending.mark_loaded(count);
-        differs
+        read.is_ok_and(|after| self.replace(&before, after))
     }
 
     fn replace(&self, before: &Registry, after: Registry) -> bool {
@@ -212,36 +194,6 @@ impl Live {
         differs
     }
 
-    fn read(&self, before: &Registry, watch: &mut Option<Watch>) -> Registry {
-        let Some(watch) = watch else {
-            return before.reload(&self.places.sources());
-        };
-        let mut round = watch.round();
-        for path in self.places.candidates() {
-            round.candidate(&path);
-        }
-        let mut visit = |directory: &_| round.directory(directory);
-        let sources = self.places.sources();
-        let after = Registry::load_after(&sources, before.abilities(), Some(before), &mut visit);
-        let watched = round.finish();
-        self.see(watched.trouble.as_deref());
-        if watched.again {
-            self.pending.add();
-        }
-        after
-    }
-
-    /// Records why not everything can be watched, and logs it when that begins.
-    fn see(&self, trouble: Option<&str>) {
-        let was_blind = self.is_blind.swap(trouble.is_some(), Ordering::Relaxed);
-        if let (Some(trouble), false) = (trouble, was_blind) {
-            let every = self.unwatched_every;
-            tracing::warn!(
-                "changes to definitions cannot all be noticed ({trouble}); all are read anew every {every:?}"
-            );
-        }
-    }
-
     fn loaded(&self) -> Arc<Registry> {
         self.loaded
             .read()
@@ -249,14 +201,14 @@ impl Live {
             .clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Watch>> {
-        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
+    use std::{fs, path::Path, time::Duration};
 
     use super::*;
 
@@ -287,24 +239,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_noticed_is_loaded_before_the_next_answer() {
+    fn what_changed_is_loaded_before_the_next_answer() {
         let project = tempfile::tempdir().unwrap();
         let definitions = Definitions::new(places(project.path()));
         let changes = definitions.changes();
         write(project.path(), "workflows/w.md", "one");
-        assert!(!definitions.is_dirty(), "nobody watches");
-        assert_eq!(description(&definitions.current(), "w"), None);
-
-        definitions.live.pending.add();
-        assert!(definitions.is_dirty());
         assert_eq!(description(&definitions.loaded(), "w"), None);
         let current = definitions.current();
         assert_eq!(description(&current, "w").as_deref(), Some("one"));
-        assert!(!definitions.is_dirty());
         assert_eq!(*changes.borrow(), 1);
         assert_eq!(current.sources().workflows.len(), 1);
 
-        definitions.live.pending.add();
         assert!(Arc::ptr_eq(&current, &definitions.current()), "no change");
         assert_eq!(*changes.borrow(), 1);
         write(project.path(), "workflows/w.md", "two");
@@ -337,22 +282,18 @@ mod tests {
         for name in ["a", "b"] {
             write(project.path(), &format!("workflows/{name}.md"), "two");
         }
-        assert_eq!(told("a"), "one", "nobody noticed");
-        definitions.live.pending.add();
         assert_eq!(told("a"), "two");
         let loaded = definitions.loaded();
-        assert!(definitions.is_dirty(), "the rest is left to the background");
+        assert_eq!(description(&loaded, "a").as_deref(), Some("one"));
         assert_eq!(description(&loaded, "b").as_deref(), Some("one"));
 
         fs::write(project.path().join("workflows/a.md"), "broken").unwrap();
         assert_eq!(told("a"), "one", "the last good version that is loaded");
-        assert!(definitions.is_dirty());
+        assert!(Arc::ptr_eq(&loaded, &definitions.loaded()));
 
         write(project.path(), "workflows/new.md", "new");
         assert_eq!(told("new"), "new", "what is not known yet is looked for");
-        assert!(!definitions.is_dirty());
         fs::remove_file(project.path().join("workflows/b.md")).unwrap();
-        definitions.live.pending.add();
         let gone = definitions.definition("b").unwrap_err();
         assert_eq!(gone.code(), crate::error::Code::WorkflowNotFound);
     }
@@ -370,7 +311,6 @@ mod tests {
         write(project.path(), "workflows/w.md", "d");
         let definitions = Definitions::new(places(project.path()));
         persona("Two.");
-        definitions.live.pending.add();
         let definition = definitions.definition("w").unwrap();
         let personas: Vec<_> = definition.personas.values().collect();
         assert_eq!(personas.len(), 1);
@@ -414,29 +354,6 @@ mod tests {
         });
         assert_eq!(fourth.parsed(), 1 + users.count());
         assert!(fourth.parsed() < third.parsed());
-    }
-
-    #[tokio::test]
-    async fn what_cannot_be_watched_is_read_now_and_then() {
-        let project = tempfile::tempdir().unwrap();
-        for number in 0..limits::WATCHED_DIRECTORIES_MAX {
-            let directory = format!("workflows/d{number:04}");
-            fs::create_dir_all(project.path().join(directory)).unwrap();
-        }
-        let every = Duration::from_millis(1);
-        let definitions =
-            Definitions::unwatched_every(places(project.path()), &Abilities::default(), every);
-        let mut changes = definitions.changes();
-        definitions.watch();
-        let last = format!("workflows/d{:04}/w.md", limits::WATCHED_DIRECTORIES_MAX - 1);
-        for text in ["one", "two"] {
-            write(project.path(), &last, text);
-            while description(&definitions.loaded(), "w").as_deref() != Some(text) {
-                let change = tokio::time::timeout(PATIENCE, changes.changed());
-                change.await.expect("it is read now and then").unwrap();
-            }
-        }
-        assert!(definitions.live.is_blind.load(Ordering::Relaxed));
     }
 
     #[tokio::test]

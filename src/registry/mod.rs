@@ -13,7 +13,6 @@ mod last_good;
 mod live;
 mod load;
 mod markdown;
-mod pending;
 mod read;
 mod recover;
 mod schema;
@@ -21,24 +20,24 @@ mod sections;
 mod shipped;
 mod slips;
 mod source;
+mod stamps;
 mod template;
 mod validate;
-mod watch;
-mod watch_points;
 mod yaml;
 
 use std::sync::Arc;
 
+use self::entry::Collection;
 pub use self::{
     author::{Existing, create},
     entry::{AgentEntry, WorkflowEntry},
+    files::is_definition_file,
     live::Definitions,
     schema::{SchemaDraft, SchemaOf, schema},
     source::{Directory, Places, Source, Sources},
     template::{Format, Template},
-    validate::{FileReport, Kind, check_text, is_definition_file, validate, workflow_file},
+    validate::{FileReport, Kind, check_text, validate, workflow_file},
 };
-use self::{entry::Collection, files::Visit};
 use crate::{
     domain::{
         check::{Abilities, Known},
@@ -68,7 +67,7 @@ impl Registry {
 
     /// The same for a server with these abilities.
     pub fn load_for(sources: &Sources, abilities: &Abilities) -> Self {
-        Self::load_after(sources, abilities, None, &mut |_| ())
+        Self::load_after(sources, abilities, None)
     }
 
     /// Reads every directory anew. A file that now has findings keeps the last good version that this
@@ -76,18 +75,12 @@ impl Registry {
     /// (`Entry::is_stale`). One that is no longer there is gone.
     #[must_use]
     pub fn reload(&self, sources: &Sources) -> Self {
-        Self::load_after(sources, &self.abilities, Some(self), &mut |_| ())
+        Self::load_after(sources, &self.abilities, Some(self))
     }
 
-    /// The same, and `visit` is told of each directory before it is read.
-    fn load_after(
-        sources: &Sources,
-        abilities: &Abilities,
-        previous: Option<&Self>,
-        visit: Visit<'_>,
-    ) -> Self {
+    fn load_after(sources: &Sources, abilities: &Abilities, previous: Option<&Self>) -> Self {
         let agents = previous.map(|before| &before.agents);
-        let agents = gather::agents(&sources.agents, agents, visit);
+        let agents = gather::agents(&sources.agents, agents);
         let names = gather::known(&agents);
         // A workflow is checked against the agents and abilities that there are: where those differ, all are checked anew.
         let is_same = |before: &&Self| {
@@ -100,7 +93,7 @@ impl Registry {
             abilities,
         };
         let directories = &sources.workflows;
-        let workflows = gather::workflows(directories, &agents, known, (workflows, cached), visit);
+        let workflows = gather::workflows(directories, &agents, known, (workflows, cached));
         Self {
             sources: sources.clone(),
             abilities: abilities.clone(),

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{
     Registry, Sources,
-    files::{self, File},
+    files::{self, File, is_definition_file},
     gather::{is_readme, known, levels},
     load::{self, Loaded},
     shipped,
@@ -76,11 +76,6 @@ pub fn validate(paths: &[PathBuf], registry: &Registry) -> Result<Vec<FileReport
         .collect())
 }
 
-/// Whether a path has the extension of a definition file.
-pub fn is_definition_file(path: &Path) -> bool {
-    files::EXTENSIONS.contains(&files::extension(path).as_str())
-}
-
 /// Loads one named file as a workflow, with its report; `None` if the report has errors. Agents count as known as for
 /// [`validate`].
 pub fn workflow_file(path: &Path, registry: &Registry) -> Result<(FileReport, Option<Workflow>)> {
@@ -136,10 +131,10 @@ fn real(path: &Path) -> Result<PathBuf> {
 
 fn everything(sources: &Sources, known: Known<'_>) -> Vec<FileReport> {
     let (directories, extensions) = (&sources.workflows, files::EXTENSIONS);
-    let workflows = levels(directories, extensions, shipped::WORKFLOWS, &mut |_| ())
+    let workflows = levels(directories, extensions, shipped::WORKFLOWS)
         .map(|(_, files)| (Kind::Workflow, files))
         .collect::<Vec<_>>();
-    let personas = levels(&sources.agents, &["md"], shipped::AGENTS, &mut |_| ())
+    let personas = levels(&sources.agents, &["md"], shipped::AGENTS)
         .map(|(_, files)| (Kind::Agent, files))
         .collect::<Vec<_>>();
     workflows
@@ -190,7 +185,7 @@ fn directory_group(path: &Path, agents: &Path) -> Group {
 }
 
 fn directory_files(path: &Path, extensions: &[&str]) -> Vec<File> {
-    let mut files = files::read_directory(path, extensions, &mut |_| ());
+    let mut files = files::read_directory(path, extensions);
     files.retain(|file| !is_readme(file));
     files
 }

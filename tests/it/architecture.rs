@@ -31,7 +31,6 @@ const NAMED_ONLY_IN: &[(&str, &[&str])] = &[
     ("http", &["http", "mcp"]),
     ("hyper", &["http", "mcp"]),
     ("hyper_util", &["http"]),
-    ("notify", &["registry"]),
     ("clap", &["cli"]),
     ("clap_complete", &["cli"]),
     ("annotate_snippets", &["cli"]),

@@ -1,0 +1,69 @@
+//! Tells whether files of definitions changed by what the file system says of them: no file is opened.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs::{self, DirEntry, Metadata},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use super::files;
+use crate::limits;
+
+/// The stamps of all files and directories that a load would look at, by path. Nothing stands where nothing is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Stamps(BTreeMap<PathBuf, Option<Stamp>>);
+
+/// Differs from the one before where the content may. Each write moves the second time, which nobody can set back.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp {
+    file: (u64, u64),
+    bytes: u64,
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            file: (metadata.dev(), metadata.ino()),
+            bytes: metadata.size(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+impl Stamps {
+    /// Looks at these directories and what lies in them; links are followed.
+    pub(super) fn of(directories: impl Iterator<Item = PathBuf>) -> Self {
+        let mut waiting: Vec<_> = directories.map(|path| (path, 0)).collect();
+        let mut stamps = BTreeMap::new();
+        // A link may lead back to a directory above it.
+        let mut seen = HashSet::new();
+        while let Some((path, depth)) = waiting.pop() {
+            let metadata = fs::metadata(&path).ok();
+            let is_directory = metadata.as_ref().is_some_and(Metadata::is_dir);
+            let stamp = metadata.as_ref().map(Stamp::of);
+            if is_directory
+                && depth <= limits::DEFINITION_DIRECTORY_DEPTH_MAX
+                && stamps.len() + waiting.len() < limits::DEFINITION_STAMPS_MAX
+                && seen.insert(stamp.as_ref().map(|stamp| stamp.file))
+            {
+                waiting.extend(entries(&path).map(|path| (path, depth + 1)));
+            }
+            stamps.insert(path, stamp);
+        }
+        Self(stamps)
+    }
+}
+
+fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let entries = entries.take(limits::DEFINITION_ENTRIES_MAX);
+    entries.filter(may_define).map(|entry| entry.path())
+}
+
+/// Whether it is a file that defines something, or may be a directory of such files.
+fn may_define(entry: &DirEntry) -> bool {
+    let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+    !files::is_hidden(&entry.file_name()) && (!is_file || files::is_definition_file(&entry.path()))
+}
