@@ -13,8 +13,6 @@ use self::list::{ALL_PROJECTS, OPEN};
 pub use self::{list::ListRequest, options::Options};
 pub use crate::engine::{Listener, Name, Notifier, Topic};
 use crate::{
-    activity::Activities,
-    catalog::Operations,
     clock::{Clock, IdSource, Timestamp},
     config::Config,
     domain::{
@@ -45,11 +43,7 @@ pub struct App {
 
 /// What all callers share.
 struct Host {
-    config: Config,
-    clock: Arc<dyn Clock>,
-    ids: Arc<dyn IdSource>,
-    activities: Activities,
-    operations: Arc<dyn Operations>,
+    options: Options,
     engine: Mutex<Slot>,
     opened: watch::Sender<bool>,
     stopping: CancellationToken,
@@ -82,7 +76,7 @@ const NEAREST: NextCall = read(
 impl fmt::Debug for App {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("App")
-            .field("config", &self.host.config)
+            .field("config", self.config())
             .field("project_dir", &self.project_dir)
             .finish_non_exhaustive()
     }
@@ -97,27 +91,14 @@ impl App {
     /// The same for a program that brings something of its own. What the server does itself goes on as soon as the store
     /// is open: a program that has such work opens it at its start ([`App::open`]).
     pub fn with(options: Options) -> Self {
-        let abilities = options.abilities();
-        let Options {
-            config,
-            clock,
-            ids,
-            activities,
-            operations,
-        } = options;
-        let definitions = Arc::new(config.definitions(&abilities));
+        let config = &options.config;
+        let definitions = Arc::new(config.definitions(&options.abilities()));
         let project_dir = config.project_dir.as_path().into();
-        let engine = Mutex::new(Slot::Closed { tried: None });
-        let opened = watch::Sender::new(false);
         Self {
             host: Arc::new(Host {
-                config,
-                clock,
-                ids,
-                activities,
-                operations,
-                engine,
-                opened,
+                options,
+                engine: Mutex::new(Slot::Closed { tried: None }),
+                opened: watch::Sender::new(false),
                 stopping: CancellationToken::new(),
                 changes: Notifier::default(),
                 large_reads: Semaphore::new(limits::LARGE_READS_MAX),
@@ -139,7 +120,7 @@ impl App {
 
     /// What it was told.
     pub fn config(&self) -> &Config {
-        &self.host.config
+        &self.host.options.config
     }
 
     /// The definitions as they stand, those on disk included.
@@ -181,7 +162,7 @@ impl App {
 
     /// Randomness, for correlation ids.
     pub fn ids(&self) -> &dyn IdSource {
-        &*self.host.ids
+        &*self.host.options.ids
     }
 
     /// Answers once the store is open, and so this process owns its directory.
@@ -219,7 +200,7 @@ impl App {
                 tried: Some((at, error)),
             } => {
                 // A clock that stepped back must not keep the store shut.
-                let waited = self.host.clock.now();
+                let waited = self.host.options.clock.now();
                 if waited >= *at && waited.since(*at) < limits::STORE_RETRY_EVERY {
                     return Err(error.clone());
                 }
@@ -234,7 +215,7 @@ impl App {
             }
             Err(error) => {
                 *slot = Slot::Closed {
-                    tried: Some((self.host.clock.now(), error.clone())),
+                    tried: Some((self.host.options.clock.now(), error.clone())),
                 };
                 Err(error)
             }
@@ -242,26 +223,33 @@ impl App {
     }
 
     async fn begin_engine(&self) -> Result<Engine> {
+        let Options {
+            config,
+            clock,
+            ids,
+            activities,
+            operations,
+        } = self.host.options.clone();
         let options = store::Options {
-            snapshot_every: self.host.config.snapshot_every,
+            snapshot_every: config.snapshot_every,
             ..store::Options::default()
         };
-        let data_dir = self.host.config.data_dir.clone();
+        let data_dir = config.data_dir.clone();
         let opened = tokio::task::spawn_blocking(move || RedbStore::open(&data_dir, options)).await;
         let store: Arc<dyn Store> = Arc::new(
             opened
                 .map_err(|error| Error::internal("opening the store panicked").because(error))??,
         );
         let options = engine::Options {
-            activities: self.host.activities.clone(),
-            operations: self.host.operations.clone(),
-            token_ttl: self.host.config.token_ttl,
+            activities,
+            operations,
+            token_ttl: config.token_ttl,
             command_flags: self.command_flags().into(),
-            env: Arc::new(self.host.config.environment()),
-            secrets: self.host.config.secrets(),
+            env: Arc::new(config.environment()),
+            secrets: config.secrets(),
             notifier: self.host.changes.clone(),
             stopping: self.host.stopping.clone(),
-            ..engine::Options::new(store, self.host.clock.clone(), self.host.ids.clone())
+            ..engine::Options::new(store, clock, ids)
         };
         Engine::new(options).await
     }
@@ -420,7 +408,7 @@ impl App {
         match error.code() {
             Code::ExecutionNotFound => self.with_nearest(error).await,
             code if is_of_state(code) || code == Code::UserAlone => {
-                match self.host.config.data_dir_named() {
+                match self.config().data_dir_named() {
                     Some(data_dir) => error.with("data_dir", data_dir),
                     None => error,
                 }
@@ -452,7 +440,7 @@ impl App {
 
     /// What a person adds to a command that is to reach this data directory.
     fn command_flags(&self) -> String {
-        let named = self.host.config.data_dir_named();
+        let named = self.config().data_dir_named();
         named.map_or_else(String::new, |dir| format!(" --data-dir '{dir}'"))
     }
 

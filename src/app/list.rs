@@ -28,6 +28,12 @@ pub struct ListRequest {
 }
 
 impl ListRequest {
+    /// The words that `state` may be.
+    pub fn states() -> Vec<&'static str> {
+        let states = State::ALL.iter().map(|state| state.as_str());
+        states.chain([OPEN]).collect()
+    }
+
     /// What the store is asked; `project` is the caller's own.
     ///
     /// # Errors
@@ -51,12 +57,7 @@ impl ListRequest {
 
 fn parse_state(text: &str) -> Result<State> {
     let state = State::ALL.into_iter().find(|state| state.as_str() == text);
-    let names: Vec<_> = State::ALL
-        .iter()
-        .map(|state| state.as_str())
-        .chain([OPEN])
-        .collect();
-    state.ok_or_else(|| bad("state", text, &names.join(", ")))
+    state.ok_or_else(|| bad("state", text, &ListRequest::states().join(", ")))
 }
 
 fn parse_workflow(text: &str) -> Result<WorkflowName> {

@@ -434,9 +434,9 @@ async fn go_on(store: &dyn Store, clock: &dyn Clock) {
         ..TelemetryQuery::default()
     };
     let last = store.telemetry(last).await.unwrap_or_default().pop();
-    let told = match last.map(|told| told.what) {
-        Some(Entry::Transition(row)) => row.at,
-        Some(Entry::Refusal(refusal)) => refusal.at,
+    let told = match last {
+        Some((_, Entry::Transition(row))) => row.at,
+        Some((_, Entry::Refusal(refusal))) => refusal.at,
         None => return,
     };
     let behind = told.since(clock.now());

@@ -24,7 +24,7 @@ use crate::{
     },
     error::{Code, Error, Result},
     limits,
-    store::{Entry, ListQuery, TelemetryQuery, Told},
+    store::{Entry, ListQuery, Placed, TelemetryQuery},
 };
 
 impl Engine {
@@ -499,9 +499,9 @@ fn outside(event: &Event) -> Option<&Payload> {
     payload.inline.is_none().then_some(payload)
 }
 
-fn telemetry_events(told: &Told) -> Vec<TelemetryEvent> {
-    let first_id = told.at.0.saturating_mul(limits::TELEMETRY_IDS_PER_ROW);
-    match &told.what {
+fn telemetry_events((at, entry): &Placed) -> Vec<TelemetryEvent> {
+    let first_id = at.0.saturating_mul(limits::TELEMETRY_IDS_PER_ROW);
+    match entry {
         Entry::Transition(row) => telemetry::of(row)
             .into_iter()
             .zip(first_id..)

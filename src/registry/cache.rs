@@ -3,24 +3,12 @@
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use super::{files::File, load::Loaded};
-use crate::domain::{
-    document::Digest,
-    finding::{Finding, Place},
-};
+use crate::domain::document::Digest;
 
-/// The results of one load, by path.
+/// The results of one load, by path, each with the digest of the text that it is of. Duplicate names in a directory are
+/// not refused yet, and the text itself is not kept.
 #[derive(Debug)]
-pub(super) struct Cache<T>(HashMap<PathBuf, Cached<T>>);
-
-/// The result for one text, before duplicate names in its directory are refused.
-#[derive(Debug)]
-struct Cached<T> {
-    text: Digest,
-    name: String,
-    named_at: Option<Place>,
-    value: Option<Arc<T>>,
-    findings: Vec<Finding>,
-}
+pub(super) struct Cache<T>(HashMap<PathBuf, (Digest, Loaded<Arc<T>>)>);
 
 impl<T> Default for Cache<T> {
     fn default() -> Self {
@@ -34,10 +22,11 @@ impl<T> Cache<T> {
         self.of(file, digest(file)).is_some()
     }
 
-    /// A file that could not be read whole is never cached.
-    fn of(&self, file: &File, text: Digest) -> Option<&Cached<T>> {
-        let reading = self.0.get(&file.path)?;
-        (file.trouble.is_none() && reading.text == text).then_some(reading)
+    /// A file that cannot be read whole is never taken from here, nor taken for one that could not.
+    fn of(&self, file: &File, text: Digest) -> Option<&Loaded<Arc<T>>> {
+        let (known, loaded) = self.0.get(&file.path)?;
+        let is_whole = file.trouble.is_none() && loaded.file.trouble.is_none();
+        (is_whole && *known == text).then_some(loaded)
     }
 }
 
@@ -78,25 +67,15 @@ impl<'a, T> CachedLoader<'a, T> {
             .of(&file, text)
             .filter(|known| known.value.as_ref().is_none_or(|value| valid(value)));
         let loaded = if let Some(known) = known {
-            Loaded {
-                file,
-                name: known.name.clone(),
-                named_at: known.named_at,
-                value: known.value.clone(),
-                findings: known.findings.clone(),
-            }
+            known.clone()
         } else {
             self.parsed += 1;
-            load(file)
+            let mut loaded = load(file);
+            loaded.file.text = String::new();
+            loaded
         };
-        let reading = Cached {
-            text,
-            name: loaded.name.clone(),
-            named_at: loaded.named_at,
-            value: loaded.value.clone(),
-            findings: loaded.findings.clone(),
-        };
-        self.now.0.insert(loaded.file.path.clone(), reading);
+        let path = loaded.file.path.clone();
+        self.now.0.insert(path, (text, loaded.clone()));
         loaded
     }
 

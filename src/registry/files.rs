@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// A file, or a directory that could not be read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct File {
     /// Its path, for people.
     pub(super) path: PathBuf,

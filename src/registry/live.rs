@@ -115,8 +115,8 @@ impl Definitions {
         self.followed.get_or_init(|| {
             let (followed, ended) = mpsc::channel();
             let live = self.live.clone();
-            let follower = thread::Builder::new().name("midex-definitions".to_owned());
-            if let Err(error) = follower.spawn(move || live.follow(&ended)) {
+            let builder = thread::Builder::new().name("midex-definitions".to_owned());
+            if let Err(error) = builder.spawn(move || live.follow(&ended)) {
                 tracing::warn!("changes to definitions are only noticed by calls: {error}");
             }
             followed

@@ -13,7 +13,7 @@ use crate::domain::{
 };
 
 /// The result of loading a file.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Loaded<T> {
     /// The file.
     pub(super) file: File,

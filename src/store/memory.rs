@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    BoxFuture, Commit, Committed, Due, ListQuery, Page, Position, Refusal, Store, Stored,
-    TelemetryQuery, Told, merge,
+    BoxFuture, Commit, Committed, Due, Entry, ListQuery, Page, Placed, Position, Refusal, Store,
+    Stored, TelemetryQuery, merge,
 };
 use crate::{
     clock::Timestamp,
@@ -134,14 +134,15 @@ impl Store for MemoryStore {
         }
     }
 
-    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Told>>> {
+    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Placed>>> {
         Box::pin(async move {
             let inside = self.open()?;
             let transitions = inside.journal.iter().rev();
-            let transitions =
-                transitions.map(|(key, row)| Ok(Told::transition(*key, Row::clone(row))));
+            let transitions = transitions
+                .map(|(key, row)| Ok((Sequence(*key), Entry::Transition(Row::clone(row)))));
             let refusals = inside.refusals.iter().rev();
-            let refusals = refusals.map(|(key, one)| Ok(Told::refusal(*key, one.clone())));
+            let refusals =
+                refusals.map(|(key, one)| Ok((Sequence(*key), Entry::Refusal(one.clone()))));
             merge::latest(transitions, refusals, &query)
         })
     }

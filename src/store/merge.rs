@@ -2,7 +2,7 @@
 
 use std::iter::Peekable;
 
-use super::{Entry, TelemetryQuery, Told};
+use super::{Entry, Placed, TelemetryQuery};
 use crate::{
     domain::{Sequence, telemetry, telemetry::EventType},
     error::Result,
@@ -12,10 +12,10 @@ use crate::{
 /// The latest entries that `query` asks for, oldest first, out of two sequences that are newest first. Of a
 /// rare type there may be fewer than asked for: only so many entries are looked at.
 pub(super) fn latest(
-    transitions: impl Iterator<Item = Result<Told>>,
-    refusals: impl Iterator<Item = Result<Told>>,
+    transitions: impl Iterator<Item = Result<Placed>>,
+    refusals: impl Iterator<Item = Result<Placed>>,
     query: &TelemetryQuery,
-) -> Result<Vec<Told>> {
+) -> Result<Vec<Placed>> {
     let mut transitions = transitions.peekable();
     let mut refusals = refusals.peekable();
     let mut told = Vec::new();
@@ -27,7 +27,7 @@ pub(super) fn latest(
             break;
         };
         let next = next?;
-        if wanted(&next, query) {
+        if wanted(&next.1, query) {
             told.push(next);
         }
     }
@@ -37,10 +37,10 @@ pub(super) fn latest(
 
 /// Takes the later entry; a failure first, wherever it stands.
 fn later(
-    one: &mut Peekable<impl Iterator<Item = Result<Told>>>,
-    two: &mut Peekable<impl Iterator<Item = Result<Told>>>,
-) -> Option<Result<Told>> {
-    let place = |told: &Result<Told>| told.as_ref().map_or(Sequence(u64::MAX), |told| told.at);
+    one: &mut Peekable<impl Iterator<Item = Result<Placed>>>,
+    two: &mut Peekable<impl Iterator<Item = Result<Placed>>>,
+) -> Option<Result<Placed>> {
+    let place = |told: &Result<Placed>| told.as_ref().map_or(Sequence(u64::MAX), |(at, _)| *at);
     if one.peek().map(place) >= two.peek().map(place) {
         one.next()
     } else {
@@ -48,17 +48,17 @@ fn later(
     }
 }
 
-fn wanted(told: &Told, query: &TelemetryQuery) -> bool {
-    let id = match &told.what {
+fn wanted(entry: &Entry, query: &TelemetryQuery) -> bool {
+    let id = match entry {
         Entry::Transition(row) => Some(&row.execution_id),
         Entry::Refusal(refusal) => refusal.execution_id.as_ref(),
     };
     (query.execution_id.is_none() || query.execution_id.as_ref() == id)
-        && query.event_type.is_none_or(|wanted| holds(told, wanted))
+        && query.event_type.is_none_or(|wanted| holds(entry, wanted))
 }
 
-fn holds(told: &Told, wanted: EventType) -> bool {
-    match &told.what {
+fn holds(entry: &Entry, wanted: EventType) -> bool {
+    match entry {
         Entry::Transition(row) => telemetry::of(row)
             .iter()
             .any(|told| told.event_type == wanted),
@@ -89,7 +89,7 @@ mod tests {
         let looked = Cell::new(0);
         let rows = (0..).map(|at: u64| {
             looked.set(looked.get() + 1);
-            Ok(Told::transition(u64::MAX - 1 - at, row.clone()))
+            Ok((Sequence(u64::MAX - 1 - at), Entry::Transition(row.clone())))
         });
         let query = TelemetryQuery {
             event_type: Some(EventType::WorkflowFailed),

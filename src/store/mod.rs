@@ -87,7 +87,7 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// The latest things worth telling, oldest first, at most `limit` entries, among the latest
     /// [`crate::limits::TELEMETRY_SCANNED_MAX`]. A refusal that was noted before is among them.
-    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Told>>>;
+    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Placed>>>;
 
     /// One page of executions, newest first. An execution stands at the place of its last transition alone,
     /// and is shown as it was made durable last.
@@ -186,16 +186,7 @@ pub struct Refusal {
     pub message: String,
 }
 
-/// Something worth telling, with its place in the one order of telemetry.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Told {
-    /// Its place among all others.
-    pub at: Sequence,
-    /// A transition, or a refused call.
-    pub what: Entry,
-}
-
-/// What there is to tell.
+/// An entry of telemetry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Entry {
     /// A transition: all that it has to tell.
@@ -204,17 +195,8 @@ pub enum Entry {
     Refusal(Refusal),
 }
 
-impl Told {
-    fn transition(key: u64, row: Row) -> Self {
-        let (at, what) = (Sequence(key), Entry::Transition(row));
-        Self { at, what }
-    }
-
-    fn refusal(key: u64, refusal: Refusal) -> Self {
-        let (at, what) = (Sequence(key), Entry::Refusal(refusal));
-        Self { at, what }
-    }
-}
+/// An entry with its place in the one order of telemetry.
+pub type Placed = (Sequence, Entry);
 
 /// Which telemetry is asked for.
 #[derive(Clone, Debug, Default)]

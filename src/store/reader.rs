@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, vec};
 use redb::{ReadOnlyTable, ReadTransaction};
 
 use super::{
-    Position, Stored, TelemetryQuery, Told,
+    Entry, Placed, Position, Stored, TelemetryQuery,
     batch::{CONTENT, EXECUTIONS, JOURNAL, OPEN, REFUSALS},
     fault::fault,
     merge,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
-    domain::{Digest, Execution, ExecutionId, Row},
+    domain::{Digest, Execution, ExecutionId, Row, Sequence},
     error::{Error, Result},
 };
 
@@ -144,15 +144,15 @@ pub(super) fn telemetry_of(
     id: &ExecutionId,
     query: &TelemetryQuery,
     head: Option<u64>,
-) -> Result<Vec<Told>> {
+) -> Result<Vec<Placed>> {
     let refusals = refusals(transaction)?.into_iter().map(Ok);
-    let rows = chain(transaction, id, head)?.map(|link| link.map(Link::told));
+    let rows = chain(transaction, id, head)?.map(|link| link.map(Link::placed));
     merge::latest(rows, refusals, query)
 }
 
 /// The latest entries that `query` asks for, oldest first, of whatever execution. It may look at many rows, and
 /// reads them in portions: between two of them the database may be shut and opened again.
-pub(super) fn telemetry(shared: &Shared, query: &TelemetryQuery) -> Result<Vec<Told>> {
+pub(super) fn telemetry(shared: &Shared, query: &TelemetryQuery) -> Result<Vec<Placed>> {
     let refusals = shared.read(refusals)?.into_iter().map(Ok);
     let rows = Rows {
         shared,
@@ -163,7 +163,7 @@ pub(super) fn telemetry(shared: &Shared, query: &TelemetryQuery) -> Result<Vec<T
 }
 
 /// Every refusal, newest first: they are few.
-fn refusals(transaction: &ReadTransaction) -> Result<Vec<Told>> {
+fn refusals(transaction: &ReadTransaction) -> Result<Vec<Placed>> {
     let refusals = transaction.open_table(REFUSALS).map_err(fault)?;
     refusals
         .range::<u64>(..)
@@ -172,7 +172,7 @@ fn refusals(transaction: &ReadTransaction) -> Result<Vec<Told>> {
         .map(|entry| {
             let (key, bytes) = entry.map_err(fault)?;
             let refusal = record::decode_refusal(bytes.value())?;
-            Ok(Told::refusal(key.value(), refusal))
+            Ok((Sequence(key.value()), Entry::Refusal(refusal)))
         })
         .collect()
 }
@@ -204,14 +204,14 @@ impl Rows<'_> {
 }
 
 impl Iterator for Rows<'_> {
-    type Item = Result<Told>;
+    type Item = Result<Placed>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let link = match self.portion.next() {
             Some(link) => Ok(Some(link)),
             None => self.read_on(),
         };
-        link.map(|link| link.map(Link::told)).transpose()
+        link.map(|link| link.map(Link::placed)).transpose()
     }
 }
 
@@ -234,8 +234,8 @@ impl Link {
         })
     }
 
-    fn told(self) -> Told {
-        Told::transition(self.key, self.row)
+    fn placed(self) -> Placed {
+        (Sequence(self.key), Entry::Transition(self.row))
     }
 }
 

@@ -15,8 +15,8 @@ use redb::ReadTransaction;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{
-    BoxFuture, Commit, Committed, Due, ListQuery, Page, Position, Refusal, Store, Stored,
-    TelemetryQuery, Told,
+    BoxFuture, Commit, Committed, Due, ListQuery, Page, Placed, Position, Refusal, Store, Stored,
+    TelemetryQuery,
     batch::{OpenEntry, Write},
     check, closed, file, list,
     options::Options,
@@ -273,7 +273,7 @@ impl Store for RedbStore {
         }
     }
 
-    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Told>>> {
+    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Placed>>> {
         Box::pin(async move {
             let (reading, written) = oneshot::channel();
             self.send(Message::Reading(reading))?;

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::{ROOT, listed::is_template, unknown};
 use crate::{
     app::{App, ListRequest},
-    domain::{ExecutionId, State, telemetry::EventType, view::Listing},
+    domain::{ExecutionId, telemetry::EventType, view::Listing},
     error::Result,
     limits,
 };
@@ -53,12 +53,10 @@ async fn values(app: &App, name: &str, given: &HashMap<String, String>) -> Resul
             .iter()
             .map(|kind| kind.as_str().to_owned())
             .collect(),
-        "state" => State::ALL
-            .iter()
-            .map(|state| state.as_str())
-            .chain(["open"])
-            .map(str::to_owned)
-            .collect(),
+        "state" => {
+            let states = ListRequest::states().into_iter();
+            states.map(str::to_owned).collect()
+        }
         "execution_id" => executions(app).await?,
         "step_name" => steps(app, given).await?,
         "artifact" => artifacts(app, given).await?,

@@ -17,7 +17,7 @@ pub(super) use self::{
     listed::{fixed, list, templates},
     watched::{Look, Watched},
 };
-use super::metadata::CacheHint;
+use super::{metadata::CacheHint, tools};
 use crate::{
     app::App,
     error::{Code, Error, Result},
@@ -120,8 +120,7 @@ async fn value(app: &App, address: Address) -> Result<ResourceContent> {
 }
 
 fn show<T: serde::Serialize>(view: Result<T>) -> Result<Value> {
-    serde_json::to_value(view?)
-        .map_err(|error| Error::internal("a view cannot be shown").because(error))
+    tools::view(&view?)
 }
 
 fn unknown(address: &str) -> Error {

@@ -8,9 +8,6 @@ use crate::{
     limits,
 };
 
-/// Arguments that may be any JSON, although strict hosts are shown a narrow schema.
-const ANY_JSON: [&str; 2] = ["output", "payload"];
-
 /// What others call our arguments.
 const FOREIGN: &[(&str, &[&str])] = &[
     ("token", &["continuation_token", "new_token", "step_token"]),
@@ -49,25 +46,10 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ("state", &["status"]),
 ];
 
-/// The schema that arguments are checked with: as listed, but any JSON where any will do.
-pub(super) fn checked(listed: &Value) -> Value {
-    let mut schema = listed.clone();
-    for name in ANY_JSON {
-        if let Some(property) = schema["properties"]
-            .get_mut(name)
-            .and_then(Value::as_object_mut)
-        {
-            property.remove("type");
-        }
-    }
-    schema
-}
-
 /// Takes JSON that came as text for what it says, where a text would be refused.
 pub(super) fn take_as_meant(listed: &Value, arguments: &mut Map<String, Value>) {
     for (name, value) in arguments.iter_mut() {
-        let kind = listed["properties"][name]["type"].as_str();
-        let Some(kind) = kind.filter(|_| !ANY_JSON.contains(&name.as_str())) else {
+        let Some(kind) = listed["properties"][name]["type"].as_str() else {
             continue;
         };
         let said = value

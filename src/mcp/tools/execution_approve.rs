@@ -24,19 +24,14 @@ pub(super) const NAME: &str = "execution.approve";
 pub(super) const ANSWER: &str = "execution.answer";
 
 pub(super) fn spec() -> ToolSpec {
-    let input = json!({
-        "type": "object",
-        "properties": {
-            "execution_id": execution_id_schema(),
-            "step_name": step_name_schema(),
-            "visit": { "type": "integer", "minimum": 1, "maximum": u32::MAX, "description": "Which visit of the step, as waits has it" },
-            "shown": { "type": "string", "minLength": 64, "maxLength": 64, "description": "The digest of what the person was shown, as waits has it" },
-            "approved": { "type": "boolean", "description": "Whether the person approves" },
-            "by": { "type": "string", "minLength": 1, "maxLength": limits::PERSON_BYTES_MAX, "description": "Who the person is" },
-            "comment": { "type": "string", "minLength": 1, "maxLength": limits::COMMENT_BYTES_MAX, "description": "What else the person says" }
-        },
-        "required": ["execution_id", "step_name", "visit", "shown", "approved", "by"],
-        "additionalProperties": false
+    let properties = json!({
+        "execution_id": execution_id_schema(),
+        "step_name": step_name_schema(),
+        "visit": { "type": "integer", "minimum": 1, "maximum": u32::MAX, "description": "Which visit of the step, as waits has it" },
+        "shown": { "type": "string", "minLength": 64, "maxLength": 64, "description": "The digest of what the person was shown, as waits has it" },
+        "approved": { "type": "boolean", "description": "Whether the person approves" },
+        "by": { "type": "string", "minLength": 1, "maxLength": limits::PERSON_BYTES_MAX, "description": "Who the person is" },
+        "comment": { "type": "string", "minLength": 1, "maxLength": limits::COMMENT_BYTES_MAX, "description": "What else the person says" }
     });
     ToolSpec::new(
         (
@@ -45,21 +40,27 @@ pub(super) fn spec() -> ToolSpec {
             "Takes in what a person answers to a gate, on a terminal.",
         ),
         || acts(false, true, false),
-        (input, shape_of::<Changed>()),
+        (
+            properties,
+            &[
+                "execution_id",
+                "step_name",
+                "visit",
+                "shown",
+                "approved",
+                "by",
+            ],
+            shape_of::<Changed>(),
+        ),
         |app, arguments| Box::pin(approve(app, arguments)),
     )
 }
 
 /// The tool that takes the answers of the user to a step.
 pub(super) fn answer_spec() -> ToolSpec {
-    let input = json!({
-        "type": "object",
-        "properties": {
-            "token": { "type": "string", "minLength": 1, "description": "The step's token" },
-            "output": { "description": "What the user answered" }
-        },
-        "required": ["token", "output"],
-        "additionalProperties": false
+    let properties = json!({
+        "token": { "type": "string", "minLength": 1, "description": "The step's token" },
+        "output": { "description": "What the user answered" }
     });
     ToolSpec::new(
         (
@@ -68,7 +69,7 @@ pub(super) fn answer_spec() -> ToolSpec {
             "Takes in what the user answers to a step that only the user may answer, on a terminal.",
         ),
         || acts(false, false, true),
-        (input, shape_of::<Advanced>()),
+        (properties, &["token", "output"], shape_of::<Advanced>()),
         |app, arguments| Box::pin(answer(app, arguments)),
     )
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{ToolSpec, acts, project_schema, schema_of, text, view, whole};
 use crate::{
     app::{App, ListRequest},
-    domain::{State, view::Listing},
+    domain::view::Listing,
     error::Result,
     limits,
 };
@@ -21,28 +21,19 @@ struct Listed {
 }
 
 pub(super) fn spec() -> ToolSpec {
-    let states: Vec<_> = State::ALL
-        .iter()
-        .map(|state| state.as_str())
-        .chain(["open"])
-        .collect();
     let mut project = project_schema();
     project["description"] = json!("The directory of another project, or * for all");
-    let input = json!({
-        "type": "object",
-        "properties": {
-            "state": { "enum": states, "description": "open: not ended" },
-            "workflow_name": {
-                "type": "string", "minLength": 1, "maxLength": limits::WORKFLOW_NAME_BYTES_MAX
-            },
-            "project": project,
-            "limit": {
-                "type": "integer", "minimum": 1, "maximum": limits::LIST_LIMIT_MAX,
-                "default": limits::LIST_LIMIT_DEFAULT
-            },
-            "cursor": { "type": "string", "maxLength": 100, "description": "next_cursor of the last page" }
+    let properties = json!({
+        "state": { "enum": ListRequest::states(), "description": "open: not ended" },
+        "workflow_name": {
+            "type": "string", "minLength": 1, "maxLength": limits::WORKFLOW_NAME_BYTES_MAX
         },
-        "additionalProperties": false
+        "project": project,
+        "limit": {
+            "type": "integer", "minimum": 1, "maximum": limits::LIST_LIMIT_MAX,
+            "default": limits::LIST_LIMIT_DEFAULT
+        },
+        "cursor": { "type": "string", "maxLength": 100, "description": "next_cursor of the last page" }
     });
     ToolSpec::new(
         (
@@ -51,7 +42,7 @@ pub(super) fn spec() -> ToolSpec {
             "Lists executions with state and current step, the one that moved last first.",
         ),
         || acts(true, false, true),
-        (input, schema_of::<Listed>()),
+        (properties, &[], schema_of::<Listed>()),
         |app, arguments| Box::pin(run(app, arguments)),
     )
 }

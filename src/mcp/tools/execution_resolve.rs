@@ -18,23 +18,18 @@ use crate::{
 const NAME: &str = "execution.resolve";
 
 pub(super) fn spec() -> ToolSpec {
-    let input = json!({
-        "type": "object",
-        "properties": {
-            "execution_id": execution_id_schema(),
-            "step_name": step_name_schema(),
-            "visit": { "type": "integer", "minimum": 1, "maximum": u32::MAX, "description": "As waits has it" },
-            "attempt": { "type": "integer", "minimum": 1, "maximum": u32::MAX, "description": "As waits has it: the call, repeated, then says nothing of a later one" },
-            "item": { "type": "integer", "minimum": 0, "maximum": u32::MAX, "description": "As waits has it" },
-            "verdict": {
-                "enum": ["retry", "output", "failed"],
-                "description": "retry: it took no effect and is done again; output: it did, and came to output; failed: it failed, for message"
-            },
-            "output": {},
-            "message": { "type": "string", "minLength": 1, "maxLength": limits::COMMENT_BYTES_MAX }
+    let properties = json!({
+        "execution_id": execution_id_schema(),
+        "step_name": step_name_schema(),
+        "visit": { "type": "integer", "minimum": 1, "maximum": u32::MAX, "description": "As waits has it" },
+        "attempt": { "type": "integer", "minimum": 1, "maximum": u32::MAX, "description": "As waits has it: the call, repeated, then says nothing of a later one" },
+        "item": { "type": "integer", "minimum": 0, "maximum": u32::MAX, "description": "As waits has it" },
+        "verdict": {
+            "enum": ["retry", "output", "failed"],
+            "description": "retry: it took no effect and is done again; output: it did, and came to output; failed: it failed, for message"
         },
-        "required": ["execution_id", "step_name", "verdict"],
-        "additionalProperties": false
+        "output": {},
+        "message": { "type": "string", "minLength": 1, "maxLength": limits::COMMENT_BYTES_MAX }
     });
     ToolSpec::new(
         (
@@ -44,7 +39,11 @@ pub(super) fn spec() -> ToolSpec {
              what came of it, with the user where in doubt, and say so.",
         ),
         || acts(false, true, false),
-        (input, shape_of::<Changed>()),
+        (
+            properties,
+            &["execution_id", "step_name", "verdict"],
+            shape_of::<Changed>(),
+        ),
         |app, arguments| Box::pin(resolve(app, arguments)),
     )
 }

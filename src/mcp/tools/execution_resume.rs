@@ -17,16 +17,11 @@ use crate::{
 const NAME: &str = "execution.resume";
 
 pub(super) fn spec() -> ToolSpec {
-    let input = json!({
-        "type": "object",
-        "properties": {
-            "execution_id": execution_id_schema(),
-            "reason": reason_schema(),
-            "project": project_schema(),
-            "known_agents": known_agents_schema()
-        },
-        "required": [],
-        "additionalProperties": false
+    let properties = json!({
+        "execution_id": execution_id_schema(),
+        "reason": reason_schema(),
+        "project": project_schema(),
+        "known_agents": known_agents_schema()
     });
     ToolSpec::new(
         (
@@ -37,7 +32,7 @@ pub(super) fn spec() -> ToolSpec {
              execution; a paused one goes on.",
         ),
         || acts(false, false, false),
-        (input, output()),
+        (properties, &[], output()),
         |app, arguments| Box::pin(run(app, arguments)),
     )
 }

@@ -13,17 +13,12 @@ use crate::{
 };
 
 pub(super) fn spec() -> ToolSpec {
-    let input = json!({
-        "type": "object",
-        "properties": {
-            "execution_id": execution_id_schema(),
-            "signal": {
-                "type": "string", "minLength": 1, "maxLength": limits::SIGNAL_NAME_BYTES_MAX
-            },
-            "payload": { "description": "The output of the step that waits" }
+    let properties = json!({
+        "execution_id": execution_id_schema(),
+        "signal": {
+            "type": "string", "minLength": 1, "maxLength": limits::SIGNAL_NAME_BYTES_MAX
         },
-        "required": ["execution_id", "signal"],
-        "additionalProperties": false
+        "payload": { "description": "The output of the step that waits" }
     });
     ToolSpec::new(
         (
@@ -32,7 +27,11 @@ pub(super) fn spec() -> ToolSpec {
             "Says that the signal came that a step waits for. It is kept until one does; each call is one signal.",
         ),
         || acts(false, false, false),
-        (input, shape_of::<Changed>()),
+        (
+            properties,
+            &["execution_id", "signal"],
+            shape_of::<Changed>(),
+        ),
         |app, arguments| Box::pin(signal(app, arguments)),
     )
 }

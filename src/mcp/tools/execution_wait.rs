@@ -26,19 +26,14 @@ struct Waited {
 
 pub(super) fn spec() -> ToolSpec {
     let longest = limits::WAIT_MAX.as_secs();
-    let input = json!({
-        "type": "object",
-        "properties": {
-            "execution_id": execution_id_schema(),
-            "since_revision": {
-                "type": "integer", "minimum": 0, "description": "The revision you know; else the present one"
-            },
-            "timeout_s": {
-                "type": "number", "minimum": 0, "maximum": longest, "default": longest
-            }
+    let properties = json!({
+        "execution_id": execution_id_schema(),
+        "since_revision": {
+            "type": "integer", "minimum": 0, "description": "The revision you know; else the present one"
         },
-        "required": ["execution_id"],
-        "additionalProperties": false
+        "timeout_s": {
+            "type": "number", "minimum": 0, "maximum": longest, "default": longest
+        }
     });
     ToolSpec::new(
         (
@@ -48,7 +43,7 @@ pub(super) fn spec() -> ToolSpec {
              answer's revision to follow it.",
         ),
         || acts(true, false, true),
-        (input, shape_of::<Waited>()),
+        (properties, &["execution_id"], shape_of::<Waited>()),
         |app, arguments| Box::pin(run(app, arguments)),
     )
     .lasting(longest_wait)

@@ -1,17 +1,23 @@
 //! `execution.{pause,abandon,diverge,fail}`: the changes of S0's seven states. Resume has a file of its own, for it
 //! also tells what was going on.
 
+use rmcp::model::ToolAnnotations;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Running, ToolSpec, acts, execution, execution_id_schema, shape_of, text, view};
+use super::{Run, ToolSpec, acts, execution, execution_id_schema, shape_of, text, view};
 use crate::{
     app::App,
     domain::{Change, Lifecycle, view::StatusView},
     error::Result,
     limits,
 };
+
+const PAUSE: &str = "execution.pause";
+const ABANDON: &str = "execution.abandon";
+const DIVERGE: &str = "execution.diverge";
+const FAIL: &str = "execution.fail";
 
 /// What a change of state answers: where the execution stands now.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -43,74 +49,55 @@ pub(super) fn specs() -> [ToolSpec; 4] {
     [
         spec(
             (
-                "execution.pause",
+                PAUSE,
                 "Pause an execution",
                 "Holds a running execution until execution.resume. Its tokens stay valid.",
             ),
-            false,
-            |app, arguments| Box::pin(change(app, arguments, "execution.pause", Lifecycle::Pause)),
+            || acts(false, false, false),
+            |app, arguments| Box::pin(change(app, arguments, PAUSE, Lifecycle::Pause)),
         ),
         spec(
             (
-                "execution.abandon",
+                ABANDON,
                 "Abandon an execution",
                 "Gives up an execution for good. Its open tokens are void; what was done stays readable.",
             ),
-            true,
-            |app, arguments| {
-                Box::pin(change(
-                    app,
-                    arguments,
-                    "execution.abandon",
-                    Lifecycle::Abandon,
-                ))
-            },
+            || acts(false, true, false),
+            |app, arguments| Box::pin(change(app, arguments, ABANDON, Lifecycle::Abandon)),
         ),
         spec(
             (
-                "execution.diverge",
+                DIVERGE,
                 "Mark an execution as diverged",
                 "Ends an execution whose work took another path than its workflow.",
             ),
-            true,
-            |app, arguments| {
-                Box::pin(change(
-                    app,
-                    arguments,
-                    "execution.diverge",
-                    Lifecycle::Diverge,
-                ))
-            },
+            || acts(false, true, false),
+            |app, arguments| Box::pin(change(app, arguments, DIVERGE, Lifecycle::Diverge)),
         ),
         spec(
             (
-                "execution.fail",
+                FAIL,
                 "Fail an execution",
                 "Fails an execution: run_when steps first; called again, at once. To fail a step, use workflow.next_step.",
             ),
-            true,
-            |app, arguments| Box::pin(change(app, arguments, "execution.fail", Lifecycle::Fail)),
+            || acts(false, true, false),
+            |app, arguments| Box::pin(change(app, arguments, FAIL, Lifecycle::Fail)),
         ),
     ]
 }
 
 fn spec(
     names: (&'static str, &'static str, &'static str),
-    destructive: bool,
-    run: for<'a> fn(&'a App, Map<String, Value>) -> Running<'a>,
+    annotations: fn() -> ToolAnnotations,
+    run: Run<Value>,
 ) -> ToolSpec {
-    let input = json!({
-        "type": "object",
-        "properties": { "execution_id": execution_id_schema(), "reason": reason_schema() },
-        "required": ["execution_id"],
-        "additionalProperties": false
-    });
-    let annotations = if destructive {
-        || acts(false, true, false)
-    } else {
-        || acts(false, false, false)
-    };
-    ToolSpec::new(names, annotations, (input, shape_of::<Changed>()), run)
+    let properties = json!({ "execution_id": execution_id_schema(), "reason": reason_schema() });
+    ToolSpec::new(
+        names,
+        annotations,
+        (properties, &["execution_id"], shape_of::<Changed>()),
+        run,
+    )
 }
 
 /// The schema of the argument that says why.

@@ -42,6 +42,8 @@ use crate::{
 /// How long a call with these arguments takes at most.
 type Longest = fn(&Map<String, Value>) -> Duration;
 type Running<'a, T = Value> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+/// The properties of a tool's arguments, the names of those that it requires, and the schema of its answer.
+type Schemas<'a> = (Value, &'a [&'a str], Value);
 type Run<T> = for<'a> fn(&'a App, Map<String, Value>) -> Running<'a, T>;
 
 /// What a tool does with arguments that were checked.
@@ -189,7 +191,7 @@ impl ToolSpec {
     fn new(
         names: (&'static str, &'static str, &'static str),
         annotations: fn() -> ToolAnnotations,
-        schemas: (Value, Value),
+        schemas: Schemas<'_>,
         run: Run<Value>,
     ) -> Self {
         Self::doing(names, annotations, schemas, Work::Answer(run))
@@ -199,11 +201,15 @@ impl ToolSpec {
     fn doing(
         names: (&'static str, &'static str, &'static str),
         annotations: fn() -> ToolAnnotations,
-        (input, output): (Value, Value),
+        (properties, required, output): Schemas<'_>,
         work: Work,
     ) -> Self {
         let (name, title, description) = names;
-        let checked = Schema::compile(&arguments::checked(&input))
+        let input = json!({
+            "type": "object", "properties": properties, "required": required,
+            "additionalProperties": false
+        });
+        let checked = Schema::compile(&input)
             .expect("a tool's own schema is valid: a test compiles all of them");
         Self {
             name,

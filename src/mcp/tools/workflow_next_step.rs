@@ -12,30 +12,25 @@ use crate::{
 };
 
 pub(super) fn spec() -> ToolSpec {
-    let input = json!({
-        "type": "object",
-        "properties": {
-            "token": { "type": "string", "minLength": 1, "description": "The step's token, unchanged" },
-            "output": {
-                "description": "What came of the step, as its output_schema says; without one {summary, artifacts?, findings?, \
-                                next_step_recommendation?}. An artifact is an id or path, or {type: file|data|report|finding, \
-                                name, content, content_type?, metadata?}"
-            },
-            "known_agents": known_agents_schema(),
-            "error": {
-                "type": "object",
-                "description": "Instead of output: why the step could not be done",
-                "properties": {
-                    "message": { "type": "string", "minLength": 1 },
-                    "code": { "type": "string" },
-                    "retryable": { "type": "boolean" }
-                },
-                "required": ["message"],
-                "additionalProperties": false
-            }
+    let properties = json!({
+        "token": { "type": "string", "minLength": 1, "description": "The step's token, unchanged" },
+        "output": {
+            "description": "What came of the step, as its output_schema says; without one {summary, artifacts?, findings?, \
+                            next_step_recommendation?}. An artifact is an id or path, or {type: file|data|report|finding, \
+                            name, content, content_type?, metadata?}"
         },
-        "required": ["token"],
-        "additionalProperties": false
+        "known_agents": known_agents_schema(),
+        "error": {
+            "type": "object",
+            "description": "Instead of output: why the step could not be done",
+            "properties": {
+                "message": { "type": "string", "minLength": 1 },
+                "code": { "type": "string" },
+                "retryable": { "type": "boolean" }
+            },
+            "required": ["message"],
+            "additionalProperties": false
+        }
     });
     ToolSpec::doing(
         (
@@ -45,7 +40,7 @@ pub(super) fn spec() -> ToolSpec {
              workflow_state is completed. Safe to repeat: the same call gets the same answer.",
         ),
         || acts(false, false, true),
-        (input, shape_of::<Advanced>()),
+        (properties, &["token"], shape_of::<Advanced>()),
         Work::Advance(|app, arguments| Box::pin(next_step(app, arguments))),
     )
 }

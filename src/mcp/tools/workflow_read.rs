@@ -8,16 +8,11 @@ use crate::{app::App, error::Result, mcp::resources};
 pub(super) const NAME: &str = "workflow.read";
 
 pub(super) fn spec() -> ToolSpec {
-    let input = json!({
-        "type": "object",
-        "properties": {
-            "uri": {
-                "type": "string", "minLength": 1,
-                "description": "midex://workflow/… as texts of midex name it"
-            }
-        },
-        "required": ["uri"],
-        "additionalProperties": false
+    let properties = json!({
+        "uri": {
+            "type": "string", "minLength": 1,
+            "description": "midex://workflow/… as texts of midex name it"
+        }
     });
     let output = json!({
         "type": "object",
@@ -32,7 +27,7 @@ pub(super) fn spec() -> ToolSpec {
              workflow_status, step_history or workflow_artifacts/{execution_id}, artifact/{execution_id}/{artifact}.",
         ),
         || acts(true, false, true),
-        (input, output),
+        (properties, &["uri"], output),
         |app, arguments| Box::pin(read(app, arguments)),
     )
 }

@@ -10,26 +10,21 @@ use crate::{app::App, domain::view::Advanced, error::Result, limits};
 const NAME: &str = "workflow.start";
 
 pub(super) fn spec() -> ToolSpec {
-    let input = json!({
-        "type": "object",
-        "properties": {
-            "workflow_name": {
-                "type": "string", "minLength": 1, "maxLength": limits::WORKFLOW_NAME_BYTES_MAX,
-                "description": "As midex://workflow/available_workflows lists it"
-            },
-            "execution_id": {
-                "type": "string", "minLength": 1, "maxLength": limits::EXECUTION_ID_BYTES_MAX,
-                "description": "An id of your own: the call can then be repeated if its reply is lost"
-            },
-            "inputs": {
-                "type": "object",
-                "description": "What to work on, as midex://workflow/workflow_details/{workflow_name} says"
-            },
-            "project": project_schema(),
-            "known_agents": known_agents_schema()
+    let properties = json!({
+        "workflow_name": {
+            "type": "string", "minLength": 1, "maxLength": limits::WORKFLOW_NAME_BYTES_MAX,
+            "description": "As midex://workflow/available_workflows lists it"
         },
-        "required": ["workflow_name"],
-        "additionalProperties": false
+        "execution_id": {
+            "type": "string", "minLength": 1, "maxLength": limits::EXECUTION_ID_BYTES_MAX,
+            "description": "An id of your own: the call can then be repeated if its reply is lost"
+        },
+        "inputs": {
+            "type": "object",
+            "description": "What to work on, as midex://workflow/workflow_details/{workflow_name} says"
+        },
+        "project": project_schema(),
+        "known_agents": known_agents_schema()
     });
     ToolSpec::doing(
         (
@@ -40,7 +35,7 @@ pub(super) fn spec() -> ToolSpec {
              has its own token. The execution survives restarts.",
         ),
         || acts(false, false, false),
-        (input, shape_of::<Advanced>()),
+        (properties, &["workflow_name"], shape_of::<Advanced>()),
         Work::Advance(|app, arguments| Box::pin(start(app, arguments))),
     )
 }

@@ -9,7 +9,6 @@ use midex::{
     limits,
     store::{
         Commit, Entry, ListQuery, MemoryStore, Options, Position, RedbStore, Store, TelemetryQuery,
-        Told,
     },
 };
 
@@ -210,13 +209,13 @@ async fn telemetry_has_one_order(store: Arc<dyn Store>) {
     let told = store.telemetry(query).await.unwrap();
     let rows: Vec<_> = told
         .iter()
-        .map(|told| match &told.what {
+        .map(|told| match &told.1 {
             Entry::Transition(row) => Some(row.clone()),
             Entry::Refusal(_) => None,
         })
         .collect();
     assert_eq!(rows, expected);
-    assert!(told.is_sorted_by(|one, two| one.at < two.at), "{told:?}");
+    assert!(told.is_sorted_by(|one, two| one.0 < two.0), "{told:?}");
 }
 
 /// What was refused before a read is in it, whether it is on the disk by then or not.
@@ -234,7 +233,7 @@ async fn a_refusal_is_told_by_the_next_read(store: Arc<dyn Store>) {
             let told = store.telemetry(query).await.unwrap();
             let last = told.last();
             assert!(
-                matches!(last, Some(Told { what: Entry::Refusal(refusal), .. }) if refusal.message == format!("refused {number}")),
+                matches!(last, Some((_, Entry::Refusal(refusal))) if refusal.message == format!("refused {number}")),
                 "{number}: {last:?}"
             );
         }
@@ -264,14 +263,14 @@ async fn telemetry_is_filtered_and_bounded(store: Arc<dyn Store>) {
     assert_eq!(ask(Some(&two), None, 1000).await.len(), 7);
     let expired = ask(Some(&one), Some(EventType::TokenExpired), 3).await;
     assert!(
-        matches!(&expired[..], [Told { what: Entry::Refusal(_), .. }, _, Told { what: Entry::Refusal(refusal), .. }]
+        matches!(&expired[..], [(_, Entry::Refusal(_)), _, (_, Entry::Refusal(refusal))]
         if refusal.message == "refused 6"),
         "{expired:?}"
     );
     let created = ask(None, Some(EventType::WorkflowCreated), 10).await;
     let revisions: BTreeMap<_, _> = created
         .iter()
-        .map(|told| match &told.what {
+        .map(|told| match &told.1 {
             Entry::Transition(row) => (row.execution_id.clone(), row.revision),
             Entry::Refusal(_) => panic!("{told:?}"),
         })
@@ -296,9 +295,9 @@ async fn refusals_are_bounded(store: Arc<dyn Store>) {
     };
     let told = store.telemetry(query).await.unwrap();
     assert_eq!(told.len(), kept);
-    assert!(matches!(&told[0].what, Entry::Refusal(refusal) if refusal.message == "refused 300"));
+    assert!(matches!(&told[0].1, Entry::Refusal(refusal) if refusal.message == "refused 300"));
     assert!(
-        matches!(told.last(), Some(Told { what: Entry::Refusal(refusal), .. }) if refusal.message == "refused 1299")
+        matches!(told.last(), Some((_, Entry::Refusal(refusal))) if refusal.message == "refused 1299")
     );
 }
 

@@ -113,7 +113,7 @@ async fn telemetry_ids_go_on_after_a_crash() {
     };
     let told = store.telemetry(query).await.unwrap();
     assert_eq!(told.len(), 6);
-    assert!(told.is_sorted_by(|one, two| one.at < two.at), "{told:?}");
+    assert!(told.is_sorted_by(|one, two| one.0 < two.0), "{told:?}");
 }
 
 #[tokio::test]
@@ -465,7 +465,7 @@ async fn telemetry_is_found_beyond_one_portion() {
     };
     let all = store.telemetry(query(None, 10_000)).await.unwrap();
     assert_eq!(all.len(), 452);
-    assert!(all.is_sorted_by(|one, two| one.at < two.at));
+    assert!(all.is_sorted_by(|one, two| one.0 < two.0));
     let created = Some(midex::domain::telemetry::EventType::WorkflowCreated);
     assert_eq!(store.telemetry(query(created, 9)).await.unwrap(), all[..1]);
 }

@@ -14,8 +14,8 @@ use midex::{
     domain::{Digest, Execution, ExecutionId, Row, event::Owner},
     error::{Code, Error, Result},
     store::{
-        BoxFuture, Commit, Committed, Due, ListQuery, MemoryStore, Page, Position, Refusal, Store,
-        Stored, TelemetryQuery, Told,
+        BoxFuture, Commit, Committed, Due, ListQuery, MemoryStore, Page, Placed, Position, Refusal,
+        Store, Stored, TelemetryQuery,
     },
 };
 
@@ -114,7 +114,7 @@ impl Store for Faulty {
         self.inner.note(refusal);
     }
 
-    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Told>>> {
+    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Placed>>> {
         self.inner.telemetry(query)
     }
 

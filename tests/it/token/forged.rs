@@ -224,7 +224,7 @@ async fn refusals(store: &RedbStore) -> u64 {
     let told = store.telemetry(query).await.unwrap();
     let kept = told
         .iter()
-        .filter(|told| matches!(told.what, Entry::Refusal(_)));
+        .filter(|told| matches!(told.1, Entry::Refusal(_)));
     kept.count() as u64
 }
 
