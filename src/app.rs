@@ -60,7 +60,7 @@ enum Slot {
 
 /// What was going on in a project.
 #[derive(Clone, Debug)]
-pub enum Going {
+pub enum OpenWork {
     /// What to do in the only execution that is open.
     One(Box<CurrentStep>),
     /// Several, or none.
@@ -299,15 +299,15 @@ impl App {
     }
 
     /// What was going on in a project (`None`: the caller's own). Changes nothing, save that expired tokens are replaced.
-    pub async fn resumed(&self, project: Option<String>) -> Result<Going> {
+    pub async fn resumed(&self, project: Option<String>) -> Result<OpenWork> {
         let engine = self.engine().await?;
         let project = self.filter(project);
         if let Some(only) = engine.only_open(project.clone()).await?
             && let Ok(step) = engine.current_step(&only).await
         {
-            return Ok(Going::One(Box::new(step)));
+            return Ok(OpenWork::One(Box::new(step)));
         }
-        engine.resumed(project).await.map(Going::Several)
+        engine.resumed(project).await.map(OpenWork::Several)
     }
 
     /// Lifts what a resume lifts of a pause, and answers with what to do now, whatever the state is.

@@ -67,3 +67,32 @@ fn may_define(entry: &DirEntry) -> bool {
     let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
     !files::is_hidden(&entry.file_name()) && (!is_file || files::is_definition_file(&entry.path()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn only_what_may_define_something_is_looked_at_and_a_link_back_has_an_end() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        let look = || Stamps::of([path("workflows"), path("agents")].into_iter());
+        let nothing = look();
+        assert_eq!(nothing.0.len(), 2);
+        fs::create_dir_all(path("workflows/deep/_hidden")).unwrap();
+        symlink(path("workflows"), path("workflows/deep/back")).unwrap();
+        fs::write(path("workflows/deep/w.md"), "one").unwrap();
+        fs::write(path("workflows/deep/w.txt"), "one").unwrap();
+        let one = look();
+        assert!(one != nothing);
+        assert_eq!(one.0.len(), 5, "{one:?}");
+        assert!(one == look());
+        fs::write(path("workflows/deep/w.txt"), "another").unwrap();
+        fs::write(path("workflows/deep/_hidden/w.md"), "one").unwrap();
+        assert!(one == look());
+        fs::write(path("workflows/deep/w.md"), "another").unwrap();
+        assert!(one != look());
+    }
+}

@@ -15,7 +15,7 @@ use self::address::Address;
 pub(super) use self::{
     complete::complete,
     listed::{fixed, list, templates},
-    watched::{Look, Watched},
+    watched::{DefinitionTopic, Watched},
 };
 use super::{metadata::CacheHint, tools};
 use crate::{

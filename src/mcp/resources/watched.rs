@@ -17,14 +17,14 @@ pub(in crate::mcp) enum Watched {
     /// It shows executions.
     Executions(Topic),
     /// It shows definitions.
-    Definitions(Look),
+    Definitions(DefinitionTopic),
     /// What it shows never changes.
     Nothing,
 }
 
 /// What an address shows of the definitions.
 #[derive(Debug)]
-pub(in crate::mcp) enum Look {
+pub(in crate::mcp) enum DefinitionTopic {
     Workflows,
     Workflow(String),
     Agent(String),
@@ -39,9 +39,9 @@ impl Watched {
         let named = |error: Error| error.with("uri", shorten(uri));
         Ok(match Address::parse(uri).map_err(named)? {
             // Of a page too: what moves into it may have been on another.
-            Address::AvailableWorkflows(_) => Self::Definitions(Look::Workflows),
-            Address::WorkflowDetails(name) => Self::Definitions(Look::Workflow(name)),
-            Address::Agent(name, None) => Self::Definitions(Look::Agent(name)),
+            Address::AvailableWorkflows(_) => Self::Definitions(DefinitionTopic::Workflows),
+            Address::WorkflowDetails(name) => Self::Definitions(DefinitionTopic::Workflow(name)),
+            Address::Agent(name, None) => Self::Definitions(DefinitionTopic::Agent(name)),
             Address::CurrentStep(id)
             | Address::WorkflowStatus(id)
             | Address::StepHistory(id)
@@ -57,7 +57,7 @@ impl Watched {
     }
 }
 
-impl Look {
+impl DefinitionTopic {
     /// A number that differs where something else is shown.
     pub(in crate::mcp) fn digest(&self, registry: &Registry) -> u64 {
         let value = match self {

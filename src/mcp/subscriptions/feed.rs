@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::super::resources::{Look, Watched};
+use super::super::resources::{DefinitionTopic, Watched};
 use crate::{
     app::{App, Listener, Name},
     error::{Error, Result},
@@ -19,16 +19,16 @@ use crate::{
 pub(super) struct Feed {
     app: Arc<App>,
     listener: Listener,
-    kept: Mutex<Kept>,
+    addresses: Mutex<Addresses>,
 }
 
 /// What is known of the addresses.
 #[derive(Debug, Default)]
-struct Kept {
+struct Addresses {
     /// Their bytes together.
     bytes: usize,
     /// Those of definitions, with what they showed last.
-    definitions: HashMap<Name, (Look, u64)>,
+    definitions: HashMap<Name, (DefinitionTopic, u64)>,
 }
 
 /// Something to be told.
@@ -45,12 +45,14 @@ impl Feed {
         Self {
             listener: app.changes().listener(),
             app,
-            kept: Mutex::default(),
+            addresses: Mutex::default(),
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn addresses(&self) -> MutexGuard<'_, Addresses> {
+        self.addresses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Listens to what the address shows from now on. One that is listened to already is so once.
@@ -60,16 +62,16 @@ impl Feed {
     pub(super) fn add(&self, uri: &str) -> Result<()> {
         let watched = Watched::parse(uri)?;
         let name: Name = uri.into();
-        let mut kept = self.kept();
+        let mut addresses = self.addresses();
         if self.listener.has(uri) {
             return Ok(());
         }
         if self.listener.len() >= limits::SUBSCRIPTION_ADDRESSES_MAX
-            || kept.bytes + uri.len() > limits::SUBSCRIPTION_BYTES_MAX
+            || addresses.bytes + uri.len() > limits::SUBSCRIPTION_BYTES_MAX
         {
             return Err(too_many_addresses());
         }
-        kept.bytes += uri.len();
+        addresses.bytes += uri.len();
         match watched {
             Watched::Executions(topic) => self.listener.add(&name, Some(topic)),
             Watched::Nothing => self.listener.add(&name, None),
@@ -77,7 +79,7 @@ impl Feed {
                 // Those of a caller of the control socket are not followed before somebody asks for it.
                 self.app.definitions().watch();
                 let digest = shown.digest(&self.app.definitions().loaded());
-                kept.definitions.insert(name.clone(), (shown, digest));
+                addresses.definitions.insert(name.clone(), (shown, digest));
                 self.listener.add(&name, None)
             }
         };
@@ -86,10 +88,10 @@ impl Feed {
 
     /// Listens to it no more.
     pub(super) fn remove(&self, uri: &str) {
-        let mut kept = self.kept();
+        let mut addresses = self.addresses();
         if self.listener.remove(uri) {
-            kept.bytes -= uri.len();
-            kept.definitions.remove(uri);
+            addresses.bytes -= uri.len();
+            addresses.definitions.remove(uri);
         }
     }
 
@@ -97,7 +99,7 @@ impl Feed {
     fn look_at_definitions(&self) {
         let registry = self.app.definitions().loaded();
         let mut changed = Vec::new();
-        for (name, (shown, last)) in &mut self.kept().definitions {
+        for (name, (shown, last)) in &mut self.addresses().definitions {
             let digest = shown.digest(&registry);
             if digest != *last {
                 *last = digest;

@@ -9,7 +9,7 @@ use super::{
     project_schema, shape_of, text, view,
 };
 use crate::{
-    app::{App, Going},
+    app::{App, OpenWork},
     domain::view::{CurrentStep, Resumed},
     error::Result,
 };
@@ -72,16 +72,16 @@ async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     let owned = |name| text(&arguments, name).map(str::to_owned);
     let going = if arguments.contains_key("execution_id") {
         let id = execution(&arguments, NAME)?;
-        Going::One(Box::new(app.go_on(&id, owned("reason")).await?))
+        OpenWork::One(Box::new(app.go_on(&id, owned("reason")).await?))
     } else {
         app.resumed(owned("project")).await?
     };
     let mut answer = match going {
-        Going::One(mut step) => {
+        OpenWork::One(mut step) => {
             step.leave_out_known(&known_agents(&arguments));
             one(&step)?
         }
-        Going::Several(several) => view(&several)?,
+        OpenWork::Several(several) => view(&several)?,
     };
     answer["success"] = json!(true);
     Ok(answer)
