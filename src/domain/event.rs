@@ -498,6 +498,11 @@ impl PauseReason {
             Self::OutputInvalid => "output_invalid",
         }
     }
+
+    /// Whether a resume lifts it, whatever else happens.
+    pub const fn is_lifted_by_resume(self) -> bool {
+        matches!(self, Self::Person | Self::EngineFault)
+    }
 }
 
 /// What an execution is made of at its start.

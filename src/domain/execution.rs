@@ -7,7 +7,6 @@ mod advance;
 mod answers;
 mod apply;
 mod command;
-mod content;
 mod decide;
 mod decision;
 mod effect;
@@ -176,6 +175,18 @@ impl Execution {
         self.reason.as_deref()
     }
 
+    /// The names of what keeps it from going on.
+    pub(super) fn pause_names(&self) -> String {
+        let names: Vec<_> = self.pauses.iter().map(|reason| reason.as_str()).collect();
+        names.join(", ")
+    }
+
+    /// The reason, as it follows what it is the reason of.
+    pub(super) fn why(&self) -> String {
+        let reason = self.reason.as_deref();
+        reason.map_or_else(String::new, |reason| format!(": {reason}"))
+    }
+
     /// How many artifacts it has.
     pub fn artifacts(&self) -> u32 {
         self.artifacts
@@ -206,6 +217,15 @@ impl Execution {
                 let open = own.into_iter().chain(step.items.open());
                 open.map(move |visit| (at, &**step, visit))
             })
+    }
+
+    /// The open visits whose wait `wanted` picks, each with what it picks.
+    fn awaiting<T>(&self, wanted: impl Fn(&Awaiting) -> Option<T>) -> Vec<(VisitId, T)> {
+        let picked = self.open().filter_map(|(_, step, visit)| {
+            let picked = wanted(visit.awaiting.as_ref()?)?;
+            Some((visit.visit_id(&step.id), picked))
+        });
+        picked.collect()
     }
 
     /// The visit that is meant, where there is one.

@@ -21,7 +21,7 @@ pub(crate) struct CompiledStep {
     /// What a `foreach` does with each item.
     pub(crate) body: Option<Box<CompiledStep>>,
     /// What cannot be compiled: no checked definition has such a thing.
-    broken: Option<String>,
+    pub(crate) broken: Option<String>,
 }
 
 /// What a workflow evaluates as a whole.
@@ -118,11 +118,6 @@ impl CompiledStep {
             body,
             broken,
         }
-    }
-
-    /// The first text that is no expression: no checked definition has one.
-    pub(crate) fn broken(&self) -> Option<&str> {
-        self.broken.as_deref()
     }
 }
 

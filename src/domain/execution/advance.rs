@@ -2,38 +2,19 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::{
     Closed, ConsumedCall, Decision, Event, Execution, Facts, Failure, Outcome, RecordedCall,
-    Report, State, StepState, Visit, VisitId,
-    content::payload,
+    Report, State, StepState, Visit,
     decision::DecideResult,
-    judged::{Accepted, AtLast, Judged},
+    judged::{AtLast, HELD, Judged, OpenTurn},
     transition::TransitionBuilder,
 };
 use crate::{
     clock::Timestamp,
-    domain::{
-        FailureCode, document::meaning, failure::cut, failure::cut_message, schema::over_budget,
-        token::Token,
-    },
-    error::{Code, Error, NextCall, Result, Violation, address, call, read},
+    domain::token::Token,
+    error::{Code, Error, NextCall, Result, address, read},
     limits,
 };
-
-/// The next call once a step has failed for good.
-const FAILED_FOR_GOOD: NextCall = read(
-    address!("workflow_status/{execution_id}"),
-    "it says what came of the execution; workflow.start begins anew",
-);
-
-/// The next call where a step is held.
-const HELD: NextCall = call(
-    "execution.resume",
-    &[("execution_id", "{execution_id}")],
-    "the step goes on with the token that it has, and may bring as many malformed outputs again; correct every violation before",
-);
 
 /// The next call where a step failed for good and the execution goes on without it.
 const FAILED_AND_PASSED: NextCall = read(
@@ -59,11 +40,15 @@ impl Execution {
                     return Err(self.held(step).into());
                 }
                 let report = &*builder.meant(position, report);
+                let consumed = ConsumedCall {
+                    grant: token.grant(),
+                    call: report.call(),
+                };
                 let turn = OpenTurn {
                     position,
                     step,
                     visit,
-                    token,
+                    consumed,
                     is_of_user: matches!(report, Report::Answer(_)),
                 };
                 self.close(builder, &turn, report)
@@ -72,20 +57,19 @@ impl Execution {
                 let report = &*builder.meant(position, report);
                 self.repeat(&builder, (position, step, visit), &used, report)
             }
-            Recognised::Superseded => Err(self
-                .refuse(
-                    token,
-                    Code::TokenSuperseded,
-                    "Token superseded: a newer one was issued, or its step was closed without it",
-                )
-                .into()),
-            Recognised::Foreign => Err(self
-                .refuse(
-                    token,
-                    Code::TokenMismatch,
-                    "Token mismatch: this execution never issued it",
-                )
-                .into()),
+            Recognised::Superseded => {
+                let message =
+                    "Token superseded: a newer one was issued, or its step was closed without it";
+                Err(self
+                    .refused(Code::TokenSuperseded, &token.step_name, message)
+                    .into())
+            }
+            Recognised::Foreign => {
+                let message = "Token mismatch: this execution never issued it";
+                Err(self
+                    .refused(Code::TokenMismatch, &token.step_name, message)
+                    .into())
+            }
         }
     }
 
@@ -124,11 +108,8 @@ impl Execution {
         if age < facts.token_ttl {
             return Ok(());
         }
-        Err(self.refuse(
-            token,
-            Code::TokenExpired,
-            &format!("Token expired (issued {} ago)", spell(age)),
-        ))
+        let message = format!("Token expired (issued {} ago)", spell(age));
+        Err(self.refused(Code::TokenExpired, &token.step_name, message))
     }
 
     fn check_running(&self) -> Result<()> {
@@ -155,13 +136,12 @@ impl Execution {
                 "Token already used: step '{}' was closed with another output; {stands}",
                 step.id
             );
-            let error =
-                Error::new(Code::TokenAlreadyUsed, message).with("step_id", step.id.as_str());
-            return Err(self.placed(error).into());
+            let error = self.refused(Code::TokenAlreadyUsed, &step.id, message);
+            return Err(error.into());
         }
         if let Report::Output(value) | Report::Answer(value) = report
             && !used.was_accepted
-            && let violations = builder.violations_then(position, visit, value)?
+            && let violations = builder.violations_of_repeat(position, visit, value)?
             && !violations.is_empty()
         {
             // The call that was refused for the last time: it gets the same refusal.
@@ -178,62 +158,33 @@ impl Execution {
         turn: &OpenTurn<'_>,
         report: &Report,
     ) -> DecideResult<Decision> {
-        let OpenTurn {
-            position,
-            step,
-            visit,
-            token,
-            ..
-        } = *turn;
         let visit_id = turn.visit_id();
-        let consumed = ConsumedCall {
-            grant: token.grant(),
-            call: report.call(),
-        };
         let (mut artifacts, mut references) = (Vec::new(), Vec::new());
-        let (outcome, refusal) = match report {
-            Report::Output(value) | Report::Answer(value) => {
-                match self.judge(&mut builder, turn, value, consumed)? {
-                    Judged::Accepted(accepted) => {
-                        builder.contents.extend(accepted.contents);
-                        builder.note(&accepted.payload, accepted.output);
-                        (artifacts, references) = (accepted.artifacts, accepted.references);
-                        (Outcome::Completed(accepted.payload), None)
-                    }
-                    Judged::Refused(refusal, output) => {
-                        builder.push(Event::OutputRefused { visit_id, output });
-                        return Ok(builder.decision(Some(refusal)));
-                    }
-                    Judged::Held(refusal, output) => {
-                        builder.hold(visit_id, visit, token.grant(), output)?;
-                        return Ok(builder.decision(Some(refusal)));
-                    }
-                    Judged::Reoffered => return Ok(builder.decision(None)),
-                    Judged::Failed(failure) => (Outcome::Failed(failure), None),
-                    Judged::RefusedForGood(refusal) => (
-                        Outcome::Failed(Failure::of(&refusal, &step.id)),
-                        Some(refusal),
-                    ),
-                }
+        let (outcome, refusal) = match self.judge(&mut builder, turn, report)? {
+            Judged::Accepted(accepted) => {
+                builder.contents.extend(accepted.contents);
+                builder.note(&accepted.payload, accepted.output);
+                (artifacts, references) = (accepted.artifacts, accepted.references);
+                (Outcome::Completed(accepted.payload), None)
             }
-            Report::Error {
-                message,
-                code,
-                retryable,
-            } => {
-                let failure = reported(step, message, code.as_deref());
-                if *retryable != Some(false)
-                    && Self::may_retry(builder.facts, position, visit, &failure)
-                {
-                    builder.reoffer_later(position, &visit_id, visit, failure, consumed)?;
-                    return Ok(builder.decision(None));
-                }
-                (Outcome::Failed(failure), None)
+            Judged::Refused(refusal, output) => {
+                builder.push(Event::OutputRefused { visit_id, output });
+                return Ok(builder.decision(Some(refusal)));
+            }
+            Judged::Held(refusal, output) => {
+                builder.hold(turn, output)?;
+                return Ok(builder.decision(Some(refusal)));
+            }
+            Judged::Reoffered => return Ok(builder.decision(None)),
+            Judged::Failed(failure) => (Outcome::Failed(failure), None),
+            Judged::RefusedForGood(refusal) => {
+                let failure = Failure::of(&refusal, &turn.step.id);
+                (Outcome::Failed(failure), Some(refusal))
             }
         };
-        builder.close(&visit_id, visit, outcome.clone(), Some(consumed));
+        builder.close(&visit_id, turn.visit, outcome.clone(), Some(turn.consumed));
         builder.store(&visit_id, artifacts, references);
-        builder.after_close(position, &visit_id, &outcome)?;
+        builder.after_close(turn.position, &visit_id, &outcome)?;
         builder.run_to_quiescence()?;
         let refusal = refusal.map(|refusal| builder.next.passed(refusal));
         Ok(builder.decision(refusal))
@@ -248,106 +199,6 @@ impl Execution {
         }
     }
 
-    /// Whether a model that could not do its step is asked once more.
-    fn may_retry(facts: Facts<'_>, position: usize, visit: &Visit, failure: &Failure) -> bool {
-        let step = facts.definition.workflow.steps[position].acting();
-        step.retry.as_ref().is_some_and(|retry| {
-            let covers = retry.on.is_empty() || retry.on.contains(&failure.code);
-            covers && visit.failures + 1 < retry.max_attempts
-        })
-    }
-
-    /// Whether an output is accepted, and what its refusal costs.
-    fn judge(
-        &self,
-        builder: &mut TransitionBuilder<'_>,
-        turn: &OpenTurn<'_>,
-        value: &Value,
-        consumed: ConsumedCall,
-    ) -> DecideResult<Judged> {
-        let placed = |error: Error| self.placed(error.with("step_id", turn.step.id.as_str()));
-        let whole = payload(value, limits::OUTPUT_BYTES_MAX, "output").map_err(placed)?;
-        let judged = self.judge_answers(builder, turn, value, consumed);
-        if let Some(judged) = judged.map_err(|interrupt| interrupt.placed(placed))? {
-            return Ok(judged);
-        }
-        let violations = builder.violations(turn.position, Some(turn.visit), value)?;
-        if violations.is_empty() {
-            let accepted = Accepted::of(value, whole, self.artifacts).map_err(placed)?;
-            return Ok(Judged::Accepted(Box::new(accepted)));
-        }
-        Ok(self.refusal(builder, turn, value, violations)?)
-    }
-
-    /// What it costs that an output is refused.
-    pub(super) fn refusal(
-        &self,
-        builder: &TransitionBuilder<'_>,
-        turn: &OpenTurn<'_>,
-        value: &Value,
-        violations: Vec<Violation>,
-    ) -> Result<Judged> {
-        let OpenTurn {
-            position,
-            step,
-            visit,
-            ..
-        } = *turn;
-        let output = meaning(value);
-        let seen = u32::try_from(visit.refused.len()).unwrap_or(u32::MAX);
-        let at_last = builder.at_last(position);
-        if visit.refused.contains(&output) {
-            return Err(self.invalid(step, seen, at_last, violations));
-        }
-        let refusal = self.invalid(step, seen + 1, at_last, violations);
-        Ok(if seen + 1 < limits::OUTPUT_ATTEMPTS_MAX {
-            Judged::Refused(refusal, output)
-        } else if at_last == AtLast::Holds {
-            Judged::Held(refusal, output)
-        } else {
-            Judged::RefusedForGood(refusal)
-        })
-    }
-
-    /// The refusal of the malformed output number `seen` of a visit.
-    fn invalid(
-        &self,
-        step: &StepState,
-        seen: u32,
-        at_last: AtLast,
-        violations: Vec<Violation>,
-    ) -> Error {
-        let most = limits::OUTPUT_ATTEMPTS_MAX;
-        let (what, action) = match at_last {
-            _ if seen < most => ("the token stays valid", None),
-            AtLast::Holds => (
-                "that was the last one: the step is held until execution.resume",
-                Some(HELD),
-            ),
-            AtLast::Fails => (
-                "that was the last one: the step failed",
-                Some(FAILED_FOR_GOOD),
-            ),
-        };
-        let count = violations.len();
-        let message = format!(
-            "the output of step '{}' breaks its schema in {count} place(s) (malformed output {seen} of {most}; {what})",
-            step.id
-        );
-        let whose = format!(
-            "the output of step '{}' (malformed output {seen} of {most}; {what})",
-            step.id
-        );
-        let error = over_budget(&whose, &violations)
-            .unwrap_or_else(|| Error::new(Code::StepOutputInvalid, message))
-            .with("step_id", step.id.as_str());
-        let error = match action {
-            Some(action) => error.with_next(action),
-            None => error,
-        };
-        self.placed(error.with_violations(violations))
-    }
-
     /// The refusal of anything for a step that is held.
     fn held(&self, step: &StepState) -> Error {
         let message = format!(
@@ -355,13 +206,8 @@ impl Execution {
             step.id,
             limits::OUTPUT_ATTEMPTS_MAX
         );
-        let error = Error::new(Code::ExecutionPaused, message).with("step_id", step.id.as_str());
-        self.placed(error.with_next(HELD))
-    }
-
-    fn refuse(&self, token: &Token, code: Code, message: &str) -> Error {
-        let error = Error::new(code, message).with("step_id", token.step_name.as_str());
-        self.placed(error)
+        let error = self.refused(Code::ExecutionPaused, &step.id, message);
+        error.with_next(HELD)
     }
 
     fn stands(&self) -> String {
@@ -385,39 +231,11 @@ enum Recognised<'a> {
     Foreign,
 }
 
-/// An open visit and the token that was shown for it.
-pub(super) struct OpenTurn<'a> {
-    pub(super) position: usize,
-    pub(super) step: &'a StepState,
-    pub(super) visit: &'a Visit,
-    token: &'a Token,
-    /// Whether the user was asked by the client.
-    pub(super) is_of_user: bool,
-}
-
-impl OpenTurn<'_> {
-    pub(super) fn visit_id(&self) -> VisitId {
-        self.visit.visit_id(&self.step.id)
-    }
-}
-
 impl Visit {
     /// The calls that ended it, or an attempt of it.
     fn calls(&self) -> impl Iterator<Item = RecordedCall> {
         let closed = self.closed.as_ref().and_then(Closed::call);
         self.ended.iter().copied().chain(closed)
-    }
-}
-
-fn reported(step: &StepState, message: &str, code: Option<&str>) -> Failure {
-    Failure {
-        code: cut(
-            code.unwrap_or(FailureCode::StepFailed.as_str()),
-            limits::FAILURE_CODE_BYTES_MAX,
-        ),
-        message: cut_message(message),
-        step: Some(step.id.clone()),
-        item: None,
     }
 }
 

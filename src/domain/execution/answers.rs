@@ -7,22 +7,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Awaiting, ConsumedCall, Event, Execution, Failure, Need, Visit, VisitId,
-    advance::OpenTurn,
-    content::payload,
+    Event, Execution, Failure, Need, Visit, VisitId,
     decide::no_object,
     decision::DecideResult,
-    judged::{Accepted, Judged},
-    transition::TransitionBuilder,
+    judged::{Accepted, Judged, OpenTurn},
+    transition::{TransitionBuilder, payload},
 };
 use crate::{
     domain::{
         FailureCode,
         definition::{Step, StepKind, Via},
-        document::meaning,
-        failure::cut_message,
+        id::StepId,
         input::{Inputs, Taken},
-        token::Grant,
     },
     error::{Code, Error, NextCall, Violation, again},
     limits,
@@ -113,7 +109,7 @@ impl Question {
 }
 
 /// What becomes of answers.
-pub(super) struct AnswerCheck {
+struct AnswerCheck {
     /// All inputs, with those that were accepted.
     after: Map<String, Value>,
     has_changed: bool,
@@ -121,7 +117,7 @@ pub(super) struct AnswerCheck {
     /// What is left to be asked.
     question: Question,
     /// What keeps the step from being done.
-    pub(super) violations: Vec<Violation>,
+    violations: Vec<Violation>,
 }
 
 impl TransitionBuilder<'_> {
@@ -153,40 +149,27 @@ impl TransitionBuilder<'_> {
             ..Question::default()
         };
         let input = self.keep_input(question.within(input))?;
-        let awaiting = Awaiting::Model(Grant::issue(self.row.at, self.ids));
-        self.open(visit_id.clone(), awaiting, Some(input));
+        self.open(visit_id.clone(), self.new_token(), Some(input));
         Ok(())
     }
 
-    /// What would become of these answers; `None` where the step asks for no inputs.
-    pub(super) fn check_answers(
+    /// What would become of these answers to a question of a step that asks for inputs.
+    fn check_answers(
         &self,
         step: &Step,
-        visit: Option<&Visit>,
+        question: &Question,
         value: &Value,
-    ) -> DecideResult<Option<AnswerCheck>> {
-        let Some(properties) = step.kind.asks_for() else {
-            return Ok(None);
-        };
+    ) -> DecideResult<AnswerCheck> {
+        let properties = step.kind.asks_for().unwrap_or_default();
         let declared = self.facts.definition.workflow.inputs.as_ref();
         let before = self.inputs_now()?;
-        let asked = self.asked(visit)?;
-        let Value::Object(answers) = value else {
-            let taken = Taken::default();
-            return Ok(Some(AnswerCheck {
-                question: Question::left(asked, missing(step, &before), &taken),
-                after: before,
-                has_changed: false,
-                taken,
-                violations: vec![no_object("", "the output")],
-            }));
-        };
-        let names = if asked.is_empty() { properties } else { &asked };
+        let asked = &question.asked;
+        let names = if asked.is_empty() { properties } else { asked };
         // To repeat what is known already sets nothing.
         let is_known = |name: &String, value: &Value| {
             !names.contains(name) && before.get(name).is_some_and(|known| known == value)
         };
-        let mut answers = answers.clone();
+        let mut answers = value.as_object().cloned().unwrap_or_default();
         answers.retain(|name, value| !is_known(name, value));
         let taken = match declared {
             Some(declared) => declared.take(names, &answers),
@@ -194,71 +177,68 @@ impl TransitionBuilder<'_> {
         };
         let mut after = before.clone();
         after.extend(taken.accepted.clone());
-        let question = Question::left(asked, missing(step, &after), &taken);
-        let from_text = matches!(step.kind, StepKind::Extract { .. }) || self.is_in_words(visit)?;
-        let violations = if from_text {
+        let left = Question::left(asked.clone(), missing(step, &after), &taken);
+        let from_text =
+            matches!(step.kind, StepKind::Extract { .. }) || question.utterance.is_some();
+        let violations = match value {
             // A text says what it says: what cannot be taken out of it is part of the result.
-            Vec::new()
-        } else {
-            question.violations(declared)
+            Value::Object(_) if from_text => Vec::new(),
+            Value::Object(_) => left.violations(declared),
+            _ => vec![no_object("", "the output")],
         };
-        Ok(Some(AnswerCheck {
+        Ok(AnswerCheck {
             has_changed: after != before,
             after,
             taken,
-            question,
+            question: left,
             violations,
-        }))
+        })
     }
 
-    /// The inputs that the visit of an `input` step asked for; empty where it is none.
-    fn asked(&self, visit: Option<&Visit>) -> DecideResult<Vec<String>> {
-        let Some(visit) = visit else {
-            return Ok(Vec::new());
-        };
-        Ok(Question::of(&*self.input_of(visit)?).asked)
+    /// Every way in which an output that ended a visit before breaks what its step asks for.
+    pub(super) fn violations_of_repeat(
+        &self,
+        position: usize,
+        visit: Option<&Visit>,
+        value: &Value,
+    ) -> DecideResult<Vec<Violation>> {
+        let step = self.step(position).acting();
+        match visit {
+            _ if step.kind.asks_for().is_none() => {
+                let schema = self.facts.definition.output_schema(position);
+                Ok(schema.violations(value))
+            }
+            Some(visit) => self.violations_for_good(visit, value),
+            None => {
+                let check = self.check_answers(step, &Question::default(), value)?;
+                Ok(check.violations)
+            }
+        }
     }
 
-    /// Whether the visit looks for values in what a user said.
-    fn is_in_words(&self, visit: Option<&Visit>) -> DecideResult<bool> {
-        let Some(visit) = visit else { return Ok(false) };
-        let input = self.input_of(visit)?;
-        Ok(Question::of(&input).utterance.is_some())
+    /// What the visit of a step that asks for inputs asks for.
+    fn question(&self, visit: &Visit) -> DecideResult<Question> {
+        Ok(Question::of(&*self.input_of(visit)?))
     }
 
     /// What was wrong with the answers that were refused for good: the inputs may be others since then, so it is read off
     /// the question that was left.
-    pub(super) fn refused_for_good(
-        &self,
-        position: usize,
-        visit: &Visit,
-        value: &Value,
-    ) -> DecideResult<Option<Vec<Violation>>> {
-        let step = self.step(position).acting();
-        let failure = visit
-            .closed
-            .as_ref()
-            .and_then(|closed| closed.failure.as_ref());
-        let is_refusal = failure.is_some_and(|failure| {
-            failure.code == Code::StepOutputInvalid.as_str()
-                || failure.code == Code::LimitExceeded.as_str()
-        });
-        if step.kind.asks_for().is_none() {
-            return Ok(None);
-        }
-        if !is_refusal {
-            return Ok(Some(Vec::new()));
+    fn violations_for_good(&self, visit: &Visit, value: &Value) -> DecideResult<Vec<Violation>> {
+        let closed = visit.closed.as_ref();
+        let failure = closed.and_then(|closed| closed.failure.as_ref());
+        let refusals = [Code::StepOutputInvalid, Code::LimitExceeded].map(Code::as_str);
+        if failure.is_none_or(|failure| !refusals.contains(&&*failure.code)) {
+            return Ok(Vec::new());
         }
         if !value.is_object() {
-            return Ok(Some(vec![no_object("", "the output")]));
+            return Ok(vec![no_object("", "the output")]);
         }
-        let question = Question::of(&*self.input_of(visit)?);
         let declared = self.facts.definition.workflow.inputs.as_ref();
-        Ok(Some(question.violations(declared)))
+        Ok(self.question(visit)?.violations(declared))
     }
 
     /// What was accepted is an input from now on.
-    pub(super) fn take_in(&mut self, check: &AnswerCheck) -> DecideResult<()> {
+    fn take_in(&mut self, check: &AnswerCheck) -> DecideResult<()> {
         if check.has_changed {
             let inputs = Value::Object(check.after.clone());
             let inputs = self.keep_apart(inputs, limits::INPUTS_BYTES_MAX, "inputs")?;
@@ -268,16 +248,11 @@ impl TransitionBuilder<'_> {
     }
 
     /// What is still open is asked for, with what was wrong before.
-    pub(super) fn update_question(
-        &mut self,
-        visit_id: &VisitId,
-        visit: &Visit,
-        question: &Question,
-    ) -> DecideResult<()> {
-        let input = Value::clone(&*self.input_of(visit)?);
+    fn update_question(&mut self, turn: &OpenTurn<'_>, question: &Question) -> DecideResult<()> {
+        let input = Value::clone(&*self.input_of(turn.visit)?);
         let input = self.keep_input(question.within(input))?;
-        if visit.input != Some(input.digest) {
-            let visit_id = visit_id.clone();
+        if turn.visit.input != Some(input.digest) {
+            let visit_id = turn.visit_id();
             self.push(Event::TaskChanged { visit_id, input });
         }
         Ok(())
@@ -285,125 +260,89 @@ impl TransitionBuilder<'_> {
 }
 
 impl Execution {
-    /// What a model brought for a step that asks for inputs; `None` where the step asks for none.
+    /// What a model brought for a step that asks for inputs.
     pub(super) fn judge_answers(
         &self,
         builder: &mut TransitionBuilder<'_>,
         turn: &OpenTurn<'_>,
         value: &Value,
-        consumed: ConsumedCall,
-    ) -> DecideResult<Option<Judged>> {
-        let (step, visit_id) = (builder.step(turn.position).acting(), turn.visit_id());
-        if let StepKind::Input {
-            via: Via::Elicitation,
-            ..
-        } = &step.kind
-            && !turn.is_of_user
-        {
-            return Err(self.of_user_alone(&visit_id).into());
+    ) -> DecideResult<Judged> {
+        let step = builder.step(turn.position).acting();
+        let via_client =
+            matches!(&step.kind, StepKind::Input { via, .. } if *via == Via::Elicitation);
+        if via_client && !turn.is_of_user {
+            return Err(self.of_user_alone(&turn.step.id).into());
         }
-        if let Some(words) = builder.utterance(step, turn.visit, value)? {
-            let mut question = Question::of(&*builder.input_of(turn.visit)?);
+        let mut question = builder.question(turn.visit)?;
+        if let Some(words) = utterance(step, &question, value) {
             question.refused.clear();
             question.utterance = Some(words);
-            builder.update_question(&visit_id, turn.visit, &question)?;
-            builder.reoffer(&visit_id, turn.visit, None, consumed);
-            return Ok(Some(Judged::Reoffered));
+            builder.update_question(turn, &question)?;
+            builder.reoffer(turn, None);
+            return Ok(Judged::Reoffered);
         }
-        let Some(check) = builder.check_answers(step, Some(turn.visit), value)? else {
-            return Ok(None);
-        };
+        let check = builder.check_answers(step, &question, value)?;
         if !check.violations.is_empty() {
-            let seen = turn.visit.refused.contains(&meaning(value));
             let refusal = self.refusal(builder, turn, value, check.violations.clone())?;
-            let refusal = match refusal {
+            builder.take_in(&check)?;
+            builder.update_question(turn, &check.question)?;
+            return Ok(match refusal {
                 Judged::Refused(error, output) => {
                     Judged::Refused(error.with_next(ASK_AGAIN), output)
                 }
                 refusal => refusal,
-            };
-            if !seen {
-                builder.take_in(&check)?;
-                builder.update_question(&visit_id, turn.visit, &check.question)?;
-            }
-            return Ok(Some(refusal));
+            });
         }
         builder.take_in(&check)?;
-        let in_words = builder.is_in_words(Some(turn.visit))?;
-        if in_words && !check.question.missing.is_empty() {
-            return builder.still_missing(turn, &check, consumed).map(Some);
+        let missing = &check.question.missing;
+        if question.utterance.is_some() && !missing.is_empty() {
+            return builder.still_missing(turn, &check.question);
         }
-        let output = output(step, &check.after, check.taken, &check.question.missing);
-        let (payload, content) = payload(&output, limits::OUTPUT_BYTES_MAX, "output")?;
-        Ok(Some(Judged::Accepted(Box::new(Accepted {
-            output,
-            payload,
-            contents: content.into_iter().collect(),
-            artifacts: Vec::new(),
-            references: Vec::new(),
-        }))))
+        let output = output(step, &check.after, check.taken, missing);
+        let whole = payload(&output, limits::OUTPUT_BYTES_MAX, "output")?;
+        Ok(Judged::Accepted(Box::new(Accepted::whole(output, whole))))
+    }
+
+    fn of_user_alone(&self, step: &StepId) -> Error {
+        let message = format!("step '{step}' is answered by the user alone, whom the client asks");
+        let error = self.refused(Code::UserAlone, step, message);
+        error.with("workflow", self.workflow.as_str())
     }
 }
 
-impl Execution {
-    fn of_user_alone(&self, visit_id: &VisitId) -> Error {
-        let message = format!(
-            "step '{}' is answered by the user alone, whom the client asks",
-            visit_id.step()
-        );
-        let error = Error::new(Code::UserAlone, message).with("workflow", self.workflow.as_str());
-        self.placed(error.with("step_id", visit_id.step().as_str()))
+/// What a user said in words of their own, where the step lets values be taken out of that.
+fn utterance(step: &Step, question: &Question, value: &Value) -> Option<String> {
+    let StepKind::Input {
+        reextract: true,
+        properties,
+        ..
+    } = &step.kind
+    else {
+        return None;
+    };
+    if question.utterance.is_some() || properties.iter().any(|name| name == UTTERANCE) {
+        return None;
     }
+    let said = value.as_object().filter(|said| said.len() == 1);
+    let words = said.and_then(|said| said.get(UTTERANCE)?.as_str());
+    // Some bring the words alone.
+    let words = words.or(value.as_str())?;
+    (!words.trim().is_empty()).then(|| words.to_owned())
 }
 
 impl TransitionBuilder<'_> {
-    /// What a user said in words of their own, where the step lets values be taken out of that.
-    fn utterance(&self, step: &Step, visit: &Visit, value: &Value) -> DecideResult<Option<String>> {
-        let StepKind::Input {
-            reextract: true,
-            properties,
-            ..
-        } = &step.kind
-        else {
-            return Ok(None);
-        };
-        let said = value.as_object().filter(|said| said.len() == 1);
-        let words = said.and_then(|said| said.get(UTTERANCE)?.as_str());
-        // Some bring the words alone.
-        let words = words.or(value.as_str());
-        let words = words.filter(|words| !words.trim().is_empty());
-        let is_property = properties.iter().any(|name| name == UTTERANCE);
-        if is_property || self.is_in_words(Some(visit))? {
-            return Ok(None);
-        }
-        Ok(words.map(str::to_owned))
-    }
-
     /// What the user said did not hold everything: the user is asked again, as often as an answer may be refused.
-    fn still_missing(
-        &mut self,
-        turn: &OpenTurn<'_>,
-        check: &AnswerCheck,
-        consumed: ConsumedCall,
-    ) -> DecideResult<Judged> {
-        let (visit_id, visit) = (turn.visit_id(), turn.visit);
-        let message = format!(
-            "what the user said left open: {}",
-            check.question.missing.join(", ")
-        );
-        let failure = Failure {
-            code: FailureCode::InputsMissing.into(),
-            message: cut_message(&message),
-            step: visit_id.step.clone(),
-            item: None,
-        };
+    fn still_missing(&mut self, turn: &OpenTurn<'_>, question: &Question) -> DecideResult<Judged> {
+        let left_open = question.missing.join(", ");
+        let message = format!("what the user said left open: {left_open}");
+        let failure = Failure::new(FailureCode::InputsMissing, message, Some(&turn.step.id));
         let retry = self.step(turn.position).acting().retry.as_ref();
         let most = retry.map_or(limits::OUTPUT_ATTEMPTS_MAX, |retry| retry.max_attempts);
-        if visit.failures + 1 >= most {
+        if turn.visit.failures + 1 >= most {
             return Ok(Judged::Failed(failure));
         }
-        self.update_question(&visit_id, visit, &check.question)?;
-        self.reoffer(&visit_id, visit, Some(failure), consumed);
+        self.update_question(turn, question)?;
+        self.reoffer(turn, Some(failure));
         Ok(Judged::Reoffered)
     }
 

@@ -6,10 +6,9 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Command, Decision, Event, Execution, Facts, Failure, Row, Start, Transition,
-    content::{payload, stored},
+    Command, Decision, Event, Execution, Facts, Failure, Row, Start, Transition, VisitId,
     decision::Interrupt,
-    transition::TransitionBuilder,
+    transition::{TransitionBuilder, payload, stored},
 };
 use crate::{
     clock::{IdSource, Timestamp},
@@ -17,6 +16,7 @@ use crate::{
         definition::Definition,
         document::{Digest, meaning},
         event::Created,
+        id::StepId,
         schema::over_budget,
         token::Grant,
     },
@@ -102,22 +102,19 @@ impl Execution {
     ) -> Result<Transition> {
         let call = start.call(facts.definition);
         let mut contents = Vec::new();
-        let resolved = start.resolved(facts.definition)?;
-        let inputs = match &resolved {
-            Some(inputs) => Some(stored(
-                payload(inputs, limits::INPUTS_BYTES_MAX, "inputs")?,
-                &mut contents,
-            )),
-            None => None,
-        };
-        let kept = inputs.clone();
+        let inputs = start.resolved(facts.definition)?;
+        let kept = inputs.as_ref().map(|inputs| {
+            let payload = payload(inputs, limits::INPUTS_BYTES_MAX, "inputs")?;
+            Ok::<_, Error>(stored(payload, &mut contents))
+        });
+        let kept = kept.transpose()?;
         let workflow = &facts.definition.workflow;
         let created = Event::Created(Box::new(Created {
             workflow: workflow.name.clone(),
             definition: facts.definition.digest(),
             complexity: workflow.complexity,
             project: start.project,
-            inputs,
+            inputs: kept.clone(),
             call,
             steps: workflow.steps.iter().map(|step| step.id.clone()).collect(),
         }));
@@ -134,7 +131,7 @@ impl Execution {
         };
         let mut builder = TransitionBuilder::new(next, row, facts, ids);
         builder.contents = contents;
-        if let Some((kept, inputs)) = kept.zip(resolved) {
+        if let Some((kept, inputs)) = kept.zip(inputs) {
             builder.note(&kept, inputs);
         }
         match builder.begin() {
@@ -213,26 +210,34 @@ impl Execution {
 
     fn decide_renewal(&self, mut builder: TransitionBuilder<'_>) -> Decision {
         let (now, ttl) = (builder.row.at, builder.facts.token_ttl);
-        for (_, step, visit) in self.open() {
-            if let Some(grant) = visit.grant()
-                && now.since(grant.issued_at) >= ttl
-            {
-                let grant = Grant::issue(now, builder.ids);
-                let visit_id = visit.visit_id(&step.id);
-                builder.push(Event::TokenRenewed { visit_id, grant });
-            }
+        for visit_id in self.with_expired_token(ttl, now) {
+            let grant = Grant::issue(now, builder.ids);
+            builder.push(Event::TokenRenewed { visit_id, grant });
         }
         builder.decision(None)
+    }
+
+    /// The open visits whose token has outlived `token_ttl` at `now`.
+    fn with_expired_token(
+        &self,
+        token_ttl: Duration,
+        now: Timestamp,
+    ) -> impl Iterator<Item = VisitId> {
+        self.open().filter_map(move |(_, step, visit)| {
+            let age = now.since(visit.grant()?.issued_at);
+            (age >= token_ttl).then(|| visit.visit_id(&step.id))
+        })
     }
 
     /// Whether an open token has outlived `token_ttl` at `now`.
     pub fn has_expired_token(&self, token_ttl: Duration, now: Timestamp) -> bool {
         let now = now.max(self.updated_at);
-        !self.state.is_final()
-            && self.open().any(|(_, _, visit)| {
-                let grant = visit.grant();
-                grant.is_some_and(|grant| now.since(grant.issued_at) >= token_ttl)
-            })
+        !self.state.is_final() && self.with_expired_token(token_ttl, now).next().is_some()
+    }
+
+    /// A refusal that says at which step of this execution it arose.
+    pub(super) fn refused(&self, code: Code, step: &StepId, message: impl Into<String>) -> Error {
+        self.placed(Error::new(code, message).with("step_id", step.as_str()))
     }
 
     /// Says in which execution and in which state the error arose, and what keeps the execution from going on.

@@ -1,20 +1,23 @@
 //! What a decision is made of, and what it comes to.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::Value;
 
 use super::{
-    Execution, Failure, Row,
+    Execution, Failure, Row, VisitId,
     work::{Effect, Safety, Unsafe},
 };
 use crate::{
-    domain::{definition::Definition, document::Digest, event::Owner},
-    error::Error,
+    domain::{
+        FailureCode,
+        definition::{Definition, Step},
+        document::Digest,
+        event::Owner,
+        failure::cut_message,
+        id::StepId,
+    },
+    error::{Code, Error},
 };
 
 /// What a decision may look at besides the execution.
@@ -53,50 +56,7 @@ impl<'a> Facts<'a> {
 }
 
 /// Values by digest.
-#[derive(Clone, Debug, Default)]
-pub struct Values(BTreeMap<Digest, Arc<Value>>);
-
-impl Values {
-    /// None.
-    pub const fn new() -> Self {
-        Self(BTreeMap::new())
-    }
-
-    /// The value with this digest.
-    pub fn get(&self, digest: &Digest) -> Option<&Arc<Value>> {
-        self.0.get(digest)
-    }
-
-    /// Takes a value in.
-    pub fn insert(&mut self, digest: Digest, value: Arc<Value>) {
-        self.0.insert(digest, value);
-    }
-
-    /// Lets a value go.
-    pub fn remove(&mut self, digest: &Digest) {
-        self.0.remove(digest);
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Keeps those with one of these digests.
-    pub(super) fn keep_only(&mut self, digests: &BTreeSet<Digest>) {
-        self.0.retain(|digest, _| digests.contains(digest));
-    }
-
-    /// Takes others in.
-    pub fn extend(&mut self, others: Self) {
-        self.0.extend(others.0);
-    }
-}
+pub type Values = BTreeMap<Digest, Arc<Value>>;
 
 /// A value that a decision cannot be made without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,6 +91,54 @@ pub(super) enum Interrupt {
 impl From<Error> for Interrupt {
     fn from(error: Error) -> Self {
         Self::Refused(error)
+    }
+}
+
+impl Interrupt {
+    /// What is too much for a step is the failure of that step, not of the call or the instant that led to it.
+    pub(super) fn within(self, visit_id: &VisitId) -> Self {
+        match self {
+            Self::Refused(error) if error.code() == Code::LimitExceeded => {
+                Self::Fails(Failure::of(&error, visit_id.step()))
+            }
+            interrupt => interrupt,
+        }
+    }
+
+    /// A refusal says where it arose.
+    pub(super) fn placed(self, place: impl FnOnce(Error) -> Error) -> Self {
+        match self {
+            Self::Refused(error) if error.context("execution_id").is_none() => {
+                Self::Refused(place(error))
+            }
+            interrupt => interrupt,
+        }
+    }
+
+    /// The step fails.
+    pub(super) fn fails(step: &Step, code: FailureCode, message: impl AsRef<str>) -> Self {
+        Self::Fails(Failure::new(code, message, Some(&step.id)))
+    }
+}
+
+impl Failure {
+    /// The failure of a step, or of the execution as a whole, with its message cut to the limit.
+    pub(super) fn new(
+        code: impl Into<String>,
+        message: impl AsRef<str>,
+        step: Option<&StepId>,
+    ) -> Self {
+        Self {
+            code: code.into(),
+            message: cut_message(message.as_ref()),
+            step: step.cloned(),
+            item: None,
+        }
+    }
+
+    /// A refusal as the failure of a step.
+    pub(super) fn of(error: &Error, step: &StepId) -> Self {
+        Self::new(error.code().as_str(), error.message(), Some(step))
     }
 }
 

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use serde_json::Value;
 
 use super::{
-    AttemptId, Awaiting, Decision, Event, Execution, Failure, Need, OperationFailure, Outcome,
-    Owner, PauseReason, Reported, State, StepState, Visit, VisitId,
+    AttemptId, Awaiting, Decision, Execution, Failure, Need, OperationFailure, Outcome, Owner,
+    PauseReason, Reported, State, StepState, Visit, VisitId,
     decision::{DecideResult, Interrupt},
     scope::EvalContext,
     transition::TransitionBuilder,
@@ -15,9 +15,7 @@ use crate::{
     clock::Timestamp,
     domain::{
         FailureCode,
-        definition::{Repeat, Retry, Step, StepKind},
-        event::AttemptEnded,
-        failure::cut_message,
+        definition::{Retry, Step, StepKind},
         schema::over_budget,
         span::backoff,
     },
@@ -118,12 +116,8 @@ impl Execution {
                     builder.retry_work(step, &attempt_id.visit_id, visit)?;
                 }
             } else {
-                let (visit_id, attempt) = (attempt_id.visit_id, attempt_id.attempt);
-                builder.push(Event::WaitingChanged {
-                    visit_id,
-                    attempt,
-                    awaiting: Awaiting::Unknown,
-                });
+                let AttemptId { visit_id, attempt } = attempt_id;
+                builder.wait_for(&visit_id, attempt, Awaiting::Unknown);
                 if !builder.next.pauses.contains(&PauseReason::OutcomeUnknown) {
                     builder.pause(PauseReason::OutcomeUnknown)?;
                 }
@@ -157,16 +151,9 @@ impl TransitionBuilder<'_> {
         })?;
         let attempt = visit.attempt + 1;
         let owner = self.facts.owner;
-        let awaiting = Awaiting::Operation { owner };
-        self.push(Event::WaitingChanged {
-            visit_id: visit_id.clone(),
-            attempt,
-            awaiting,
-        });
-        let attempt_id = AttemptId {
-            visit_id: visit_id.clone(),
-            attempt,
-        };
+        self.wait_for(visit_id, attempt, Awaiting::Operation { owner });
+        let visit_id = visit_id.clone();
+        let attempt_id = AttemptId { visit_id, attempt };
         self.begin_work(step, attempt_id, input);
         Ok(())
     }
@@ -178,15 +165,9 @@ impl TransitionBuilder<'_> {
         visit: &Visit,
         failure: &OperationFailure,
     ) -> DecideResult<()> {
-        let told = Failure {
-            code: failure
-                .code
-                .clone()
-                .unwrap_or_else(|| failure.class.to_uppercase()),
-            message: cut_message(&failure.message),
-            step: attempt_id.visit_id.step.clone(),
-            item: None,
-        };
+        let code = failure.code.clone();
+        let code = code.unwrap_or_else(|| failure.class.to_uppercase());
+        let told = Failure::new(code, &failure.message, attempt_id.visit_id.step.as_ref());
         if let Some(retry) = &step.retry
             && visit.failures + 1 < retry.max_attempts
             && retry.covers(failure)
@@ -195,20 +176,16 @@ impl TransitionBuilder<'_> {
                 .pause(visit.failures + 1, self.ids.random())
                 .max(failure.retry_after.unwrap_or_default());
             let due = self.row.at.after(pause.min(limits::SPAN_MAX));
-            self.attempt_ended(attempt_id, Some(told), due);
+            self.repeat_at(attempt_id, Some(told), due);
             return Ok(());
         }
         self.conclude_visit(&attempt_id.visit_id, Reported::Failure(told))
     }
 
-    fn attempt_ended(&mut self, attempt_id: &AttemptId, failure: Option<Failure>, due: Timestamp) {
-        self.push(Event::AttemptEnded(Box::new(AttemptEnded {
-            visit_id: attempt_id.visit_id.clone(),
-            attempt: attempt_id.attempt,
-            failure,
-            consumed: None,
-            awaiting: Awaiting::Retry { due },
-        })));
+    /// An attempt ended, and the next one begins at `due`.
+    fn repeat_at(&mut self, attempt_id: &AttemptId, failure: Option<Failure>, due: Timestamp) {
+        let AttemptId { visit_id, attempt } = attempt_id;
+        self.end_attempt(visit_id, *attempt, failure, None, Awaiting::Retry { due });
     }
 
     fn attempt_succeeded(
@@ -220,31 +197,20 @@ impl TransitionBuilder<'_> {
         output: &Value,
     ) -> DecideResult<()> {
         let visit_id = &attempt_id.visit_id;
-        match self.judged(position, step, visit_id, output) {
-            Err(Interrupt::Fails(failure)) => {
-                return self.conclude_visit(visit_id, Reported::Failure(failure));
+        let due = self
+            .check_schema(position, step, visit_id, output)
+            .and_then(|()| self.repeat_due(position, step, visit_id, visit, output));
+        let reported = match due {
+            Ok(Some(due)) => {
+                self.repeat_at(attempt_id, None, due);
+                return Ok(());
             }
+            Ok(None) => match self.keep(output.clone(), limits::OUTPUT_BYTES_MAX, "output") {
+                Ok(payload) => Reported::Output(payload),
+                Err(error) => Reported::Failure(Failure::of(&error, visit_id.step())),
+            },
+            Err(Interrupt::Fails(failure)) => Reported::Failure(failure),
             Err(interrupt) => return Err(interrupt),
-            Ok(()) => {}
-        }
-        let due = match &step.repeat {
-            Some(repeat) => {
-                match self.repeat_due(position, step, attempt_id, visit, repeat, output) {
-                    Err(Interrupt::Fails(failure)) => {
-                        return self.conclude_visit(visit_id, Reported::Failure(failure));
-                    }
-                    decided => decided?,
-                }
-            }
-            None => None,
-        };
-        if let Some(due) = due {
-            self.attempt_ended(attempt_id, None, due);
-            return Ok(());
-        }
-        let reported = match self.keep(output.clone(), limits::OUTPUT_BYTES_MAX, "output") {
-            Ok(payload) => Reported::Output(payload),
-            Err(error) => Reported::Failure(Failure::of(&error, visit_id.step())),
         };
         self.conclude_visit(visit_id, reported)
     }
@@ -259,7 +225,7 @@ impl TransitionBuilder<'_> {
     }
 
     /// Whether the output satisfies the schema of the step.
-    fn judged(
+    fn check_schema(
         &self,
         position: usize,
         step: &Step,
@@ -270,16 +236,13 @@ impl TransitionBuilder<'_> {
         let Some(first) = violations.first() else {
             return Ok(());
         };
-        if let Some(error) = over_budget(
-            &format!("what step '{}' brought", visit_id.step()),
-            &violations,
-        ) {
-            let message = error.message().to_owned();
+        let what = format!("what step '{}' brought", visit_id.step());
+        if let Some(error) = over_budget(&what, &violations) {
+            let message = error.message();
             return Err(Interrupt::fails(step, FailureCode::LimitExceeded, message));
         }
         let message = format!(
-            "what step '{}' brought breaks its schema in {} place(s): {}: {}",
-            visit_id.step(),
+            "{what} breaks its schema in {} place(s): {}: {}",
             violations.len(),
             first.path,
             first.message
@@ -292,16 +255,18 @@ impl TransitionBuilder<'_> {
         &self,
         position: usize,
         step: &Step,
-        attempt_id: &AttemptId,
+        visit_id: &VisitId,
         visit: &Visit,
-        repeat: &Repeat,
         output: &Value,
     ) -> DecideResult<Option<Timestamp>> {
+        let Some(repeat) = &step.repeat else {
+            return Ok(None);
+        };
         let compiled = self.facts.definition.compiled_step(position);
         let compiled = compiled.body.as_deref().unwrap_or(compiled);
         let here = EvalContext {
             own: Some(output),
-            ..EvalContext::of(&attempt_id.visit_id)
+            ..EvalContext::of(visit_id)
         };
         if let Some(until) = &compiled.until
             && self.holds(until, &here)?
@@ -313,11 +278,8 @@ impl TransitionBuilder<'_> {
                 "`{}` did not hold after {} attempts",
                 repeat.until, repeat.max_attempts
             );
-            return Err(Interrupt::fails(
-                step,
-                FailureCode::RepeatExhausted,
-                message,
-            ));
+            let code = FailureCode::RepeatExhausted;
+            return Err(Interrupt::fails(step, code, message));
         }
         let due = self.row.at.after(repeat.every.duration());
         match repeat.timeout {
@@ -336,16 +298,8 @@ impl TransitionBuilder<'_> {
         reported: Reported,
     ) -> DecideResult<()> {
         if self.next.state == State::Paused {
-            let attempt = self
-                .next
-                .visit(visit_id)
-                .map_or(1, |(_, _, visit)| visit.attempt);
-            let (visit_id, awaiting) = (visit_id.clone(), Awaiting::Deferred(Box::new(reported)));
-            self.push(Event::WaitingChanged {
-                visit_id,
-                attempt,
-                awaiting,
-            });
+            let attempt = self.attempt_of(visit_id);
+            self.wait_for(visit_id, attempt, Awaiting::Deferred(Box::new(reported)));
             return Ok(());
         }
         let outcome = match reported {
@@ -380,16 +334,5 @@ impl Retry {
         let half = whole.as_millis() / 2;
         let spread = half + random % (half + 1);
         Duration::from_millis(u64::try_from(spread).unwrap_or(u64::MAX))
-    }
-}
-
-impl Failure {
-    pub(super) fn of(error: &Error, step: &crate::domain::StepId) -> Self {
-        Self {
-            code: error.code().as_str().into(),
-            message: error.message().into(),
-            step: Some(step.clone()),
-            item: None,
-        }
     }
 }

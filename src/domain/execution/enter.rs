@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    AttemptId, Awaiting, Begin, Effect, Event, Failure, Need, Outcome, Payload, Skipped, VisitId,
+    AttemptId, Awaiting, Begin, Effect, Event, Failure, Outcome, Payload, Skipped, VisitId,
     decision::{DecideResult, Interrupt},
     scope::EvalContext,
     transition::TransitionBuilder,
@@ -15,9 +15,7 @@ use crate::{
         definition::{Arm, CompiledStep, Next, Step, StepKind, Wait},
         document::plain,
         expression::Rendered,
-        failure::cut_message,
         span::Span,
-        token::Grant,
     },
     error::Error,
     limits,
@@ -29,10 +27,18 @@ impl TransitionBuilder<'_> {
         let state = &self.next.steps[position];
         let number = state.visits.last().map_or(1, |visit| visit.number + 1);
         let visit_id = VisitId::of_work(state.id.clone(), number, None);
-        match self
-            .try_enter(position, &visit_id)
-            .map_err(|interrupt| interrupt.within(&visit_id))
-        {
+        let entered = self.try_enter(position, &visit_id);
+        self.entered(position, &visit_id, entered)
+    }
+
+    /// What went wrong as a step, or an item, was entered is its own failure.
+    pub(super) fn entered(
+        &mut self,
+        position: usize,
+        visit_id: &VisitId,
+        entered: DecideResult<()>,
+    ) -> DecideResult<()> {
+        match entered.map_err(|interrupt| interrupt.within(visit_id)) {
             Err(Interrupt::Fails(failure)) => {
                 self.done(position, visit_id, &Outcome::Failed(failure))
             }
@@ -41,20 +47,33 @@ impl TransitionBuilder<'_> {
     }
 
     fn try_enter(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
-        let (step, compiled) = (
-            self.step(position),
-            self.facts.definition.compiled_step(position),
-        );
+        let step = self.step(position);
+        let compiled = self.facts.definition.compiled_step(position);
         let here = EvalContext::of(visit_id);
-        can_be_computed(compiled, step)?;
-        if let Some(condition) = &compiled.condition
-            && !self.holds(condition, &here)?
-        {
+        if !self.applies(step, compiled, &here)? {
             self.skip(position, Skipped::Condition);
             return Ok(());
         }
         self.check_visits(step, visit_id)?;
         self.act(position, step, compiled, visit_id, &here)
+    }
+
+    /// Whether the condition of a step, or of an item, holds. Refuses to act on what cannot be compiled.
+    pub(super) fn applies(
+        &self,
+        step: &Step,
+        compiled: &CompiledStep,
+        here: &EvalContext<'_>,
+    ) -> DecideResult<bool> {
+        if let Some(text) = &compiled.broken {
+            let message = format!("`{text}` is not an expression");
+            let code = FailureCode::ExpressionFailed;
+            return Err(Interrupt::fails(step, code, message));
+        }
+        match &compiled.condition {
+            Some(condition) => self.holds(condition, here),
+            None => Ok(true),
+        }
     }
 
     /// Begins what a step does, or what a `foreach` does with an item.
@@ -79,7 +98,10 @@ impl TransitionBuilder<'_> {
             StepKind::Input { .. } | StepKind::Extract { .. } => {
                 self.ask(position, step, visit_id, input.value)
             }
-            _ => self.open_work(step, compiled, visit_id, input),
+            StepKind::Agent { .. } | StepKind::Guidance { .. } | StepKind::Tool { .. } => {
+                self.offer(compiled, visit_id, input.value)
+            }
+            StepKind::Run { .. } | StepKind::Activity { .. } => self.begin(step, visit_id, input),
         }
     }
 
@@ -106,20 +128,6 @@ impl TransitionBuilder<'_> {
         Ok(())
     }
 
-    /// A step that came to its end at once, and where control goes from it.
-    fn done_to(
-        &mut self,
-        position: usize,
-        visit_id: VisitId,
-        outcome: Outcome,
-        next: Option<&Next>,
-    ) -> DecideResult<()> {
-        if self.is_done(position, visit_id, outcome)? {
-            self.go(position, next);
-        }
-        Ok(())
-    }
-
     pub(super) fn done_with(
         &mut self,
         position: usize,
@@ -127,7 +135,7 @@ impl TransitionBuilder<'_> {
         output: Value,
     ) -> DecideResult<()> {
         let payload = self.keep(output, limits::OUTPUT_BYTES_MAX, "output")?;
-        self.done(position, visit_id.clone(), &Outcome::Completed(payload))
+        self.done(position, visit_id, &Outcome::Completed(payload))
     }
 
     fn set(&mut self, position: usize, visit_id: &VisitId, mut input: Value) -> DecideResult<()> {
@@ -150,7 +158,7 @@ impl TransitionBuilder<'_> {
 
     /// What memory holds at the start.
     pub(super) fn fill_memory(&mut self) -> DecideResult<()> {
-        let here = EvalContext::outside();
+        let here = EvalContext::default();
         let memory = self.render(&self.facts.definition.compiled_workflow().memory, &here);
         let memory = match memory {
             Err(Interrupt::Fails(failure)) => return self.fail(failure),
@@ -190,7 +198,14 @@ impl TransitionBuilder<'_> {
         });
         let output = json!({ "arm": taken.map(|(at, _)| at), "next": chosen });
         let output = self.keep(output, limits::OUTPUT_BYTES_MAX, "output")?;
-        self.done_to(position, visit_id.clone(), Outcome::Completed(output), next)
+        self.push(Event::StepDone {
+            visit_id: visit_id.clone(),
+            outcome: Outcome::Completed(output),
+        });
+        if self.counts_at_once(position)? {
+            self.go(position, next);
+        }
+        Ok(())
     }
 
     fn fail_as_told(
@@ -201,16 +216,12 @@ impl TransitionBuilder<'_> {
         input: &Value,
     ) -> DecideResult<()> {
         let message = plain(&input["message"]);
-        let failure = Failure {
-            code: code.to_owned(),
-            message: cut_message(&message),
-            step: visit_id.step.clone(),
-            item: None,
-        };
+        let failure = Failure::new(code, message, visit_id.step.as_ref());
+        let outcome = Outcome::Failed(failure.clone());
         if visit_id.item.is_some() {
-            return self.done(position, visit_id.clone(), &Outcome::Failed(failure));
+            return self.done(position, visit_id, &outcome);
         }
-        let (visit_id, outcome) = (visit_id.clone(), Outcome::Failed(failure.clone()));
+        let visit_id = visit_id.clone();
         self.push(Event::StepDone { visit_id, outcome });
         self.queue_dependents(position);
         self.fail(failure)
@@ -246,22 +257,6 @@ impl TransitionBuilder<'_> {
         Ok(())
     }
 
-    fn wait_for_signal(
-        &mut self,
-        position: usize,
-        visit_id: &VisitId,
-        name: String,
-    ) -> DecideResult<()> {
-        let kept = self.next.signals.iter().find(|signal| signal.name == name);
-        let Some(payload) = kept.map(|signal| signal.payload) else {
-            self.open(visit_id.clone(), Awaiting::Signal { name }, None);
-            return Ok(());
-        };
-        let payload = self.wanted(Need::stored(payload))?;
-        self.push(Event::SignalTaken { name });
-        self.done_with(position, visit_id, Value::clone(&payload))
-    }
-
     fn gate(
         &mut self,
         visit_id: &VisitId,
@@ -279,25 +274,22 @@ impl TransitionBuilder<'_> {
         Ok(())
     }
 
-    /// A step, or an item, that a model or the server works on.
-    pub(super) fn open_work(
+    /// A step, or an item, that a model works on.
+    fn offer(
         &mut self,
-        step: &Step,
         compiled: &CompiledStep,
         visit_id: &VisitId,
-        mut input: Rendered,
+        input: Value,
     ) -> DecideResult<()> {
-        if step.kind.is_of_model() {
-            // What is always the same is read off the definition.
-            let input = if compiled.input.is_constant() {
-                None
-            } else {
-                Some(self.keep_input(input.value)?)
-            };
-            let awaiting = Awaiting::Model(Grant::issue(self.row.at, self.ids));
-            self.open(visit_id.clone(), awaiting, input);
-            return Ok(());
-        }
+        // What is always the same is read off the definition.
+        let is_constant = compiled.input.is_constant();
+        let input = (!is_constant).then(|| self.keep_input(input)).transpose()?;
+        self.open(visit_id.clone(), self.new_token(), input);
+        Ok(())
+    }
+
+    /// A step, or an item, that the server works on.
+    fn begin(&mut self, step: &Step, visit_id: &VisitId, mut input: Rendered) -> DecideResult<()> {
         if matches!(step.kind, StepKind::Activity { .. }) && input.value.get("with").is_none() {
             input.value["with"] = self.data_before(visit_id)?;
         }
@@ -335,16 +327,4 @@ pub(super) fn waited(due: Timestamp) -> Value {
 
 fn shown(text: &str) -> String {
     text.chars().take(limits::SPAN_SHOWN_CHARS).collect()
-}
-
-/// Refuses to act on what cannot be compiled.
-pub(super) fn can_be_computed(compiled: &CompiledStep, step: &Step) -> DecideResult<()> {
-    match compiled.broken() {
-        None => Ok(()),
-        Some(text) => Err(Interrupt::fails(
-            step,
-            FailureCode::ExpressionFailed,
-            format!("`{text}` is not an expression"),
-        )),
-    }
 }

@@ -35,7 +35,9 @@ impl<'a> TransitionBuilder<'a> {
     pub(super) fn run_to_quiescence(&mut self) -> DecideResult<()> {
         while !self.next.state.is_final() {
             if let Some(target) = self.targets.pop_front() {
-                self.reenter(target)?;
+                if self.next.steps[target].status == StepStatus::Pending {
+                    self.enter(target)?;
+                }
             } else if let Some(position) = self.queue.pop_first() {
                 self.consider(position)?;
             } else {
@@ -43,13 +45,6 @@ impl<'a> TransitionBuilder<'a> {
             }
         }
         self.conclude()
-    }
-
-    fn reenter(&mut self, target: usize) -> DecideResult<()> {
-        if self.next.steps[target].status == StepStatus::Pending {
-            self.enter(target)?;
-        }
-        Ok(())
     }
 
     fn consider(&mut self, position: usize) -> DecideResult<()> {
@@ -140,35 +135,24 @@ impl<'a> TransitionBuilder<'a> {
     pub(super) fn done(
         &mut self,
         position: usize,
-        visit_id: VisitId,
+        visit_id: &VisitId,
         outcome: &Outcome,
     ) -> DecideResult<()> {
+        self.push(Event::StepDone {
+            visit_id: visit_id.clone(),
+            outcome: outcome.clone(),
+        });
         if visit_id.item.is_some() {
-            self.push(Event::StepDone {
-                visit_id: visit_id.clone(),
-                outcome: outcome.clone(),
-            });
-            return self.item_done(position, &visit_id, outcome);
+            return self.item_done(position, visit_id, outcome);
         }
-        if self.is_done(position, visit_id, outcome.clone())? {
+        if self.counts_at_once(position)? {
             self.follow(position, outcome)?;
         }
         Ok(())
     }
 
-    /// Notes that a step came to its end as soon as it was entered; false where there were too many of those.
-    pub(super) fn is_done(
-        &mut self,
-        position: usize,
-        visit_id: VisitId,
-        outcome: Outcome,
-    ) -> DecideResult<bool> {
-        self.push(Event::StepDone { visit_id, outcome });
-        self.counts_at_once(position)
-    }
-
     /// Counts a step that came to its end as soon as it was entered; false where there were too many of those.
-    fn counts_at_once(&mut self, position: usize) -> DecideResult<bool> {
+    pub(super) fn counts_at_once(&mut self, position: usize) -> DecideResult<bool> {
         self.done_at_once += 1;
         let is_full = self.row.events.len() > limits::EVENTS_PER_ROW_MAX / 2;
         if self.done_at_once <= limits::STEPS_AT_ONCE_MAX && !is_full {
@@ -177,18 +161,13 @@ impl<'a> TransitionBuilder<'a> {
         let most = limits::STEPS_AT_ONCE_MAX;
         let message =
             format!("more than {most} steps of the server followed each other without a pause");
-        let step = Some(self.step(position).id.clone());
-        self.fail(Failure {
-            code: FailureCode::StepsAtOnce.into(),
-            message,
-            step,
-            item: None,
-        })?;
+        let step = Some(&self.step(position).id);
+        self.fail(Failure::new(FailureCode::StepsAtOnce, message, step))?;
         Ok(false)
     }
 
     /// What follows the end of a step.
-    pub(super) fn follow(&mut self, position: usize, outcome: &Outcome) -> DecideResult<()> {
+    fn follow(&mut self, position: usize, outcome: &Outcome) -> DecideResult<()> {
         let step = self.step(position);
         match outcome {
             Outcome::Completed(_) => self.go(position, step.next.as_ref()),

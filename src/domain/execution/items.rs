@@ -1,13 +1,10 @@
 //! The items of a `foreach`: as many are open at once as it says, and their outputs make its own.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
 use super::{
     Awaiting, Failure, Need, Outcome, StepState, StepStatus, VisitId,
     decision::{DecideResult, Interrupt},
-    enter::can_be_computed,
     scope::EvalContext,
     transition::TransitionBuilder,
 };
@@ -17,7 +14,6 @@ use crate::{
         definition::{CompiledStep, OnError, Step, StepKind},
         document::plain,
         expression::Item,
-        failure::cut_message,
     },
     limits,
 };
@@ -113,28 +109,13 @@ impl TransitionBuilder<'_> {
                 item: u32::try_from(state.items.len()).ok(),
                 ..visit_id.clone()
             };
-            self.enter_item(position, body, compiled, &item)?;
+            let entered = self.enter_item(position, body, compiled, &item);
+            self.entered(position, &item, entered)?;
         }
         Ok(())
     }
 
     fn enter_item(
-        &mut self,
-        position: usize,
-        body: &Step,
-        compiled: &CompiledStep,
-        visit_id: &VisitId,
-    ) -> DecideResult<()> {
-        let entered = self.try_enter_item(position, body, compiled, visit_id);
-        match entered.map_err(|interrupt| interrupt.within(visit_id)) {
-            Err(Interrupt::Fails(failure)) => {
-                self.done(position, visit_id.clone(), &Outcome::Failed(failure))
-            }
-            entered => entered,
-        }
-    }
-
-    fn try_enter_item(
         &mut self,
         position: usize,
         body: &Step,
@@ -149,10 +130,7 @@ impl TransitionBuilder<'_> {
             }),
             ..EvalContext::of(visit_id)
         };
-        can_be_computed(compiled, body)?;
-        if let Some(condition) = &compiled.condition
-            && !self.holds(condition, &here)?
-        {
+        if !self.applies(body, compiled, &here)? {
             return self.done_with(position, visit_id, Value::Null);
         }
         self.act(position, body, compiled, visit_id, &here)
@@ -211,9 +189,8 @@ impl TransitionBuilder<'_> {
         let which = shown(&self.item_of(visit_id)?);
         let message = format!("item {number} of {total} (`{which}`): {}", failure.message);
         Ok(Failure {
-            message: cut_message(&message),
             item: visit_id.item,
-            ..failure.clone()
+            ..Failure::new(&failure.code, message, failure.step.as_ref())
         })
     }
 
@@ -236,26 +213,17 @@ impl TransitionBuilder<'_> {
         if step.items.len() < total as usize || step.items.open_count() > 0 {
             return Ok(());
         }
-        let ended = step.items.iter().filter_map(|item| item.closed.as_ref());
-        let needs = ended.map(|closed| {
-            closed.output.map(|digest| Need {
-                digest,
-                revision: Some(closed.revision),
-            })
-        });
-        let found: Vec<_> = needs
-            .map(|need| need.map(|need| self.value(need)).transpose())
-            .collect();
-        let missing: Vec<_> = found
-            .iter()
-            .filter_map(|value| value.as_ref().err().copied())
-            .collect();
+        let (mut outputs, mut missing) = (Vec::with_capacity(step.items.len()), Vec::new());
+        for closed in step.items.iter().filter_map(|item| item.closed.as_ref()) {
+            match closed.need().map(|need| self.value(need)) {
+                Some(Ok(output)) => outputs.push(Value::clone(&output)),
+                Some(Err(need)) => missing.push(need),
+                None => outputs.push(Value::Null),
+            }
+        }
         if !missing.is_empty() {
             return Err(Interrupt::Needs(missing));
         }
-        let value =
-            |value: Option<Arc<Value>>| value.map_or(Value::Null, |value| Value::clone(&value));
-        let outputs = found.into_iter().flatten().map(value).collect();
         let output = self.keep(
             Value::Array(outputs),
             limits::OUTPUT_BYTES_MAX,

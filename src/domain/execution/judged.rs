@@ -1,26 +1,39 @@
-//! What an output comes to: accepted, refused, held, or the end of its step; and how a model is asked once more.
+//! What a report comes to: accepted, refused, held, or the end of its step; and how a model is asked once more.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use serde_json::Value;
 
 use super::{
-    Awaiting, ConsumedCall, Event, Failure, Payload, Report, Visit, VisitId,
-    content::{Content, payload},
+    Awaiting, ConsumedCall, Event, Execution, Failure, Payload, Report, StepState, Visit, VisitId,
     decision::DecideResult,
-    transition::TransitionBuilder,
+    transition::{Content, TransitionBuilder, payload},
 };
 use crate::{
     domain::{
+        FailureCode,
         artifact::{Artifact, ArtifactReference, extract},
         definition::{OnError, Step, StepKind},
-        document::Digest,
-        event::AttemptEnded,
-        token::Grant,
+        document::{Digest, meaning},
+        failure::cut,
+        schema::over_budget,
     },
-    error::{Error, Result, Violation},
+    error::{Code, Error, NextCall, Result, Violation, address, call, read},
     limits,
 };
+
+/// The next call once a step has failed for good.
+const FAILED_FOR_GOOD: NextCall = read(
+    address!("workflow_status/{execution_id}"),
+    "it says what came of the execution; workflow.start begins anew",
+);
+
+/// The next call where a step is held.
+pub(super) const HELD: NextCall = call(
+    "execution.resume",
+    &[("execution_id", "{execution_id}")],
+    "the step goes on with the token that it has, and may bring as many malformed outputs again; correct every violation before",
+);
 
 /// What becomes of a visit at the end of its malformed outputs.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,6 +42,113 @@ pub(super) enum AtLast {
     Holds,
     /// It fails, which somebody provided for.
     Fails,
+}
+
+impl Execution {
+    /// What a report comes to, by the kind of its step, and what a refusal costs.
+    pub(super) fn judge(
+        &self,
+        builder: &mut TransitionBuilder<'_>,
+        turn: &OpenTurn<'_>,
+        report: &Report,
+    ) -> DecideResult<Judged> {
+        let value = match report {
+            Report::Output(value) | Report::Answer(value) => value,
+            Report::Error {
+                message,
+                code,
+                retryable,
+            } => {
+                let code = code.as_deref().unwrap_or(FailureCode::StepFailed.as_str());
+                let code = cut(code, limits::FAILURE_CODE_BYTES_MAX);
+                let failure = Failure::new(code, message, Some(&turn.step.id));
+                return builder.judge_failure(turn, failure, *retryable);
+            }
+        };
+        let placed = |error: Error| self.placed(error.with("step_id", turn.step.id.as_str()));
+        let whole = payload(value, limits::OUTPUT_BYTES_MAX, "output").map_err(placed)?;
+        if builder
+            .step(turn.position)
+            .acting()
+            .kind
+            .asks_for()
+            .is_some()
+        {
+            let judged = self.judge_answers(builder, turn, value);
+            return judged.map_err(|interrupt| interrupt.placed(placed));
+        }
+        let schema = builder.facts.definition.output_schema(turn.position);
+        let violations = schema.violations(value);
+        if violations.is_empty() {
+            let accepted = Accepted::of(value, whole, self.artifacts).map_err(placed)?;
+            return Ok(Judged::Accepted(Box::new(accepted)));
+        }
+        Ok(self.refusal(builder, turn, value, violations)?)
+    }
+
+    /// What it costs that an output is refused.
+    pub(super) fn refusal(
+        &self,
+        builder: &TransitionBuilder<'_>,
+        turn: &OpenTurn<'_>,
+        value: &Value,
+        violations: Vec<Violation>,
+    ) -> Result<Judged> {
+        let (step, refused) = (turn.step, &turn.visit.refused);
+        let output = meaning(value);
+        let seen = u32::try_from(refused.len()).unwrap_or(u32::MAX);
+        let at_last = builder.at_last(turn.position);
+        if refused.contains(&output) {
+            return Err(self.invalid(step, seen, at_last, violations));
+        }
+        let refusal = self.invalid(step, seen + 1, at_last, violations);
+        Ok(if seen + 1 < limits::OUTPUT_ATTEMPTS_MAX {
+            Judged::Refused(refusal, output)
+        } else if at_last == AtLast::Holds {
+            Judged::Held(refusal, output)
+        } else {
+            Judged::RefusedForGood(refusal)
+        })
+    }
+
+    /// The refusal of the malformed output number `seen` of a visit.
+    pub(super) fn invalid(
+        &self,
+        step: &StepState,
+        seen: u32,
+        at_last: AtLast,
+        violations: Vec<Violation>,
+    ) -> Error {
+        let most = limits::OUTPUT_ATTEMPTS_MAX;
+        let (what, action) = match at_last {
+            _ if seen < most => ("the token stays valid", None),
+            AtLast::Holds => (
+                "that was the last one: the step is held until execution.resume",
+                Some(HELD),
+            ),
+            AtLast::Fails => (
+                "that was the last one: the step failed",
+                Some(FAILED_FOR_GOOD),
+            ),
+        };
+        let count = violations.len();
+        let message = format!(
+            "the output of step '{}' breaks its schema in {count} place(s) (malformed output {seen} of {most}; {what})",
+            step.id
+        );
+        let whose = format!(
+            "the output of step '{}' (malformed output {seen} of {most}; {what})",
+            step.id
+        );
+        let error = over_budget(&whose, &violations)
+            .unwrap_or_else(|| Error::new(Code::StepOutputInvalid, message))
+            .with("step_id", step.id.as_str());
+        let error = match action {
+            Some(action) => error.with_next(action),
+            None => error,
+        };
+        self.placed(error.with_violations(violations))
+    }
 }
 
 impl TransitionBuilder<'_> {
@@ -42,22 +162,14 @@ impl TransitionBuilder<'_> {
     }
 
     /// The visit waits for a resume; whatever else is open goes on.
-    pub(super) fn hold(
-        &mut self,
-        visit_id: VisitId,
-        visit: &Visit,
-        grant: Grant,
-        output: Digest,
-    ) -> DecideResult<()> {
+    pub(super) fn hold(&mut self, turn: &OpenTurn<'_>, output: Digest) -> DecideResult<()> {
+        let visit_id = turn.visit_id();
+        let awaiting = Awaiting::OutputInvalid(turn.consumed.grant);
         self.push(Event::OutputRefused {
             visit_id: visit_id.clone(),
             output,
         });
-        self.push(Event::WaitingChanged {
-            visit_id,
-            attempt: visit.attempt,
-            awaiting: Awaiting::OutputInvalid(grant),
-        });
+        self.wait_for(&visit_id, turn.visit.attempt, awaiting);
         self.run_to_quiescence()
     }
 
@@ -88,98 +200,71 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// The same of an output that ended a visit before.
-    pub(super) fn violations_then(
-        &self,
-        position: usize,
-        visit: Option<&Visit>,
-        value: &Value,
-    ) -> DecideResult<Vec<Violation>> {
-        if let Some(visit) = visit
-            && let Some(violations) = self.refused_for_good(position, visit, value)?
-        {
-            return Ok(violations);
+    /// What it comes to that a model could not do its step.
+    fn judge_failure(
+        &mut self,
+        turn: &OpenTurn<'_>,
+        failure: Failure,
+        retryable: Option<bool>,
+    ) -> DecideResult<Judged> {
+        if retryable == Some(false) || !self.may_retry(turn, &failure) {
+            return Ok(Judged::Failed(failure));
         }
-        self.violations(position, visit, value)
+        self.reoffer_later(turn, failure)?;
+        Ok(Judged::Reoffered)
     }
 
-    /// Every way in which an output breaks what its step asks for.
-    pub(super) fn violations(
-        &self,
-        position: usize,
-        visit: Option<&Visit>,
-        value: &Value,
-    ) -> DecideResult<Vec<Violation>> {
-        let step = self.step(position).acting();
-        let definition = self.facts.definition;
-        Ok(match self.check_answers(step, visit, value)? {
-            Some(check) => check.violations,
-            None => definition.output_schema(position).violations(value),
+    /// Whether a model that could not do its step is asked once more.
+    fn may_retry(&self, turn: &OpenTurn<'_>, failure: &Failure) -> bool {
+        let step = self.step(turn.position).acting();
+        step.retry.as_ref().is_some_and(|retry| {
+            let covers = retry.on.is_empty() || retry.on.contains(&failure.code);
+            covers && turn.visit.failures + 1 < retry.max_attempts
         })
     }
 
     /// A model is asked once more, after the pause that its step says.
-    pub(super) fn reoffer_later(
-        &mut self,
-        position: usize,
-        visit_id: &VisitId,
-        visit: &Visit,
-        failure: Failure,
-        consumed: ConsumedCall,
-    ) -> DecideResult<()> {
-        let retry = self.step(position).acting().retry.as_ref();
+    fn reoffer_later(&mut self, turn: &OpenTurn<'_>, failure: Failure) -> DecideResult<()> {
+        let retry = self.step(turn.position).acting().retry.as_ref();
         let random = self.ids.random();
         let pause = retry.map_or(Duration::ZERO, |retry| {
-            retry.pause(visit.failures + 1, random)
+            retry.pause(turn.visit.failures + 1, random)
         });
         if pause.is_zero() {
-            self.reoffer(visit_id, visit, Some(failure), consumed);
+            self.reoffer(turn, Some(failure));
             return Ok(());
         }
         let due = self.row.at.after(pause);
-        self.push(Event::AttemptEnded(Box::new(AttemptEnded {
-            visit_id: visit_id.clone(),
-            attempt: visit.attempt,
-            failure: Some(failure),
-            consumed: Some(consumed),
-            awaiting: Awaiting::Retry { due },
-        })));
+        self.end_turn(turn, Some(failure), Awaiting::Retry { due });
         self.run_to_quiescence()
     }
 
-    /// The next attempt of a model begins, with a new token.
-    pub(super) fn reoffer_due(&mut self, visit_id: &VisitId, visit: &Visit) {
-        let awaiting = Awaiting::Model(Grant::issue(self.row.at, self.ids));
-        let (visit_id, attempt) = (visit_id.clone(), visit.attempt + 1);
-        self.push(Event::WaitingChanged {
-            visit_id,
-            attempt,
-            awaiting,
-        });
+    /// A model is asked once more, with a new token.
+    pub(super) fn reoffer(&mut self, turn: &OpenTurn<'_>, failure: Option<Failure>) {
+        let awaiting = self.new_token();
+        self.end_turn(turn, failure, awaiting.clone());
+        self.wait_for(&turn.visit_id(), turn.visit.attempt + 1, awaiting);
     }
 
-    /// A model is asked once more, with a new token.
-    pub(super) fn reoffer(
-        &mut self,
-        visit_id: &VisitId,
-        visit: &Visit,
-        failure: Option<Failure>,
-        consumed: ConsumedCall,
-    ) {
-        let awaiting = Awaiting::Model(Grant::issue(self.row.at, self.ids));
-        self.push(Event::AttemptEnded(Box::new(AttemptEnded {
-            visit_id: visit_id.clone(),
-            attempt: visit.attempt,
-            failure,
-            consumed: Some(consumed),
-            awaiting: awaiting.clone(),
-        })));
-        let (visit_id, attempt) = (visit_id.clone(), visit.attempt + 1);
-        self.push(Event::WaitingChanged {
-            visit_id,
-            attempt,
-            awaiting,
-        });
+    fn end_turn(&mut self, turn: &OpenTurn<'_>, failure: Option<Failure>, awaiting: Awaiting) {
+        let (visit_id, attempt) = (turn.visit_id(), turn.visit.attempt);
+        self.end_attempt(&visit_id, attempt, failure, Some(turn.consumed), awaiting);
+    }
+}
+
+/// An open visit and the call that came for it, with its token.
+pub(super) struct OpenTurn<'a> {
+    pub(super) position: usize,
+    pub(super) step: &'a StepState,
+    pub(super) visit: &'a Visit,
+    pub(super) consumed: ConsumedCall,
+    /// Whether the user was asked by the client.
+    pub(super) is_of_user: bool,
+}
+
+impl OpenTurn<'_> {
+    pub(super) fn visit_id(&self) -> VisitId {
+        self.visit.visit_id(&self.step.id)
     }
 }
 
@@ -193,35 +278,33 @@ pub(super) struct Accepted {
 }
 
 impl Accepted {
-    pub(super) fn of(value: &Value, whole: (Payload, Content), taken: u32) -> Result<Self> {
-        let Some(extracted) = extract(value, taken)? else {
-            let (payload, content) = whole;
-            return Ok(Self {
-                output: value.clone(),
-                payload,
-                contents: content.into_iter().collect(),
-                artifacts: Vec::new(),
-                references: Vec::new(),
-            });
-        };
-        let (payload, content) = payload(&extracted.output, limits::OUTPUT_BYTES_MAX, "output")?;
-        let mut contents: Vec<_> = content.into_iter().collect();
-        let mut artifacts = Vec::with_capacity(extracted.artifacts.len());
-        for (artifact, content) in extracted.artifacts {
-            contents.push((artifact.digest, content));
-            artifacts.push(artifact);
-        }
-        Ok(Self {
-            output: extracted.output,
+    /// An output without artifacts.
+    pub(super) fn whole(output: Value, (payload, content): (Payload, Content)) -> Self {
+        Self {
+            output,
             payload,
-            contents,
-            artifacts,
-            references: extracted.references,
-        })
+            contents: content.into_iter().collect(),
+            artifacts: Vec::new(),
+            references: Vec::new(),
+        }
+    }
+
+    fn of(value: &Value, whole: (Payload, Content), taken: u32) -> Result<Self> {
+        let Some(extracted) = extract(value, taken)? else {
+            return Ok(Self::whole(value.clone(), whole));
+        };
+        let kept = payload(&extracted.output, limits::OUTPUT_BYTES_MAX, "output")?;
+        let mut accepted = Self::whole(extracted.output, kept);
+        accepted.references = extracted.references;
+        for (artifact, content) in extracted.artifacts {
+            accepted.contents.push((artifact.digest, content));
+            accepted.artifacts.push(artifact);
+        }
+        Ok(accepted)
     }
 }
 
-/// What an output comes to.
+/// What a report comes to.
 pub(super) enum Judged {
     Accepted(Box<Accepted>),
     /// The token stays valid.

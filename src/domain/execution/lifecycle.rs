@@ -58,14 +58,12 @@ impl Execution {
                 .check(State::Running)
                 .map_err(|error| self.placed(error))?;
         }
-        let by_resume = |reason: &&PauseReason| {
-            matches!(reason, PauseReason::Person | PauseReason::EngineFault)
-        };
-        let lifted: Vec<_> = self.pauses.iter().filter(by_resume).collect();
+        let mut lifted = self.pauses.clone();
+        lifted.retain(|reason| reason.is_lifted_by_resume());
         if lifted.is_empty() && !has_held {
             return Err(self.paused().into());
         }
-        for &reason in lifted {
+        for reason in lifted {
             builder.lift(reason)?;
         }
         if has_held {
@@ -80,12 +78,8 @@ impl Execution {
 
     /// The refusal of what may not happen while the execution is paused.
     pub(super) fn paused(&self) -> Error {
-        let names: Vec<_> = self.pauses.iter().map(|reason| reason.as_str()).collect();
-        let why = self
-            .reason
-            .as_deref()
-            .map_or_else(String::new, |reason| format!(": {reason}"));
-        let message = format!("the execution is paused ({}{why})", names.join(", "));
+        let why = self.why();
+        let message = format!("the execution is paused ({}{why})", self.pause_names());
         self.placed(Error::new(Code::ExecutionPaused, message))
     }
 }
@@ -93,19 +87,13 @@ impl Execution {
 impl TransitionBuilder<'_> {
     /// The held visits may bring as many malformed outputs again, with the tokens that they have.
     fn let_go_on(&mut self) {
-        let open = self.next.open();
-        let held: Vec<_> = open
-            .filter_map(|(_, step, visit)| match visit.awaiting {
-                Some(Awaiting::OutputInvalid(grant)) => Some(Event::WaitingChanged {
-                    visit_id: visit.visit_id(&step.id),
-                    attempt: visit.attempt,
-                    awaiting: Awaiting::Model(grant),
-                }),
-                _ => None,
-            })
-            .collect();
-        for event in held {
-            self.push(event);
+        let held = self.next.awaiting(|awaiting| match awaiting {
+            Awaiting::OutputInvalid(grant) => Some(Awaiting::Model(*grant)),
+            _ => None,
+        });
+        for (visit_id, awaiting) in held {
+            let attempt = self.attempt_of(&visit_id);
+            self.wait_for(&visit_id, attempt, awaiting);
         }
     }
 }
@@ -124,13 +112,7 @@ fn check_reason(change: &Change) -> Result<()> {
 }
 
 fn requested(change: &Change) -> Failure {
-    Failure {
-        code: FailureCode::FailedOnRequest.into(),
-        message: change
-            .reason
-            .clone()
-            .unwrap_or_else(|| "somebody asked for it to fail".into()),
-        step: None,
-        item: None,
-    }
+    let reason = change.reason.as_deref();
+    let message = reason.unwrap_or("somebody asked for it to fail");
+    Failure::new(FailureCode::FailedOnRequest, message, None)
 }

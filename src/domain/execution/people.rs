@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
-    domain::{FailureCode, event::GateAnswered, failure::cut_message, schema::over_budget},
+    domain::{FailureCode, event::GateAnswered, schema::over_budget},
     error::{Code, Error, Result, again},
     limits,
 };
@@ -44,7 +44,11 @@ impl Execution {
             });
             Reported::Output(builder.keep(output, limits::OUTPUT_BYTES_MAX, "output")?)
         } else {
-            Reported::Failure(rejected(&visit_id, answer))
+            let why = answer.comment.as_deref().map(|why| format!(": {why}"));
+            let why = why.unwrap_or_default();
+            let message = format!("{} rejected '{}'{why}", answer.by, step.id);
+            let code = FailureCode::GateRejected;
+            Reported::Failure(Failure::new(code, message, Some(&step.id)))
         };
         builder.conclude_visit(&visit_id, reported)?;
         builder.run_to_quiescence()?;
@@ -53,10 +57,8 @@ impl Execution {
 
     /// The gate that is answered, which must ask what the person was shown.
     fn gate(&self, answer: &GateAnswer, now: Timestamp) -> DecideResult<(&StepState, &Visit)> {
-        let refuse = |code, message: String| {
-            let error = Error::new(code, message).with("step_id", answer.step.as_str());
-            Interrupt::Refused(self.placed(error))
-        };
+        let refuse =
+            |code, message: String| Interrupt::Refused(self.refused(code, &answer.step, message));
         let of_step = || self.open().filter(|(_, step, _)| step.id == answer.step);
         let is_gate = |visit: &Visit| matches!(visit.awaiting, Some(Awaiting::Gate { .. }));
         let asks = |visit: &Visit| matches!(visit.awaiting, Some(Awaiting::Gate { shown, .. }) if shown == answer.shown);
@@ -98,12 +100,10 @@ impl Execution {
         let acting = builder.step(position).acting();
         let reported = match &resolution.verdict {
             Verdict::Retry => None,
-            Verdict::Failed(message) => Some(Reported::Failure(Failure {
-                code: FailureCode::StepFailed.into(),
-                message: cut_message(message),
-                step: visit_id.step.clone(),
-                item: None,
-            })),
+            Verdict::Failed(message) => {
+                let failure = Failure::new(FailureCode::StepFailed, message, Some(&step.id));
+                Some(Reported::Failure(failure))
+            }
             Verdict::Output(output) => {
                 builder.check_output(position, &visit_id, output)?;
                 let output = Value::clone(output);
@@ -147,8 +147,7 @@ impl Execution {
             .filter(|(_, step, visit)| meant(step, visit));
         let first = found.next();
         let refuse = |message: String| {
-            let error = Error::new(Code::OutcomeKnown, message);
-            Interrupt::Refused(self.placed(error.with("step_id", resolution.step.as_str())))
+            Interrupt::Refused(self.refused(Code::OutcomeKnown, &resolution.step, message))
         };
         let Some(first) = first else {
             return Err(refuse(format!(
@@ -173,22 +172,6 @@ impl Execution {
         let message = format!("the execution is {}", self.state);
         let error = Error::new(Code::ExecutionFinished, message);
         Err(self.placed(error).into())
-    }
-}
-
-fn rejected(visit_id: &VisitId, answer: &GateAnswer) -> Failure {
-    let why = answer.comment.as_deref().map(|why| format!(": {why}"));
-    let message = format!(
-        "{} rejected '{}'{}",
-        answer.by,
-        visit_id.step(),
-        why.unwrap_or_default()
-    );
-    Failure {
-        code: FailureCode::GateRejected.into(),
-        message: cut_message(&message),
-        step: visit_id.step.clone(),
-        item: None,
     }
 }
 
@@ -232,11 +215,7 @@ impl TransitionBuilder<'_> {
 
     /// The attempt is begun as soon as the execution goes on.
     pub(super) fn put_off(&mut self, visit_id: &VisitId, attempt: u32) {
-        let (visit_id, due) = (visit_id.clone(), self.row.at);
-        self.push(Event::WaitingChanged {
-            visit_id,
-            attempt,
-            awaiting: Awaiting::Retry { due },
-        });
+        let due = self.row.at;
+        self.wait_for(visit_id, attempt, Awaiting::Retry { due });
     }
 }

@@ -17,14 +17,14 @@ use crate::{
         expression::{
             EvaluationFault, Expression, Item, Reference, Rendered, Root, Roots, Segment, Template,
         },
-        failure::cut_message,
         id::StepId,
         truncate::length,
     },
     limits,
 };
 
-/// Where something is evaluated.
+/// Where something is evaluated: by default in the workflow as a whole, outside of its steps.
+#[derive(Default)]
 pub(super) struct EvalContext<'a> {
     pub(super) visit_id: Option<&'a VisitId>,
     /// The output of the latest attempt, where the step's own is asked for.
@@ -34,20 +34,10 @@ pub(super) struct EvalContext<'a> {
 }
 
 impl<'a> EvalContext<'a> {
-    /// In the workflow as a whole, outside of its steps.
-    pub(super) const fn outside() -> Self {
-        Self {
-            visit_id: None,
-            own: None,
-            item: None,
-        }
-    }
-
-    pub(super) const fn of(visit_id: &'a VisitId) -> Self {
+    pub(super) fn of(visit_id: &'a VisitId) -> Self {
         Self {
             visit_id: Some(visit_id),
-            own: None,
-            item: None,
+            ..Self::default()
         }
     }
 }
@@ -95,7 +85,7 @@ impl TransitionBuilder<'_> {
             return Ok(None);
         };
         let mut made = FinalOutput::default();
-        let outside = EvalContext::outside();
+        let outside = EvalContext::default();
         match parts {
             Parts::Whole(template) => made.take(None, self.render(template, &outside))?,
             Parts::Keys(templates) => {
@@ -107,17 +97,16 @@ impl TransitionBuilder<'_> {
         if !made.needs.is_empty() {
             return Err(Interrupt::Needs(made.needs));
         }
-        let kept = self.keep_apart(made.value, limits::OUTPUT_BYTES_MAX, "final output");
-        if let Ok(payload) = kept {
-            return Ok(Some((payload, made.faults)));
-        }
-        made.faults.extend(kept.err().map(|error| OutputFault {
-            part: None,
-            code: error.code().as_str().into(),
-            message: error.message().into(),
-        }));
-        let nothing = self.keep_apart(Value::Null, limits::OUTPUT_BYTES_MAX, "final output")?;
-        Ok(Some((nothing, made.faults)))
+        const WHAT: &str = "final output";
+        let value = std::mem::take(&mut made.value);
+        let payload = match self.keep_apart(value, limits::OUTPUT_BYTES_MAX, WHAT) {
+            Ok(payload) => payload,
+            Err(error) => {
+                made.fault(None, error.code().as_str().into(), error.message().into());
+                self.keep_apart(Value::Null, limits::OUTPUT_BYTES_MAX, WHAT)?
+            }
+        };
+        Ok(Some((payload, made.faults)))
     }
 
     /// S3's default input of an activity: what the steps before it brought, else what the execution was started with.
@@ -142,11 +131,7 @@ impl TransitionBuilder<'_> {
         }
         match (before.len(), found.len()) {
             (0, _) => self.inputs_now().map(Value::Object),
-            (1, 1) => Ok(found
-                .into_iter()
-                .next()
-                .map(|(_, value)| value)
-                .unwrap_or_default()),
+            (1, 1) => Ok(found.into_values().next().unwrap_or_default()),
             _ => Ok(Value::Object(found)),
         }
     }
@@ -166,11 +151,7 @@ impl TransitionBuilder<'_> {
         if step.status != StepStatus::Completed {
             return None;
         }
-        let closed = step.visit()?.closed.as_ref()?;
-        Some(Need {
-            digest: closed.output?,
-            revision: Some(closed.revision),
-        })
+        step.visit()?.closed.as_ref()?.need()
     }
 
     /// All that these references ask for.
@@ -260,20 +241,26 @@ impl Gathered<'_, '_> {
             Root::Inputs => self.input(first.as_deref()),
             Root::Steps => match first {
                 Some(id) => self.step(&id),
-                None => self.all_steps(),
+                None => {
+                    let builder = self.builder;
+                    for step in &builder.next.steps {
+                        self.step(step.id.as_str());
+                    }
+                }
             },
             Root::Memory => match first {
                 Some(name) => self.memory(&name),
-                None => self.all_memory(),
+                None => {
+                    let builder = self.builder;
+                    for name in builder.next.memory.keys() {
+                        self.memory(name);
+                    }
+                }
             },
             Root::Env => {
-                let names = self
-                    .builder
-                    .facts
-                    .env
-                    .iter()
-                    .map(|(name, value)| (name.clone(), json!(value)));
-                self.roots.env = names.collect();
+                let env = self.builder.facts.env.iter();
+                let env = env.map(|(name, value)| (name.clone(), json!(value)));
+                self.roots.env = env.collect();
             }
             Root::Secrets => self.roots.secrets = self.builder.facts.secrets.to_vec(),
             Root::Run => self.roots.run = self.run(),
@@ -313,30 +300,14 @@ impl Gathered<'_, '_> {
     }
 
     fn output(&mut self, id: &str) -> Option<Value> {
-        let own = self.here.own.filter(|_| {
-            self.here
-                .visit_id
-                .is_some_and(|visit_id| visit_id.step().as_str() == id)
-        });
-        if let Some(own) = own {
+        if let (Some(own), Some(visit_id)) = (self.here.own, self.here.visit_id)
+            && visit_id.step().as_str() == id
+        {
             return Some(own.clone());
         }
         let id = StepId::parse(id).ok()?;
         let need = self.builder.output_of(&id)?;
         self.value(need).map(|value| Value::clone(&value))
-    }
-
-    fn all_steps(&mut self) {
-        let ids: Vec<_> = self
-            .builder
-            .next
-            .steps
-            .iter()
-            .map(|step| step.id.to_string())
-            .collect();
-        for id in ids {
-            self.step(&id);
-        }
     }
 
     /// What was written, else the output of the step of that name (S3).
@@ -353,13 +324,6 @@ impl Gathered<'_, '_> {
         };
         if let Some(value) = found {
             self.roots.memory.insert(name.to_owned(), value);
-        }
-    }
-
-    fn all_memory(&mut self) {
-        let names: Vec<_> = self.builder.next.memory.keys().cloned().collect();
-        for name in names {
-            self.memory(&name);
         }
     }
 
@@ -405,12 +369,8 @@ impl TransitionBuilder<'_> {
             .as_deref()
             .and_then(|path| self.why_no_output(path));
         let message = format!("{}{}{wherein}", fault.message, why.unwrap_or_default());
-        Interrupt::Fails(Failure {
-            code: FailureCode::ExpressionFailed.into(),
-            message: cut_message(&message),
-            step: here.visit_id.and_then(|visit_id| visit_id.step.clone()),
-            item: None,
-        })
+        let step = here.visit_id.and_then(|visit_id| visit_id.step.as_ref());
+        Interrupt::Fails(Failure::new(FailureCode::ExpressionFailed, message, step))
     }
 
     /// Why the step that this path names has no output now.

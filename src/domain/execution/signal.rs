@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::{
-    Awaiting, Decision, Event, Execution, Outcome, SignalRequest, State, decision::DecideResult,
-    transition::TransitionBuilder,
+    Awaiting, Decision, Event, Execution, Need, Outcome, SignalRequest, State, VisitId,
+    decision::DecideResult, transition::TransitionBuilder,
 };
 use crate::{error::Error, limits};
 
@@ -16,22 +16,16 @@ impl Execution {
     ) -> DecideResult<Decision> {
         self.check_open()?;
         check_name(&signal.name)?;
-        let waits = self
-            .open()
-            .find_map(|(_, step, visit)| match &visit.awaiting {
-                Some(Awaiting::Signal { name }) if *name == signal.name => {
-                    Some(visit.visit_id(&step.id))
-                }
-                _ => None,
-            });
+        let mut waits = self.waits_for_signals().into_iter();
+        let waits = waits.find(|(_, name)| *name == signal.name);
         let payload = Value::clone(&signal.payload);
-        if let Some(visit_id) = waits.filter(|_| self.state == State::Running) {
+        if let Some((visit_id, _)) = waits.filter(|_| self.state == State::Running) {
             let payload = builder.keep(payload, limits::SIGNAL_BYTES_MAX, "payload")?;
             builder.finish(&visit_id, &Outcome::Completed(payload), None)?;
             builder.run_to_quiescence()?;
         } else {
-            if self.signals.len() >= limits::SIGNALS_KEPT_MAX {
-                let most = limits::SIGNALS_KEPT_MAX;
+            let most = limits::SIGNALS_KEPT_MAX;
+            if self.signals.len() >= most {
                 let limit = format!("an execution keeps {most} signals that nothing waits for");
                 return Err(self.placed(Error::limit(limit)).into());
             }
@@ -41,12 +35,64 @@ impl Execution {
         }
         Ok(builder.decision(None))
     }
+
+    /// The open visits that wait for a signal, each with its name.
+    fn waits_for_signals(&self) -> Vec<(VisitId, String)> {
+        self.awaiting(|awaiting| match awaiting {
+            Awaiting::Signal { name } => Some(name.clone()),
+            _ => None,
+        })
+    }
 }
 
 fn check_name(name: &str) -> DecideResult<()> {
-    if !name.is_empty() && name.len() <= limits::SIGNAL_NAME_BYTES_MAX {
+    let most = limits::SIGNAL_NAME_BYTES_MAX;
+    if (1..=most).contains(&name.len()) {
         return Ok(());
     }
-    let most = limits::SIGNAL_NAME_BYTES_MAX;
     Err(Error::limit(format!("the name of a signal has 1 to {most} bytes")).into())
+}
+
+impl TransitionBuilder<'_> {
+    /// A step waits for a signal, unless one is kept.
+    pub(super) fn wait_for_signal(
+        &mut self,
+        position: usize,
+        visit_id: &VisitId,
+        name: String,
+    ) -> DecideResult<()> {
+        if let Some(payload) = self.take_signal(&name)? {
+            return self.done_with(position, visit_id, payload);
+        }
+        self.open(visit_id.clone(), Awaiting::Signal { name }, None);
+        Ok(())
+    }
+
+    /// Kept signals find the waits that were open while the execution was paused.
+    pub(super) fn match_signals(&mut self) -> DecideResult<()> {
+        for (visit_id, name) in self.next.waits_for_signals() {
+            // The signal before may have ended it.
+            let visit = self.next.visit(&visit_id).map(|(_, _, visit)| visit);
+            if visit.is_none_or(|visit| visit.awaiting.is_none()) {
+                continue;
+            }
+            if let Some(payload) = self.take_signal(&name)? {
+                let output = self.keep(payload, limits::OUTPUT_BYTES_MAX, "output")?;
+                self.finish(&visit_id, &Outcome::Completed(output), None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the oldest kept signal of this name: its payload.
+    fn take_signal(&mut self, name: &str) -> DecideResult<Option<Value>> {
+        let kept = self.next.signals.iter().find(|signal| signal.name == name);
+        let Some(digest) = kept.map(|signal| signal.payload) else {
+            return Ok(None);
+        };
+        let payload = self.wanted(Need::stored(digest))?;
+        let name = name.to_owned();
+        self.push(Event::SignalTaken { name });
+        Ok(Some(Value::clone(&payload)))
+    }
 }

@@ -3,20 +3,12 @@
 use std::time::Duration;
 
 use super::{
-    Awaiting, Decision, Event, Execution, Failure, Need, Outcome, PauseReason, Reported, State,
-    Visit, VisitId,
-    decision::{DecideResult, Interrupt},
-    enter::waited,
-    transition::TransitionBuilder,
+    Awaiting, Decision, Execution, Failure, Outcome, PauseReason, Reported, State, Visit, VisitId,
+    decision::DecideResult, enter::waited, transition::TransitionBuilder,
 };
 use crate::{
     clock::Timestamp,
-    domain::{
-        Definition, FailureCode,
-        definition::{Step, StepKind},
-        span::Span,
-    },
-    error::{Code, Error},
+    domain::{Definition, FailureCode, definition::Step, span::Span},
     limits,
 };
 
@@ -121,15 +113,17 @@ impl TransitionBuilder<'_> {
     /// Does whatever is due by now, in the order in which it became due.
     pub(super) fn process_due(&mut self) -> DecideResult<()> {
         let now = self.row.at;
-        if self
-            .next
-            .expires(self.facts.definition)
-            .is_some_and(|expires| expires <= now)
-        {
+        let expires = self.next.expires(self.facts.definition);
+        if expires.is_some_and(|expires| expires <= now) {
             self.expire()?;
         }
+        let definition = self.facts.definition;
+        let due = self.next.open().filter_map(|(position, step, visit)| {
+            let due = self.next.due(definition, position, visit)?;
+            (due <= now).then(|| (due, visit.visit_id(&step.id)))
+        });
+        let mut due: Vec<_> = due.collect();
         // What is due at the same instant keeps authoring order.
-        let mut due = self.due_by(now);
         due.sort_by_key(|(due, _)| *due);
         for (_, visit_id) in due {
             if !self.next.state.is_final() {
@@ -140,15 +134,6 @@ impl TransitionBuilder<'_> {
         self.run_to_quiescence()
     }
 
-    fn due_by(&self, now: Timestamp) -> Vec<(Timestamp, VisitId)> {
-        let definition = self.facts.definition;
-        let due = self.next.open().filter_map(|(position, step, visit)| {
-            let due = self.next.due(definition, position, visit)?;
-            (due <= now).then(|| (due, visit.visit_id(&step.id)))
-        });
-        due.collect()
-    }
-
     /// The execution as a whole has taken too long.
     fn expire(&mut self) -> DecideResult<()> {
         let most = self
@@ -157,12 +142,8 @@ impl TransitionBuilder<'_> {
             .workflow
             .timeout
             .unwrap_or(Span::of(limits::SPAN_MAX));
-        self.fail(Failure {
-            code: FailureCode::WorkflowTimedOut.into(),
-            message: format!("the execution did not end within {most}"),
-            step: None,
-            item: None,
-        })
+        let message = format!("the execution did not end within {most}");
+        self.fail(Failure::new(FailureCode::WorkflowTimedOut, message, None))
     }
 
     fn on_timer(&mut self, visit_id: &VisitId) -> DecideResult<()> {
@@ -178,55 +159,48 @@ impl TransitionBuilder<'_> {
                 self.finish(visit_id, &Outcome::Completed(output), None)
             }
             Some(Awaiting::Retry { .. }) if step.kind.is_of_model() => {
-                self.reoffer_due(visit_id, &visit);
+                let awaiting = self.new_token();
+                self.wait_for(visit_id, visit.attempt + 1, awaiting);
                 Ok(())
             }
             Some(Awaiting::Retry { .. }) => self.retry_work(step, visit_id, &visit),
             Some(Awaiting::Gate { .. }) => {
                 self.go_on()?;
-                let failure = timed_out(
-                    visit_id,
-                    FailureCode::GateExpired,
-                    format!("nobody answered gate '{}' in time", visit_id.step()),
-                );
-                self.finish(visit_id, &Outcome::Failed(failure), None)
+                let message = format!("nobody answered gate '{}' in time", visit_id.step());
+                self.time_out(visit_id, FailureCode::GateExpired, &message)
             }
             Some(_) => {
                 let within = match step.timeout {
                     Some(most) => format!("within {most}"),
                     None => "in the time that an execution which fails leaves it".to_owned(),
                 };
-                self.void_items_of(position, visit_id);
-                let failure = timed_out(
-                    visit_id,
-                    FailureCode::StepTimedOut,
-                    format!("step '{}' did not end {within}", visit_id.step()),
-                );
-                self.finish(visit_id, &Outcome::Failed(failure), None)
+                if matches!(visit.awaiting, Some(Awaiting::Items { .. })) {
+                    self.void_items(position);
+                }
+                let message = format!("step '{}' did not end {within}", visit_id.step());
+                self.time_out(visit_id, FailureCode::StepTimedOut, &message)
             }
             None => Ok(()),
         }
     }
 
-    fn void_items_of(&mut self, position: usize, visit_id: &VisitId) {
-        if visit_id.item.is_none() && matches!(self.step(position).kind, StepKind::Foreach { .. }) {
-            self.void_items(position);
-        }
+    fn time_out(
+        &mut self,
+        visit_id: &VisitId,
+        code: FailureCode,
+        message: &str,
+    ) -> DecideResult<()> {
+        let failure = Failure::new(code, message, visit_id.step.as_ref());
+        self.finish(visit_id, &Outcome::Failed(failure), None)
     }
 
     /// What came while the execution was paused takes its effect.
     pub(super) fn drain_deferred(&mut self) -> DecideResult<()> {
-        let held: Vec<_> = self
-            .next
-            .open()
-            .filter_map(|(_, step, visit)| match &visit.awaiting {
-                Some(Awaiting::Deferred(reported)) => {
-                    Some((visit.visit_id(&step.id), Reported::clone(reported)))
-                }
-                _ => None,
-            })
-            .collect();
-        for (visit_id, reported) in held {
+        let deferred = self.next.awaiting(|awaiting| match awaiting {
+            Awaiting::Deferred(reported) => Some(Reported::clone(reported)),
+            _ => None,
+        });
+        for (visit_id, reported) in deferred {
             if !self.next.state.is_final() {
                 // It is in no row yet under which what follows could ask for it.
                 if let Reported::Output(payload) = &reported
@@ -239,74 +213,5 @@ impl TransitionBuilder<'_> {
         }
         self.match_signals()?;
         self.process_due()
-    }
-
-    /// Kept signals find the waits that were open while the execution was paused.
-    fn match_signals(&mut self) -> DecideResult<()> {
-        let waits: Vec<_> = self
-            .next
-            .open()
-            .filter_map(|(_, step, visit)| match &visit.awaiting {
-                Some(Awaiting::Signal { name }) => Some((visit.visit_id(&step.id), name.clone())),
-                _ => None,
-            })
-            .collect();
-        for (visit_id, name) in waits {
-            // The signal before may have ended it.
-            let visit = self.next.visit(&visit_id).map(|(_, _, visit)| visit);
-            if visit.is_none_or(|visit| visit.awaiting.is_none()) {
-                continue;
-            }
-            let kept = self.next.signals.iter().find(|signal| signal.name == name);
-            let Some(digest) = kept.map(|signal| signal.payload) else {
-                continue;
-            };
-            let payload = self.wanted(Need::stored(digest))?;
-            self.push(Event::SignalTaken { name });
-            let output = self.keep((*payload).clone(), limits::OUTPUT_BYTES_MAX, "output")?;
-            self.finish(&visit_id, &Outcome::Completed(output), None)?;
-        }
-        Ok(())
-    }
-}
-
-fn timed_out(visit_id: &VisitId, code: FailureCode, message: String) -> Failure {
-    Failure {
-        code: code.into(),
-        message,
-        step: visit_id.step.clone(),
-        item: None,
-    }
-}
-
-impl Interrupt {
-    /// What is too much for a step is the failure of that step, not of the call or the instant that led to it.
-    pub(super) fn within(self, visit_id: &VisitId) -> Self {
-        match self {
-            Self::Refused(error) if error.code() == Code::LimitExceeded => {
-                Self::Fails(Failure::of(&error, visit_id.step()))
-            }
-            interrupt => interrupt,
-        }
-    }
-
-    /// A refusal says where it arose.
-    pub(super) fn placed(self, place: impl FnOnce(Error) -> Error) -> Self {
-        match self {
-            Self::Refused(error) if error.context("execution_id").is_none() => {
-                Self::Refused(place(error))
-            }
-            interrupt => interrupt,
-        }
-    }
-
-    /// The step fails.
-    pub(super) fn fails(step: &Step, code: FailureCode, message: String) -> Self {
-        Self::Fails(Failure {
-            code: code.into(),
-            message,
-            step: Some(step.id.clone()),
-            item: None,
-        })
     }
 }

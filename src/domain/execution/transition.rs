@@ -1,4 +1,4 @@
-//! A transition being made, and how values are held in it.
+//! A transition being made, and how values are held in it: small ones in place, others by digest.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -10,16 +10,16 @@ use serde_json::Value;
 use super::{
     AttemptId, Awaiting, ConsumedCall, Decision, Effect, Event, Execution, Facts, Failure, Need,
     Outcome, PauseReason, Payload, Row, State, Transition, Values, Visit, VisitId,
-    content::{payload, stored},
     decision::{DecideResult, Interrupt},
 };
 use crate::{
     clock::{IdSource, Timestamp},
     domain::{
         artifact::{Artifact, ArtifactReference},
-        document::Digest,
-        event::{VisitClosed, VisitOpened},
-        id::StepId,
+        document::{Digest, Document, depth},
+        event::{AttemptEnded, VisitClosed, VisitOpened},
+        id::{AgentName, StepId},
+        token::Grant,
     },
     error::{Error, Result},
     limits,
@@ -90,7 +90,7 @@ impl<'a> TransitionBuilder<'a> {
         if cfg!(debug_assertions) {
             self.next.assert_invariants();
         }
-        self.made.keep_only(&self.small);
+        self.made.retain(|digest, _| self.small.contains(digest));
         Transition {
             next: self.next,
             row: self.row,
@@ -183,9 +183,46 @@ impl<'a> TransitionBuilder<'a> {
         })));
     }
 
-    fn agent(&self, step: &StepId) -> Option<crate::domain::id::AgentName> {
-        let step = self.facts.definition.step(step)?;
-        step.agent().cloned()
+    fn agent(&self, step: &StepId) -> Option<AgentName> {
+        self.facts.definition.step(step)?.agent().cloned()
+    }
+
+    /// What a model is waited for with: a new token.
+    pub(super) fn new_token(&self) -> Awaiting {
+        Awaiting::Model(Grant::issue(self.row.at, self.ids))
+    }
+
+    /// The attempt that a visit is at.
+    pub(super) fn attempt_of(&self, visit_id: &VisitId) -> u32 {
+        let visit = self.next.visit(visit_id);
+        visit.map_or(1, |(_, _, visit)| visit.attempt)
+    }
+
+    /// An open visit waits for something else from now on.
+    pub(super) fn wait_for(&mut self, visit_id: &VisitId, attempt: u32, awaiting: Awaiting) {
+        self.push(Event::WaitingChanged {
+            visit_id: visit_id.clone(),
+            attempt,
+            awaiting,
+        });
+    }
+
+    /// An attempt ends, and its visit goes on.
+    pub(super) fn end_attempt(
+        &mut self,
+        visit_id: &VisitId,
+        attempt: u32,
+        failure: Option<Failure>,
+        consumed: Option<ConsumedCall>,
+        awaiting: Awaiting,
+    ) {
+        self.push(Event::AttemptEnded(Box::new(AttemptEnded {
+            visit_id: visit_id.clone(),
+            attempt,
+            failure,
+            consumed,
+            awaiting,
+        })));
     }
 
     /// The artifacts that came with the output of a visit, and those that it named.
@@ -268,5 +305,52 @@ impl<'a> TransitionBuilder<'a> {
     pub(super) fn wanted(&self, need: Need) -> DecideResult<Arc<Value>> {
         self.value(need)
             .map_err(|need| Interrupt::Needs(vec![need]))
+    }
+}
+
+/// Content that lies elsewhere than in the row, under its digest.
+pub(super) type Content = Option<(Digest, Arc<[u8]>)>;
+
+/// A value as an event holds it, and its content where that lies elsewhere.
+pub(super) fn payload(value: &Value, bytes_max: usize, what: &str) -> Result<(Payload, Content)> {
+    if depth(value) > limits::JSON_DEPTH_MAX {
+        let most = limits::JSON_DEPTH_MAX;
+        return Err(Error::limit(format!(
+            "the {what} may be nested {most} levels deep"
+        )));
+    }
+    let document = Document::of(value);
+    let bytes = document.as_str().len();
+    if bytes > bytes_max {
+        let limit = format!("the {what} may have {bytes_max} bytes");
+        let message = format!("the {what} has {bytes} bytes of JSON, the limit is {bytes_max}");
+        return Err(Error::limit(limit).with_message(message));
+    }
+    let digest = document.digest();
+    let inline = bytes <= limits::INLINE_BYTES_MAX;
+    let content = (!inline).then(|| (digest, document.as_str().as_bytes().into()));
+    Ok((
+        Payload {
+            digest,
+            bytes: bytes as u64,
+            inline: inline.then_some(document),
+        },
+        content,
+    ))
+}
+
+/// The payload with its value stored by digest whatever its size, so that it is read without the journal.
+pub(super) fn stored(
+    (payload, content): (Payload, Content),
+    contents: &mut Vec<(Digest, Arc<[u8]>)>,
+) -> Payload {
+    let inline = payload
+        .inline
+        .as_ref()
+        .map(|document| (payload.digest, document.as_str().as_bytes().into()));
+    contents.extend(content.or(inline));
+    Payload {
+        inline: None,
+        ..payload
     }
 }

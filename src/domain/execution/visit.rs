@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Awaiting, ConsumedCall, Failure, Items, Outcome, Payload, Row, VisitId};
+use super::{Awaiting, ConsumedCall, Failure, Items, Need, Outcome, Payload, Row, VisitId};
 use crate::{
     clock::Timestamp,
     domain::{
@@ -191,6 +191,14 @@ impl StepState {
 }
 
 impl Closed {
+    /// Where the output of the visit lies, where it has one.
+    pub(super) fn need(&self) -> Option<Need> {
+        Some(Need {
+            digest: self.output?,
+            revision: Some(self.revision),
+        })
+    }
+
     /// The call that ended the visit, where one did.
     pub(super) fn call(&self) -> Option<RecordedCall> {
         Some(RecordedCall {

@@ -121,29 +121,21 @@ pub fn current_step(subject: &Subject<'_>) -> CurrentStep {
 /// Where the execution stands, where there is more to it than open steps.
 fn standing(subject: &Subject<'_>) -> Option<String> {
     let execution = subject.execution;
-    let why = execution
-        .reason()
-        .map_or_else(String::new, |reason| format!(": {reason}"));
-    if !execution.pauses().is_empty() {
-        let id = execution.id();
-        let by_resume =
-            |reason: &PauseReason| matches!(reason, PauseReason::Person | PauseReason::EngineFault);
-        if !execution.pauses().iter().any(by_resume) {
-            let names: Vec<_> = execution
-                .pauses()
-                .iter()
-                .map(|reason| reason.as_str())
-                .collect();
-            return Some(format!(
-                "The execution is paused ({}){why}. {}",
-                names.join(", "),
-                asked_of_people(subject)
-            ));
-        }
-        let id = in_quotes(id.as_str());
+    let why = execution.why();
+    if execution
+        .pauses()
+        .iter()
+        .any(|reason| reason.is_lifted_by_resume())
+    {
+        let id = in_quotes(execution.id().as_str());
         return Some(format!(
             "The execution is paused{why}. Call execution.resume with execution_id '{id}': once it may go on; its tokens stay valid"
         ));
+    }
+    if !execution.pauses().is_empty() {
+        let names = execution.pause_names();
+        let asked = asked_of_people(subject);
+        return Some(format!("The execution is paused ({names}){why}. {asked}"));
     }
     let mut open = execution.open();
     if open.any(|(_, _, visit)| visit.grant().is_some()) {
