@@ -391,20 +391,16 @@ pub enum Channel {
 }
 
 impl Event {
-    /// How a visit ended, where this is the end of one.
-    pub fn ending(&self) -> Option<(&VisitId, &Outcome)> {
-        match self {
-            Self::VisitClosed(closed) => Some((&closed.visit_id, &closed.outcome)),
-            Self::StepDone { visit_id, outcome } => Some((visit_id, outcome)),
-            _ => None,
-        }
-    }
-
     /// The output that a visit ended with, where this is the end of one that has an output.
     pub fn output(&self) -> Option<(&VisitId, &Payload)> {
-        match self.ending()? {
-            (visit_id, Outcome::Completed(payload)) => Some((visit_id, payload)),
-            _ => None,
+        let (visit_id, outcome) = match self {
+            Self::VisitClosed(closed) => (&closed.visit_id, &closed.outcome),
+            Self::StepDone { visit_id, outcome } => (visit_id, outcome),
+            _ => return None,
+        };
+        match outcome {
+            Outcome::Completed(payload) => Some((visit_id, payload)),
+            Outcome::Failed(_) | Outcome::Voided => None,
         }
     }
 

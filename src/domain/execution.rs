@@ -130,11 +130,6 @@ impl Execution {
         self.inputs
     }
 
-    /// The digest of the inputs it was started with.
-    pub fn given(&self) -> Option<Digest> {
-        self.given
-    }
-
     /// Where it stands.
     pub fn state(&self) -> State {
         self.state
@@ -145,34 +140,14 @@ impl Execution {
         self.revision
     }
 
-    /// When it was started.
-    pub fn started_at(&self) -> Timestamp {
-        self.started_at
-    }
-
-    /// When it last moved.
-    pub fn updated_at(&self) -> Timestamp {
-        self.updated_at
-    }
-
     /// When it ended.
     pub fn completed_at(&self) -> Option<Timestamp> {
         self.completed_at
     }
 
-    /// Why it failed.
-    pub fn failure(&self) -> Option<&Failure> {
-        self.failure.as_ref()
-    }
-
     /// What keeps it from going on: empty unless it is paused.
     pub fn pauses(&self) -> &[PauseReason] {
         &self.pauses
-    }
-
-    /// Why its state was last changed, in the words of whoever asked for it.
-    pub fn reason(&self) -> Option<&str> {
-        self.reason.as_deref()
     }
 
     /// The names of what keeps it from going on.
@@ -185,11 +160,6 @@ impl Execution {
     pub(super) fn why(&self) -> String {
         let reason = self.reason.as_deref();
         reason.map_or_else(String::new, |reason| format!(": {reason}"))
-    }
-
-    /// How many artifacts it has.
-    pub fn artifacts(&self) -> u32 {
-        self.artifacts
     }
 
     /// Its steps, in authoring order.
@@ -249,20 +219,5 @@ impl Execution {
     /// Signals that nothing has waited for yet, oldest first.
     pub fn signals(&self) -> &[Signal] {
         &self.signals
-    }
-
-    /// The failure it will end with, once what runs nevertheless is done.
-    pub fn failing(&self) -> Option<&Failure> {
-        self.failing.as_ref()
-    }
-
-    /// What it came to, as its workflow declares it; stored by digest.
-    pub fn final_output(&self) -> Option<Digest> {
-        self.final_output
-    }
-
-    /// What of its final output could not be computed: null stands there.
-    pub fn final_output_faults(&self) -> &[OutputFault] {
-        &self.final_output_faults
     }
 }

@@ -246,18 +246,13 @@ fn of_step(
 /// The telemetry of a refused call.
 pub fn of_refusal(code: &str, message: &str, step: Option<&StepId>) -> Telemetry {
     let expired = code == crate::error::Code::TokenExpired.as_str();
+    let (event_type, metadata) = if expired {
+        (EventType::TokenExpired, json!({ "error": message }))
+    } else {
+        (EventType::Error, json!({ "type": code, "error": message }))
+    };
     Telemetry {
-        event_type: if expired {
-            EventType::TokenExpired
-        } else {
-            EventType::Error
-        },
         step: step.cloned(),
-        agent: None,
-        metadata: if expired {
-            json!({ "error": message })
-        } else {
-            json!({ "type": code, "error": message })
-        },
+        ..of_all(event_type, metadata)
     }
 }

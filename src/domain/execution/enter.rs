@@ -101,7 +101,9 @@ impl TransitionBuilder<'_> {
             StepKind::Agent { .. } | StepKind::Guidance { .. } | StepKind::Tool { .. } => {
                 self.offer(compiled, visit_id, input.value)
             }
-            StepKind::Run { .. } | StepKind::Activity { .. } => self.begin(step, visit_id, input),
+            StepKind::Run { .. } | StepKind::Activity { .. } => {
+                self.open_work(step, visit_id, input)
+            }
         }
     }
 
@@ -289,7 +291,12 @@ impl TransitionBuilder<'_> {
     }
 
     /// A step, or an item, that the server works on.
-    fn begin(&mut self, step: &Step, visit_id: &VisitId, mut input: Rendered) -> DecideResult<()> {
+    fn open_work(
+        &mut self,
+        step: &Step,
+        visit_id: &VisitId,
+        mut input: Rendered,
+    ) -> DecideResult<()> {
         if matches!(step.kind, StepKind::Activity { .. }) && input.value.get("with").is_none() {
             input.value["with"] = self.data_before(visit_id)?;
         }

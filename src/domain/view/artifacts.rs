@@ -82,65 +82,53 @@ fn shown<'a>(
             agent,
             artifact,
         } => {
+            let uri = address(&row.execution_id, artifact.id);
             ids.insert(artifact.name.clone(), artifact.id);
-            ids.insert(address(&row.execution_id, artifact.id), artifact.id);
-            Some((
-                kept(row, visit_id, agent.as_ref(), artifact),
-                Some(artifact),
-            ))
+            ids.insert(uri.clone(), artifact.id);
+            let view = ArtifactView {
+                artifact_type: artifact.kind,
+                content_type: artifact.content_type.clone(),
+                size_bytes: artifact.bytes,
+                metadata: artifact.metadata.as_ref().map(Document::value),
+                sha256: Some(artifact.digest.to_string()),
+                uri: Some(uri),
+                ..named(row, visit_id, agent.as_ref(), artifact.id, &artifact.name)
+            };
+            Some((view, Some(artifact)))
         }
         Event::ArtifactNamed {
             visit_id,
             agent,
-            reference,
+            reference: ArtifactReference { id, text },
         } => {
-            let named = ids.get(&reference.text).copied();
-            Some((
-                referred(row, visit_id, agent.as_ref(), reference, named),
-                None,
-            ))
+            let metadata = json!({ "is_reference": true, "artifact_id": ids.get(text) });
+            let view = ArtifactView {
+                metadata: Some(metadata),
+                ..named(row, visit_id, agent.as_ref(), *id, text)
+            };
+            Some((view, None))
         }
         _ => None,
     }
 }
 
-fn kept(
+/// What only has a name.
+fn named(
     row: &Row,
     visit_id: &VisitId,
     agent: Option<&AgentName>,
-    artifact: &Artifact,
+    id: u32,
+    name: &str,
 ) -> ArtifactView {
     ArtifactView {
-        id: artifact.id,
-        step_name: visit_id.step().to_string(),
-        agent_name: agent.map(ToString::to_string),
-        artifact_type: artifact.kind,
-        name: artifact.name.clone(),
-        content_type: artifact.content_type.clone(),
-        size_bytes: artifact.bytes,
-        metadata: artifact.metadata.as_ref().map(Document::value),
-        created_at: row.at.to_string(),
-        sha256: Some(artifact.digest.to_string()),
-        uri: Some(address(&row.execution_id, artifact.id)),
-    }
-}
-
-fn referred(
-    row: &Row,
-    visit_id: &VisitId,
-    agent: Option<&AgentName>,
-    reference: &ArtifactReference,
-    named: Option<u32>,
-) -> ArtifactView {
-    ArtifactView {
-        id: reference.id,
+        id,
         step_name: visit_id.step().to_string(),
         agent_name: agent.map(ToString::to_string),
         artifact_type: ArtifactKind::Data,
-        name: reference.text.clone(),
+        name: name.to_owned(),
         content_type: CONTENT_TYPE_DEFAULT.to_owned(),
-        size_bytes: reference.text.len() as u64,
-        metadata: Some(json!({ "is_reference": true, "artifact_id": named })),
+        size_bytes: name.len() as u64,
+        metadata: None,
         created_at: row.at.to_string(),
         sha256: None,
         uri: None,

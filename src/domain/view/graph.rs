@@ -98,7 +98,9 @@ impl GraphView {
         };
         for edge in &self.edges {
             if let (Some(from), Some(to)) = (name(&edge.from), name(&edge.to)) {
-                let (arrow, label) = (edge.kind.mermaid(), edge.mermaid_label());
+                let is_error = edge.kind == EdgeKind::OnError;
+                let arrow = if is_error { "-.->" } else { "-->" };
+                let label = edge.mermaid_label();
                 let _ = writeln!(text, "    {from} {arrow}{label} {to}");
             }
         }
@@ -136,15 +138,6 @@ impl GraphView {
     /// Whether control is led to the end from somewhere.
     fn ends(&self) -> bool {
         self.edges.iter().any(|edge| edge.to == grammar::END)
-    }
-}
-
-impl EdgeKind {
-    fn mermaid(self) -> &'static str {
-        match self {
-            Self::OnError => "-.->",
-            _ => "-->",
-        }
     }
 }
 

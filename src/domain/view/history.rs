@@ -108,11 +108,9 @@ fn record(
         Event::AttemptEnded(ended) => {
             if let Some(entry) = latest(visits, &ended.visit_id) {
                 entry.end(row);
-                let is_good = ended.failure.is_none();
-                let status = if is_good {
-                    StepStatus::Completed
-                } else {
-                    StepStatus::Failed
+                let status = match ended.failure {
+                    None => StepStatus::Completed,
+                    Some(_) => StepStatus::Failed,
                 };
                 entry.status = status.as_str();
                 entry.error = ended.failure.as_ref().map(Into::into);

@@ -8,6 +8,7 @@ use super::{
     Previous, ReadyStep, Subject,
     previous::lately,
     reply::{brief_text, ready_step_brief},
+    waits::quoted,
 };
 use crate::{
     domain::{
@@ -58,8 +59,8 @@ pub fn row(execution: &Execution) -> ExecutionRow {
             .open()
             .next()
             .map(|(_, step, _)| step.id.to_string()),
-        started_at: execution.started_at().to_string(),
-        updated_at: execution.updated_at().to_string(),
+        started_at: execution.started_at.to_string(),
+        updated_at: execution.updated_at.to_string(),
         project: execution.project().map(str::to_owned),
     }
 }
@@ -174,10 +175,13 @@ pub fn open_execution(subject: &Subject<'_>) -> OpenExecution {
         execution_id: execution.id().to_string(),
         workflow_name: execution.workflow().to_string(),
         state: execution.state().as_str().into(),
-        reason: execution.reason().map(|reason| brief_text(reason, 200)),
+        reason: execution
+            .reason
+            .as_deref()
+            .map(|reason| brief_text(reason, 200)),
         inputs: inputs.map(|inputs| truncate(&inputs, limits::RESUME_INPUTS_BYTES_MAX).0),
         done: format!("{}/{}", done(execution), execution.steps().len()),
-        updated_at: execution.updated_at().to_string(),
+        updated_at: execution.updated_at.to_string(),
         current_steps: steps.collect(),
         more_steps: 0,
         decided: lately(subject, limits::RESUME_PREVIOUS_BYTES_MAX),
@@ -226,18 +230,10 @@ fn message(told: &[OpenExecution], more: usize) -> String {
             first.execution_id
         );
     }
-    let steps = first
-        .current_steps
-        .iter()
-        .map(|step| format!("'{}'", step.step_name));
-    let steps: Vec<_> = steps.collect();
-    let what = match steps.as_slice() {
-        [] => format!("'{}' waits", first.execution_id),
-        steps => format!(
-            "Go on with {} of '{}'",
-            steps.join(", "),
-            first.execution_id
-        ),
+    let steps = first.current_steps.iter().map(|step| &step.step_name);
+    let what = match quoted(steps) {
+        steps if steps.is_empty() => format!("'{}' waits", first.execution_id),
+        steps => format!("Go on with {steps} of '{}'", first.execution_id),
     };
     format!("{what}, or with another. {call}: it has the task, the persona and the tokens{rest}")
 }

@@ -146,7 +146,7 @@ pub(super) fn final_output(subject: &Subject<'_>, state: State) -> Option<(Value
     if state != State::Completed {
         return None;
     }
-    if let Some(value) = subject.execution.final_output() {
+    if let Some(value) = subject.execution.final_output {
         let value = subject.value(value)?;
         return Some(truncate(&value, limits::FINAL_OUTPUT_BYTES_MAX));
     }

@@ -11,9 +11,9 @@ use super::{
     Previous, Subject, definition_step,
     previous::{deciders, final_output, previous},
     progress,
-    task::{Task, Turn, given, open_turns, task},
+    task::{Turn, open_turns, task, turns_given},
     token,
-    waits::{asked_of_people, signals_awaited, wait_call},
+    waits::{asked_of_people, quoted, signals_awaited, wait_call},
 };
 use crate::{
     clock::Timestamp,
@@ -215,15 +215,15 @@ impl From<&Failure> for FailureView {
 
 /// What the transition of `row` answers. The execution of `subject` is the one that the transition led to.
 pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
-    let ready = steps_after_the_first(subject, &ready_turns(subject, row));
+    let ready = steps_after_the_first(subject, &turns_given(subject, row));
     answer(subject, row, ready, replayed)
 }
 
 /// Where an execution stands after its last `row`: beside the steps that it made ready stand the others that are open.
 pub fn standing(subject: &Subject<'_>, row: &Row) -> Advanced {
-    let mut turns = ready_turns(subject, row);
+    let mut turns = turns_given(subject, row);
     if !turns.is_empty() && subject.execution.state() == State::Running {
-        let is_new = |turn: &Turn| !turns.iter().any(|ready| ready.grant == turn.grant);
+        let is_new = |turn: &Turn<'_>| !turns.iter().any(|ready| ready.grant == turn.grant);
         let others: Vec<_> = open_turns(subject).filter(is_new).collect();
         turns.extend(others);
     }
@@ -236,7 +236,7 @@ fn answer(subject: &Subject<'_>, row: &Row, ready: Vec<ReadyStep>, replayed: boo
         execution,
         ..
     } = *subject;
-    let (state, failure) = (execution.state(), execution.failure());
+    let state = execution.state();
     let open_steps = if ready.is_empty() && state == State::Running {
         still_open(subject)
     } else {
@@ -262,13 +262,13 @@ fn answer(subject: &Subject<'_>, row: &Row, ready: Vec<ReadyStep>, replayed: boo
         new_token: of_first(|step| &step.continuation_token),
         expires_at: of_first(|step| &step.expires_at),
         previous: first.map_or_else(Vec::new, |step| step.previous.clone()),
-        message: message(subject, row, state, failure, &ready, &open_steps),
+        message: message(subject, row, &ready, &open_steps),
         new_tokens: ready,
         open_steps,
         final_output,
         final_output_truncated: truncated.unwrap_or(false),
-        final_output_error: execution.final_output_faults().to_vec(),
-        failure: failure.map(Into::into),
+        final_output_error: execution.final_output_faults.clone(),
+        failure: execution.failure.as_ref().map(Into::into),
         replayed,
     }
 }
@@ -285,13 +285,6 @@ impl Advanced {
             self.message = self.message.replace(REVIEW, "");
         }
     }
-}
-
-fn ready_turns(subject: &Subject<'_>, row: &Row) -> Vec<Turn> {
-    // A step further down may have been passed before, and so have let one above it begin.
-    let mut turns = given(subject.definition, subject.execution, row);
-    turns.sort_by_key(|turn| turn.position);
-    turns
 }
 
 /// The open steps with their live tokens. What was decided before them was shown when they became ready.
@@ -321,7 +314,7 @@ impl AlreadyShown<'_> {
 }
 
 /// These turns, as they are offered where the first one stands in the singular fields, with its persona.
-pub(super) fn steps_after_the_first(subject: &Subject<'_>, turns: &[Turn]) -> Vec<ReadyStep> {
+pub(super) fn steps_after_the_first(subject: &Subject<'_>, turns: &[Turn<'_>]) -> Vec<ReadyStep> {
     let first = turns.first().map(|turn| turn.position);
     let first = first.and_then(|position| definition_step(subject.definition, position));
     let shown = AlreadyShown {
@@ -333,7 +326,7 @@ pub(super) fn steps_after_the_first(subject: &Subject<'_>, turns: &[Turn]) -> Ve
 
 fn ready_steps<'a>(
     subject: &Subject<'a>,
-    turns: &[Turn],
+    turns: &[Turn<'_>],
     mut shown: AlreadyShown<'a>,
 ) -> Vec<ReadyStep> {
     let offered = turns
@@ -344,28 +337,23 @@ fn ready_steps<'a>(
 
 fn ready_step<'a>(
     subject: &Subject<'a>,
-    turn: &Turn,
+    turn: &Turn<'_>,
     shown: &mut AlreadyShown<'a>,
 ) -> Option<ReadyStep> {
     let step = definition_step(subject.definition, turn.position)?;
-    let Task {
-        instructions,
-        input,
-        example,
-        output_schema,
-    } = task(subject, turn)?;
+    let task = task(subject, turn)?;
     let agent = step.agent().filter(|agent| shown.agents.insert(agent));
     let before = shown.note(subject.definition, turn.position);
     let bare = bare(subject, step, turn);
     Some(ReadyStep {
         step: StepView {
-            input,
-            example,
+            input: task.input,
+            example: task.example,
             ..bare.step
         },
         agent_uri: agent.map(|agent| agent_uri(subject.execution, agent)),
-        instructions,
-        output_schema,
+        instructions: task.instructions,
+        output_schema: task.output_schema,
         previous: previous(subject, before, limits::PREVIOUS_BYTES_MAX),
         ..bare
     })
@@ -394,7 +382,7 @@ pub(super) fn ready_step_brief(
     visit: &Visit,
 ) -> Option<ReadyStep> {
     let step = definition_step(subject.definition, position)?;
-    let mut step = bare(subject, step, &Turn::of(position, visit, visit.grant()?));
+    let mut step = bare(subject, step, &Turn::of(position, visit)?);
     step.description = brief_text(&step.description, 200);
     Some(step)
 }
@@ -407,16 +395,16 @@ pub(super) fn brief_text(text: &str, chars: usize) -> String {
     }
 }
 
-fn bare(subject: &Subject<'_>, step: &Step, turn: &Turn) -> ReadyStep {
+fn bare(subject: &Subject<'_>, step: &Step, turn: &Turn<'_>) -> ReadyStep {
     ReadyStep {
         step_name: step.id.to_string(),
         step: StepView {
             kind: step.acting().kind.as_str().into(),
             input: None,
             example: None,
-            visit: turn.visit,
-            attempt: turn.attempt,
-            item: turn.item,
+            visit: turn.visit.number,
+            attempt: turn.visit.attempt,
+            item: turn.visit.item,
         },
         agent_name: step.agent().map(ToString::to_string),
         description: step.description.clone(),
@@ -434,27 +422,22 @@ pub(super) fn expiry(issued_at: Timestamp, ttl: Duration) -> String {
     issued_at.after(ttl).to_string()
 }
 
-fn message(
-    subject: &Subject<'_>,
-    row: &Row,
-    state: State,
-    failure: Option<&Failure>,
-    ready: &[ReadyStep],
-    open: &[ReadyStep],
-) -> String {
+fn message(subject: &Subject<'_>, row: &Row, ready: &[ReadyStep], open: &[ReadyStep]) -> String {
+    let execution = subject.execution;
     let started = row.events.iter().find_map(|event| match event {
         Event::Created(created) => Some(&created.workflow),
         _ => None,
     });
     let first = ready.first();
-    match (started, first, state) {
+    match (started, first, execution.state()) {
         (Some(workflow), Some(_), _) => {
             format!("Workflow '{workflow}' started. {}", now_ready(ready, ""))
         }
         (None, Some(first), _) if first.agent_name.is_some() => now_ready(ready, REVIEW),
         (None, Some(_), _) => now_ready(ready, ""),
-        (_, None, State::Completed) => completed(subject.execution),
+        (_, None, State::Completed) => completed(execution),
         (_, None, State::Failed) => {
+            let failure = execution.failure.as_ref();
             let why = failure.map_or("", |failure| failure.message.as_str());
             match failure.and_then(|failure| failure.step.as_ref()) {
                 Some(step) => format!("Step '{step}' failed: {why}. The workflow has failed."),
@@ -462,18 +445,12 @@ fn message(
             }
         }
         (_, None, State::Paused) => asked_of_people(subject),
-        (_, None, _) if open.is_empty() => nothing_to_do(subject.execution),
-        (_, None, _) => {
-            let names: Vec<_> = open
-                .iter()
-                .map(|step| format!("'{}'", step.step_name))
-                .collect();
-            format!(
-                "Step '{}' recorded. Still open: {}.",
-                closed(row),
-                names.join(", ")
-            )
-        }
+        (_, None, _) if open.is_empty() => nothing_to_do(execution),
+        (_, None, _) => format!(
+            "Step '{}' recorded. Still open: {}.",
+            closed(row),
+            quoted(open.iter().map(|step| &step.step_name))
+        ),
     }
 }
 
@@ -487,17 +464,16 @@ fn nothing_to_do(execution: &Execution) -> String {
             "Nothing is to be done for a model now: the execution goes on by itself. {wait}: it answers when that is done"
         );
     };
-    let names: Vec<_> = signals.iter().map(|name| format!("'{name}'")).collect();
     format!(
         "Nothing is to be done for a model now: the execution waits for the signal {}. Whoever knows that it happened calls \
          execution.signal with execution_id '{id}' and signal '{first}'. {wait}: it answers when that is done",
-        names.join(", ")
+        quoted(&signals)
     )
 }
 
 fn completed(execution: &Execution) -> String {
     let mut text = "Workflow completed successfully".to_owned();
-    for fault in execution.final_output_faults() {
+    for fault in &execution.final_output_faults {
         let part = fault.part.as_deref().unwrap_or("final_output");
         text.extend([". `", part, "` could not be computed: ", &fault.message]);
     }
@@ -505,16 +481,10 @@ fn completed(execution: &Execution) -> String {
 }
 
 fn now_ready(ready: &[ReadyStep], then: &str) -> String {
-    let names: Vec<_> = ready
-        .iter()
-        .map(|step| format!("'{}'", step.step_name))
-        .collect();
-    match names.as_slice() {
-        [only] => format!("Step {only} ready.{then}"),
-        _ => format!(
-            "Steps {} ready, each with its own token in new_tokens.",
-            names.join(", ")
-        ),
+    let names = quoted(ready.iter().map(|step| &step.step_name));
+    match ready {
+        [_] => format!("Step {names} ready.{then}"),
+        _ => format!("Steps {names} ready, each with its own token in new_tokens."),
     }
 }
 

@@ -109,7 +109,7 @@ pub fn current_step(subject: &Subject<'_>) -> CurrentStep {
         message: standing(subject),
         inputs: execution.inputs().and_then(whole),
         inputs_at_start: execution
-            .given()
+            .given
             .filter(|given| Some(*given) != execution.inputs())
             .and_then(whole),
         waits: waiting(subject),
@@ -230,7 +230,7 @@ pub fn status(subject: &Subject<'_>) -> StatusView {
     let (final_output, truncated) = final_output(subject, execution.state()).unzip();
     let duration = execution
         .completed_at()
-        .map(|end| end.since(execution.started_at()));
+        .map(|end| end.since(execution.started_at));
     StatusView {
         execution_id: execution.id().to_string(),
         workflow_name: execution.workflow().to_string(),
@@ -239,22 +239,26 @@ pub fn status(subject: &Subject<'_>) -> StatusView {
             .open()
             .next()
             .map(|(_, step, _)| step.id.to_string()),
-        started_at: execution.started_at().to_string(),
-        updated_at: execution.updated_at().to_string(),
+        started_at: execution.started_at.to_string(),
+        updated_at: execution.updated_at.to_string(),
         completed_at: execution.completed_at().map(|at| at.to_string()),
         duration_ms: duration.and_then(|duration| u64::try_from(duration.as_millis()).ok()),
         steps: counts(execution),
         revision: execution.revision(),
         final_output,
         final_output_truncated: truncated.unwrap_or(false),
-        final_output_error: execution.final_output_faults().to_vec(),
+        final_output_error: execution.final_output_faults.clone(),
         waits: waiting(subject),
         signals_kept: kept(subject),
-        error: execution.failure().or(execution.failing()).map(Into::into),
+        error: execution
+            .failure
+            .as_ref()
+            .or(execution.failing.as_ref())
+            .map(Into::into),
         pause_reasons: execution.pauses().to_vec(),
-        reason: execution.reason().map(str::to_owned),
+        reason: execution.reason.as_deref().map(str::to_owned),
         project: execution.project().map(str::to_owned),
-        artifacts: execution.artifacts(),
+        artifacts: execution.artifacts,
     }
 }
 

@@ -1,82 +1,56 @@
 //! What a model is told of a step: what to do, with what input, and how to come back.
 
-use std::collections::BTreeSet;
-
 use serde_json::Value;
 
 use super::{Subject, definition_step, question::Questions};
 use crate::{
     domain::{
-        definition::{Definition, Step, StepKind, input_texts},
-        document::Digest,
-        event::{Event, Row, VisitId},
-        execution::{Execution, Visit},
+        definition::{Step, StepKind, input_texts},
+        event::{Event, Row},
+        execution::Visit,
         id::AgentName,
         token::Grant,
     },
     uri,
 };
 
-/// A model's turn: a step, or an item of one, that it holds a token for.
+/// A model's turn: an open visit of a step, or of an item of one, that it holds a token for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
+pub(super) struct Turn<'a> {
     pub(super) position: usize,
-    pub(super) visit: u32,
-    pub(super) attempt: u32,
-    pub(super) item: Option<u32>,
+    pub(super) visit: &'a Visit,
     pub(super) grant: Grant,
-    pub(super) input: Option<Digest>,
 }
 
-impl Turn {
-    pub(super) const fn of(position: usize, visit: &Visit, grant: Grant) -> Self {
-        Self {
+impl<'a> Turn<'a> {
+    /// The turn that a visit is; `None` where no model is waited for.
+    pub(super) fn of(position: usize, visit: &'a Visit) -> Option<Self> {
+        let grant = visit.grant()?;
+        Some(Self {
             position,
-            visit: visit.number,
-            attempt: visit.attempt,
-            item: visit.item,
+            visit,
             grant,
-            input: visit.input,
-        }
+        })
     }
 }
 
 /// The turns that are open now.
-pub(super) fn open_turns(subject: &Subject<'_>) -> impl Iterator<Item = Turn> {
+pub(super) fn open_turns<'a>(subject: &Subject<'a>) -> impl Iterator<Item = Turn<'a>> {
     let open = subject.execution.open();
-    open.filter_map(|(position, _, visit)| Some(Turn::of(position, visit, visit.grant()?)))
+    open.filter_map(|(position, _, visit)| Turn::of(position, visit))
 }
 
-/// The turns that the transition of `row` gave and did not take back.
-pub(super) fn given(definition: &Definition, execution: &Execution, row: &Row) -> Vec<Turn> {
-    let closed: BTreeSet<&VisitId> = row
-        .events
-        .iter()
-        .filter_map(|event| event.ending().map(|(visit_id, _)| visit_id))
-        .collect();
-    let turn = |event: &Event| {
-        let (visit_id, grant) = event
-            .offered()
-            .filter(|(visit_id, _)| !closed.contains(visit_id))?;
-        let (attempt, input) = match event {
-            Event::WaitingChanged { attempt, .. } => {
-                let visit = execution.visit(visit_id);
-                let input = visit.and_then(|(_, _, visit)| visit.input);
-                (*attempt, input)
-            }
-            Event::VisitOpened(opened) => (1, opened.input.as_ref().map(|input| input.digest)),
-            _ => return None,
-        };
-        Some(Turn {
-            position: definition.graph().position(visit_id.step())?,
-            visit: visit_id.visit,
-            attempt,
-            item: visit_id.item,
-            grant,
-            input,
-        })
-    };
-    row.events.iter().filter_map(turn).collect()
+/// The turns that the transition of `row` gave and did not take back, in authoring order.
+pub(super) fn turns_given<'a>(subject: &Subject<'a>, row: &Row) -> Vec<Turn<'a>> {
+    let offered = row.events.iter().filter_map(Event::offered);
+    let turns = offered.filter_map(|(visit_id, _)| {
+        let (position, _, visit) = subject.execution.visit(visit_id)?;
+        Turn::of(position, visit)
+    });
+    let mut turns: Vec<_> = turns.collect();
+    // A step further down may have been passed before, and so have let one above it begin.
+    turns.sort_by_key(|turn| turn.position);
+    turns
 }
 
 /// What a model is told to do, and with what.
@@ -88,10 +62,10 @@ pub(super) struct Task {
 }
 
 /// The task of a turn.
-pub(super) fn task(subject: &Subject<'_>, turn: &Turn) -> Option<Task> {
+pub(super) fn task(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Task> {
     let step = definition_step(subject.definition, turn.position)?;
     let acting = step.acting();
-    let rendered = turn.input.and_then(|digest| subject.value(digest));
+    let rendered = turn.visit.input.and_then(|digest| subject.value(digest));
     let input = rendered.map_or_else(|| input_texts(acting), |value| Value::clone(&value));
     if let Some(questions) = Questions::of(subject.definition, acting, &input) {
         return Some(Task {
@@ -173,7 +147,7 @@ fn sources(subject: &Subject<'_>, step: &Step) -> Option<String> {
 fn directly(
     subject: &Subject<'_>,
     step: &Step,
-    turn: &Turn,
+    turn: &Turn<'_>,
     input: &Value,
     questions: Option<&Questions<'_>>,
 ) -> String {
@@ -184,7 +158,7 @@ fn directly(
         "# Role\nYou carry out step '{}' of workflow '{}'{}. Do this one step and nothing else.\n\n# Task",
         step.id,
         subject.definition.workflow.name,
-        which(turn)
+        which(turn.visit)
     )];
     if is_asking && !step.description.is_empty() {
         lines.push("What it is for: see description.".into());
@@ -210,11 +184,11 @@ fn directly(
     joined(&lines)
 }
 
-fn which(turn: &Turn) -> String {
-    let visit = (turn.visit > 1).then(|| format!("visit {}", turn.visit));
-    let attempt = (turn.attempt > 1).then(|| format!("attempt {}", turn.attempt));
-    let item = turn.item.map(|item| format!("item {}", item + 1));
-    let parts: Vec<_> = [item, visit, attempt].into_iter().flatten().collect();
+fn which(visit: &Visit) -> String {
+    let number = (visit.number > 1).then(|| format!("visit {}", visit.number));
+    let attempt = (visit.attempt > 1).then(|| format!("attempt {}", visit.attempt));
+    let item = visit.item.map(|item| format!("item {}", item + 1));
+    let parts: Vec<_> = [item, number, attempt].into_iter().flatten().collect();
     if parts.is_empty() {
         String::new()
     } else {

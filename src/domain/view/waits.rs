@@ -1,5 +1,7 @@
 //! What an execution waits for that is not a model: time, signals, people, and work of the server.
 
+use std::fmt::Display;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -212,9 +214,10 @@ pub(super) fn wait_call(id: &ExecutionId, revision: u64) -> String {
     format!("Call execution.wait with execution_id '{id}' and since_revision '{revision}'")
 }
 
-fn quoted(steps: &[&StepId]) -> String {
-    let quoted: Vec<_> = steps.iter().map(|step| format!("'{step}'")).collect();
-    quoted.join(", ")
+/// Names in a sentence.
+pub(super) fn quoted(names: impl IntoIterator<Item: Display>) -> String {
+    let names = names.into_iter().map(|name| format!("'{name}'"));
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// The signals that are waited for, each once.
