@@ -148,11 +148,12 @@ impl Definition {
         self.compiled.get_or_init(|| {
             // Serialising plain structs with string keys into memory has no way to fail.
             let bytes: Arc<[u8]> = serde_json::to_vec(self).unwrap_or_default().into();
+            let steps = self.workflow.steps.iter();
             Compiled {
                 digest: Digest::of(&bytes),
                 bytes,
                 graph: Graph::of(&self.workflow.steps),
-                steps: self.workflow.steps.iter().map(CompiledStep::of).collect(),
+                steps: steps.map(|step| CompiledStep::of(step, &[])).collect(),
                 workflow: CompiledWorkflow::of(&self.workflow),
                 activities: activities(&self.workflow),
             }

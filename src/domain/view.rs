@@ -18,7 +18,7 @@ pub use self::{
     artifacts::{ArtifactContent, ArtifactView, artifacts, content},
     graph::{EdgeKind, GraphEdge, GraphNode, GraphView},
     history::{AnsweredView, HistoryRow, TelemetryEvent, history, telemetry_event},
-    inputs::{DefaultView, InputView, inputs},
+    inputs::{InputView, inputs},
     listing::{ExecutionRow, Listing, OpenExecution, Resumed, open_execution, row},
     previous::Previous,
     reply::{Advanced, FailureView, ReadyStep, StepView, advanced, standing},

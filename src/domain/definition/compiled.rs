@@ -66,12 +66,8 @@ fn nothing() -> Template {
 }
 
 impl CompiledStep {
-    /// The compiled form of a step.
-    pub(crate) fn of(step: &Step) -> Self {
-        Self::with(step, &[])
-    }
-
-    fn with(step: &Step, names: &[&str]) -> Self {
+    /// The compiled form of a step, or of what a `foreach` does, where `names` are known besides.
+    pub(crate) fn of(step: &Step, names: &[&str]) -> Self {
         let mut broken = None;
         let mut expression = |text: &String| {
             if let Ok(expression) = Expression::parse_condition(text, names) {
@@ -105,7 +101,7 @@ impl CompiledStep {
                 items, alias, body, ..
             } => (
                 Some(template(items)),
-                Some(Box::new(Self::with(body, &[alias]))),
+                Some(Box::new(Self::of(body, &[alias]))),
             ),
             _ => (None, None),
         };

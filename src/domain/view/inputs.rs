@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::domain::input::{DefaultFrom, Input, Inputs};
+use crate::domain::input::{Input, InputDefault, Inputs};
 
 /// One input, as whoever starts the workflow is shown it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -18,9 +18,9 @@ pub struct InputView {
     pub description: Option<String>,
     /// Whether it must be given.
     pub required: bool,
-    /// Where its value comes from when it is not given.
+    /// Where its value comes from when it is not given. Of the environment it shows the variable's name, never its value.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub default: Option<DefaultView>,
+    pub default: Option<InputDefault>,
     /// A word of help.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -32,16 +32,6 @@ pub struct InputView {
     pub example: Option<Value>,
     /// What its value is held to, as JSON Schema without words.
     pub schema: Value,
-}
-
-/// The default of an input. Of the environment it shows the variable's name, never its value.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct DefaultView {
-    /// Where it comes from.
-    pub from: DefaultFrom,
-    /// The value, or the name of the environment variable.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub value: Option<Value>,
 }
 
 /// The inputs, in the order in which they are declared.
@@ -56,10 +46,7 @@ pub(super) fn view_of(input: &Input) -> InputView {
         label: input.label.clone(),
         description: input.description.clone(),
         required: input.is_required(),
-        default: input.default.as_ref().map(|default| DefaultView {
-            from: default.from,
-            value: default.value.clone(),
-        }),
+        default: input.default.clone(),
         hint: input.hint.clone(),
         placeholder: input.placeholder.clone(),
         example: input.example.clone(),

@@ -94,7 +94,8 @@ impl<'a> Questions<'a> {
     /// The JSON Schema of an answer. What each value is stands in the instructions.
     pub(super) fn schema(&self) -> Value {
         let property = |input: &Input| match &self.text {
-            Some(_) => any_of_null(input),
+            // A text need not say it.
+            Some(_) => json!({ "anyOf": [input.constraints(), { "type": "null" }] }),
             None => Value::Object(input.constraints()),
         };
         let properties = self
@@ -178,11 +179,6 @@ impl<'a> Questions<'a> {
             "{form}\nFor example, with values of your user's in place of these:\n```json\n{example:#}\n```"
         )
     }
-}
-
-/// What an input may be, where a text need not say it.
-fn any_of_null(input: &Input) -> Value {
-    json!({ "anyOf": [input.constraints(), { "type": "null" }] })
 }
 
 /// A value that would be accepted, where the definition has one.

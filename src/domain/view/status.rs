@@ -256,7 +256,7 @@ pub fn status(subject: &Subject<'_>) -> StatusView {
             .or(execution.failing.as_ref())
             .map(Into::into),
         pause_reasons: execution.pauses().to_vec(),
-        reason: execution.reason.as_deref().map(str::to_owned),
+        reason: execution.reason.clone(),
         project: execution.project().map(str::to_owned),
         artifacts: execution.artifacts,
     }
