@@ -312,7 +312,7 @@ impl ActorState {
             }
         }
         for digest in wanted {
-            if self.values.get(&digest).is_none() {
+            if !self.values.contains_key(&digest) {
                 let value = self.shared.contents.value(digest).await?;
                 self.values.insert(digest, value.ok_or_else(gone)?);
                 looked_up.push(digest);

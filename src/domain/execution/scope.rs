@@ -97,13 +97,13 @@ impl TransitionBuilder<'_> {
         if !made.needs.is_empty() {
             return Err(Interrupt::Needs(made.needs));
         }
-        const WHAT: &str = "final output";
+        let (most, what) = (limits::OUTPUT_BYTES_MAX, "final output");
         let value = std::mem::take(&mut made.value);
-        let payload = match self.keep_apart(value, limits::OUTPUT_BYTES_MAX, WHAT) {
+        let payload = match self.keep_apart(value, most, what) {
             Ok(payload) => payload,
             Err(error) => {
                 made.fault(None, error.code().as_str().into(), error.message().into());
-                self.keep_apart(Value::Null, limits::OUTPUT_BYTES_MAX, WHAT)?
+                self.keep_apart(Value::Null, most, what)?
             }
         };
         Ok(Some((payload, made.faults)))
@@ -237,34 +237,29 @@ impl Gathered<'_, '_> {
             .path
             .first()
             .map(|segment| segment.key().into_owned());
-        match reference.root {
-            Root::Inputs => self.input(first.as_deref()),
-            Root::Steps => match first {
-                Some(id) => self.step(&id),
-                None => {
-                    let builder = self.builder;
-                    for step in &builder.next.steps {
-                        self.step(step.id.as_str());
-                    }
+        let builder = self.builder;
+        match (reference.root, first) {
+            (Root::Inputs, first) => self.input(first.as_deref()),
+            (Root::Steps, Some(id)) => self.step(&id),
+            (Root::Steps, None) => {
+                for step in &builder.next.steps {
+                    self.step(step.id.as_str());
                 }
-            },
-            Root::Memory => match first {
-                Some(name) => self.memory(&name),
-                None => {
-                    let builder = self.builder;
-                    for name in builder.next.memory.keys() {
-                        self.memory(name);
-                    }
+            }
+            (Root::Memory, Some(name)) => self.memory(&name),
+            (Root::Memory, None) => {
+                for name in builder.next.memory.keys() {
+                    self.memory(name);
                 }
-            },
-            Root::Env => {
-                let env = self.builder.facts.env.iter();
+            }
+            (Root::Env, _) => {
+                let env = builder.facts.env.iter();
                 let env = env.map(|(name, value)| (name.clone(), json!(value)));
                 self.roots.env = env.collect();
             }
-            Root::Secrets => self.roots.secrets = self.builder.facts.secrets.to_vec(),
-            Root::Run => self.roots.run = self.run(),
-            Root::Item | Root::Index => {}
+            (Root::Secrets, _) => self.roots.secrets = builder.facts.secrets.to_vec(),
+            (Root::Run, _) => self.roots.run = self.run(),
+            (Root::Item | Root::Index, _) => {}
         }
     }
 
