@@ -11,8 +11,6 @@ use crate::domain::nearest::fold;
 /// Foreign keys of one meaning in one mapping.
 #[derive(Debug)]
 pub struct Foreign {
-    /// The mapping that they stand in, as messages call it.
-    pub place: &'static str,
     /// The keys, with blanks between them: letter case, `_` and `-` make no difference.
     pub words: &'static str,
     /// Only where one of these keys stands beside it, if there are any.
@@ -83,22 +81,31 @@ pub struct Bare {
     pub entries: &'static [(&'static str, Option<&'static str>)],
 }
 
-/// The rows of `KEYS` by folded word: every key of every file is looked up.
-static BY_WORD: LazyLock<HashMap<Vec<char>, Vec<&Foreign>>> = LazyLock::new(|| {
+/// The rows of `KEYS` by mapping and folded word: every key of every file is looked up.
+static BY_WORD: LazyLock<HashMap<(&str, Vec<char>), Vec<&Foreign>>> = LazyLock::new(|| {
     let mut rows: HashMap<_, Vec<_>> = HashMap::new();
-    for row in KEYS {
+    for (place, row) in rows_of_keys() {
         for word in row.words.split(' ') {
-            rows.entry(fold(word)).or_default().push(row);
+            rows.entry((place, fold(word))).or_default().push(row);
         }
     }
     rows
 });
 
+/// Every row of `KEYS` with its mapping.
+fn rows_of_keys() -> impl Iterator<Item = (&'static str, &'static Foreign)> {
+    let rows = |(place, rows): &(&'static str, &'static [Foreign])| {
+        let place = *place;
+        rows.iter().map(move |row| (place, row))
+    };
+    KEYS.iter().flat_map(rows)
+}
+
 /// The counterpart of `key` in the mapping called `place`; `has` knows the keys beside it.
 pub fn key(place: &str, key: &str, has: impl Fn(&str) -> bool) -> Option<&'static Counterpart> {
-    let mut rows = BY_WORD.get(&fold(key))?.iter();
-    let is_beside = |row: &Foreign| row.beside.is_empty() || row.beside.iter().any(|key| has(key));
-    let row = rows.find(|row| row.place == place && is_beside(row))?;
+    let mut rows = BY_WORD.get(&(place, fold(key)))?.iter();
+    let is_beside = |row: &&&Foreign| row.beside.is_empty() || row.beside.iter().any(|key| has(key));
+    let row = rows.find(is_beside)?;
     Some(&row.meant)
 }
 
@@ -118,7 +125,7 @@ pub fn bare(place: &str, key: &str) -> Option<&'static Bare> {
 /// Every place and every key that the table leads to.
 #[cfg(test)]
 pub(super) fn targets() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let keys = KEYS.iter().flat_map(|row| {
+    let keys = rows_of_keys().flat_map(|(place, row)| {
         let targets: Vec<_> = match row.meant {
             Counterpart::Key(keys) => keys.to_vec(),
             Counterpart::Inside(key, _)
@@ -129,7 +136,7 @@ pub(super) fn targets() -> impl Iterator<Item = (&'static str, &'static str)> {
             | Counterpart::KeyOrWords(key, _) => vec![key],
             Counterpart::Words(_) | Counterpart::Kind(_) => Vec::new(),
         };
-        targets.into_iter().map(|key| (row.place, key))
+        targets.into_iter().map(move |key| (place, key))
     });
     keys.chain(BARE.iter().map(|row| (row.place, row.key)))
 }
@@ -143,11 +150,11 @@ mod tests {
     #[test]
     fn a_word_stands_once_at_a_place() {
         let mut seen = BTreeSet::new();
-        for row in KEYS {
+        for (place, row) in rows_of_keys() {
             for word in row.words.split(' ') {
                 let folded: String = fold(word).into_iter().collect();
-                let once = seen.insert((row.place, folded, row.beside.is_empty()));
-                assert!(once, "{}: {word}", row.place);
+                let once = seen.insert((place, folded, row.beside.is_empty()));
+                assert!(once, "{place}: {word}");
             }
         }
         let mut seen = BTreeSet::new();
