@@ -1,5 +1,7 @@
 //! Truncates JSON values to a number of bytes: small parts stay whole, long ones are cut, which `…` shows.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 /// Values nested deeper than this are replaced as a whole.
@@ -16,6 +18,14 @@ pub fn truncate(value: &Value, bytes_max: usize) -> (Value, bool) {
         return (value.clone(), false);
     }
     (cut(value, bytes_max.max(8), 0), true)
+}
+
+/// A text of at most so many characters, cut with `…`.
+pub(crate) fn shortened(text: &str, chars_max: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}{CUT}", &text[..end]).into(),
+        None => text.into(),
+    }
 }
 
 /// The length of `value` as JSON text, in bytes.

@@ -28,7 +28,7 @@ impl Parser<'_> {
     fn filter(&mut self, node: &Node) -> ParseResult {
         let token = self.word_expected("the name of a filter")?;
         let written = self.written(&token);
-        let (arguments, nodes) = self.arguments(node)?;
+        let arguments = self.arguments()?;
         let Some(filter) = filters::Filter::of(&written) else {
             self.unknown_filter(&token, "filter", filters::names());
             return Ok(node.clone());
@@ -36,24 +36,20 @@ impl Parser<'_> {
         if let Err(message) = filter.check(&arguments) {
             self.fault(FaultKind::Filter, (token.start, self.last_end()), message);
         }
-        self.check_attribute_test(filter, &nodes);
+        self.check_attribute_test(filter, &arguments);
         let subject = self.subject(node, filter.is_default());
         let text = format!("({subject}|{}({}))", filter.name, listed(&arguments));
-        self.join(text, &nodes)
+        self.join(text, with(node, &arguments))
     }
 
     fn test(&mut self, node: &Node) -> ParseResult {
-        let negated = if self.word("not").is_some() {
-            "not "
-        } else {
-            ""
-        };
+        let negated = self.word("not").map_or("", |_| "not ");
         let token = self.word_expected("the name of a test")?;
         let written = self.written(&token);
-        let (arguments, nodes) = if self.is_sign("(") {
-            self.arguments(node)?
+        let arguments = if self.is_sign("(") {
+            self.arguments()?
         } else {
-            self.bare_argument(node)?
+            self.bare_argument()?
         };
         let Some(known) = filters::Test::of(&written) else {
             self.unknown_filter(&token, "test", filters::tests());
@@ -64,50 +60,39 @@ impl Parser<'_> {
             self.fault(FaultKind::Filter, (token.start, self.last_end()), message);
         }
         let subject = self.subject(node, known.is_presence());
-        let (name, values) = (known.meant, listed(&arguments));
-        let text = format!("({subject} is {negated}{name}({values}))");
-        self.join(text, &nodes)
+        let text = format!("({subject} is {negated}{written}({}))", listed(&arguments));
+        self.join(text, with(node, &arguments))
     }
 
     /// Parses the value of a test without parentheses: `is divisibleby 3`.
-    fn bare_argument(&mut self, node: &Node) -> ParseResult<(Vec<Argument>, Vec<Node>)> {
+    fn bare_argument(&mut self) -> ParseResult<Vec<Argument>> {
         let follows = self.peek().is_some_and(|token| match token.kind {
             Kind::Text(_) | Kind::Number(_) => true,
             Kind::Word => !operand::WORDS.contains(&self.written(&token).as_str()),
             Kind::Sign(_) => false,
         });
-        let mut nodes = vec![node.clone()];
         let mut arguments = Vec::new();
         if follows {
-            let value = self.value()?;
-            arguments.push(Argument {
-                name: None,
-                value: value.text.clone(),
-            });
-            nodes.push(value);
+            let (name, node) = (None, self.value()?);
+            arguments.push(Argument { name, node });
         }
-        Ok((arguments, nodes))
+        Ok(arguments)
     }
 
-    /// Parses arguments in parentheses, if there are any; the nodes begin with `first`.
-    pub(super) fn arguments(&mut self, first: &Node) -> ParseResult<(Vec<Argument>, Vec<Node>)> {
-        let (mut arguments, mut nodes) = (Vec::new(), vec![first.clone()]);
+    /// Parses arguments in parentheses, if there are any.
+    pub(super) fn arguments(&mut self) -> ParseResult<Vec<Argument>> {
+        let mut arguments = Vec::new();
         if self.sign("(").is_none() {
-            return Ok((arguments, nodes));
+            return Ok(arguments);
         }
         while self.sign(")").is_none() {
             if !arguments.is_empty() {
                 self.expect(",")?;
             }
-            let name = self.argument_name();
-            let node = self.expression()?;
-            arguments.push(Argument {
-                name,
-                value: node.text.clone(),
-            });
-            nodes.push(node);
+            let (name, node) = (self.argument_name(), self.expression()?);
+            arguments.push(Argument { name, node });
         }
-        Ok((arguments, nodes))
+        Ok(arguments)
     }
 
     /// Takes `name=` if it comes next.
@@ -141,9 +126,11 @@ impl Parser<'_> {
     }
 
     /// Checks the name of a test that `selectattr` or `rejectattr` gets as a literal.
-    fn check_attribute_test(&mut self, known: &filters::Filter, nodes: &[Node]) {
-        let Some(tests) = known.tests() else { return };
-        let Some(node) = nodes.get(2) else { return };
+    fn check_attribute_test(&mut self, known: &filters::Filter, arguments: &[Argument]) {
+        let (Some(tests), Some(argument)) = (known.tests(), arguments.get(1)) else {
+            return;
+        };
+        let node = &argument.node;
         let Some(Value::String(test)) = self.literal_of(node).cloned() else {
             return;
         };
@@ -152,7 +139,7 @@ impl Parser<'_> {
             let message = format!("`{}` has no test `{}`", known.name, cut(&test));
             let fault = ExpressionFault::new(FaultKind::Filter, (node.start, node.end), message);
             self.note_suggesting(fault, inside, &test, "test", tests);
-        } else if nodes.len() == 3 {
+        } else if arguments.len() == 2 {
             let message = format!("the test `{test}` needs a value to compare with");
             self.fault(FaultKind::Filter, (node.start, self.last_end()), message);
         }
@@ -187,6 +174,12 @@ impl Parser<'_> {
             None => fault.suggest(format!("the {what}s are {}", known.join(", "))),
         });
     }
+}
+
+/// The subject of a filter or test, and what it is given.
+fn with<'n>(subject: &'n Node, arguments: &'n [Argument]) -> impl Iterator<Item = &'n Node> {
+    let arguments = arguments.iter().map(|argument| &argument.node);
+    std::iter::once(subject).chain(arguments)
 }
 
 /// The translation of arguments.

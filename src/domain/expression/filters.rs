@@ -1,56 +1,112 @@
-//! The filters and tests that expressions may use, by name. There are no others.
+//! The filters and tests that expressions may use, each with its name, its arguments and its function. There are no others.
 
-/// A filter: its name, the least and most values it takes besides its subject, and the names of its named arguments.
-#[derive(Debug)]
+use std::sync::LazyLock;
+
+use minijinja::{
+    Environment, Error, State, UndefinedBehavior, Value as Inner, filters as given, tests,
+    value::{Rest, from_args},
+};
+
+use super::{
+    functions::{Call, Run, text},
+    operators,
+    parse::Node,
+    text_of,
+};
+use crate::limits;
+
+/// What expressions are compiled in: our operators, filters and tests, and nothing else.
+pub(super) static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = Environment::empty();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_fuel(Some(limits::EXPRESSION_FUEL_MAX));
+    operators::add_to(&mut environment);
+    for filter in FILTERS {
+        let run = |state: &State<'_, '_>, value: Inner, arguments: Rest<Inner>| {
+            (filter.run)(Call::of(state, filter.name, value, arguments.0)?)
+        };
+        environment.add_filter(filter.name, run);
+    }
+    for test in TESTS {
+        let run = |value: Inner, arguments: Rest<Inner>| (test.run)(&value, &arguments);
+        environment.add_test(test.name, run);
+    }
+    environment
+});
+
+/// A filter: its name, the least and most values it takes besides its subject, the names of its named arguments, and its
+/// function.
 pub(super) struct Filter {
     pub(super) name: &'static str,
     pub(super) arguments: (usize, usize),
     named: &'static [&'static str],
+    run: Run,
 }
 
 const fn filter(
     name: &'static str,
     arguments: (usize, usize),
     named: &'static [&'static str],
+    run: Run,
 ) -> Filter {
     Filter {
         name,
         arguments,
         named,
+        run,
     }
 }
 
-const FILTERS: &[Filter] = &[
-    filter("abs", (0, 0), &[]),
-    filter("bool", (0, 0), &[]),
-    filter("default", (0, 2), &[]),
-    filter("first", (0, 0), &[]),
-    filter("float", (0, 0), &[]),
-    filter("fromjson", (0, 0), &[]),
-    filter("int", (0, 0), &[]),
-    filter("items", (0, 0), &[]),
-    filter("join", (0, 1), &[]),
-    filter("keys", (0, 0), &[]),
-    filter("last", (0, 0), &[]),
-    filter("length", (0, 0), &[]),
-    filter("lower", (0, 0), &[]),
-    filter("map", (0, 0), &["attribute", "default"]),
-    filter("max", (0, 0), &[]),
-    filter("min", (0, 0), &[]),
-    filter("rejectattr", (1, 3), &[]),
-    filter("replace", (2, 2), &[]),
-    filter("reverse", (0, 0), &[]),
-    filter("round", (0, 1), &[]),
-    filter("selectattr", (1, 3), &[]),
-    filter("sort", (0, 0), &["attribute", "case_sensitive", "reverse"]),
-    filter("split", (0, 1), &[]),
-    filter("string", (0, 0), &[]),
-    filter("sum", (0, 0), &[]),
-    filter("tojson", (0, 0), &[]),
-    filter("trim", (0, 0), &[]),
-    filter("unique", (0, 0), &["attribute", "case_sensitive"]),
-    filter("upper", (0, 0), &[]),
-    filter("values", (0, 0), &[]),
+/// A filter without arguments.
+const fn plain(name: &'static str, run: Run) -> Filter {
+    filter(name, (0, 0), &[], run)
+}
+
+static FILTERS: &[Filter] = &[
+    plain("abs", |call| given::abs(call.value)),
+    plain("bool", |call| call.boolean()),
+    filter("default", (0, 2), &[], |call| call.default()),
+    plain("first", |call| given::first(call.text_or_list()?)),
+    plain("float", |call| call.number(given::float)),
+    plain("fromjson", |call| call.parsed()),
+    plain("int", |call| call.number(given::int)),
+    plain("items", |call| {
+        call.entries(|key, item| vec![key, item].into())
+    }),
+    filter("join", (0, 1), &[], |call| call.join()),
+    plain("keys", |call| call.entries(|key, _| key)),
+    plain("last", |call| given::last(call.text_or_list()?.clone())),
+    plain("length", |call| call.length()),
+    plain("lower", |call| call.made(call.text()?.to_lowercase())),
+    filter("map", (0, 0), &["attribute", "default"], |call| call.map()),
+    plain("max", |call| given::max(call.state, call.ordered(None)?)),
+    plain("min", |call| given::min(call.state, call.ordered(None)?)),
+    filter("rejectattr", (1, 3), &[], |call| call.select(false)),
+    filter("replace", (2, 2), &[], |call| call.replace()),
+    plain("reverse", |call| call.reverse()),
+    filter("round", (0, 1), &[], |call| {
+        let (precision,) = from_args(&call.arguments)?;
+        given::round(call.value, precision)
+    }),
+    filter("selectattr", (1, 3), &[], |call| call.select(true)),
+    filter(
+        "sort",
+        (0, 0),
+        &["attribute", "case_sensitive", "reverse"],
+        |call| call.sort(),
+    ),
+    filter("split", (0, 1), &[], |call| call.split()),
+    plain("string", |call| call.made(text_of(&call.json()?))),
+    plain("sum", |call| call.sum()),
+    plain("tojson", |call| call.made(call.json()?.to_string())),
+    plain("trim", |call| call.made(call.text()?.trim().to_owned())),
+    filter("unique", (0, 0), &["attribute", "case_sensitive"], |call| {
+        call.charge_comparisons()?;
+        let (named,) = from_args(&call.arguments)?;
+        given::unique(call.state, call.value, named)
+    }),
+    plain("upper", |call| call.made(call.text()?.to_uppercase())),
+    plain("values", |call| call.entries(|_, item| item)),
 ];
 
 /// The tests that `selectattr` and `rejectattr` take by name, each with a value to compare with.
@@ -110,42 +166,61 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     FILTERS.iter().map(|filter| filter.name)
 }
 
-/// A test: its name, its name in minijinja, and the number of values it takes besides its subject.
-#[derive(Debug)]
+/// A test: its name, the number of values it takes besides its subject, and its function.
 pub(super) struct Test {
     name: &'static str,
-    pub(super) meant: &'static str,
     pub(super) arguments: usize,
+    run: fn(&Inner, &[Inner]) -> Result<bool, Error>,
 }
 
-const fn test(name: &'static str, meant: &'static str, arguments: usize) -> Test {
+const fn test(
+    name: &'static str,
+    arguments: usize,
+    run: fn(&Inner, &[Inner]) -> Result<bool, Error>,
+) -> Test {
     Test {
         name,
-        meant,
         arguments,
+        run,
     }
 }
 
-const TESTS: &[Test] = &[
-    test("defined", "defined", 0),
-    test("undefined", "undefined", 0),
-    test("none", "none", 0),
-    test("null", "none", 0),
-    test("true", "true", 0),
-    test("false", "false", 0),
-    test("boolean", "boolean", 0),
-    test("number", "number", 0),
-    test("integer", "integer", 0),
-    test("float", "float", 0),
-    test("string", "string", 0),
-    test("sequence", "sequence", 0),
-    test("mapping", "mapping", 0),
-    test("odd", "odd", 0),
-    test("even", "even", 0),
-    test("divisibleby", "divisibleby", 1),
-    test("startingwith", "startingwith", 1),
-    test("endingwith", "endingwith", 1),
+static TESTS: &[Test] = &[
+    test("defined", 0, |value, _| Ok(tests::is_defined(value))),
+    test("undefined", 0, |value, _| Ok(tests::is_undefined(value))),
+    test("none", 0, |value, _| Ok(tests::is_none(value))),
+    test("null", 0, |value, _| Ok(tests::is_none(value))),
+    test("true", 0, |value, _| Ok(tests::is_true(value))),
+    test("false", 0, |value, _| Ok(tests::is_false(value))),
+    test("boolean", 0, |value, _| Ok(tests::is_boolean(value))),
+    test("number", 0, |value, _| Ok(tests::is_number(value))),
+    test("integer", 0, |value, _| Ok(tests::is_integer(value))),
+    test("float", 0, |value, _| Ok(tests::is_float(value))),
+    test("string", 0, |value, _| Ok(tests::is_string(value))),
+    test("sequence", 0, |value, _| Ok(tests::is_sequence(value))),
+    test("mapping", 0, |value, _| Ok(tests::is_mapping(value))),
+    test("odd", 0, |value, _| Ok(divides(value, 2) == Some(false))),
+    test("even", 0, |value, _| Ok(divides(value, 2) == Some(true))),
+    test("divisibleby", 1, |value, arguments| {
+        let (by,) = from_args(arguments)?;
+        Ok(divides(value, by) == Some(true))
+    }),
+    test("startingwith", 1, |value, arguments| {
+        let (start,): (&str,) = from_args(arguments)?;
+        Ok(text(value, "startingwith")?.starts_with(start))
+    }),
+    test("endingwith", 1, |value, arguments| {
+        let (end,): (&str,) = from_args(arguments)?;
+        Ok(text(value, "endingwith")?.ends_with(end))
+    }),
 ];
+
+fn divides(value: &Inner, by: i128) -> Option<bool> {
+    let number = i128::try_from(value.clone())
+        .ok()
+        .filter(|_| value.is_integer())?;
+    number.checked_rem_euclid(by).map(|rest| rest == 0)
+}
 
 impl Test {
     pub(super) fn of(name: &str) -> Option<&'static Self> {
@@ -154,7 +229,7 @@ impl Test {
 
     /// Whether the test asks if a path leads to anything.
     pub(super) fn is_presence(&self) -> bool {
-        matches!(self.meant, "defined" | "undefined")
+        matches!(self.name, "defined" | "undefined")
     }
 }
 
@@ -165,14 +240,14 @@ pub(super) fn tests() -> impl Iterator<Item = &'static str> {
 /// An argument of a filter or test.
 pub(super) struct Argument {
     pub(super) name: Option<String>,
-    pub(super) value: String,
+    pub(super) node: Node,
 }
 
 impl Argument {
     pub(super) fn text(&self) -> String {
         match &self.name {
-            Some(name) => format!("{name}={}", self.value),
-            None => self.value.clone(),
+            Some(name) => format!("{name}={}", self.node.text),
+            None => self.node.text.clone(),
         }
     }
 }

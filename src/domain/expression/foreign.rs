@@ -70,8 +70,7 @@ impl Parser<'_> {
     /// Parses `name(…)` after its name, and notes that there are no functions.
     pub(super) fn foreign_function(&mut self, token: &Token, name: &str) -> ParseResult {
         let start = self.literal(token, serde_json::Value::Null);
-        let (_, nodes) = self.arguments(&start)?;
-        let arguments = self.grouped_texts(&nodes[1..]);
+        let arguments = self.grouped_arguments()?;
         let instead = match arguments.as_slice() {
             [] => None,
             [subject, rest @ ..] => instead(subject, name, rest),
@@ -88,8 +87,7 @@ impl Parser<'_> {
             .next()
             .map(|token| self.written(&token))
             .unwrap_or_default();
-        let (_, nodes) = self.arguments(node)?;
-        let arguments = self.grouped_texts(&nodes[1..]);
+        let arguments = self.grouped_arguments()?;
         let instead = instead(&self.grouped_text(node), &name, &arguments);
         let message = format!("`.{}(…)`: there are no methods here", cut(&name));
         self.call_fault(node.start, message, instead);
@@ -118,9 +116,13 @@ impl Parser<'_> {
         node
     }
 
-    /// The source of nodes, each in parentheses unless it is a single value.
-    fn grouped_texts(&self, nodes: &[Node]) -> Vec<String> {
-        nodes.iter().map(|node| self.grouped_text(node)).collect()
+    /// Parses arguments: the source of each, in parentheses unless it is a single value.
+    fn grouped_arguments(&mut self) -> ParseResult<Vec<String>> {
+        let arguments = self.arguments()?;
+        let texts = arguments.iter();
+        Ok(texts
+            .map(|argument| self.grouped_text(&argument.node))
+            .collect())
     }
 
     /// The source of a node, in parentheses unless it is a single value.

@@ -36,7 +36,7 @@ use serde_json::Value;
 
 use self::{
     engine::Program,
-    functions::ENVIRONMENT,
+    filters::ENVIRONMENT,
     token::{Tokens, tokens},
 };
 pub use self::{

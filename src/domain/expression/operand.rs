@@ -147,17 +147,22 @@ impl Parser<'_> {
         let (mut path, mut end) = (Vec::new(), start);
         loop {
             if self.is_sign(".") && !self.is_method() {
-                self.next();
-                let Some(token) = self.next().filter(|token| token.kind == Kind::Word) else {
-                    return self.missing("a name or an index");
-                };
-                path.push((Segment::of(&self.written(&token)), true));
+                path.push((self.dotted()?, true));
             } else if let Some(segment) = self.subscript() {
                 path.push((segment, false));
             } else {
                 return Ok((path, end));
             }
             end = self.last_end();
+        }
+    }
+
+    /// Takes a dot, and the name or index after it.
+    fn dotted(&mut self) -> ParseResult<Segment> {
+        self.next();
+        match self.next().filter(|token| token.kind == Kind::Word) {
+            Some(token) => Ok(Segment::of(&self.written(&token))),
+            None => self.missing("a name or an index"),
         }
     }
 
@@ -182,12 +187,7 @@ impl Parser<'_> {
                     node = self.foreign_method(&node)?;
                     continue;
                 }
-                self.next();
-                let token = self.next().filter(|token| token.kind == Kind::Word);
-                let Some(token) = token else {
-                    return self.missing("a name or an index");
-                };
-                let key = match Segment::of(&self.written(&token)) {
+                let key = match self.dotted()? {
                     Segment::Key(key) => Value::from(key),
                     Segment::Index(index) => Value::from(index),
                 };

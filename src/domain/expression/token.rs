@@ -1,12 +1,14 @@
 //! The lexer: splits an expression into words, texts, numbers and signs, each with its place in the source.
 
+use std::borrow::Cow;
+
 use serde_json::Number;
 
 use super::{
     fault::{ExpressionFault, FaultKind},
     segment::is_word,
 };
-use crate::limits;
+use crate::{domain::truncate::shortened, limits};
 
 /// Signs, the longest first, so that the longest match wins. Some are listed only so that the parser can refuse them by name.
 const SIGNS: &[&str] = &[
@@ -254,10 +256,6 @@ fn segment(text: &str) -> usize {
 }
 
 /// The first 60 letters of a text, for a message.
-pub(super) fn cut(text: &str) -> String {
-    const SHOWN: usize = 60;
-    match text.char_indices().nth(SHOWN) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
-    }
+pub(super) fn cut(text: &str) -> Cow<'_, str> {
+    shortened(text, 60)
 }
