@@ -185,17 +185,33 @@ fn absorb(hasher: &mut Sha256, value: &Value) {
     }
 }
 
+/// The type of a value, as a message names it.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a mapping",
+    }
+}
+
+/// The items of a list, or the values of a map with their keys.
+pub(crate) fn parts(value: &Value) -> impl Iterator<Item = (Option<&String>, &Value)> {
+    let items = value.as_array().into_iter().flatten();
+    let entries = value.as_object().into_iter().flatten();
+    let entries = entries.map(|(key, value)| (Some(key), value));
+    items.map(|item| (None, item)).chain(entries)
+}
+
 /// The depth of nesting of `value`; a scalar has depth 1. Does not recurse.
 pub fn depth(value: &Value) -> usize {
     let mut deepest = 0;
     let mut open = vec![(value, 1)];
     while let Some((value, level)) = open.pop() {
         deepest = deepest.max(level);
-        match value {
-            Value::Array(items) => open.extend(items.iter().map(|item| (item, level + 1))),
-            Value::Object(map) => open.extend(map.values().map(|item| (item, level + 1))),
-            _ => {}
-        }
+        open.extend(parts(value).map(|(_, part)| (part, level + 1)));
     }
     deepest
 }

@@ -63,6 +63,14 @@ pub struct Fault {
     pub meant: Option<(String, String)>,
 }
 
+impl Fault {
+    /// Suggests `meant` for the word `wrong`, which a program may replace.
+    fn mean(&mut self, wrong: &str, meant: &str) {
+        self.hint = Some(format!("did you mean `{meant}`?"));
+        self.meant = Some((wrong.to_owned(), meant.to_owned()));
+    }
+}
+
 /// The kinds of faults that a schema may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {

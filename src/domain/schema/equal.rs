@@ -7,6 +7,8 @@ use std::{
 
 use serde_json::{Number, Value};
 
+use crate::domain::document::parts;
+
 /// Whether two values are equal.
 pub(super) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
@@ -74,36 +76,21 @@ impl Measure {
 
     fn add(&mut self, value: &Value) {
         self.values += 1;
-        match value {
-            Value::String(text) => self.bytes += text.len() as u64,
-            Value::Array(items) => {
-                for item in items {
-                    self.add(item);
-                }
-            }
-            Value::Object(map) => {
-                for (name, value) in map {
-                    self.values += 1;
-                    self.bytes += name.len() as u64;
-                    self.add(value);
-                }
-            }
-            _ => {}
+        self.bytes += value.as_str().map_or(0, str::len) as u64;
+        for (name, value) in parts(value) {
+            self.values += u64::from(name.is_some());
+            self.bytes += name.map_or(0, String::len) as u64;
+            self.add(value);
         }
     }
 }
 
 /// The steps of traversing a value: one for each value in it, and more for long texts.
 pub(super) fn steps(value: &Value) -> u64 {
-    match value {
-        Value::String(text) => text_steps(text),
-        Value::Array(items) => 1 + items.iter().map(steps).sum::<u64>(),
-        Value::Object(map) => {
-            let entry = |(key, value): (&String, &Value)| text_steps(key) + steps(value);
-            1 + map.iter().map(entry).sum::<u64>()
-        }
-        _ => 1,
-    }
+    let part = |(name, value): (Option<&String>, &Value)| {
+        name.map_or(0, |name| text_steps(name)) + steps(value)
+    };
+    text_steps(value.as_str().unwrap_or_default()) + parts(value).map(part).sum::<u64>()
 }
 
 /// The steps of traversing a text, or the name of a property.

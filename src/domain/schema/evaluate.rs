@@ -17,10 +17,10 @@ use serde_json::{Map, Value};
 
 use super::{
     equal,
-    node::{Amount, Bound, Keyword, NodeId, PatternId, Program, Properties},
-    words::{self, Part, shortened, violation},
+    node::{Amount, Keyword, NodeId, PatternId, Program, Properties, Unit},
+    words::{self, Part, violation},
 };
-use crate::{error::Violation, limits};
+use crate::{domain::truncate::shortened, error::Violation, limits};
 
 /// Why an evaluation stopped early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,19 +262,13 @@ impl<'a> Evaluation<'a> {
                 broken(!options.iter().any(|option| equal::same(option, value)))
             }
             (Keyword::Bound(bound, limit), Value::Number(number)) => {
-                let order = equal::compare(number, limit);
-                broken(match bound {
-                    Bound::Minimum => order.is_lt(),
-                    Bound::Maximum => order.is_gt(),
-                    Bound::ExclusiveMinimum => order.is_le(),
-                    Bound::ExclusiveMaximum => order.is_ge(),
-                })
+                broken((bound.2)(equal::compare(number, limit)))
             }
             (Keyword::MultipleOf(of), Value::Number(number)) => {
                 broken(!equal::is_multiple(number, of))
             }
             (Keyword::Amount(amount, limit), value) => {
-                broken(self.is_out_of_range(*amount, *limit, value)?)
+                broken(self.is_out_of_range(amount, *limit, value)?)
             }
             (Keyword::Pattern(pattern, _), Value::String(text)) => {
                 broken(!self.is_match(*pattern, text)?)
@@ -318,20 +312,18 @@ impl<'a> Evaluation<'a> {
         Ok(count)
     }
 
-    fn is_out_of_range(&mut self, amount: Amount, limit: u64, value: &Value) -> Eval {
-        let count = match (amount, value) {
-            (Amount::MinLength | Amount::MaxLength, Value::String(text)) => {
+    fn is_out_of_range(&mut self, amount: &Amount, limit: u64, value: &Value) -> Eval {
+        let (_, _, unit, broken) = amount;
+        let count = match (unit, value) {
+            (Unit::Character, Value::String(text)) => {
                 self.spend(text.len() as u64 / BYTES_PER_STEP)?;
                 text.chars().count()
             }
-            (Amount::MinItems | Amount::MaxItems, Value::Array(items)) => items.len(),
-            (Amount::MinProperties | Amount::MaxProperties, Value::Object(map)) => map.len(),
+            (Unit::Item, Value::Array(items)) => items.len(),
+            (Unit::Property, Value::Object(map)) => map.len(),
             _ => return Ok(false),
-        } as u64;
-        Ok(match amount {
-            Amount::MinLength | Amount::MinItems | Amount::MinProperties => count < limit,
-            Amount::MaxLength | Amount::MaxItems | Amount::MaxProperties => count > limit,
-        })
+        };
+        Ok((count as u64).cmp(&limit) == *broken)
     }
 
     fn is_match(&mut self, id: PatternId, text: &str) -> Eval {

@@ -1,7 +1,7 @@
 //! The table of keywords of JSON Schema, each with the form of its value. [`super::read`] checks values and finds nested
 //! schemas by it, and suggests its names for unknown words.
 
-use super::super::nearest::nearest;
+use super::super::{grammar::foreign, nearest::nearest};
 
 /// The form of a keyword's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,49 +121,17 @@ pub(super) const TYPES: [&str; 7] = [
     "null", "boolean", "integer", "number", "string", "array", "object",
 ];
 
-/// Words that authors write for a keyword, and the keyword.
-const FOREIGN_KEYWORDS: &[(&str, &str)] = &[
-    ("min", "minimum"),
-    ("max", "maximum"),
-    ("regex", "pattern"),
-    ("values", "enum"),
-    ("choices", "enum"),
-    ("options", "enum"),
-    ("oneof", "oneOf"),
-    ("fields", "properties"),
-    ("props", "properties"),
-    ("example", "examples"),
-];
-
-/// Words that authors write for a type, and the type.
-const FOREIGN_TYPES: &[(&str, &str)] = &[
-    ("str", "string"),
-    ("text", "string"),
-    ("int", "integer"),
-    ("bool", "boolean"),
-    ("float", "number"),
-    ("double", "number"),
-    ("list", "array"),
-    ("map", "object"),
-    ("dict", "object"),
-    ("none", "null"),
-];
-
 /// The keyword that an unknown word was meant to be.
 pub(super) fn meant(word: &str) -> Option<&'static str> {
     let known = KEYWORDS.iter().map(|(name, _)| *name);
-    foreign(FOREIGN_KEYWORDS, word).or_else(|| nearest(word, known))
+    foreign::value("keyword", word).or_else(|| nearest(word, known))
 }
 
 /// The type that an unknown word was meant to be.
 pub(super) fn meant_type(word: &str) -> Option<&'static str> {
-    foreign(FOREIGN_TYPES, word).or_else(|| nearest(word, TYPES))
-}
-
-fn foreign(table: &[(&str, &'static str)], word: &str) -> Option<&'static str> {
-    let mut table = table.iter();
-    let found = table.find(|(foreign, _)| foreign.eq_ignore_ascii_case(word));
-    found.map(|(_, meant)| *meant)
+    let null = word.eq_ignore_ascii_case("none").then_some("null");
+    let meant = foreign::value("type", word).or(null);
+    meant.or_else(|| nearest(word, TYPES))
 }
 
 /// A draft of JSON Schema that differs from the others in its meaning.

@@ -1,6 +1,9 @@
 //! The compiled form of a schema: nodes, which refer to each other by number, each with its keywords.
 
-use std::collections::HashMap;
+use std::{
+    cmp::Ordering::{self, Greater, Less},
+    collections::HashMap,
+};
 
 use serde_json::{Number, Value};
 
@@ -37,9 +40,9 @@ pub(super) enum Keyword {
     Type(Types),
     Const(Value),
     Enum(Vec<Value>),
-    Bound(Bound, Number),
+    Bound(&'static Bound, Number),
     MultipleOf(Number),
-    Amount(Amount, u64),
+    Amount(&'static Amount, u64),
     Required(Vec<String>),
     DependentRequired(Vec<(String, Vec<String>)>),
     Pattern(PatternId, String),
@@ -86,42 +89,43 @@ fn names_steps<'n>(names: impl IntoIterator<Item = &'n String>) -> u64 {
     steps.sum()
 }
 
-/// A limit of a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bound {
-    Minimum,
-    Maximum,
-    ExclusiveMinimum,
-    ExclusiveMaximum,
-}
+/// A limit of a number: its keyword, what a number is that breaks it, and how that compares with the limit.
+pub(super) type Bound = (&'static str, &'static str, fn(Ordering) -> bool);
 
-/// The keywords of the limits of numbers.
-pub(super) const BOUNDS: [(&str, Bound); 4] = [
-    ("minimum", Bound::Minimum),
-    ("maximum", Bound::Maximum),
-    ("exclusiveMinimum", Bound::ExclusiveMinimum),
-    ("exclusiveMaximum", Bound::ExclusiveMaximum),
+pub(super) static BOUNDS: [Bound; 4] = [
+    ("minimum", "less than the minimum", Ordering::is_lt),
+    ("maximum", "greater than the maximum", Ordering::is_gt),
+    (
+        "exclusiveMinimum",
+        "less than or equal to the minimum",
+        Ordering::is_le,
+    ),
+    (
+        "exclusiveMaximum",
+        "greater than or equal to the maximum",
+        Ordering::is_ge,
+    ),
 ];
 
-/// A limit of a length or count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Amount {
-    MinLength,
-    MaxLength,
-    MinItems,
-    MaxItems,
-    MinProperties,
-    MaxProperties,
+/// A limit of a length or count: its keyword, how a value breaks it, what is counted, and the counts that break it: those
+/// that compare so with the limit.
+pub(super) type Amount = (&'static str, &'static str, Unit, Ordering);
+
+/// What a limit counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Unit {
+    Character,
+    Item,
+    Property,
 }
 
-/// The keywords of the limits of lengths and counts.
-pub(super) const AMOUNTS: [(&str, Amount); 6] = [
-    ("minLength", Amount::MinLength),
-    ("maxLength", Amount::MaxLength),
-    ("minItems", Amount::MinItems),
-    ("maxItems", Amount::MaxItems),
-    ("minProperties", Amount::MinProperties),
-    ("maxProperties", Amount::MaxProperties),
+pub(super) static AMOUNTS: [Amount; 6] = [
+    ("minLength", "is shorter than", Unit::Character, Less),
+    ("maxLength", "is longer than", Unit::Character, Greater),
+    ("minItems", "has less than", Unit::Item, Less),
+    ("maxItems", "has more than", Unit::Item, Greater),
+    ("minProperties", "has less than", Unit::Property, Less),
+    ("maxProperties", "has more than", Unit::Property, Greater),
 ];
 
 /// A set of types, with a bit for each of [`TYPES`].

@@ -108,6 +108,11 @@ impl<'a> Reader<'a> {
         &mut self.faults[last]
     }
 
+    /// Adds a fault of a value that is no schema, or one that cannot be evaluated.
+    fn invalid(&mut self, pointer: &str, message: impl Into<String>) -> &mut Fault {
+        self.fault(FaultKind::Invalid, pointer, message)
+    }
+
     fn read_draft(&mut self, document: &Value) {
         let Some(uri) = document.get("$schema").and_then(Value::as_str) else {
             return;
@@ -118,7 +123,7 @@ impl<'a> Reader<'a> {
         }
         let message = format!("`{uri}` is no draft of JSON Schema that is evaluated");
         let hint = "leave `$schema` out, or write https://json-schema.org/draft/2020-12/schema";
-        self.fault(FaultKind::Invalid, "/$schema", message).hint = Some(hint.into());
+        self.invalid("/$schema", message).hint = Some(hint.into());
     }
 
     fn add(&mut self, value: &'a Value, pointer: String, resource: usize) -> NodeId {
@@ -170,7 +175,7 @@ impl<'a> Reader<'a> {
     fn endless(&mut self, id: NodeId) {
         let pointer = self.subschemas[id].pointer.clone();
         let message = "the schema refers to itself for the same value, so it never comes to an end";
-        self.fault(FaultKind::Invalid, &pointer, message).hint =
-            Some("refer to it from within `properties` or `items`".into());
+        let hint = "refer to it from within `properties` or `items`";
+        self.invalid(&pointer, message).hint = Some(hint.into());
     }
 }

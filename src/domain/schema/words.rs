@@ -1,38 +1,18 @@
 //! The messages of violations. A value may be large or secret, so messages name its place and not its content.
 
-use std::{borrow::Cow, fmt::Write as _};
+use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::node::{AMOUNTS, Amount, BOUNDS, Bound, Keyword};
+use super::node::{Keyword, Unit};
 use crate::{
-    domain::nearest::did_you_mean,
+    domain::{nearest::did_you_mean, truncate::shortened},
     error::{Suggestion, Violation},
     limits,
 };
 
 /// The most characters of a schema, or of names of properties, in a message.
 pub(super) const SHOWN: usize = 200;
-
-/// The type of a value, for the faults of a schema.
-pub(super) fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "nothing",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "a mapping",
-    }
-}
-
-/// A text of at most so many characters, cut with `…`.
-pub(super) fn shortened(text: &str, most: usize) -> Cow<'_, str> {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &text[..end]).into(),
-        None => text.into(),
-    }
-}
 
 /// The beginning of a JSON value as text; the rest is not even written.
 pub(super) fn written(value: &Value, most: usize) -> String {
@@ -152,9 +132,9 @@ fn rule(keyword: &Keyword, part: Part<'_>) -> &'static str {
         Keyword::Type(_) => "type",
         Keyword::Const(_) => "const",
         Keyword::Enum(_) => "enum",
-        Keyword::Bound(bound, _) => word_of(&BOUNDS, bound),
+        Keyword::Bound((name, ..), _) => name,
         Keyword::MultipleOf(_) => "multipleOf",
-        Keyword::Amount(amount, _) => word_of(&AMOUNTS, amount),
+        Keyword::Amount((name, ..), _) => name,
         Keyword::Required(_) => "required",
         Keyword::DependentRequired(_) => "dependentRequired",
         Keyword::Pattern(..) => "pattern",
@@ -177,11 +157,6 @@ fn rule(keyword: &Keyword, part: Part<'_>) -> &'static str {
     }
 }
 
-fn word_of<T: PartialEq>(table: &[(&'static str, T)], of: &T) -> &'static str {
-    let found = table.iter().find(|(_, known)| known == of);
-    found.map_or("", |(word, _)| word)
-}
-
 fn message(keyword: &Keyword, part: Part<'_>, name: &str) -> String {
     match (keyword, part) {
         (Keyword::Never, _) => format!("False schema does not allow {name}"),
@@ -192,17 +167,11 @@ fn message(keyword: &Keyword, part: Part<'_>, name: &str) -> String {
         }
         (Keyword::Const(value), _) => format!("{} was expected", written(value, SHOWN)),
         (Keyword::Enum(options), _) => format!("{name} is not one of {}", one_of(options)),
-        (Keyword::Bound(bound, limit), _) => {
-            let words = match bound {
-                Bound::Minimum => "is less than the minimum",
-                Bound::Maximum => "is greater than the maximum",
-                Bound::ExclusiveMinimum => "is less than or equal to the minimum",
-                Bound::ExclusiveMaximum => "is greater than or equal to the maximum",
-            };
-            format!("{name} {words} of {limit}")
-        }
+        (Keyword::Bound((_, words, _), limit), _) => format!("{name} is {words} of {limit}"),
         (Keyword::MultipleOf(of), _) => format!("{name} is not a multiple of {of}"),
-        (Keyword::Amount(amount, limit), _) => sized(*amount, *limit, name),
+        (Keyword::Amount((_, words, unit, _), limit), _) => {
+            format!("{name} {words} {}", counted(*limit, *unit))
+        }
         (_, Part::Property(property)) => {
             let property = shortened(property, limits::VIOLATION_PART_CHARS_MAX);
             format!("{} is a required property", Value::from(property))
@@ -225,10 +194,8 @@ fn message(keyword: &Keyword, part: Part<'_>, name: &str) -> String {
                 Keyword::UnevaluatedItems(_) => "Unevaluated",
                 _ => "Additional",
             };
-            format!(
-                "{kind} items are not allowed ({})",
-                counted(count as u64, "item")
-            )
+            let count = counted(count as u64, Unit::Item);
+            format!("{kind} items are not allowed ({count})")
         }
         (Keyword::Contains { most, .. }, Part::TooMany) => format!(
             "more than {} of {name} are valid under the schema of `contains`",
@@ -266,22 +233,13 @@ fn quoted(names: &[&str]) -> String {
     })
 }
 
-fn sized(amount: Amount, limit: u64, name: &str) -> String {
-    let (words, unit) = match amount {
-        Amount::MinLength => ("is shorter than", "character"),
-        Amount::MaxLength => ("is longer than", "character"),
-        Amount::MinItems => ("has less than", "item"),
-        Amount::MaxItems => ("has more than", "item"),
-        Amount::MinProperties if limit != 1 => ("has less than", "propertie"),
-        Amount::MaxProperties if limit != 1 => ("has more than", "propertie"),
-        Amount::MinProperties => ("has less than", "property"),
-        Amount::MaxProperties => ("has more than", "property"),
+fn counted(count: u64, unit: Unit) -> String {
+    let (one, several) = match unit {
+        Unit::Character => ("character", "characters"),
+        Unit::Item => ("item", "items"),
+        Unit::Property => ("property", "properties"),
     };
-    format!("{name} {words} {}", counted(limit, unit))
-}
-
-fn counted(count: u64, unit: &str) -> String {
-    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
+    format!("{count} {}", if count == 1 { one } else { several })
 }
 
 fn one_of(options: &[Value]) -> String {

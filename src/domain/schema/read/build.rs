@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{
     super::{
-        FaultKind, equal,
+        equal,
         format::Format,
         keyword::Draft,
         node::{AMOUNTS, BOUNDS, Keyword, Node, NodeId, PatternId, Properties, Types},
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
                 Some(id)
             }
             Err(message) => {
-                self.fault(FaultKind::Invalid, at, message);
+                self.invalid(at, message);
                 None
             }
         }
@@ -79,14 +79,14 @@ impl<'a> Reader<'a> {
         keywords.extend(map.get("const").cloned().map(Keyword::Const));
         let options = map.get("enum").and_then(Value::as_array);
         keywords.extend(options.cloned().map(Keyword::Enum));
-        for (word, bound) in BOUNDS {
-            let limit = map.get(word).and_then(Value::as_number);
+        for bound in &BOUNDS {
+            let limit = map.get(bound.0).and_then(Value::as_number);
             keywords.extend(limit.map(|limit| Keyword::Bound(bound, limit.clone())));
         }
         let of = map.get("multipleOf").and_then(Value::as_number);
         keywords.extend(of.cloned().map(Keyword::MultipleOf));
-        for (word, amount) in AMOUNTS {
-            let limit = map.get(word).and_then(count);
+        for amount in &AMOUNTS {
+            let limit = map.get(amount.0).and_then(count);
             keywords.extend(limit.map(|limit| Keyword::Amount(amount, limit)));
         }
         let required = map.get("required").map(texts).unwrap_or_default();
@@ -114,9 +114,8 @@ impl<'a> Reader<'a> {
         if format.is_none()
             && let Some(meant) = Format::meant(name)
         {
-            let fault = self.fault(FaultKind::Invalid, at, format!("`{name}` is no format"));
-            fault.hint = Some(format!("did you mean `{meant}`?"));
-            fault.meant = Some((name.to_owned(), meant.to_owned()));
+            let message = format!("`{name}` is no format");
+            self.invalid(at, message).mean(name, meant);
         }
         format
     }

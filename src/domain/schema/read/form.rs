@@ -7,12 +7,12 @@ use super::{
         FaultKind,
         keyword::{self, Draft, Form, TYPES},
         node::NodeId,
-        words::kind,
     },
     Reader, Subschema,
     build::count,
     pointer_to,
 };
+use crate::domain::document::type_name;
 
 impl<'a> Reader<'a> {
     /// Checks the keywords of a subschema, and adds its subschemas and its anchors.
@@ -29,12 +29,9 @@ impl<'a> Reader<'a> {
         };
         if are_bare_properties(map) {
             let hint = "write {type: object, properties: {…}} around them";
-            self.fault(
-                FaultKind::BareProperties,
-                &pointer,
-                "these are properties, not a schema",
-            )
-            .hint = Some(hint.into());
+            let message = "these are properties, not a schema";
+            let fault = self.fault(FaultKind::BareProperties, &pointer, message);
+            fault.hint = Some(hint.into());
             return;
         }
         let resource = self.resources.enter(value, map, &pointer, resource);
@@ -51,11 +48,8 @@ impl<'a> Reader<'a> {
 
     fn no_schema(&mut self, value: &Value, pointer: &str) {
         let name = value.as_str().filter(|name| TYPES.contains(name));
-        let fault = self.fault(
-            FaultKind::Invalid,
-            pointer,
-            format!("a schema is a mapping, this is {}", kind(value)),
-        );
+        let message = format!("a schema is a mapping, this is {}", type_name(value));
+        let fault = self.invalid(pointer, message);
         if let Some(name) = name {
             fault.hint = Some(format!("write {{type: {name}}}"));
             fault.meant = Some((name.to_owned(), format!("{{type: {name}}}")));
@@ -66,29 +60,16 @@ impl<'a> Reader<'a> {
         let message = format!("JSON Schema has no keyword `{word}`");
         let fault = self.fault(FaultKind::UnknownKeyword, pointer, message);
         fault.key = Some(word.to_owned());
-        match (word, keyword::meant(word)) {
-            ("nullable" | "optional", _) => {
-                let hint = match word {
-                    "nullable" => "write `type: [string, \"null\"]`, with its own type",
-                    _ => "leave it out of `required` of the object that it belongs to",
-                };
-                fault.hint = Some(hint.into());
-            }
-            (_, Some(meant)) => {
-                fault.hint = Some(format!("did you mean `{meant}`?"));
-                fault.meant = Some((word.to_owned(), meant.to_owned()));
-            }
+        let hint = match (word, keyword::meant(word)) {
+            ("nullable", _) => "write `type: [string, \"null\"]`, with its own type",
+            ("optional", _) => "leave it out of `required` of the object that it belongs to",
+            (_, Some(meant)) => return fault.mean(word, meant),
             _ if value.is_null() => {
-                let hint =
-                    "in braces a comma begins a new key: write a text that has one in quotes";
-                fault.hint = Some(hint.into());
+                "in braces a comma begins a new key: write a text that has one in quotes"
             }
-            _ => {
-                let hint =
-                    "a property stands under `properties`, a note of your own begins with `x-`";
-                fault.hint = Some(hint.into());
-            }
-        }
+            _ => "a property stands under `properties`, a note of your own begins with `x-`",
+        };
+        fault.hint = Some(hint.into());
     }
 
     fn check_value(&mut self, word: &str, form: Form, value: &'a Value, at: &str, resource: usize) {
@@ -100,12 +81,8 @@ impl<'a> Reader<'a> {
             }
             Form::Items if value.is_array() && self.draft == Draft::Year2020 => {
                 let hint = "write `prefixItems` for a list of schemas, one for each place";
-                self.fault(
-                    FaultKind::Invalid,
-                    at,
-                    "`items` is one schema for all items",
-                )
-                .hint = Some(hint.into());
+                let message = "`items` is one schema for all items";
+                self.invalid(at, message).hint = Some(hint.into());
                 None
             }
             Form::Items if !value.is_array() => {
@@ -150,9 +127,9 @@ impl<'a> Reader<'a> {
             Form::Values => (!value.is_array()).then_some("a list"),
         };
         if let Some(expected) = wrong {
-            let is = kind(value);
+            let is = type_name(value);
             let message = format!("`{word}` must be {expected}, this is {is}");
-            self.fault(FaultKind::Invalid, at, message);
+            self.invalid(at, message);
         }
     }
 
@@ -166,30 +143,28 @@ impl<'a> Reader<'a> {
             name => vec![(at.to_owned(), name)],
         };
         if names.is_empty() {
-            self.fault(FaultKind::Invalid, at, "`type` names no type");
+            self.invalid(at, "`type` names no type");
         }
         for (at, name) in names {
             match name.as_str() {
                 Some(name) if TYPES.contains(&name) => {}
                 Some(name) => {
                     let message = format!("`{name}` is no type of JSON Schema");
-                    let fault = self.fault(FaultKind::Invalid, &at, message);
-                    let meant = keyword::meant_type(name);
-                    fault.hint = Some(match meant {
-                        Some(meant) => format!("did you mean `{meant}`?"),
-                        None => format!("its types are {}", TYPES.join(", ")),
-                    });
-                    fault.meant = meant.map(|meant| (name.to_owned(), meant.to_owned()));
+                    let fault = self.invalid(&at, message);
+                    match keyword::meant_type(name) {
+                        Some(meant) => fault.mean(name, meant),
+                        None => fault.hint = Some(format!("its types are {}", TYPES.join(", "))),
+                    }
                 }
                 None if name.is_null() => {
                     let hint = "write \"null\" in quotes";
-                    self.fault(FaultKind::Invalid, &at, "`type` names types as texts")
-                        .hint = Some(hint.into());
+                    let fault = self.invalid(&at, "`type` names types as texts");
+                    fault.hint = Some(hint.into());
                 }
                 None => {
-                    let is = kind(name);
+                    let is = type_name(name);
                     let message = format!("`type` is a text or a list of texts, this is {is}");
-                    self.fault(FaultKind::Invalid, &at, message);
+                    self.invalid(&at, message);
                 }
             }
         }
