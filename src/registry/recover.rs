@@ -162,7 +162,7 @@ impl Recovery<'_> {
                 None => {}
             },
             Counterpart::Flag(when, key, word) => match site.entry().value.content {
-                Content::Bool(value) if value == when => self.say(site, key, word.as_str()),
+                Content::Bool(value) if value == when => self.say(site, key, word),
                 Content::Bool(_) => self.remove(site, flag_without_effect(key)),
                 _ => {}
             },

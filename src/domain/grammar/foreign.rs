@@ -30,33 +30,14 @@ pub enum Counterpart {
     Counted(&'static str, &'static str),
     /// One more than the number, as attempts count the first one too: the key, or a key in the mapping under a key.
     OneMore(Option<&'static str>, &'static str),
-    /// This entry if the value is this flag; otherwise the entry has no effect and can go.
-    Flag(bool, &'static str, Word),
+    /// This key with this value if the value is this flag; otherwise the entry has no effect and can go.
+    Flag(bool, &'static str, &'static str),
     /// The value where it is a mapping; otherwise these words.
     KeyOrWords(&'static str, &'static str),
     /// No entry: advice. `{id}` is the id of the step.
     Words(&'static str),
     /// No entry, only advice; but it counts as the kind of the step.
     Kind(&'static str),
-}
-
-/// A value that is not read from the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
-    /// `true`.
-    True,
-    /// A text.
-    Text(&'static str),
-}
-
-impl Word {
-    /// As it is written.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::True => "true",
-            Self::Text(text) => text,
-        }
-    }
 }
 
 /// Values of one meaning under some keys.
@@ -104,7 +85,8 @@ fn rows_of_keys() -> impl Iterator<Item = (&'static str, &'static Foreign)> {
 /// The counterpart of `key` in the mapping called `place`; `has` knows the keys beside it.
 pub fn key(place: &str, key: &str, has: impl Fn(&str) -> bool) -> Option<&'static Counterpart> {
     let mut rows = BY_WORD.get(&(place, fold(key)))?.iter();
-    let is_beside = |row: &&&Foreign| row.beside.is_empty() || row.beside.iter().any(|key| has(key));
+    let is_beside =
+        |row: &&&Foreign| row.beside.is_empty() || row.beside.iter().any(|key| has(key));
     let row = rows.find(is_beside)?;
     Some(&row.meant)
 }

@@ -3,7 +3,7 @@
 use super::{
     Bare,
     Counterpart::{Counted, Flag, Inside, Key, KeyOrWords, Kind, OneMore, Words},
-    Foreign, Value, Word,
+    Foreign, Value,
 };
 
 const NO_MODEL: &str = "remove it: which model acts is for the client to choose";
@@ -129,10 +129,7 @@ const STEP: &[Foreign] = &[
         "then goto to next_step on_success transition",
         Key(&["next"]),
     ),
-    word(
-        "end is_end terminal",
-        Flag(true, "next", Word::Text("$end")),
-    ),
+    word("end is_end terminal", Flag(true, "next", "$end")),
     word("trigger_rule run_on", Key(&["run_when"])),
     // What it works on and what comes of it.
     word(
@@ -224,7 +221,7 @@ const STEP: &[Foreign] = &[
     ),
     word(
         "continue_on_error continue_on_fail continue_on_failure ignore_error ignore_errors allow_failure",
-        Flag(true, "on_error", Word::Text("continue")),
+        Flag(true, "on_error", "continue"),
     ),
     word(
         "catch on_failure on_fail fallback error_handler",
@@ -249,7 +246,7 @@ const ENTRY: &[Foreign] = &[
     ),
     word("kind data_type", Key(&["type"])),
     word("default_value", Key(&["default"])),
-    word("required", Flag(false, "optional", Word::True)),
+    word("required", Flag(false, "optional", "true")),
     word("nullable", Key(&["optional"])),
     word("pattern regex regexp", Inside("validate", "pattern")),
     word("min minimum min_value", Inside("validate", "min")),
@@ -354,11 +351,12 @@ const fn values(keys: &'static [&'static str], words: &'static str, meant: &'sta
 }
 
 const TARGETS: &[&str] = &["next"];
+const KEYWORD: &[&str] = &["keyword"];
 const ROOT: &[&str] = &["root"];
 const FILTER: &[&str] = &["filter"];
 
-/// Values. `root`, `filter` and `kind` are no keys: the first name of a path in an expression, what follows `|` in one, and the
-/// kind of a step that says it under `type`.
+/// Values. `keyword`, `root`, `filter` and `kind` are no keys: a keyword of JSON Schema, the first name of a path in an
+/// expression, what follows `|` in one, and the kind of a step that says it under `type`.
 pub(super) const VALUES: &[Value] = &[
     values(
         &["on_error"],
@@ -393,6 +391,13 @@ pub(super) const VALUES: &[Value] = &[
     values(&["type"], "bool", "boolean"),
     values(&["type"], "list tuple", "array"),
     values(&["type"], "dict map mapping json", "object"),
+    values(KEYWORD, "min", "minimum"),
+    values(KEYWORD, "max", "maximum"),
+    values(KEYWORD, "regex", "pattern"),
+    values(KEYWORD, "values choices options", "enum"),
+    values(KEYWORD, "oneof", "oneOf"),
+    values(KEYWORD, "fields props", "properties"),
+    values(KEYWORD, "example", "examples"),
     values(&["kind"], "agent persona role", "agent"),
     values(
         &["kind"],

@@ -41,24 +41,36 @@ const fn kind(name: &'static str, shape: Shape, what: &'static str) -> Key {
     }
 }
 
-const fn field(key: Key, kinds: &'static [&'static str]) -> Key {
+/// A key that steps of these kinds act on.
+const fn field(
+    name: &'static str,
+    shape: Shape,
+    what: &'static str,
+    kinds: &'static [&'static str],
+) -> Key {
     let instead = None;
     Key {
         role: Role::Field { kinds, instead },
-        ..key
+        ..key(name, shape, what)
     }
 }
 
 /// The same, with what to write at the kinds that it has no effect on.
-const fn field_or(key: Key, kinds: &'static [&'static str], instead: &'static str) -> Key {
+const fn field_or(
+    name: &'static str,
+    shape: Shape,
+    what: &'static str,
+    kinds: &'static [&'static str],
+    instead: &'static str,
+) -> Key {
     let instead = Some(instead);
     Key {
         role: Role::Field { kinds, instead },
-        ..key
+        ..key(name, shape, what)
     }
 }
 
-/// The same, refused in what a `foreach` does.
+/// A key that is refused in what a `foreach` does.
 const fn not_each(key: Key, why: &'static str) -> Key {
     Key {
         not_each: Some(why),
@@ -169,122 +181,93 @@ pub static STEP: Record = record(
             )
         },
         field(
-            key(
-                "instructions",
-                Shape::Template(limits::STEP_TEXT_BYTES_MAX),
-                "What the step asks for beyond that; in a Markdown file also the section `## step: ID`",
-            ),
+            "instructions",
+            Shape::Template(limits::STEP_TEXT_BYTES_MAX),
+            "What the step asks for beyond that; in a Markdown file also the section `## step: ID`",
             INSTRUCTED,
         ),
         field(
-            key(
-                "result",
-                Shape::Schema,
-                "JSON Schema of the output; without it the output of an agent is an object with a summary",
-            ),
+            "result",
+            Shape::Schema,
+            "JSON Schema of the output; without it the output of an agent is an object with a summary",
             WORKED,
         ),
         field(
-            key(
-                "example",
-                Shape::Data,
-                "An output that would be accepted, to show",
-            ),
+            "example",
+            Shape::Data,
+            "An output that would be accepted, to show",
             MODEL,
         ),
         field(
-            key(
-                "output_contract",
-                Shape::Record(&CONTRACT),
-                "What is known of the output: for readers, not enforced",
-            ),
+            "output_contract",
+            Shape::Record(&CONTRACT),
+            "What is known of the output: for readers, not enforced",
             WORKED,
         ),
-        field(key("with", Shape::Values, "What the step works on"), WORKED),
+        field("with", Shape::Values, "What the step works on", WORKED),
         unbuilt(
-            field(
-                key("body", Shape::Value, "The body of the request"),
-                &["run"],
-            ),
+            field("body", Shape::Value, "The body of the request", &["run"]),
             "hand over what the step works on in `with:`",
         ),
         field(
-            key(
-                "idempotent",
-                Shape::Flag,
-                "Whether doing it twice is doing it once",
-            ),
+            "idempotent",
+            Shape::Flag,
+            "Whether doing it twice is doing it once",
             EFFECTS,
         ),
         field(
-            key(
-                "if",
-                Shape::Condition,
-                "The step is skipped where this does not hold",
-            ),
+            "if",
+            Shape::Condition,
+            "The step is skipped where this does not hold",
             EVERY,
         ),
-        field(key("when", Shape::Condition, "The same as `if`"), EVERY),
+        field("when", Shape::Condition, "The same as `if`", EVERY),
         field(
-            key(
-                "retry",
-                Shape::Record(&RETRY),
-                "Attempts after a failure, or at a valid output",
-            ),
+            "retry",
+            Shape::Record(&RETRY),
+            "Attempts after a failure, or at a valid output",
             ATTEMPTED,
         ),
         field_or(
-            key(
-                "timeout",
-                Shape::Span,
-                "How long one attempt of the server may take, or how long the step may stay open",
-            ),
+            "timeout",
+            Shape::Span,
+            "How long one attempt of the server may take, or how long the step may stay open",
             TIMED,
             "a gate has `expires`",
         ),
         field_or(
-            key(
-                "repeat",
-                Shape::Record(&REPEAT),
-                "Doing it again until something holds",
-            ),
+            "repeat",
+            Shape::Record(&REPEAT),
+            "Doing it again until something holds",
             EFFECTS,
             "a branch that leads back repeats any step",
         ),
         field(
-            key(
-                "optional",
-                Shape::Flag,
-                "Its failure is recorded and passed",
-            ),
+            "optional",
+            Shape::Flag,
+            "Its failure is recorded and passed",
             FAILING,
         ),
         field(
-            key(
-                "on_error",
-                Shape::Target(ON_ERROR),
-                "What follows its failure: fail, continue or a step",
-            ),
+            "on_error",
+            Shape::Target(ON_ERROR),
+            "What follows its failure: fail, continue or a step",
             FAILING,
         ),
         not_each(
             field(
-                key(
-                    "run_when",
-                    Shape::Choice(RUN_WHEN),
-                    "Which ends of the steps before let it run",
-                ),
+                "run_when",
+                Shape::Choice(RUN_WHEN),
+                "Which ends of the steps before let it run",
                 EVERY,
             ),
             OF_FOREACH,
         ),
         not_each(
             field_or(
-                key(
-                    "next",
-                    Shape::Target(&[END]),
-                    "What follows it instead of what depends on it",
-                ),
+                "next",
+                Shape::Target(&[END]),
+                "What follows it instead of what depends on it",
                 FOLLOWED,
                 "each arm of a branch has its own, and nothing follows `fail`",
             ),
@@ -292,11 +275,9 @@ pub static STEP: Record = record(
         ),
         not_each(
             field(
-                key(
-                    "max_visits",
-                    Shape::Count(1, limits::VISITS_MAX),
-                    "How often it may be entered; the workflow's limit without it",
-                ),
+                "max_visits",
+                Shape::Count(1, limits::VISITS_MAX),
+                "How often it may be entered; the workflow's limit without it",
                 EVERY,
             ),
             OF_FOREACH,
