@@ -82,15 +82,12 @@ pub fn persona(draft: &PersonaDraft) -> (Option<Persona>, Vec<Finding>) {
     let found = &mut findings;
     shape::record(found, &draft.front, "", &grammar::PERSONA);
     if draft.content.value.trim().is_empty() {
-        found.push(
-            Finding::new(
-                Rule::EmptyPersona,
-                "",
-                draft.content.place,
-                "the file has no text after its front matter",
-            )
-            .suggest("write the persona below the closing `---`".to_owned()),
+        let (place, message) = (
+            draft.content.place,
+            "the file has no text after its front matter",
         );
+        let finding = Finding::new(Rule::EmptyPersona, "", place, message);
+        found.push(finding.suggest("write the persona below the closing `---`".to_owned()));
     }
     if is_broken(&findings) {
         return (None, findings);

@@ -4,7 +4,7 @@
 use serde::de::DeserializeOwned;
 
 use super::{
-    finding::Place,
+    finding::{Finding, Place, Rule},
     grammar::{self, Key, Record, Shape},
     node::{At, Node, join},
 };
@@ -212,6 +212,16 @@ impl StepDraft {
 }
 
 impl RawField {
+    /// A finding about the key.
+    pub fn finding(&self, rule: Rule, message: impl Into<String>) -> Finding {
+        Finding::new(rule, &self.path, self.place, message)
+    }
+
+    /// A finding about the value.
+    pub fn value_finding(&self, rule: Rule, message: impl Into<String>) -> Finding {
+        self.value.finding(rule, &self.path, message)
+    }
+
     /// The value as a list of texts: a text alone is one.
     fn texts(&self) -> Vec<At<String>> {
         let alone = self.value.text_at(&self.path);

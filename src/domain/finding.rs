@@ -204,14 +204,18 @@ impl Place {
     /// The place of the bytes `start..end` of `text`, cut at the end of their first line.
     pub fn of(text: &str, start: usize, end: usize) -> Self {
         let start = text.floor_char_boundary(start.min(text.len()));
-        let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
         Self {
             line: text[..start].matches('\n').count() + 1,
-            column: text[line_start..start].chars().count() + 1,
+            column: text[line_start(text, start)..start].chars().count() + 1,
             start,
             end: first_line_end(text, start, end),
         }
     }
+}
+
+/// The first byte of the line that the byte `at` of `text` is on.
+fn line_start(text: &str, at: usize) -> usize {
+    text[..at].rfind('\n').map_or(0, |end| end + 1)
 }
 
 /// The end of `start..end`, cut at the end of its first line.

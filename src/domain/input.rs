@@ -40,26 +40,12 @@ pub enum InputType {
 }
 
 impl InputType {
-    /// Their names.
-    pub const NAMES: &[&str] = &[
-        Self::String.as_str(),
-        Self::Integer.as_str(),
-        Self::Number.as_str(),
-        Self::Boolean.as_str(),
-        Self::Array.as_str(),
-        Self::Object.as_str(),
-    ];
+    /// Their names, in their order.
+    pub const NAMES: &[&str] = &["string", "integer", "number", "boolean", "array", "object"];
 
     /// Its name, which is JSON Schema's too.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::String => "string",
-            Self::Integer => "integer",
-            Self::Number => "number",
-            Self::Boolean => "boolean",
-            Self::Array => "array",
-            Self::Object => "object",
-        }
+        Self::NAMES[self as usize]
     }
 }
 
@@ -188,25 +174,25 @@ impl Inputs {
 
     /// Whether a start that gives `given` takes a default from what ran before.
     pub fn need_history(&self, given: Option<&Value>) -> bool {
-        let is_given = |input: &Input| {
-            let value = given.and_then(|given| given.get(input.key.as_str()));
-            value.is_some_and(|value| !value.is_null())
-        };
-        self.list.iter().any(|input| {
-            let default = input.default.as_ref();
-            default.is_some_and(|default| default.from == DefaultFrom::History) && !is_given(input)
-        })
+        let defaults = self
+            .left_open(given)
+            .filter_map(|input| input.default.as_ref());
+        let mut sources = defaults.map(|default| default.from);
+        sources.any(|from| from == DefaultFrom::History)
     }
 
     /// The workflows whose last outputs a start that gives `given` takes defaults from.
     pub fn needed_outputs(&self, given: Option<&Value>) -> Vec<WorkflowName> {
-        let is_open = |input: &&Input| {
+        let outputs = self.left_open(given).filter_map(Input::output_of);
+        outputs.map(|output| output.workflow).collect()
+    }
+
+    /// The inputs that a start that gives `given` leaves to their defaults.
+    fn left_open(&self, given: Option<&Value>) -> impl Iterator<Item = &Input> {
+        self.list.iter().filter(move |input| {
             let value = given.and_then(|given| given.get(input.key.as_str()));
             value.is_none_or(Value::is_null)
-        };
-        let open = self.list.iter().filter(is_open);
-        open.filter_map(|input| Some(input.output_of()?.workflow))
-            .collect()
+        })
     }
 
     /// The one of this name, with its place among them.

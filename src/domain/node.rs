@@ -4,7 +4,10 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Number, Value};
 
-use super::finding::Place;
+use super::{
+    document::type_name,
+    finding::{Finding, Place, Rule},
+};
 
 /// Something that stands in a document: the value, its path (`steps[2].agent`) and its place.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,17 +66,40 @@ pub struct Entry {
     pub value: Node,
 }
 
+impl<T> At<T> {
+    /// A finding about it.
+    pub fn finding(&self, rule: Rule, message: impl Into<String>) -> Finding {
+        Finding::new(rule, &self.path, self.place, message)
+    }
+}
+
 impl Node {
+    /// A finding about it, where it stands at `path`.
+    pub fn finding(&self, rule: Rule, path: &str, message: impl Into<String>) -> Finding {
+        Finding::new(rule, path, self.place, message)
+    }
+
+    /// Calls `each` with every text in it, itself included, and the path of that text.
+    pub fn each_text<'a>(&'a self, path: &str, each: &mut impl FnMut(&'a Self, &'a str, &str)) {
+        match &self.content {
+            Content::Text(text) => each(self, text, path),
+            Content::List(items) => {
+                for (at, item) in items.iter().enumerate() {
+                    item.each_text(&format!("{path}[{at}]"), each);
+                }
+            }
+            Content::Map(entries) => {
+                for entry in entries {
+                    entry.value.each_text(&join(path, &entry.key), each);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// The type, as a message names it.
     pub fn kind(&self) -> &'static str {
-        match self.content {
-            Content::Null => "nothing",
-            Content::Bool(_) => "a boolean",
-            Content::Number(..) => "a number",
-            Content::Text(_) => "a text",
-            Content::List(_) => "a list",
-            Content::Map(_) => "a mapping",
-        }
+        type_name(&self.to_json())
     }
 
     /// The text, where it is one.

@@ -249,14 +249,12 @@ impl<'d> Checker<'_, '_, 'd> {
         unknown: &Unknown<'_>,
         message: String,
     ) {
+        let all = unknown.known.join(", ");
+        let all = (!all.is_empty()).then(|| format!("there are {all}"));
         let finding = site.about(Rule::UnknownReference, reference, message);
         let known = unknown.known.iter().copied();
         self.found
-            .push(match nearest(&unknown.name, known.clone()) {
-                Some(_) => site.meant(finding, reference, &unknown.name, known),
-                None if unknown.known.is_empty() => finding,
-                None => finding.suggest(format!("there are {}", unknown.known.join(", "))),
-            });
+            .push(site.meant(finding.suggest(all), reference, &unknown.name, known));
     }
 
     fn reference(&mut self, site: &Site<'_>, scope: Scope<'_>, reference: &Reference) {
@@ -286,14 +284,12 @@ impl<'d> Checker<'_, '_, 'd> {
     }
 
     fn input(&mut self, site: &Site<'_>, reference: &Reference) {
-        let Some(name) = first(reference) else { return };
-        let Some(known) = self
-            .inputs
-            .as_ref()
-            .filter(|known| !known.contains(&&*name))
-        else {
+        let (Some(name), Some(known)) = (first(reference), &self.inputs) else {
             return;
         };
+        if known.contains(&&*name) {
+            return;
+        }
         let message = format!("no input is called `{name}`");
         let finding = site.about(Rule::UnknownReference, reference, message);
         self.found
@@ -308,14 +304,12 @@ impl<'d> Checker<'_, '_, 'd> {
             return;
         }
         let message = format!("nothing sets `memory.{name}`");
+        let hint =
+            format!("give it a first value, as `memory: {{ {name}: … }}`, or write it in a `set`");
         let finding = site.about(Rule::UnknownReference, reference, message);
+        let known = known.iter().copied();
         self.found
-            .push(match nearest(&name, known.iter().copied()) {
-                Some(_) => site.meant(finding, reference, &name, known.iter().copied()),
-                None => finding.suggest(format!(
-                    "give it a first value, as `memory: {{ {name}: … }}`, or write it in a `set`"
-                )),
-            });
+            .push(site.meant(finding.suggest(hint), reference, &name, known));
     }
 
     /// Warns of a secret that the configuration does not name: it has no value when the step is entered.
@@ -327,14 +321,11 @@ impl<'d> Checker<'_, '_, 'd> {
             return;
         }
         let message = format!("no secret is called `{name}` here");
+        let hint = format!("name the environment variable that holds it: MIDEX_SECRET_ENV={name}");
         let finding = site.about(Rule::UnknownSecret, reference, message);
-        let known = || known.iter().map(String::as_str);
-        self.found.push(match nearest(&name, known()) {
-            Some(_) => site.meant(finding, reference, &name, known()),
-            None => finding.suggest(format!(
-                "name the environment variable that holds it: MIDEX_SECRET_ENV={name}"
-            )),
-        });
+        let known = known.iter().map(String::as_str);
+        self.found
+            .push(site.meant(finding.suggest(hint), reference, &name, known));
     }
 
     fn output(&mut self, site: &Site<'_>, scope: Scope<'_>, reference: &Reference, id: &str) {
@@ -478,8 +469,7 @@ impl Site<'_> {
 
 /// The first name of a path.
 fn first(reference: &Reference) -> Option<Cow<'_, str>> {
-    let text = reference.path.first()?.to_string();
-    Some(Cow::Owned(text.trim_start_matches('.').to_owned()))
+    reference.path.first().map(Segment::key)
 }
 
 /// The references in a text as far as it parses, and its faults.
@@ -519,7 +509,9 @@ fn collect<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str, shape: &Sh
         }
         // A bare text in place of a list is told of as such.
         Shape::Items if node.text().is_some_and(|text| !is_template(text)) => {}
-        Shape::Value | Shape::Values | Shape::Memory(_) | Shape::Items => deep(sites, node, path),
+        Shape::Value | Shape::Values | Shape::Memory(_) | Shape::Items => {
+            node.each_text(path, &mut |node, _, path| site(sites, node, path, false));
+        }
         Shape::List(of, ..) => {
             for (at, item) in node.items().unwrap_or_default().iter().enumerate() {
                 collect(sites, item, &format!("{path}[{at}]"), of);
@@ -550,21 +542,4 @@ fn site<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str, is_condition:
         place: node.place,
         is_condition,
     }));
-}
-
-fn deep<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str) {
-    match &node.content {
-        Content::Text(_) => site(sites, node, path, false),
-        Content::List(items) => {
-            for (at, item) in items.iter().enumerate() {
-                deep(sites, item, &format!("{path}[{at}]"));
-            }
-        }
-        Content::Map(entries) => {
-            for entry in entries {
-                deep(sites, &entry.value, &format!("{path}.{}", entry.key));
-            }
-        }
-        _ => {}
-    }
 }

@@ -18,7 +18,7 @@ pub(super) struct Flow<'a> {
     steps: &'a [StepDraft],
     ids: BTreeMap<&'a str, usize>,
     /// The dependencies of each step.
-    before: Vec<Vec<Before>>,
+    before: Vec<Vec<Before<'a>>>,
     /// The jumps of each step.
     jumps: Vec<Vec<usize>>,
 }
@@ -36,7 +36,7 @@ impl<'a> Flow<'a> {
     pub(super) fn of(
         found: &mut Vec<Finding>,
         steps: &'a [StepDraft],
-        before: Vec<Vec<Before>>,
+        before: Vec<Vec<Before<'a>>>,
     ) -> Self {
         let mut ids = BTreeMap::new();
         for (position, step) in steps.iter().enumerate() {
@@ -72,42 +72,28 @@ impl<'a> Flow<'a> {
     }
 
     /// What each step waits for.
-    pub(super) fn before(&self) -> &[Vec<Before>] {
+    pub(super) fn before(&self) -> &[Vec<Before<'a>>] {
         &self.before
     }
 
     /// Whether some path enters `then` after `first` is done.
     pub(super) fn leads(&self, first: usize, then: usize) -> bool {
-        let mut open = vec![first];
-        let mut seen = BTreeSet::new();
-        while let Some(at) = open.pop() {
-            let next = self.after(at).map(|(next, _)| next);
-            for next in next.chain(self.jumps[at].iter().copied()) {
-                if next == then {
-                    return true;
-                }
-                if seen.insert(next) {
-                    open.push(next);
-                }
-            }
-        }
-        false
+        let next = |at: usize| {
+            let after = self.after(at).map(|(next, _)| next);
+            after.chain(self.jumps[at].iter().copied()).collect()
+        };
+        reached(next(first), next).contains(&then)
     }
 
     /// Whether `then` depends on `first`, directly or not.
     pub(super) fn waits(&self, then: usize, first: usize) -> bool {
-        let (mut open, mut seen) = (vec![then], BTreeSet::new());
-        while let Some(at) = open.pop() {
-            for before in &self.before[at] {
-                if before.position == first {
-                    return true;
-                }
-                if seen.insert(before.position) {
-                    open.push(before.position);
-                }
-            }
-        }
-        false
+        let before = |at: usize| {
+            self.before[at]
+                .iter()
+                .map(|before| before.position)
+                .collect()
+        };
+        reached(before(then), before).contains(&first)
     }
 
     /// The step below, if control always falls through to it.
@@ -121,6 +107,7 @@ impl<'a> Flow<'a> {
         self.before[then].push(Before {
             position: first,
             implied: false,
+            stated: None,
         });
         self.before[then].sort_by_key(|before| before.position);
     }
@@ -177,46 +164,33 @@ impl<'a> Flow<'a> {
 
     /// The other arm that follows `start` only because it stands below, and the step above it.
     fn runs_into(&self, start: usize, arms: &BTreeSet<usize>) -> Option<(usize, usize)> {
-        let mut open = vec![start];
-        let mut seen = BTreeSet::from([start]);
-        while let Some(at) = open.pop() {
-            if ends(&self.steps[at]) {
-                continue;
-            }
-            for (next, implied) in self.after(at) {
-                if arms.contains(&next) {
-                    if implied && next != start {
-                        return Some((at, next));
-                    }
-                } else if seen.insert(next) {
-                    open.push(next);
-                }
-            }
-        }
-        None
+        let after = |at: usize| {
+            let goes_on = !ends(&self.steps[at]);
+            self.after(at).filter(move |_| goes_on)
+        };
+        let outside = |at| {
+            let next = after(at).map(|(next, _)| next);
+            next.filter(|next| !arms.contains(next)).collect()
+        };
+        reached(vec![start], outside).into_iter().find_map(|at| {
+            let mut next = after(at).filter(|(next, implied)| *implied && *next != start);
+            let (into, _) = next.find(|(next, _)| arms.contains(next))?;
+            Some((at, into))
+        })
     }
 
     fn unreachable(&self, found: &mut Vec<Finding>) {
-        let mut reached = vec![false; self.steps.len()];
-        // What says itself what it waits for is come to in its own way.
+        // A step that states its dependencies is reached when they are done.
         let own = |at: &usize| self.above(*at).is_none();
-        let mut open: Vec<usize> = (0..self.steps.len()).filter(own).collect();
-        while let Some(at) = open.pop() {
-            if std::mem::replace(&mut reached[at], true) {
-                continue;
-            }
-            open.extend(&self.jumps[at]);
-            let below = (at + 1 < self.steps.len()).then_some(at + 1);
-            open.extend(
-                below.filter(|below| self.above(*below) == Some(at) && !ends(&self.steps[at])),
-            );
-        }
+        let own = (0..self.steps.len()).filter(own).collect();
+        let reached = reached(own, |at| {
+            let below = self.below(at).map(|_| at + 1);
+            below.into_iter().chain(self.jumps[at].clone()).collect()
+        });
         for (at, step) in self.steps.iter().enumerate() {
-            // Of what follows an unreachable step nothing is said: it has the same remedy.
-            let Some(above) = self
-                .above(at)
-                .filter(|above| !reached[at] && reached[*above])
-            else {
+            // There is no finding about what follows an unreachable step: it has the same remedy.
+            let is_first = |above: &usize| !reached.contains(&at) && reached.contains(above);
+            let Some(above) = self.above(at).filter(is_first) else {
                 continue;
             };
             let message = format!(
@@ -224,12 +198,9 @@ impl<'a> Flow<'a> {
                 self.id(above)
             );
             let finding = Finding::new(Rule::Unreachable, &step.path, step.place, message);
-            found.push(
-                finding.suggest(
-                    "name it in a `next`, in a branch or in `on_error`, or say what it depends on"
-                        .to_owned(),
-                ),
-            );
+            let hint =
+                "name it in a `next`, in a branch or in `on_error`, or say what it depends on";
+            found.push(finding.suggest(hint.to_owned()));
         }
     }
 
@@ -246,6 +217,17 @@ impl<'a> Flow<'a> {
         let id = self.steps.get(position).and_then(|step| step.id.as_ref());
         id.map_or("?", |at| at.value.as_str())
     }
+}
+
+/// The steps that `open` leads to, itself included, where `next` says what follows a step.
+fn reached(mut open: Vec<usize>, next: impl Fn(usize) -> Vec<usize>) -> BTreeSet<usize> {
+    let mut reached = BTreeSet::new();
+    while let Some(at) = open.pop() {
+        if reached.insert(at) {
+            open.extend(next(at));
+        }
+    }
+    reached
 }
 
 fn jumps(step: &StepDraft) -> Vec<Jump<'_>> {

@@ -63,13 +63,8 @@ impl<'a> Declared<'a> {
     ) -> Option<Input> {
         let own = found.len();
         if let Err(error) = Id::Input.parse(&entry.key) {
-            let message = error.message();
-            found.push(Finding::new(
-                Rule::IllFormedName,
-                path,
-                entry.place,
-                message,
-            ));
+            let (rule, message) = (Rule::IllFormedName, error.message());
+            found.push(Finding::new(rule, path, entry.place, message));
         }
         let node = &entry.value;
         record(found, node, path, &grammar::DECLARED);

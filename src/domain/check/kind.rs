@@ -19,14 +19,13 @@ pub(super) fn kind(draft: &StepDraft, key: &str, each: Option<Step>) -> Option<S
     let node = draft.value(key)?;
     let idempotent = || draft.read::<bool>("idempotent");
     let value = node.to_json();
-    // The fields of the `StepKind`; the mapping in the manifest often has the same ones.
+    // The fields of the `StepKind`; the mapping in the manifest mostly has the same ones.
     let fields = match key {
         "guidance" => json!({ "text": value }),
         "tool" => json!({ "name": value }),
         "activity" => json!({ "name": value, "idempotent": idempotent() }),
         "gate" if value.is_string() => json!({ "ask": value }),
         "set" => json!({ "entries": value }),
-        "input" | "extract" | "gate" | "wait" | "fail" => value,
         "run" => {
             let (catalog, operation) = node.text()?.trim().split_once(char::is_whitespace)?;
             let words: Vec<_> = operation.split_whitespace().collect();
@@ -42,7 +41,7 @@ pub(super) fn kind(draft: &StepDraft, key: &str, each: Option<Step>) -> Option<S
             return Some(StepKind::Branch { arms: arms? });
         }
         "foreach" => return foreach(node, each?),
-        _ => return None,
+        _ => value,
     };
     serde_json::from_value(json!({ key: fields })).ok()
 }

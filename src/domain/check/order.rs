@@ -12,46 +12,32 @@ use crate::limits;
 
 /// A dependency of a step on another.
 #[derive(Clone, Copy)]
-struct Edge<'a> {
+pub(super) struct Before<'a> {
     /// The position of the step that must be done first.
-    before: usize,
-    /// Where the file states it; `None` if it follows from the order of the list.
-    stated: Option<&'a At<String>>,
-}
-
-/// A dependency, resolved.
-#[derive(Clone, Copy)]
-pub(super) struct Before {
-    /// Its position.
     pub(super) position: usize,
-    /// It is waited for only because it stands above.
+    /// Whether it follows from the order of the list alone.
     pub(super) implied: bool,
+    /// Where the file states it.
+    pub(super) stated: Option<&'a At<String>>,
 }
 
 /// The dependencies of each step, with a finding for each dependency that cannot be met.
-pub(super) fn dependencies(
+pub(super) fn dependencies<'a>(
     found: &mut Vec<Finding>,
-    steps: &[StepDraft],
+    steps: &'a [StepDraft],
     form: Form,
-) -> Vec<Vec<Before>> {
+) -> Vec<Vec<Before<'a>>> {
     let edges = edges(found, steps, form);
     cycles(found, steps, form, &edges);
     apart(found, steps, form, &edges);
-    let before = |edge: &Edge<'_>| Before {
-        position: edge.before,
-        implied: edge.stated.is_none(),
-    };
     edges
-        .iter()
-        .map(|edges| edges.iter().map(before).collect())
-        .collect()
 }
 
 fn id(step: &StepDraft) -> Option<&str> {
     step.id.as_ref().map(|at| at.value.as_str())
 }
 
-fn edges<'a>(found: &mut Vec<Finding>, steps: &'a [StepDraft], form: Form) -> Vec<Vec<Edge<'a>>> {
+fn edges<'a>(found: &mut Vec<Finding>, steps: &'a [StepDraft], form: Form) -> Vec<Vec<Before<'a>>> {
     let mut positions = BTreeMap::new();
     for (position, step) in steps.iter().enumerate() {
         if let Some(id) = id(step) {
@@ -63,8 +49,9 @@ fn edges<'a>(found: &mut Vec<Finding>, steps: &'a [StepDraft], form: Form) -> Ve
         form == Form::Manifest || steps.iter().all(|step| step.depends_on.is_none());
     let of = |(position, step): (usize, &'a StepDraft)| match &step.depends_on {
         Some(list) => stated(found, position, list, &positions),
-        None if list_is_order && position > 0 => vec![Edge {
-            before: position - 1,
+        None if list_is_order && position > 0 => vec![Before {
+            position: position - 1,
+            implied: true,
             stated: None,
         }],
         None => Vec::new(),
@@ -77,7 +64,7 @@ fn stated<'a>(
     position: usize,
     list: &'a [At<String>],
     positions: &BTreeMap<&str, usize>,
-) -> Vec<Edge<'a>> {
+) -> Vec<Before<'a>> {
     let mut edges = Vec::new();
     let mut seen = BTreeSet::new();
     for at in list {
@@ -85,24 +72,15 @@ fn stated<'a>(
             None => found.push(unknown(at, position, positions)),
             Some(&before) if before == position => {
                 let message = format!("`{}` depends on itself", at.value);
-                found.push(Finding::new(
-                    Rule::SelfDependency,
-                    &at.path,
-                    at.place,
-                    message,
-                ));
+                found.push(at.finding(Rule::SelfDependency, message));
             }
             Some(&before) if !seen.insert(before) => {
                 let message = format!("`{}` is named twice", at.value);
-                found.push(Finding::new(
-                    Rule::DuplicateDependency,
-                    &at.path,
-                    at.place,
-                    message,
-                ));
+                found.push(at.finding(Rule::DuplicateDependency, message));
             }
-            Some(&before) => edges.push(Edge {
-                before,
+            Some(&position) => edges.push(Before {
+                position,
+                implied: false,
                 stated: Some(at),
             }),
         }
@@ -111,21 +89,17 @@ fn stated<'a>(
 }
 
 fn unknown(at: &At<String>, position: usize, positions: &BTreeMap<&str, usize>) -> Finding {
-    let others = positions
-        .iter()
-        .filter(|(_, other)| **other != position)
-        .map(|(id, _)| *id);
-    Finding::new(
-        Rule::UnknownDependency,
-        &at.path,
+    let others = positions.iter().filter(|(_, other)| **other != position);
+    let message = format!("no step has the id `{}`", at.value);
+    at.finding(Rule::UnknownDependency, message).did_you_mean(
         at.place,
-        format!("no step has the id `{}`", at.value),
+        &at.value,
+        others.map(|(id, _)| *id),
     )
-    .did_you_mean(at.place, &at.value, others)
 }
 
 /// One finding for each way back that closes a cycle.
-fn cycles(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form, edges: &[Vec<Edge<'_>>]) {
+fn cycles(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form, edges: &[Vec<Before<'_>>]) {
     #[derive(Clone, Copy, PartialEq)]
     enum Seen {
         Not,
@@ -144,7 +118,7 @@ fn cycles(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form, edges: &[Ve
         while let Some((at, followed)) = path.last_mut() {
             let (position, edge) = (*at, edges[*at].get(*followed));
             *followed += 1;
-            match edge.map(|edge| (edge.before, seen[edge.before])) {
+            match edge.map(|edge| (edge.position, seen[edge.position])) {
                 None => {
                     seen[position] = Seen::Done;
                     path.pop();
@@ -168,7 +142,7 @@ fn cycles(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form, edges: &[Ve
 fn cycle(
     steps: &[StepDraft],
     form: Form,
-    edges: &[Vec<Edge<'_>>],
+    edges: &[Vec<Before<'_>>],
     path: &[(usize, usize)],
 ) -> Finding {
     let name = |position: usize| id(&steps[position]).unwrap_or("?");
@@ -194,7 +168,7 @@ fn cycle(
     let implied = taken()
         .find(|(_, edge)| edge.stated.is_none())
         .map(|(position, edge)| {
-            let (this, before) = (name(position), name(edge.before));
+            let (this, before) = (name(position), name(edge.position));
             format!("`{this}` follows `{before}` because it does not say otherwise: `depends_on: []` makes it independent")
         });
     Finding::new(Rule::CyclicDependency, at, place, message).suggest(implied)
@@ -202,7 +176,7 @@ fn cycle(
 
 /// `allowParallel: false` asks that nothing runs beside the phase. The order alone must see to that:
 /// nothing holds a ready phase back.
-fn apart(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form, edges: &[Vec<Edge<'_>>]) {
+fn apart(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form, edges: &[Vec<Before<'_>>]) {
     let mut before = vec![Vec::new(); steps.len()];
     let mut after = vec![Vec::new(); steps.len()];
     for (position, edge) in edges
@@ -210,8 +184,8 @@ fn apart(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form, edges: &[Vec
         .enumerate()
         .flat_map(|(position, edges)| edges.iter().map(move |edge| (position, edge)))
     {
-        before[position].push(edge.before);
-        after[edge.before].push(position);
+        before[position].push(edge.position);
+        after[edge.position].push(position);
     }
     for (position, step) in steps.iter().enumerate() {
         let field = step.field("allowParallel");
@@ -222,18 +196,9 @@ fn apart(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form, edges: &[Vec
         let beside = (0..steps.len()).find(|at| !before.contains(at) && !after.contains(at));
         if let Some(other) = beside.and_then(|other| id(&steps[other])) {
             let message = format!("`{other}` may run beside this {}", form.step_word());
-            found.push(
-                Finding::new(
-                    Rule::NotSupportedYet,
-                    &field.path,
-                    field.value.place,
-                    message,
-                )
-                .suggest(format!(
-                    "put one after the other with `{}`",
-                    form.depends_on_key()
-                )),
-            );
+            let hint = format!("put one after the other with `{}`", form.depends_on_key());
+            let finding = field.value_finding(Rule::NotSupportedYet, message);
+            found.push(finding.suggest(hint));
         }
     }
 }

@@ -23,40 +23,27 @@ pub(super) fn with_instructions<'a>(
         let Some(position) = steps.iter().position(is_it) else {
             let ids = steps.iter().filter_map(|step| step.id.as_ref());
             let message = format!("no step has the id `{}`", at.value);
-            found.push(
-                Finding::new(Rule::UnknownSection, &at.path, at.place, message).did_you_mean(
-                    at.place,
-                    &at.value,
-                    ids.map(|id| id.value.as_str()),
-                ),
-            );
+            let finding = at.finding(Rule::UnknownSection, message);
+            let ids = ids.map(|id| id.value.as_str());
+            found.push(finding.did_you_mean(at.place, &at.value, ids));
             continue;
         };
+        let instructions = steps[position].field("instructions");
         let taken = given.get(at.value.as_str()).copied();
-        let taken = taken.or_else(|| {
-            steps[position]
-                .field("instructions")
-                .map(|field| field.place.line)
-        });
+        let taken = taken.or_else(|| instructions.map(|field| field.place.line));
         if let Some(line) = taken {
             let message = format!(
                 "step `{}` has its instructions on line {line} already",
                 at.value
             );
-            found.push(Finding::new(
-                Rule::DuplicateKey,
-                &at.path,
-                at.place,
-                message,
-            ));
+            found.push(at.finding(Rule::DuplicateKey, message));
         } else if section.text.value.is_empty() {
             let message = format!("the section of step `{}` is empty", at.value);
-            found.push(Finding::new(Rule::EmptyValue, &at.path, at.place, message));
+            found.push(at.finding(Rule::EmptyValue, message));
         } else {
             given.insert(&at.value, at.place.line);
-            steps.to_mut()[position]
-                .fields
-                .extend(instructions(section));
+            let fields = &mut steps.to_mut()[position].fields;
+            fields.extend(self::instructions(section));
         }
     }
     steps

@@ -19,15 +19,13 @@ const KEYS_LISTED_MAX: usize = 8;
 
 /// The finding for a value of another type than `expected`.
 pub fn wrong_type(node: &Node, path: &str, expected: &str) -> Finding {
-    let what = path.rsplit('.').next().unwrap_or(path);
-    let what = if what.is_empty() {
-        "the document".to_owned()
-    } else {
-        format!("`{what}`")
+    let what = match last(path) {
+        "" => "the document".to_owned(),
+        key => format!("`{key}`"),
     };
     let message = format!("{what} must be {expected}, this is {}", node.kind());
-    let finding =
-        Finding::new(Rule::WrongType, path, node.place, message).expected(expected, node.kind());
+    let finding = node.finding(Rule::WrongType, path, message);
+    let finding = finding.expected(expected, node.kind());
     match written(node, expected) {
         Some((old, new)) => finding
             .suggest(format!("write {new}"))
@@ -36,35 +34,32 @@ pub fn wrong_type(node: &Node, path: &str, expected: &str) -> Finding {
     }
 }
 
+/// The last key of a path.
+fn last(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
+}
+
 /// How a value is written, and how it would have to be.
 fn written(node: &Node, expected: &str) -> Option<(String, String)> {
-    match &node.content {
-        Content::Number(_, written) if expected.starts_with("a text") => {
-            Some((written.clone(), format!("\"{written}\"")))
+    let wants = |what| expected.starts_with(what);
+    let quoted = |text: &dyn std::fmt::Display| format!("\"{text}\"");
+    Some(match &node.content {
+        Content::Number(_, written) if wants("a text") => (written.clone(), quoted(written)),
+        Content::Bool(value) if wants("a text") => (value.to_string(), quoted(value)),
+        Content::Number(_, written) if wants("a duration") => {
+            (written.clone(), format!("{written}s"))
         }
-        Content::Bool(value) if expected.starts_with("a text") => {
-            Some((value.to_string(), format!("\"{value}\"")))
-        }
-        Content::Number(_, written) if expected.starts_with("a duration") => {
-            Some((written.clone(), format!("{written}s")))
-        }
-        Content::Text(text)
-            if expected.starts_with("a list") && !text.contains(['\n', ':', '#', '{', '[']) =>
-        {
-            Some((text.clone(), format!("[{text}]")))
+        Content::Text(text) if wants("a list") && !text.contains(['\n', ':', '#', '{', '[']) => {
+            (text.clone(), format!("[{text}]"))
         }
         Content::Text(text)
-            if expected.starts_with("a whole number") && text.parse::<u32>().is_ok() =>
+            if wants("a whole number") && text.parse::<u32>().is_ok()
+                || wants("`true`") && text.parse::<bool>().is_ok() =>
         {
-            Some((format!("\"{text}\""), text.clone()))
+            (quoted(text), text.clone())
         }
-        Content::Text(text)
-            if expected.starts_with("`true`") && ["true", "false"].contains(&text.as_str()) =>
-        {
-            Some((format!("\"{text}\""), text.clone()))
-        }
-        _ => None,
-    }
+        _ => return None,
+    })
 }
 
 /// Adds a finding for everything in `node` that does not conform to `shape`.
@@ -72,7 +67,7 @@ fn conform(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
     match shape {
         // Schemas are looked at together, for what they may come to is counted for all of them.
         Shape::Value | Shape::Data | Shape::Schema | Shape::Planned => {}
-        Shape::Count(min, max) => count(found, node, path, *min, *max),
+        Shape::Count(min, max) => found.extend(count(node, path, *min, *max)),
         Shape::NotNull | Shape::Flag | Shape::Values | Shape::Whole | Shape::Number => {
             found.extend(typed(node, path, shape));
         }
@@ -140,14 +135,12 @@ fn expected(shape: &Shape) -> &'static str {
 
 fn textual(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
     let Some(text) = node.text() else {
-        found.push(wrong_type(node, path, expected(shape)));
-        return;
+        return found.push(wrong_type(node, path, expected(shape)));
     };
     let at = TextNode::of(text, node, path);
     if text.trim().is_empty() {
-        let key = at.key();
-        found.push(at.finding(Rule::EmptyValue, format!("{key} is empty")));
-        return;
+        let message = format!("{} is empty", at.key());
+        return found.push(at.finding(Rule::EmptyValue, message));
     }
     found.extend(match shape {
         Shape::Text(max) | Shape::Template(max) => at.at_most(*max),
@@ -188,7 +181,7 @@ impl<'a> TextNode<'a> {
     }
 
     fn key(self) -> String {
-        format!("`{}`", self.path.rsplit('.').next().unwrap_or(self.path))
+        format!("`{}`", last(self.path))
     }
 
     fn at_most(self, max: usize) -> Option<Finding> {
@@ -309,42 +302,32 @@ pub(super) fn meant<'a>(
     text: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> Finding {
-    let key = path.rsplit('.').next().unwrap_or(path);
-    match foreign::value(key, text) {
+    match foreign::value(last(path), text) {
         Some(meant) => finding.is_called(place, text, meant),
         None => finding.did_you_mean(place, text, known),
     }
 }
 
-fn count(found: &mut Vec<Finding>, node: &Node, path: &str, min: u32, max: u32) {
+fn count(node: &Node, path: &str, min: u32, max: u32) -> Option<Finding> {
     let expected = format!("a whole number from {min} to {max}");
     let Content::Number(number, written) = &node.content else {
-        found.push(wrong_type(node, path, &expected));
-        return;
+        return Some(wrong_type(node, path, &expected));
     };
-    let within = |number: u64| (u64::from(min)..=u64::from(max)).contains(&number);
-    match node.count() {
-        Some(number) if within(number) => {}
-        Some(_) => found.push(out_of_range(node, path, &expected, written)),
-        None if number.as_f64().is_some_and(|number| number < 0.0) => {
-            found.push(out_of_range(node, path, &expected, written));
+    let is_negative = number.as_f64().is_some_and(|number| number < 0.0);
+    let (rule, message) = match node.count() {
+        Some(number) if (u64::from(min)..=u64::from(max)).contains(&number) => return None,
+        None if !is_negative => {
+            let message = format!("`{written}` is not a whole number");
+            (Rule::WrongType, message)
         }
-        None => found.push(
-            Finding::new(
-                Rule::WrongType,
-                path,
-                node.place,
-                format!("`{written}` is not a whole number"),
-            )
-            .expected(expected, written.as_str()),
-        ),
-    }
-}
-
-fn out_of_range(node: &Node, path: &str, expected: &str, written: &str) -> Finding {
-    let key = path.rsplit('.').next().unwrap_or(path);
-    let message = format!("`{key}` must be {expected}, this is {written}");
-    Finding::new(Rule::OutOfRange, path, node.place, message).expected(expected, written)
+        _ => {
+            let key = last(path);
+            let message = format!("`{key}` must be {expected}, this is {written}");
+            (Rule::OutOfRange, message)
+        }
+    };
+    let finding = node.finding(rule, path, message);
+    Some(finding.expected(expected, written.as_str()))
 }
 
 /// The bounds of a list or a mapping.
@@ -354,28 +337,23 @@ fn amount(
     path: &str,
     (count, min, max): (usize, usize, usize),
 ) {
-    let key = path.rsplit('.').next().unwrap_or(path);
+    let key = last(path);
     if count < min {
         let message = format!("`{key}` is empty");
-        found.push(Finding::new(Rule::EmptyValue, path, node.place, message));
+        found.push(node.finding(Rule::EmptyValue, path, message));
     } else if count > max {
         let message = format!("there are {count} `{key}`, the limit is {max}");
-        let finding = Finding::new(Rule::LimitExceeded, path, node.place, message);
+        let finding = node.finding(Rule::LimitExceeded, path, message);
         found.push(finding.expected(format!("at most {max}"), count.to_string()));
     }
 }
 
 fn memory(found: &mut Vec<Finding>, node: &Node, path: &str, min: usize) {
     let Some(entries) = node.entries() else {
-        found.push(wrong_type(node, path, "a mapping"));
-        return;
+        return found.push(wrong_type(node, path, "a mapping"));
     };
-    amount(
-        found,
-        node,
-        path,
-        (entries.len(), min, limits::MEMORY_ENTRIES_MAX),
-    );
+    let count = (entries.len(), min, limits::MEMORY_ENTRIES_MAX);
+    amount(found, node, path, count);
     for entry in entries {
         let letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let sound =
@@ -387,12 +365,8 @@ fn memory(found: &mut Vec<Finding>, node: &Node, path: &str, min: usize) {
                 limits::MEMORY_NAME_BYTES_MAX
             );
             let path = format!("{path}.{}", entry.key);
-            found.push(Finding::new(
-                Rule::IllFormedName,
-                path,
-                entry.place,
-                message,
-            ));
+            let rule = Rule::IllFormedName;
+            found.push(Finding::new(rule, path, entry.place, message));
         }
     }
 }
@@ -406,12 +380,10 @@ fn items(found: &mut Vec<Finding>, node: &Node, path: &str) {
         Content::Text(text) => {
             let message = "`in` must be a list, or an expression that gives one";
             let template = format!("${{{{ {text} }}}}");
-            found.push(
-                Finding::new(Rule::WrongType, path, node.place, message)
-                    .expected("a list or ${{ … }}", "a text")
-                    .suggest(format!("write {template}"))
-                    .rewrite(node.place, text, &format!("\"{template}\"")),
-            );
+            let finding = node.finding(Rule::WrongType, path, message);
+            let finding = finding.expected("a list or ${{ … }}", "a text");
+            let finding = finding.suggest(format!("write {template}"));
+            found.push(finding.rewrite(node.place, text, &format!("\"{template}\"")));
         }
         _ => found.push(wrong_type(node, path, "a list or ${{ … }}")),
     }
@@ -424,25 +396,16 @@ fn list(found: &mut Vec<Finding>, node: &Node, path: &str, (of, min, max): (&Sha
             Shape::NotNull => "a list of values",
             _ => "a list",
         };
-        found.push(wrong_type(node, path, expected));
-        return;
+        return found.push(wrong_type(node, path, expected));
     };
     amount(found, node, path, (items.len(), min, max));
     for (at, item) in items.iter().enumerate() {
         let path = format!("{path}[{at}]");
-        let again = matches!(of, Shape::Name(_))
-            && item.text().is_some()
-            && items[..at]
-                .iter()
-                .any(|before| before.text() == item.text());
-        if again {
-            let message = format!("`{}` is named twice", item.text().unwrap_or_default());
-            found.push(Finding::new(
-                Rule::DuplicateValue,
-                &path,
-                item.place,
-                message,
-            ));
+        let name = item.text().filter(|_| matches!(of, Shape::Name(_)));
+        let is_it = |before: &Node| name.is_some() && before.text() == name;
+        if items[..at].iter().any(is_it) {
+            let message = format!("`{}` is named twice", name.unwrap_or_default());
+            found.push(item.finding(Rule::DuplicateValue, &path, message));
         }
         conform(found, item, &path, of);
     }
@@ -479,7 +442,7 @@ fn steps(found: &mut Vec<Finding>, node: &Node, path: &str, step: &Record) {
     };
     if items.is_empty() {
         let message = format!("`{path}` is empty: a workflow needs at least one");
-        found.push(Finding::new(Rule::NoSteps, path, node.place, message));
+        found.push(node.finding(Rule::NoSteps, path, message));
     }
     amount(found, node, path, (items.len(), 0, limits::STEPS_MAX));
     for (at, item) in items.iter().enumerate() {
@@ -557,7 +520,7 @@ fn absent(
     for key in record.keys.iter().filter(missing) {
         let message = format!("{} has no `{}`", record.what, key.name);
         let path = join(path, key.name);
-        found.push(Finding::new(Rule::MissingKey, path, node.place, message));
+        found.push(node.finding(Rule::MissingKey, &path, message));
     }
     let known = record.keys.iter().filter(|key| there.contains(key.name));
     let rule = match known.count() {
@@ -569,5 +532,5 @@ fn absent(
     let all = record.keys.iter().map(|key| format!("`{}`", key.name));
     let all: Vec<_> = all.collect();
     let message = format!("{} has one of {}", record.what, all.join(", "));
-    found.push(Finding::new(rule, path, node.place, message));
+    found.push(node.finding(rule, path, message));
 }

@@ -9,7 +9,6 @@ use super::{
         finding::{Finding, Rule},
         grammar::{self, Role},
         id::{AgentName, StepId},
-        nearest::did_you_mean,
         span::Span,
     },
     Abilities, Agent, Agents, Known, kind,
@@ -29,10 +28,8 @@ pub(super) fn duplicate_ids(found: &mut Vec<Finding>, steps: &[StepDraft], form:
             form.step_word(),
             at.value
         );
-        found.push(
-            Finding::new(Rule::DuplicateStep, &at.path, at.place, message)
-                .suggest(format!("give each {} an id of its own", form.step_word())),
-        );
+        let hint = format!("give each {} an id of its own", form.step_word());
+        found.push(at.finding(Rule::DuplicateStep, message).suggest(hint));
     }
 }
 
@@ -79,7 +76,7 @@ fn not_in_each(found: &mut Vec<Finding>, draft: &StepDraft) {
                 "`{}` has no effect in what a `foreach` does",
                 field.key.name
             );
-            let finding = Finding::new(Rule::NoEffect, &field.path, field.place, message);
+            let finding = field.finding(Rule::NoEffect, message);
             found.push(finding.suggest(instead.to_owned()));
         }
     }
@@ -88,11 +85,9 @@ fn not_in_each(found: &mut Vec<Finding>, draft: &StepDraft) {
         .and_then(|field| Some((field, field.value.text()?)));
     if let Some((field, text)) = leads.filter(|(_, text)| !grammar::ON_ERROR.contains(text)) {
         let message = format!("`on_error` cannot lead to `{text}` from inside a `foreach`");
-        let finding = Finding::new(Rule::NoEffect, &field.path, field.value.place, message);
-        found.push(
-            finding
-                .suggest("write fail or continue here, and the step at the `foreach`".to_owned()),
-        );
+        let hint = "write fail or continue here, and the step at the `foreach`";
+        let finding = field.value_finding(Rule::NoEffect, message);
+        found.push(finding.suggest(hint.to_owned()));
     }
 }
 
@@ -132,7 +127,7 @@ fn idle(field: &RawField, kind: &RawField) -> Option<Finding> {
         || format!("it belongs to steps with {}", kinds.join(", ")),
         str::to_owned,
     );
-    Some(Finding::new(Rule::NoEffect, &field.path, field.place, message).suggest(hint))
+    Some(field.finding(Rule::NoEffect, message).suggest(hint))
 }
 
 /// The rules between two fields.
@@ -142,7 +137,7 @@ fn between(found: &mut Vec<Finding>, draft: &StepDraft) {
             && let Some(other) = draft.field(other)
         {
             let message = format!("`{}` and `{one}` cannot both be given", other.key.name);
-            let finding = Finding::new(Rule::ConflictingKeys, &other.path, other.place, message);
+            let finding = other.finding(Rule::ConflictingKeys, message);
             found.push(finding.suggest("keep one of them".to_owned()));
         }
     }
@@ -150,8 +145,7 @@ fn between(found: &mut Vec<Finding>, draft: &StepDraft) {
         && let Some(other) = draft.field("dependsOn")
     {
         let message = "`dependsOn` says again what another key says";
-        let finding = Finding::new(Rule::DuplicateKey, &other.path, other.place, message);
-        found.push(finding);
+        found.push(other.finding(Rule::DuplicateKey, message));
     }
     pauses(found, draft);
 }
@@ -167,7 +161,7 @@ fn pauses(found: &mut Vec<Finding>, draft: &StepDraft) {
     {
         let message = format!("`max_backoff` of {most} is shorter than `backoff` of {first}");
         let path = format!("{}.max_backoff", retry.path);
-        found.push(Finding::new(Rule::OutOfRange, path, node.place, message));
+        found.push(node.finding(Rule::OutOfRange, &path, message));
     }
 }
 
@@ -188,10 +182,8 @@ fn acting<'a>(found: &mut Vec<Finding>, draft: &'a StepDraft, form: Form) -> Opt
             "a step has one kind: this one has `{}` already",
             first.key.name
         );
-        found.push(
-            Finding::new(Rule::SeveralKinds, &extra.path, extra.place, message)
-                .suggest("make it two steps".to_owned()),
-        );
+        let finding = extra.finding(Rule::SeveralKinds, message);
+        found.push(finding.suggest("make it two steps".to_owned()));
     }
     Some(first)
 }
@@ -199,22 +191,19 @@ fn acting<'a>(found: &mut Vec<Finding>, draft: &'a StepDraft, form: Form) -> Opt
 fn agent(found: &mut Vec<Finding>, field: &RawField, agents: &Agents) -> Option<AgentName> {
     let text = field.value.text()?;
     let name = AgentName::parse(text).ok()?;
-    let place = field.value.place;
-    let finding = |rule, message: String| Finding::new(rule, &field.path, place, message);
     match agents.get(name.as_str()) {
         Some(Agent::Usable) => Some(name),
         Some(Agent::Broken) => {
             let message = format!("the file of agent `{name}` has findings of its own");
-            found.push(finding(Rule::InvalidPersona, message));
+            found.push(field.value_finding(Rule::InvalidPersona, message));
             None
         }
         None => {
-            let known = || agents.keys().map(String::as_str);
-            let finding = finding(Rule::MissingPersona, format!("no agent is called `{name}`"));
-            found.push(match did_you_mean(text, known()) {
-                Some(_) => finding.did_you_mean(place, text, known()),
-                None => finding.suggest(format!("write `agents/{name}.md`")),
-            });
+            let known = agents.keys().map(String::as_str);
+            let message = format!("no agent is called `{name}`");
+            let finding = field.value_finding(Rule::MissingPersona, message);
+            let finding = finding.suggest(format!("write `agents/{name}.md`"));
+            found.push(finding.did_you_mean(field.value.place, text, known));
             None
         }
     }
@@ -228,23 +217,14 @@ fn unknown_activity(field: &RawField, abilities: &Abilities) -> Option<Finding> 
     if known.contains(name) || !conforms(&field.value, &field.key.shape) {
         return None;
     }
-    let finding = |message| {
-        Finding::new(
-            Rule::UnknownActivity,
-            &field.path,
-            field.value.place,
-            message,
-        )
-    };
+    let finding = |message: String| field.value_finding(Rule::UnknownActivity, message);
     if known.is_empty() {
         let message = format!("no activity is called `{name}`: this server has none");
         let hint = "activities are brought by programs that embed midex: run this workflow with the one that has it";
         return Some(finding(message).suggest(hint.to_owned()));
     }
-    let finding = finding(format!("no activity is called `{name}`"));
-    let known = || known.iter().map(String::as_str);
-    Some(match did_you_mean(name, known()) {
-        Some(_) => finding.did_you_mean(field.value.place, name, known()),
-        None => finding.suggest("give the server an activity with this name".to_owned()),
-    })
+    let known = known.iter().map(String::as_str);
+    let finding = finding(format!("no activity is called `{name}`"))
+        .suggest("give the server an activity with this name".to_owned());
+    Some(finding.did_you_mean(field.value.place, name, known))
 }

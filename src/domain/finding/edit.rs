@@ -1,7 +1,7 @@
 //! Turns a change of a value into an edit of the text. The value may be written plainly, in quotes or in a block; there is an
 //! edit only if exactly that value is found in the text.
 
-use super::Place;
+use super::{Place, line_start};
 use crate::error::Edit;
 
 /// A change, before its place in the text is known.
@@ -187,9 +187,7 @@ impl Part {
 
     /// A new line above the item at the place, if the item begins its line.
     fn as_item(&self, text: &str) -> Option<(usize, usize, String)> {
-        let start = text[..self.place.start]
-            .rfind('\n')
-            .map_or(0, |end| end + 1);
+        let start = line_start(text, self.place.start);
         let dash = text.get(start..self.place.start)?;
         (dash.trim() == "-").then(|| (start, start, format!("{dash}{}\n", self.new)))
     }
@@ -198,7 +196,7 @@ impl Part {
     fn as_key(&self, text: &str, key: &str) -> Option<(usize, usize, String)> {
         let (start, end, writing) = self.find(text)?;
         let quote = usize::from(matches!(writing, Writing::Quoted(_)));
-        let line = text[..start].rfind('\n').map_or(0, |end| end + 1);
+        let line = line_start(text, start);
         let before = text.get(line..start - quote)?.trim_end();
         let before = before.strip_suffix(':')?;
         let (after, new) = (text.get(end + quote..)?, &self.new);
@@ -249,15 +247,13 @@ impl Part {
     /// Finds the part in a block, which has the lines of the value with an indent.
     fn find_in_block(&self, text: &str) -> Option<(usize, usize, Writing)> {
         let (offset, length) = self.bounds;
-        let line_start = self.value[..offset].rfind('\n').map_or(0, |end| end + 1);
-        let line = self.value[line_start..].split('\n').next()?;
-        if offset + length > line_start + line.len() || line.trim().is_empty() {
+        let start = line_start(&self.value, offset);
+        let line = self.value[start..].split('\n').next()?;
+        if offset + length > start + line.len() || line.trim().is_empty() {
             return None;
         }
         let number = self.value[..offset].matches('\n').count();
-        let from = text[..self.place.start]
-            .rfind('\n')
-            .map_or(0, |end| end + 1);
+        let from = line_start(text, self.place.start);
         let header = text[self.place.start..].starts_with(['|', '>']);
         let mut at = from;
         for (count, source) in text[from..].split_inclusive('\n').enumerate() {
@@ -266,7 +262,7 @@ impl Part {
                 if !indent.trim().is_empty() {
                     return None;
                 }
-                let start = at + indent.len() + (offset - line_start);
+                let start = at + indent.len() + (offset - start);
                 return Some((start, start + length, Writing::Block));
             }
             at += source.len();

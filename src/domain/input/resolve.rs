@@ -4,7 +4,11 @@
 use serde_json::{Map, Value};
 
 use super::{DefaultSources, Input, Inputs};
-use crate::{domain::nearest::did_you_mean, error::Violation, limits};
+use crate::{
+    domain::{nearest::did_you_mean, truncate},
+    error::Violation,
+    limits,
+};
 
 /// What became of answers to questions for inputs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -188,15 +192,9 @@ impl Input {
 
     /// What its value must be beyond its type, in words.
     pub fn rules(&self) -> impl Iterator<Item = String> {
-        let rules = [
-            "enum",
-            "pattern",
-            "minLength",
-            "maxLength",
-            "minimum",
-            "maximum",
-        ];
-        rules.into_iter().filter_map(|rule| self.expected(rule))
+        let rules = self.constraints().into_iter().map(|(rule, _)| rule);
+        let rules = rules.filter(|rule| rule != "type");
+        rules.filter_map(|rule| self.expected(&rule))
     }
 
     /// What people call it, in brackets.
@@ -255,12 +253,9 @@ fn characters(count: u64) -> String {
     format!("{count} character{}", if count == 1 { "" } else { "s" })
 }
 
-/// What a definition says may be long, where a refusal should not be.
+/// The beginning of a text: a definition's words may be long, a refusal should not be.
 fn shortened(text: &str) -> String {
-    match text.char_indices().nth(limits::INPUT_WORDS_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+    truncate::shortened(text, limits::INPUT_WORDS_CHARS_MAX).into_owned()
 }
 
 #[cfg(test)]

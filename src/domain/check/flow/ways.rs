@@ -8,7 +8,7 @@ use super::{
         finding::{Finding, Rule},
         grammar,
     },
-    Flow, Jump, arms, ends, jump, jumps,
+    Flow, Jump, arms, ends, jump, jumps, reached,
 };
 
 /// The successors of a step, and whether the execution may end there.
@@ -25,13 +25,12 @@ impl Flow<'_> {
             let Some(jump) = first_way(step) else {
                 continue;
             };
-            let within = self
-                .position(jump.to)
-                .and_then(|target| self.closed_from(target));
-            let Some(within) = within.filter(|within| within.contains(&position)) else {
+            let Some(target) = self.position(jump.to) else {
                 continue;
             };
-            if !told.insert(within) {
+            let within = reached(vec![target], |at| self.ways(at).to);
+            let is_open = within.iter().any(|at| self.ways(*at).ends);
+            if is_open || !within.contains(&position) || !told.insert(within) {
                 continue;
             }
             let message = format!(
@@ -46,22 +45,6 @@ impl Flow<'_> {
             let finding = Finding::new(Rule::EndlessLoop, &jump.path, jump.place, message);
             found.push(finding.suggest(hint));
         }
-    }
-
-    /// All steps reachable from `start`, if the execution can end at none of them.
-    fn closed_from(&self, start: usize) -> Option<BTreeSet<usize>> {
-        let (mut seen, mut open) = (BTreeSet::new(), vec![start]);
-        while let Some(at) = open.pop() {
-            if !seen.insert(at) {
-                continue;
-            }
-            let ways = self.ways(at);
-            if ways.ends {
-                return None;
-            }
-            open.extend(ways.to);
-        }
-        Some(seen)
     }
 
     fn ways(&self, position: usize) -> Ways {

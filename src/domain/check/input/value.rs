@@ -7,7 +7,7 @@ use crate::domain::{
     check::schema::rule as rule_of,
     grammar::is_template,
     input::{DefaultFrom, OutputOf},
-    node::{At, Content, Node},
+    node::{Content, Node},
     schema::{Quota, Schema},
 };
 
@@ -103,17 +103,21 @@ fn variable(node: &Node, path: String) -> Option<Finding> {
 }
 
 fn literal(found: &mut Vec<Finding>, node: &Node, path: &str, constraints: &Map<String, Value>) {
-    if let Some(at) = template(node, path) {
-        let message = "templates in defaults are not supported yet";
-        found.push(Finding::new(
-            Rule::NotSupportedYet,
-            at.path,
-            at.place,
-            message,
-        ));
-    } else {
-        let rule = (Rule::InvalidDefault, "the default");
-        hold(found, (node, path), constraints, rule);
+    let mut template = None;
+    node.each_text(path, &mut |node, text, path| {
+        if is_template(text) && template.is_none() {
+            let message = "templates in defaults are not supported yet";
+            template = Some(node.finding(Rule::NotSupportedYet, path, message));
+        }
+    });
+    match template {
+        Some(finding) => found.push(finding),
+        None => hold(
+            found,
+            (node, path),
+            constraints,
+            (Rule::InvalidDefault, "the default"),
+        ),
     }
 }
 
@@ -135,24 +139,5 @@ fn hold(
             Some((expected, actual)) => finding.expected(expected, actual),
             None => finding,
         });
-    }
-}
-
-/// The first text that holds a template.
-fn template(node: &Node, path: &str) -> Option<At<()>> {
-    match &node.content {
-        Content::Text(text) if is_template(text) => Some(At {
-            value: (),
-            path: path.to_owned(),
-            place: node.place,
-        }),
-        Content::List(items) => items
-            .iter()
-            .enumerate()
-            .find_map(|(at, item)| template(item, &format!("{path}[{at}]"))),
-        Content::Map(entries) => entries
-            .iter()
-            .find_map(|entry| template(&entry.value, &format!("{path}.{}", entry.key))),
-        _ => None,
     }
 }
