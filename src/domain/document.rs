@@ -44,10 +44,7 @@ impl fmt::Display for Digest {
 
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0
-            .iter()
-            .take(4)
-            .try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&self.to_string()[..8])
     }
 }
 

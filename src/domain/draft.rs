@@ -236,12 +236,10 @@ impl RawField {
 fn fields(record: &Record, node: &Node, path: &str) -> Vec<RawField> {
     let mut all: Vec<RawField> = Vec::new();
     for entry in node.entries().unwrap_or_default() {
-        let Some(key) = record.key(&entry.key) else {
+        let key = record.key(&entry.key);
+        let Some(key) = key.filter(|key| !matches!(key.shape, Shape::Steps(_))) else {
             continue;
         };
-        if matches!(key.shape, Shape::Steps(_)) {
-            continue;
-        }
         if all.iter().all(|field| field.key.name != key.name) {
             all.push(RawField {
                 key,

@@ -15,7 +15,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-pub use self::{equal::Measure, quota::Quota};
+pub use self::{equal::Measure, format::names as formats, quota::Quota};
 use self::{
     evaluate::{Evaluation, Stop},
     node::{Keyword, Program},
@@ -39,11 +39,6 @@ impl fmt::Debug for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Schema(..)")
     }
-}
-
-/// The names of the formats that are enforced.
-pub fn formats() -> impl Iterator<Item = &'static str> {
-    format::names()
 }
 
 /// A fault of a schema.

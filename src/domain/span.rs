@@ -34,9 +34,7 @@ impl Span {
     pub const fn duration(self) -> Duration {
         self.0
     }
-}
 
-impl Span {
     /// Guesses the duration of a text in another notation: `5 minutes`, ISO 8601 as `PT1H30M`, or a number of seconds. `None`
     /// if that is not certain.
     pub fn meant(text: &str) -> Option<Self> {

@@ -52,11 +52,8 @@ fn undeclared(declared: &[Entry], node: &Node, name: &str, path: String) -> Find
 
 /// An input that every start must give is never missing later.
 fn never_asked(input: &Node, node: &Node, name: &str, path: String) -> Option<Finding> {
-    let is_optional = match input.get("optional").map(|node| &node.content) {
-        Some(Content::Bool(is_optional)) => *is_optional,
-        Some(_) => true,
-        None => false,
-    };
+    let is_said = |node: &Node| node.content != Content::Bool(false);
+    let is_optional = input.get("optional").is_some_and(is_said);
     let is_required = !is_optional && input.get("default").is_none();
     let message = format!("`{name}` is never asked for: no execution starts without it");
     is_required.then(|| {

@@ -274,13 +274,15 @@ fn nowhere(jump: &Jump<'_>, ids: &BTreeMap<&str, usize>) -> Option<Finding> {
 
 /// Whether control never falls through to the step below.
 fn ends(step: &StepDraft) -> bool {
-    if step.field("if").or_else(|| step.field("when")).is_some() {
-        return false;
-    }
     let branch = step.field("branch").and_then(|field| field.value.items());
-    step.field("next").is_some()
-        || step.field("fail").is_some()
-        || branch.is_some_and(|arms| arms.iter().any(|arm| arm.get("if").is_none()))
+    let always = branch.is_some_and(|arms| arms.iter().any(|arm| arm.get("if").is_none()));
+    let leads = step.field("next").is_some() || step.field("fail").is_some();
+    !is_conditional(step) && (leads || always)
+}
+
+/// Whether the step may be skipped by a condition of its own.
+fn is_conditional(step: &StepDraft) -> bool {
+    ["if", "when"].iter().any(|key| step.field(key).is_some())
 }
 
 fn never_taken(found: &mut Vec<Finding>, branch: &RawField) {

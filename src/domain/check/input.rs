@@ -103,17 +103,11 @@ impl<'a> Declared<'a> {
             ..
         } = &self.input.validate;
         let number = |number: &Option<serde_json::Number>| number.as_ref()?.as_f64();
+        let lengths = max_length.is_some() && min_length > max_length;
+        let numbers = number(max).is_some() && number(min) > number(max);
         let pairs = [
-            (
-                max_length.is_some() && min_length > max_length,
-                "min_length",
-                "max_length",
-            ),
-            (
-                number(max).is_some() && number(min) > number(max),
-                "min",
-                "max",
-            ),
+            (lengths, "min_length", "max_length"),
+            (numbers, "min", "max"),
         ];
         for (_, low, high) in pairs.into_iter().filter(|(is_turned, ..)| *is_turned) {
             let message = format!("`{low}` is greater than `{high}`: no value fits");

@@ -65,7 +65,7 @@ const fn plain(name: &'static str, run: Run) -> Filter {
 static FILTERS: &[Filter] = &[
     plain("abs", |call| given::abs(call.value)),
     plain("bool", |call| call.boolean()),
-    filter("default", (0, 2), &[], |call| call.default()),
+    filter("default", (0, 2), &[], |call| Ok(call.default())),
     plain("first", |call| given::first(call.text_or_list()?)),
     plain("float", |call| call.number(given::float)),
     plain("fromjson", |call| call.parsed()),

@@ -131,14 +131,14 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
     }
 
     /// `default(value)` replaces undefined and null; `default(value, true)` everything that counts as false.
-    pub(super) fn default(&self) -> Result<Inner, Error> {
+    pub(super) fn default(&self) -> Inner {
         let all = self.arguments.get(1).is_some_and(Inner::is_true);
         let missing = self.value.is_undefined() || self.value.is_none();
         if missing || (all && !self.value.is_true()) {
             let other = self.arguments.first().cloned();
-            return Ok(other.unwrap_or_else(|| "".into()));
+            return other.unwrap_or_else(|| "".into());
         }
-        Ok(self.value.clone())
+        self.value.clone()
     }
 
     pub(super) fn length(&self) -> Result<Inner, Error> {

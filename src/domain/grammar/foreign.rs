@@ -62,8 +62,11 @@ pub struct Bare {
     pub entries: &'static [(&'static str, Option<&'static str>)],
 }
 
-/// The rows of `KEYS` by mapping and folded word: every key of every file is looked up.
-static BY_WORD: LazyLock<HashMap<(&str, Vec<char>), Vec<&Foreign>>> = LazyLock::new(|| {
+/// The rows of `KEYS` by mapping and folded word.
+type Rows = HashMap<(&'static str, Vec<char>), Vec<&'static Foreign>>;
+
+/// Every key of every file is looked up in it.
+static BY_WORD: LazyLock<Rows> = LazyLock::new(|| {
     let mut rows: HashMap<_, Vec<_>> = HashMap::new();
     for (place, row) in rows_of_keys() {
         for word in row.words.split(' ') {

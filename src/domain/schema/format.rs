@@ -60,7 +60,7 @@ impl Format {
 }
 
 /// The names of all formats that are enforced.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
+pub fn names() -> impl Iterator<Item = &'static str> {
     FORMATS.iter().map(|format| format.name)
 }
 

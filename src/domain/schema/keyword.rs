@@ -42,78 +42,56 @@ pub(super) enum Form {
     Any,
 }
 
-/// All known keywords, including those of earlier drafts.
-pub(super) const KEYWORDS: &[(&str, Form)] = &[
-    ("type", Form::Types),
-    ("enum", Form::Values),
-    ("const", Form::Any),
-    ("properties", Form::Named),
-    ("required", Form::Texts),
-    ("additionalProperties", Form::Schema),
-    ("patternProperties", Form::Patterns),
-    ("propertyNames", Form::Schema),
-    ("minProperties", Form::Count),
-    ("maxProperties", Form::Count),
-    ("dependentRequired", Form::NamedTexts),
-    ("dependentSchemas", Form::Named),
-    ("items", Form::Items),
-    ("prefixItems", Form::Schemas),
-    ("contains", Form::Schema),
-    ("minContains", Form::Count),
-    ("maxContains", Form::Count),
-    ("minItems", Form::Count),
-    ("maxItems", Form::Count),
-    ("uniqueItems", Form::Flag),
-    ("minLength", Form::Count),
-    ("maxLength", Form::Count),
-    ("pattern", Form::Pattern),
-    ("format", Form::Text),
-    ("minimum", Form::Number),
-    ("maximum", Form::Number),
-    ("exclusiveMinimum", Form::Number),
-    ("exclusiveMaximum", Form::Number),
-    ("multipleOf", Form::Positive),
-    ("allOf", Form::Schemas),
-    ("anyOf", Form::Schemas),
-    ("oneOf", Form::Schemas),
-    ("not", Form::Schema),
-    ("if", Form::Schema),
-    ("then", Form::Schema),
-    ("else", Form::Schema),
-    ("unevaluatedProperties", Form::Schema),
-    ("unevaluatedItems", Form::Schema),
-    ("$ref", Form::Text),
-    ("$dynamicRef", Form::Text),
-    ("$recursiveRef", Form::Text),
-    ("$defs", Form::Named),
-    ("definitions", Form::Named),
-    ("dependencies", Form::Dependencies),
-    ("additionalItems", Form::Schema),
-    ("title", Form::Text),
-    ("description", Form::Text),
-    ("default", Form::Any),
-    ("examples", Form::Values),
-    ("deprecated", Form::Flag),
-    ("readOnly", Form::Flag),
-    ("writeOnly", Form::Flag),
-    ("contentEncoding", Form::Text),
-    ("contentMediaType", Form::Text),
-    ("contentSchema", Form::Schema),
-    ("$schema", Form::Text),
-    ("$id", Form::Text),
-    ("$anchor", Form::Text),
-    ("$dynamicAnchor", Form::Text),
-    ("$recursiveAnchor", Form::Flag),
-    ("$vocabulary", Form::Any),
-    ("$comment", Form::Text),
+/// The keywords of each form, with blanks between them; those of earlier drafts are among them.
+const KEYWORDS: &[(Form, &str)] = &[
+    (Form::Types, "type"),
+    (Form::Values, "enum examples"),
+    (Form::Any, "const default $vocabulary"),
+    (Form::Named, "properties dependentSchemas $defs definitions"),
+    (Form::Texts, "required"),
+    (
+        Form::Schema,
+        "additionalProperties propertyNames contains not if then else unevaluatedProperties \
+         unevaluatedItems additionalItems contentSchema",
+    ),
+    (Form::Patterns, "patternProperties"),
+    (
+        Form::Count,
+        "minProperties maxProperties minContains maxContains minItems maxItems minLength \
+         maxLength",
+    ),
+    (Form::NamedTexts, "dependentRequired"),
+    (Form::Items, "items"),
+    (Form::Schemas, "prefixItems allOf anyOf oneOf"),
+    (
+        Form::Flag,
+        "uniqueItems deprecated readOnly writeOnly $recursiveAnchor",
+    ),
+    (Form::Pattern, "pattern"),
+    (
+        Form::Text,
+        "format $ref $dynamicRef $recursiveRef title description contentEncoding \
+         contentMediaType $schema $id $anchor $dynamicAnchor $comment",
+    ),
+    (
+        Form::Number,
+        "minimum maximum exclusiveMinimum exclusiveMaximum",
+    ),
+    (Form::Positive, "multipleOf"),
+    (Form::Dependencies, "dependencies"),
 ];
+
+/// Every known keyword with the form of its value.
+fn keywords() -> impl Iterator<Item = (&'static str, Form)> {
+    let row =
+        |&(form, names): &(Form, &'static str)| names.split(' ').map(move |name| (name, form));
+    KEYWORDS.iter().flat_map(row)
+}
 
 /// The form of a keyword's value; `None` for an unknown keyword.
 pub(super) fn form(keyword: &str) -> Option<Form> {
-    let mut known = KEYWORDS.iter();
-    known
-        .find(|(name, _)| *name == keyword)
-        .map(|(_, form)| *form)
+    let found = keywords().find(|(name, _)| *name == keyword);
+    found.map(|(_, form)| form)
 }
 
 /// The names of the types.
@@ -123,7 +101,7 @@ pub(super) const TYPES: [&str; 7] = [
 
 /// The keyword that an unknown word was meant to be.
 pub(super) fn meant(word: &str) -> Option<&'static str> {
-    let known = KEYWORDS.iter().map(|(name, _)| *name);
+    let known = keywords().map(|(name, _)| name);
     foreign::value("keyword", word).or_else(|| nearest(word, known))
 }
 

@@ -8,7 +8,7 @@ use super::{
         finding::{Finding, Rule},
         grammar,
     },
-    Flow, Jump, arms, ends, jump, jumps, reached,
+    Flow, Jump, arms, ends, is_conditional, jump, jumps, reached,
 };
 
 /// The successors of a step, and whether the execution may end there.
@@ -87,13 +87,14 @@ impl Flow<'_> {
     /// Whether a step is entered unconditionally when its dependencies are done.
     fn is_in_order(&self, position: usize) -> bool {
         let step = &self.steps[position];
-        let is_asked = ["if", "when"].iter().any(|key| step.field(key).is_some());
         let run_when = step.field("run_when").and_then(|field| field.value.text());
         let before = &self.before[position];
         let leads = before
             .iter()
             .any(|before| !ends(&self.steps[before.position]));
-        !is_asked && run_when.is_none_or(|when| when == "succeeded") && (leads || before.is_empty())
+        !is_conditional(step)
+            && run_when.is_none_or(|when| when == "succeeded")
+            && (leads || before.is_empty())
     }
 
     fn handled(&self, failing: usize, handler: usize) -> Finding {
@@ -134,8 +135,9 @@ impl Flow<'_> {
         let step = &self.steps[position];
         let next = grammar::STEP.key("next");
         let may = |kind: &str| next.is_some_and(|next| next.concerns(kind));
-        let asked = ["if", "when"].iter().any(|key| step.field(key).is_some());
-        !asked && step.field("next").is_none() && step.kinds().all(|field| may(field.key.name))
+        !is_conditional(step)
+            && step.field("next").is_none()
+            && step.kinds().all(|field| may(field.key.name))
     }
 }
 

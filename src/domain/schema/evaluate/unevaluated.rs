@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     super::{
-        node::{Keyword, NodeId},
+        node::{Keyword, NodeId, Properties},
         words::Part,
     },
     BYTES_PER_STEP, Eval, Evaluation, Key, Mode, PARTS_PER_STEP,
@@ -89,8 +89,8 @@ impl<'a> Evaluation<'a> {
                     self.spend(seen.parts.len() as u64 / PARTS_PER_STEP)?;
                     seen.parts.fill(true);
                 }
-                (Keyword::Properties(_), Value::Object(map)) => {
-                    self.collect_properties(keyword, map, seen)?;
+                (Keyword::Properties(properties), Value::Object(map)) => {
+                    self.collect_properties(properties, map, seen)?;
                 }
                 (Keyword::Items { prefix, rest }, Value::Array(items)) => {
                     let end = rest.map_or(prefix.len(), |_| items.len());
@@ -111,13 +111,10 @@ impl<'a> Evaluation<'a> {
 
     fn collect_properties(
         &mut self,
-        keyword: &'a Keyword,
+        properties: &'a Properties,
         map: &'a Map<String, Value>,
         seen: &mut Evaluated<'a>,
     ) -> Eval<()> {
-        let Keyword::Properties(properties) = keyword else {
-            return Ok(());
-        };
         for (place, name) in map.keys().enumerate() {
             self.spend(1 + name.len() as u64 / BYTES_PER_STEP)?;
             let mut is_seen =
