@@ -172,7 +172,7 @@ mod tests {
 
     fn listed() -> Value {
         json!({ "properties": {
-            "token": { "type": "string" }, "output": { "type": "object" }, "inputs": { "type": "object" },
+            "token": { "type": "string" }, "output": {}, "inputs": { "type": "object" },
             "limit": { "type": "integer" }, "known_agents": { "type": "array" }, "approved": { "type": "boolean" }
         }, "additionalProperties": false })
     }
