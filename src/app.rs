@@ -3,7 +3,13 @@
 mod list;
 mod options;
 
-use std::{fmt, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    path::Path,
+    sync::{Arc, Mutex as StdMutex, Weak},
+    time::Duration,
+};
 
 use serde_json::Value;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
@@ -11,10 +17,9 @@ use tokio_util::sync::CancellationToken;
 
 use self::list::{ALL_PROJECTS, OPEN};
 pub use self::{list::ListRequest, options::Options};
-pub use crate::engine::{Listener, Name, Notifier, Topic};
 use crate::{
     clock::{Clock, IdSource, Timestamp},
-    config::Config,
+    config::{Config, Directories},
     domain::{
         Change, Command, Definition, ExecutionId, Lifecycle, PauseReason, State, StepId,
         execution::Report,
@@ -25,11 +30,15 @@ use crate::{
             StatusView, TelemetryEvent, WaitView,
         },
     },
-    engine::{self, Engine, StartRequest},
+    engine::{self, Engine, Environment, Environments, StartRequest},
     error::{Code, Error, NextCall, Result, address, read},
     limits,
     registry::{Definitions, Registry},
     store::{self, RedbStore, Store},
+};
+pub use crate::{
+    engine::{Listener, Name, Notifier, Topic},
+    store::OwnedDirectory,
 };
 
 /// A running midex as one of its callers has it: the caller's project and definitions, and the one engine that
@@ -39,6 +48,7 @@ pub struct App {
     host: Arc<Host>,
     definitions: Arc<Definitions>,
     project_dir: Arc<Path>,
+    environment: Arc<Environment>,
 }
 
 /// What all callers share.
@@ -48,6 +58,9 @@ struct Host {
     opened: watch::Sender<bool>,
     stopping: CancellationToken,
     changes: Notifier,
+    environments: Environments,
+    /// Those of callers, shared by all that have the same directories.
+    definitions: StdMutex<Vec<(Directories, Weak<Definitions>)>>,
     large_reads: Semaphore,
 }
 
@@ -93,7 +106,9 @@ impl App {
     pub fn with(options: Options) -> Self {
         let config = &options.config;
         let definitions = Arc::new(config.definitions(&options.abilities()));
+        let known = vec![(config.directories(), Arc::downgrade(&definitions))];
         let project_dir = config.project_dir.as_path().into();
+        let environment = Arc::new(config.environment());
         Self {
             host: Arc::new(Host {
                 options,
@@ -101,21 +116,49 @@ impl App {
                 opened: watch::Sender::new(false),
                 stopping: CancellationToken::new(),
                 changes: Notifier::default(),
+                environments: Environments::default(),
+                definitions: StdMutex::new(known),
                 large_reads: Semaphore::new(limits::LARGE_READS_MAX),
             }),
             definitions,
             project_dir,
+            environment,
         }
+        .claimed()
     }
 
-    /// The same midex for a caller with other definitions and another project.
+    /// The same midex for a caller with other definitions, another project and an environment of its own. Callers with the
+    /// same directories share their definitions. Reads files: not for a worker of an async runtime.
     #[must_use]
-    pub fn for_caller(&self, caller: &Config) -> Self {
+    pub fn for_caller(&self, caller: &Config, environment: Environment) -> Self {
         Self {
             host: self.host.clone(),
-            definitions: Arc::new(caller.definitions(self.definitions.loaded().abilities())),
+            definitions: self.definitions_of(caller),
             project_dir: caller.project_dir.as_path().into(),
+            environment: Arc::new(environment),
         }
+        .claimed()
+    }
+
+    /// What the caller allowed is what executions of its project see from now on.
+    fn claimed(self) -> Self {
+        let environments = &self.host.environments;
+        environments.set(&self.project(), self.environment.clone());
+        self
+    }
+
+    fn definitions_of(&self, caller: &Config) -> Arc<Definitions> {
+        let directories = caller.directories();
+        let mut known = self.host.definitions.lock();
+        let known = known.as_mut().unwrap_or_else(|poisoned| poisoned.get_mut());
+        known.retain(|(_, definitions)| definitions.strong_count() > 0);
+        let found = known.iter().find(|(of, _)| *of == directories);
+        if let Some(definitions) = found.and_then(|(_, definitions)| definitions.upgrade()) {
+            return definitions;
+        }
+        let definitions = Arc::new(caller.definitions(self.definitions.loaded().abilities()));
+        known.push((directories, Arc::downgrade(&definitions)));
+        definitions
     }
 
     /// What it was told.
@@ -160,6 +203,17 @@ impl App {
         self.host.large_reads.acquire().await.ok()
     }
 
+    /// The time, as its executions have it.
+    pub fn now(&self) -> Timestamp {
+        self.host.options.clock.now()
+    }
+
+    /// The activities that its program brings.
+    pub fn activities(&self) -> BTreeSet<String> {
+        let names = self.host.options.activities.names();
+        names.map(str::to_owned).collect()
+    }
+
     /// Randomness, for correlation ids.
     pub fn ids(&self) -> &dyn IdSource {
         &*self.host.options.ids
@@ -185,6 +239,18 @@ impl App {
         self.engine().await.map(drop)
     }
 
+    /// The same in a directory that this process owns already, whenever it was tried last.
+    ///
+    /// # Errors
+    /// As [`App::open`].
+    pub async fn open_owned(&self, owned: OwnedDirectory) -> Result<()> {
+        let mut slot = self.host.engine.lock().await;
+        if let Slot::Closed { .. } = &*slot {
+            self.fill(&mut slot, Some(owned)).await?;
+        }
+        Ok(())
+    }
+
     /// The engine, for programs that bring definitions of their own; opens the store as [`App::open`] does.
     pub async fn engine(&self) -> Result<Engine> {
         let mut slot = self.host.engine.lock().await;
@@ -207,7 +273,11 @@ impl App {
             }
             Slot::Closed { tried: None } => {}
         }
-        match self.begin_engine().await {
+        self.fill(&mut slot, None).await
+    }
+
+    async fn fill(&self, slot: &mut Slot, owned: Option<OwnedDirectory>) -> Result<Engine> {
+        match self.begin_engine(owned).await {
             Ok(engine) => {
                 *slot = Slot::Open(engine.clone());
                 self.host.opened.send_replace(true);
@@ -222,7 +292,7 @@ impl App {
         }
     }
 
-    async fn begin_engine(&self) -> Result<Engine> {
+    async fn begin_engine(&self, owned: Option<OwnedDirectory>) -> Result<Engine> {
         let Options {
             config,
             clock,
@@ -235,7 +305,11 @@ impl App {
             ..store::Options::default()
         };
         let data_dir = config.data_dir.clone();
-        let opened = tokio::task::spawn_blocking(move || RedbStore::open(&data_dir, options)).await;
+        let open = move || match owned {
+            Some(owned) => RedbStore::open_owned(owned, options),
+            None => RedbStore::open(&data_dir, options),
+        };
+        let opened = tokio::task::spawn_blocking(open).await;
         let store: Arc<dyn Store> = Arc::new(
             opened
                 .map_err(|error| Error::internal("opening the store panicked").because(error))??,
@@ -245,7 +319,7 @@ impl App {
             operations,
             token_ttl: config.token_ttl,
             command_flags: self.command_flags().into(),
-            env: Arc::new(config.environment()),
+            environments: self.host.environments.clone(),
             secrets: config.secrets(),
             notifier: self.host.changes.clone(),
             stopping: self.host.stopping.clone(),
@@ -262,10 +336,14 @@ impl App {
         inputs: Option<Value>,
         project: Option<String>,
     ) -> Result<Advanced> {
+        let project = project.unwrap_or_else(|| self.project());
+        if !self.host.environments.claim(&project, &self.environment) {
+            return Err(of_another_client(&project));
+        }
         let request = StartRequest {
             definition: self.definition(workflow_name).await?,
             execution_id,
-            project: Some(project.unwrap_or_else(|| self.project())),
+            project: Some(project),
             inputs,
         };
         self.engine().await?.start(request).await
@@ -472,6 +550,15 @@ impl App {
             Slot::Closed { .. } | Slot::Stopped => Ok(()),
         }
     }
+}
+
+/// What a client allowed for its own project is not another one's to see.
+fn of_another_client(project: &str) -> Error {
+    let message = format!(
+        "another client of this midex has the project `{project}`, with an environment of its own"
+    );
+    Error::new(Code::ArgumentsInvalid, message)
+        .with_action("Leave `project` out: the execution is then started for your own")
 }
 
 /// Whether the execution's state stood in the way.

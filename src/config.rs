@@ -46,6 +46,17 @@ pub struct Config {
     pub secret_env: Vec<String>,
 }
 
+/// Where a configuration has definitions, but for the user's own and the shipped ones, which all have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directories {
+    /// The project.
+    pub project_dir: PathBuf,
+    /// What comes before it, for workflows.
+    pub workflows_dir: Option<PathBuf>,
+    /// The same for agents.
+    pub agents_dir: Option<PathBuf>,
+}
+
 impl Config {
     /// The defaults with this data directory; `None` for that of the environment, else the user's.
     pub fn new(data_dir: Option<PathBuf>) -> Result<Self> {
@@ -81,6 +92,15 @@ impl Config {
     /// The present values of the secrets that are set, and are Unicode.
     pub fn secrets(&self) -> Secrets {
         values_of(&self.secret_env).collect()
+    }
+
+    /// Where this configuration has definitions.
+    pub fn directories(&self) -> Directories {
+        Directories {
+            project_dir: self.project_dir.clone(),
+            workflows_dir: self.workflows_dir.clone(),
+            agents_dir: self.agents_dir.clone(),
+        }
     }
 
     /// The definitions of this configuration, which follow their files, checked for a server with these abilities.

@@ -345,13 +345,28 @@ pub const LIST_SCANNED_MAX: usize = 100_000;
 /// Bytes of outputs that one `step_history` shows; outputs past it are named by digest and size.
 pub const HISTORY_OUTPUT_BYTES_MAX: usize = 8 << 20;
 
+/// Projects whose allowed environment is known at once; past it one of them sees none until its next client comes.
+pub const ENVIRONMENTS_MAX: usize = 1024;
+
+/// How often a process looks for the owner of its data directory, or for the directory to be free, before it says that
+/// the store is busy.
+pub const OWNER_LOOKS_MAX: u32 = 60;
+/// The first pause between two looks for an owner; each further one is twice as long.
+pub const OWNER_LOOK_EVERY_MIN: Duration = Duration::from_millis(5);
+/// The longest pause between two looks for an owner.
+pub const OWNER_LOOK_EVERY_MAX: Duration = Duration::from_millis(50);
+/// How long nobody may own the directory before a process answers by itself what needs no store.
+pub const LOCAL_ANSWER_AFTER: Duration = Duration::from_millis(15);
+/// How long a process that handed its directory over leaves it to the one that asked.
+pub const HAND_OVER_PAUSE: Duration = Duration::from_millis(20);
+
+/// Relays of other processes at the control socket at once, beside [`CONTROL_CLIENTS_MAX`]; further ones are refused.
+pub const RELAYS_MAX: usize = 256;
 /// Clients of the control socket at once. Past it, the one that has been silent longest since it came makes room; where
 /// all have said who they are, further ones wait to be let in.
 pub const CONTROL_CLIENTS_MAX: usize = 64;
 /// How long clients of the control socket may finish when the server ends.
 pub const CONTROL_GRACE: Duration = Duration::from_millis(300);
-/// How long clients of the control socket may finish at the end of input, where the whole end may take a second.
-pub const EOF_DOOR_MAX: Duration = Duration::from_millis(100);
 /// Lines of the log that wait for somebody to read stderr; those past it are dropped and counted.
 pub const LOG_BYTES_MAX: usize = 256 << 10;
 /// Lines of one kind that are logged in each [`LOG_KIND_SPAN`]; those past it are counted.
@@ -362,8 +377,9 @@ pub const LOG_KIND_SPAN: Duration = Duration::from_secs(10);
 pub const LOG_FLUSH_MAX: Duration = Duration::from_millis(200);
 /// After a signal, how long the replies to those who waited may take to leave.
 pub const SIGNAL_GRACE: Duration = Duration::from_millis(100);
-/// Longest first line of a client of the control socket.
-pub const CONTROL_PREAMBLE_BYTES_MAX: u64 = 64 << 10;
+/// Longest first line at the control socket: it holds the values of the allowed environment variables, or the owner's list
+/// of its clients.
+pub const CONTROL_PREAMBLE_BYTES_MAX: u64 = 256 << 10;
 /// How long a client of the control socket may take over its first line.
 pub const CONTROL_PREAMBLE_MAX: Duration = Duration::from_secs(5);
 /// How long a client of the control socket may be silent before it makes room for another one.

@@ -7,11 +7,11 @@ use std::{error::Error, path::PathBuf, sync::Arc};
 
 use midex::{
     activity::{Activities, Activity, BoxFuture, Context, Outcome, function},
-    app::{App, Options},
+    app::Options,
     clock::{SteadyClock, SystemIds},
     config::Config,
     domain::execution::OperationFailure,
-    mcp::{self, Server},
+    mcp::{self, Process, ToolProfile},
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -57,23 +57,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let activities = Activities::default()
         .with(function("upload", upload))?
         .with(Health)?;
-    let app = Arc::new(App::with(Options {
+    let options = Options {
         activities,
         ..Options::new(
             config,
             Arc::new(SteadyClock::default()),
             Arc::new(SystemIds),
         )
-    }));
-    // The file is held to the names of the activities, now and whenever it changes.
-    app.definitions().watch();
-    // Opens the store: whatever was under way when the last process ended goes on from here.
-    app.engine().await?;
-    let stop = CancellationToken::new();
-    // So `midex --data-dir DATA_DIRECTORY show` and its like find this server.
-    tokio::spawn(mcp::control::listen((*app).clone(), stop.clone()));
-    mcp::serve_stdio(Server::new(app.clone()), stop.child_token()).await?;
-    stop.cancel();
-    app.stop().await?;
+    };
+    // Opens the store, and goes on with what was under way when the last process ended; `midex --data-dir DATA_DIRECTORY
+    // show` and its like find this server. Beside another process of this program it relays to that one.
+    let process = Process::for_agent(options, ToolProfile::default());
+    if let Some(owned) = mcp::relay_stdio(&process, CancellationToken::new()).await? {
+        owned.close().await?;
+    }
     Ok(())
 }

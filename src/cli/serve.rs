@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{EXIT_OK, command::user_request, log::Log};
 use crate::{
-    app::App,
+    app,
     clock::{SteadyClock, SystemIds},
     config::Config,
     error::{Code, Error, Result},
@@ -21,10 +21,12 @@ use crate::{
     mcp::{
         self,
         Listens,
+        Process,
         Server,
         ToolProfile,
         // Not the crate of that name, which only `mcp` may name.
         http as streamable,
+        process::Closing,
     },
 };
 
@@ -133,41 +135,48 @@ pub(super) async fn serve(
     log: &Log,
 ) -> Result<u8> {
     let listening = transports.listen()?;
-    let app = Arc::new(App::new(
+    warn_of_directories(&config);
+    let options = app::Options::new(
         config,
         Arc::new(SteadyClock::default()),
         Arc::new(SystemIds),
-    ));
-    app.definitions().watch();
-    warn_of_directories(app.config());
+    );
+    let process = Process::for_agent(options, profile);
     let stop = CancellationToken::new();
-    let signals = tokio::spawn(cancel_on_signal(signals()?, app.clone(), stop.clone()));
+    let signals = tokio::spawn(cancel_on_signal(signals()?, stop.clone()));
     for line in mcp::start_up_lines(&places(&transports, listening.as_ref()), profile) {
         log.write_line(&line);
     }
-    // The store is opened now rather than by the first call, so that its faults are in the log early. The handshake does not
-    // wait for it, and if the store is busy every call tries again.
-    let opening = tokio::spawn(open_store(app.clone()));
-    let shut = stop.child_token();
-    let socket = tokio::spawn(mcp::control::listen((*app).clone(), shut.clone()));
-    let served = serve_all(&app, profile, &transports, listening, &stop).await;
-    signals.abort();
-    opening.abort();
-    shut.cancel();
-    let (socket_max, close_max) = if stop.is_cancelled() {
-        (limits::DRAIN_MAX, limits::DRAIN_MAX)
-    } else {
-        (limits::EOF_DOOR_MAX, limits::EOF_CLOSE_MAX)
+    let served = match listening {
+        None => mcp::relay_stdio(&process, stop.clone()).await,
+        Some((listener, options)) => {
+            let address = listener.local_addr().map_err(|error| {
+                Error::internal("the address that is listened on is not known").because(error)
+            })?;
+            let process = process.serving_http(address);
+            let listening = (listener, options);
+            Box::pin(serve_http(&process, &transports, profile, listening, &stop)).await
+        }
     };
-    // The socket is removed before the store is closed.
-    let _ = tokio::time::timeout(socket_max, socket).await;
-    let stopped = tokio::time::timeout(close_max, app.stop())
-        .await
+    signals.abort();
+    let close_max = if stop.is_cancelled() {
+        limits::DRAIN_MAX
+    } else {
+        limits::EOF_CLOSE_MAX
+    };
+    let closed = async {
+        match served? {
+            Some(owned) => owned.close().await,
+            None => Ok(()),
+        }
+    };
+    let closed = tokio::time::timeout(close_max, closed).await;
+    closed
         .unwrap_or_else(|_| {
             tracing::warn!("the store was not closed in time; nothing acknowledged is lost");
             Ok(())
-        });
-    served.and(stopped).map(|()| EXIT_OK)
+        })
+        .map(|()| EXIT_OK)
 }
 
 /// Logs what is wrong with the directories of a configuration.
@@ -193,36 +202,66 @@ fn open_to_others(data_dir: &Path) -> Option<String> {
     })
 }
 
-/// Serves standard input and output, HTTP, or both. With HTTP the end of standard input does not end the server.
-async fn serve_all(
-    app: &Arc<App>,
-    profile: ToolProfile,
+/// Serves HTTP, and standard input and output too where that is asked for, whose end does not end the server. A process
+/// that serves HTTP owns its directory: another one that has it is asked to hand it over.
+async fn serve_http(
+    process: &Process,
     transports: &TransportArgs,
-    listening: Option<(TcpListener, streamable::Options)>,
+    profile: ToolProfile,
+    (listener, options): (TcpListener, streamable::Options),
     stop: &CancellationToken,
-) -> Result<()> {
-    let stdio = async {
-        if transports.serves_stdio() {
-            mcp::serve_stdio(
-                Server::new(app.clone()).with_profile(profile),
-                stop.child_token(),
-            )
-            .await
-        } else {
-            Ok(())
+) -> Result<Option<Closing>> {
+    let app = Arc::new(process.app().await?);
+    let owned = match process.find().await {
+        Ok(link) => Some(link.split().2),
+        Err(error) if error.code() == Code::AddressUnusable => return Err(error),
+        Err(error) => {
+            warn_of(&error);
+            None
         }
     };
-    let Some((listener, options)) = listening else {
-        return stdio.await;
+    let (end, ending) = (stop.child_token(), app.clone());
+    let ends = async {
+        stop.cancelled().await;
+        // Calls in progress are answered first.
+        ending.begin_stop();
+        tokio::time::sleep(limits::SIGNAL_GRACE).await;
+        end.cancel();
     };
-    let (app, listens) = (app.clone(), Listens::over_http());
-    let handler = move || Server::sharing(app.clone(), listens.clone()).with_profile(profile);
-    let http = streamable::serve(listener, handler, options, stop.clone());
-    let (stdio, http) = tokio::join!(stdio, http);
-    if let Err(error) = stdio {
-        tracing::warn!(%error, "standard input and output are served no more");
+    let (shared, listens) = (app.clone(), Listens::over_http());
+    let handler = move || Server::sharing(shared.clone(), listens.clone()).with_profile(profile);
+    let http = streamable::serve(listener, handler, options, end.clone());
+    let stdio = async {
+        if transports.serves_stdio() {
+            let server = Server::new(app.clone()).with_profile(profile);
+            if let Err(error) = mcp::serve_stdio(server, end.child_token()).await {
+                tracing::warn!(%error, "standard input and output are served no more");
+            }
+        }
+    };
+    let late = own_later(process, owned, &end);
+    let (http, (), owned, ()) = tokio::join!(http, stdio, late, ends);
+    http.map(|()| owned)
+}
+
+/// Owns the directory as soon as that is free; until `end` where it never is.
+async fn own_later(
+    process: &Process,
+    owned: Option<Closing>,
+    end: &CancellationToken,
+) -> Option<Closing> {
+    if owned.is_some() {
+        return owned;
     }
-    http
+    let own = async {
+        loop {
+            tokio::time::sleep(limits::STORE_RETRY_EVERY).await;
+            if let Ok(link) = process.find().await {
+                return link.split().2;
+            }
+        }
+    };
+    end.run_until_cancelled(own).await
 }
 
 /// The names of the transports that the server listens on, for its start-up lines.
@@ -236,14 +275,13 @@ fn places(
     stdio.into_iter().chain(http).collect()
 }
 
-async fn open_store(app: Arc<App>) {
-    if let Err(error) = app.open().await {
-        tracing::warn!(
-            code = error.code().as_str(),
-            "{error}; help: {}",
-            user_request(&error.suggested_action()).unwrap_or_else(|| error.suggested_action())
-        );
-    }
+/// Warns of a store that could not be opened.
+fn warn_of(error: &Error) {
+    tracing::warn!(
+        code = error.code().as_str(),
+        "{error}; help: {}",
+        user_request(&error.suggested_action()).unwrap_or_else(|| error.suggested_action())
+    );
 }
 
 /// The signals that ask a process to end: SIGTERM and SIGINT.
@@ -261,11 +299,9 @@ pub(super) fn signals() -> Result<Signals> {
     ])
 }
 
-/// Stops the server after a signal; calls in progress are answered first.
-async fn cancel_on_signal(signals: Signals, app: Arc<App>, stop: CancellationToken) {
+/// Cancels the token after a signal.
+async fn cancel_on_signal(signals: Signals, stop: CancellationToken) {
     signalled(signals).await;
-    app.begin_stop();
-    tokio::time::sleep(limits::SIGNAL_GRACE).await;
     stop.cancel();
 }
 

@@ -3,31 +3,19 @@
 
 use std::sync::Arc;
 
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
-
 use crate::{
-    app::App,
+    app::Options,
     clock::{SteadyClock, SystemIds},
     config::Config,
     error::{Code, Error, Result},
     limits,
-    mcp::{self, LineTransport, client::Client, control},
+    mcp::{Process, client::Client, control, process::Closing},
 };
 
-/// The buffer between a command and its embedded server.
-const PIPE_BYTES: usize = 256 << 10;
-
-/// A client, and the embedded server if no other process runs one.
+/// A client of the process that owns the store: of another one, or of this one.
 pub(super) struct Session {
     pub(super) client: Client,
-    server: Option<Embedded>,
-}
-
-struct Embedded {
-    app: App,
-    stop: CancellationToken,
-    socket: JoinHandle<()>,
+    closing: Closing,
 }
 
 impl Session {
@@ -36,72 +24,36 @@ impl Session {
     /// # Errors
     /// `STORE_BUSY` if another process owns the store and does not answer; the errors of opening the store.
     pub(super) async fn open(config: &Config) -> Result<Self> {
-        let app = App::new(
+        let options = Options::new(
             config.clone(),
             Arc::new(SteadyClock::default()),
             Arc::new(SystemIds),
         );
-        let mut busy = None;
-        for _ in 0..limits::CONTROL_ATTEMPTS_MAX {
-            match control::connect(config).await {
-                Ok(Some(client)) => {
-                    return Ok(Self {
-                        client,
-                        server: None,
-                    });
-                }
-                Ok(None) => {}
+        let process = Process::for_command(options);
+        let mut gone = Error::internal("no server was asked");
+        for _ in 0..limits::LINK_ATTEMPTS_MAX {
+            let (input, output, closing) = process.find().await?.split();
+            let greeted = Client::connect(input, output);
+            match tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, greeted).await {
+                Ok(Ok(client)) => return Ok(Self { client, closing }),
                 // The server went away before it was asked anything.
-                Err(error) if error.code() == Code::ServerStopping => {}
-                Err(error) => return Err(error),
+                Ok(Err(error)) if error.code() == Code::ServerStopping => gone = error,
+                Ok(Err(error)) => return Err(error),
+                Err(_) => return Err(control::silent(&config.data_dir)),
             }
-            match app.open().await {
-                Ok(()) => return Self::embed(app).await,
-                // The owner of the store is just starting, or just stopping.
-                Err(error) if error.code() == Code::StoreBusy => busy = Some(error),
-                Err(error) => return Err(error),
-            }
-            tokio::time::sleep(limits::STORE_RETRY_EVERY / 4).await;
         }
-        Err(busy.unwrap_or_else(|| {
-            Error::internal("nobody owns the store, and it could not be opened")
-        }))
+        Err(gone)
     }
 
-    /// Whether this process owns the store, so that other servers find it busy.
+    /// Whether this process owns the store, so that others come to it.
     pub(super) fn is_embedded(&self) -> bool {
-        self.server.is_some()
+        self.closing.owns()
     }
 
-    async fn embed(app: App) -> Result<Self> {
-        let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
-        let stop = CancellationToken::new();
-        let (input, output) = tokio::io::split(theirs);
-        let served = mcp::serve(
-            mcp::Server::for_commands(Arc::new(app.clone())),
-            LineTransport::new(input, output),
-            stop.child_token(),
-        );
-        tokio::spawn(served);
-        // Other commands find the store busy while this one lasts, so they need its control socket.
-        let socket = tokio::spawn(control::listen(app.clone(), stop.child_token()));
-        let (input, output) = tokio::io::split(ours);
-        let client = Client::connect(input, output).await?;
-        Ok(Self {
-            client,
-            server: Some(Embedded { app, stop, socket }),
-        })
-    }
-
-    /// Ends the session, and closes the store of an embedded server.
+    /// Ends the session, and closes the store where this process owns it.
     pub(super) async fn close(self) -> Result<()> {
         let ended = self.client.stop().await;
-        if let Some(Embedded { app, stop, socket }) = self.server {
-            stop.cancel();
-            // The socket is removed before the store is let go.
-            let _ = socket.await;
-            app.stop().await?;
-        }
+        self.closing.close().await?;
         ended
     }
 }

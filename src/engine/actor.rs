@@ -149,8 +149,9 @@ impl ActorState {
                 let definition = self.shared.definitions.share(definition);
                 let is_long = start.inputs.as_ref();
                 let is_long = is_long.is_some_and(|inputs| definition.is_long(inputs));
+                let env = self.shared.environments.of(start.project.as_deref());
                 let start = || {
-                    let facts = self.shared.facts(&definition, &self.values);
+                    let facts = self.shared.facts(&definition, &self.values, &env);
                     Execution::start(facts, start, self.shared.clock.now(), &*self.shared.ids)
                 };
                 let transition = aside(&self.shared, is_long, start).await;
@@ -279,9 +280,10 @@ impl ActorState {
         let definition = &live.seen.definition;
         let is_long = command.brings();
         let is_long = is_long.is_some_and(|value| definition.is_long(value));
+        let env = self.shared.environments.of(live.seen.execution.project());
         for _ in 0..limits::LOOKUPS_MAX {
             let decide = || {
-                let facts = self.shared.facts(definition, &self.values);
+                let facts = self.shared.facts(definition, &self.values, &env);
                 let now = self.shared.clock.now();
                 live.seen
                     .execution

@@ -10,6 +10,7 @@ mod deadlines;
 mod definitions;
 mod directory;
 mod dispatch;
+mod environments;
 mod faults;
 mod message;
 mod notifier;
@@ -19,7 +20,6 @@ mod secrets;
 mod supervisor;
 
 use std::{
-    collections::BTreeMap,
     fmt,
     sync::{
         Arc, OnceLock,
@@ -45,6 +45,7 @@ use self::{
     supervisor::{Supervisor, SupervisorMessage},
 };
 pub use self::{
+    environments::{Environment, Environments},
     notifier::{Listener, Name, Notifier, Topic},
     secrets::Secrets,
 };
@@ -79,7 +80,7 @@ pub struct Options {
     /// How long an actor that nobody asks for stays awake.
     pub idle_max: Duration,
     /// The environment variables that defaults of inputs and expressions may see.
-    pub env: Arc<BTreeMap<String, String>>,
+    pub environments: Environments,
     /// Who listens to executions: they may have begun before there was an engine.
     pub notifier: Notifier,
     /// Cancelled to refuse new calls and to end every wait, be it before there was an engine.
@@ -102,7 +103,7 @@ impl Options {
             token_ttl: limits::TOKEN_TTL,
             command_flags: "".into(),
             idle_max: limits::IDLE_MAX,
-            env: Arc::default(),
+            environments: Environments::default(),
             notifier: Notifier::default(),
             stopping: CancellationToken::new(),
             activities: Activities::default(),
@@ -141,7 +142,7 @@ pub(crate) struct Shared {
     token_ttl: Duration,
     command_flags: Arc<str>,
     idle_max: Duration,
-    env: Arc<BTreeMap<String, String>>,
+    environments: Environments,
     definitions: Definitions,
     contents: Contents,
     directory: Directory,
@@ -158,11 +159,16 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// What decisions may look at besides the execution.
-    fn facts<'a>(&'a self, definition: &'a Definition, values: &'a Values) -> Facts<'a> {
+    fn facts<'a>(
+        &'a self,
+        definition: &'a Definition,
+        values: &'a Values,
+        env: &'a Environment,
+    ) -> Facts<'a> {
         Facts {
             values,
             owner: self.owner,
-            env: &self.env,
+            env,
             secrets: self.runner.executors.secrets.names(),
             safety: &self.runner.executors,
             ..Facts::new(definition, self.token_ttl)
@@ -199,7 +205,7 @@ impl Engine {
             token_ttl: options.token_ttl,
             command_flags: options.command_flags,
             idle_max: options.idle_max,
-            env: options.env,
+            environments: options.environments,
             directory: Directory::default(),
             faults: Faults::default(),
             notifier: options.notifier,

@@ -187,7 +187,7 @@ impl Engine {
             }
         }
         Ok(DefaultSources {
-            env: self.shared.env.clone(),
+            env: self.shared.environments.of(project),
             history,
             outputs,
         })

@@ -1,292 +1,312 @@
-//! The control socket: a running server's door for the commands of the same user. Behind a line that says who
-//! calls, it speaks MCP as everywhere else.
+//! The control socket: the door of the process that owns a data directory, for the commands of the same user and for the
+//! relays of other servers. Behind a first line that says who calls, it speaks MCP as everywhere else.
 //!
 //! Whoever owns the store owns the socket beside it. A socket that nobody listens on is one of a process that was
 //! killed.
 
 mod places;
+mod preamble;
+mod socket;
 
-use std::{
-    fs, io,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, net::SocketAddr, path::Path, sync::Arc};
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    net::{UnixListener, UnixStream},
+    io::BufReader,
+    net::{
+        UnixListener, UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::places::{Caller, Places};
-use super::{LineTransport, Server, client::Client, serve};
+use self::{
+    places::{Caller, Places},
+    preamble::{milliseconds, read_line, write_line},
+    socket::{SocketPath, check_user, refused},
+};
+pub use self::{
+    preamble::{ClientInfo, Greeting, PROTOCOL, Preamble, Role},
+    socket::SOCKET,
+};
+use super::{LineTransport, Server, serve};
 use crate::{
     app::App,
-    config::Config,
     error::{Code, Error, Result},
     limits,
 };
 
-/// The name of the socket in the data directory.
-pub const SOCKET: &str = "control.sock";
-/// The longest path that a socket's address holds on every system.
-const PATH_BYTES_MAX: usize = 100;
-
-/// The first line of a client: who calls, from where.
-#[derive(Debug, Serialize, Deserialize)]
-struct Preamble {
-    /// The caller's version of midex.
-    midex: String,
-    project_dir: String,
-    workflows_dir: Option<String>,
-    agents_dir: Option<String>,
+/// What the owner of a directory tells the callers at its door, and what they may ask of it.
+#[derive(Clone, Debug)]
+pub struct Door {
+    app: App,
+    http: Option<SocketAddr>,
+    hand_over: Option<CancellationToken>,
 }
 
-/// Where the socket of a data directory is. A path that no address can hold goes through the open directory,
-/// which must be kept open meanwhile.
-struct SocketPath {
-    path: PathBuf,
-    _directory: Option<fs::File>,
-}
-
-impl SocketPath {
-    fn of(data_dir: &Path) -> io::Result<Self> {
-        let path = data_dir.join(SOCKET);
-        if path.as_os_str().len() <= PATH_BYTES_MAX {
-            return Ok(Self {
-                path,
-                _directory: None,
-            });
+impl Door {
+    /// The door of this midex.
+    pub fn new(app: App) -> Self {
+        Self {
+            app,
+            http: None,
+            hand_over: None,
         }
-        let directory = fs::File::open(data_dir)?;
-        let number = std::os::fd::AsRawFd::as_raw_fd(&directory);
-        let path = PathBuf::from(format!("/proc/self/fd/{number}/{SOCKET}"));
-        Ok(Self {
-            path,
-            _directory: Some(directory),
-        })
     }
-}
 
-/// Opens the door once the store is open, and serves whoever comes until `stop` is cancelled. Without it commands
-/// find the store busy; the server itself goes on.
-pub async fn listen(app: App, stop: CancellationToken) {
-    tokio::select! {
-        () = app.opened() => {}
-        () = stop.cancelled() => return,
-    }
-    let place = match SocketPath::of(&app.config().data_dir) {
-        Ok(place) => place,
-        Err(error) => return closed(&error),
-    };
-    match bind(&place.path) {
-        Ok(listener) => {
-            let inside = Inside::default();
-            accept(&app, &listener, &stop, &inside).await;
-            // While the store is still this process's: nobody else's socket can lie there.
-            let _ = fs::remove_file(&place.path);
-            app.begin_stop();
-            inside.leave().await;
+    /// Of a process that serves HTTP here, and so owns the directory for as long as it lives.
+    #[must_use]
+    pub fn serving_http(self, address: SocketAddr) -> Self {
+        Self {
+            http: Some(address),
+            ..self
         }
-        Err(error) => closed(&error),
+    }
+
+    /// Cancels the token where a process that serves HTTP asks to own the directory.
+    #[must_use]
+    pub fn handing_over(self, hand_over: CancellationToken) -> Self {
+        Self {
+            hand_over: Some(hand_over),
+            ..self
+        }
+    }
+
+    /// Opens once the store is open, and serves all callers until `stop` is cancelled. Without it commands find the store
+    /// busy; the server itself goes on.
+    pub async fn listen(self, stop: CancellationToken) {
+        tokio::select! {
+            () = self.app.opened() => {}
+            () = stop.cancelled() => return,
+        }
+        let bound = SocketPath::of(&self.app.config().data_dir)
+            .and_then(|place| place.bind().map(|listener| (place, listener)));
+        match bound {
+            Ok((place, listener)) => {
+                let open = Arc::new(Open::of(self));
+                open.accept(&listener, &stop).await;
+                place.remove();
+                open.leave().await;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "there is no control socket: commands and other servers will find the store busy");
+            }
+        }
     }
 }
 
-/// The clients that were let in.
-#[derive(Default)]
-struct Inside {
+/// A door that is open, and the callers that came in.
+struct Open {
+    door: Door,
+    since_ms: i64,
+    activities: BTreeSet<String>,
+    places: Arc<Places>,
     clients: TaskTracker,
     hang_up: CancellationToken,
 }
 
-impl Inside {
-    /// What they are waiting for is answered; who has not gone by then is hung up on.
-    async fn leave(self) {
+impl Open {
+    fn of(door: Door) -> Self {
+        Self {
+            since_ms: door.app.now().milliseconds(),
+            activities: door.app.activities(),
+            door,
+            places: Arc::default(),
+            clients: TaskTracker::new(),
+            hang_up: CancellationToken::new(),
+        }
+    }
+
+    async fn accept(self: &Arc<Self>, listener: &UnixListener, stop: &CancellationToken) {
+        loop {
+            let Some(accepted) = stop.run_until_cancelled(listener.accept()).await else {
+                return;
+            };
+            match accepted {
+                Ok((stream, _)) => {
+                    let Some(caller) = stop.run_until_cancelled(self.places.enter()).await else {
+                        return;
+                    };
+                    let open = self.clone();
+                    self.clients.spawn(async move {
+                        if let Err(error) = open.attend(stream, caller).await {
+                            tracing::debug!(%error, "a client of the control socket was turned away");
+                        }
+                    });
+                }
+                // Out of file descriptors, say: others may go in the meantime.
+                Err(error) => {
+                    tracing::warn!(%error, "a client of the control socket could not be let in");
+                    tokio::time::sleep(limits::STORE_RETRY_EVERY).await;
+                }
+            }
+        }
+    }
+
+    /// What the callers wait for is answered; those that have not gone by then are hung up on.
+    async fn leave(&self) {
+        self.door.app.begin_stop();
         self.clients.close();
-        if tokio::time::timeout(limits::CONTROL_GRACE, self.clients.wait())
-            .await
-            .is_err()
-        {
+        let gone = tokio::time::timeout(limits::CONTROL_GRACE, self.clients.wait());
+        if gone.await.is_err() {
             self.hang_up.cancel();
             self.clients.wait().await;
         }
     }
-}
 
-fn closed(error: &io::Error) {
-    tracing::warn!(%error, "there is no control socket: commands will find the store busy");
-}
-
-/// The address is taken by nobody: the store's lock says so. Nobody but this user can come in even before the
-/// permissions are set, for every caller's identity is looked at.
-fn bind(path: &Path) -> io::Result<UnixListener> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+    async fn attend(&self, stream: UnixStream, mut caller: Caller) -> Result<()> {
+        check_user(&stream)?;
+        let (input, mut output) = stream.into_split();
+        let mut input = BufReader::new(input);
+        let said = caller.hear(read_line(&mut input));
+        let said = tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, said).await;
+        let said = said.ok().flatten();
+        let said = said.ok_or_else(|| refused("the caller did not say who it is"))??;
+        let preamble = Preamble::parse(&said).and_then(|preamble| {
+            self.admit(&preamble, &mut caller)?;
+            Ok(preamble)
+        });
+        write_line(&mut output, &self.greeting(preamble.as_ref().err())).await?;
+        let preamble = preamble?;
+        if preamble.http.is_some() {
+            // It came for the directory alone.
+            self.door
+                .hand_over
+                .iter()
+                .for_each(CancellationToken::cancel);
+            return Ok(());
+        }
+        let server = self.server(&preamble).await?;
+        // At the end it reads no further: what it has not read is asked of the next owner.
+        let end = self.door.app.stopping().clone();
+        let transport = LineTransport::until(input, output, end);
+        serve(server, transport, self.hang_up.child_token()).await
     }
-    let listener = UnixListener::bind(path)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
-}
 
-async fn accept(app: &App, listener: &UnixListener, stop: &CancellationToken, inside: &Inside) {
-    let places = Arc::new(Places::default());
-    loop {
-        let Some(accepted) = stop.run_until_cancelled(listener.accept()).await else {
-            return;
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let Some(caller) = stop.run_until_cancelled(places.enter()).await else {
-                    return;
-                };
-                let (app, hang_up) = (app.clone(), inside.hang_up.child_token());
-                inside.clients.spawn(async move {
-                    if let Err(error) = attend(app, stream, &caller, hang_up).await {
-                        tracing::debug!(%error, "a client of the control socket was turned away");
-                    }
-                });
-            }
-            // Out of file descriptors, say: others may go in the meantime.
-            Err(error) => {
-                tracing::warn!(%error, "a client of the control socket could not be let in");
-                tokio::time::sleep(limits::STORE_RETRY_EVERY).await;
-            }
+    fn admit(&self, preamble: &Preamble, caller: &mut Caller) -> Result<()> {
+        let lacking = preamble.activities_beyond(&self.activities);
+        if !lacking.is_empty() {
+            return Err(without_activities(&lacking));
+        }
+        if preamble.http.is_some() {
+            return match (&self.door.http, &self.door.hand_over) {
+                (Some(address), _) => Err(serves_http(*address)),
+                (None, None) => Err(busy(&self.door.app.config().data_dir)),
+                (None, Some(_)) => Ok(()),
+            };
+        }
+        caller.settle(preamble.client())
+    }
+
+    fn greeting(&self, error: Option<&Error>) -> Greeting {
+        let config = self.door.app.config();
+        Greeting {
+            protocol: PROTOCOL,
+            midex: env!("CARGO_PKG_VERSION").into(),
+            pid: std::process::id(),
+            since_ms: self.since_ms,
+            http: self.door.http.map(|address| address.to_string()),
+            token_ttl_ms: milliseconds(config.token_ttl),
+            snapshot_every: config.snapshot_every,
+            clients: self.places.known(),
+            error: error.map(|error| error.payload("")),
         }
     }
+
+    async fn server(&self, preamble: &Preamble) -> Result<Server> {
+        let (app, is_relay) = (self.door.app.clone(), preamble.role == Role::Relay);
+        let (config, environment) = preamble.config(app.config());
+        let of_caller = move || {
+            // It reads the caller's definitions.
+            let app = app.for_caller(&config, environment);
+            if is_relay {
+                // Those of a command are not followed before somebody asks for it.
+                app.definitions().watch();
+            }
+            app
+        };
+        let app = tokio::task::spawn_blocking(of_caller).await;
+        let app = app
+            .map_err(|error| Error::internal("loading the definitions panicked").because(error))?;
+        Ok(Server::new(Arc::new(app)).with_profile(preamble.profile()))
+    }
 }
 
-async fn attend(
-    app: App,
-    stream: UnixStream,
-    caller: &Caller,
-    stop: CancellationToken,
-) -> Result<()> {
+fn without_activities(lacking: &[&str]) -> Error {
+    let message = format!(
+        "the midex that owns this data directory (process {}) has not the activities of this program: {}",
+        std::process::id(),
+        lacking.join(", ")
+    );
+    Error::new(Code::UsageInvalid, message).with_action(
+        "Ask the user to give this program a data directory of its own with --data-dir",
+    )
+}
+
+fn serves_http(address: SocketAddr) -> Error {
+    let message = format!(
+        "process {} serves HTTP for this data directory already, at {address}",
+        std::process::id()
+    );
+    Error::new(Code::AddressUnusable, message)
+        .with("address", address.to_string())
+        .with_action(
+            "Use that address, or give this server a data directory of its own with --data-dir",
+        )
+}
+
+fn busy(data_dir: &Path) -> Error {
+    let directory = data_dir.display().to_string();
+    let message = format!("a command of midex is using {directory}");
+    Error::new(Code::StoreBusy, message).with("data_dir", directory)
+}
+
+/// A connection to the owner of a data directory, after the first lines.
+#[derive(Debug)]
+pub struct Connection {
+    /// What the owner writes.
+    pub input: BufReader<OwnedReadHalf>,
+    /// What the owner reads.
+    pub output: OwnedWriteHalf,
+    /// What the owner said of itself.
+    pub greeting: Greeting,
+}
+
+/// Connects to the process that owns `data_dir`; `None` where nobody listens, or just goes.
+///
+/// # Errors
+/// What the owner refused with; `STORE_BUSY` where it does not answer within [`limits::CONTROL_PREAMBLE_MAX`].
+pub async fn connect(data_dir: &Path, preamble: &Preamble) -> Result<Option<Connection>> {
+    // Where there is no directory yet, nobody owns it.
+    let Ok(place) = SocketPath::of(data_dir) else {
+        return Ok(None);
+    };
+    let Some(stream) = place.connect().await else {
+        return Ok(None);
+    };
     check_user(&stream)?;
     let (input, mut output) = stream.into_split();
     let mut input = BufReader::new(input);
-    let said = caller.hear(read_line(&mut input));
-    let said = tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, said).await;
-    let said = said.ok().flatten();
-    let said = said.ok_or_else(|| broken("the caller did not say who it is"))??;
-    let greeting = serde_json::from_str::<Preamble>(&said)
-        .map_err(|_| broken("the caller's first line says nothing"));
-    let answer = match &greeting {
-        Ok(_) => json!({ "midex": env!("CARGO_PKG_VERSION") }),
-        Err(error) => json!({ "midex": env!("CARGO_PKG_VERSION"), "error": error.payload("") }),
-    };
-    write_line(&mut output, &answer).await?;
-    let caller = greeting?.config(app.config());
-    // It reads the caller's definitions.
-    let app = tokio::task::spawn_blocking(move || app.for_caller(&caller)).await;
-    let app =
-        app.map_err(|error| Error::internal("loading the definitions panicked").because(error))?;
-    let app = Arc::new(app);
-    let server = Server::for_commands(app);
-    serve(server, LineTransport::new(input, output), stop).await
-}
-
-impl Preamble {
-    fn of(config: &Config) -> Self {
-        // JSON holds Unicode alone, as the name of a project does wherever it is shown.
-        let absolute = |path: &PathBuf| {
-            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-            path.display().to_string()
-        };
-        Self {
-            midex: env!("CARGO_PKG_VERSION").into(),
-            project_dir: absolute(&config.project_dir),
-            workflows_dir: config.workflows_dir.as_ref().map(absolute),
-            agents_dir: config.agents_dir.as_ref().map(absolute),
-        }
-    }
-
-    fn config(self, host: &Config) -> Config {
-        Config {
-            project_dir: self.project_dir.into(),
-            workflows_dir: self.workflows_dir.map(Into::into),
-            agents_dir: self.agents_dir.map(Into::into),
-            ..host.clone()
-        }
-    }
-}
-
-/// Executions are their owner's business alone.
-fn check_user(stream: &UnixStream) -> Result<()> {
-    let caller = stream
-        .peer_cred()
-        .map_err(|error| broken("the caller is nobody").because(error))?;
-    if caller.uid() == rustix::process::geteuid().as_raw() {
-        return Ok(());
-    }
-    Err(broken("the caller is another user"))
-}
-
-fn broken(what: &str) -> Error {
-    Error::new(Code::UsageInvalid, what)
-}
-
-async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin)) -> Result<String> {
-    let mut line = String::new();
-    let read = input
-        .take(limits::CONTROL_PREAMBLE_BYTES_MAX)
-        .read_line(&mut line)
-        .await;
-    match read {
-        Ok(_) if line.ends_with('\n') => Ok(line),
-        Ok(_) => Err(broken("the first line has no end")),
-        Err(error) => Err(broken("the first line cannot be read").because(error)),
-    }
-}
-
-async fn write_line(output: &mut (impl AsyncWriteExt + Unpin), value: &Value) -> Result<()> {
-    let line = format!("{value}\n");
-    let written = output.write_all(line.as_bytes()).await;
-    written.map_err(|error| broken("the other side has gone").because(error))
-}
-
-/// A client of the server that owns the data directory of `config`; `None` where nobody listens.
-///
-/// # Errors
-/// What the server refused with.
-pub async fn connect(config: &Config) -> Result<Option<Client>> {
-    // Where there is no directory yet, nobody owns it.
-    let Ok(place) = SocketPath::of(&config.data_dir) else {
-        return Ok(None);
-    };
-    let Ok(stream) = UnixStream::connect(&place.path).await else {
-        return Ok(None);
-    };
-    let (input, mut output) = stream.into_split();
-    let mut input = BufReader::new(input);
-    let preamble = serde_json::to_value(Preamble::of(config));
-    let preamble = preamble
-        .map_err(|error| Error::internal("the preamble cannot be written").because(error))?;
-    if write_line(&mut output, &preamble).await.is_err() {
-        return Ok(None);
+    match write_line(&mut output, preamble).await {
+        Err(error) if error.code() == Code::LimitExceeded => return Err(error),
+        Err(_) => return Ok(None),
+        Ok(()) => {}
     }
     let answered = tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, read_line(&mut input)).await;
-    let answer = match answered {
-        Ok(Ok(answer)) => answer,
+    match answered {
+        Ok(Ok(answer)) => Ok(Some(Connection {
+            greeting: Greeting::parse(&answer)?,
+            input,
+            output,
+        })),
         // It was just ending: its store will be free.
-        Ok(Err(_)) => return Ok(None),
-        Err(_) => return Err(silent(config)),
-    };
-    let answer: Map<String, Value> = serde_json::from_str(&answer).unwrap_or_default();
-    if let Some(Value::Object(error)) = answer.get("error") {
-        return Err(Error::from_payload(error));
+        Ok(Err(_)) => Ok(None),
+        Err(_) => Err(silent(data_dir)),
     }
-    let greeted =
-        tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, Client::connect(input, output));
-    greeted.await.map_err(|_| silent(config))?.map(Some)
 }
 
 /// Somebody owns the store and does not answer.
-fn silent(config: &Config) -> Error {
-    let directory = config.data_dir.display().to_string();
+pub fn silent(data_dir: &Path) -> Error {
+    let directory = data_dir.display().to_string();
     let message = format!("the midex that owns {directory} does not answer on its socket");
     Error::new(Code::StoreBusy, message).with("data_dir", directory)
 }

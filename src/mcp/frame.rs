@@ -22,36 +22,56 @@ pub(super) enum Frame {
     End,
 }
 
-/// Reads the next frame. An unfinished last line is dropped: its sender died writing it.
-pub(super) async fn read(
-    input: &mut (impl AsyncBufRead + Unpin),
+/// Reads frames, one after another.
+#[derive(Debug)]
+pub(super) struct Frames<R> {
+    input: R,
     bytes_max: usize,
-) -> std::io::Result<Frame> {
-    let mut line = Vec::new();
-    let mut oversized = false;
-    loop {
-        let available = input.fill_buf().await?;
-        if available.is_empty() {
-            return Ok(Frame::End);
+    /// What was read of the next frame.
+    line: Vec<u8>,
+    oversized: bool,
+}
+
+impl<R: AsyncBufRead + Unpin> Frames<R> {
+    /// Frames of `bytes_max` bytes at most.
+    pub(super) fn new(input: R, bytes_max: usize) -> Self {
+        Self {
+            input,
+            bytes_max,
+            line: Vec::new(),
+            oversized: false,
         }
-        let end = available.iter().position(|byte| *byte == b'\n');
-        let part = &available[..end.unwrap_or(available.len())];
-        if !oversized && line.len() + part.len() > bytes_max {
-            oversized = true;
-            line.extend_from_slice(&part[..part.len().min(limits::FRAME_ID_WITHIN_BYTES)]);
-            line.truncate(limits::FRAME_ID_WITHIN_BYTES);
-            line.shrink_to_fit();
-        } else if !oversized {
-            line.extend_from_slice(part);
-        }
-        let consumed = part.len() + usize::from(end.is_some());
-        input.consume(consumed);
-        if end.is_some() {
-            return Ok(if oversized {
-                Frame::Oversized(line)
-            } else {
-                Frame::Line(line)
-            });
+    }
+
+    /// Reads the next frame. An unfinished last line is dropped: its sender died writing it. Where the future is dropped
+    /// nothing is lost.
+    pub(super) async fn next(&mut self) -> std::io::Result<Frame> {
+        loop {
+            let available = self.input.fill_buf().await?;
+            if available.is_empty() {
+                return Ok(Frame::End);
+            }
+            let end = available.iter().position(|byte| *byte == b'\n');
+            let part = &available[..end.unwrap_or(available.len())];
+            if !self.oversized && self.line.len() + part.len() > self.bytes_max {
+                self.oversized = true;
+                let beginning = &part[..part.len().min(limits::FRAME_ID_WITHIN_BYTES)];
+                self.line.extend_from_slice(beginning);
+                self.line.truncate(limits::FRAME_ID_WITHIN_BYTES);
+                self.line.shrink_to_fit();
+            } else if !self.oversized {
+                self.line.extend_from_slice(part);
+            }
+            let consumed = part.len() + usize::from(end.is_some());
+            self.input.consume(consumed);
+            if end.is_some() {
+                let line = std::mem::take(&mut self.line);
+                return Ok(if std::mem::take(&mut self.oversized) {
+                    Frame::Oversized(line)
+                } else {
+                    Frame::Line(line)
+                });
+            }
         }
     }
 }
@@ -186,10 +206,10 @@ mod tests {
             .read(&[b'x'; 40])
             .read(b"\nlast\nunfinished")
             .build();
-        let mut input = tokio::io::BufReader::new(&mut input);
+        let mut input = Frames::new(tokio::io::BufReader::new(&mut input), 32);
         let mut frames = Vec::new();
         loop {
-            match read(&mut input, 32).await.expect("a frame") {
+            match input.next().await.expect("a frame") {
                 Frame::End => break,
                 frame => frames.push(frame),
             }

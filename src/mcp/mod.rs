@@ -14,8 +14,10 @@ mod guard;
 pub mod http;
 mod metadata;
 mod page;
+pub mod process;
 mod profile;
 mod progress;
+mod relay;
 mod resources;
 mod server;
 mod subscriptions;
@@ -23,7 +25,9 @@ mod tools;
 mod transport;
 
 pub use self::{
+    process::Process,
     profile::ToolProfile,
+    relay::{relay, relay_stdio},
     server::{Server, serve_stdio, start_up_lines},
     subscriptions::Listens,
     tools::{ToolNames, Toolset, Toolsets, toolsets_help},

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     answer,
-    frame::{self, Frame},
+    frame::{self, Frame, Frames},
     gate::Gate,
 };
 use crate::{
@@ -62,6 +62,15 @@ impl LineTransport {
         input: impl AsyncRead + Send + Unpin + 'static,
         output: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Self {
+        Self::until(input, output, CancellationToken::new())
+    }
+
+    /// The same, which takes the input for ended once `end` is cancelled: what was read is answered, nothing more is read.
+    pub fn until(
+        input: impl AsyncRead + Send + Unpin + 'static,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+        end: CancellationToken,
+    ) -> Self {
         let gate = Arc::new(Gate::default());
         // For correlation ids alone.
         let ids: Arc<dyn IdSource> = Arc::new(SystemIds);
@@ -77,6 +86,7 @@ impl LineTransport {
             answers: outgoing.clone(),
             ids: ids.clone(),
             gone: gone.clone(),
+            end,
         };
         let reader = tokio::spawn(reader.run(BufReader::new(input)));
         Self {
@@ -148,7 +158,7 @@ impl Drop for LineTransport {
 }
 
 /// rmcp's own errors have no payload, nor have those of frames.
-fn completed(message: Outgoing, ids: &dyn IdSource) -> Outgoing {
+pub(super) fn completed(message: Outgoing, ids: &dyn IdSource) -> Outgoing {
     match message {
         JsonRpcMessage::Error(refused) => {
             JsonRpcMessage::error(answer::completed(refused.error, ids), refused.id)
@@ -182,17 +192,20 @@ struct Reader {
     answers: mpsc::UnboundedSender<Line>,
     ids: Arc<dyn IdSource>,
     gone: CancellationToken,
+    end: CancellationToken,
 }
 
 impl Reader {
-    async fn run(self, mut input: BufReader<impl AsyncRead + Unpin>) {
+    async fn run(self, input: BufReader<impl AsyncRead + Unpin>) {
+        let mut frames = Frames::new(input, limits::FRAME_BYTES_MAX);
         let mut greeted = false;
         loop {
             if !self.gate.open().await {
                 tracing::warn!("the client takes no replies; it is given up");
                 break;
             }
-            match frame::read(&mut input, limits::FRAME_BYTES_MAX).await {
+            let read = self.end.run_until_cancelled(frames.next()).await;
+            match read.unwrap_or(Ok(Frame::End)) {
                 Ok(Frame::Line(line)) => {
                     if !self.take(&line, &mut greeted).await {
                         return;

@@ -30,7 +30,7 @@ pub use self::{
     backend::{Hook, Operation},
     memory::MemoryStore,
     options::Options,
-    redb_store::{Counts, RedbStore},
+    redb_store::{Counts, OwnedDirectory, RedbStore},
 };
 use crate::{
     clock::Timestamp,

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -19,6 +19,7 @@ use super::{
     TelemetryQuery,
     batch::{OpenEntry, Write},
     check, closed, file, list,
+    lock::Lock,
     options::Options,
     paths, reader, record,
     shared::Shared,
@@ -44,6 +45,26 @@ pub struct Counts {
     pub reopenings: u64,
 }
 
+/// A data directory that this process owns for as long as this lives. No other process opens its store meanwhile.
+#[derive(Debug)]
+pub struct OwnedDirectory {
+    directory: PathBuf,
+    lock: Arc<Lock>,
+}
+
+impl OwnedDirectory {
+    /// Takes the directory, and makes it where it is missing.
+    ///
+    /// # Errors
+    /// `STORE_BUSY` where another process owns it, `FILE_UNUSABLE` where the system refuses.
+    pub fn take(directory: &Path) -> Result<Self> {
+        Ok(Self {
+            lock: file::lock(directory)?,
+            directory: directory.to_path_buf(),
+        })
+    }
+}
+
 /// Executions in one redb file, owned by one process at a time.
 #[derive(Debug)]
 pub struct RedbStore {
@@ -65,8 +86,16 @@ impl RedbStore {
     /// a later version wrote it, `STORE_FORMAT` where a build before the first release did, `FILE_UNUSABLE`
     /// where the system refuses. None of them changes the file.
     pub fn open(directory: &Path, options: Options) -> Result<Self> {
+        Self::open_owned(OwnedDirectory::take(directory)?, options)
+    }
+
+    /// Opens the store in a directory that this process owns already. Where that fails it owns it no more.
+    ///
+    /// # Errors
+    /// As [`RedbStore::open`], but for `STORE_BUSY`.
+    pub fn open_owned(taken: OwnedDirectory, options: Options) -> Result<Self> {
         let options = options.checked()?;
-        let lock = file::lock(directory)?;
+        let (directory, lock) = (&taken.directory, taken.lock);
         let path = file::prepare(directory, &lock, &options)?;
         let (opened, ledger) = file::open(&path, &lock, &options)?;
         paths::sweep(&path);

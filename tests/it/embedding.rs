@@ -171,7 +171,7 @@ async fn every_definition_is_held_to_what_the_program_brings() {
         assert!(payload.contains(word), "{payload}");
     }
     // A caller with another project has the same server.
-    let caller = app.for_caller(&config(other.path()));
+    let caller = app.for_caller(&config(other.path()), [].into());
     assert!(caller.registry().await.unwrap().definition("w").is_ok());
     write(home.path(), "send");
     assert!(reloaded(&app).await);

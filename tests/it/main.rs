@@ -25,6 +25,7 @@ mod model;
 mod names;
 mod reads;
 mod registry;
+mod relay;
 mod schemas;
 mod shipped;
 mod steps;

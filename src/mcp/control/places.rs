@@ -1,4 +1,5 @@
-//! The places at the control socket. One that has been silent since it came makes room for others.
+//! The places at the control socket. A caller that has been silent since it came makes room for others; relays, which stay,
+//! have places of their own.
 
 use std::{
     collections::BTreeMap,
@@ -14,14 +15,22 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::limits;
+use super::preamble::{ClientInfo, Role};
+use crate::{
+    error::{Code, Error, Result},
+    limits,
+};
 
-/// [`limits::CONTROL_CLIENTS_MAX`] places, and who of those on them has not said who it is.
+/// [`limits::CONTROL_CLIENTS_MAX`] places for commands and for callers that have not said who they are, and
+/// [`limits::RELAYS_MAX`] for relays.
 #[derive(Debug)]
 pub(super) struct Places {
     room: Arc<Semaphore>,
+    relays: Arc<Semaphore>,
     /// By number, and so in the order in which they came.
     silent: Mutex<BTreeMap<u64, Silent>>,
+    /// The callers that have said who they are.
+    clients: Mutex<BTreeMap<u64, ClientInfo>>,
     next: AtomicU64,
 }
 
@@ -38,13 +47,15 @@ pub(super) struct Caller {
     number: u64,
     turned_away: CancellationToken,
     /// The semaphore is closed by nobody.
-    _place: Option<OwnedSemaphorePermit>,
+    place: Option<OwnedSemaphorePermit>,
 }
 
 impl Default for Places {
     fn default() -> Self {
         Self {
             room: Arc::new(Semaphore::new(limits::CONTROL_CLIENTS_MAX)),
+            relays: Arc::new(Semaphore::new(limits::RELAYS_MAX)),
+            clients: Mutex::default(),
             silent: Mutex::default(),
             next: AtomicU64::default(),
         }
@@ -54,6 +65,15 @@ impl Default for Places {
 impl Places {
     fn silent(&self) -> MutexGuard<'_, BTreeMap<u64, Silent>> {
         self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn clients(&self) -> MutexGuard<'_, BTreeMap<u64, ClientInfo>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The callers that have said who they are, in the order in which they came.
+    pub(super) fn known(&self) -> Vec<ClientInfo> {
+        self.clients().values().cloned().collect()
     }
 
     /// Gives the next caller a place as soon as there is one. Only one enters at a time.
@@ -78,7 +98,7 @@ impl Places {
             places: self.clone(),
             number,
             turned_away,
-            _place: place.ok(),
+            place: place.ok(),
         }
     }
 
@@ -114,6 +134,19 @@ impl Caller {
         heard.filter(|_| self.speaks())
     }
 
+    /// It has said who it is; a relay changes its place for one of the relays.
+    ///
+    /// # Errors
+    /// `LIMIT_EXCEEDED` where there are [`limits::RELAYS_MAX`] relays.
+    pub(super) fn settle(&mut self, client: ClientInfo) -> Result<()> {
+        if client.role == Role::Relay {
+            let place = self.places.relays.clone().try_acquire_owned();
+            self.place = Some(place.map_err(|_| too_many_relays())?);
+        }
+        self.places.clients().insert(self.number, client);
+        Ok(())
+    }
+
     /// From now on it keeps its place; false where that was given away.
     fn speaks(&self) -> bool {
         self.places.silent().remove(&self.number).is_some()
@@ -123,7 +156,17 @@ impl Caller {
 impl Drop for Caller {
     fn drop(&mut self) {
         self.speaks();
+        self.places.clients().remove(&self.number);
     }
+}
+
+fn too_many_relays() -> Error {
+    let message = format!(
+        "{} other processes use this data directory already",
+        limits::RELAYS_MAX
+    );
+    Error::new(Code::LimitExceeded, message)
+        .with_action("Ask the user to end servers that nobody uses any more, or to give this one a data directory of its own with --data-dir")
 }
 
 #[cfg(test)]

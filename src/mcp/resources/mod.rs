@@ -15,7 +15,7 @@ use self::address::Address;
 pub(super) use self::{
     complete::complete,
     listed::{fixed, list, templates},
-    watched::{DefinitionTopic, Watched},
+    watched::{DefinitionTopic, Watched, needs_no_store},
 };
 use super::{metadata::CacheHint, tools};
 use crate::{

@@ -30,6 +30,14 @@ pub(in crate::mcp) enum DefinitionTopic {
     Agent(String),
 }
 
+/// Whether what the address shows is told without a store; of one that is none, that it is none.
+pub(in crate::mcp) fn needs_no_store(uri: &str) -> bool {
+    match Address::parse(uri) {
+        Err(_) | Ok(Address::Limits) => true,
+        Ok(_) => matches!(Watched::parse(uri), Ok(Watched::Definitions(_))),
+    }
+}
+
 impl Watched {
     /// Parses an address. Whether there is such an execution or such a definition is not asked: there may be later.
     ///

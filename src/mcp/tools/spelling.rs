@@ -2,10 +2,12 @@
 //! refuse a list with a dot in it, and see `workflow_start`. Both are accepted in calls, whoever calls.
 
 use rmcp::model::Implementation;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// How a server is told to write the names of its tools.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ToolNames {
     /// Dotted, save for the clients that are known to refuse that.
     #[default]

@@ -81,6 +81,20 @@ impl Toolsets {
         named.try_fold(Self(0), |sets, set| Ok(Self(sets.0 | set?.bit())))
     }
 
+    /// Those of these names that there are.
+    pub(crate) fn known<'a>(names: impl Iterator<Item = &'a str>) -> Self {
+        let sets = names.filter_map(|name| one(name).ok());
+        sets.fold(Self(0), |sets, set| Self(sets.0 | set.bit()))
+    }
+
+    /// The names of the sets, in the order of [`Toolset::ALL`].
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let sets = Toolset::ALL
+            .into_iter()
+            .filter(move |set| self.contains(*set));
+        sets.map(Toolset::as_str)
+    }
+
     /// Whether `set` is one of them.
     pub fn contains(self, set: Toolset) -> bool {
         self.0 & set.bit() != 0
@@ -97,8 +111,7 @@ fn one(name: &str) -> Result<Toolset, String> {
 
 impl fmt::Display for Toolsets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sets = Toolset::ALL.into_iter().filter(|set| self.contains(*set));
-        let names: Vec<_> = sets.map(Toolset::as_str).collect();
+        let names: Vec<_> = self.names().collect();
         f.write_str(&names.join(","))
     }
 }

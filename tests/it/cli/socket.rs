@@ -13,6 +13,7 @@ use std::{
     },
 };
 
+use midex::mcp::control::PROTOCOL;
 use serde_json::{Value, json};
 
 use super::{OUTPUTS, Place, Running, assert_has};
@@ -165,7 +166,7 @@ fn greet(stream: UnixStream) -> std::io::Result<Caller> {
     let mut input = BufReader::new(stream).lines();
     let mut next = || input.next().unwrap_or(Ok(String::new()));
     next()?;
-    writeln!(output, "{}", json!({ "midex": "0" }))?;
+    writeln!(output, "{}", json!({ "midex": "0", "protocol": PROTOCOL }))?;
     let call: Value = serde_json::from_str(&next()?)?;
     let result = json!({
         "protocolVersion": call["params"]["protocolVersion"], "capabilities": {},

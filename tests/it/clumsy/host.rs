@@ -78,10 +78,13 @@ impl World {
     /// The server as a client in another project has it.
     pub(super) fn app(&self, project: &str) -> App {
         let project_dir = self.home.path().join(project);
-        self.app.for_caller(&Config {
-            project_dir,
-            ..self.config.clone()
-        })
+        self.app.for_caller(
+            &Config {
+                project_dir,
+                ..self.config.clone()
+            },
+            self.config.environment(),
+        )
     }
 
     /// A day and an hour go by.

@@ -1,6 +1,9 @@
 //! Activities: what they are given, what becomes of their output, and what keeps them in bounds.
 
-use midex::{engine::Secrets, limits};
+use midex::{
+    engine::{Environments, Secrets},
+    limits,
+};
 
 use super::*;
 
@@ -208,7 +211,7 @@ async fn engine_with_key(store: Arc<Faulty>, activities: Activities, log: &Log) 
     let key = ("KEY".to_owned(), "hunter2-hunter2".to_owned());
     let options = Options {
         activities,
-        env: Arc::new([("REGION".to_owned(), "north".to_owned())].into()),
+        environments: Environments::everywhere([("REGION".to_owned(), "north".to_owned())].into()),
         secrets: Secrets::from_iter([key]),
         ..Options::new(store, Arc::new(log.clock), Arc::new(SeededIds::new(1)))
     };

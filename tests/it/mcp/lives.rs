@@ -4,8 +4,8 @@ use std::{collections::HashSet, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{next, pause, start};
-use crate::support::{Client, PATIENCE, Server, address, has_fields, output, wait};
+use super::{next, start};
+use crate::support::{Client, Server, has_fields, wait};
 
 #[test]
 fn four_thousand_calls_written_before_a_reply_is_read_are_all_answered() {
@@ -56,57 +56,13 @@ fn a_killed_server_is_followed_by_one_that_goes_on() {
     assert_eq!(third["step_name"], "verify");
 }
 
-#[test]
-fn a_second_server_answers_handshake_and_lists_and_takes_over_in_the_end() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut one = Server::start(dir.path());
-    let first = start(&mut one, "e");
-    let mut two = Server::start(dir.path());
-    let tools = |server: &mut Server| server.request("tools/list", json!({}))["result"].clone();
-    assert_eq!(tools(&mut two), tools(&mut one));
-    assert!(
-        two.read("midex://workflow/available_workflows")
-            .as_array()
-            .unwrap()
-            .len()
-            >= 2
-    );
-    let call = json!({ "token": first["new_token"], "output": output("x") });
-    let busy = two.refused("workflow.next_step", call.clone());
-    has_fields(
-        &busy,
-        json!({ "error_code": "STORE_BUSY", "retryable": true }),
-    );
-    assert_eq!(
-        two.read_error(&address("current_step", "e"))["data"]["error_code"],
-        "STORE_BUSY"
-    );
-    let (status, ..) = one.close();
-    assert!(status.success());
-    #[expect(clippy::disallowed_methods, reason = "waits for a real process")]
-    let start = std::time::Instant::now();
-    loop {
-        let answer = two.call("workflow.next_step", call.clone());
-        if answer["isError"] == false {
-            break;
-        }
-        assert_eq!(answer["structuredContent"]["error_code"], "STORE_BUSY");
-        assert!(start.elapsed() < PATIENCE);
-        pause();
-    }
-}
-
 /// An end comes within a second of the end of input: the two waits that it consists of say so. A machine
 /// that is busy with other things may take longer to run them.
 const A_BUSY_MACHINES_SECOND: Duration = Duration::from_secs(10);
 
 #[test]
 fn the_waits_at_the_end_of_input_add_up_to_less_than_a_second() {
-    let limits = [
-        midex::limits::EOF_GRACE,
-        midex::limits::EOF_DOOR_MAX,
-        midex::limits::EOF_CLOSE_MAX,
-    ];
+    let limits = [midex::limits::EOF_GRACE, midex::limits::EOF_CLOSE_MAX];
     assert!(limits.iter().sum::<Duration>() <= Duration::from_millis(900));
 }
 

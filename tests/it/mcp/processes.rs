@@ -5,8 +5,8 @@ use std::{collections::HashMap, time::Duration};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Client, Server, address,
-    project::{Project, eventually, line, list, text},
+    Client, Server,
+    project::{Project, line, list},
 };
 
 /// Fault F1 of the study: a fresh clone could not start.
@@ -25,47 +25,27 @@ fn f01_an_empty_directory_and_no_flags_serve_at_once() {
 
 /// Fault F11 of the study: of two servers on one database both lost executions to `database is locked`.
 #[test]
-fn f11_of_two_servers_on_one_directory_one_serves_and_the_other_refuses_clearly() {
+fn f11_two_servers_on_one_directory_lose_nothing_and_refuse_nobody() {
     let project = line();
-    let mut one = project.serve();
-    let token = one.begin("line", "first")["new_token"].clone();
-    let mut two = project.serve();
+    let (mut one, mut two) = (project.serve(), project.serve());
     let start = |id: String| json!({ "name": "workflow.start", "arguments": { "workflow_name": "line", "execution_id": id } });
     for round in 0..50 {
         one.post("tools/call", start(format!("one-{round}")));
         two.post("tools/call", start(format!("two-{round}")));
     }
     for _ in 0..50 {
-        let served = one.next_line()["result"].clone();
-        assert_eq!(served["isError"], false, "{served}");
-        let refused = two.next_line()["result"].clone();
-        assert_eq!(refused["isError"], true);
-        busy(&refused["structuredContent"], &project);
+        for server in [&mut one, &mut two] {
+            let served = server.next_line()["result"].clone();
+            assert_eq!(served["isError"], false, "{served}");
+        }
     }
-    busy(
-        &two.read_error(&address("workflow_status", "first"))["data"],
-        &project,
-    );
-    let refused = two.refuse(&token, json!({ "summary": "s" }));
-    busy(&refused, &project);
-    // What it refused it may be asked again, once the other has gone.
     assert!(one.close().0.success());
-    let call = json!({ "token": token, "output": { "summary": "s" } });
-    eventually("the second server serves", || {
-        let answer = two.call("workflow.next_step", call.clone());
-        (answer["isError"] == false).then_some(())
-    });
-    assert_eq!(two.status("one-49")["state"], "running");
-    two.read_error(&address("workflow_status", "two-0"));
-}
-
-#[track_caller]
-fn busy(refusal: &Value, project: &Project) {
-    assert_eq!(refusal["error_code"], "STORE_BUSY", "{refusal}");
-    assert_eq!(refusal["retryable"], true);
-    let data_dir = project.data_file();
-    let data_dir = data_dir.parent().unwrap().to_str().unwrap();
-    assert!(text(&refusal["suggested_action"]).contains(data_dir));
+    for round in 0..50 {
+        for name in ["one", "two"] {
+            let status = two.status(&format!("{name}-{round}"));
+            assert_eq!(status["state"], "running");
+        }
+    }
 }
 
 /// Fault F12 of the study: after its input had ended the server lived on for up to ten minutes.

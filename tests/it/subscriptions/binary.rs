@@ -1,6 +1,16 @@
 //! The same with the real binary: over standard streams and beside the control socket.
 
-use midex::{config::Config, mcp::control};
+use std::sync::Arc;
+
+use midex::{
+    app::Options,
+    clock::{SystemClock, SystemIds},
+    config::Config,
+    mcp::{
+        ToolProfile, client,
+        control::{self, Preamble, Role},
+    },
+};
 use serde_json::{Value, json};
 
 use super::{LIST_CHANGED, UPDATED, uri, write_workflow};
@@ -71,12 +81,21 @@ async fn what_one_client_does_the_other_is_told() {
         project_dir: home.path().to_owned(),
         ..Config::new(Some(home.path().join("data"))).expect("a configuration")
     };
-    let beside = loop {
-        if let Some(client) = control::connect(&config).await.expect("a client") {
-            break client;
+    let data_dir = config.data_dir.clone();
+    let options = Options::new(config, Arc::new(SystemClock), Arc::new(SystemIds));
+    let preamble = Preamble::of(&options, Role::Command, ToolProfile::default());
+    let owner = loop {
+        if let Some(owner) = control::connect(&data_dir, &preamble)
+            .await
+            .expect("an owner")
+        {
+            break owner;
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     };
+    let beside = client::Client::connect(owner.input, owner.output)
+        .await
+        .expect("a client");
     for round in 0..50 {
         server.post(
             "subscriptions/listen",

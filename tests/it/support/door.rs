@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use midex::mcp::control::PROTOCOL;
 use serde_json::{Value, json};
 
 use super::{Client, PATIENCE};
@@ -115,5 +116,5 @@ impl Client for Door {
 
 /// What a caller says of itself.
 pub(crate) fn preamble(project: &Path) -> Value {
-    json!({ "midex": "0", "project_dir": project, "workflows_dir": null, "agents_dir": null })
+    json!({ "midex": "0", "protocol": PROTOCOL, "role": "command", "project_dir": project })
 }

@@ -1,0 +1,117 @@
+//! The environment variables that executions may see: those that the program of their own project allowed.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
+
+use crate::limits;
+
+/// Environment variables by name.
+pub type Environment = BTreeMap<String, String>;
+
+type ByProject = BTreeMap<String, Arc<Environment>>;
+
+/// What the executions of each project may see of an environment. Several programs share one engine, and none sees what
+/// another one allowed. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Environments {
+    everywhere: Arc<Environment>,
+    by_project: Arc<RwLock<ByProject>>,
+}
+
+impl Environments {
+    /// What every execution may see of whose project nothing else is said.
+    pub fn everywhere(environment: Environment) -> Self {
+        Self {
+            everywhere: Arc::new(environment),
+            by_project: Arc::default(),
+        }
+    }
+
+    /// From now on the executions of `project` see this. Of more than [`limits::ENVIRONMENTS_MAX`] projects one is
+    /// forgotten.
+    pub fn set(&self, project: &str, environment: Arc<Environment>) {
+        let mut all = self.write();
+        if environment.is_empty() {
+            all.remove(project);
+            return;
+        }
+        all.insert(project.to_owned(), environment);
+        if all.len() > limits::ENVIRONMENTS_MAX
+            && let Some(other) = all.keys().find(|other| *other != project).cloned()
+        {
+            all.remove(&other);
+        }
+    }
+
+    /// Whether the executions of `project` see this; where nothing was said of them yet, they do from now on.
+    pub fn claim(&self, project: &str, environment: &Arc<Environment>) -> bool {
+        let said = self.read().get(project).cloned();
+        if said.is_none() {
+            self.set(project, environment.clone());
+        }
+        said.is_none_or(|said| said == *environment)
+    }
+
+    /// What an execution of this project sees.
+    pub(super) fn of(&self, project: Option<&str>) -> Arc<Environment> {
+        let all = self.read();
+        let own = project.and_then(|project| all.get(project));
+        own.unwrap_or(&self.everywhere).clone()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, ByProject> {
+        self.by_project
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, ByProject> {
+        self.by_project
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(value: &str) -> Environment {
+        Environment::from([("NAME".to_owned(), value.to_owned())])
+    }
+
+    #[test]
+    fn a_project_sees_its_own_and_no_other_one() {
+        let all = Environments::everywhere(one("everywhere"));
+        all.set("a", Arc::new(one("a")));
+        assert_eq!(*all.of(Some("a")), one("a"));
+        assert_eq!(*all.of(Some("b")), one("everywhere"));
+        assert_eq!(*all.of(None), one("everywhere"));
+        all.set("a", Arc::default());
+        assert_eq!(*all.of(Some("a")), one("everywhere"));
+    }
+
+    #[test]
+    fn a_project_is_claimed_once() {
+        let all = Environments::default();
+        assert!(all.claim("a", &Arc::new(one("a"))));
+        assert!(all.claim("a", &Arc::new(one("a"))));
+        assert!(!all.claim("a", &Arc::new(one("b"))));
+        assert_eq!(*all.of(Some("a")), one("a"));
+    }
+
+    #[test]
+    fn of_too_many_projects_one_is_forgotten_and_not_the_last() {
+        let all = Environments::default();
+        for number in 0..=limits::ENVIRONMENTS_MAX {
+            all.set(&format!("{number:05}"), Arc::new(one("x")));
+        }
+        let kept = (0..=limits::ENVIRONMENTS_MAX)
+            .filter(|number| !all.of(Some(&format!("{number:05}"))).is_empty());
+        assert_eq!(kept.count(), limits::ENVIRONMENTS_MAX);
+        let last = format!("{:05}", limits::ENVIRONMENTS_MAX);
+        assert_eq!(*all.of(Some(&last)), one("x"));
+    }
+}

@@ -1,0 +1,447 @@
+//! A relay: copies lines between one client and the owner of a data directory, whoever that is, and takes them to the next
+//! owner when that one goes. The client is never disconnected and shakes hands once.
+//!
+//! All clients on standard streams are served through one, also where their own process owns the directory: then it can
+//! hand the directory over.
+
+mod backlog;
+mod message;
+mod pending;
+
+use std::{collections::HashMap, future::pending, io, pin::Pin, sync::Arc, time::Duration};
+
+use rmcp::model::RequestId;
+use serde_json::json;
+use tokio::{
+    io::{AsyncBufRead, AsyncRead, AsyncWrite, BufReader},
+    time::{Instant, sleep_until, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use self::{
+    backlog::Backlog,
+    message::Message,
+    pending::{Passed, Pending},
+};
+use super::{
+    frame::{self, Frame, Frames},
+    process::{Closing, Link, Process},
+    transport::completed,
+};
+use crate::{
+    clock::{IdSource, SystemIds},
+    error::{Error, Result},
+    limits,
+};
+
+/// Bytes for one side that wait to be written; past it nothing more is read for it.
+const BACKLOG_BYTES_MAX: usize = 256 << 10;
+
+type Linking<'a> = Pin<Box<dyn Future<Output = Result<Link>> + Send + 'a>>;
+
+/// Serves the process's own standard streams: see [`relay`].
+///
+/// # Errors
+/// As [`relay`].
+pub async fn relay_stdio(process: &Process, stop: CancellationToken) -> Result<Option<Closing>> {
+    let (input, output) = rmcp::transport::stdio_pipes();
+    relay(process, input, output, stop).await
+}
+
+/// Serves the client at the other end of the two streams until it goes or `stop` is cancelled, by whichever process owns
+/// the directory of `process`. Pending replies leave first; where this process owns the store, it is the caller's to close.
+///
+/// # Errors
+/// None so far.
+pub async fn relay(
+    process: &Process,
+    input: impl AsyncRead + Send + Unpin,
+    output: impl AsyncWrite + Send + Unpin,
+    stop: CancellationToken,
+) -> Result<Option<Closing>> {
+    let mut relay = Relay {
+        process,
+        frames: Frames::new(BufReader::new(input), limits::FRAME_BYTES_MAX),
+        client: Backlog::new(output),
+        pending: Pending::default(),
+        asked: HashMap::new(),
+        owners: 0,
+        owner: None,
+        ended: None,
+        linking: Some(Box::pin(process.find())),
+        refused: None,
+        local: None,
+        ends_at: None,
+        // For correlation ids alone.
+        ids: Arc::new(SystemIds),
+        stop,
+    };
+    relay.local_later();
+    while relay.goes_on() {
+        let event = relay.event().await;
+        relay.handle(event);
+    }
+    let owner = relay.owner.take().map(|owner| owner.closing);
+    Ok(owner.or(relay.ended))
+}
+
+/// What happens to a relay.
+enum Event {
+    /// A frame of the client.
+    Client(io::Result<Frame>),
+    /// A frame of the owner.
+    Owner(io::Result<Frame>),
+    /// The client took something, or takes nothing any more.
+    Told(io::Result<()>),
+    /// The owner took something.
+    Sent(io::Result<()>),
+    /// An owner was found, or none.
+    Linked(Result<Link>),
+    /// Nobody has been found yet, and what needs no store waits: a server in this process answers it.
+    Local(Result<Link>),
+    /// It is time to look for an owner again.
+    Again,
+    /// The process is to end.
+    Stop,
+    /// What waits has had its time.
+    Late,
+}
+
+/// The owner of the directory as the relay is connected to it; or a server in this process that has no store.
+struct Owner {
+    frames: Frames<Box<dyn AsyncBufRead + Send + Unpin>>,
+    output: Backlog<Box<dyn AsyncWrite + Send + Unpin>>,
+    closing: Closing,
+    is_local: bool,
+}
+
+struct Relay<'a, R, W> {
+    process: &'a Process,
+    frames: Frames<BufReader<R>>,
+    client: Backlog<W>,
+    pending: Pending,
+    /// What the owner asked of the client: the id that the client sees, and the owner's own.
+    asked: HashMap<RequestId, RequestId>,
+    /// How many owners there were.
+    owners: u64,
+    owner: Option<Owner>,
+    /// What is to be closed of an owner that went while the relay ended.
+    ended: Option<Closing>,
+    linking: Option<Linking<'a>>,
+    /// Why no owner was found, and when one is looked for again.
+    refused: Option<(Error, Instant)>,
+    /// A server in this process, for what needs no store, should nobody be found in time.
+    local: Option<Linking<'a>>,
+    /// When the relay ends, though calls wait; nothing more is read of the client.
+    ends_at: Option<Instant>,
+    ids: Arc<dyn IdSource>,
+    stop: CancellationToken,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
+    fn goes_on(&self) -> bool {
+        self.ends_at.is_none() || !self.pending.is_settled() || !self.client.is_empty()
+    }
+
+    async fn event(&mut self) -> Event {
+        let reads_client = self.ends_at.is_none()
+            && self.pending.has_room()
+            && self.client.len() < BACKLOG_BYTES_MAX
+            && self
+                .owner
+                .as_ref()
+                .is_none_or(|owner| owner.output.len() < BACKLOG_BYTES_MAX);
+        let reads_owner = self.owner.is_some() && self.client.len() < BACKLOG_BYTES_MAX;
+        let (owner_input, owner_output) = match &mut self.owner {
+            Some(owner) => (Some(&mut owner.frames), Some(&mut owner.output)),
+            None => (None, None),
+        };
+        let sends = owner_output
+            .as_ref()
+            .is_some_and(|output| !output.is_empty());
+        let owner_said = async {
+            match owner_input {
+                Some(frames) => frames.next().await,
+                None => pending().await,
+            }
+        };
+        let taken_by_owner = async {
+            match owner_output {
+                Some(output) => output.write().await,
+                None => pending().await,
+            }
+        };
+        // A process that relays loads no definitions.
+        let answers_locally = self.local.is_some() && self.pending.waits_without_store();
+        let local = async {
+            match &mut self.local {
+                Some(local) => local.await,
+                None => pending().await,
+            }
+        };
+        let linked = async {
+            match &mut self.linking {
+                Some(linking) => linking.await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            frame = self.frames.next(), if reads_client => Event::Client(frame),
+            frame = owner_said, if reads_owner => Event::Owner(frame),
+            told = timeout(limits::CLIENT_STALL_MAX, self.client.write()), if !self.client.is_empty() => {
+                Event::Told(told.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())))
+            }
+            written = taken_by_owner, if sends => Event::Sent(written),
+            link = linked => Event::Linked(link),
+            link = local, if answers_locally => Event::Local(link),
+            () = until(self.refused.as_ref().map(|(_, until)| *until)) => Event::Again,
+            () = self.stop.cancelled(), if self.ends_at.is_none() => Event::Stop,
+            () = until(self.ends_at) => Event::Late,
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Client(Ok(Frame::Line(line))) => self.hear(&line),
+            Event::Client(Ok(Frame::Oversized(beginning))) => {
+                let answer = completed(frame::refuse_oversized(&beginning), &*self.ids);
+                self.client
+                    .push(&serde_json::to_vec(&answer).unwrap_or_default());
+            }
+            Event::Client(Ok(Frame::End)) => self.end_within(limits::EOF_GRACE),
+            Event::Client(Err(error)) => {
+                tracing::warn!(%error, "the client's stream could not be read");
+                self.end_within(limits::EOF_GRACE);
+            }
+            Event::Owner(Ok(Frame::Line(line))) => self.pass(&line),
+            Event::Owner(_) | Event::Sent(Err(_)) => self.lose_owner(),
+            Event::Told(Ok(())) | Event::Sent(Ok(())) => {}
+            Event::Told(Err(error)) => {
+                tracing::warn!(%error, "the client takes no replies; it is given up");
+                self.give_up();
+            }
+            Event::Linked(link) => self.linked(link),
+            Event::Local(link) => self.serve_locally(link),
+            Event::Again => {
+                self.refused = None;
+                self.linking = Some(Box::pin(self.process.find()));
+            }
+            Event::Stop => {
+                if let Some(owner) = &self.owner {
+                    owner.closing.begin();
+                }
+                self.end_within(limits::SIGNAL_GRACE);
+            }
+            Event::Late => self.give_up(),
+        }
+    }
+
+    /// Copies a line of the client to the owner, or keeps it for the next one.
+    fn hear(&mut self, line: &[u8]) {
+        let message = Message::of(line);
+        if message.is_none() {
+            return self.refuse(line);
+        }
+        if let (None, Some(id)) = (&message.method, message.id()) {
+            return self.answer(&id, line);
+        }
+        let is_local = self.owner.as_ref().is_some_and(|owner| owner.is_local);
+        let can_send = self.owner.is_some() && (!is_local || message.needs_no_store());
+        self.pending.hear(line, &message, can_send);
+        if let Some(owner) = self.owner.as_mut().filter(|_| can_send) {
+            owner.output.push(line);
+        }
+        if !can_send {
+            self.refuse_calls();
+        }
+    }
+
+    /// Refuses the calls that wait for an owner, where none was found just now.
+    fn refuse_calls(&mut self) {
+        if let Some((error, _)) = &self.refused {
+            let answers = self.pending.refuse_unsent(error, &*self.ids);
+            self.client.push_all(&answers);
+        }
+    }
+
+    /// Answers a line that is no message.
+    fn refuse(&mut self, line: &[u8]) {
+        if line.trim_ascii().is_empty() {
+            return;
+        }
+        if let Err(refusal) = frame::parse(line) {
+            let refusal = completed(*refusal, &*self.ids);
+            self.client
+                .push(&serde_json::to_vec(&refusal).unwrap_or_default());
+        }
+    }
+
+    /// Takes the client's answer to the owner that asked for it; where that has gone it is for nobody.
+    fn answer(&mut self, id: &RequestId, line: &[u8]) {
+        let (Some(own), Some(owner)) = (self.asked.remove(id), &mut self.owner) else {
+            return;
+        };
+        if own == *id {
+            owner.output.push(line);
+        } else if let Some(line) = message::with_id(line, &own) {
+            owner.output.push(&line);
+        }
+    }
+
+    /// Copies a line of the owner to the client.
+    fn pass(&mut self, line: &[u8]) {
+        let message = Message::of(line);
+        if let (Some(_), Some(own)) = (&message.method, message.id()) {
+            return self.ask(own, line);
+        }
+        match self
+            .pending
+            .answered(line, &message, self.ends_at.is_some())
+        {
+            Passed::On => self.client.push(line),
+            Passed::Instead(lines) => self.client.push_all(&lines),
+        }
+    }
+
+    /// Asks the client for the owner. Owners number what they ask alike, so that those after the first get other ids.
+    fn ask(&mut self, own: RequestId, line: &[u8]) {
+        if self.owners <= 1 {
+            self.asked.insert(own.clone(), own);
+            return self.client.push(line);
+        }
+        let id = RequestId::String(format!("{}/{own}", self.owners).into());
+        if let Some(line) = message::with_id(line, &id) {
+            self.asked.insert(id, own);
+            self.client.push(&line);
+        }
+    }
+
+    /// The owner has gone: another one is looked for, or this process becomes it.
+    fn lose_owner(&mut self) {
+        let Some(owner) = self.owner.take() else {
+            return;
+        };
+        for (id, _) in self.asked.drain() {
+            let params =
+                json!({ "requestId": id.into_json_value(), "reason": "the server was replaced" });
+            let cancelled = message::notification("notifications/cancelled", &params);
+            self.client.push(&cancelled);
+        }
+        if owner.is_local {
+            return;
+        }
+        if self.ends_at.is_some() {
+            // Nobody else is asked: what was told leaves.
+            self.pending = Pending::default();
+            self.ended = Some(owner.closing);
+            return;
+        }
+        let (process, closing) = (self.process, owner.closing);
+        self.linking = Some(Box::pin(async move {
+            if closing.owns() {
+                // Whoever asked for the directory comes first.
+                if let Err(error) = closing.close().await {
+                    tracing::warn!(%error, "the store was not closed in order");
+                }
+                tokio::time::sleep(limits::HAND_OVER_PAUSE).await;
+            }
+            process.find().await
+        }));
+        self.local_later();
+    }
+
+    fn linked(&mut self, link: Result<Link>) {
+        self.linking = None;
+        match link {
+            Ok(link) => self.take_over(link),
+            Err(error) => {
+                tracing::warn!(code = error.code().as_str(), "{error}");
+                self.refused = Some((error, later(limits::STORE_RETRY_EVERY)));
+                self.refuse_calls();
+            }
+        }
+    }
+
+    fn take_over(&mut self, link: Link) {
+        if let Some(owner) = link.owner() {
+            tracing::info!(
+                "process {} (midex {}) owns the data directory; this one relays to it",
+                owner.pid,
+                owner.midex
+            );
+        }
+        for flag in link.unheeded() {
+            tracing::warn!("the process that owns the data directory has its own settings: {flag}");
+        }
+        // A server without a store is needed no more.
+        self.lose_owner();
+        self.local = None;
+        self.owners += 1;
+        let mut owner = Owner::of(link, false);
+        let (lines, answers) = self.pending.replay(&*self.ids);
+        owner.output.push_all(&lines);
+        self.client.push_all(&answers);
+        self.owner = Some(owner);
+    }
+
+    /// Lets a server in this process answer what needs no store, should nobody be found in time.
+    fn local_later(&mut self) {
+        let process = self.process;
+        self.local = Some(Box::pin(async move {
+            tokio::time::sleep(limits::LOCAL_ANSWER_AFTER).await;
+            process.local().await
+        }));
+    }
+
+    fn serve_locally(&mut self, link: Result<Link>) {
+        self.local = None;
+        match link {
+            Ok(link) => {
+                let mut owner = Owner::of(link, true);
+                let lines = self.pending.without_store();
+                owner.output.push_all(&lines);
+                self.owners += 1;
+                self.owner = Some(owner);
+            }
+            Err(error) => tracing::warn!(%error, "nothing is answered before an owner is found"),
+        }
+    }
+
+    /// Ends without waiting for anything more.
+    fn give_up(&mut self) {
+        self.end_within(Duration::ZERO);
+        self.pending = Pending::default();
+        self.client.clear();
+    }
+
+    fn end_within(&mut self, grace: Duration) {
+        self.ends_at = Some(later(grace));
+        self.local = None;
+    }
+}
+
+impl Owner {
+    fn of(link: Link, is_local: bool) -> Self {
+        let (input, output, closing) = link.split();
+        Self {
+            frames: Frames::new(input, usize::MAX),
+            output: Backlog::new(output),
+            closing,
+            is_local,
+        }
+    }
+}
+
+/// The instant after this time.
+#[expect(clippy::disallowed_methods, reason = "no time of an execution")]
+fn later(time: Duration) -> Instant {
+    Instant::now() + time
+}
+
+/// Waits for the instant; for ever where there is none.
+async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => pending().await,
+    }
+}

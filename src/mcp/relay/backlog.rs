@@ -1,0 +1,74 @@
+//! Bytes that wait to be written, in order.
+
+use std::io;
+
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+
+/// An output, and the lines that it has not taken yet.
+#[derive(Debug)]
+pub(super) struct Backlog<W> {
+    output: W,
+    bytes: Vec<u8>,
+    /// How many of the bytes were taken.
+    taken: usize,
+    is_flushed: bool,
+}
+
+impl<W: AsyncWrite + Unpin> Backlog<W> {
+    pub(super) fn new(output: W) -> Self {
+        Self {
+            output,
+            bytes: Vec::new(),
+            taken: 0,
+            is_flushed: true,
+        }
+    }
+
+    /// Adds a line, whose end is added here.
+    pub(super) fn push(&mut self, line: &[u8]) {
+        self.bytes.extend_from_slice(line);
+        self.bytes.push(b'\n');
+    }
+
+    /// Adds these lines.
+    pub(super) fn push_all(&mut self, lines: &[Vec<u8>]) {
+        for line in lines {
+            self.push(line);
+        }
+    }
+
+    /// How many bytes wait.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len() - self.taken
+    }
+
+    /// Forgets what was not taken.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        (self.taken, self.is_flushed) = (0, true);
+    }
+
+    /// Whether everything was taken and has left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0 && self.is_flushed
+    }
+
+    /// Writes as much as is taken at once. Where the future is dropped nothing is lost, nor written twice.
+    pub(super) async fn write(&mut self) -> io::Result<()> {
+        if self.taken < self.bytes.len() {
+            let written = self.output.write(&self.bytes[self.taken..]).await?;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            self.taken += written;
+            self.is_flushed = false;
+        }
+        if self.taken == self.bytes.len() {
+            self.bytes.clear();
+            self.taken = 0;
+            self.output.flush().await?;
+            self.is_flushed = true;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,235 @@
+//! The parts of a JSON-RPC message that a relay acts on. The rest is copied as it came.
+
+use std::borrow::Cow;
+
+use rmcp::model::{RequestId, SubscriptionFilter};
+use serde::Deserialize;
+use serde_json::{Map, Value, json, value::RawValue};
+
+use crate::mcp::{
+    resources,
+    tools::{self, Toolsets},
+};
+
+/// The envelope of a message. A line that has none is copied too: its receiver answers it.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Message<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) method: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+/// The parameters of a tool's call that say whether it may be made twice.
+#[derive(Default, Deserialize)]
+struct ToolCall {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    arguments: Map<String, Value>,
+}
+
+/// The parameters of a read.
+#[derive(Deserialize)]
+struct Read {
+    uri: String,
+}
+
+impl Read {
+    fn needs_no_store(&self) -> bool {
+        resources::needs_no_store(&self.uri)
+    }
+}
+
+/// What a call asks for, as far as its repetition goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Asks {
+    /// What may be asked twice: a read, a call that carries a token, a start under an id of the caller's own.
+    Repeatable,
+    /// The handshake.
+    Handshake,
+    /// To be told of an address from now on, or no more.
+    Subscription { uri: String, begins: bool },
+    /// To be told of what the filter names until it is cancelled.
+    Listen(SubscriptionFilter),
+    /// What is done once: the tool, and the execution that it names.
+    Once {
+        tool: String,
+        execution: Option<String>,
+    },
+}
+
+impl<'a> Message<'a> {
+    pub(super) fn of(line: &'a [u8]) -> Self {
+        serde_json::from_slice(line).unwrap_or_default()
+    }
+
+    pub(super) fn id(&self) -> Option<RequestId> {
+        serde_json::from_str(self.id?.get()).ok()
+    }
+
+    /// The parameters, if they are such.
+    pub(super) fn params<T: Deserialize<'a>>(&self) -> Option<T> {
+        serde_json::from_str(self.params?.get()).ok()
+    }
+
+    /// Whether it is answered without a store: by any midex of the same definitions.
+    pub(super) fn needs_no_store(&self) -> bool {
+        match self.method.as_deref() {
+            Some(
+                "initialize"
+                | "notifications/initialized"
+                | "ping"
+                | "server/discover"
+                | "tools/list"
+                | "resources/list"
+                | "resources/templates/list"
+                | "prompts/list",
+            ) => true,
+            Some("resources/read") => self
+                .params()
+                .is_some_and(|read: Read| read.needs_no_store()),
+            Some("tools/call") => self.params().is_some_and(|call: ToolCall| {
+                matches!(&*call.name, "workflow.read" | "workflow_read")
+                    && serde_json::from_value(Value::Object(call.arguments))
+                        .is_ok_and(|read: Read| read.needs_no_store())
+            }),
+            _ => false,
+        }
+    }
+
+    /// Whether it is neither a request, nor a notification, nor an answer.
+    pub(super) fn is_none(&self) -> bool {
+        let is_answer = self.id().is_some() && (self.result.is_some() || self.error.is_some());
+        (self.method.is_none() && !is_answer) || (self.id.is_some() && self.id().is_none())
+    }
+
+    /// What a request asks for.
+    pub(super) fn asks(&self) -> Asks {
+        match self.method.as_deref() {
+            Some("initialize") => Asks::Handshake,
+            Some("tools/call") => self.params().map_or(Asks::Repeatable, ToolCall::asks),
+            Some("resources/subscribe") => self.subscription(true),
+            Some("resources/unsubscribe") => self.subscription(false),
+            Some("subscriptions/listen") => {
+                let params: Option<Map<String, Value>> = self.params();
+                let filter = params.and_then(|mut params| params.remove("notifications"));
+                let filter = filter.and_then(|filter| serde_json::from_value(filter).ok());
+                filter.map_or(Asks::Repeatable, Asks::Listen)
+            }
+            _ => Asks::Repeatable,
+        }
+    }
+
+    fn subscription(&self, begins: bool) -> Asks {
+        let params: Option<Map<String, Value>> = self.params();
+        let uri = params
+            .as_ref()
+            .and_then(|params| params.get("uri")?.as_str());
+        uri.map_or(Asks::Repeatable, |uri| Asks::Subscription {
+            uri: uri.to_owned(),
+            begins,
+        })
+    }
+}
+
+impl ToolCall {
+    fn asks(self) -> Asks {
+        // A tool that there is not is refused twice.
+        let Ok(tool) = tools::find(Toolsets::ALL, &self.name) else {
+            return Asks::Repeatable;
+        };
+        let has = |name| self.arguments.get(name).is_some_and(Value::is_string);
+        let is_repeatable = match tool.name() {
+            "workflow.start" => has("execution_id"),
+            // Without an id it says what is open, and changes nothing.
+            "execution.resume" => !has("execution_id"),
+            _ => tool.is_read_only() || has("token"),
+        };
+        if is_repeatable {
+            return Asks::Repeatable;
+        }
+        Asks::Once {
+            tool: tool.name().to_owned(),
+            execution: tools::execution_named(&self.arguments),
+        }
+    }
+}
+
+/// The same message under another id; `None` where it is no JSON object.
+pub(super) fn with_id(line: &[u8], id: &RequestId) -> Option<Vec<u8>> {
+    let mut message: Map<String, Value> = serde_json::from_slice(line).ok()?;
+    message.insert("id".to_owned(), id.clone().into_json_value());
+    serde_json::to_vec(&message).ok()
+}
+
+/// A request of the relay's own.
+pub(super) fn request(id: &str, method: &str, params: &Value) -> Vec<u8> {
+    let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+    request.to_string().into_bytes()
+}
+
+/// A notification of the relay's own.
+pub(super) fn notification(method: &str, params: &Value) -> Vec<u8> {
+    let notification = json!({ "jsonrpc": "2.0", "method": method, "params": params });
+    notification.to_string().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asks(method: &str, params: &Value) -> Asks {
+        Message::of(&request("1", method, params)).asks()
+    }
+
+    fn call(tool: &str, arguments: &Value) -> Asks {
+        asks(
+            "tools/call",
+            &json!({ "name": tool, "arguments": arguments }),
+        )
+    }
+
+    #[test]
+    fn a_call_is_repeated_where_its_second_time_changes_nothing() {
+        for (tool, arguments) in [
+            ("workflow.next_step", json!({ "token": "t" })),
+            ("workflow_next_step", json!({ "token": "t" })),
+            ("workflow.start", json!({ "execution_id": "e" })),
+            ("workflow.read", json!({ "uri": "u" })),
+            ("execution.wait", json!({ "execution_id": "e" })),
+            ("execution.resume", json!({})),
+            ("no.such_tool", json!({})),
+        ] {
+            assert_eq!(call(tool, &arguments), Asks::Repeatable, "{tool}");
+        }
+        for (tool, arguments) in [
+            ("workflow.start", json!({ "workflow_name": "w" })),
+            ("execution.signal", json!({ "execution_id": "e" })),
+            ("execution.pause", json!({ "execution_id": "e" })),
+            ("execution.resume", json!({ "execution_id": "e" })),
+        ] {
+            assert!(
+                matches!(call(tool, &arguments), Asks::Once { .. }),
+                "{tool}"
+            );
+        }
+        assert_eq!(asks("resources/read", &json!({})), Asks::Repeatable);
+    }
+
+    #[test]
+    fn a_message_under_another_id_is_otherwise_the_same() {
+        let line = request("1", "tools/list", &json!({ "cursor": "c" }));
+        let other = with_id(&line, &RequestId::Number(7)).expect("an object");
+        let message = Message::of(&other);
+        assert_eq!(message.id(), Some(RequestId::Number(7)));
+        assert_eq!(message.method.as_deref(), Some("tools/list"));
+        assert_eq!(with_id(b"[]", &RequestId::Number(7)), None);
+    }
+}

@@ -1,0 +1,364 @@
+//! What of a client's lines a takeover needs: its handshake, its subscriptions, and the calls that are not answered.
+
+use std::collections::{BTreeSet, HashMap};
+
+use rmcp::model::{RequestId, SubscriptionFilter};
+use serde_json::{Value, json};
+
+use super::message::{self, Asks, Message};
+use crate::{
+    clock::IdSource,
+    error::{Code, Error, address, call, read},
+    limits,
+    mcp::answer,
+};
+
+/// Where a listen's notifications say which listen they belong to.
+const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// No refusal of a server that ends is longer.
+const REFUSAL_BYTES_MAX: usize = 8 << 10;
+/// How the ids of requests begin that a relay makes itself.
+const OWN_ID: &str = "midex-relay-";
+
+/// The state of one client that its next server must be told.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    /// The handshake, once it was asked for: the line, and whether it was answered.
+    handshake: Option<(Vec<u8>, bool)>,
+    /// The line in which the client said that it is ready.
+    initialized: Option<Vec<u8>>,
+    subscriptions: BTreeSet<String>,
+    calls: HashMap<RequestId, Call>,
+    /// Bytes of the calls.
+    bytes: usize,
+    /// Numbers the calls, and the relay's own requests.
+    next: u64,
+    /// The relay's own requests that are not answered, and the address that each subscribes to anew.
+    own: HashMap<String, Option<String>>,
+}
+
+/// A call without an answer.
+#[derive(Debug)]
+struct Call {
+    line: Vec<u8>,
+    order: u64,
+    asks: Asks,
+    /// Whether a server may have read it.
+    sent: bool,
+    /// Of a listen: whether the client was told that it has begun.
+    acknowledged: bool,
+}
+
+/// What becomes of a line of the owner.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Passed {
+    /// The client gets it as it is.
+    On,
+    /// The client gets these lines instead, or nothing.
+    Instead(Vec<Vec<u8>>),
+}
+
+impl Pending {
+    /// Whether another call of the client may be read.
+    pub(super) fn has_room(&self) -> bool {
+        self.calls.len() < limits::CLIENT_CALLS_MAX && self.bytes < limits::CLIENT_UNSENT_BYTES_MAX
+    }
+
+    /// Whether every call that has an end is answered.
+    pub(super) fn is_settled(&self) -> bool {
+        self.calls
+            .values()
+            .all(|call| matches!(call.asks, Asks::Listen(_)))
+    }
+
+    /// Whether a call waits that needs no store, and that nobody was sent.
+    pub(super) fn waits_without_store(&self) -> bool {
+        let mut unsent = self.calls.values().filter(|call| !call.sent);
+        unsent.any(|call| Message::of(&call.line).needs_no_store())
+    }
+
+    /// Takes note of a line of the client that is sent now, or with the next link.
+    pub(super) fn hear(&mut self, line: &[u8], message: &Message<'_>, sent: bool) {
+        match (message.method.as_deref(), message.id()) {
+            (Some(_), Some(id)) => self.hear_call(id, line, message.asks(), sent),
+            (Some("notifications/initialized"), None) => self.initialized = Some(line.to_vec()),
+            (Some("notifications/cancelled"), None) => {
+                #[derive(serde::Deserialize)]
+                struct Cancelled {
+                    #[serde(rename = "requestId")]
+                    request_id: RequestId,
+                }
+                if let Some(Cancelled { request_id }) = message.params() {
+                    self.forget(&request_id);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn hear_call(&mut self, id: RequestId, line: &[u8], asks: Asks, sent: bool) {
+        if asks == Asks::Handshake && !self.has_shaken_hands() {
+            self.handshake = Some((line.to_vec(), false));
+        }
+        // The server refuses the second call under one id.
+        if self.calls.contains_key(&id) {
+            return;
+        }
+        self.next += 1;
+        self.bytes += line.len();
+        let call = Call {
+            line: line.to_vec(),
+            order: self.next,
+            asks,
+            sent,
+            acknowledged: false,
+        };
+        self.calls.insert(id, call);
+    }
+
+    fn has_shaken_hands(&self) -> bool {
+        self.handshake
+            .as_ref()
+            .is_some_and(|(_, answered)| *answered)
+    }
+
+    fn forget(&mut self, id: &RequestId) -> Option<Call> {
+        let call = self.calls.remove(id)?;
+        self.bytes -= call.line.len();
+        Some(call)
+    }
+
+    /// What becomes of an answer or a notification of the owner; `ends` where no other owner is asked any more.
+    pub(super) fn answered(&mut self, line: &[u8], message: &Message<'_>, ends: bool) -> Passed {
+        match (message.method.as_deref(), message.id()) {
+            (Some("notifications/subscriptions/acknowledged"), None) => self.acknowledged(message),
+            (Some(_), _) | (None, None) => Passed::On,
+            (None, Some(id)) => self.settle(&id, line, ends),
+        }
+    }
+
+    fn settle(&mut self, id: &RequestId, line: &[u8], ends: bool) -> Passed {
+        if let RequestId::String(own) = id
+            && let Some(uri) = self.own.remove(&**own)
+        {
+            return Passed::Instead(uri.map(|uri| updated(&uri, None)).into_iter().collect());
+        }
+        let Some(call) = self.calls.get(id) else {
+            return Passed::On;
+        };
+        let may_ask_again = !matches!(call.asks, Asks::Once { .. });
+        let is_listen = matches!(call.asks, Asks::Listen(_));
+        // The owner ends: what it did not do, and what it told of, its successor does.
+        let is_put_off = (is_listen && is_result(line)) || (may_ask_again && is_stopping(line));
+        if is_put_off && !ends {
+            return Passed::Instead(Vec::new());
+        }
+        let call = self.forget(id);
+        match call.map(|call| call.asks) {
+            Some(Asks::Handshake) if is_result(line) => {
+                if let Some((_, answered)) = &mut self.handshake {
+                    *answered = true;
+                }
+            }
+            Some(Asks::Subscription { uri, begins }) if is_result(line) => {
+                if begins {
+                    self.subscriptions.insert(uri);
+                } else {
+                    self.subscriptions.remove(&uri);
+                }
+            }
+            _ => {}
+        }
+        Passed::On
+    }
+
+    /// The first acknowledgement of a listen is the client's; after a takeover it is told what may have changed instead.
+    fn acknowledged(&mut self, message: &Message<'_>) -> Passed {
+        let params: Option<serde_json::Map<String, Value>> = message.params();
+        let id = params
+            .as_ref()
+            .and_then(|params| params.get("_meta")?.get(SUBSCRIPTION_ID));
+        let id: Option<RequestId> = id.and_then(|id| serde_json::from_value(id.clone()).ok());
+        let Some((id, call)) = id.and_then(|id| {
+            let call = self.calls.get_mut(&id)?;
+            Some((id, call))
+        }) else {
+            return Passed::On;
+        };
+        if !std::mem::replace(&mut call.acknowledged, true) {
+            return Passed::On;
+        }
+        let Asks::Listen(filter) = &call.asks else {
+            return Passed::On;
+        };
+        Passed::Instead(news(&id, filter))
+    }
+
+    /// The calls that a server in this process can answer without a store.
+    pub(super) fn without_store(&mut self) -> Vec<Vec<u8>> {
+        self.in_order(|call| !call.sent && Message::of(&call.line).needs_no_store())
+    }
+
+    /// The handshake, and the calls of which this is true in the order in which the client made them.
+    fn in_order(&mut self, which: impl Fn(&Call) -> bool) -> Vec<Vec<u8>> {
+        let mut lines = Vec::new();
+        if let Some((line, true)) = self.handshake.clone() {
+            let id = RequestId::String(self.own_id(None).into());
+            lines.extend(message::with_id(&line, &id));
+        }
+        let calls = self.calls.values_mut().filter(|call| which(call));
+        let mut calls: Vec<_> = calls.collect();
+        calls.sort_unstable_by_key(|call| (call.asks != Asks::Handshake, call.order));
+        let handshakes = calls.partition_point(|call| call.asks == Asks::Handshake);
+        let ready_at = lines.len() + handshakes;
+        lines.extend(calls.into_iter().map(|call| {
+            call.sent = true;
+            call.line.clone()
+        }));
+        if let Some(ready) = &self.initialized {
+            lines.insert(ready_at, ready.clone());
+        }
+        lines
+    }
+
+    /// What is said to the next owner: the handshake, the subscriptions, and every call that may be asked of it. The
+    /// others are answered: the second part.
+    pub(super) fn replay(&mut self, ids: &dyn IdSource) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+        self.own.clear();
+        let is_lost = |call: &Call| call.sent && matches!(call.asks, Asks::Once { .. });
+        let answers = self.refuse(is_lost, unknown_outcome, ids);
+        let mut lines = self.in_order(|_| true);
+        for uri in self.subscriptions.clone() {
+            let id = self.own_id(Some(uri.clone()));
+            lines.push(message::request(
+                &id,
+                "resources/subscribe",
+                &json!({ "uri": uri }),
+            ));
+        }
+        (lines, answers)
+    }
+
+    fn own_id(&mut self, subscribes: Option<String>) -> String {
+        self.next += 1;
+        let id = format!("{OWN_ID}{}", self.next);
+        self.own.insert(id.clone(), subscribes);
+        id
+    }
+
+    /// The answers to the calls that need a store and that nobody was sent, where nobody can be.
+    pub(super) fn refuse_unsent(&mut self, error: &Error, ids: &dyn IdSource) -> Vec<Vec<u8>> {
+        let waits = |call: &Call| !call.sent && !Message::of(&call.line).needs_no_store();
+        self.refuse(waits, |_| error.clone(), ids)
+    }
+
+    fn refuse(
+        &mut self,
+        which: impl Fn(&Call) -> bool,
+        error: impl Fn(&Asks) -> Error,
+        ids: &dyn IdSource,
+    ) -> Vec<Vec<u8>> {
+        let refused = self.calls.iter().filter(|(_, call)| which(call));
+        let mut refused: Vec<_> = refused.map(|(id, call)| (call.order, id.clone())).collect();
+        refused.sort_unstable_by_key(|(order, _)| *order);
+        let mut answers = Vec::new();
+        for (_, id) in refused {
+            if let Some(call) = self.forget(&id) {
+                answers.push(refusal(&id, &call, &error(&call.asks), ids));
+            }
+        }
+        answers
+    }
+}
+
+fn refusal(id: &RequestId, call: &Call, error: &Error, ids: &dyn IdSource) -> Vec<u8> {
+    let message = Message::of(&call.line);
+    let method = message.method.as_deref().unwrap_or_default();
+    let id = id.clone().into_json_value();
+    let answer = if method == "tools/call" {
+        let (tool, named) = match &call.asks {
+            Asks::Once { tool, execution } => (tool.as_str(), execution.clone()),
+            _ => (method, None),
+        };
+        let error = error.clone().during(tool);
+        json!({ "jsonrpc": "2.0", "id": id, "result": answer::refusal(&error, named, tool, ids) })
+    } else {
+        json!({ "jsonrpc": "2.0", "id": id, "error": answer::fault(error, method, ids) })
+    };
+    answer.to_string().into_bytes()
+}
+
+/// Nobody knows whether the owner that went away did this.
+fn unknown_outcome(asks: &Asks) -> Error {
+    let message = "the midex that owned the data directory ended before it answered: it is not known whether the call was done";
+    let error = Error::new(Code::ServerStopping, message);
+    match asks {
+        Asks::Once {
+            execution: Some(id),
+            ..
+        } => error.with("execution_id", id.as_str()).with_next(read(
+            address!("workflow_status/{execution_id}"),
+            "it tells whether the call was done; if not, send the call again",
+        )),
+        _ => error.with_next(call(
+            "execution.list",
+            &[],
+            "it tells whether the call was done; if not, send the call again",
+        )),
+    }
+}
+
+/// What may have changed while nobody told a listen of it.
+fn news(id: &RequestId, filter: &SubscriptionFilter) -> Vec<Vec<u8>> {
+    let uris = filter.resource_subscriptions.iter().flatten();
+    let mut lines: Vec<_> = uris.map(|uri| updated(uri, Some(id))).collect();
+    if filter.resources_list_changed == Some(true) {
+        let params = json!({ "_meta": { SUBSCRIPTION_ID: id.clone().into_json_value() } });
+        lines.push(message::notification(
+            "notifications/resources/list_changed",
+            &params,
+        ));
+    }
+    lines
+}
+
+fn updated(uri: &str, listen: Option<&RequestId>) -> Vec<u8> {
+    let mut params = json!({ "uri": uri });
+    if let Some(id) = listen {
+        params["_meta"] = json!({ SUBSCRIPTION_ID: id.clone().into_json_value() });
+    }
+    message::notification("notifications/resources/updated", &params)
+}
+
+/// An answer, of which only its kind matters.
+#[derive(serde::Deserialize)]
+struct Answer {
+    #[serde(default)]
+    result: Option<Value>,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+fn is_result(line: &[u8]) -> bool {
+    let answer: Option<Answer> = serde_json::from_slice(line).ok();
+    answer.is_some_and(|answer| answer.result.is_some())
+}
+
+/// Whether it is the refusal of a server that ends.
+fn is_stopping(line: &[u8]) -> bool {
+    let code = Code::ServerStopping.as_str();
+    let has_word = |line: &[u8]| line.windows(code.len()).any(|part| part == code.as_bytes());
+    // Few lines hold the word at all.
+    if line.len() > REFUSAL_BYTES_MAX || !has_word(line) {
+        return false;
+    }
+    let Ok(answer) = serde_json::from_slice::<Answer>(line) else {
+        return false;
+    };
+    let payload = match (&answer.result, &answer.error) {
+        (Some(result), _) if result["isError"] == true => &result["structuredContent"],
+        (_, Some(error)) => &error["data"],
+        _ => return false,
+    };
+    payload["error_code"] == code
+}
