@@ -1,6 +1,7 @@
 //! The use cases that every face shares. Opens everything and owns the shutdown.
 
 mod list;
+mod open;
 mod options;
 
 use std::{
@@ -15,8 +16,11 @@ use serde_json::Value;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
-use self::list::{ALL_PROJECTS, OPEN};
-pub use self::{list::ListRequest, options::Options};
+pub use self::{list::ListRequest, open::verify, options::Options};
+use self::{
+    list::{ALL_PROJECTS, OPEN},
+    open::Slot,
+};
 use crate::{
     clock::{Clock, IdSource, Timestamp},
     config::{Config, Directories},
@@ -30,15 +34,14 @@ use crate::{
             StatusView, TelemetryEvent, WaitView,
         },
     },
-    engine::{self, Engine, Environment, Environments, StartRequest},
+    engine::{Environment, Environments, StartRequest},
     error::{Code, Error, NextCall, Result, address, read},
     limits,
     registry::{Definitions, Registry},
-    store::{self, RedbStore, Store},
 };
 pub use crate::{
     engine::{Listener, Name, Notifier, Topic},
-    store::OwnedDirectory,
+    store::{FILE_NAME as STORE_FILE, OwnedDirectory},
 };
 
 /// A running midex as one of its callers has it: the caller's project and definitions, and the one engine that
@@ -54,6 +57,8 @@ pub struct App {
 /// What all callers share.
 struct Host {
     options: Options,
+    /// Whether a call may open the store.
+    opens_itself: bool,
     engine: Mutex<Slot>,
     opened: watch::Sender<bool>,
     stopping: CancellationToken,
@@ -62,13 +67,6 @@ struct Host {
     /// Those of callers, shared by all that have the same directories.
     definitions: StdMutex<Vec<(Directories, Weak<Definitions>)>>,
     large_reads: Semaphore,
-}
-
-/// The engine, or when it was last tried to open its store.
-enum Slot {
-    Open(Engine),
-    Closed { tried: Option<(Timestamp, Error)> },
-    Stopped,
 }
 
 /// What was going on in a project.
@@ -104,6 +102,16 @@ impl App {
     /// The same for a program that brings something of its own. What the server does itself goes on as soon as the store
     /// is open: a program that has such work opens it at its start ([`App::open`]).
     pub fn with(options: Options) -> Self {
+        Self::made(options, true)
+    }
+
+    /// The same for a process that must own its directory before the store is opened: calls wait for
+    /// [`App::open_owned`], for [`limits::OWNED_WITHIN`] at most.
+    pub fn waiting(options: Options) -> Self {
+        Self::made(options, false)
+    }
+
+    fn made(options: Options, opens_itself: bool) -> Self {
         let config = &options.config;
         let definitions = Arc::new(config.definitions(&options.abilities()));
         let known = vec![(config.directories(), Arc::downgrade(&definitions))];
@@ -112,6 +120,7 @@ impl App {
         Self {
             host: Arc::new(Host {
                 options,
+                opens_itself,
                 engine: Mutex::new(Slot::Closed { tried: None }),
                 opened: watch::Sender::new(false),
                 stopping: CancellationToken::new(),
@@ -230,104 +239,6 @@ impl App {
             .await;
     }
 
-    /// Opens the store where it is not open yet.
-    ///
-    /// # Errors
-    /// `STORE_BUSY` while another process owns the data directory: asked again at most every
-    /// [`limits::STORE_RETRY_EVERY`]; `STORE_CORRUPT`, `STORE_TOO_NEW`, `STORE_FORMAT`, `FILE_UNUSABLE`.
-    pub async fn open(&self) -> Result<()> {
-        self.engine().await.map(drop)
-    }
-
-    /// The same in a directory that this process owns already, whenever it was tried last.
-    ///
-    /// # Errors
-    /// As [`App::open`].
-    pub async fn open_owned(&self, owned: OwnedDirectory) -> Result<()> {
-        let mut slot = self.host.engine.lock().await;
-        if let Slot::Closed { .. } = &*slot {
-            self.fill(&mut slot, Some(owned)).await?;
-        }
-        Ok(())
-    }
-
-    /// The engine, for programs that bring definitions of their own; opens the store as [`App::open`] does.
-    pub async fn engine(&self) -> Result<Engine> {
-        let mut slot = self.host.engine.lock().await;
-        match &*slot {
-            Slot::Open(engine) => return Ok(engine.clone()),
-            Slot::Stopped => {
-                return Err(Error::new(
-                    Code::ServerStopping,
-                    "the server is shutting down",
-                ));
-            }
-            Slot::Closed {
-                tried: Some((at, error)),
-            } => {
-                // A clock that stepped back must not keep the store shut.
-                let waited = self.host.options.clock.now();
-                if waited >= *at && waited.since(*at) < limits::STORE_RETRY_EVERY {
-                    return Err(error.clone());
-                }
-            }
-            Slot::Closed { tried: None } => {}
-        }
-        self.fill(&mut slot, None).await
-    }
-
-    async fn fill(&self, slot: &mut Slot, owned: Option<OwnedDirectory>) -> Result<Engine> {
-        match self.begin_engine(owned).await {
-            Ok(engine) => {
-                *slot = Slot::Open(engine.clone());
-                self.host.opened.send_replace(true);
-                Ok(engine)
-            }
-            Err(error) => {
-                *slot = Slot::Closed {
-                    tried: Some((self.host.options.clock.now(), error.clone())),
-                };
-                Err(error)
-            }
-        }
-    }
-
-    async fn begin_engine(&self, owned: Option<OwnedDirectory>) -> Result<Engine> {
-        let Options {
-            config,
-            clock,
-            ids,
-            activities,
-            operations,
-        } = self.host.options.clone();
-        let options = store::Options {
-            snapshot_every: config.snapshot_every,
-            ..store::Options::default()
-        };
-        let data_dir = config.data_dir.clone();
-        let open = move || match owned {
-            Some(owned) => RedbStore::open_owned(owned, options),
-            None => RedbStore::open(&data_dir, options),
-        };
-        let opened = tokio::task::spawn_blocking(open).await;
-        let store: Arc<dyn Store> = Arc::new(
-            opened
-                .map_err(|error| Error::internal("opening the store panicked").because(error))??,
-        );
-        let options = engine::Options {
-            activities,
-            operations,
-            token_ttl: config.token_ttl,
-            command_flags: self.command_flags().into(),
-            environments: self.host.environments.clone(),
-            secrets: config.secrets(),
-            notifier: self.host.changes.clone(),
-            stopping: self.host.stopping.clone(),
-            ..engine::Options::new(store, clock, ids)
-        };
-        Engine::new(options).await
-    }
-
     /// Starts an execution (S0, `workflow.start`), for the caller's project where `project` is `None`.
     pub async fn start(
         &self,
@@ -336,8 +247,13 @@ impl App {
         inputs: Option<Value>,
         project: Option<String>,
     ) -> Result<Advanced> {
-        let project = project.unwrap_or_else(|| self.project());
-        if !self.host.environments.claim(&project, &self.environment) {
+        let own = self.project();
+        let project = project.unwrap_or_else(|| own.clone());
+        let environments = &self.host.environments;
+        if project == own {
+            // Of several windows of one project the one that starts it counts.
+            environments.set(&project, self.environment.clone());
+        } else if !environments.claim(&project, &self.environment) {
             return Err(of_another_client(&project));
         }
         let request = StartRequest {

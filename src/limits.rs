@@ -348,6 +348,10 @@ pub const HISTORY_OUTPUT_BYTES_MAX: usize = 8 << 20;
 /// Projects whose allowed environment is known at once; past it one of them sees none until its next client comes.
 pub const ENVIRONMENTS_MAX: usize = 1024;
 
+/// How long a call waits until its process owns the data directory.
+pub const OWNED_WITHIN: Duration = Duration::from_secs(10);
+/// The longest pause of a process that could not open the store, where nobody calls.
+pub const OWN_RETRY_MAX: Duration = Duration::from_secs(5);
 /// How often a process looks for the owner of its data directory, or for the directory to be free, before it says that
 /// the store is busy.
 pub const OWNER_LOOKS_MAX: u32 = 60;

@@ -19,16 +19,26 @@ const REPLY: &str = r#"{"jsonrpc":"2.0","id":"#;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Stdio,
+    Owner,
+    Relay,
     Stateless,
     Session,
 }
 
 impl Way {
-    pub(crate) const ALL: [Self; 3] = [Self::Stdio, Self::Stateless, Self::Session];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Stdio,
+        Self::Owner,
+        Self::Relay,
+        Self::Stateless,
+        Self::Session,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Stdio => "stdio",
+            Self::Owner => "stdio, owner",
+            Self::Relay => "stdio, relay",
             Self::Stateless => "http stateless",
             Self::Session => "http session",
         }

@@ -5,6 +5,8 @@
 //!
 //! * stdio: lines over two operating-system pipes (`tokio::net::unix::pipe`), as between two processes. One
 //!   client, all calls in flight on one connection.
+//! * owner: the same through the relay that the owner of a directory has for its own client; relay: that of another process
+//!   of the directory, through the control socket (here in the same process). The echo has neither: its figures are stdio's.
 //! * HTTP, stateless: the 2026-07-28 era over kept connections of the loopback, one call in flight on each.
 //! * HTTP, session: the initialize era, a session on each connection, answers as streams of events.
 //! * engine: `App::next_step` called directly. `fdatasync`: one 4 KiB overwrite and one sync.

@@ -7,12 +7,12 @@ use std::{
 };
 
 use midex::{
-    app::App,
+    app::{App, Options},
     clock::{SystemClock, SystemIds},
     config::Config,
     domain::{Definition, execution::Report, view::Advanced},
     engine::StartRequest,
-    mcp::{self, LineTransport},
+    mcp::{self, LineTransport, Process, ToolProfile},
 };
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -70,7 +70,9 @@ impl Rig {
     /// Servers for so many calls in flight, and a persona of so many bytes in each reply.
     pub(crate) async fn new(in_flight: usize, persona_bytes: usize) -> Self {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-        let app = open(dir.path());
+        let stop = CancellationToken::new();
+        let mut serving = JoinSet::new();
+        let (app, relayed) = open(dir.path(), &stop, &mut serving).await;
         let definition =
             definition(&"A line of what a persona is told. ".repeat(persona_bytes / 34 + 1));
         let reply = Arc::new(sample(&app, &definition).await);
@@ -79,9 +81,9 @@ impl Rig {
             definition,
             in_flight,
             reply,
-            clients: Vec::new(),
-            stop: CancellationToken::new(),
-            serving: JoinSet::new(),
+            clients: relayed,
+            stop,
+            serving,
             dir,
         };
         let (app, reply) = (rig.app.clone(), rig.reply.clone());
@@ -148,6 +150,11 @@ impl Rig {
             .zip(tokens)
             .map(|(at, (tokens, share))| Lane::new(tokens, share, at, lanes));
         let lanes = lanes.collect();
+        // The echo has no relay.
+        let way = match (way, tool) {
+            (Way::Owner | Way::Relay, Tool::Echo) => Way::Stdio,
+            (way, _) => way,
+        };
         let is_it =
             |(its_way, its_tool, _): &&mut (Way, Tool, _)| (*its_way, *its_tool) == (way, tool);
         let (_, _, place) = self
@@ -198,10 +205,37 @@ impl Rig {
     }
 }
 
-fn open(dir: &Path) -> Arc<App> {
+type Clients = Vec<(Way, Tool, Option<Client>)>;
+
+/// The app of a process that owns `dir`, and the clients of that process and of another one that relays to it.
+async fn open(
+    dir: &Path,
+    stop: &CancellationToken,
+    serving: &mut JoinSet<()>,
+) -> (Arc<App>, Clients) {
     let mut config = Config::new(Some(dir.join("data"))).expect("a configuration");
     config.project_dir = dir.into();
-    Arc::new(App::new(config, Arc::new(SystemClock), Arc::new(SystemIds)))
+    let options = Options::new(config, Arc::new(SystemClock), Arc::new(SystemIds));
+    let (mut app, mut clients) = (None, Vec::new());
+    for way in [Way::Owner, Way::Relay] {
+        let process = Process::for_agent(options.clone(), ToolProfile::default());
+        if way == Way::Owner {
+            app = Some(Arc::new(process.app().await.expect("an app")));
+        }
+        let (to_server, from_client) = pipe::pipe().expect("a pipe");
+        let (to_client, from_server) = pipe::pipe().expect("a pipe");
+        let stop = stop.clone();
+        serving.spawn(async move {
+            // The app is stopped by the rig.
+            drop(mcp::relay(&process, from_client, to_client, stop).await);
+        });
+        let lines = Box::new(Lines::open(from_server, to_server).await);
+        clients.push((way, Tool::NextStep, Some(Client::Lines(lines))));
+        if let Some(app) = &app {
+            app.opened().await;
+        }
+    }
+    (app.expect("an app"), clients)
 }
 
 async fn start(app: &App, definition: &Arc<Definition>) -> String {

@@ -5,6 +5,7 @@ mod command;
 pub mod completions;
 mod demo;
 pub mod diagnostic;
+mod doctor;
 pub mod graph;
 mod lifecycle;
 mod link;
@@ -144,6 +145,8 @@ enum Command {
     Graph(graph::GraphArgs),
     /// Print a JSON Schema of definition files, outputs or errors
     Schema(schema::SchemaArgs),
+    /// Look for what keeps midex from working here, and say what mends it; exit 1 where something does
+    Doctor,
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
 }
@@ -228,6 +231,7 @@ fn run(cli: Cli, log: &log::Log) -> Result<u8> {
         Command::New(args) => new::new(&args, &config, out),
         Command::Graph(args) => graph::graph(&args, &config.registry(), out),
         Command::Schema(args) => schema::schema(&args, out),
+        Command::Doctor => run_to_end(doctor::doctor(&config, out)),
         Command::Completions(args) => completions::completions(&args, out),
     }
 }

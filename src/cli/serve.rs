@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{EXIT_OK, command::user_request, log::Log};
 use crate::{
-    app,
+    app::{self, App},
     clock::{SteadyClock, SystemIds},
     config::Config,
     error::{Code, Error, Result},
@@ -212,17 +212,12 @@ async fn serve_http(
     stop: &CancellationToken,
 ) -> Result<Option<Closing>> {
     let app = Arc::new(process.app().await?);
-    let owned = match process.find().await {
-        Ok(link) => Some(link.split().2),
-        Err(error) if error.code() == Code::AddressUnusable => return Err(error),
-        Err(error) => {
-            warn_of(&error);
-            None
-        }
-    };
-    let (end, ending) = (stop.child_token(), app.clone());
+    let (end, ending) = (CancellationToken::new(), app.clone());
     let ends = async {
-        stop.cancelled().await;
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = end.cancelled() => return,
+        }
         // Calls in progress are answered first.
         ending.begin_stop();
         tokio::time::sleep(limits::SIGNAL_GRACE).await;
@@ -239,29 +234,34 @@ async fn serve_http(
             }
         }
     };
-    let late = own_later(process, owned, &end);
-    let (http, (), owned, ()) = tokio::join!(http, stdio, late, ends);
-    http.map(|()| owned)
+    let (http, (), owned, ()) = tokio::join!(http, stdio, own(process, &app, &end), ends);
+    http.and(owned)
 }
 
-/// Owns the directory as soon as that is free; until `end` where it never is.
-async fn own_later(
-    process: &Process,
-    owned: Option<Closing>,
-    end: &CancellationToken,
-) -> Option<Closing> {
-    if owned.is_some() {
-        return owned;
-    }
-    let own = async {
-        loop {
-            tokio::time::sleep(limits::STORE_RETRY_EVERY).await;
-            if let Ok(link) = process.find().await {
-                return link.split().2;
+/// Owns the directory as soon as that is free; nothing where `end` comes first. Where another process serves HTTP for it,
+/// this one ends.
+async fn own(process: &Process, app: &App, end: &CancellationToken) -> Result<Option<Closing>> {
+    let mut warned = None;
+    loop {
+        let Some(found) = end.run_until_cancelled(process.find()).await else {
+            return Ok(None);
+        };
+        match found {
+            Ok(link) => return Ok(Some(link.split().2)),
+            Err(error) if error.code() == Code::AddressUnusable => {
+                end.cancel();
+                return Err(error);
+            }
+            Err(error) => {
+                if warned.replace(error.code()) != Some(error.code()) {
+                    warn_of(&error);
+                }
+                app.not_owned(error).await;
             }
         }
-    };
-    end.run_until_cancelled(own).await
+        let pause = tokio::time::sleep(limits::STORE_RETRY_EVERY);
+        end.run_until_cancelled(pause).await;
+    }
 }
 
 /// The names of the transports that the server listens on, for its start-up lines.

@@ -29,14 +29,13 @@ impl Environments {
         }
     }
 
-    /// From now on the executions of `project` see this. Of more than [`limits::ENVIRONMENTS_MAX`] projects one is
-    /// forgotten.
+    /// From now on the executions of `project` see this; nothing changes where nothing is allowed. Of more than
+    /// [`limits::ENVIRONMENTS_MAX`] projects one is forgotten.
     pub fn set(&self, project: &str, environment: Arc<Environment>) {
-        let mut all = self.write();
         if environment.is_empty() {
-            all.remove(project);
             return;
         }
+        let mut all = self.write();
         all.insert(project.to_owned(), environment);
         if all.len() > limits::ENVIRONMENTS_MAX
             && let Some(other) = all.keys().find(|other| *other != project).cloned()
@@ -89,8 +88,9 @@ mod tests {
         assert_eq!(*all.of(Some("a")), one("a"));
         assert_eq!(*all.of(Some("b")), one("everywhere"));
         assert_eq!(*all.of(None), one("everywhere"));
+        // Another window of the project, which allows nothing.
         all.set("a", Arc::default());
-        assert_eq!(*all.of(Some("a")), one("everywhere"));
+        assert_eq!(*all.of(Some("a")), one("a"));
     }
 
     #[test]

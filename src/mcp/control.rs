@@ -22,7 +22,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use self::{
     places::{Caller, Places},
     preamble::{milliseconds, read_line, write_line},
-    socket::{SocketPath, check_user, refused},
+    socket::{Identity, SocketPath, check_user, refused},
 };
 pub use self::{
     preamble::{ClientInfo, Greeting, PROTOCOL, Preamble, Role},
@@ -78,18 +78,36 @@ impl Door {
             () = self.app.opened() => {}
             () = stop.cancelled() => return,
         }
-        let bound = SocketPath::of(&self.app.config().data_dir)
-            .and_then(|place| place.bind().map(|listener| (place, listener)));
-        match bound {
-            Ok((place, listener)) => {
-                let open = Arc::new(Open::of(self));
-                open.accept(&listener, &stop).await;
-                place.remove();
-                open.leave().await;
+        let Some((place, listener, bound)) = stop.run_until_cancelled(self.bound()).await else {
+            return;
+        };
+        let open = Arc::new(Open::of(self));
+        tokio::select! {
+            () = open.accept(&listener) => {}
+            () = stop.cancelled() => {}
+            // It hands the directory over: nobody is let in any more.
+            () = open.door.app.stopping().cancelled() => {}
+        }
+        place.remove(bound);
+        open.leave().await;
+    }
+
+    /// Binds the socket; where that fails, again and again.
+    async fn bound(&self) -> (SocketPath, UnixListener, Identity) {
+        let data_dir = &self.app.config().data_dir;
+        let mut has_failed = false;
+        loop {
+            let place = SocketPath::of(data_dir);
+            let bound = place.and_then(|place| place.bind().map(|bound| (place, bound)));
+            match bound {
+                Ok((place, (listener, identity))) => return (place, listener, identity),
+                Err(error) if !has_failed => {
+                    has_failed = true;
+                    tracing::warn!(%error, "there is no control socket: commands and other servers find the store busy");
+                }
+                Err(_) => {}
             }
-            Err(error) => {
-                tracing::warn!(%error, "there is no control socket: commands and other servers will find the store busy");
-            }
+            tokio::time::sleep(limits::STORE_RETRY_EVERY).await;
         }
     }
 }
@@ -116,19 +134,15 @@ impl Open {
         }
     }
 
-    async fn accept(self: &Arc<Self>, listener: &UnixListener, stop: &CancellationToken) {
+    async fn accept(self: &Arc<Self>, listener: &UnixListener) {
         loop {
-            let Some(accepted) = stop.run_until_cancelled(listener.accept()).await else {
-                return;
-            };
-            match accepted {
+            match listener.accept().await {
                 Ok((stream, _)) => {
-                    let Some(caller) = stop.run_until_cancelled(self.places.enter()).await else {
-                        return;
-                    };
+                    let caller = self.places.enter().await;
                     let open = self.clone();
                     self.clients.spawn(async move {
-                        if let Err(error) = open.attend(stream, caller).await {
+                        let attended = Box::pin(open.attend(stream, caller));
+                        if let Some(Err(error)) = open.hang_up.run_until_cancelled(attended).await {
                             tracing::debug!(%error, "a client of the control socket was turned away");
                         }
                     });
@@ -158,14 +172,20 @@ impl Open {
         let (input, mut output) = stream.into_split();
         let mut input = BufReader::new(input);
         let said = caller.hear(read_line(&mut input));
-        let said = tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, said).await;
-        let said = said.ok().flatten();
+        let said = tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, said);
+        // At the end nobody waits for one that says nothing.
+        let said = self.door.app.stopping().run_until_cancelled(said).await;
+        let said = said.and_then(|said| said.ok().flatten());
         let said = said.ok_or_else(|| refused("the caller did not say who it is"))??;
+        let others = self.places.known();
         let preamble = Preamble::parse(&said).and_then(|preamble| {
             self.admit(&preamble, &mut caller)?;
             Ok(preamble)
         });
-        write_line(&mut output, &self.greeting(preamble.as_ref().err())).await?;
+        let greeting = self.greeting(others, preamble.as_ref().err());
+        let greeted = write_line(&mut output, &greeting);
+        let greeted = tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, greeted).await;
+        greeted.map_err(|_| refused("the caller takes no greeting"))??;
         let preamble = preamble?;
         if preamble.http.is_some() {
             // It came for the directory alone.
@@ -197,7 +217,7 @@ impl Open {
         caller.settle(preamble.client())
     }
 
-    fn greeting(&self, error: Option<&Error>) -> Greeting {
+    fn greeting(&self, clients: Vec<ClientInfo>, error: Option<&Error>) -> Greeting {
         let config = self.door.app.config();
         Greeting {
             protocol: PROTOCOL,
@@ -207,7 +227,7 @@ impl Open {
             http: self.door.http.map(|address| address.to_string()),
             token_ttl_ms: milliseconds(config.token_ttl),
             snapshot_every: config.snapshot_every,
-            clients: self.places.known(),
+            clients,
             error: error.map(|error| error.payload("")),
         }
     }

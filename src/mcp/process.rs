@@ -144,7 +144,7 @@ impl Process {
             return Ok(app.clone());
         }
         let options = self.options.clone();
-        let made = tokio::task::spawn_blocking(move || App::with(options)).await;
+        let made = tokio::task::spawn_blocking(move || App::waiting(options)).await;
         let made = made
             .map_err(|error| Error::internal("loading the definitions panicked").because(error))?;
         Ok(app.insert(made).clone())
@@ -250,6 +250,12 @@ impl Closing {
     /// Whether this process owns the directory.
     pub fn owns(&self) -> bool {
         self.here.as_ref().is_some_and(|here| here.door.is_some())
+    }
+
+    /// Cancelled as soon as this process ends to own the directory.
+    pub(super) fn stopping(&self) -> Option<&CancellationToken> {
+        let here = self.here.as_ref().filter(|here| here.door.is_some());
+        here.map(|here| here.app.stopping())
     }
 
     /// Answers what waits, and refuses what is new.

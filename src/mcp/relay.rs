@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     clock::{IdSource, SystemIds},
-    error::{Error, Result},
+    error::{Code, Error, Result},
     limits,
 };
 
@@ -70,7 +70,9 @@ pub async fn relay(
         ended: None,
         linking: Some(Box::pin(process.find())),
         refused: None,
+        failed: None,
         local: None,
+        lost_at: None,
         ends_at: None,
         // For correlation ids alone.
         ids: Arc::new(SystemIds),
@@ -101,6 +103,10 @@ enum Event {
     Local(Result<Link>),
     /// It is time to look for an owner again.
     Again,
+    /// This process ends to own the directory.
+    Ending,
+    /// It has had its time to end.
+    Ended,
     /// The process is to end.
     Stop,
     /// What waits has had its time.
@@ -113,6 +119,10 @@ struct Owner {
     output: Backlog<Box<dyn AsyncWrite + Send + Unpin>>,
     closing: Closing,
     is_local: bool,
+    /// Whether it ever said anything.
+    has_spoken: bool,
+    /// Whether it takes nothing any more; what it wrote before may still come.
+    is_deaf: bool,
 }
 
 struct Relay<'a, R, W> {
@@ -130,8 +140,12 @@ struct Relay<'a, R, W> {
     linking: Option<Linking<'a>>,
     /// Why no owner was found, and when one is looked for again.
     refused: Option<(Error, Instant)>,
+    /// The last failure that was logged.
+    failed: Option<Code>,
     /// A server in this process, for what needs no store, should nobody be found in time.
     local: Option<Linking<'a>>,
+    /// When an owner in this process that ends has had its time.
+    lost_at: Option<Instant>,
     /// When the relay ends, though calls wait; nothing more is read of the client.
     ends_at: Option<Instant>,
     ids: Arc<dyn IdSource>,
@@ -152,9 +166,19 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
                 .as_ref()
                 .is_none_or(|owner| owner.output.len() < BACKLOG_BYTES_MAX);
         let reads_owner = self.owner.is_some() && self.client.len() < BACKLOG_BYTES_MAX;
-        let (owner_input, owner_output) = match &mut self.owner {
-            Some(owner) => (Some(&mut owner.frames), Some(&mut owner.output)),
-            None => (None, None),
+        let (owner_input, owner_output, ending) = match &mut self.owner {
+            Some(owner) => (
+                Some(&mut owner.frames),
+                Some(&mut owner.output),
+                owner.closing.stopping(),
+            ),
+            None => (None, None, None),
+        };
+        let ending = async {
+            match ending {
+                Some(stopping) => stopping.cancelled().await,
+                None => pending().await,
+            }
         };
         let sends = owner_output
             .as_ref()
@@ -194,6 +218,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             written = taken_by_owner, if sends => Event::Sent(written),
             link = linked => Event::Linked(link),
             link = local, if answers_locally => Event::Local(link),
+            () = ending, if self.lost_at.is_none() => Event::Ending,
+            () = until(self.lost_at) => Event::Ended,
             () = until(self.refused.as_ref().map(|(_, until)| *until)) => Event::Again,
             () = self.stop.cancelled(), if self.ends_at.is_none() => Event::Stop,
             () = until(self.ends_at) => Event::Late,
@@ -214,7 +240,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
                 self.end_within(limits::EOF_GRACE);
             }
             Event::Owner(Ok(Frame::Line(line))) => self.pass(&line),
-            Event::Owner(_) | Event::Sent(Err(_)) => self.lose_owner(),
+            Event::Owner(_) | Event::Ended => self.lose_owner(),
+            Event::Sent(Err(_)) => {
+                if let Some(owner) = &mut self.owner {
+                    owner.is_deaf = true;
+                    owner.output.clear();
+                }
+            }
+            // The client may take nothing meanwhile, so the end of what the owner writes is not seen.
+            Event::Ending => self.lost_at = Some(later(limits::EOF_GRACE)),
             Event::Told(Ok(())) | Event::Sent(Ok(())) => {}
             Event::Told(Err(error)) => {
                 tracing::warn!(%error, "the client takes no replies; it is given up");
@@ -246,7 +280,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             return self.answer(&id, line);
         }
         let is_local = self.owner.as_ref().is_some_and(|owner| owner.is_local);
-        let can_send = self.owner.is_some() && (!is_local || message.needs_no_store());
+        let hears = self.owner.as_ref().is_some_and(|owner| !owner.is_deaf);
+        let can_send = hears && (!is_local || message.needs_no_store());
         self.pending.hear(line, &message, can_send);
         if let Some(owner) = self.owner.as_mut().filter(|_| can_send) {
             owner.output.push(line);
@@ -258,7 +293,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
 
     /// Refuses the calls that wait for an owner, where none was found just now.
     fn refuse_calls(&mut self) {
-        if let Some((error, _)) = &self.refused {
+        if let Some((error, again_at)) = &mut self.refused {
+            *again_at = (*again_at).min(later(limits::STORE_RETRY_EVERY));
             let answers = self.pending.refuse_unsent(error, &*self.ids);
             self.client.push_all(&answers);
         }
@@ -290,9 +326,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
 
     /// Copies a line of the owner to the client.
     fn pass(&mut self, line: &[u8]) {
+        if let Some(owner) = &mut self.owner {
+            owner.has_spoken = true;
+        }
         let message = Message::of(line);
         if let (Some(_), Some(own)) = (&message.method, message.id()) {
             return self.ask(own, line);
+        }
+        if let Some(own) = message.cancels() {
+            return self.withdraw(&own, line);
         }
         match self
             .pending
@@ -316,27 +358,36 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         }
     }
 
+    /// Tells the client that the owner needs no answer any more.
+    fn withdraw(&mut self, own: &RequestId, line: &[u8]) {
+        let asked = self.asked.iter().find(|(_, asked)| *asked == own);
+        let Some(id) = asked.map(|(id, _)| id.clone()) else {
+            return self.client.push(line);
+        };
+        self.asked.remove(&id);
+        self.client
+            .push(&cancelled(id, "the question was withdrawn"));
+    }
+
     /// The owner has gone: another one is looked for, or this process becomes it.
     fn lose_owner(&mut self) {
         let Some(owner) = self.owner.take() else {
             return;
         };
+        self.lost_at = None;
         for (id, _) in self.asked.drain() {
-            let params =
-                json!({ "requestId": id.into_json_value(), "reason": "the server was replaced" });
-            let cancelled = message::notification("notifications/cancelled", &params);
-            self.client.push(&cancelled);
+            self.client.push(&cancelled(id, "the server was replaced"));
         }
         if owner.is_local {
             return;
         }
-        if self.ends_at.is_some() {
+        if self.ends_at.is_some() && (self.stop.is_cancelled() || self.pending.is_settled()) {
             // Nobody else is asked: what was told leaves.
             self.pending = Pending::default();
             self.ended = Some(owner.closing);
             return;
         }
-        let (process, closing) = (self.process, owner.closing);
+        let (process, closing, has_spoken) = (self.process, owner.closing, owner.has_spoken);
         self.linking = Some(Box::pin(async move {
             if closing.owns() {
                 // Whoever asked for the directory comes first.
@@ -344,6 +395,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
                     tracing::warn!(%error, "the store was not closed in order");
                 }
                 tokio::time::sleep(limits::HAND_OVER_PAUSE).await;
+            } else if !has_spoken {
+                tokio::time::sleep(limits::OWNER_LOOK_EVERY_MAX).await;
             }
             process.find().await
         }));
@@ -355,9 +408,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         match link {
             Ok(link) => self.take_over(link),
             Err(error) => {
-                tracing::warn!(code = error.code().as_str(), "{error}");
-                self.refused = Some((error, later(limits::STORE_RETRY_EVERY)));
-                self.refuse_calls();
+                if self.failed != Some(error.code()) {
+                    tracing::warn!(code = error.code().as_str(), "{error}");
+                }
+                self.failed = Some(error.code());
+                let has_calls = self.pending.waits_for_store();
+                self.refused = Some((error, later(limits::OWN_RETRY_MAX)));
+                if has_calls {
+                    self.refuse_calls();
+                }
             }
         }
     }
@@ -375,7 +434,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         }
         // A server without a store is needed no more.
         self.lose_owner();
-        self.local = None;
+        (self.local, self.failed) = (None, None);
         self.owners += 1;
         let mut owner = Owner::of(link, false);
         let (lines, answers) = self.pending.replay(&*self.ids);
@@ -428,8 +487,16 @@ impl Owner {
             output: Backlog::new(output),
             closing,
             is_local,
+            has_spoken: false,
+            is_deaf: false,
         }
     }
+}
+
+/// Says that a question needs no answer.
+fn cancelled(id: RequestId, reason: &str) -> Vec<u8> {
+    let params = json!({ "requestId": id.into_json_value(), "reason": reason });
+    message::notification("notifications/cancelled", &params)
 }
 
 /// The instant after this time.

@@ -62,7 +62,12 @@ pub(super) fn open(path: &Path, lock: &Arc<Lock>, options: &Options) -> Result<(
         rewrite::open(path, lock, options)?
     } else {
         let disk = || Ok(Disk::new(at(path)?, options.hook.clone(), lock));
-        open_disk(path, disk, options, limits::CHECKED_FILE_BYTES_MAX)?
+        let checked_below = if options.check_all {
+            u64::MAX
+        } else {
+            limits::CHECKED_FILE_BYTES_MAX
+        };
+        open_disk(path, disk, options, checked_below)?
     };
     lock.name(
         opened

@@ -69,6 +69,13 @@ impl fmt::Display for Identity {
     }
 }
 
+impl Drop for Lock {
+    /// Lets go at once: a process that was just forked holds a copy of the file until it begins its own program.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
+}
+
 impl Lock {
     /// Takes `directory`, which exists. redb's own lock is not enough: it is free while a database that failed is
     /// opened again.

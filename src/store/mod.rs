@@ -30,6 +30,7 @@ pub use self::{
     backend::{Hook, Operation},
     memory::MemoryStore,
     options::Options,
+    paths::FILE_NAME,
     redb_store::{Counts, OwnedDirectory, RedbStore},
 };
 use crate::{

@@ -20,6 +20,9 @@ pub struct Options {
     /// Journal rows looked at for one page of executions: from 1 on; fewer than
     /// [`limits::LIST_SCANNED_MAX`] are for tests.
     pub list_scanned_max: usize,
+    /// Whether the whole file is read through when it is opened, not only one below
+    /// [`limits::CHECKED_FILE_BYTES_MAX`] or one of a process that crashed.
+    pub check_all: bool,
     /// Stands between the database and the disk.
     pub hook: Option<Hook>,
 }
@@ -31,6 +34,7 @@ impl Default for Options {
             batch_max: limits::BATCH_TRANSITIONS_MAX,
             cache_bytes: limits::STORE_CACHE_BYTES,
             list_scanned_max: limits::LIST_SCANNED_MAX,
+            check_all: false,
             hook: None,
         }
     }

@@ -15,7 +15,7 @@ use super::fault::unusable;
 use crate::error::{Code, Error, Result};
 
 /// The data file's name in its directory.
-pub(super) const FILE_NAME: &str = "executions.redb";
+pub const FILE_NAME: &str = "executions.redb";
 
 /// What a database is called, behind that name, until it is whole.
 const DRAFT: &str = ".new-";

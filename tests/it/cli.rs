@@ -3,6 +3,7 @@
 
 mod basics;
 mod control;
+mod doctor;
 mod follow;
 mod hidden;
 mod run;

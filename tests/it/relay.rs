@@ -2,6 +2,7 @@
 
 mod callers;
 mod door;
+mod http;
 mod takeover;
 
 use serde_json::{Value, json};

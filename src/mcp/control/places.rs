@@ -21,6 +21,9 @@ use crate::{
     limits,
 };
 
+/// What the words of one client take in a list, its names apart.
+const CLIENT_BYTES: usize = 128;
+
 /// [`limits::CONTROL_CLIENTS_MAX`] places for commands and for callers that have not said who they are, and
 /// [`limits::RELAYS_MAX`] for relays.
 #[derive(Debug)]
@@ -71,9 +74,15 @@ impl Places {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The callers that have said who they are, in the order in which they came.
+    /// The callers that have said who they are, in the order in which they came; so many as fit into a first line.
     pub(super) fn known(&self) -> Vec<ClientInfo> {
-        self.clients().values().cloned().collect()
+        let mut bytes = 0;
+        let clients = self.clients();
+        let fit = clients.values().take_while(|client| {
+            bytes += client.project_dir.len() + client.midex.len() + CLIENT_BYTES;
+            bytes as u64 <= limits::CONTROL_PREAMBLE_BYTES_MAX / 2
+        });
+        fit.cloned().collect()
     }
 
     /// Gives the next caller a place as soon as there is one. Only one enters at a time.
@@ -83,6 +92,7 @@ impl Places {
     )]
     pub(super) async fn enter(self: &Arc<Self>) -> Caller {
         let place = tokio::select! {
+            biased;
             place = self.room.clone().acquire_owned() => place,
             // Its place is free as soon as its connection is closed.
             () = self.turn_away() => self.room.clone().acquire_owned().await,

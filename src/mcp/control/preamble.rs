@@ -24,6 +24,9 @@ use crate::{
 /// one number, for either side passes over those it does not know.
 pub const PROTOCOL: u32 = 1;
 
+/// What is shown of a path or a version: Linux opens no longer path.
+const NAME_CHARS_MAX: usize = 1024;
+
 /// What a client of the socket is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -150,8 +153,8 @@ impl Preamble {
         ClientInfo {
             pid: self.pid,
             role: self.role,
-            midex: self.midex.clone(),
-            project_dir: self.project_dir.clone(),
+            midex: self.midex.chars().take(NAME_CHARS_MAX).collect(),
+            project_dir: self.project_dir.chars().take(NAME_CHARS_MAX).collect(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{
     fs, io,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -20,6 +20,17 @@ const PATH_BYTES_MAX: usize = 100;
 pub(super) struct SocketPath {
     path: PathBuf,
     _directory: Option<fs::File>,
+}
+
+/// Which file a socket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity(u64, u64);
+
+impl Identity {
+    fn of(path: &Path) -> io::Result<Self> {
+        let metadata = fs::symlink_metadata(path)?;
+        Ok(Self(metadata.dev(), metadata.ino()))
+    }
 }
 
 impl SocketPath {
@@ -42,19 +53,21 @@ impl SocketPath {
 
     /// Listens there. The address is nobody else's: the store's lock says so. No other user can come in even before the
     /// permissions are set, for the identity of each caller is checked.
-    pub(super) fn bind(&self) -> io::Result<UnixListener> {
+    pub(super) fn bind(&self) -> io::Result<(UnixListener, Identity)> {
         match fs::remove_file(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         let listener = UnixListener::bind(&self.path)?;
         fs::set_permissions(&self.path, fs::Permissions::from_mode(0o600))?;
-        Ok(listener)
+        Ok((listener, Identity::of(&self.path)?))
     }
 
-    /// Takes the socket away, while the store is still this process's: nobody else's can lie there.
-    pub(super) fn remove(&self) {
-        let _ = fs::remove_file(&self.path);
+    /// Takes the socket away that was bound: where the directory was replaced, another one lies there by now.
+    pub(super) fn remove(&self, bound: Identity) {
+        if Identity::of(&self.path).is_ok_and(|there| there == bound) {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 
     /// A connection to the process that listens there; `None` where none does.

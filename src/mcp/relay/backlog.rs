@@ -26,6 +26,10 @@ impl<W: AsyncWrite + Unpin> Backlog<W> {
 
     /// Adds a line, whose end is added here.
     pub(super) fn push(&mut self, line: &[u8]) {
+        if self.taken > self.bytes.len() / 2 {
+            self.bytes.drain(..self.taken);
+            self.taken = 0;
+        }
         self.bytes.extend_from_slice(line);
         self.bytes.push(b'\n');
     }

@@ -110,6 +110,18 @@ impl<'a> Message<'a> {
         (self.method.is_none() && !is_answer) || (self.id.is_some() && self.id().is_none())
     }
 
+    /// The request that it says needs no answer any more.
+    pub(super) fn cancels(&self) -> Option<RequestId> {
+        #[derive(Deserialize)]
+        struct Cancelled {
+            #[serde(rename = "requestId")]
+            request_id: RequestId,
+        }
+        let is_it = self.method.as_deref() == Some("notifications/cancelled");
+        let params: Option<Cancelled> = is_it.then(|| self.params()).flatten();
+        params.map(|cancelled| cancelled.request_id)
+    }
+
     /// What a request asks for.
     pub(super) fn asks(&self) -> Asks {
         match self.method.as_deref() {

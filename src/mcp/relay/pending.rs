@@ -77,19 +77,20 @@ impl Pending {
         unsent.any(|call| Message::of(&call.line).needs_no_store())
     }
 
+    /// Whether a call waits that needs a store, and that nobody was sent.
+    pub(super) fn waits_for_store(&self) -> bool {
+        let mut unsent = self.calls.values().filter(|call| !call.sent);
+        unsent.any(|call| !Message::of(&call.line).needs_no_store())
+    }
+
     /// Takes note of a line of the client that is sent now, or with the next link.
     pub(super) fn hear(&mut self, line: &[u8], message: &Message<'_>, sent: bool) {
         match (message.method.as_deref(), message.id()) {
             (Some(_), Some(id)) => self.hear_call(id, line, message.asks(), sent),
             (Some("notifications/initialized"), None) => self.initialized = Some(line.to_vec()),
             (Some("notifications/cancelled"), None) => {
-                #[derive(serde::Deserialize)]
-                struct Cancelled {
-                    #[serde(rename = "requestId")]
-                    request_id: RequestId,
-                }
-                if let Some(Cancelled { request_id }) = message.params() {
-                    self.forget(&request_id);
+                if let Some(id) = message.cancels() {
+                    self.forget(&id);
                 }
             }
             _ => {}

@@ -163,3 +163,17 @@ steps:
     assert_has(&answer, &["KEY"]);
     assert!(!answer.contains("hunter2"), "{answer}");
 }
+
+#[test]
+fn windows_of_one_project_may_allow_different_things() {
+    let project = Project::new(&[("workflows/env.yaml", FROM_ENV)]);
+    let allow = ["--allow-env", "REGION"];
+    let mut north = on(&project, &project, &allow, Some("north"));
+    let mut south = on(&project, &project, &allow, Some("south"));
+    let mut none = on(&project, &project, &[], None);
+    none.done("execution.list", json!({}));
+    for (server, id, region) in [(&mut north, "n", "north"), (&mut south, "s", "south")] {
+        let seen = json!({ "given": region, "seen": region });
+        assert_eq!(server.begin("env", id)["final_output"], seen);
+    }
+}

@@ -143,3 +143,60 @@ fn a_socket_that_nobody_listens_on_keeps_nobody_out() {
     let refused = project.command(&["show", "e"]).output().expect("it runs");
     assert_has(&String::from_utf8_lossy(&refused.stdout), &["running"]);
 }
+
+#[test]
+fn a_caller_that_says_nothing_does_not_hold_up_the_end() {
+    let project = line();
+    let mut owner = open(&project);
+    let mut relay = project.serve();
+    relay.begin("line", "e");
+    let silent: Vec<_> = (0..4)
+        .map(|_| UnixStream::connect(socket(&project)).expect("a door"))
+        .collect();
+    owner.done("execution.list", json!({}));
+    assert!(owner.close().0.success());
+    assert_eq!(relay.status("e")["state"], "running");
+    drop(silent);
+}
+
+#[test]
+fn the_socket_of_a_directory_that_took_the_place_of_another_stays() {
+    let project = line();
+    let first = open(&project);
+    let data = project
+        .data_file()
+        .parent()
+        .expect("a directory")
+        .to_path_buf();
+    std::fs::rename(&data, project.path("moved")).expect("it is moved");
+    let mut second = open(&project);
+    second.begin("line", "e");
+    first.close();
+    assert!(socket(&project).exists());
+    let mut relay = project.serve();
+    assert_eq!(relay.status("e")["state"], "running");
+}
+
+#[test]
+fn callers_with_long_names_keep_nobody_out() {
+    let project = line();
+    let _owner = open(&project);
+    let fields = json!({ "project_dir": "x".repeat(100_000), "midex": "y".repeat(100_000) });
+    let long = preamble(&project, fields);
+    let come = |_| {
+        let mut stream = UnixStream::connect(socket(&project)).expect("a door");
+        stream.write_all(long.as_bytes()).expect("it is read");
+        let mut greeting = String::new();
+        BufReader::new(&stream)
+            .read_line(&mut greeting)
+            .expect("a line");
+        (stream, greeting.len() as u64)
+    };
+    let relays: Vec<_> = (0..100).map(come).collect();
+    assert!(
+        relays
+            .iter()
+            .all(|(_, bytes)| *bytes < limits::CONTROL_PREAMBLE_BYTES_MAX)
+    );
+    project.serve().begin("line", "e");
+}

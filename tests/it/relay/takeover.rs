@@ -340,3 +340,28 @@ fn under_load_and_kills_no_acknowledged_transition_is_lost_and_none_is_done_twic
         }
     }
 }
+
+#[test]
+fn what_an_owner_said_before_it_went_is_passed_on() {
+    let project = line();
+    let (mut relay, mut stub, owned) = with_stub(&project);
+    let signal = json!({ "execution_id": "e", "name": "n" });
+    let once = relay.post("tools/call", call("execution.signal", signal));
+    stub.next();
+    let large = json!({ "uri": "x".repeat(8 << 20) });
+    let read = relay.post("resources/read", large);
+    let result = json!({ "content": [], "structuredContent": { "done": true }, "isError": false });
+    stub.say(&json!({ "jsonrpc": "2.0", "id": once, "result": result }));
+    // It goes while the relay still writes.
+    drop((stub, owned));
+    let answer = relay.next_line();
+    assert_eq!(
+        (
+            &answer["id"],
+            &answer["result"]["structuredContent"]["done"]
+        ),
+        (&json!(once), &json!(true)),
+        "{answer}"
+    );
+    assert_eq!(relay.next_line()["id"], read);
+}

@@ -1,0 +1,172 @@
+//! Opening the store: by the first call, or by a process that owns its directory.
+
+use std::sync::Arc;
+
+use super::App;
+use crate::{
+    app::{Options, OwnedDirectory},
+    clock::Timestamp,
+    config::Config,
+    engine::{self, Engine},
+    error::{Code, Error, Result},
+    limits,
+    store::{self, RedbStore, Store},
+};
+
+/// The engine, or when it was last tried to open its store.
+pub(super) enum Slot {
+    Open(Engine),
+    Closed { tried: Option<(Timestamp, Error)> },
+    Stopped,
+}
+
+impl App {
+    /// Opens the store where it is not open yet.
+    ///
+    /// # Errors
+    /// `STORE_BUSY` while another process owns the data directory: asked again at most every
+    /// [`limits::STORE_RETRY_EVERY`]; `STORE_CORRUPT`, `STORE_TOO_NEW`, `STORE_FORMAT`, `FILE_UNUSABLE`.
+    pub async fn open(&self) -> Result<()> {
+        self.engine().await.map(drop)
+    }
+
+    /// The same in a directory that this process owns already, whenever it was tried last.
+    ///
+    /// # Errors
+    /// As [`App::open`].
+    pub async fn open_owned(&self, owned: OwnedDirectory) -> Result<()> {
+        let mut slot = self.host.engine.lock().await;
+        if let Slot::Closed { .. } = &*slot {
+            self.fill(&mut slot, Some(owned)).await?;
+        }
+        Ok(())
+    }
+
+    /// The engine, for programs that bring definitions of their own; opens the store as [`App::open`] does.
+    pub async fn engine(&self) -> Result<Engine> {
+        if !self.host.opens_itself {
+            self.owned().await?;
+        }
+        let mut slot = self.host.engine.lock().await;
+        match &*slot {
+            Slot::Open(engine) => return Ok(engine.clone()),
+            Slot::Stopped => {
+                return Err(Error::new(
+                    Code::ServerStopping,
+                    "the server is shutting down",
+                ));
+            }
+            Slot::Closed {
+                tried: Some((at, error)),
+            } => {
+                // A clock that stepped back must not keep the store shut.
+                let waited = self.host.options.clock.now();
+                if waited >= *at && waited.since(*at) < limits::STORE_RETRY_EVERY {
+                    return Err(error.clone());
+                }
+            }
+            Slot::Closed { tried: None } => {}
+        }
+        self.fill(&mut slot, None).await
+    }
+
+    /// Waits until this process owns its directory, unless it is known why it does not.
+    async fn owned(&self) -> Result<()> {
+        if let Slot::Closed {
+            tried: Some((_, error)),
+        } = &*self.host.engine.lock().await
+        {
+            return Err(error.clone());
+        }
+        let owned = async {
+            tokio::select! {
+                () = self.opened() => {}
+                () = self.stopping().cancelled() => {}
+            }
+        };
+        let owned = tokio::time::timeout(limits::OWNED_WITHIN, owned).await;
+        owned.map_err(|_| {
+            let directory = self.config().data_dir.display().to_string();
+            let message = format!("another midex uses the data directory `{directory}`");
+            Error::new(Code::StoreBusy, message).with("data_dir", directory)
+        })
+    }
+
+    /// Takes note why this process does not own its directory: what calls are told until it does.
+    pub async fn not_owned(&self, error: Error) {
+        let mut slot = self.host.engine.lock().await;
+        if let Slot::Closed { tried } = &mut *slot {
+            *tried = Some((self.now(), error));
+        }
+    }
+
+    async fn fill(&self, slot: &mut Slot, owned: Option<OwnedDirectory>) -> Result<Engine> {
+        match self.begin_engine(owned).await {
+            Ok(engine) => {
+                *slot = Slot::Open(engine.clone());
+                self.host.opened.send_replace(true);
+                Ok(engine)
+            }
+            Err(error) => {
+                *slot = Slot::Closed {
+                    tried: Some((self.host.options.clock.now(), error.clone())),
+                };
+                Err(error)
+            }
+        }
+    }
+
+    async fn begin_engine(&self, owned: Option<OwnedDirectory>) -> Result<Engine> {
+        let Options {
+            config,
+            clock,
+            ids,
+            activities,
+            operations,
+        } = self.host.options.clone();
+        let options = store::Options {
+            snapshot_every: config.snapshot_every,
+            ..store::Options::default()
+        };
+        let data_dir = config.data_dir.clone();
+        let open = move || match owned {
+            Some(owned) => RedbStore::open_owned(owned, options),
+            None => RedbStore::open(&data_dir, options),
+        };
+        let opened = tokio::task::spawn_blocking(open).await;
+        let store: Arc<dyn Store> = Arc::new(
+            opened
+                .map_err(|error| Error::internal("opening the store panicked").because(error))??,
+        );
+        let options = engine::Options {
+            activities,
+            operations,
+            token_ttl: config.token_ttl,
+            command_flags: self.command_flags().into(),
+            environments: self.host.environments.clone(),
+            secrets: config.secrets(),
+            notifier: self.host.changes.clone(),
+            stopping: self.host.stopping.clone(),
+            ..engine::Options::new(store, clock, ids)
+        };
+        Engine::new(options).await
+    }
+}
+
+/// Reads the whole store of a configuration through, where there is one: its bytes. The directory is this process's
+/// meanwhile. Blocks.
+///
+/// # Errors
+/// As [`App::open`].
+pub fn verify(config: &Config) -> Result<Option<u64>> {
+    let Ok(file) = std::fs::metadata(config.data_dir.join(store::FILE_NAME)) else {
+        return Ok(None);
+    };
+    let options = store::Options {
+        check_all: true,
+        ..store::Options::default()
+    };
+    let owned = OwnedDirectory::take(&config.data_dir)?;
+    drop(RedbStore::open_owned(owned, options)?);
+    Ok(Some(file.len()))
+}

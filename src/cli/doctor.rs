@@ -1,0 +1,349 @@
+//! `midex doctor`: looks for what keeps midex from working in this directory, and says what mends it.
+
+use std::{
+    fmt::Write as _,
+    fs::{self, Metadata},
+    os::unix::fs::{FileTypeExt, MetadataExt},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{
+    EXIT_FINDINGS, EXIT_OK, Output,
+    command::user_request,
+    link::Link,
+    screen::{Screen, Style},
+    visible::visible,
+};
+use crate::{
+    app::{self, Options},
+    clock::{Clock, SteadyClock, SystemClock, SystemIds, Timestamp},
+    config::Config,
+    error::{Code, Error, Result},
+    mcp::{
+        ToolProfile,
+        control::{self, Greeting, Preamble, Role},
+    },
+    registry,
+};
+
+/// How far the file of the store may have been written in the future: clocks of file systems differ a little.
+const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(60);
+
+/// What came of looking at one thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Finding {
+    check: &'static str,
+    verdict: Verdict,
+    says: String,
+    /// What mends it.
+    mend: Option<String>,
+}
+
+impl Finding {
+    fn ok(check: &'static str, says: impl Into<String>) -> Self {
+        Self {
+            check,
+            verdict: Verdict::Ok,
+            says: says.into(),
+            mend: None,
+        }
+    }
+
+    fn warn(check: &'static str, says: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self {
+            verdict: Verdict::Warn,
+            mend: Some(mend.into()),
+            ..Self::ok(check, says)
+        }
+    }
+
+    /// What a refusal says, with its own next call for a person.
+    fn fail(check: &'static str, error: &Error) -> Self {
+        let action = error.suggested_action();
+        Self {
+            verdict: Verdict::Fail,
+            mend: Some(user_request(&action).unwrap_or(action)),
+            ..Self::ok(check, format!("{}: {}", error.code(), error.message()))
+        }
+    }
+}
+
+/// Looks at everything, and prints a line of each. The exit code is 1 where something fails.
+pub(super) async fn doctor(config: &Config, mut out: Output<'_>) -> Result<u8> {
+    let mut findings = vec![directory(config), socket(config)];
+    let owner = owner(config).await;
+    findings.extend(of_owner(config, &owner));
+    findings.push(store(config, &owner));
+    findings.push(clock(config));
+    findings.push(definitions(config)?);
+    let has_store = config.data_dir.join(app::STORE_FILE).exists();
+    let sound = |finding: &Finding| finding.verdict != Verdict::Fail;
+    if has_store && findings.iter().all(sound) {
+        findings.push(executions(config).await);
+    }
+    let fails = findings
+        .iter()
+        .any(|finding| finding.verdict == Verdict::Fail);
+    out.print(|| json!(findings), || as_text(&findings))?;
+    Ok(if fails { EXIT_FINDINGS } else { EXIT_OK })
+}
+
+fn as_text(findings: &[Finding]) -> String {
+    let screen = Screen::stdout();
+    let line = |finding: &Finding| {
+        let (word, style) = match finding.verdict {
+            Verdict::Ok => ("ok  ", Style::Good),
+            Verdict::Warn => ("warn", Style::Bold),
+            Verdict::Fail => ("fail", Style::Bad),
+        };
+        let word = screen.paint(style, word);
+        let mut line = format!(
+            "{word}  {:<11}  {}\n",
+            finding.check,
+            visible(&finding.says)
+        );
+        if let Some(mend) = &finding.mend {
+            let _ = writeln!(line, "{:19}help: {}", "", visible(mend));
+        }
+        line
+    };
+    findings.iter().map(line).collect()
+}
+
+fn directory(config: &Config) -> Finding {
+    const CHECK: &str = "directory";
+    let path = config.data_dir.display();
+    let Ok(metadata) = fs::metadata(&config.data_dir) else {
+        return Finding::ok(CHECK, format!("{path} is made at the first use"));
+    };
+    if let Some(finding) = of_another_user(CHECK, &config.data_dir.display().to_string(), &metadata)
+    {
+        return finding;
+    }
+    let mode = metadata.mode() & 0o7777;
+    if mode & 0o022 != 0 {
+        return Finding::warn(
+            CHECK,
+            format!("others than this user may write to {path} (mode {mode:04o})"),
+            format!("run `chmod go-w '{path}'`"),
+        );
+    }
+    Finding::ok(CHECK, format!("{path} (mode {mode:04o})"))
+}
+
+fn of_another_user(check: &'static str, path: &str, metadata: &Metadata) -> Option<Finding> {
+    let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
+    (!is_ours).then(|| Finding {
+        verdict: Verdict::Fail,
+        ..Finding::warn(
+            check,
+            format!("{path} belongs to another user"),
+            "choose a directory of your own with --data-dir",
+        )
+    })
+}
+
+fn socket(config: &Config) -> Finding {
+    const CHECK: &str = "socket";
+    let path = config.data_dir.join(control::SOCKET);
+    let Ok(metadata) = fs::symlink_metadata(&path) else {
+        return Finding::ok(CHECK, "none: nobody listens");
+    };
+    let path = path.display().to_string();
+    if let Some(finding) = of_another_user(CHECK, &path, &metadata) {
+        return finding;
+    }
+    if !metadata.file_type().is_socket() {
+        return Finding::warn(
+            CHECK,
+            format!("{path} is no socket"),
+            format!("remove {path}"),
+        );
+    }
+    let mode = metadata.mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Finding::warn(
+            CHECK,
+            format!("{path} is open to others (mode {mode:04o}), who are turned away all the same"),
+            format!("run `chmod 600 '{path}'`"),
+        );
+    }
+    Finding::ok(CHECK, path)
+}
+
+fn options(config: &Config) -> Options {
+    let clock = Arc::new(SteadyClock::default());
+    Options::new(config.clone(), clock, Arc::new(SystemIds))
+}
+
+/// The process that owns the directory, if one answers.
+async fn owner(config: &Config) -> Result<Option<(Greeting, Preamble)>> {
+    let preamble = Preamble::of(&options(config), Role::Command, ToolProfile::default());
+    let owner = control::connect(&config.data_dir, &preamble).await?;
+    Ok(owner.map(|owner| (owner.greeting, preamble)))
+}
+
+fn of_owner(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Vec<Finding> {
+    const CHECK: &str = "owner";
+    match owner {
+        Err(error) => vec![Finding::fail(CHECK, error)],
+        Ok(Some((greeting, preamble))) => vec![described(greeting), settings(greeting, preamble)],
+        Ok(None) if config.data_dir.is_dir() => match app::OwnedDirectory::take(&config.data_dir) {
+            Ok(_) => vec![Finding::ok(CHECK, "nobody uses the directory now")],
+            Err(error) => vec![Finding::fail(CHECK, &error)],
+        },
+        Ok(None) => Vec::new(),
+    }
+}
+
+fn described(greeting: &Greeting) -> Finding {
+    const CHECK: &str = "owner";
+    let of = |role| {
+        greeting
+            .clients
+            .iter()
+            .filter(|client| client.role == role)
+            .count()
+    };
+    let since = Timestamp::from_milliseconds(greeting.since_ms);
+    let http = greeting.http.as_ref();
+    let http = http.map_or_else(String::new, |address| format!(", HTTP at {address}"));
+    let says = format!(
+        "process {}, midex {}, since {since}{http}; it serves {} others",
+        greeting.pid,
+        greeting.midex,
+        of(Role::Relay)
+    );
+    if greeting.midex == env!("CARGO_PKG_VERSION") {
+        return Finding::ok(CHECK, says);
+    }
+    let mend = "restart the hosts that run the other build, when that suits you";
+    Finding::warn(
+        CHECK,
+        format!("{says}; this is {}", env!("CARGO_PKG_VERSION")),
+        mend,
+    )
+}
+
+fn settings(greeting: &Greeting, preamble: &Preamble) -> Finding {
+    const CHECK: &str = "settings";
+    let unheeded = preamble.unheeded(greeting);
+    if unheeded.is_empty() {
+        return Finding::ok(CHECK, "those of the owner are the ones asked for here");
+    }
+    let mend = "give all servers of the directory the same flags";
+    Finding::warn(CHECK, unheeded.join("; "), mend)
+}
+
+/// The whole file, where nobody holds it.
+fn store(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Finding {
+    const CHECK: &str = "store";
+    if let Ok(Some(_)) = owner {
+        return Finding::ok(CHECK, "its owner has it open; pages were not read through");
+    }
+    match app::verify(config) {
+        Ok(Some(bytes)) => Finding::ok(CHECK, format!("{bytes} bytes, read through")),
+        Ok(None) => Finding::ok(CHECK, "none yet"),
+        Err(error) => Finding::fail(CHECK, &error),
+    }
+}
+
+/// Tokens and deadlines go by the clock: one that was set back lets them live longer.
+fn clock(config: &Config) -> Finding {
+    const CHECK: &str = "clock";
+    let now = SystemClock.now();
+    let written = fs::read_dir(&config.data_dir)
+        .into_iter()
+        .flatten()
+        .flatten();
+    let written = written.filter_map(|entry| entry.metadata().ok()?.modified().ok());
+    let ahead = written.filter_map(|time| {
+        let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
+        let milliseconds = i64::try_from(since.as_millis()).ok()?;
+        Some(Timestamp::from_milliseconds(milliseconds).since(now))
+    });
+    match ahead.max() {
+        Some(ahead) if ahead > CLOCK_AHEAD_MAX => Finding::warn(
+            CHECK,
+            format!(
+                "files of the directory were written {} s from now",
+                ahead.as_secs()
+            ),
+            "set the clock of this machine",
+        ),
+        _ => Finding::ok(CHECK, now.to_string()),
+    }
+}
+
+fn definitions(config: &Config) -> Result<Finding> {
+    const CHECK: &str = "definitions";
+    let reports = registry::validate(&[], &config.registry())?;
+    let broken: Vec<_> = reports.iter().filter(|report| report.is_broken()).collect();
+    if broken.is_empty() {
+        return Ok(Finding::ok(
+            CHECK,
+            format!("{} files, all sound", reports.len()),
+        ));
+    }
+    let paths: Vec<_> = broken.iter().map(|report| report.path.as_str()).collect();
+    Ok(Finding::warn(
+        CHECK,
+        format!("not usable as they are: {}", paths.join(", ")),
+        "run `midex validate`",
+    ))
+}
+
+/// The executions of all projects that are open, and those among them that wait for somebody.
+async fn executions(config: &Config) -> Finding {
+    const CHECK: &str = "executions";
+    let mut link = Link::new(config);
+    let arguments =
+        json!({ "state": "open", "project": "*", "limit": crate::limits::LIST_LIMIT_MAX });
+    let listed = link.call("execution.list", arguments).await;
+    link.end().await;
+    let listed = match listed {
+        Ok(listed) => listed,
+        // Somebody took the directory meanwhile.
+        Err(error) if error.code() == Code::StoreBusy => {
+            return Finding::warn(CHECK, error.message(), "run `midex doctor` again");
+        }
+        Err(error) => return Finding::fail(CHECK, &error),
+    };
+    let open = listed["executions"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    let waits = |execution: &&Value| {
+        execution["workflow_state"] == "paused" || execution["state"] == "paused"
+    };
+    let paused: Vec<_> = open.iter().filter(waits).collect();
+    if paused.is_empty() {
+        return Finding::ok(CHECK, format!("{} open", open.len()));
+    }
+    let ids = paused
+        .iter()
+        .filter_map(|execution| execution["execution_id"].as_str());
+    let ids: Vec<_> = ids.take(5).collect();
+    Finding::warn(
+        CHECK,
+        format!(
+            "{} open, {} of them paused: {}",
+            open.len(),
+            paused.len(),
+            ids.join(", ")
+        ),
+        "run `midex show EXECUTION`: it says what each waits for",
+    )
+}

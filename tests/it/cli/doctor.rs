@@ -1,0 +1,120 @@
+//! `midex doctor`: what it says of directories in every state, and that it changes none of them.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use serde_json::Value;
+
+use super::{Place, assert_has};
+use crate::support::Client;
+
+/// What it says of one thing.
+fn of<'a>(said: &'a Value, check: &str) -> &'a Value {
+    let all = said.as_array().expect("a list");
+    let found = all.iter().find(|finding| finding["check"] == check);
+    found.unwrap_or_else(|| panic!("no `{check}` in {said}"))
+}
+
+fn doctor(place: &Place, code: i32) -> Value {
+    let ran = place.midex(&["doctor", "--json"]);
+    // A damaged store is logged too.
+    assert_eq!(ran.code, Some(code), "{ran:?}");
+    serde_json::from_str(&ran.out).expect("JSON")
+}
+
+#[test]
+fn where_nothing_is_yet_nothing_is_wrong_and_nothing_is_made() {
+    let place = Place::new();
+    let said = doctor(&place, 0);
+    assert!(
+        said.as_array()
+            .expect("a list")
+            .iter()
+            .all(|finding| finding["verdict"] == "ok"),
+        "{said}"
+    );
+    assert!(!place.data.exists());
+}
+
+#[test]
+fn a_store_that_nobody_holds_is_read_through() {
+    let place = Place::new();
+    place.begun("x");
+    let said = doctor(&place, 0);
+    assert_has(
+        of(&said, "store")["says"].as_str().unwrap(),
+        &["bytes, read through"],
+    );
+    assert_eq!(of(&said, "owner")["says"], "nobody uses the directory now");
+    assert_eq!(of(&said, "executions")["says"], "1 open");
+    let mut bytes = fs::read(place.data.join("executions.redb")).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[..middle].fill(7);
+    fs::write(place.data.join("executions.redb"), &bytes).unwrap();
+    let said = doctor(&place, 1);
+    let store = of(&said, "store");
+    assert_eq!(store["verdict"], "fail");
+    assert_has(store["says"].as_str().unwrap(), &["STORE_CORRUPT"]);
+    assert_has(store["mend"].as_str().unwrap(), &["backup"]);
+    assert_eq!(fs::read(place.data.join("executions.redb")).unwrap(), bytes);
+}
+
+#[test]
+fn an_owner_is_named_with_its_relays_and_its_settings() {
+    let place = Place::new();
+    let mut owner = place.listening();
+    owner.begin("bug-fix", "x");
+    let mut relay = place.server();
+    relay.status("x");
+    let ran = place.midex(&["doctor", "--token-ttl", "2h"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let pid = format!("process {}, midex ", owner.pid());
+    assert_has(
+        &ran.out,
+        &[
+            &pid,
+            "it serves 1 others",
+            "warn  settings",
+            "--token-ttl is 86400000 ms there",
+            "1 open",
+        ],
+    );
+}
+
+#[test]
+fn what_is_open_to_others_is_closed_with_one_command() {
+    let place = Place::new();
+    let _owner = place.listening();
+    let mode = |path: &std::path::Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(&place.data, 0o777);
+    mode(&place.socket(), 0o666);
+    let said = doctor(&place, 0);
+    for (check, mend) in [("directory", "chmod go-w"), ("socket", "chmod 600")] {
+        assert_eq!(of(&said, check)["verdict"], "warn");
+        assert_has(of(&said, check)["mend"].as_str().unwrap(), &[mend]);
+    }
+}
+
+#[test]
+fn a_directory_that_somebody_holds_without_a_door_is_a_failure() {
+    let place = Place::new();
+    place.begun("x");
+    let _lock = place.lock();
+    let said = doctor(&place, 1);
+    assert_has(
+        of(&said, "owner")["says"].as_str().unwrap(),
+        &["STORE_BUSY"],
+    );
+}
+
+#[test]
+fn definitions_that_cannot_be_used_are_named() {
+    let place = Place::new();
+    place.file("workflows/broken.yaml", "workflow: broken\nsteps: 7\n");
+    let said = doctor(&place, 0);
+    let found = of(&said, "definitions");
+    assert_eq!(found["verdict"], "warn");
+    assert_has(found["says"].as_str().unwrap(), &["broken.yaml"]);
+    assert_eq!(found["mend"], "run `midex validate`");
+}
