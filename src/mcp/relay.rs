@@ -166,7 +166,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
                 .as_ref()
                 .is_none_or(|owner| owner.output.len() < BACKLOG_BYTES_MAX);
         let reads_owner = self.owner.is_some() && self.client.len() < BACKLOG_BYTES_MAX;
-        let (owner_input, owner_output, ending) = match &mut self.owner {
+        let (input, output, stopping) = match &mut self.owner {
             Some(owner) => (
                 Some(&mut owner.frames),
                 Some(&mut owner.output),
@@ -174,51 +174,21 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             ),
             None => (None, None, None),
         };
-        let ending = async {
-            match ending {
-                Some(stopping) => stopping.cancelled().await,
-                None => pending().await,
-            }
-        };
-        let sends = owner_output
-            .as_ref()
-            .is_some_and(|output| !output.is_empty());
-        let owner_said = async {
-            match owner_input {
-                Some(frames) => frames.next().await,
-                None => pending().await,
-            }
-        };
-        let taken_by_owner = async {
-            match owner_output {
-                Some(output) => output.write().await,
-                None => pending().await,
-            }
-        };
+        let output = output.filter(|output| !output.is_empty());
+        let stopping = stopping.filter(|_| self.lost_at.is_none());
         // A process that relays loads no definitions.
-        let answers_locally = self.local.is_some() && self.pending.waits_without_store();
-        let local = async {
-            match &mut self.local {
-                Some(local) => local.await,
-                None => pending().await,
-            }
-        };
-        let linked = async {
-            match &mut self.linking {
-                Some(linking) => linking.await,
-                None => pending().await,
-            }
-        };
+        let local = self.local.as_mut();
+        let local = local.filter(|_| self.pending.waits_without_store());
         tokio::select! {
             frame = self.frames.next(), if reads_client => Event::Client(frame),
-            frame = owner_said, if reads_owner => Event::Owner(frame),
+            frame = there(input.map(Frames::next)), if reads_owner => Event::Owner(frame),
             told = timeout(limits::CLIENT_STALL_MAX, self.client.write()), if !self.client.is_empty() => {
                 Event::Told(told.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())))
             }
-            written = taken_by_owner, if sends => Event::Sent(written),
-            link = linked => Event::Linked(link),
-            link = local, if answers_locally => Event::Local(link),
-            () = ending, if self.lost_at.is_none() => Event::Ending,
+            sent = there(output.map(Backlog::write)) => Event::Sent(sent),
+            link = there(self.linking.as_mut()) => Event::Linked(link),
+            link = there(local) => Event::Local(link),
+            () = there(stopping.map(CancellationToken::cancelled)) => Event::Ending,
             () = until(self.lost_at) => Event::Ended,
             () = until(self.refused.as_ref().map(|(_, until)| *until)) => Event::Again,
             () = self.stop.cancelled(), if self.ends_at.is_none() => Event::Stop,
@@ -507,8 +477,13 @@ fn later(time: Duration) -> Instant {
 
 /// Waits for the instant; for ever where there is none.
 async fn until(instant: Option<Instant>) {
-    match instant {
-        Some(instant) => sleep_until(instant).await,
+    there(instant.map(sleep_until)).await;
+}
+
+/// What the future comes to; nothing ever where there is none.
+async fn there<T>(future: Option<impl Future<Output = T>>) -> T {
+    match future {
+        Some(future) => future.await,
         None => pending().await,
     }
 }
