@@ -71,8 +71,9 @@ pub(super) struct Subscriptions {
 /// A listen that hears of changes already.
 #[derive(Debug)]
 struct Listen {
-    taker: Taker,
+    /// Given back first: as soon as nobody listens there is room.
     _place: OwnedSemaphorePermit,
+    taker: Taker,
 }
 
 impl Subscriptions {
