@@ -273,7 +273,7 @@ impl App {
     /// Moves an execution, and answers with where it stands then.
     ///
     /// # Errors
-    /// As [`Engine::command`].
+    /// As [`crate::engine::Engine::command`].
     pub async fn command(
         &self,
         id: &ExecutionId,
