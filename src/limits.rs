@@ -388,8 +388,6 @@ pub const CONTROL_PREAMBLE_BYTES_MAX: u64 = 256 << 10;
 pub const CONTROL_PREAMBLE_MAX: Duration = Duration::from_secs(5);
 /// How long a client of the control socket may be silent before it makes room for another one.
 pub const CONTROL_SILENT_MIN: Duration = Duration::from_millis(100);
-/// How often a command looks for a server, or for a free store, before it says that the store is busy.
-pub const CONTROL_ATTEMPTS_MAX: u32 = 40;
 /// Calls of one stdio client that are being worked on or whose reply it has not taken; past this, reading stops.
 pub const CLIENT_CALLS_MAX: usize = 4096;
 /// Bytes of calls of one stdio client in work and of replies it has not taken; past this, reading stops.
@@ -424,7 +422,7 @@ pub const CLIENT_STALL_MAX: Duration = Duration::from_secs(15 * 60);
 pub const STORE_RETRY_EVERY: Duration = Duration::from_millis(250);
 
 /// Servers that may go away one after another while a command asks one question.
-pub const LINK_ATTEMPTS_MAX: u32 = CONTROL_ATTEMPTS_MAX;
+pub const LINK_ATTEMPTS_MAX: u32 = 40;
 /// How often a command that follows executions looks at all of them, or at a store that no server owns.
 pub const TAIL_EVERY: Duration = Duration::from_secs(1);
 /// How long a command that follows a single execution waits for it to move before it looks at what else was told

@@ -68,7 +68,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // Opens the store, and goes on with what was under way when the last process ended; `midex --data-dir DATA_DIRECTORY
     // show` and its like find this server. Beside another process of this program it relays to that one.
     let process = Process::for_agent(options, ToolProfile::default());
-    if let Some(owned) = mcp::relay_stdio(&process, CancellationToken::new()).await? {
+    if let Some(owned) = mcp::relay_stdio(&process, CancellationToken::new()).await {
         owned.close().await?;
     }
     Ok(())

@@ -8,7 +8,7 @@ use crate::{
     clock::Timestamp,
     config::Config,
     engine::{self, Engine},
-    error::{Code, Error, Result},
+    error::{Error, Result},
     limits,
     store::{self, RedbStore, Store},
 };
@@ -44,40 +44,30 @@ impl App {
 
     /// The engine, for programs that bring definitions of their own; opens the store as [`App::open`] does.
     pub async fn engine(&self) -> Result<Engine> {
-        if !self.host.opens_itself {
-            self.owned().await?;
-        }
         let mut slot = self.host.engine.lock().await;
+        if !self.host.opens_itself && matches!(*slot, Slot::Closed { tried: None }) {
+            drop(slot);
+            self.owned().await?;
+            slot = self.host.engine.lock().await;
+        }
         match &*slot {
-            Slot::Open(engine) => return Ok(engine.clone()),
-            Slot::Stopped => {
-                return Err(Error::new(
-                    Code::ServerStopping,
-                    "the server is shutting down",
-                ));
-            }
+            Slot::Open(engine) => Ok(engine.clone()),
             Slot::Closed {
                 tried: Some((at, error)),
-            } => {
-                // A clock that stepped back must not keep the store shut.
-                let waited = self.host.options.clock.now();
-                if waited >= *at && waited.since(*at) < limits::STORE_RETRY_EVERY {
-                    return Err(error.clone());
-                }
-            }
-            Slot::Closed { tried: None } => {}
+            } if !self.host.opens_itself || self.is_recent(*at) => Err(error.clone()),
+            Slot::Closed { .. } if self.host.opens_itself => self.fill(&mut slot, None).await,
+            Slot::Closed { .. } | Slot::Stopped => Err(engine::stopping()),
         }
-        self.fill(&mut slot, None).await
     }
 
-    /// Waits until this process owns its directory, unless it is known why it does not.
+    /// Whether the store was tried just now. A clock that stepped back must not keep it shut.
+    fn is_recent(&self, tried: Timestamp) -> bool {
+        let now = self.now();
+        now >= tried && now.since(tried) < limits::STORE_RETRY_EVERY
+    }
+
+    /// Waits until this process owns its directory, or ends.
     async fn owned(&self) -> Result<()> {
-        if let Slot::Closed {
-            tried: Some((_, error)),
-        } = &*self.host.engine.lock().await
-        {
-            return Err(error.clone());
-        }
         let owned = async {
             tokio::select! {
                 () = self.opened() => {}
@@ -85,11 +75,7 @@ impl App {
             }
         };
         let owned = tokio::time::timeout(limits::OWNED_WITHIN, owned).await;
-        owned.map_err(|_| {
-            let directory = self.config().data_dir.display().to_string();
-            let message = format!("another midex uses the data directory `{directory}`");
-            Error::new(Code::StoreBusy, message).with("data_dir", directory)
-        })
+        owned.map_err(|_| store::busy(&self.config().data_dir))
     }
 
     /// Takes note why this process does not own its directory: what calls are told until it does.
@@ -109,7 +95,7 @@ impl App {
             }
             Err(error) => {
                 *slot = Slot::Closed {
-                    tried: Some((self.host.options.clock.now(), error.clone())),
+                    tried: Some((self.now(), error.clone())),
                 };
                 Err(error)
             }

@@ -16,6 +16,7 @@ use super::{
     command::user_request,
     link::Link,
     screen::{Screen, Style},
+    serve::is_open_to_others,
     visible::visible,
 };
 use crate::{
@@ -134,7 +135,7 @@ fn directory(config: &Config) -> Finding {
         return finding;
     }
     let mode = metadata.mode() & 0o7777;
-    if mode & 0o022 != 0 {
+    if is_open_to_others(mode) {
         return Finding::warn(
             CHECK,
             format!("others than this user may write to {path} (mode {mode:04o})"),
@@ -325,9 +326,7 @@ async fn executions(config: &Config) -> Finding {
     let open = listed["executions"]
         .as_array()
         .map_or(&[][..], Vec::as_slice);
-    let waits = |execution: &&Value| {
-        execution["workflow_state"] == "paused" || execution["state"] == "paused"
-    };
+    let waits = |execution: &&Value| execution["state"] == "paused";
     let paused: Vec<_> = open.iter().filter(waits).collect();
     if paused.is_empty() {
         return Finding::ok(CHECK, format!("{} open", open.len()));

@@ -1,11 +1,6 @@
 //! `midex serve`: serves agents over standard input and output, or over HTTP.
 
-use std::{
-    net::SocketAddr,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{net::SocketAddr, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
 
 use clap::Args;
 use tokio::net::{TcpListener, TcpSocket};
@@ -148,7 +143,7 @@ pub(super) async fn serve(
         log.write_line(&line);
     }
     let served = match listening {
-        None => mcp::relay_stdio(&process, stop.clone()).await,
+        None => Ok(mcp::relay_stdio(&process, stop.clone()).await),
         Some((listener, options)) => {
             let address = listener.local_addr().map_err(|error| {
                 Error::internal("the address that is listened on is not known").because(error)
@@ -186,20 +181,19 @@ fn warn_of_directories(config: &Config) {
         let shown = missing.display();
         tracing::warn!("{shown} is no directory: no definitions are read from it yet");
     }
-    if let Some(warning) = open_to_others(&config.data_dir) {
-        tracing::warn!("{warning}");
+    let mode = std::fs::metadata(&config.data_dir).map(|metadata| metadata.permissions().mode());
+    if let Some(mode) = mode.ok().filter(|mode| is_open_to_others(*mode)) {
+        tracing::warn!(
+            "others than this user may write to the data directory `{0}` (mode {1:04o}) and replace what is stored: run `chmod go-w {0}`",
+            config.data_dir.display(),
+            mode & 0o7777
+        );
     }
 }
 
-/// A warning about a data directory that other users may write to. A missing one will be made for this user alone.
-fn open_to_others(data_dir: &Path) -> Option<String> {
-    let mode = std::fs::metadata(data_dir).ok()?.permissions().mode() & 0o7777;
-    (mode & 0o022 != 0).then(|| {
-        format!(
-            "others than this user may write to the data directory `{0}` (mode {mode:04o}) and replace what is stored: run `chmod go-w {0}`",
-            data_dir.display()
-        )
-    })
+/// Whether others than its user may write to a directory of this mode.
+pub(super) const fn is_open_to_others(mode: u32) -> bool {
+    mode & 0o022 != 0
 }
 
 /// Serves HTTP, and standard input and output too where that is asked for, whose end does not end the server. A process

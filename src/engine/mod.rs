@@ -476,6 +476,6 @@ fn no_row() -> Error {
     Error::internal("a transition was answered without its row")
 }
 
-fn stopping() -> Error {
+pub(crate) fn stopping() -> Error {
     Error::new(Code::ServerStopping, "the server is shutting down")
 }

@@ -247,21 +247,26 @@ impl fmt::Debug for Closing {
 }
 
 impl Closing {
+    /// This process's midex, where it owns the directory.
+    fn owner(&self) -> Option<&App> {
+        let here = self.here.as_ref().filter(|here| here.door.is_some());
+        here.map(|here| &here.app)
+    }
+
     /// Whether this process owns the directory.
     pub fn owns(&self) -> bool {
-        self.here.as_ref().is_some_and(|here| here.door.is_some())
+        self.owner().is_some()
     }
 
     /// Cancelled as soon as this process ends to own the directory.
     pub(super) fn stopping(&self) -> Option<&CancellationToken> {
-        let here = self.here.as_ref().filter(|here| here.door.is_some());
-        here.map(|here| here.app.stopping())
+        self.owner().map(App::stopping)
     }
 
     /// Answers what waits, and refuses what is new.
     pub fn begin(&self) {
-        if let Some(here) = self.here.as_ref().filter(|here| here.door.is_some()) {
-            here.app.begin_stop();
+        if let Some(app) = self.owner() {
+            app.begin_stop();
         }
     }
 

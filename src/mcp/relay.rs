@@ -10,7 +10,7 @@ mod pending;
 
 use std::{collections::HashMap, future::pending, io, pin::Pin, sync::Arc, time::Duration};
 
-use rmcp::model::RequestId;
+use rmcp::{RoleServer, model::RequestId, service::TxJsonRpcMessage};
 use serde_json::json;
 use tokio::{
     io::{AsyncBufRead, AsyncRead, AsyncWrite, BufReader},
@@ -40,25 +40,19 @@ const BACKLOG_BYTES_MAX: usize = 256 << 10;
 type Linking<'a> = Pin<Box<dyn Future<Output = Result<Link>> + Send + 'a>>;
 
 /// Serves the process's own standard streams: see [`relay`].
-///
-/// # Errors
-/// As [`relay`].
-pub async fn relay_stdio(process: &Process, stop: CancellationToken) -> Result<Option<Closing>> {
+pub async fn relay_stdio(process: &Process, stop: CancellationToken) -> Option<Closing> {
     let (input, output) = rmcp::transport::stdio_pipes();
     relay(process, input, output, stop).await
 }
 
 /// Serves the client at the other end of the two streams until it goes or `stop` is cancelled, by whichever process owns
 /// the directory of `process`. Pending replies leave first; where this process owns the store, it is the caller's to close.
-///
-/// # Errors
-/// None so far.
 pub async fn relay(
     process: &Process,
     input: impl AsyncRead + Send + Unpin,
     output: impl AsyncWrite + Send + Unpin,
     stop: CancellationToken,
-) -> Result<Option<Closing>> {
+) -> Option<Closing> {
     let mut relay = Relay {
         process,
         frames: Frames::new(BufReader::new(input), limits::FRAME_BYTES_MAX),
@@ -84,7 +78,7 @@ pub async fn relay(
         relay.handle(event);
     }
     let owner = relay.owner.take().map(|owner| owner.closing);
-    Ok(owner.or(relay.ended))
+    owner.or(relay.ended)
 }
 
 /// What happens to a relay.
@@ -200,9 +194,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         match event {
             Event::Client(Ok(Frame::Line(line))) => self.hear(&line),
             Event::Client(Ok(Frame::Oversized(beginning))) => {
-                let answer = completed(frame::refuse_oversized(&beginning), &*self.ids);
-                self.client
-                    .push(&serde_json::to_vec(&answer).unwrap_or_default());
+                self.refuse(frame::refuse_oversized(&beginning));
             }
             Event::Client(Ok(Frame::End)) => self.end_within(limits::EOF_GRACE),
             Event::Client(Err(error)) => {
@@ -243,8 +235,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
     /// Copies a line of the client to the owner, or keeps it for the next one.
     fn hear(&mut self, line: &[u8]) {
         let message = Message::of(line);
+        if line.trim_ascii().is_empty() {
+            return;
+        }
         if message.is_none() {
-            return self.refuse(line);
+            if let Err(refusal) = frame::parse(line) {
+                self.refuse(*refusal);
+            }
+            return;
         }
         if let (None, Some(id)) = (&message.method, message.id()) {
             return self.answer(&id, line);
@@ -264,22 +262,19 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
     /// Refuses the calls that wait for an owner, where none was found just now.
     fn refuse_calls(&mut self) {
         if let Some((error, again_at)) = &mut self.refused {
-            *again_at = (*again_at).min(later(limits::STORE_RETRY_EVERY));
             let answers = self.pending.refuse_unsent(error, &*self.ids);
+            if !answers.is_empty() {
+                *again_at = (*again_at).min(later(limits::STORE_RETRY_EVERY));
+            }
             self.client.push_all(&answers);
         }
     }
 
-    /// Answers a line that is no message.
-    fn refuse(&mut self, line: &[u8]) {
-        if line.trim_ascii().is_empty() {
-            return;
-        }
-        if let Err(refusal) = frame::parse(line) {
-            let refusal = completed(*refusal, &*self.ids);
-            self.client
-                .push(&serde_json::to_vec(&refusal).unwrap_or_default());
-        }
+    /// Answers a frame that is no message.
+    fn refuse(&mut self, refusal: TxJsonRpcMessage<RoleServer>) {
+        let refusal = completed(refusal, &*self.ids);
+        self.client
+            .push(&serde_json::to_vec(&refusal).unwrap_or_default());
     }
 
     /// Takes the client's answer to the owner that asked for it; where that has gone it is for nobody.
@@ -382,11 +377,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
                     tracing::warn!(code = error.code().as_str(), "{error}");
                 }
                 self.failed = Some(error.code());
-                let has_calls = self.pending.waits_for_store();
                 self.refused = Some((error, later(limits::OWN_RETRY_MAX)));
-                if has_calls {
-                    self.refuse_calls();
-                }
+                self.refuse_calls();
             }
         }
     }

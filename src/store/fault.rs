@@ -39,7 +39,9 @@ pub(super) fn fault(error: impl Into<redb::Error>) -> Error {
 /// An error of redb while it opens the database at `path`.
 pub(super) fn fault_at_opening(error: DatabaseError, path: &Path) -> Error {
     match error {
-        DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch => busy(path),
+        DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch => {
+            busy(path.parent().unwrap_or(path))
+        }
         DatabaseError::UpgradeRequired(version) if version > 3 => Error::new(
             Code::StoreTooNew,
             format!(
@@ -129,9 +131,9 @@ pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
         .unwrap_or_else(|_| Err(damaged("reading it caused a panic")))
 }
 
-/// Another process has the data directory that `path` lies in.
-pub(super) fn busy(path: &Path) -> Error {
-    let data_dir = path.parent().unwrap_or(path).display().to_string();
+/// Another process has the data directory.
+pub(crate) fn busy(directory: &Path) -> Error {
+    let data_dir = directory.display().to_string();
     let message = format!("another midex uses the data directory `{data_dir}`");
     Error::new(Code::StoreBusy, message).with("data_dir", data_dir)
 }

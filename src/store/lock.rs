@@ -92,7 +92,7 @@ impl Lock {
             .map_err(|error| unusable(&path, &error))?;
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(busy(&path)),
+            Err(TryLockError::WouldBlock) => return Err(busy(directory)),
             // Some file systems have no such locks: there redb's own has to do.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(unusable(&path, &error)),

@@ -26,6 +26,7 @@ mod writer;
 
 use std::{collections::BTreeSet, fmt, future::Future, pin::Pin, sync::Arc};
 
+pub(crate) use self::fault::busy;
 pub use self::{
     backend::{Hook, Operation},
     memory::MemoryStore,

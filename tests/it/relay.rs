@@ -29,6 +29,26 @@ fn two_of(project: &Project) -> (Server, Server) {
     (owner, relay)
 }
 
+/// An owner, and a relay whose client began an execution that asks its user: that call, and the question.
+fn asked() -> (Project, Server, Server, u64, Value) {
+    let project = Project::new(&[("workflows/gated.yaml", GATE)]);
+    let mut owner = project.serve();
+    owner.done("execution.list", json!({}));
+    let mut relay = project.serve_asking();
+    let arguments = json!({ "workflow_name": "gated", "execution_id": "e" });
+    let call = json!({ "name": "workflow.start", "arguments": arguments });
+    let call = relay.post("tools/call", call);
+    let question = relay.next_line();
+    assert_eq!(question["method"], "elicitation/create", "{question}");
+    (project, owner, relay, call, question)
+}
+
+/// The user approves.
+fn approve(client: &mut Server, question: &Value) {
+    let result = json!({ "action": "accept", "content": { "decision": "approve" } });
+    client.send(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }));
+}
+
 /// The names of the tools that a server offers.
 fn tools(server: &mut Server) -> Vec<String> {
     let answer = server.request("tools/list", json!({}));
@@ -103,18 +123,8 @@ fn a_relayed_client_is_told_of_what_another_one_moves() {
 
 #[test]
 fn a_relayed_client_is_asked_for_its_user() {
-    let project = Project::new(&[("workflows/gated.yaml", GATE)]);
-    let mut owner = project.serve();
-    owner.done("execution.list", json!({}));
-    let mut relay = project.serve_asking();
-    let arguments = json!({ "workflow_name": "gated", "execution_id": "e" });
-    let call = json!({ "name": "workflow.start", "arguments": arguments });
-    let call = relay.post("tools/call", call);
-    let asked = relay.next_line();
-    assert_eq!(asked["method"], "elicitation/create", "{asked}");
-    let content = json!({ "decision": "approve" });
-    let result = json!({ "action": "accept", "content": content });
-    relay.send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result }));
+    let (_project, _owner, mut relay, call, question) = asked();
+    approve(&mut relay, &question);
     let answer = relay.next_line();
     assert_eq!(answer["id"], call);
     assert_eq!(

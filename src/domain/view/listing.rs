@@ -5,16 +5,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Previous, ReadyStep, Subject,
-    previous::lately,
-    reply::{brief_text, ready_step_brief},
-    waits::quoted,
+    Previous, ReadyStep, Subject, previous::lately, reply::ready_step_brief, waits::quoted,
 };
 use crate::{
     domain::{
         execution::Execution,
         state::State,
-        truncate::{length, truncate},
+        truncate::{length, shortened, truncate},
     },
     error::in_quotes,
     limits,
@@ -178,7 +175,7 @@ pub fn open_execution(subject: &Subject<'_>) -> OpenExecution {
         reason: execution
             .reason
             .as_deref()
-            .map(|reason| brief_text(reason, 200)),
+            .map(|reason| shortened(reason, 200).into_owned()),
         inputs: inputs.map(|inputs| truncate(&inputs, limits::RESUME_INPUTS_BYTES_MAX).0),
         done: format!("{}/{}", done(execution), execution.steps().len()),
         updated_at: execution.updated_at.to_string(),

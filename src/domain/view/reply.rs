@@ -23,6 +23,7 @@ use crate::{
         execution::{Execution, Visit},
         id::AgentName,
         state::State,
+        truncate::shortened,
     },
     limits, uri,
 };
@@ -383,16 +384,8 @@ pub(super) fn ready_step_brief(
 ) -> Option<ReadyStep> {
     let step = definition_step(subject.definition, position)?;
     let mut step = bare(subject, step, &Turn::of(position, visit)?);
-    step.description = brief_text(&step.description, 200);
+    step.description = shortened(&step.description, 200).into_owned();
     Some(step)
-}
-
-/// At most `chars` characters, and a mark where some were left out.
-pub(super) fn brief_text(text: &str, chars: usize) -> String {
-    match text.char_indices().nth(chars) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 fn bare(subject: &Subject<'_>, step: &Step, turn: &Turn<'_>) -> ReadyStep {

@@ -35,13 +35,19 @@ struct ToolCall {
     arguments: Map<String, Value>,
 }
 
-/// The parameters of a read.
+/// The parameters of a listen.
 #[derive(Deserialize)]
-struct Read {
+struct Listen {
+    notifications: SubscriptionFilter,
+}
+
+/// The parameters that name a resource.
+#[derive(Deserialize)]
+struct Resource {
     uri: String,
 }
 
-impl Read {
+impl Resource {
     fn needs_no_store(&self) -> bool {
         resources::needs_no_store(&self.uri)
     }
@@ -94,11 +100,11 @@ impl<'a> Message<'a> {
             ) => true,
             Some("resources/read") => self
                 .params()
-                .is_some_and(|read: Read| read.needs_no_store()),
+                .is_some_and(|read: Resource| read.needs_no_store()),
             Some("tools/call") => self.params().is_some_and(|call: ToolCall| {
                 matches!(&*call.name, "workflow.read" | "workflow_read")
                     && serde_json::from_value(Value::Object(call.arguments))
-                        .is_ok_and(|read: Read| read.needs_no_store())
+                        .is_ok_and(|read: Resource| read.needs_no_store())
             }),
             _ => false,
         }
@@ -130,22 +136,19 @@ impl<'a> Message<'a> {
             Some("resources/subscribe") => self.subscription(true),
             Some("resources/unsubscribe") => self.subscription(false),
             Some("subscriptions/listen") => {
-                let params: Option<Map<String, Value>> = self.params();
-                let filter = params.and_then(|mut params| params.remove("notifications"));
-                let filter = filter.and_then(|filter| serde_json::from_value(filter).ok());
-                filter.map_or(Asks::Repeatable, Asks::Listen)
+                let listen: Option<Listen> = self.params();
+                listen.map_or(Asks::Repeatable, |listen| {
+                    Asks::Listen(listen.notifications)
+                })
             }
             _ => Asks::Repeatable,
         }
     }
 
     fn subscription(&self, begins: bool) -> Asks {
-        let params: Option<Map<String, Value>> = self.params();
-        let uri = params
-            .as_ref()
-            .and_then(|params| params.get("uri")?.as_str());
-        uri.map_or(Asks::Repeatable, |uri| Asks::Subscription {
-            uri: uri.to_owned(),
+        let named: Option<Resource> = self.params();
+        named.map_or(Asks::Repeatable, |Resource { uri }| Asks::Subscription {
+            uri,
             begins,
         })
     }

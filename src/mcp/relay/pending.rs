@@ -45,6 +45,8 @@ struct Call {
     asks: Asks,
     /// Whether a server may have read it.
     sent: bool,
+    /// Of a call that was not sent: whether its answer needs a store.
+    needs_store: bool,
     /// Of a listen: whether the client was told that it has begun.
     acknowledged: bool,
 }
@@ -73,20 +75,14 @@ impl Pending {
 
     /// Whether a call waits that needs no store, and that nobody was sent.
     pub(super) fn waits_without_store(&self) -> bool {
-        let mut unsent = self.calls.values().filter(|call| !call.sent);
-        unsent.any(|call| Message::of(&call.line).needs_no_store())
-    }
-
-    /// Whether a call waits that needs a store, and that nobody was sent.
-    pub(super) fn waits_for_store(&self) -> bool {
-        let mut unsent = self.calls.values().filter(|call| !call.sent);
-        unsent.any(|call| !Message::of(&call.line).needs_no_store())
+        let mut calls = self.calls.values();
+        calls.any(|call| !call.sent && !call.needs_store)
     }
 
     /// Takes note of a line of the client that is sent now, or with the next link.
     pub(super) fn hear(&mut self, line: &[u8], message: &Message<'_>, sent: bool) {
         match (message.method.as_deref(), message.id()) {
-            (Some(_), Some(id)) => self.hear_call(id, line, message.asks(), sent),
+            (Some(_), Some(id)) => self.hear_call(id, line, message, sent),
             (Some("notifications/initialized"), None) => self.initialized = Some(line.to_vec()),
             (Some("notifications/cancelled"), None) => {
                 if let Some(id) = message.cancels() {
@@ -97,8 +93,8 @@ impl Pending {
         }
     }
 
-    fn hear_call(&mut self, id: RequestId, line: &[u8], asks: Asks, sent: bool) {
-        if asks == Asks::Handshake && !self.has_shaken_hands() {
+    fn hear_call(&mut self, id: RequestId, line: &[u8], message: &Message<'_>, sent: bool) {
+        if message.method.as_deref() == Some("initialize") && !self.has_shaken_hands() {
             self.handshake = Some((line.to_vec(), false));
         }
         // The server refuses the second call under one id.
@@ -110,8 +106,9 @@ impl Pending {
         let call = Call {
             line: line.to_vec(),
             order: self.next,
-            asks,
+            asks: message.asks(),
             sent,
+            needs_store: !sent && !message.needs_no_store(),
             acknowledged: false,
         };
         self.calls.insert(id, call);
@@ -197,7 +194,7 @@ impl Pending {
 
     /// The calls that a server in this process can answer without a store.
     pub(super) fn without_store(&mut self) -> Vec<Vec<u8>> {
-        self.in_order(|call| !call.sent && Message::of(&call.line).needs_no_store())
+        self.in_order(|call| !call.sent && !call.needs_store)
     }
 
     /// The handshake, and the calls of which this is true in the order in which the client made them.
@@ -249,8 +246,11 @@ impl Pending {
 
     /// The answers to the calls that need a store and that nobody was sent, where nobody can be.
     pub(super) fn refuse_unsent(&mut self, error: &Error, ids: &dyn IdSource) -> Vec<Vec<u8>> {
-        let waits = |call: &Call| !call.sent && !Message::of(&call.line).needs_no_store();
-        self.refuse(waits, |_| error.clone(), ids)
+        self.refuse(
+            |call| !call.sent && call.needs_store,
+            |_| error.clone(),
+            ids,
+        )
     }
 
     fn refuse(

@@ -32,10 +32,14 @@ pub(in crate::mcp) enum DefinitionTopic {
 
 /// Whether what the address shows is told without a store; of one that is none, that it is none.
 pub(in crate::mcp) fn needs_no_store(uri: &str) -> bool {
-    match Address::parse(uri) {
-        Err(_) | Ok(Address::Limits) => true,
-        Ok(_) => matches!(Watched::parse(uri), Ok(Watched::Definitions(_))),
-    }
+    matches!(
+        Address::parse(uri),
+        Err(_)
+            | Ok(Address::Limits
+                | Address::AvailableWorkflows(_)
+                | Address::WorkflowDetails(_)
+                | Address::Agent(_, None))
+    )
 }
 
 impl Watched {

@@ -82,6 +82,19 @@ fn calls_in_flight_when_the_owner_is_killed_are_answered_once_and_done_once() {
     }
 }
 
+/// Holds the directory of the project, as a process does that opens no door.
+fn hold(project: &Project) -> File {
+    let lock = project.data_file().with_file_name("executions.lock");
+    let lock = File::options()
+        .create(true)
+        .write(true)
+        .truncate(false)
+        .open(lock);
+    let lock = lock.expect("a lock");
+    lock.lock().expect("nobody has it");
+    lock
+}
+
 /// A process that owns a directory and answers what a test tells it to.
 struct Stub {
     input: Lines<BufReader<UnixStream>>,
@@ -93,14 +106,7 @@ impl Stub {
     fn own(project: &Project) -> (File, UnixListener) {
         let socket = project.data_file().with_file_name("control.sock");
         std::fs::create_dir_all(socket.parent().expect("a directory")).expect("it is made");
-        let lock = socket.with_file_name("executions.lock");
-        let lock = File::options()
-            .create(true)
-            .write(true)
-            .truncate(false)
-            .open(lock);
-        let lock = lock.expect("a lock");
-        lock.lock().expect("nobody has it");
+        let lock = hold(project);
         (lock, UnixListener::bind(socket).expect("a socket"))
     }
 
@@ -213,14 +219,7 @@ fn what_an_ending_owner_refuses_its_successor_answers() {
 
 #[test]
 fn a_question_of_an_owner_that_has_gone_is_withdrawn_and_asked_anew() {
-    let project = Project::new(&[("workflows/gated.yaml", super::GATE)]);
-    let mut owner = project.serve();
-    owner.done("execution.list", json!({}));
-    let mut relay = project.serve_asking();
-    let start = json!({ "workflow_name": "gated", "execution_id": "e" });
-    let id = relay.post("tools/call", call("workflow.start", start));
-    let asked = relay.next_line();
-    assert_eq!(asked["method"], "elicitation/create");
+    let (_project, mut owner, mut relay, id, asked) = super::asked();
     owner.kill();
     let withdrawn = relay.next_line();
     assert_eq!(
@@ -231,13 +230,9 @@ fn a_question_of_an_owner_that_has_gone_is_withdrawn_and_asked_anew() {
     let anew = relay.next_line();
     assert_eq!(anew["method"], "elicitation/create", "{anew}");
     assert_ne!(anew["id"], asked["id"]);
-    let answer = |id: &Value| {
-        let result = json!({ "action": "accept", "content": { "decision": "approve" } });
-        json!({ "jsonrpc": "2.0", "id": id, "result": result })
-    };
     // An answer to the old question is for nobody.
-    relay.send(&answer(&asked["id"]));
-    relay.send(&answer(&anew["id"]));
+    super::approve(&mut relay, &asked);
+    super::approve(&mut relay, &anew);
     let reply = relay.next_line();
     assert_eq!(reply["id"], id);
     assert_eq!(
@@ -252,9 +247,7 @@ fn while_nobody_can_own_the_directory_lists_are_answered_and_calls_refused() {
     let mut first = project.serve();
     first.begin("line", "e");
     first.kill();
-    let lock = project.data_file().with_file_name("executions.lock");
-    let lock = File::options().write(true).open(lock).expect("a lock");
-    lock.lock().expect("nobody has it");
+    let lock = hold(&project);
     let mut server = project.serve();
     assert!(!super::tools(&mut server).is_empty());
     let id = server.post(
