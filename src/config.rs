@@ -154,14 +154,16 @@ fn user_data_dir() -> Result<PathBuf> {
     Ok(strategy.data_dir().join("midex"))
 }
 
-/// The root of the git repository around the working directory, else the working directory.
+/// The project that the working directory is in.
 fn project_dir() -> PathBuf {
-    let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-    let root = here
-        .ancestors()
-        .find(|dir| dir.join(".git").exists())
-        .map(Path::to_path_buf);
-    root.unwrap_or(here)
+    project_around(&std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")))
+}
+
+/// The root of the git repository around a directory, else the directory.
+pub(crate) fn project_around(directory: &Path) -> PathBuf {
+    let mut around = directory.ancestors();
+    let root = around.find(|dir| dir.join(".git").exists());
+    root.unwrap_or(directory).to_path_buf()
 }
 
 /// Splits names with commas between them.

@@ -168,6 +168,22 @@ pub const RESUME_DECIDED_MAX: usize = 4;
 pub const RESUME_INPUTS_BYTES_MAX: usize = 400;
 /// What the steps before decided, as `execution.resume` without arguments tells it of one execution.
 pub const RESUME_PREVIOUS_BYTES_MAX: usize = 600;
+/// What `midex hook session-start` prints.
+pub const HOOK_BYTES_MAX: usize = 5000;
+/// One line of it.
+pub const HOOK_LINE_CHARS_MAX: usize = 600;
+/// How long a hook takes at most: a host waits for it.
+pub const HOOK_WITHIN: Duration = Duration::from_secs(2);
+/// What a hook reads of its host's event.
+pub const HOOK_INPUT_BYTES_MAX: u64 = 1 << 20;
+/// How long a hook waits for the end of its host's event.
+pub const HOOK_INPUT_WITHIN: Duration = Duration::from_millis(300);
+/// Open steps that one reminder of `midex hook stop` names.
+pub const HOOK_STEPS_TOLD_MAX: usize = 3;
+/// Steps that are kept of one session, so that no reminder of them is repeated.
+pub const HOOK_STEPS_KEPT_MAX: usize = 1000;
+/// Sessions of hosts of which is kept what they were reminded of.
+pub const HOOK_SESSIONS_MAX: usize = 256;
 /// Outputs larger than this are read aside from the workers.
 pub const OUTPUT_INLINE_READ_BYTES_MAX: usize = 64 << 10;
 /// An address that names nothing is shown up to here.

@@ -7,6 +7,7 @@ mod demo;
 pub mod diagnostic;
 mod doctor;
 pub mod graph;
+mod hook;
 mod lifecycle;
 mod link;
 pub mod list;
@@ -147,6 +148,9 @@ enum Command {
     Schema(schema::SchemaArgs),
     /// Look for what keeps midex from working here, and say what mends it; exit 1 where something does
     Doctor,
+    /// Tell the agent of a host what is open, at an event of the host; `midex install --with-hooks` sets it up
+    #[command(subcommand)]
+    Hook(hook::Event),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
 }
@@ -169,7 +173,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+            return exit(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
     let serves = matches!(cli.command, Command::Serve(_));
@@ -181,14 +185,22 @@ pub fn main() -> ExitCode {
     }
     drop(log);
     match ended {
-        Ok(code) => ExitCode::from(code),
+        Ok(code) => exit(code),
         Err(error) => {
             if !serves {
                 report(&error, json, &hints);
             }
-            ExitCode::from(error.exit_code())
+            exit(error.exit_code())
         }
     }
+}
+
+/// The exit code of this process: a host may take that of a hook for an order.
+fn exit(code: u8) -> ExitCode {
+    let is_hook = std::env::args_os()
+        .nth(1)
+        .is_some_and(|command| command == "hook");
+    ExitCode::from(if is_hook { EXIT_OK } else { code })
 }
 
 fn run(cli: Cli, log: &log::Log) -> Result<u8> {
@@ -232,6 +244,7 @@ fn run(cli: Cli, log: &log::Log) -> Result<u8> {
         Command::Graph(args) => graph::graph(&args, &config.registry(), out),
         Command::Schema(args) => schema::schema(&args, out),
         Command::Doctor => run_to_end(doctor::doctor(&config, out)),
+        Command::Hook(event) => run_to_end(hook::hook(event, config, out)),
         Command::Completions(args) => completions::completions(&args, out),
     }
 }

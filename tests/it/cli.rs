@@ -6,6 +6,7 @@ mod control;
 mod doctor;
 mod follow;
 mod hidden;
+mod hook;
 mod run;
 mod show;
 mod socket;

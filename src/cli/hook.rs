@@ -1,0 +1,229 @@
+//! `midex hook`: what hosts run at events of their own, so that an agent whose context was compacted, cleared or begun anew
+//! hears of the work that is open. A hook never fails its host: where anything goes wrong it prints nothing, and its exit
+//! code is 0 always.
+
+mod host;
+mod said;
+
+use std::{fmt::Write as _, path::Path};
+
+use serde_json::{Value, json};
+use tokio::task::LocalSet;
+
+use self::host::Told;
+
+use super::{
+    EXIT_OK, Output,
+    link::Link,
+    value::{field, gist},
+};
+use crate::{
+    app,
+    config::{self, Config},
+    domain::{
+        State,
+        truncate::{length, shortened},
+    },
+    error::{Result, in_quotes},
+    limits,
+};
+
+/// What stands around the executions that `session-start` tells of, in bytes of JSON: the form of the host, the first and the
+/// last sentences.
+const AROUND_BYTES: usize = 400;
+
+/// The event of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Subcommand)]
+pub(super) enum Event {
+    /// A session begins, is resumed, cleared or compacted: tell what is open in the project
+    SessionStart,
+    /// The agent is about to end its turn: say once of each open step how to finish or pause it
+    Stop,
+}
+
+/// Prints what the host's event calls for, if anything.
+pub(super) async fn hook(event: Event, config: Config, mut out: Output<'_>) -> Result<u8> {
+    let tasks = LocalSet::new();
+    // A panic ends the task alone.
+    let answer = tasks.spawn_local(answer(event, config));
+    let answer = tasks.run_until(tokio::time::timeout(limits::HOOK_WITHIN, answer));
+    if let Ok(Ok(Ok(text))) = answer.await {
+        out.write(text)?;
+    }
+    Ok(EXIT_OK)
+}
+
+async fn answer(event: Event, config: Config) -> Result<String> {
+    let told = Told::read().await;
+    let named = told.directory().map(|dir| config::project_around(&dir));
+    let project_dir = named.unwrap_or(config.project_dir);
+    let config = Config {
+        project_dir,
+        ..config
+    };
+    // The first use of a directory is not for a hook to make.
+    let is_silent = event == Event::Stop && !told.may_go_on();
+    if is_silent || !config.data_dir.join(app::STORE_FILE).exists() {
+        return Ok(String::new());
+    }
+    let mut link = Link::new(&config);
+    let open = link.call("execution.resume", json!({})).await;
+    link.end().await;
+    let open = Open::of(open?);
+    let said = match event {
+        Event::SessionStart => open.recap().map(|text| told.context(&text)),
+        Event::Stop => open
+            .reminder(&config.data_dir, told.session())?
+            .map(|reason| told.go_on(&reason)),
+    };
+    Ok(said.map_or_else(String::new, |said| format!("{said}\n")))
+}
+
+/// The open executions of a project, as `execution.resume` tells them.
+struct Open {
+    executions: Vec<Value>,
+    /// How many more there are, at least.
+    more: u64,
+}
+
+impl Open {
+    /// Reads either form of the answer: of the only execution, or of several.
+    fn of(mut answer: Value) -> Self {
+        let more = answer["more"].as_u64().unwrap_or_default();
+        let executions = match answer["open_executions"].take() {
+            Value::Array(several) => several,
+            _ => vec![answer],
+        };
+        Self { executions, more }
+    }
+
+    /// What a fresh context needs to go on: no persona, no token, and at most [`limits::HOOK_BYTES_MAX`].
+    fn recap(&self) -> Option<String> {
+        const HEAD: &str = "Work is open in this project. midex keeps it on disk: it is not lost with a context.\n";
+        const TAIL: &str =
+            "\nGo on with it unless your user wants something else; do not begin it anew.\n";
+        let mut room = limits::HOOK_BYTES_MAX - AROUND_BYTES;
+        if self.executions.is_empty() {
+            return None;
+        }
+        let mut text = HEAD.to_owned();
+        let mut more = self.more;
+        for execution in &self.executions {
+            let recap = recap(execution);
+            let bytes = length(&recap.as_str().into());
+            if bytes > room {
+                more += 1;
+            } else {
+                room -= bytes;
+                text += &recap;
+            }
+        }
+        if more > 0 {
+            let _ = writeln!(text, "\n{more} more open: execution.list");
+        }
+        Some(text + TAIL)
+    }
+
+    /// Asks the agent not to end its turn in the midst of a step; nothing where it was asked before in this session.
+    fn reminder(&self, data_dir: &Path, session: Option<&str>) -> Result<Option<String>> {
+        let steps: Vec<_> = self.executions.iter().flat_map(steps_to_do).collect();
+        let new = match session {
+            Some(session) => said::not_yet(data_dir, session, &steps)?,
+            None => !steps.is_empty(),
+        };
+        if !new {
+            return Ok(None);
+        }
+        let named: Vec<_> = steps
+            .iter()
+            .take(limits::HOOK_STEPS_TOLD_MAX)
+            .map(|(execution, step)| format!("'{step}' of execution '{execution}'"))
+            .collect();
+        Ok(Some(format!(
+            "midex: a step is open: {}. Finish it with workflow.next_step (execution.resume with the execution_id has its task and token), or call execution.pause. If it is somebody else's, or your user wants it to stay open, end your turn: this is said once.",
+            named.join(", ")
+        )))
+    }
+}
+
+/// One execution in a few lines, each of one line of text.
+fn recap(execution: &Value) -> String {
+    let id = field(execution, "execution_id");
+    let mut text = format!(
+        "\nExecution '{id}' of workflow '{}', {}\n",
+        field(execution, "workflow_name"),
+        state(execution)
+    );
+    let mut line = |name: &str, words: &str| {
+        if !words.is_empty() {
+            let words = shortened(words, limits::HOOK_LINE_CHARS_MAX);
+            let _ = writeln!(text, "  {name}: {words}");
+        }
+    };
+    line("paused because", &field(execution, "reason"));
+    line("inputs", &gist(&execution["inputs"]));
+    for decided in ["decided", "previous"]
+        .iter()
+        .flat_map(|name| list(execution, name))
+    {
+        line(
+            &format!("decided in '{}'", field(decided, "step_name")),
+            &gist(&decided["output"]),
+        );
+    }
+    for (at, step) in steps(execution).enumerate() {
+        let described = if step["description"].is_string() || at > 0 {
+            step
+        } else {
+            execution
+        };
+        let words = field(described, "description");
+        line(
+            "open step",
+            &format!("'{}': {words}", field(step, "step_name")),
+        );
+    }
+    for wait in list(execution, "waits") {
+        let words = format!(
+            "'{}' waits for {}",
+            field(wait, "step_name"),
+            field(wait, "waits_for")
+        );
+        line("waiting", &words);
+    }
+    let id = in_quotes(&id);
+    let _ = writeln!(text, "  go on: execution.resume with execution_id '{id}'");
+    text
+}
+
+fn state(execution: &Value) -> String {
+    match execution["workflow_state"].as_str() {
+        Some(state) => state.to_owned(),
+        None => format!(
+            "{}, {} steps done",
+            field(execution, "state"),
+            field(execution, "done")
+        ),
+    }
+}
+
+/// The steps of an execution that an agent can do now, each with the execution. A paused one is nobody's to do.
+fn steps_to_do(execution: &Value) -> impl Iterator<Item = (String, String)> {
+    let id = field(execution, "execution_id");
+    let runs = [&execution["workflow_state"], &execution["state"]]
+        .iter()
+        .any(|state| **state == State::Running.as_str());
+    steps(execution)
+        .filter(move |_| runs)
+        .map(move |step| (id.clone(), field(step, "step_name")))
+}
+
+fn steps(execution: &Value) -> impl Iterator<Item = &Value> {
+    ["ready_steps", "current_steps"]
+        .into_iter()
+        .flat_map(|name| list(execution, name))
+}
+
+fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    value[name].as_array().into_iter().flatten()
+}

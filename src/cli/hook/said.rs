@@ -1,0 +1,56 @@
+//! Which open steps an agent was reminded of in which session of its host. A reminder that is said at each end of a turn is
+//! in the way of somebody who only has a question.
+//!
+//! One small file per session in `hooks/` of the data directory. Losing one repeats a reminder.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, DirEntry},
+    io,
+    path::Path,
+};
+
+use crate::{
+    domain::document::Digest,
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// Whether one of the steps, each with its execution, was not yet spoken of in this session. Keeps that it is now.
+pub(super) fn not_yet(data_dir: &Path, session: &str, steps: &[(String, String)]) -> Result<bool> {
+    let directory = data_dir.join("hooks");
+    let file = directory.join(Digest::of(session.as_bytes()).to_string());
+    let before = fs::read_to_string(&file).unwrap_or_default();
+    let mut said: BTreeSet<_> = before.lines().map(str::to_owned).collect();
+    let mut new = false;
+    for (execution, step) in steps {
+        new |= said.insert(format!("{execution} {step}"));
+    }
+    if new {
+        let lines: Vec<_> = said.into_iter().take(limits::HOOK_STEPS_KEPT_MAX).collect();
+        let kept = keep(&directory, &file, &(lines.join("\n") + "\n"));
+        kept.map_err(|error| {
+            let message = format!("`{}` cannot be written: {error}", file.display());
+            Error::new(Code::FileUnusable, message)
+        })?;
+    }
+    Ok(new)
+}
+
+/// Writes the file of a session, and forgets the sessions that were longest without one.
+fn keep(directory: &Path, file: &Path, text: &str) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    fs::write(file, text)?;
+    let written = |entry: &DirEntry| {
+        entry
+            .metadata()
+            .and_then(|metadata| metadata.modified())
+            .ok()
+    };
+    let mut files: Vec<_> = fs::read_dir(directory)?.flatten().collect();
+    files.sort_by_key(written);
+    let old = files.len().saturating_sub(limits::HOOK_SESSIONS_MAX);
+    files[..old]
+        .iter()
+        .try_for_each(|file| fs::remove_file(file.path()))
+}
