@@ -5,11 +5,11 @@
 use std::time::Duration;
 
 use rmcp::{
-    RoleServer,
+    RoleServer, ServiceError,
     model::{
-        CallToolRequestParams, CallToolResponse, ClientResult, ElicitRequest, ElicitRequestParams,
-        ElicitResult, ElicitationAction, InputRequest, InputRequiredResult, InputResponses,
-        ServerRequest,
+        CallToolRequestParams, CallToolResponse, CancelledNotificationParam, ClientResult,
+        ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest,
+        InputRequiredResult, InputResponses, ServerRequest,
     },
     service::{PeerRequestOptions, RequestContext},
 };
@@ -377,7 +377,6 @@ async fn ask(
             Some(answer) => elicitation_result(Some(answer)),
             None => ElicitationResult::Unavailable,
         },
-        () = context.ct.cancelled() => ElicitationResult::Unavailable,
         () = app.stopping().cancelled() => ElicitationResult::Unavailable,
     }
 }
@@ -389,9 +388,20 @@ async fn elicit(
 ) -> Option<ElicitResult> {
     let request = ServerRequest::ElicitRequest(request);
     let options = PeerRequestOptions::with_timeout(longest);
-    let sent = context.peer.send_request_with_option(request, options);
-    let answer = async { sent.await?.await_response().await }.await;
-    match answer {
+    let answer = async {
+        let sent = context.peer.send_request_with_option(request, options);
+        let asked = sent.await?;
+        let withdrawal = CancelledNotificationParam::new(Some(asked.id.clone()), None);
+        tokio::select! {
+            answer = asked.await_response() => answer,
+            // Nobody waits for the answer any more, which the client is told.
+            () = context.ct.cancelled() => {
+                context.peer.notify_cancelled(withdrawal).await?;
+                Err(ServiceError::Cancelled { reason: None })
+            }
+        }
+    };
+    match answer.await {
         Ok(ClientResult::ElicitResult(result)) => Some(result),
         Ok(_) => None,
         Err(error) => {

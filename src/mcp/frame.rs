@@ -145,6 +145,12 @@ pub(super) fn refuse_oversized(beginning: &[u8]) -> TxJsonRpcMessage<RoleServer>
     )
 }
 
+/// Says that the id of a call is in use. The answer carries no id: it would settle the call that has it.
+pub(super) fn refuse_duplicate(id: &RequestId) -> TxJsonRpcMessage<RoleServer> {
+    let message = format!("a call with id {id} is still being answered");
+    JsonRpcMessage::error(ErrorData::invalid_request(message, None), None)
+}
+
 fn id(value: &Value) -> Option<RequestId> {
     serde_json::from_value(value.clone()).ok()
 }

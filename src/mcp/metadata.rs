@@ -82,20 +82,24 @@ pub(super) fn implementation() -> Implementation {
 }
 
 /// The result of a request, with whose it is.
-pub(super) fn with_metadata<R: HasMetadata>(
-    mut result: R,
-    context: &RequestContext<RoleServer>,
-) -> R {
+pub(super) fn with_metadata<R: HasMetadata>(result: R, context: &RequestContext<RoleServer>) -> R {
+    if is_modern(context) {
+        signed(result)
+    } else {
+        result
+    }
+}
+
+/// The result of a request of the era whose results say whose they are.
+pub(super) fn signed<R: HasMetadata>(mut result: R) -> R {
     // rmcp knows how it is written, for the one result that it signs itself.
     static SIGNATURE: LazyLock<MetaObject> = LazyLock::new(|| {
         let signed = DiscoverResult::new(Vec::new(), ServerCapabilities::default());
         let signed = signed.with_server_info(implementation());
         signed.meta.unwrap_or_default()
     });
-    if is_modern(context) {
-        let meta = result.meta().get_or_insert_default();
-        meta.0.extend(SIGNATURE.0.clone());
-    }
+    let meta = result.meta().get_or_insert_default();
+    meta.0.extend(SIGNATURE.0.clone());
     result
 }
 
@@ -116,5 +120,10 @@ pub(super) fn with_cache_hint<R: Cacheable>(
 /// Whether it is a request of the era whose results carry this.
 pub(super) fn is_modern(context: &RequestContext<RoleServer>) -> bool {
     let version = context.protocol_version();
-    version.is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
+    version.is_some_and(|version| is_of_modern_era(version.as_str()))
+}
+
+/// Whether this version of the protocol is of that era.
+pub(super) fn is_of_modern_era(version: &str) -> bool {
+    version >= ProtocolVersion::V_2026_07_28.as_str()
 }

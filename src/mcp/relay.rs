@@ -7,14 +7,15 @@
 mod backlog;
 mod message;
 mod pending;
+mod questions;
 
-use std::{collections::HashMap, future::pending, io, pin::Pin, sync::Arc, time::Duration};
+use std::{future::pending, io, pin::Pin, sync::Arc, time::Duration};
 
-use rmcp::{RoleServer, model::RequestId, service::TxJsonRpcMessage};
-use serde_json::json;
+use rmcp::{RoleServer, service::TxJsonRpcMessage};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::{
     io::{AsyncBufRead, AsyncRead, AsyncWrite, BufReader},
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +23,7 @@ use self::{
     backlog::Backlog,
     message::Message,
     pending::{Passed, Pending},
+    questions::Questions,
 };
 use super::{
     frame::{self, Frame, Frames},
@@ -42,7 +44,7 @@ type Linking<'a> = Pin<Box<dyn Future<Output = Result<Link>> + Send + 'a>>;
 /// Serves the process's own standard streams: see [`relay`].
 pub async fn relay_stdio(process: &Process, stop: CancellationToken) -> Option<Closing> {
     let (input, output) = rmcp::transport::stdio_pipes();
-    relay(process, input, output, stop).await
+    relay_until_gone(process, input, output, has_stdin_hung_up, stop).await
 }
 
 /// Serves the client at the other end of the two streams until it goes or `stop` is cancelled, by whichever process owns
@@ -53,13 +55,23 @@ pub async fn relay(
     output: impl AsyncWrite + Send + Unpin,
     stop: CancellationToken,
 ) -> Option<Closing> {
+    relay_until_gone(process, input, output, || false, stop).await
+}
+
+async fn relay_until_gone(
+    process: &Process,
+    input: impl AsyncRead + Send + Unpin,
+    output: impl AsyncWrite + Send + Unpin,
+    has_hung_up: fn() -> bool,
+    stop: CancellationToken,
+) -> Option<Closing> {
     let mut relay = Relay {
         process,
         frames: Frames::new(BufReader::new(input), limits::FRAME_BYTES_MAX),
+        has_hung_up,
         client: Backlog::new(output),
         pending: Pending::default(),
-        asked: HashMap::new(),
-        owners: 0,
+        questions: Questions::default(),
         owner: None,
         ended: None,
         linking: Some(Box::pin(process.find())),
@@ -122,12 +134,11 @@ struct Owner {
 struct Relay<'a, R, W> {
     process: &'a Process,
     frames: Frames<BufReader<R>>,
+    /// Whether the client will write no more, though what it wrote is not read yet.
+    has_hung_up: fn() -> bool,
     client: Backlog<W>,
     pending: Pending,
-    /// What the owner asked of the client: the id that the client sees, and the owner's own.
-    asked: HashMap<RequestId, RequestId>,
-    /// How many owners there were.
-    owners: u64,
+    questions: Questions,
     owner: Option<Owner>,
     /// What is to be closed of an owner that went while the relay ended.
     ended: Option<Closing>,
@@ -173,6 +184,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         // A process that relays loads no definitions.
         let local = self.local.as_mut();
         let local = local.filter(|_| self.pending.waits_without_store());
+        let may_be_gone = !reads_client && self.ends_at.is_none();
         tokio::select! {
             frame = self.frames.next(), if reads_client => Event::Client(frame),
             frame = there(input.map(Frames::next)), if reads_owner => Event::Owner(frame),
@@ -186,6 +198,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             () = until(self.lost_at) => Event::Ended,
             () = until(self.refused.as_ref().map(|(_, until)| *until)) => Event::Again,
             () = self.stop.cancelled(), if self.ends_at.is_none() => Event::Stop,
+            () = gone(self.has_hung_up), if may_be_gone => Event::Late,
             () = until(self.ends_at) => Event::Late,
         }
     }
@@ -245,12 +258,19 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             return;
         }
         if let (None, Some(id)) = (&message.method, message.id()) {
-            return self.answer(&id, line);
+            let answer = self.questions.answer(&id, line);
+            // An answer to an owner that has gone is for nobody.
+            if let (Some(answer), Some(owner)) = (answer, &mut self.owner) {
+                owner.output.push(&answer);
+            }
+            return;
         }
         let is_local = self.owner.as_ref().is_some_and(|owner| owner.is_local);
         let hears = self.owner.as_ref().is_some_and(|owner| !owner.is_deaf);
         let can_send = hears && (!is_local || message.needs_no_store());
-        self.pending.hear(line, &message, can_send);
+        if let Err(id) = self.pending.hear(line, &message, can_send) {
+            return self.refuse(frame::refuse_duplicate(&id));
+        }
         if let Some(owner) = self.owner.as_mut().filter(|_| can_send) {
             owner.output.push(line);
         }
@@ -277,18 +297,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             .push(&serde_json::to_vec(&refusal).unwrap_or_default());
     }
 
-    /// Takes the client's answer to the owner that asked for it; where that has gone it is for nobody.
-    fn answer(&mut self, id: &RequestId, line: &[u8]) {
-        let (Some(own), Some(owner)) = (self.asked.remove(id), &mut self.owner) else {
-            return;
-        };
-        if own == *id {
-            owner.output.push(line);
-        } else if let Some(line) = message::with_id(line, &own) {
-            owner.output.push(&line);
-        }
-    }
-
     /// Copies a line of the owner to the client.
     fn pass(&mut self, line: &[u8]) {
         if let Some(owner) = &mut self.owner {
@@ -296,10 +304,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         }
         let message = Message::of(line);
         if let (Some(_), Some(own)) = (&message.method, message.id()) {
-            return self.ask(own, line);
+            let question = self.questions.ask(own, line);
+            return self.client.push_all(question.as_slice());
         }
-        if let Some(own) = message.cancels() {
-            return self.withdraw(&own, line);
+        let withdrawn = message.cancels();
+        if let Some(line) = withdrawn.and_then(|own| self.questions.withdraw(&own)) {
+            return self.client.push(&line);
         }
         match self
             .pending
@@ -308,30 +318,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             Passed::On => self.client.push(line),
             Passed::Instead(lines) => self.client.push_all(&lines),
         }
-    }
-
-    /// Asks the client for the owner. Owners number what they ask alike, so that those after the first get other ids.
-    fn ask(&mut self, own: RequestId, line: &[u8]) {
-        if self.owners <= 1 {
-            self.asked.insert(own.clone(), own);
-            return self.client.push(line);
+        if self.pending.is_settled() {
+            self.questions.forget();
         }
-        let id = RequestId::String(format!("{}/{own}", self.owners).into());
-        if let Some(line) = message::with_id(line, &id) {
-            self.asked.insert(id, own);
-            self.client.push(&line);
-        }
-    }
-
-    /// Tells the client that the owner needs no answer any more.
-    fn withdraw(&mut self, own: &RequestId, line: &[u8]) {
-        let asked = self.asked.iter().find(|(_, asked)| *asked == own);
-        let Some(id) = asked.map(|(id, _)| id.clone()) else {
-            return self.client.push(line);
-        };
-        self.asked.remove(&id);
-        self.client
-            .push(&cancelled(id, "the question was withdrawn"));
     }
 
     /// The owner has gone: another one is looked for, or this process becomes it.
@@ -340,9 +329,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             return;
         };
         self.lost_at = None;
-        for (id, _) in self.asked.drain() {
-            self.client.push(&cancelled(id, "the server was replaced"));
-        }
+        self.client.push_all(&self.questions.withdraw_all());
         if owner.is_local {
             return;
         }
@@ -359,9 +346,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
                 if let Err(error) = closing.close().await {
                     tracing::warn!(%error, "the store was not closed in order");
                 }
-                tokio::time::sleep(limits::HAND_OVER_PAUSE).await;
+                sleep(limits::HAND_OVER_PAUSE).await;
             } else if !has_spoken {
-                tokio::time::sleep(limits::OWNER_LOOK_EVERY_MAX).await;
+                sleep(limits::OWNER_LOOK_EVERY_MAX).await;
             }
             process.find().await
         }));
@@ -397,7 +384,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         // A server without a store is needed no more.
         self.lose_owner();
         (self.local, self.failed) = (None, None);
-        self.owners += 1;
         let mut owner = Owner::of(link, false);
         let (lines, answers) = self.pending.replay(&*self.ids);
         owner.output.push_all(&lines);
@@ -409,7 +395,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
     fn local_later(&mut self) {
         let process = self.process;
         self.local = Some(Box::pin(async move {
-            tokio::time::sleep(limits::LOCAL_ANSWER_AFTER).await;
+            sleep(limits::LOCAL_ANSWER_AFTER).await;
             process.local().await
         }));
     }
@@ -421,7 +407,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
                 let mut owner = Owner::of(link, true);
                 let lines = self.pending.without_store();
                 owner.output.push_all(&lines);
-                self.owners += 1;
                 self.owner = Some(owner);
             }
             Err(error) => tracing::warn!(%error, "nothing is answered before an owner is found"),
@@ -455,10 +440,22 @@ impl Owner {
     }
 }
 
-/// Says that a question needs no answer.
-fn cancelled(id: RequestId, reason: &str) -> Vec<u8> {
-    let params = json!({ "requestId": id.into_json_value(), "reason": reason });
-    message::notification("notifications/cancelled", &params)
+/// Waits until a client has gone of which nothing is read now. Begins anew with whatever happens meanwhile, so a client
+/// that wrote much and closed its output is read to its end.
+async fn gone(has_hung_up: fn() -> bool) {
+    sleep(limits::EOF_GRACE).await;
+    while !has_hung_up() {
+        sleep(limits::EOF_GRACE).await;
+    }
+}
+
+/// Whether nobody can write to standard input any more.
+fn has_stdin_hung_up() -> bool {
+    let stdin = io::stdin();
+    // A hang-up is told without being asked for.
+    let mut stdin = [PollFd::new(&stdin, PollFlags::empty())];
+    let polled = poll(&mut stdin, Some(&Timespec::default()));
+    polled.is_ok() && stdin[0].revents().contains(PollFlags::HUP)
 }
 
 /// The instant after this time.

@@ -5,9 +5,7 @@ use std::{borrow::Cow, io, sync::Arc};
 
 use rmcp::{
     RoleServer,
-    model::{
-        ClientNotification, ClientRequest, ErrorData, GetExtensions, JsonRpcMessage, RequestId,
-    },
+    model::{ClientNotification, ClientRequest, GetExtensions, JsonRpcMessage},
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
@@ -247,7 +245,7 @@ impl Reader {
                 );
                 let admitted = self.gate.admit(request.id.clone(), line.len(), is_endless);
                 let Some(working) = admitted else {
-                    self.refuse_duplicate(&request.id);
+                    self.refuse(frame::refuse_duplicate(&request.id));
                     return true;
                 };
                 // It is dropped with the context of the call, when its handler is done.
@@ -266,15 +264,6 @@ impl Reader {
             _ => {}
         }
         self.deliver.send(message).await.is_ok()
-    }
-
-    /// Says that an id is in use. The answer carries no id: it would settle the call that has it.
-    fn refuse_duplicate(&self, id: &RequestId) {
-        let message = format!("a call with id {id} is still being answered");
-        self.refuse(JsonRpcMessage::error(
-            ErrorData::invalid_request(message, None),
-            None,
-        ));
     }
 
     fn refuse(&self, answer: Outgoing) {

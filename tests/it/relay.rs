@@ -3,7 +3,10 @@
 mod callers;
 mod door;
 mod http;
+mod stub;
 mod takeover;
+
+use std::fs::File;
 
 use serde_json::{Value, json};
 
@@ -43,10 +46,32 @@ fn asked() -> (Project, Server, Server, u64, Value) {
     (project, owner, relay, call, question)
 }
 
+/// The parameters of a call as a client makes it that never shakes hands and can ask its user.
+fn stateless(tool: &str, arguments: Value) -> Value {
+    json!({ "name": tool, "arguments": arguments, "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "0" },
+        "io.modelcontextprotocol/clientCapabilities": { "elicitation": { "form": {} } }
+    } })
+}
+
 /// The user approves.
 fn approve(client: &mut Server, question: &Value) {
     let result = json!({ "action": "accept", "content": { "decision": "approve" } });
     client.send(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }));
+}
+
+/// Holds the directory of the project, as a process does that opens no door.
+fn hold(project: &Project) -> File {
+    let lock = project.data_file().with_file_name("executions.lock");
+    let lock = File::options()
+        .create(true)
+        .write(true)
+        .truncate(false)
+        .open(lock);
+    let lock = lock.expect("a lock");
+    lock.lock().expect("nobody has it");
+    lock
 }
 
 /// The names of the tools that a server offers.
@@ -131,4 +156,20 @@ fn a_relayed_client_is_asked_for_its_user() {
         answer["result"]["structuredContent"]["step_name"], "tell",
         "{answer}"
     );
+}
+
+#[test]
+fn a_question_is_withdrawn_with_the_call_that_asked_it() {
+    let (_project, _owner, mut relay, call, question) = asked();
+    let params = json!({ "requestId": call });
+    relay.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }));
+    let withdrawn = relay.next_line();
+    assert_eq!(
+        (&withdrawn["method"], &withdrawn["params"]["requestId"]),
+        (&json!("notifications/cancelled"), &question["id"]),
+        "{withdrawn}"
+    );
+    // Who answers all the same answers nobody.
+    approve(&mut relay, &question);
+    assert_eq!(relay.status("e")["pause_reasons"], json!(["gate"]));
 }

@@ -215,6 +215,12 @@ impl Server {
         terminate(&self.child);
     }
 
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let process = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(process, signal).expect("it lives");
+    }
+
     /// Waits for its end, with its input still open.
     pub(crate) fn wait(&mut self) -> std::process::ExitStatus {
         wait(&mut self.child)

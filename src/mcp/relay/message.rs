@@ -7,9 +7,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::mcp::{
-    resources,
+    metadata, resources,
     tools::{self, Toolsets},
 };
+
+/// Where a request says which version of the protocol it speaks, since 2026-07-28.
+const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
 /// The envelope of a message. A line that has none is copied too: its receiver answers it.
 #[derive(Debug, Default, Deserialize)]
@@ -27,8 +30,8 @@ pub(super) struct Message<'a> {
 }
 
 /// The parameters of a tool's call that say whether it may be made twice.
-#[derive(Default, Deserialize)]
-struct ToolCall {
+#[derive(Deserialize)]
+pub(super) struct ToolCall {
     #[serde(default)]
     name: String,
     #[serde(default)]
@@ -64,11 +67,8 @@ pub(super) enum Asks {
     Subscription { uri: String, begins: bool },
     /// To be told of what the filter names until it is cancelled.
     Listen(SubscriptionFilter),
-    /// What is done once: the tool, and the execution that it names.
-    Once {
-        tool: String,
-        execution: Option<String>,
-    },
+    /// What is done once.
+    Once,
 }
 
 impl<'a> Message<'a> {
@@ -101,7 +101,7 @@ impl<'a> Message<'a> {
             Some("resources/read") => self
                 .params()
                 .is_some_and(|read: Resource| read.needs_no_store()),
-            Some("tools/call") => self.params().is_some_and(|call: ToolCall| {
+            Some("tools/call") => self.tool_call().is_some_and(|call| {
                 matches!(&*call.name, "workflow.read" | "workflow_read")
                     && serde_json::from_value(Value::Object(call.arguments))
                         .is_ok_and(|read: Resource| read.needs_no_store())
@@ -132,7 +132,9 @@ impl<'a> Message<'a> {
     pub(super) fn asks(&self) -> Asks {
         match self.method.as_deref() {
             Some("initialize") => Asks::Handshake,
-            Some("tools/call") => self.params().map_or(Asks::Repeatable, ToolCall::asks),
+            Some("tools/call") => self
+                .tool_call()
+                .map_or(Asks::Repeatable, |call| call.asks()),
             Some("resources/subscribe") => self.subscription(true),
             Some("resources/unsubscribe") => self.subscription(false),
             Some("subscriptions/listen") => {
@@ -145,6 +147,25 @@ impl<'a> Message<'a> {
         }
     }
 
+    /// The call of a tool, if it is one.
+    pub(super) fn tool_call(&self) -> Option<ToolCall> {
+        let is_it = self.method.as_deref() == Some("tools/call");
+        is_it.then(|| self.params()).flatten()
+    }
+
+    /// Whether it is a request of the era whose requests name their version themselves.
+    pub(super) fn is_modern(&self) -> bool {
+        #[derive(Deserialize)]
+        struct Params {
+            #[serde(rename = "_meta")]
+            meta: Map<String, Value>,
+        }
+        let params: Option<Params> = self.params();
+        let version = params.and_then(|mut params| params.meta.remove(PROTOCOL_VERSION));
+        let version = version.as_ref().and_then(Value::as_str);
+        version.is_some_and(metadata::is_of_modern_era)
+    }
+
     fn subscription(&self, begins: bool) -> Asks {
         let named: Option<Resource> = self.params();
         named.map_or(Asks::Repeatable, |Resource { uri }| Asks::Subscription {
@@ -155,7 +176,17 @@ impl<'a> Message<'a> {
 }
 
 impl ToolCall {
-    fn asks(self) -> Asks {
+    /// The tool's own name; what it was called where there is none.
+    pub(super) fn tool(&self) -> &str {
+        tools::find(Toolsets::ALL, &self.name).map_or(&*self.name, |tool| tool.name())
+    }
+
+    /// The execution that the arguments name.
+    pub(super) fn execution(&self) -> Option<String> {
+        tools::execution_named(&self.arguments)
+    }
+
+    fn asks(&self) -> Asks {
         // A tool that there is not is refused twice.
         let Ok(tool) = tools::find(Toolsets::ALL, &self.name) else {
             return Asks::Repeatable;
@@ -168,11 +199,9 @@ impl ToolCall {
             _ => tool.is_read_only() || has("token"),
         };
         if is_repeatable {
-            return Asks::Repeatable;
-        }
-        Asks::Once {
-            tool: tool.name().to_owned(),
-            execution: tools::execution_named(&self.arguments),
+            Asks::Repeatable
+        } else {
+            Asks::Once
         }
     }
 }
@@ -230,10 +259,7 @@ mod tests {
             ("execution.pause", json!({ "execution_id": "e" })),
             ("execution.resume", json!({ "execution_id": "e" })),
         ] {
-            assert!(
-                matches!(call(tool, &arguments), Asks::Once { .. }),
-                "{tool}"
-            );
+            assert_eq!(call(tool, &arguments), Asks::Once, "{tool}");
         }
         assert_eq!(asks("resources/read", &json!({})), Asks::Repeatable);
     }

@@ -10,7 +10,7 @@ use crate::{
     clock::IdSource,
     error::{Code, Error, address, call, read},
     limits,
-    mcp::answer,
+    mcp::{answer, metadata},
 };
 
 /// Where a listen's notifications say which listen they belong to.
@@ -80,8 +80,17 @@ impl Pending {
     }
 
     /// Takes note of a line of the client that is sent now, or with the next link.
-    pub(super) fn hear(&mut self, line: &[u8], message: &Message<'_>, sent: bool) {
+    ///
+    /// # Errors
+    /// The id of the call, where one with this id waits for its answer already.
+    pub(super) fn hear(
+        &mut self,
+        line: &[u8],
+        message: &Message<'_>,
+        sent: bool,
+    ) -> Result<(), RequestId> {
         match (message.method.as_deref(), message.id()) {
+            (Some(_), Some(id)) if self.calls.contains_key(&id) => return Err(id),
             (Some(_), Some(id)) => self.hear_call(id, line, message, sent),
             (Some("notifications/initialized"), None) => self.initialized = Some(line.to_vec()),
             (Some("notifications/cancelled"), None) => {
@@ -91,15 +100,12 @@ impl Pending {
             }
             _ => {}
         }
+        Ok(())
     }
 
     fn hear_call(&mut self, id: RequestId, line: &[u8], message: &Message<'_>, sent: bool) {
         if message.method.as_deref() == Some("initialize") && !self.has_shaken_hands() {
             self.handshake = Some((line.to_vec(), false));
-        }
-        // The server refuses the second call under one id.
-        if self.calls.contains_key(&id) {
-            return;
         }
         self.next += 1;
         self.bytes += line.len();
@@ -144,7 +150,7 @@ impl Pending {
         let Some(call) = self.calls.get(id) else {
             return Passed::On;
         };
-        let may_ask_again = !matches!(call.asks, Asks::Once { .. });
+        let may_ask_again = call.asks != Asks::Once;
         let is_listen = matches!(call.asks, Asks::Listen(_));
         // The owner ends: what it did not do, and what it told of, its successor does.
         let is_put_off = (is_listen && is_result(line)) || (may_ask_again && is_stopping(line));
@@ -194,46 +200,59 @@ impl Pending {
 
     /// The calls that a server in this process can answer without a store.
     pub(super) fn without_store(&mut self) -> Vec<Vec<u8>> {
-        self.in_order(|call| !call.sent && !call.needs_store)
+        let mut lines = self.greeting();
+        lines.extend(self.send(|call| !call.sent && !call.needs_store));
+        lines
     }
 
-    /// The handshake, and the calls of which this is true in the order in which the client made them.
-    fn in_order(&mut self, which: impl Fn(&Call) -> bool) -> Vec<Vec<u8>> {
-        let mut lines = Vec::new();
+    /// The handshake, which comes before all else.
+    fn greeting(&mut self) -> Vec<Vec<u8>> {
+        let mut lines = self.send(|call| call.asks == Asks::Handshake);
         if let Some((line, true)) = self.handshake.clone() {
             let id = RequestId::String(self.own_id(None).into());
             lines.extend(message::with_id(&line, &id));
         }
+        lines.extend(self.initialized.clone());
+        lines
+    }
+
+    /// The subscriptions but for those that a call ends, as requests of the relay's own: a server may work on two requests
+    /// at once.
+    fn resubscribe(&mut self) -> Vec<Vec<u8>> {
+        let ends = self.calls.values().filter_map(|call| match &call.asks {
+            Asks::Subscription { uri, begins: false } => Some(uri.clone()),
+            _ => None,
+        });
+        let ends: BTreeSet<_> = ends.collect();
+        let uris: Vec<_> = self.subscriptions.difference(&ends).cloned().collect();
+        let lines = uris.into_iter().map(|uri| {
+            let params = json!({ "uri": uri });
+            message::request(&self.own_id(Some(uri)), "resources/subscribe", &params)
+        });
+        lines.collect()
+    }
+
+    /// The calls of which this is true in the order in which the client made them; from now on they count as sent.
+    fn send(&mut self, which: impl Fn(&Call) -> bool) -> Vec<Vec<u8>> {
         let calls = self.calls.values_mut().filter(|call| which(call));
         let mut calls: Vec<_> = calls.collect();
-        calls.sort_unstable_by_key(|call| (call.asks != Asks::Handshake, call.order));
-        let handshakes = calls.partition_point(|call| call.asks == Asks::Handshake);
-        let ready_at = lines.len() + handshakes;
-        lines.extend(calls.into_iter().map(|call| {
+        calls.sort_unstable_by_key(|call| call.order);
+        let lines = calls.into_iter().map(|call| {
             call.sent = true;
             call.line.clone()
-        }));
-        if let Some(ready) = &self.initialized {
-            lines.insert(ready_at, ready.clone());
-        }
-        lines
+        });
+        lines.collect()
     }
 
     /// What is said to the next owner: the handshake, the subscriptions, and every call that may be asked of it. The
     /// others are answered: the second part.
     pub(super) fn replay(&mut self, ids: &dyn IdSource) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         self.own.clear();
-        let is_lost = |call: &Call| call.sent && matches!(call.asks, Asks::Once { .. });
+        let is_lost = |call: &Call| call.sent && call.asks == Asks::Once;
         let answers = self.refuse(is_lost, unknown_outcome, ids);
-        let mut lines = self.in_order(|_| true);
-        for uri in self.subscriptions.clone() {
-            let id = self.own_id(Some(uri.clone()));
-            lines.push(message::request(
-                &id,
-                "resources/subscribe",
-                &json!({ "uri": uri }),
-            ));
-        }
+        let mut lines = self.greeting();
+        lines.extend(self.resubscribe());
+        lines.extend(self.send(|call| call.asks != Asks::Handshake));
         (lines, answers)
     }
 
@@ -256,7 +275,7 @@ impl Pending {
     fn refuse(
         &mut self,
         which: impl Fn(&Call) -> bool,
-        error: impl Fn(&Asks) -> Error,
+        error: impl Fn(&Message<'_>) -> Error,
         ids: &dyn IdSource,
     ) -> Vec<Vec<u8>> {
         let refused = self.calls.iter().filter(|(_, call)| which(call));
@@ -265,47 +284,46 @@ impl Pending {
         let mut answers = Vec::new();
         for (_, id) in refused {
             if let Some(call) = self.forget(&id) {
-                answers.push(refusal(&id, &call, &error(&call.asks), ids));
+                let message = Message::of(&call.line);
+                answers.push(refusal(&id, &message, &error(&message), ids));
             }
         }
         answers
     }
 }
 
-fn refusal(id: &RequestId, call: &Call, error: &Error, ids: &dyn IdSource) -> Vec<u8> {
-    let message = Message::of(&call.line);
-    let method = message.method.as_deref().unwrap_or_default();
+/// The answer to a call that is refused here: as a server writes it to a client of the same era.
+fn refusal(id: &RequestId, message: &Message<'_>, error: &Error, ids: &dyn IdSource) -> Vec<u8> {
     let id = id.clone().into_json_value();
-    let answer = if method == "tools/call" {
-        let (tool, named) = match &call.asks {
-            Asks::Once { tool, execution } => (tool.as_str(), execution.clone()),
-            _ => (method, None),
-        };
-        let error = error.clone().during(tool);
-        json!({ "jsonrpc": "2.0", "id": id, "result": answer::refusal(&error, named, tool, ids) })
-    } else {
-        json!({ "jsonrpc": "2.0", "id": id, "error": answer::fault(error, method, ids) })
+    let Some(call) = message.tool_call() else {
+        let method = message.method.as_deref().unwrap_or_default();
+        let fault = answer::fault(error, method, ids);
+        let answer = json!({ "jsonrpc": "2.0", "id": id, "error": fault });
+        return answer.to_string().into_bytes();
     };
+    let error = error.clone().during(call.tool());
+    let mut result = answer::refusal(&error, call.execution(), call.tool(), ids);
+    if message.is_modern() {
+        result = metadata::signed(result);
+    } else {
+        result.result_type = None;
+    }
+    let answer = json!({ "jsonrpc": "2.0", "id": id, "result": result });
     answer.to_string().into_bytes()
 }
 
 /// Nobody knows whether the owner that went away did this.
-fn unknown_outcome(asks: &Asks) -> Error {
-    let message = "the midex that owned the data directory ended before it answered: it is not known whether the call was done";
-    let error = Error::new(Code::ServerStopping, message);
-    match asks {
-        Asks::Once {
-            execution: Some(id),
-            ..
-        } => error.with("execution_id", id.as_str()).with_next(read(
-            address!("workflow_status/{execution_id}"),
-            "it tells whether the call was done; if not, send the call again",
-        )),
-        _ => error.with_next(call(
-            "execution.list",
-            &[],
-            "it tells whether the call was done; if not, send the call again",
-        )),
+fn unknown_outcome(message: &Message<'_>) -> Error {
+    const TELLS: &str = "it tells whether the call was done; if not, send the call again";
+    let error = Error::new(
+        Code::ServerStopping,
+        "the midex that owned the data directory ended before it answered: it is not known whether the call was done",
+    );
+    match message.tool_call().and_then(|call| call.execution()) {
+        Some(id) => error
+            .with("execution_id", id)
+            .with_next(read(address!("workflow_status/{execution_id}"), TELLS)),
+        None => error.with_next(call("execution.list", &[], TELLS)),
     }
 }
 

@@ -1,20 +1,15 @@
 //! What a client notices when the owner of its directory goes: nothing, but for calls whose outcome nobody knows.
 
-use std::{
-    fs::File,
-    io::{BufRead, BufReader, Lines, Write},
-    os::unix::net::{UnixListener, UnixStream},
-    sync::atomic::{AtomicBool, Ordering},
-};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::two_of;
+use super::{hold, stateless, two_of};
 use crate::support::{
     Client, Server, fails_with,
     long::{Dice, rounds, seed},
     project::{Project, eventually, line, list},
-    says,
 };
 
 #[test]
@@ -82,141 +77,6 @@ fn calls_in_flight_when_the_owner_is_killed_are_answered_once_and_done_once() {
     }
 }
 
-/// Holds the directory of the project, as a process does that opens no door.
-fn hold(project: &Project) -> File {
-    let lock = project.data_file().with_file_name("executions.lock");
-    let lock = File::options()
-        .create(true)
-        .write(true)
-        .truncate(false)
-        .open(lock);
-    let lock = lock.expect("a lock");
-    lock.lock().expect("nobody has it");
-    lock
-}
-
-/// A process that owns a directory and answers what a test tells it to.
-struct Stub {
-    input: Lines<BufReader<UnixStream>>,
-    output: UnixStream,
-}
-
-impl Stub {
-    /// Takes the directory of the project before anybody serves it.
-    fn own(project: &Project) -> (File, UnixListener) {
-        let socket = project.data_file().with_file_name("control.sock");
-        std::fs::create_dir_all(socket.parent().expect("a directory")).expect("it is made");
-        let lock = hold(project);
-        (lock, UnixListener::bind(socket).expect("a socket"))
-    }
-
-    /// Greets the relay that comes, and answers its client's handshake.
-    fn greet(listener: &UnixListener) -> Self {
-        let output = listener.accept().expect("a relay").0;
-        let input = BufReader::new(output.try_clone().expect("a stream")).lines();
-        let mut stub = Self { input, output };
-        assert_eq!(stub.next()["role"], "relay");
-        stub.say(&json!({ "midex": "0", "protocol": midex::mcp::control::PROTOCOL, "pid": 1 }));
-        let hello = stub.next();
-        let result = json!({
-            "protocolVersion": hello["params"]["protocolVersion"], "capabilities": {},
-            "serverInfo": { "name": "midex", "version": "0" }
-        });
-        stub.say(&json!({ "jsonrpc": "2.0", "id": hello["id"], "result": result }));
-        assert_eq!(stub.next()["method"], "notifications/initialized");
-        stub
-    }
-
-    fn next(&mut self) -> Value {
-        let line = self.input.next().expect("a line").expect("a line");
-        serde_json::from_str(&line).expect("JSON")
-    }
-
-    fn say(&mut self, message: &Value) {
-        writeln!(self.output, "{message}").expect("it is read");
-    }
-}
-
-/// A relay whose owner is a stub, and what holds the directory for that.
-fn with_stub(project: &Project) -> (Server, Stub, (File, UnixListener)) {
-    let owned = Stub::own(project);
-    let mut relay = Server::run(project.command(&["serve"]));
-    let stub = std::thread::scope(|scope| {
-        let stub = scope.spawn(|| Stub::greet(&owned.1));
-        relay.shake_hands();
-        stub.join().expect("it greets")
-    });
-    (relay, stub, owned)
-}
-
-fn call(tool: &str, arguments: Value) -> Value {
-    json!({ "name": tool, "arguments": arguments })
-}
-
-#[test]
-fn what_may_be_done_twice_is_asked_again_and_of_the_rest_nobody_knows() {
-    let project = line();
-    let (mut relay, mut stub, owned) = with_stub(&project);
-    let start = json!({ "workflow_name": "line", "execution_id": "e" });
-    let again = relay.post("tools/call", call("workflow.start", start));
-    let signal = json!({ "execution_id": "e", "name": "n" });
-    let once = relay.post("tools/call", call("execution.signal", signal));
-    let nameless = json!({ "workflow_name": "line" });
-    let nameless = relay.post("tools/call", call("workflow.start", nameless));
-    let reads = relay.post(
-        "resources/read",
-        json!({ "uri": "midex://workflow/limits" }),
-    );
-    for _ in 0..4 {
-        stub.next();
-    }
-    drop((stub, owned));
-    let mut answers = std::collections::HashMap::new();
-    for _ in 0..4 {
-        let answer = relay.next_line();
-        answers.insert(
-            answer["id"].as_u64().expect("an id"),
-            answer["result"].clone(),
-        );
-    }
-    assert_eq!(answers[&again]["structuredContent"]["step_name"], "a");
-    assert!(answers[&reads]["contents"].is_array());
-    let unknown = &answers[&once]["structuredContent"];
-    assert_eq!(
-        (&unknown["error_code"], &unknown["retryable"]),
-        (&json!("SERVER_STOPPING"), &json!(true))
-    );
-    says(&unknown["message"], "not known whether the call was done");
-    says(
-        &unknown["suggested_action"],
-        "midex://workflow/workflow_status/e",
-    );
-    let unknown = &answers[&nameless]["structuredContent"];
-    says(&unknown["suggested_action"], "Call execution.list");
-    // Only the one that has an id of its own was begun.
-    let listed = relay.done("execution.list", json!({}));
-    assert_eq!(list(&listed["executions"]).len(), 1);
-}
-
-#[test]
-fn what_an_ending_owner_refuses_its_successor_answers() {
-    let project = line();
-    let (mut relay, mut stub, owned) = with_stub(&project);
-    let start = json!({ "workflow_name": "line", "execution_id": "e" });
-    let id = relay.post("tools/call", call("workflow.start", start));
-    stub.next();
-    let refusal = json!({ "error_code": "SERVER_STOPPING", "message": "shutting down" });
-    let result = json!({ "content": [], "structuredContent": refusal, "isError": true });
-    stub.say(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
-    drop((stub, owned));
-    let answer = relay.next_line();
-    assert_eq!(
-        (&answer["id"], &answer["result"]["isError"]),
-        (&json!(id), &json!(false)),
-        "{answer}"
-    );
-}
-
 #[test]
 fn a_question_of_an_owner_that_has_gone_is_withdrawn_and_asked_anew() {
     let (_project, mut owner, mut relay, id, asked) = super::asked();
@@ -239,6 +99,70 @@ fn a_question_of_an_owner_that_has_gone_is_withdrawn_and_asked_anew() {
         reply["result"]["structuredContent"]["step_name"], "tell",
         "{reply}"
     );
+}
+
+#[test]
+fn a_call_that_needs_its_user_is_sent_again_to_the_next_owner_with_the_answer() {
+    let project = Project::new(&[("workflows/gated.yaml", super::GATE)]);
+    let mut owner = project.serve();
+    owner.done("execution.list", json!({}));
+    let mut relay = Server::run(project.command(&["serve"]));
+    // An id that the server makes: done twice, the start would make two executions.
+    let arguments = json!({ "workflow_name": "gated" });
+    let mut start = stateless("workflow.start", arguments);
+    let needs = relay.request("tools/call", start.clone())["result"].clone();
+    assert_eq!(needs["resultType"], "input_required", "{needs}");
+    owner.kill();
+    let asked = needs["inputRequests"].as_object().expect("questions");
+    let (key, _) = asked.iter().next().expect("a question");
+    let approved = json!({ "action": "accept", "content": { "decision": "approve" } });
+    start["requestState"] = needs["requestState"].clone();
+    start["inputResponses"] = json!({ key: approved });
+    let reply = relay.request("tools/call", start)["result"].clone();
+    assert_eq!(reply["structuredContent"]["step_name"], "tell", "{reply}");
+    let list_all = stateless("execution.list", json!({}));
+    let listed = relay.request("tools/call", list_all)["result"].clone();
+    let listed = list(&listed["structuredContent"]["executions"]);
+    assert_eq!(listed.len(), 1, "{listed:?}");
+}
+
+#[test]
+fn the_second_call_under_one_id_is_refused_while_nobody_owns_the_directory() {
+    let project = line();
+    let mut first = project.serve();
+    first.begin("line", "e");
+    first.kill();
+    let lock = hold(&project);
+    let mut server = project.serve();
+    let uri = "midex://workflow/workflow_status/e";
+    let read = json!({ "jsonrpc": "2.0", "id": "twice", "method": "resources/read", "params": { "uri": uri } });
+    server.send(&read);
+    server.send(&read);
+    let refused = server.next_line();
+    assert_eq!(
+        (&refused["id"], &refused["error"]["code"]),
+        (&Value::Null, &json!(-32600)),
+        "{refused}"
+    );
+    drop(lock);
+    let answer = server.next_line();
+    assert_eq!(answer["id"], "twice");
+    assert!(answer["result"]["contents"].is_array(), "{answer}");
+    // It was answered once: what comes next answers the next call.
+    assert!(server.request("ping", json!({}))["error"].is_null());
+}
+
+/// The relay has read what it may, so the end of its input is behind a line that it does not read.
+#[test]
+fn a_client_that_goes_while_the_owner_takes_nothing_is_noticed() {
+    let project = line();
+    let (owner, mut relay) = two_of(&project);
+    owner.signal(Signal::STOP);
+    for text in ["x".repeat(4 << 20), "behind it".to_owned()] {
+        relay.post("resources/read", json!({ "uri": text }));
+    }
+    let (status, _, lines) = relay.close();
+    assert!(status.success() && lines.is_empty(), "{lines:?}");
 }
 
 #[test]
@@ -332,29 +256,4 @@ fn under_load_and_kills_no_acknowledged_transition_is_lost_and_none_is_done_twic
             );
         }
     }
-}
-
-#[test]
-fn what_an_owner_said_before_it_went_is_passed_on() {
-    let project = line();
-    let (mut relay, mut stub, owned) = with_stub(&project);
-    let signal = json!({ "execution_id": "e", "name": "n" });
-    let once = relay.post("tools/call", call("execution.signal", signal));
-    stub.next();
-    let large = json!({ "uri": "x".repeat(8 << 20) });
-    let read = relay.post("resources/read", large);
-    let result = json!({ "content": [], "structuredContent": { "done": true }, "isError": false });
-    stub.say(&json!({ "jsonrpc": "2.0", "id": once, "result": result }));
-    // It goes while the relay still writes.
-    drop((stub, owned));
-    let answer = relay.next_line();
-    assert_eq!(
-        (
-            &answer["id"],
-            &answer["result"]["structuredContent"]["done"]
-        ),
-        (&json!(once), &json!(true)),
-        "{answer}"
-    );
-    assert_eq!(relay.next_line()["id"], read);
 }
