@@ -1,4 +1,4 @@
-//! The configuration of a process: flags, then environment variables, then defaults.
+//! The configuration of a process. Without the command line: environment variables, then defaults.
 
 use std::{
     collections::BTreeMap,
@@ -155,7 +155,7 @@ fn user_data_dir() -> Result<PathBuf> {
 }
 
 /// The project that the working directory is in.
-fn project_dir() -> PathBuf {
+pub(crate) fn project_dir() -> PathBuf {
     project_around(&std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")))
 }
 

@@ -224,6 +224,8 @@ pub const VERSION_BYTES_MAX: usize = 50;
 pub const DESCRIPTION_BYTES_MAX: usize = 2000;
 /// Largest definition file (workflow or agent).
 pub const DEFINITION_BYTES_MAX: u64 = 1 << 20;
+/// Largest configuration file (`midex.toml`).
+pub const CONFIG_BYTES_MAX: u64 = 64 << 10;
 /// Definition files read from one directory.
 pub const DEFINITION_FILES_MAX: usize = 2000;
 /// Deepest nesting of directories that definitions are looked for in.

@@ -22,7 +22,7 @@ pub fn render(path: &str, text: &str, findings: &[Finding], color: bool) -> Stri
 
 fn one(renderer: &Renderer, path: &str, text: &str, finding: &Finding) -> String {
     let message = visible(&finding.message);
-    let level = match finding.rule.severity() {
+    let level = match finding.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };

@@ -14,9 +14,11 @@ use serde_json::{Value, json};
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     command::user_request,
+    config::Files,
     link::Link,
     screen::{Screen, Style},
     serve::is_open_to_others,
+    validate::counted,
     visible::visible,
 };
 use crate::{
@@ -83,8 +85,8 @@ impl Finding {
 }
 
 /// Looks at everything, and prints a line of each. The exit code is 1 where something fails.
-pub(super) async fn doctor(config: &Config, mut out: Output<'_>) -> Result<u8> {
-    let mut findings = vec![directory(config), socket(config)];
+pub(super) async fn doctor(config: &Config, files: &Files, mut out: Output<'_>) -> Result<u8> {
+    let mut findings = vec![configuration(files), directory(config), socket(config)];
     let owner = owner(config).await;
     findings.extend(of_owner(config, &owner));
     findings.push(store(config, &owner));
@@ -112,16 +114,35 @@ fn as_text(findings: &[Finding]) -> String {
         };
         let word = screen.paint(style, word);
         let mut line = format!(
-            "{word}  {:<11}  {}\n",
+            "{word}  {:<13}  {}\n",
             finding.check,
             visible(&finding.says)
         );
         if let Some(mend) = &finding.mend {
-            let _ = writeln!(line, "{:19}help: {}", "", visible(mend));
+            let _ = writeln!(line, "{:21}help: {}", "", visible(mend));
         }
         line
     };
     findings.iter().map(line).collect()
+}
+
+fn configuration(files: &Files) -> Finding {
+    const CHECK: &str = "configuration";
+    let read = files.paths().join(", ");
+    match files.findings_count() {
+        0 if read.is_empty() => Finding::ok(CHECK, "no file: flags, environment and defaults"),
+        0 => Finding::ok(CHECK, read),
+        count => {
+            let says = format!("{} in {read}", counted(count, "finding"));
+            let finding = Finding::warn(CHECK, says, "run `midex config`");
+            let verdict = if files.usable().is_err() {
+                Verdict::Fail
+            } else {
+                Verdict::Warn
+            };
+            Finding { verdict, ..finding }
+        }
+    }
 }
 
 fn directory(config: &Config) -> Finding {

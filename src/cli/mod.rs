@@ -3,6 +3,7 @@
 mod approve;
 mod command;
 pub mod completions;
+mod config;
 mod demo;
 pub mod diagnostic;
 mod doctor;
@@ -36,7 +37,7 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgMatches, Args, Parser, Subcommand};
 use serde_json::Value;
 
 use self::{
@@ -73,9 +74,13 @@ struct Global {
         long,
         global = true,
         value_name = "DIR",
-        help = "Where executions are kept [default: MIDEX_DATA_DIR, else the user's data directory]"
+        hide_default_value = true,
+        help = "Where executions are kept [default: MIDEX_DATA_DIR, else midex.toml, else the user's data directory]"
     )]
     data_dir: Option<PathBuf>,
+    /// The same where it was given as a flag: only then further commands need it too
+    #[arg(skip)]
+    data_dir_given: Option<PathBuf>,
     /// Workflows that come before the project's, the user's and the shipped ones
     #[arg(long, global = true, value_name = "DIR")]
     workflows: Option<PathBuf>,
@@ -90,9 +95,19 @@ struct Global {
         long,
         global = true,
         value_name = "NAME",
-        help = "An environment variable that defaults of inputs may be taken from; may be given several times [default: those that MIDEX_ALLOW_ENV names, with commas between them]"
+        hide_default_value = true,
+        help = "An environment variable that defaults of inputs may be taken from; may be given several times [default: those that MIDEX_ALLOW_ENV names, with commas between them, else midex.toml]"
     )]
     allow_env: Vec<String>,
+    /// An environment variable that steps of the server may use as a secret; may be given several times
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        hide_default_value = true,
+        help = "An environment variable that steps of the server may use as a secret; may be given several times [default: those that MIDEX_SECRET_ENV names, with commas between them, else midex.toml]"
+    )]
+    secret_env: Vec<String>,
     /// Print JSON instead of text
     #[arg(long, global = true)]
     json: bool,
@@ -101,8 +116,8 @@ struct Global {
 impl Global {
     /// The flags that a further command needs to reach the same executions.
     fn flags(&self) -> String {
-        let named = self.data_dir.as_ref();
-        named.map_or_else(String::new, |dir| {
+        let given = self.data_dir_given.as_ref();
+        given.map_or_else(String::new, |dir| {
             format!(" --data-dir {}", quoted(&dir.display().to_string()))
         })
     }
@@ -151,6 +166,10 @@ enum Command {
     /// Tell the agent of a host what is open, at an event of the host; `midex install --with-hooks` sets it up
     #[command(subcommand)]
     Hook(hook::Event),
+    /// Show every setting and where it comes from: flag, environment, midex.toml or default; exit 1 on findings
+    ///
+    /// Takes the flags of `midex serve` too, and starts nothing.
+    Config(ServeArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
 }
@@ -169,8 +188,9 @@ struct ServeArgs {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let files = config::Files::read();
+    let (cli, matches) = match files.parse() {
+        Ok(parsed) => parsed,
         Err(error) => {
             let _ = error.print();
             return exit(u8::try_from(error.exit_code()).unwrap_or(2));
@@ -179,7 +199,8 @@ pub fn main() -> ExitCode {
     let serves = matches!(cli.command, Command::Serve(_));
     let log = log::init(serves);
     let (json, hints) = (cli.global.json, Hints::new(cli.global.flags()));
-    let ended = run(cli, &log);
+    let heeded = heed(&files, &cli.command);
+    let ended = heeded.and_then(|()| run(cli, &matches, &files, &log));
     if let (Err(error), true) = (&ended, serves) {
         log.write_line(&reported(error, json, &hints));
     }
@@ -195,6 +216,20 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Tells of what is wrong with the configuration files, where a command does not show it itself.
+fn heed(files: &config::Files, command: &Command) -> Result<()> {
+    match command {
+        Command::Config(_) | Command::Doctor | Command::Completions(_) => return Ok(()),
+        // A host reads no warnings.
+        Command::Hook(_) => {}
+        Command::Serve(_) => files
+            .warnings()
+            .for_each(|warning| tracing::warn!("{}", visible(&warning))),
+        _ => files.warnings().for_each(|warning| warn(&warning)),
+    }
+    files.usable()
+}
+
 /// The exit code of this process: a host may take that of a hook for an order.
 fn exit(code: u8) -> ExitCode {
     let is_hook = std::env::args_os()
@@ -203,8 +238,9 @@ fn exit(code: u8) -> ExitCode {
     ExitCode::from(if is_hook { EXIT_OK } else { code })
 }
 
-fn run(cli: Cli, log: &log::Log) -> Result<u8> {
-    let config = config(&cli.global)?;
+fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) -> Result<u8> {
+    let flags = cli.global.flags();
+    let config = configured(&cli.global)?;
     let mut stdout = io::stdout();
     let out = Output::new(cli.global.json, &mut stdout);
     match cli.command {
@@ -221,8 +257,8 @@ fn run(cli: Cli, log: &log::Log) -> Result<u8> {
                 log,
             ))
         }
-        Command::Demo => run_to_end(demo::demo(&config, cli.global.data_dir, out)),
-        Command::Run(args) => run_to_end(run::run(args, &config, out)),
+        Command::Demo => run_to_end(demo::demo(&config, cli.global.data_dir_given, out)),
+        Command::Run(args) => run_to_end(run::run(args, &config, flags, out)),
         Command::Show(args) => run_to_end(show::show(args, &config, out)),
         Command::Tail(args) => run_to_end(tail::tail(args, &config, out.json)),
         Command::Validate(args) => validate::validate(&args, &config.registry(), color(), out),
@@ -243,8 +279,14 @@ fn run(cli: Cli, log: &log::Log) -> Result<u8> {
         Command::New(args) => new::new(&args, &config, out),
         Command::Graph(args) => graph::graph(&args, &config.registry(), out),
         Command::Schema(args) => schema::schema(&args, out),
-        Command::Doctor => run_to_end(doctor::doctor(&config, out)),
+        Command::Doctor => run_to_end(doctor::doctor(&config, files, out)),
         Command::Hook(event) => run_to_end(hook::hook(event, config, out)),
+        Command::Config(_) => {
+            let of_command = matches
+                .subcommand()
+                .map_or(matches, |(_, of_command)| of_command);
+            config::print(files, of_command, &config, out)
+        }
         Command::Completions(args) => completions::completions(&args, out),
     }
 }
@@ -254,17 +296,15 @@ fn color() -> bool {
     anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
 }
 
-fn config(global: &Global) -> Result<Config> {
-    let usual = Config::new(global.data_dir.clone())?;
+fn configured(global: &Global) -> Result<Config> {
+    let names = |lists: &[String]| lists.iter().flat_map(|names| split_names(names)).collect();
     Ok(Config {
         workflows_dir: global.workflows.clone(),
         agents_dir: global.agents.clone(),
         token_ttl: global.token_ttl,
-        allow_env: match global.allow_env.as_slice() {
-            [] => usual.allow_env,
-            named => named.iter().flat_map(|names| split_names(names)).collect(),
-        },
-        ..usual
+        allow_env: names(&global.allow_env),
+        secret_env: names(&global.secret_env),
+        ..Config::new(global.data_dir.clone())?
     })
 }
 

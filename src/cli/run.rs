@@ -58,7 +58,12 @@ pub(super) struct RunArgs {
 }
 
 /// Runs a workflow, or goes on with an execution of it. All arguments are checked before anything is started.
-pub(super) async fn run(args: RunArgs, config: &Config, out: Output<'_>) -> Result<u8> {
+pub(super) async fn run(
+    args: RunArgs,
+    config: &Config,
+    flags: String,
+    out: Output<'_>,
+) -> Result<u8> {
     let inputs = args.inputs.as_deref().map(inputs::whole).transpose()?;
     let single = args.input.iter().map(|flag| inputs::single(flag));
     let single = single.collect::<Result<Vec<_>>>()?;
@@ -66,7 +71,7 @@ pub(super) async fn run(args: RunArgs, config: &Config, out: Output<'_>) -> Resu
     let signals = signals()?;
     let id = args.id.clone().unwrap_or_else(new_id);
     let mut runner = Runner {
-        config,
+        flags,
         link: Link::new(config),
         page: Page::new(out),
         source,
@@ -111,7 +116,8 @@ enum LiftedBy {
 }
 
 struct Runner<'a> {
-    config: &'a Config,
+    /// The flags that further commands need to reach the same executions.
+    flags: String,
     link: Link<'a>,
     page: Page<'a>,
     source: OutputSource,
@@ -390,7 +396,7 @@ impl Runner<'_> {
                 Ok(EXIT_FINDINGS)
             }
             Ok(End::Paused(why, lifted_by)) => {
-                let (id, directory) = (quoted(&self.id), self.data_dir());
+                let (id, directory) = (quoted(&self.id), &self.flags);
                 let first = match lifted_by {
                     LiftedBy::Resume => format!("midex resume {id}{directory}"),
                     LiftedBy::Approval => format!("midex approve {id}{directory}"),
@@ -402,7 +408,7 @@ impl Runner<'_> {
             Err(error) if self.has_begun => {
                 // The same command would start another execution.
                 let retry = format!("Run `{}`", self.command());
-                let flags = self.data_dir();
+                let flags = self.flags.clone();
                 report(&error, self.page.json(), &Hints { flags, retry });
                 self.page.stopped("", &[self.command()])?;
                 Ok(error.exit_code())
@@ -417,15 +423,8 @@ impl Runner<'_> {
             "midex run {} --id {}{}",
             quoted(&self.workflow),
             quoted(&self.id),
-            self.data_dir()
+            self.flags
         )
-    }
-
-    /// The flag that names the data directory; empty for the usual one.
-    fn data_dir(&self) -> String {
-        let usual = Config::new(None).is_ok_and(|usual| usual.data_dir == self.config.data_dir);
-        let named = (!usual).then(|| quoted(&self.config.data_dir.display().to_string()));
-        named.map_or_else(String::new, |dir| format!(" --data-dir {dir}"))
     }
 }
 

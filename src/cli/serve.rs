@@ -31,21 +31,29 @@ pub(super) struct TransportArgs {
     /// Serve streamable HTTP at /mcp of this address, instead of standard input and output; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     http: Option<SocketAddr>,
+    /// Whether no flag gave the address: every server of this user is given it then, and one can have it
+    #[arg(skip)]
+    pub(super) http_is_usual: bool,
     /// Serve standard input and output too
-    #[arg(long, requires = "http")]
+    #[arg(long)]
     stdio: bool,
     /// Let in only whoever sends the bearer token in this file, which nobody else may read. Needed where the address
     /// is not a loopback one
-    #[arg(long, value_name = "FILE", requires = "http")]
+    #[arg(long, value_name = "FILE")]
     http_token_file: Option<PathBuf>,
     /// Another name by which HTTP clients call this server; may be given several times
-    #[arg(long, value_name = "NAME", requires = "http")]
+    #[arg(long, value_name = "NAME")]
     http_host: Vec<streamable::Host>,
 }
 
 impl TransportArgs {
     fn serves_stdio(&self) -> bool {
         self.http.is_none() || self.stdio
+    }
+
+    /// Whether this server can do without HTTP after this error: a file gave every server of the user the same address.
+    fn is_only_wished(&self, error: &Error) -> bool {
+        self.http_is_usual && self.stdio && error.code() == Code::AddressUnusable
     }
 
     /// Binds the HTTP address, if one was given. Must be called on a runtime.
@@ -129,7 +137,14 @@ pub(super) async fn serve(
     profile: ToolProfile,
     log: &Log,
 ) -> Result<u8> {
-    let listening = transports.listen()?;
+    let listening = match transports.listen() {
+        // A server that its host speaks to over its streams must not end for that.
+        Err(error) if transports.is_only_wished(&error) => {
+            warn_of(&error);
+            None
+        }
+        listening => listening?,
+    };
     warn_of_directories(&config);
     let options = app::Options::new(
         config,

@@ -83,7 +83,8 @@ fn as_text(reports: &[FileReport], color: bool) -> String {
     text + &format!("{files}, {found}{of_them}\n")
 }
 
-fn counted(count: usize, noun: &str) -> String {
+/// A number of things, in words.
+pub(super) fn counted(count: usize, noun: &str) -> String {
     match count {
         1 => format!("1 {noun}"),
         _ => format!("{count} {noun}s"),

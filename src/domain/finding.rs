@@ -44,7 +44,7 @@ macro_rules! rules {
 }
 
 rules! {
-    /// The text is not YAML or JSON.
+    /// The text is not YAML or JSON; of a configuration file, not TOML.
     Syntax = "syntax", Error;
     /// The Markdown file does not begin with front matter.
     MissingFrontMatter = "missing_front_matter", Error;
@@ -234,6 +234,8 @@ pub struct Finding {
     pub path: String,
     /// The broken rule.
     pub rule: Rule,
+    /// Whether the file can be used in spite of it: that of the rule, unless [`Finding::as_warning`] lowered it.
+    pub severity: Severity,
     /// The message for the author.
     pub message: String,
     /// The line, from 1.
@@ -280,7 +282,7 @@ impl From<Finding> for Payload {
         Self {
             suggestion: finding.suggested(),
             path: finding.path,
-            severity: finding.rule.severity(),
+            severity: finding.severity,
             rule: finding.rule,
             message: finding.message,
             line: finding.line,
@@ -302,6 +304,7 @@ impl Finding {
         Self {
             path: path.into(),
             rule,
+            severity: rule.severity(),
             message: message.into(),
             line: place.line,
             column: place.column,
@@ -318,7 +321,16 @@ impl Finding {
 
     /// Whether the definition can be used in spite of the finding.
     pub fn is_warning(&self) -> bool {
-        self.rule.severity() == Severity::Warning
+        self.severity == Severity::Warning
+    }
+
+    /// The same as a warning: for a file whose other parts hold.
+    #[must_use]
+    pub fn as_warning(self) -> Self {
+        Self {
+            severity: Severity::Warning,
+            ..self
+        }
     }
 
     /// A finding about the file as a whole.

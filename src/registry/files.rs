@@ -27,13 +27,13 @@ use crate::{
 
 /// A file, or a directory that could not be read.
 #[derive(Clone, Debug)]
-pub(super) struct File {
+pub(crate) struct File {
     /// Its path, for people.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Its text without a byte order mark; as much of it as could be read.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// Why it could not be read.
-    pub(super) trouble: Option<Finding>,
+    pub(crate) trouble: Option<Finding>,
 }
 
 impl File {
@@ -243,7 +243,8 @@ impl Walk<'_> {
             Ok(_) if self.files.len() >= limits::DEFINITION_FILES_MAX => self.full = true,
             Ok(real) => {
                 let opened = self.root.below(&real);
-                self.files.push(read_opened(path, opened));
+                let max = limits::DEFINITION_BYTES_MAX;
+                self.files.push(read_opened(path, opened, max));
             }
             Err(error) => self.files.push(File::trouble(path, unreadable(&error))),
         }
@@ -256,17 +257,19 @@ pub(super) fn read_again(directories: &[Directory], path: &Path) -> Option<File>
     let mut roots = directories.iter().map(|directory| &directory.path);
     let root = Root::open(roots.find(|root| path.starts_with(root))?).ok()?;
     let opened = root.below(&fs::canonicalize(path).ok()?).ok()?;
-    Some(read_opened(path.to_owned(), Ok(opened)))
+    let max = limits::DEFINITION_BYTES_MAX;
+    Some(read_opened(path.to_owned(), Ok(opened), max))
 }
 
-/// Reads one file.
-pub(super) fn read(path: &Path) -> File {
+/// Reads one file of at most `max` bytes.
+pub(crate) fn read(path: &Path, max: u64) -> File {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => {
             // A pipe that has taken its place since is not waited for.
             let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let opened = rustix::fs::open(path, flags, Mode::empty());
-            read_opened(path.to_owned(), opened.map(Into::into).map_err(Into::into))
+            let opened = opened.map(Into::into).map_err(Into::into);
+            read_opened(path.to_owned(), opened, max)
         }
         Ok(metadata) => {
             let finding = oddity(metadata.file_type(), false).unwrap_or_else(not_a_file);
@@ -276,8 +279,7 @@ pub(super) fn read(path: &Path) -> File {
     }
 }
 
-fn read_opened(path: PathBuf, opened: io::Result<fs::File>) -> File {
-    let max = limits::DEFINITION_BYTES_MAX;
+fn read_opened(path: PathBuf, opened: io::Result<fs::File>, max: u64) -> File {
     let mut bytes = Vec::new();
     let read = opened.and_then(|file| {
         let metadata = file.metadata()?;

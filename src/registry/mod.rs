@@ -38,6 +38,7 @@ pub use self::{
     template::{Format, Template},
     validate::{FileReport, Kind, check_text, validate, workflow_file},
 };
+pub(crate) use self::{files::read as read_file, source::user_dir};
 use crate::{
     domain::{
         check::{Abilities, Known},

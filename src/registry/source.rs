@@ -81,12 +81,11 @@ pub struct Places {
 impl Places {
     /// The places of the command line and of the project, and those of the user who runs this.
     pub fn new(flag_workflows: Option<&Path>, flag_agents: Option<&Path>, project: &Path) -> Self {
-        let base = choose_base_strategy().ok();
         Self {
             flag_workflows: flag_workflows.map(Path::to_owned),
             flag_agents: flag_agents.map(Path::to_owned),
             project: project.to_owned(),
-            user: base.map(|base| base.config_dir().join("midex")),
+            user: user_dir(),
         }
     }
 
@@ -118,6 +117,12 @@ impl Places {
         let user = user.map(|user| (Source::User, user.join(name)));
         [flag, project, user].into_iter().flatten()
     }
+}
+
+/// The user's directory of midex, where their definitions and their `midex.toml` lie; `None` where there is no home.
+pub(crate) fn user_dir() -> Option<PathBuf> {
+    let base = choose_base_strategy().ok()?;
+    Some(base.config_dir().join("midex"))
 }
 
 /// Removes repeated directories (the project may be the user's home): the first place counts.

@@ -21,6 +21,7 @@ use crate::{
         finding::{Finding, Rule, is_broken},
     },
     error::{Code, Error, Result},
+    limits,
 };
 
 /// The kind of definition in a file.
@@ -192,7 +193,7 @@ fn directory_files(path: &Path, extensions: &[&str]) -> Vec<File> {
 
 /// A file that was named: it is checked whatever it is called, if it is of a kind that midex reads.
 fn read_named(path: &Path) -> File {
-    let mut file = files::read(path);
+    let mut file = files::read(path, limits::DEFINITION_BYTES_MAX);
     if file.trouble.is_none() && !is_definition_file(path) {
         let finding = Finding::of_file(Rule::UnsupportedFile, "midex does not read such files")
             .expected(".md, .yaml, .yml or .json", files::extension(path));

@@ -34,6 +34,7 @@ const NAMED_ONLY_IN: &[(&str, &[&str])] = &[
     ("clap", &["cli"]),
     ("clap_complete", &["cli"]),
     ("annotate_snippets", &["cli"]),
+    ("toml_edit", &["cli"]),
     ("comfy_table", &["cli"]),
 ];
 

@@ -1,0 +1,185 @@
+//! The configuration files: `midex.toml` of the project and of the user. Their values become the defaults of the flags
+//! whose names they bear, so that one parser checks flags, environment and files alike, and says which it took:
+//! flag > environment > project's file > user's file > default.
+
+mod file;
+mod key;
+mod print;
+
+use std::{ffi::OsString, fs};
+
+use clap::{
+    Arg, ArgMatches, CommandFactory, FromArgMatches, error::Result as Parsed, parser::ValueSource,
+};
+
+pub(super) use self::print::print;
+use self::{
+    file::{File, Owner, Setting},
+    key::keys,
+};
+use super::{Cli, Command};
+use crate::{
+    config::{ALLOW_ENV_ENV, DATA_DIR_ENV, SECRET_ENV_ENV, project_dir},
+    domain::finding::{Finding, errors, is_broken},
+    error::{Code, Error, Result},
+    registry::user_dir,
+};
+
+/// The name of both files.
+const FILE: &str = "midex.toml";
+
+/// Arguments with the environment variable that each may be taken from.
+const VARIABLES: [(&str, &str); 3] = [
+    ("data_dir", DATA_DIR_ENV),
+    ("allow_env", ALLOW_ENV_ENV),
+    ("secret_env", SECRET_ENV_ENV),
+];
+
+/// Flags that do nothing without `--http`.
+const OF_HTTP: [&str; 3] = ["stdio", "http_token_file", "http_host"];
+
+/// The commands that take the flags of `midex serve`.
+const WITH_FLAGS_OF_SERVE: [&str; 2] = ["serve", "config"];
+
+/// The configuration files of this process, the first in precedence first.
+#[derive(Debug)]
+pub(super) struct Files(Vec<File>);
+
+impl Files {
+    /// Reads the files of the project and of the user who runs this. It cannot fail: what is wrong becomes findings.
+    pub(super) fn read() -> Self {
+        let project = project_dir().join(FILE);
+        let Some(user) = user_dir().map(|dir| dir.join(FILE)) else {
+            return Self(vec![File::read(Owner::Project, project, None)]);
+        };
+        let users = File::read(Owner::User, user.clone(), None);
+        // Whoever works in the directory of the user's own file has no project's file.
+        let is_same = fs::canonicalize(&project)
+            .is_ok_and(|it| fs::canonicalize(&user).is_ok_and(|user| user == it));
+        if is_same {
+            return Self(vec![users]);
+        }
+        Self(vec![
+            File::read(Owner::Project, project, Some(&user)),
+            users,
+        ])
+    }
+
+    /// Parses the command line of this process, with the values of the files as defaults.
+    pub(super) fn parse(&self) -> Parsed<(Cli, ArgMatches)> {
+        let matches = self.command().try_get_matches()?;
+        let mut cli = Cli::from_arg_matches(&matches)?;
+        if matches.value_source("data_dir") == Some(ValueSource::CommandLine) {
+            cli.global.data_dir_given.clone_from(&cli.global.data_dir);
+        }
+        if let (Command::Serve(args), Some((_, matches))) = (&mut cli.command, matches.subcommand())
+        {
+            let source = matches.value_source("http");
+            args.transports.http_is_usual = source == Some(ValueSource::DefaultValue);
+        }
+        Ok((cli, matches))
+    }
+
+    fn command(&self) -> clap::Command {
+        let mut command = Cli::command().mut_args(|arg| self.layered(arg));
+        for name in WITH_FLAGS_OF_SERVE {
+            command = command.mut_subcommand(name, |it| it.mut_args(|arg| self.layered(arg)));
+        }
+        command
+    }
+
+    /// An argument with its value of the files as default, before which the environment is asked.
+    fn layered(&self, mut arg: Arg) -> Arg {
+        if let Some(values) = self.default_of(&arg) {
+            arg = arg.default_values(values);
+        }
+        if let Some(variable) = variable(&arg) {
+            arg = arg.env(variable).hide_env(true);
+        }
+        // A default does not count as given, so a file that has it would not satisfy the parser.
+        let needs_http = OF_HTTP.contains(&arg.get_id().as_str()) && self.find("http").is_none();
+        if needs_http {
+            arg.requires("http")
+        } else {
+            arg
+        }
+    }
+
+    fn default_of(&self, arg: &Arg) -> Option<Vec<OsString>> {
+        let long = arg.get_long()?;
+        if let Some((_, setting)) = self.find(long) {
+            return Some(setting.values.clone());
+        }
+        // Every server reads the file, also the ones that hosts start and speak to over its streams.
+        let serves_both = long == "stdio" && self.find("http").is_some();
+        serves_both.then(|| vec!["true".into()])
+    }
+
+    /// The setting that holds of this key, and the file that has it.
+    fn find(&self, key: &str) -> Option<(&File, &Setting)> {
+        let all = self
+            .0
+            .iter()
+            .flat_map(|file| file.settings.iter().map(move |one| (file, one)));
+        all.into_iter().find(|(_, setting)| setting.key == key)
+    }
+
+    /// What was left out of the files, a line for each.
+    pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
+        let warnings = self.findings().filter(|(_, finding)| finding.is_warning());
+        warnings.map(|(file, finding)| line(file, finding))
+    }
+
+    /// Refuses to go on with a file that cannot be used: nobody is to work with a configuration that they did not mean.
+    ///
+    /// # Errors
+    /// `USAGE_INVALID` with each error in the first such file.
+    pub(super) fn usable(&self) -> Result<()> {
+        let broken = self.0.iter().find(|file| is_broken(&file.findings));
+        broken.map_or(Ok(()), |file| Err(unusable(file)))
+    }
+
+    /// How much is wrong with them.
+    pub(super) fn findings_count(&self) -> usize {
+        self.findings().count()
+    }
+
+    /// The paths of those that are there.
+    pub(super) fn paths(&self) -> Vec<String> {
+        let there = self.0.iter().filter(|file| file.text.is_some());
+        there.map(|file| file.path.display().to_string()).collect()
+    }
+
+    fn findings<'a>(&'a self) -> impl Iterator<Item = (&'a File, &'a Finding)> {
+        let of = |file: &'a File| file.findings.iter().map(move |finding| (file, finding));
+        self.0.iter().flat_map(of)
+    }
+}
+
+/// The environment variable that an argument may be taken from, if it is set.
+fn variable(arg: &Arg) -> Option<&'static str> {
+    let (_, name) = VARIABLES
+        .iter()
+        .find(|(id, _)| *id == arg.get_id().as_str())?;
+    std::env::var_os(name)
+        .is_some_and(|value| !value.is_empty())
+        .then_some(name)
+}
+
+/// A finding on one line.
+fn line(file: &File, finding: &Finding) -> String {
+    let (path, hint) = (file.path.display(), finding.suggestion.as_ref());
+    let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
+    format!(
+        "{path}:{}:{}: {}{hint}",
+        finding.line, finding.column, finding.message
+    )
+}
+
+fn unusable(file: &File) -> Error {
+    let message = format!("`{}` cannot be used as it is", file.path.display());
+    let violations = errors(&file.findings).map(Finding::violation);
+    Error::new(Code::UsageInvalid, message)
+        .with_violations(violations.collect())
+        .with_action("Mend the file; `midex config` shows what is wrong in its lines")
+}

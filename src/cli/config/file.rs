@@ -1,0 +1,192 @@
+//! Reads one configuration file: its settings, and a finding for each part that does not hold.
+
+use std::{
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde::Serialize;
+use toml_edit::{Document, Item, Value};
+
+use super::key::{Key, keys};
+use crate::{
+    domain::finding::{Finding, Place, Rule, arrange},
+    limits,
+    registry::read_file,
+};
+
+/// Whose a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Owner {
+    Project,
+    User,
+}
+
+impl Owner {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Project => "project",
+            Self::User => "user",
+        }
+    }
+}
+
+/// The value that a file has for a flag, which the flag's parser takes.
+#[derive(Debug)]
+pub(super) struct Setting {
+    pub(super) key: String,
+    pub(super) values: Vec<OsString>,
+    /// Its line, from 1.
+    pub(super) line: usize,
+}
+
+/// A configuration file.
+#[derive(Debug)]
+pub(super) struct File {
+    pub(super) owner: Owner,
+    pub(super) path: PathBuf,
+    /// Its text; `None` where there is no file.
+    pub(super) text: Option<String>,
+    pub(super) settings: Vec<Setting>,
+    /// What is wrong with it. What a warning is about is left out, and the rest holds.
+    pub(super) findings: Vec<Finding>,
+}
+
+impl File {
+    /// Reads the file at `path`; `users` is the file that may set more than this one.
+    pub(super) fn read(owner: Owner, path: PathBuf, users: Option<&Path>) -> Self {
+        let mut file = Self {
+            owner,
+            path,
+            text: None,
+            settings: Vec::new(),
+            findings: Vec::new(),
+        };
+        if is_missing(&file.path) {
+            return file;
+        }
+        let read = read_file(&file.path, limits::CONFIG_BYTES_MAX);
+        match read.trouble {
+            Some(trouble) => file.findings.push(trouble),
+            None => file.take(&read.text, users),
+        }
+        file.text = Some(read.text);
+        file
+    }
+
+    fn take(&mut self, text: &str, users: Option<&Path>) {
+        let document = match Document::parse(text) {
+            Ok(document) => document,
+            Err(error) => return self.findings.push(malformed(text, &error)),
+        };
+        let keys = keys();
+        let context = Context {
+            text,
+            keys: &keys,
+            owner: self.owner,
+            path: &self.path,
+            users,
+        };
+        for (name, item) in document.iter() {
+            let key = document.key(name).and_then(toml_edit::Key::span);
+            match context.setting(name, place(text, key), item) {
+                Ok(setting) => self.settings.push(setting),
+                Err(finding) => self.findings.push(*finding),
+            }
+        }
+        self.findings = arrange(std::mem::take(&mut self.findings));
+    }
+}
+
+fn is_missing(path: &Path) -> bool {
+    let missing = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+    fs::symlink_metadata(path).is_err_and(|error| missing.contains(&error.kind()))
+}
+
+fn place(text: &str, span: Option<std::ops::Range<usize>>) -> Place {
+    span.map_or(Place::START, |span| Place::of(text, span.start, span.end))
+}
+
+fn malformed(text: &str, error: &toml_edit::TomlError) -> Finding {
+    let words: Vec<_> = error.message().split_whitespace().collect();
+    let message = format!("this is not TOML: {}", words.join(" "));
+    Finding::new(Rule::Syntax, "", place(text, error.span()), message)
+}
+
+/// What an entry is judged by.
+struct Context<'a> {
+    text: &'a str,
+    keys: &'a [Key],
+    owner: Owner,
+    path: &'a Path,
+    users: Option<&'a Path>,
+}
+
+impl Context<'_> {
+    fn setting(&self, name: &str, at: Place, item: &Item) -> Result<Setting, Box<Finding>> {
+        let key = self.key(name, at, item)?;
+        let value_at = place(self.text, item.span());
+        let values = key
+            .values(item)
+            .ok_or_else(|| wrong_type(key, value_at, item))?;
+        for value in &values {
+            key.check(value).map_err(|(words, tip)| {
+                Finding::new(Rule::UnknownValue, name, value_at, words).suggest(tip)
+            })?;
+        }
+        let dir = self.path.parent().unwrap_or(Path::new(""));
+        let values = values.into_iter().map(|value| key.resolved(value, dir));
+        Ok(Setting {
+            key: name.to_owned(),
+            values: values.collect(),
+            line: at.line,
+        })
+    }
+
+    /// The key of this name, if this file may set it.
+    fn key(&self, name: &str, at: Place, item: &Item) -> Result<&Key, Box<Finding>> {
+        let Some(key) = self.keys.iter().find(|key| key.name == name) else {
+            return Err(self.unknown(name, at, item).into());
+        };
+        if self.owner == Owner::User || key.is_of_projects() {
+            return Ok(key);
+        }
+        let message = format!("only the user's file may set `{name}`; here it is ignored");
+        let elsewhere = self
+            .users
+            .map(|users| format!("move it to {}", users.display()));
+        let finding = Finding::new(Rule::NoEffect, name, at, message).as_warning();
+        Err(finding.suggest(elsewhere).into())
+    }
+
+    fn unknown(&self, name: &str, at: Place, item: &Item) -> Finding {
+        let message = format!("a configuration file has no key `{name}`; it is ignored");
+        let finding = Finding::new(Rule::UnknownKey, name, at, message).as_warning();
+        if item.is_value() {
+            let known = self.keys.iter().map(|key| key.name.as_str());
+            finding.did_you_mean(at, name, known)
+        } else {
+            finding.suggest("write keys without a table around them".to_owned())
+        }
+    }
+}
+
+fn wrong_type(key: &Key, at: Place, item: &Item) -> Finding {
+    let (expected, actual) = (key.kind.words(), described(item));
+    let message = format!("`{}` must be {expected}, this is {actual}", key.name);
+    Finding::new(Rule::WrongType, key.name.as_str(), at, message).expected(expected, actual)
+}
+
+fn described(item: &Item) -> &'static str {
+    match item.as_value() {
+        Some(Value::String(_)) => "a text",
+        Some(Value::Integer(_)) => "a whole number",
+        Some(Value::Float(_)) => "a number with a point",
+        Some(Value::Boolean(_)) => "true or false",
+        Some(Value::Datetime(_)) => "a time",
+        Some(Value::Array(_)) => "a list of something else",
+        Some(Value::InlineTable(_)) | None => "a table",
+    }
+}

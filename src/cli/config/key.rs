@@ -1,0 +1,148 @@
+//! The keys of a configuration file: the long names of the flags that every command takes, and of those of `midex serve`.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use clap::{Arg, ArgAction, CommandFactory, ValueHint};
+use toml_edit::{Item, Value};
+
+use super::super::Cli;
+
+/// The flag that is no key: it belongs to a command, not to a user.
+const NO_KEY: &str = "json";
+
+/// The keys that a project's file may set. All others concern the user's machine: where their executions lie, who reaches
+/// the server, and what of their environment it reads; a project that somebody else wrote may not choose them.
+const OF_PROJECTS: [&str; 6] = [
+    "workflows",
+    "agents",
+    "token-ttl",
+    "snapshot-every",
+    "toolsets",
+    "tool-names",
+];
+
+/// What a key's value looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Switch,
+    Number,
+    Path,
+    List,
+    Text,
+}
+
+impl Kind {
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Switch => "true or false",
+            Self::Number => "a whole number",
+            Self::Path | Self::Text => "a text",
+            Self::List => "a list of texts",
+        }
+    }
+}
+
+/// A key, which is a flag.
+#[derive(Debug)]
+pub(super) struct Key {
+    pub(super) flag: Arg,
+    pub(super) name: String,
+    pub(super) kind: Kind,
+}
+
+/// Every key there is.
+pub(super) fn keys() -> Vec<Key> {
+    let command = Cli::command();
+    let serve = command.find_subcommand("serve").into_iter();
+    let flags = command
+        .get_arguments()
+        .chain(serve.flat_map(clap::Command::get_arguments));
+    flags.filter_map(|flag| Key::of(flag.clone())).collect()
+}
+
+impl Key {
+    fn of(flag: Arg) -> Option<Self> {
+        let name = flag.get_long().filter(|name| *name != NO_KEY)?.to_owned();
+        let kind = kind(&flag);
+        Some(Self { flag, name, kind })
+    }
+
+    /// Whether a project's file may set it.
+    pub(super) fn is_of_projects(&self) -> bool {
+        OF_PROJECTS.contains(&self.name.as_str())
+    }
+
+    /// The values as the flag would be given them; `None` if the item is of another type.
+    pub(super) fn values(&self, item: &Item) -> Option<Vec<String>> {
+        match (self.kind, item.as_value()?) {
+            (Kind::Switch, Value::Boolean(on)) => Some(vec![on.value().to_string()]),
+            (Kind::Number, Value::Integer(number)) => Some(vec![number.value().to_string()]),
+            (Kind::List, Value::Array(items)) => {
+                let texts = items.iter().map(|item| item.as_str().map(str::to_owned));
+                texts
+                    .collect::<Option<Vec<_>>>()
+                    .map(|texts| self.together(texts))
+            }
+            (Kind::List | Kind::Path | Kind::Text, Value::String(text)) => {
+                Some(vec![text.value().clone()])
+            }
+            _ => None,
+        }
+    }
+
+    /// A flag that may be given once takes its values with commas between them.
+    fn together(&self, values: Vec<String>) -> Vec<String> {
+        match self.flag.get_action() {
+            ArgAction::Append => values,
+            _ => vec![values.join(",")],
+        }
+    }
+
+    /// Has the flag's own parser judge a value; the error is its words, and a hint.
+    pub(super) fn check(&self, value: &str) -> Result<(), (String, Option<String>)> {
+        if self.kind == Kind::Switch {
+            return Ok(());
+        }
+        let flag = format!("--{}={value}", self.name);
+        let parsed = Cli::command().try_get_matches_from(["midex", "serve", &flag]);
+        parsed.map(drop).map_err(|error| words(&error.to_string()))
+    }
+
+    /// A value as the default of its flag. A path of a file begins at the file's directory, or at `~/`.
+    pub(super) fn resolved(&self, value: String, dir: &Path) -> OsString {
+        if self.kind != Kind::Path {
+            return value.into();
+        }
+        let home = value.strip_prefix("~/").zip(etcetera::home_dir().ok());
+        let path: PathBuf = home.map_or_else(|| dir.join(&value), |(below, home)| home.join(below));
+        path.into()
+    }
+}
+
+fn kind(flag: &Arg) -> Kind {
+    let number = Arg::new("").value_parser(clap::value_parser!(u32));
+    match flag.get_action() {
+        ArgAction::SetTrue => Kind::Switch,
+        ArgAction::Append => Kind::List,
+        _ if flag.get_id() == "toolsets" => Kind::List,
+        _ if flag.get_value_hint() == ValueHint::AnyPath => Kind::Path,
+        _ if flag.get_value_parser().type_id() == number.get_value_parser().type_id() => {
+            Kind::Number
+        }
+        _ => Kind::Text,
+    }
+}
+
+/// The sentence of a refusal of the command line, and its tip. The paragraphs about usage are left out.
+fn words(refusal: &str) -> (String, Option<String>) {
+    let mut paragraphs = refusal
+        .split("\n\n")
+        .map(|one| one.split_whitespace().collect::<Vec<_>>().join(" "));
+    let first = paragraphs.next().unwrap_or_default();
+    let sentence = first.strip_prefix("error: ").unwrap_or(&first).to_owned();
+    let tip = paragraphs.find_map(|one| one.strip_prefix("tip: ").map(str::to_owned));
+    (sentence, tip)
+}

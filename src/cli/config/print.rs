@@ -1,0 +1,179 @@
+//! `midex config`: prints each setting, its value and where it comes from, and what is wrong with the files.
+
+use std::{ffi::OsStr, fmt::Write as _};
+
+use clap::{ArgMatches, parser::ValueSource};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{
+    super::{EXIT_FINDINGS, EXIT_OK, Output, color, diagnostic, visible::visible},
+    File, Files,
+    key::{Key, Kind},
+    keys, variable,
+};
+use crate::{
+    config::{Config, split_names},
+    error::Result,
+};
+
+/// Where a value comes from.
+#[derive(Debug, Serialize)]
+#[serde(tag = "source", rename_all = "lowercase")]
+enum From {
+    Flag,
+    Environment { variable: &'static str },
+    File { path: String, line: usize },
+    Default,
+}
+
+/// A setting as it holds.
+#[derive(Debug, Serialize)]
+struct Held {
+    name: String,
+    value: Value,
+    from: From,
+}
+
+/// Prints the settings that the flags of this command, the environment and the files come to. The exit code is 1 where
+/// there are findings.
+pub(in super::super) fn print(
+    files: &Files,
+    matches: &ArgMatches,
+    config: &Config,
+    mut out: Output<'_>,
+) -> Result<u8> {
+    let held = |key| held(files, matches, config, key);
+    let settings: Vec<_> = keys().into_iter().map(held).collect();
+    out.print(|| as_json(files, &settings), || as_text(files, &settings))?;
+    let is_clean = files.findings().next().is_none();
+    Ok(if is_clean { EXIT_OK } else { EXIT_FINDINGS })
+}
+
+fn held(files: &Files, matches: &ArgMatches, config: &Config, key: Key) -> Held {
+    let raw = matches.get_raw(key.flag.get_id().as_str());
+    let raw: Vec<_> = raw
+        .into_iter()
+        .flatten()
+        .map(OsStr::to_string_lossy)
+        .collect();
+    let value = match (key.kind, &raw[..]) {
+        (Kind::List, raw) => json!(
+            raw.iter()
+                .flat_map(|names| split_names(names))
+                .collect::<Vec<_>>()
+        ),
+        (Kind::Path, []) if key.name == "data-dir" => json!(config.data_dir),
+        (_, []) => Value::Null,
+        (Kind::Number | Kind::Switch, [value, ..]) => {
+            value.parse().unwrap_or_else(|_| json!(value))
+        }
+        (_, [value, ..]) => json!(value),
+    };
+    let from = from(files, matches, &key);
+    Held {
+        name: key.name,
+        value,
+        from,
+    }
+}
+
+fn from(files: &Files, matches: &ArgMatches, key: &Key) -> From {
+    match (
+        matches.value_source(key.flag.get_id().as_str()),
+        variable(&key.flag),
+    ) {
+        (Some(ValueSource::CommandLine), _) => From::Flag,
+        (Some(ValueSource::EnvVariable), Some(variable)) => From::Environment { variable },
+        _ => match files.find(&key.name) {
+            Some((file, setting)) => From::File {
+                path: file.path.display().to_string(),
+                line: setting.line,
+            },
+            None => From::Default,
+        },
+    }
+}
+
+fn as_json(files: &Files, settings: &[Held]) -> Value {
+    let file = |file: &File| {
+        json!({
+            "owner": file.owner,
+            "path": file.path,
+            "is_there": file.text.is_some(),
+            "findings": file.findings,
+        })
+    };
+    let files: Vec<_> = files.0.iter().map(file).collect();
+    json!({ "settings": settings, "files": files })
+}
+
+fn as_text(files: &Files, settings: &[Held]) -> String {
+    let rows: Vec<_> = settings
+        .iter()
+        .map(|held| (&held.name, value(&held.value), origin(&held.from)))
+        .collect();
+    let width = rows
+        .iter()
+        .map(|(_, value, _)| value.chars().count())
+        .max()
+        .unwrap_or(0);
+    let mut text = String::new();
+    for (name, value, origin) in rows {
+        let _ = writeln!(text, "{name:<15}  {value:<width$}  {origin}");
+    }
+    text.push('\n');
+    for file in &files.0 {
+        let path = visible(&file.path.display().to_string());
+        let state = if file.text.is_some() {
+            ""
+        } else {
+            " (not there)"
+        };
+        let _ = writeln!(
+            text,
+            "{:<15}  {path}{state}",
+            format!("{}'s file", file.owner.as_str())
+        );
+    }
+    text + &drawn(files)
+}
+
+fn value(value: &Value) -> String {
+    visible(&match value {
+        Value::Null => "none".to_owned(),
+        Value::Array(items) if items.is_empty() => "none".to_owned(),
+        Value::Array(items) => items
+            .iter()
+            .filter_map(Value::as_str)
+            .collect::<Vec<_>>()
+            .join(", "),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    })
+}
+
+fn origin(from: &From) -> String {
+    match from {
+        From::Flag => "flag".to_owned(),
+        From::Environment { variable } => format!("environment {variable}"),
+        From::File { path, line } => visible(&format!("{path}:{line}")),
+        From::Default => "default".to_owned(),
+    }
+}
+
+/// The findings of each file in its lines.
+fn drawn(files: &Files) -> String {
+    let with_findings = files.0.iter().filter(|file| !file.findings.is_empty());
+    let draw = |file: &File| {
+        let (path, text) = (
+            file.path.display().to_string(),
+            file.text.as_deref().unwrap_or_default(),
+        );
+        format!(
+            "\n{}",
+            diagnostic::render(&path, text, &file.findings, color()).trim_end()
+        ) + "\n"
+    };
+    with_findings.map(draw).collect()
+}
