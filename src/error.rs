@@ -244,7 +244,7 @@ codes! {
         Next::Call(again("").after("choose another --data-dir, or move {path} away: midex then begins a new database in its place"));
     /// The database was removed, replaced or cut while it was open.
     StoreLost = "STORE_LOST", Internal, false,
-        Next::Call(again("").after("end this midex, put {path} back from where it was moved to or from a backup, and start midex again: it goes on with the file that it finds there, or begins an empty one"));
+        Next::Call(again("").after("end that midex, put {path} back from where it was moved to or from a backup, and start midex again: it goes on with the file that it finds there, or begins an empty one"));
     /// The server is shutting down.
     ServerStopping = "SERVER_STOPPING", Execution, true,
         Next::Call(again("the next server on this data directory answers it"));

@@ -4,10 +4,12 @@ use std::{
     fmt::Write as _,
     fs::{self, Metadata},
     os::unix::fs::{FileTypeExt, MetadataExt},
+    path::Path,
     sync::Arc,
     time::Duration,
 };
 
+use rustix::fs::Access;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -149,7 +151,10 @@ fn directory(config: &Config) -> Finding {
     const CHECK: &str = "directory";
     let path = config.data_dir.display();
     let Ok(metadata) = fs::metadata(&config.data_dir) else {
-        return Finding::ok(CHECK, format!("{path} is made at the first use"));
+        let says = format!(
+            "{path} is not there: it was never used, or was removed or moved; the next server makes it"
+        );
+        return Finding::ok(CHECK, says);
     };
     if let Some(finding) = of_another_user(CHECK, &config.data_dir.display().to_string(), &metadata)
     {
@@ -162,6 +167,17 @@ fn directory(config: &Config) -> Finding {
             format!("others than this user may write to {path} (mode {mode:04o})"),
             format!("run `chmod go-w '{path}'`"),
         );
+    }
+    let access = Access::WRITE_OK | Access::EXEC_OK;
+    if let Err(error) = rustix::fs::access(&config.data_dir, access) {
+        return Finding {
+            verdict: Verdict::Fail,
+            ..Finding::warn(
+                CHECK,
+                format!("{path} (mode {mode:04o}) cannot be written to: {error}"),
+                format!("run `chmod u+rwx '{path}'`, or choose another one with --data-dir"),
+            )
+        };
     }
     Finding::ok(CHECK, format!("{path} (mode {mode:04o})"))
 }
@@ -273,14 +289,25 @@ fn settings(greeting: &Greeting, preamble: &Preamble) -> Finding {
 /// The whole file, where nobody holds it.
 fn store(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Finding {
     const CHECK: &str = "store";
-    if let Ok(Some(_)) = owner {
-        return Finding::ok(CHECK, "its owner has it open; pages were not read through");
+    if let Ok(Some((owner, _))) = owner {
+        let path = config.data_dir.join(app::STORE_FILE);
+        return match fs::symlink_metadata(&path) {
+            Ok(_) => Finding::ok(CHECK, "its owner has it open; pages were not read through"),
+            Err(_) => Finding::fail(CHECK, &lost(owner.pid, &path)),
+        };
     }
     match app::verify(config) {
         Ok(Some(bytes)) => Finding::ok(CHECK, format!("{bytes} bytes, read through")),
         Ok(None) => Finding::ok(CHECK, "none yet"),
         Err(error) => Finding::fail(CHECK, &error),
     }
+}
+
+/// What the owner says of it as soon as it is to store something.
+fn lost(owner: u32, path: &Path) -> Error {
+    let path = path.display().to_string();
+    let message = format!("`{path}` was removed or moved while process {owner} has it open");
+    Error::new(Code::StoreLost, message).with("path", path)
 }
 
 /// Tokens and deadlines go by the clock: one that was set back lets them live longer.

@@ -121,7 +121,10 @@ pub(super) fn batch_failed(path: &Path, error: Error) -> Error {
 /// Somebody else did this to a file that is open.
 pub(super) fn lost(path: &Path, what: &str) -> Error {
     let path = path.display().to_string();
-    let message = format!("`{path}` {what} while midex had it open, and nothing more is stored");
+    let message = format!(
+        "`{path}` {what} while midex (process {}) had it open, and nothing more is stored",
+        std::process::id()
+    );
     Error::new(Code::StoreLost, message).with("path", path)
 }
 

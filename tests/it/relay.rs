@@ -3,6 +3,8 @@
 mod callers;
 mod door;
 mod http;
+mod load;
+mod moved;
 mod stub;
 mod takeover;
 
@@ -63,7 +65,7 @@ fn approve(client: &mut Server, question: &Value) {
 
 /// Holds the directory of the project, as a process does that opens no door.
 fn hold(project: &Project) -> File {
-    let lock = project.data_file().with_file_name("executions.lock");
+    let lock = project.data_dir().join("executions.lock");
     let lock = File::options()
         .create(true)
         .write(true)

@@ -243,6 +243,34 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Writes one line; none where nobody reads it any more.
+    pub(crate) fn try_send(&mut self, message: &Value) -> Option<()> {
+        let stdin = self.stdin.as_mut().expect("stdin is open");
+        writeln!(stdin, "{message}").ok()
+    }
+
+    /// Sends a request and waits for its answer; none where the server ends before it has answered.
+    pub(crate) fn try_request(&mut self, method: &str, params: Value) -> Option<Value> {
+        self.next_id += 1;
+        let id = self.next_id;
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.try_send(&request)?;
+        loop {
+            let line = match self.lines().recv_timeout(PATIENCE) {
+                Ok(line) => line,
+                Err(mpsc::RecvTimeoutError::Disconnected) => return None,
+                Err(mpsc::RecvTimeoutError::Timeout) => panic!("no answer to {request}"),
+            };
+            // The end may have cut it off.
+            let line: Value = serde_json::from_str(&line).ok()?;
+            if line["id"] == id {
+                return Some(line);
+            }
+        }
+    }
+}
+
 impl Client for Server {
     fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.post(method, params);
@@ -339,4 +367,20 @@ impl Server {
         stdin.write_all(bytes).expect("the server reads");
         stdin.flush().expect("the server reads");
     }
+}
+
+/// Somebody without any rights, where this test may act as one.
+pub(crate) const NOBODY: u32 = 65534;
+
+/// Makes the command run as somebody to whom permissions apply. None where that cannot be done here: where this is
+/// the superuser and nobody else may run the binary.
+pub(crate) fn without_rights(mut command: Command) -> Option<Command> {
+    use std::os::unix::process::CommandExt;
+    if !rustix::process::geteuid().is_root() {
+        return Some(command);
+    }
+    let mut probe = Command::new(env!("CARGO_BIN_EXE_midex"));
+    let ran = probe.arg("--version").uid(NOBODY).gid(NOBODY).output();
+    command.uid(NOBODY).gid(NOBODY);
+    ran.is_ok_and(|ran| ran.status.success()).then_some(command)
 }

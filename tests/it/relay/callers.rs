@@ -4,8 +4,10 @@ use serde_json::json;
 
 use super::{tools, two_of};
 use crate::support::{
-    Client, Server, assert_has, has_fields,
-    project::{Project, eventually, line, workflow},
+    Client, Server, assert_has,
+    door::{Door, preamble},
+    has_fields,
+    project::{Project, each, eventually, line, list, workflow},
     says,
 };
 
@@ -42,9 +44,16 @@ fn two_projects_behind_one_owner_see_their_own_definitions_and_their_edits() {
     });
     assert_eq!(relay.begin("line", "theirs")["step_name"], "only");
     assert_eq!(owner.begin("line", "ours")["step_name"], "a");
+    let edited = workflow("line", &[("ours", "worker", &[]), ("more", "worker", &[])]);
+    one.write("workflows/line.md", &edited);
+    eventually("the edit reaches the owner's client", || {
+        (owner.available("line")["phases"].as_array()?.len() == 2).then_some(())
+    });
+    assert_eq!(owner.begin("line", "edited")["step_name"], "ours");
+    assert_eq!(relay.begin("line", "as before")["step_name"], "only");
     let listed = relay.done("execution.list", json!({}));
-    assert_eq!(listed["executions"][0]["execution_id"], "theirs");
-    assert_eq!(listed["executions"].as_array().map(Vec::len), Some(1));
+    let listed = each(&list(&listed["executions"]), "execution_id");
+    assert_eq!(listed, ["as before", "theirs"]);
 }
 
 #[test]
@@ -118,6 +127,27 @@ fn nothing_that_a_relayed_client_can_call_answers_a_gate() {
     relay.send(&json!({ "midex": "0.1.0", "protocol": 1, "role": "command" }));
     assert_eq!(relay.next_line()["error"]["code"], -32600);
     has_fields(&relay.status("e"), json!({ "pause_reasons": ["gate"] }));
+}
+
+#[test]
+fn a_caller_that_comes_as_a_relay_answers_no_gate_whatever_it_asks_for() {
+    let project = Project::new(&[("workflows/gated.yaml", super::GATE)]);
+    let mut owner = project.serve();
+    owner.begin("gated", "e");
+    let mut first_line = preamble(project.root());
+    first_line["role"] = json!("relay");
+    first_line["toolsets"] = json!(["people", "run", "operate"]);
+    let mut door = Door::enter_as(&project.data_dir(), &first_line);
+    for name in ["execution.approve", "execution_approve", "execution.answer"] {
+        let arguments = json!({ "execution_id": "e", "decision": "approve" });
+        let call = json!({ "name": name, "arguments": arguments });
+        let answer = door.request("tools/call", call);
+        assert_eq!(
+            answer["error"]["data"]["error_code"], "TOOL_NOT_FOUND",
+            "{answer}"
+        );
+    }
+    has_fields(&owner.status("e"), json!({ "pause_reasons": ["gate"] }));
 }
 
 #[test]

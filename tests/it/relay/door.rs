@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 fn socket(project: &Project) -> PathBuf {
-    project.data_file().with_file_name("control.sock")
+    project.data_dir().join("control.sock")
 }
 
 /// A server whose door is open.
@@ -98,28 +98,27 @@ fn relays_past_their_number_are_refused_and_commands_still_get_in() {
         BufReader::new(stream).read_line(&mut line).expect("a line");
         serde_json::from_str::<Value>(&line).expect("JSON")
     };
-    let come = || {
+    let come_as = |role| {
         let mut stream = UnixStream::connect(socket(&project)).expect("a door");
-        let line = preamble(&project, json!({}));
+        let line = preamble(&project, json!({ "role": role }));
         stream.write_all(line.as_bytes()).expect("it is read");
         (greeted(&stream), stream)
     };
+    let come = || come_as("relay");
+    let is_in = |(greeting, _): &(Value, UnixStream)| greeting["error"].is_null();
     let relays: Vec<_> = (0..limits::RELAYS_MAX).map(|_| come()).collect();
-    assert!(
-        relays
-            .iter()
-            .all(|(greeting, _)| greeting["error"].is_null())
-    );
+    assert!(relays.iter().all(is_in));
     assert_eq!(come().0["error"]["error_code"], "LIMIT_EXCEEDED");
     let listed = project
         .command(&["list", "executions"])
         .output()
         .expect("it runs");
     assert!(listed.status.success(), "{listed:?}");
-    drop(relays);
-    eventually("there is room again", || {
-        come().0["error"].is_null().then_some(())
-    });
+    let commands = 0..limits::CONTROL_CLIENTS_MAX;
+    let commands: Vec<_> = commands.map(|_| come_as("command")).collect();
+    assert!(commands.iter().all(is_in));
+    drop((relays, commands));
+    eventually("there is room again", || is_in(&come()).then_some(()));
 }
 
 #[test]
@@ -160,15 +159,37 @@ fn a_caller_that_says_nothing_does_not_hold_up_the_end() {
 }
 
 #[test]
+fn a_relay_that_takes_nothing_and_one_that_says_nothing_hold_up_nobody() {
+    let project = line();
+    let mut owner = open(&project);
+    let mut relay = project.serve();
+    let come = || {
+        let mut stream = UnixStream::connect(socket(&project)).expect("a door");
+        let line = preamble(&project, json!({}));
+        stream.write_all(line.as_bytes()).expect("it is read");
+        stream
+    };
+    let (silent, mut deaf) = (come(), come());
+    let uri = json!({ "uri": "midex://workflow/available_workflows" });
+    let params = super::stateless("workflow.read", uri);
+    for id in 0..1000 {
+        let read = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params });
+        writeln!(deaf, "{read}").expect("it is read");
+    }
+    let first = owner.begin("line", "e");
+    let second = relay.finish(&first["new_token"], "a is done");
+    assert_eq!(second["step_name"], "b");
+    assert!(owner.close().0.success());
+    let third = relay.finish(&second["new_token"], "b is done");
+    assert_eq!(third["step_name"], "c");
+    drop((silent, deaf));
+}
+
+#[test]
 fn the_socket_of_a_directory_that_took_the_place_of_another_stays() {
     let project = line();
     let first = open(&project);
-    let data = project
-        .data_file()
-        .parent()
-        .expect("a directory")
-        .to_path_buf();
-    std::fs::rename(&data, project.path("moved")).expect("it is moved");
+    std::fs::rename(project.data_dir(), project.path("moved")).expect("it is moved");
     let mut second = open(&project);
     second.begin("line", "e");
     first.close();

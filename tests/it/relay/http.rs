@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use super::two_of;
+use super::{stateless, two_of};
 use crate::support::{
-    assert_has,
+    Server, assert_has,
     client::Client,
     http::HttpServer,
-    project::{Project, line},
+    project::{Project, eventually, line},
 };
 
 /// A server over HTTP of the project, as it is started from a terminal.
@@ -66,14 +66,15 @@ fn after_a_server_over_http_the_others_go_on() {
 #[test]
 fn the_directory_is_handed_over_though_the_owner_s_client_takes_nothing() {
     let project = line();
-    let mut owner = project.serve();
-    let first = owner.begin("line", "e");
+    // What it writes nobody reads, for nobody waits for any of it.
+    let mut owner = Server::run(project.command(&["serve"]));
+    let uri = json!({ "uri": "midex://workflow/available_workflows" });
     for _ in 0..300 {
-        owner.post(
-            "resources/read",
-            json!({ "uri": "midex://workflow/available_workflows" }),
-        );
+        owner.post("tools/call", stateless("workflow.read", uri.clone()));
     }
+    let socket = project.data_dir().join("control.sock");
+    eventually("it owns the directory", || socket.exists().then_some(()));
+    let first = project.serve().begin("line", "e");
     let http = over_http(&project);
     let second = http.session().finish(&first["new_token"], "a is done");
     assert_eq!(second["step_name"], "b");

@@ -25,7 +25,7 @@ struct Stub {
 impl Stub {
     /// Takes the directory of the project before anybody serves it.
     fn own(project: &Project) -> (File, UnixListener) {
-        let socket = project.data_file().with_file_name("control.sock");
+        let socket = project.data_dir().join("control.sock");
         std::fs::create_dir_all(socket.parent().expect("a directory")).expect("it is made");
         let lock = hold(project);
         (lock, UnixListener::bind(socket).expect("a socket"))

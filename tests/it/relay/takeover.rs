@@ -1,14 +1,12 @@
 //! What a client notices when the owner of its directory goes: nothing, but for calls whose outcome nobody knows.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{hold, stateless, two_of};
 use crate::support::{
     Client, Server, fails_with,
-    long::{Dice, rounds, seed},
+    long::rounds,
     project::{Project, eventually, line, list},
 };
 
@@ -204,56 +202,6 @@ fn of_servers_that_start_at_one_instant_one_owns_and_no_client_is_refused() {
         for server in &mut servers {
             let listed = server.done("execution.list", json!({}));
             assert_eq!(list(&listed["executions"]).len(), 2, "round {round}");
-        }
-    }
-}
-
-/// Serves under load while owners are killed: nothing acknowledged is lost, nothing is done twice, nobody is disconnected.
-#[test]
-fn under_load_and_kills_no_acknowledged_transition_is_lost_and_none_is_done_twice() {
-    let project = line();
-    let mut dice = Dice(seed(13));
-    let (clients, kills) = (rounds(3, 8), rounds(2, 5));
-    let mut victims: Vec<_> = (0..kills).map(|_| project.serve()).collect();
-    let first = victims.first_mut().expect("a victim");
-    first.done("execution.list", json!({}));
-    let workers: Vec<_> = (0..clients).map(|_| project.serve()).collect();
-    let stop = &AtomicBool::new(false);
-    let done = std::thread::scope(|scope| {
-        let work = |(at, mut server): (usize, Server)| {
-            scope.spawn(move || {
-                let mut ended = Vec::new();
-                while !stop.load(Ordering::Relaxed) || ended.is_empty() {
-                    let id = format!("w{at}-{}", ended.len());
-                    let begun = server.begin("line", &id);
-                    assert_eq!(server.run_to_end(&begun), ["a", "b", "c"]);
-                    ended.push(id);
-                }
-                (server, ended)
-            })
-        };
-        let workers: Vec<_> = workers.into_iter().enumerate().map(work).collect();
-        for victim in &mut victims {
-            // Others may own the directory: then a relay dies, which nobody notices either.
-            for _ in 0..=dice.roll(20) {
-                victim.done("execution.list", json!({}));
-            }
-            victim.kill();
-        }
-        stop.store(true, Ordering::Relaxed);
-        workers
-            .into_iter()
-            .map(|worker| worker.join().expect("it works"))
-            .collect::<Vec<_>>()
-    });
-    for (mut server, ended) in done {
-        for id in ended {
-            let status = server.status(&id);
-            assert_eq!(
-                (&status["state"], &status["revision"]),
-                (&json!("completed"), &json!(4)),
-                "{id}"
-            );
         }
     }
 }

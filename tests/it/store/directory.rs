@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Client, Server, address, has_fields, output, witness::tree};
+use crate::support::{Client, Server, address, has_fields, output, without_rights, witness::tree};
 
 /// A server on this data directory; its definitions are the shipped ones.
 fn serve(home: &Path, data: &Path) -> Command {
@@ -321,22 +321,6 @@ fn a_server_whose_executions_were_removed_says_so_and_the_next_one_too() {
     let log = fs::read_to_string(log).unwrap();
     assert!(log.contains("is gone; an empty one is begun"), "{log}");
     assert!(log.contains(file.to_str().unwrap()), "{log}");
-}
-
-/// Somebody without any rights, where this test may act as one.
-const NOBODY: u32 = 65534;
-
-/// Makes the command run as somebody to whom permissions apply. None where that cannot be done here: where this is
-/// the superuser and nobody else may run the binary.
-fn without_rights(mut command: Command) -> Option<Command> {
-    use std::os::unix::process::CommandExt;
-    if !rustix::process::geteuid().is_root() {
-        return Some(command);
-    }
-    let mut probe = Command::new(env!("CARGO_BIN_EXE_midex"));
-    let ran = probe.arg("--version").uid(NOBODY).gid(NOBODY).output();
-    command.uid(NOBODY).gid(NOBODY);
-    ran.is_ok_and(|ran| ran.status.success()).then_some(command)
 }
 
 fn permit(path: &Path, mode: u32) {

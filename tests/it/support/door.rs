@@ -50,8 +50,13 @@ impl Door {
 
     /// Says who calls, and shakes hands.
     pub(crate) fn enter(data_dir: &Path, project: &Path) -> Self {
+        Self::enter_as(data_dir, &preamble(project))
+    }
+
+    /// The same with this first line.
+    pub(crate) fn enter_as(data_dir: &Path, preamble: &Value) -> Self {
         let mut door = Self::knock(data_dir);
-        door.say(&preamble(project)).expect("the server reads");
+        door.say(preamble).expect("the server reads");
         let greeting = door.line().expect("a greeting");
         assert!(greeting["error"].is_null(), "{greeting}");
         let client = json!({ "name": "test", "version": "0" });

@@ -81,9 +81,14 @@ impl Project {
         server
     }
 
+    /// Where its servers keep what they keep.
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self.path("home/.local/share/midex")
+    }
+
     /// Where its servers keep executions.
     pub(crate) fn data_file(&self) -> PathBuf {
-        self.path("home/.local/share/midex/executions.redb")
+        self.data_dir().join("executions.redb")
     }
 }
 
