@@ -131,11 +131,9 @@ impl Context<'_> {
         let values = key
             .values(item)
             .ok_or_else(|| wrong_type(key, value_at, item))?;
-        for value in &values {
-            key.check(value).map_err(|(words, tip)| {
-                Finding::new(Rule::UnknownValue, name, value_at, words).suggest(tip)
-            })?;
-        }
+        key.check(&values).map_err(|(words, tip)| {
+            Finding::new(Rule::UnknownValue, name, value_at, words).suggest(tip)
+        })?;
         let dir = self.path.parent().unwrap_or(Path::new(""));
         let values = values.into_iter().map(|value| key.resolved(value, dir));
         Ok(Setting {

@@ -101,13 +101,16 @@ impl Key {
         }
     }
 
-    /// Has the flag's own parser judge a value; the error is its words, and a hint.
-    pub(super) fn check(&self, value: &str) -> Result<(), (String, Option<String>)> {
+    /// Has the flag's own parser judge the values; the error is its words, and a hint.
+    pub(super) fn check(&self, values: &[String]) -> Result<(), (String, Option<String>)> {
         if self.kind == Kind::Switch {
             return Ok(());
         }
-        let flag = format!("--{}={value}", self.name);
-        let parsed = Cli::command().try_get_matches_from(["midex", "serve", &flag]);
+        let flags = values
+            .iter()
+            .map(|value| format!("--{}={value}", self.name));
+        let line = ["midex", "serve"].map(str::to_owned).into_iter();
+        let parsed = Cli::command().try_get_matches_from(line.chain(flags));
         parsed.map(drop).map_err(|error| words(&error.to_string()))
     }
 

@@ -321,7 +321,7 @@ impl<'d> Checker<'_, '_, 'd> {
             return;
         }
         let message = format!("no secret is called `{name}` here");
-        let hint = format!("name the environment variable that holds it: MIDEX_SECRET_ENV={name}");
+        let hint = format!("name the environment variable that holds it: --secret-env {name}");
         let finding = site.about(Rule::UnknownSecret, reference, message);
         let known = known.iter().map(String::as_str);
         self.found

@@ -274,6 +274,6 @@ fn a_secret_that_the_configuration_does_not_name_is_a_warning() {
             .suggestion
             .as_ref()
             .unwrap()
-            .contains("MIDEX_SECRET_ENV=API_KEY")
+            .contains("--secret-env API_KEY")
     );
 }
