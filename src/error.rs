@@ -260,6 +260,9 @@ codes! {
     /// A file that was to be written exists.
     FileExists = "FILE_EXISTS", Conflict, false,
         Next::Words("Add --force to replace {path}, or choose another name");
+    /// A file of a host cannot be read as what it should be, or not be changed.
+    HostFileInvalid = "HOST_FILE_INVALID", Validation, false,
+        Next::Words("Correct {path} by hand and run the same command again, or put into it what `midex install --print` shows");
     /// The command line is wrong.
     UsageInvalid = "USAGE_INVALID", Validation, false,
         Next::Words("Run `midex --help`");

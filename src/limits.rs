@@ -613,4 +613,6 @@ pub const CLOCK_LOOK_EVERY: Duration = Duration::from_secs(10);
 pub const SECRET_COVERED_BYTES_MIN: usize = 8;
 /// Calls that ended items of earlier visits of one step and whose repeat is still answered.
 pub const PAST_CALLS_MAX: usize = 256;
+/// Largest configuration file of a host that `midex install` changes and `midex doctor` reads.
+pub const HOST_FILE_BYTES_MAX: u64 = 16 << 20;
 }

@@ -1,5 +1,7 @@
 //! `midex doctor`: looks for what keeps midex from working in this directory, and says what mends it.
 
+mod clients;
+
 use std::{
     fmt::Write as _,
     fs::{self, Metadata},
@@ -94,6 +96,7 @@ pub(super) async fn doctor(config: &Config, files: &Files, mut out: Output<'_>) 
     findings.push(store(config, &owner));
     findings.push(clock(config));
     findings.push(definitions(config)?);
+    findings.extend(clients::clients(config));
     let has_store = config.data_dir.join(app::STORE_FILE).exists();
     let sound = |finding: &Finding| finding.verdict != Verdict::Fail;
     if has_store && findings.iter().all(sound) {

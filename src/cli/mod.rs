@@ -9,6 +9,7 @@ pub mod diagnostic;
 mod doctor;
 pub mod graph;
 mod hook;
+mod install;
 mod lifecycle;
 mod link;
 pub mod list;
@@ -170,6 +171,11 @@ enum Command {
     ///
     /// Takes the flags of `midex serve` too, and starts nothing.
     Config(ServeArgs),
+    /// Write midex into the configuration of a host, such as an editor or an agent, or take it out again
+    ///
+    /// Only what midex wrote is changed, and a copy of the file as it was is kept beside it. --data-dir, --workflows, --agents,
+    /// --token-ttl, --allow-env and --secret-env are written down for the server, as they are given here.
+    Install(install::InstallArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
 }
@@ -287,6 +293,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
                 .map_or(matches, |(_, of_command)| of_command);
             config::print(files, of_command, &config, out)
         }
+        Command::Install(args) => install::install(&args, matches, &config, out),
         Command::Completions(args) => completions::completions(&args, out),
     }
 }

@@ -8,6 +8,7 @@ mod doctor;
 mod follow;
 mod hidden;
 mod hook;
+mod install;
 mod run;
 mod show;
 mod socket;
@@ -87,6 +88,7 @@ impl Place {
             .args(args)
             .current_dir(self.project())
             .env("MIDEX_DATA_DIR", &self.data)
+            .env("HOME", self.dir.path())
             .env("XDG_CONFIG_HOME", self.dir.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -111,7 +111,7 @@ pub(super) fn fault(action: &str, tools: &BTreeMap<String, Value>) -> Option<Str
 }
 
 /// Codes of the command line, and of faults of the protocol below the tools.
-const WORDS: [Code; 10] = [
+const WORDS: [Code; 11] = [
     Code::DefinitionInvalid,
     Code::RequestInvalid,
     Code::ParamsInvalid,
@@ -121,6 +121,7 @@ const WORDS: [Code; 10] = [
     Code::SessionNotFound,
     Code::AddressUnusable,
     Code::FileExists,
+    Code::HostFileInvalid,
     Code::UsageInvalid,
 ];
 

@@ -1,0 +1,179 @@
+//! A configuration file of a host: read within its limit, replaced in one step, with a copy of it as it was.
+
+use std::{
+    fs::{self, File, Metadata, Permissions},
+    io::{self, Read, Write},
+    os::unix::fs::{MetadataExt, PermissionsExt, fchown},
+    path::{Path, PathBuf},
+};
+
+use super::Fault;
+use crate::{
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// What Windows editors put before the text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// A file as it was read; it need not exist.
+#[derive(Debug)]
+pub(super) struct HostFile {
+    /// The path by which the host knows it.
+    pub(super) path: PathBuf,
+    /// Where the bytes lie: behind a symbolic link, what it points to.
+    real: PathBuf,
+    before: Option<(Vec<u8>, Metadata)>,
+    /// What it says, without a byte order mark.
+    pub(super) text: String,
+}
+
+impl HostFile {
+    /// Reads a file of at most [`limits::HOST_FILE_BYTES_MAX`]. One that is not there says nothing.
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let real = real(path)?;
+        let before = bytes(&real).map_err(|error| unusable(path, &error))?;
+        let before = match before {
+            Some((_, metadata)) if !metadata.is_file() => {
+                return Err(invalid(path, "is no regular file"));
+            }
+            Some((bytes, _)) if bytes.len() as u64 > limits::HOST_FILE_BYTES_MAX => {
+                let most = limits::HOST_FILE_BYTES_MAX >> 20;
+                return Err(invalid(path, &format!("is larger than {most} MiB")));
+            }
+            before => before,
+        };
+        let text = before.as_ref().map_or(&[][..], |(bytes, _)| bytes);
+        let text = str::from_utf8(text).map_err(|error| {
+            let at = error.valid_up_to();
+            invalid(path, &format!("is not UTF-8 from byte {at} on"))
+        })?;
+        let text = text
+            .strip_prefix(BYTE_ORDER_MARK)
+            .unwrap_or(text)
+            .to_owned();
+        let path = path.to_owned();
+        Ok(Self {
+            path,
+            real,
+            before,
+            text,
+        })
+    }
+
+    /// Whether there is one.
+    pub(super) fn exists(&self) -> bool {
+        self.before.is_some()
+    }
+
+    /// The error of a text that cannot be read, or not be changed, with the place.
+    pub(super) fn fault(&self, fault: &Fault) -> Error {
+        let before = self.text.get(..fault.at).unwrap_or(&self.text);
+        let line = before.matches('\n').count() + 1;
+        let column = before
+            .rsplit('\n')
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .count()
+            + 1;
+        let says = format!("is left as it is: at {line}:{column}, {}", fault.says);
+        invalid(&self.path, &says)
+            .with("line", line)
+            .with("column", column)
+    }
+
+    /// Puts `text` in its place. Answers with the path of the copy of what was there before the first change by midex, where
+    /// this is the first.
+    pub(super) fn replace(&self, text: &str) -> Result<Option<PathBuf>> {
+        let failed = |error: io::Error| unusable(&self.path, &error);
+        let directory = self.real.parent().unwrap_or(Path::new("/"));
+        fs::create_dir_all(directory).map_err(failed)?;
+        let now = bytes(&self.real).map_err(failed)?;
+        if now.map(|(bytes, _)| bytes) != self.before.as_ref().map(|(bytes, _)| bytes.clone()) {
+            return Err(invalid(
+                &self.path,
+                "was changed by another program just now",
+            ));
+        }
+        let copy = self.keep_copy().map_err(failed)?;
+        self.write(directory, text).map_err(failed)?;
+        Ok(copy)
+    }
+
+    /// Keeps the bytes as they were, once: a copy that is there stays.
+    fn keep_copy(&self) -> io::Result<Option<PathBuf>> {
+        let Some((bytes, metadata)) = &self.before else {
+            return Ok(None);
+        };
+        rustix::fs::access(&self.real, rustix::fs::Access::WRITE_OK)?;
+        let mut name = self.real.file_name().unwrap_or_default().to_owned();
+        name.push(".midex-backup");
+        let copy = self.real.with_file_name(name);
+        let mut file = match File::create_new(&copy) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+            file => file?,
+        };
+        file.set_permissions(metadata.permissions())?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        Ok(Some(copy))
+    }
+
+    fn write(&self, directory: &Path, text: &str) -> io::Result<()> {
+        let mut builder = tempfile::Builder::new();
+        // As a new file of any program: the umask takes from it.
+        builder
+            .prefix(".midex-")
+            .permissions(Permissions::from_mode(0o666));
+        let mut file = builder.tempfile_in(directory)?;
+        let had_mark = |(bytes, _): &(Vec<u8>, _)| bytes.starts_with("\u{feff}".as_bytes());
+        if self.before.as_ref().is_some_and(had_mark) {
+            write!(file, "{BYTE_ORDER_MARK}")?;
+        }
+        file.write_all(text.as_bytes())?;
+        if let Some((_, metadata)) = &self.before {
+            // Where the file belongs to another user, who ran this as root, it still does.
+            let _ = fchown(file.as_file(), Some(metadata.uid()), Some(metadata.gid()));
+            file.as_file().set_permissions(metadata.permissions())?;
+        }
+        file.as_file().sync_all()?;
+        file.persist(&self.real)?;
+        // Some file systems sync no directories: the file is in its place all the same.
+        let _ = File::open(directory).and_then(|directory| directory.sync_all());
+        Ok(())
+    }
+}
+
+fn real(path: &Path) -> Result<PathBuf> {
+    let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+    if !is_link {
+        return Ok(path.to_owned());
+    }
+    fs::canonicalize(path).map_err(|_| invalid(path, "is a link to what is not there"))
+}
+
+/// The bytes, as far as the limit and one beyond; none of what is no regular file, for a pipe would be waited for.
+fn bytes(path: &Path) -> io::Result<Option<(Vec<u8>, Metadata)>> {
+    let metadata = match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        metadata => metadata?,
+    };
+    let mut bytes = Vec::new();
+    if metadata.is_file() {
+        let most = limits::HOST_FILE_BYTES_MAX + 1;
+        File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    }
+    Ok(Some((bytes, metadata)))
+}
+
+fn invalid(path: &Path, says: &str) -> Error {
+    let path = path.display().to_string();
+    Error::new(Code::HostFileInvalid, format!("`{path}` {says}")).with("path", path)
+}
+
+fn unusable(path: &Path, error: &io::Error) -> Error {
+    let path = path.display().to_string();
+    let message = format!("`{path}` cannot be read or written: {}", error.kind());
+    Error::new(Code::FileUnusable, message).with("path", path)
+}

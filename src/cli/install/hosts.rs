@@ -1,0 +1,390 @@
+//! The table of hosts: where each keeps its servers and its hooks, and how it writes them. Where the facts come from stands
+//! in `docs/clients.md`, a section for each.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use serde_json::{Map, Value, json};
+
+use super::Scope;
+use crate::{
+    config::Config,
+    error::{Code, Error, Result},
+};
+
+/// A program that starts MCP servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum Client {
+    #[value(help = "Claude Code")]
+    ClaudeCode,
+    #[value(help = "Claude Desktop")]
+    ClaudeDesktop,
+    #[value(help = "Cursor")]
+    Cursor,
+    #[value(help = "Visual Studio Code")]
+    Vscode,
+    #[value(help = "Codex: command line, IDE extension and app")]
+    Codex,
+    #[value(help = "Gemini CLI")]
+    Gemini,
+    #[value(help = "Windsurf")]
+    Windsurf,
+}
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    /// JSON, with comments where the host takes them.
+    Json,
+    Toml,
+}
+
+/// What a path of a user's file begins with.
+#[derive(Clone, Copy, Debug)]
+enum Base {
+    Home,
+    /// `~/Library/Application Support` on macOS, else `$XDG_CONFIG_HOME` or `~/.config`.
+    Settings,
+}
+
+/// A file of a user.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    base: Base,
+    path: &'static str,
+    /// A variable that names another directory, and the path in that.
+    moved: Option<(&'static str, &'static str)>,
+}
+
+const fn home(path: &'static str) -> Place {
+    Place {
+        base: Base::Home,
+        path,
+        moved: None,
+    }
+}
+
+const fn settings(path: &'static str) -> Place {
+    Place {
+        base: Base::Settings,
+        path,
+        moved: None,
+    }
+}
+
+impl Place {
+    const fn moved_by(mut self, variable: &'static str, path: &'static str) -> Self {
+        self.moved = Some((variable, path));
+        self
+    }
+
+    fn resolve(&self) -> Result<PathBuf> {
+        let moved = self.moved.and_then(|(variable, path)| {
+            let directory = std::env::var_os(variable).filter(|it| !it.is_empty())?;
+            std::path::absolute(directory)
+                .ok()
+                .map(|directory| directory.join(path))
+        });
+        if let Some(moved) = moved {
+            return Ok(moved);
+        }
+        let homeless =
+            |error| Error::new(Code::UsageInvalid, "there is no home directory").because(error);
+        let home = etcetera::home_dir().map_err(homeless)?;
+        let base = match self.base {
+            Base::Home => home,
+            Base::Settings if cfg!(target_os = "macos") => home.join("Library/Application Support"),
+            Base::Settings => {
+                let named = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
+                named
+                    .filter(|it| it.is_absolute())
+                    .unwrap_or_else(|| home.join(".config"))
+            }
+        };
+        Ok(base.join(self.path))
+    }
+}
+
+/// The fields of a block that say nothing of midex.
+type Fixed = &'static [(&'static str, &'static str)];
+
+/// How a host writes a server that it reaches over HTTP.
+#[derive(Debug)]
+pub(super) struct Http {
+    fixed: Fixed,
+    url: &'static str,
+}
+
+/// How an entry for an event is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// A group `{matcher?, hooks: [{type, command}]}`.
+    Grouped,
+    /// `{type, command}`.
+    Typed,
+    /// `{command}`.
+    Bare,
+}
+
+/// What a host does at events of its own.
+#[derive(Debug)]
+pub(super) struct Hooks {
+    user: Place,
+    project: &'static str,
+    /// The host's names of the start of a session and of the end of a turn.
+    pub(super) events: [&'static str; 2],
+    /// Which starts of a session count; all, where it is not said.
+    pub(super) matcher: Option<&'static str>,
+    pub(super) shape: Shape,
+    /// What a file of hooks says beside them.
+    pub(super) version: Option<u32>,
+}
+
+/// A host, as its documentation describes it.
+#[derive(Debug)]
+pub(super) struct Host {
+    client: Client,
+    title: &'static str,
+    /// The key under which its servers stand.
+    pub(super) servers: &'static str,
+    pub(super) format: Format,
+    /// `None` where its documentation names no file on this system.
+    user: Option<Place>,
+    project: Option<&'static str>,
+    stdio: Fixed,
+    http: Option<Http>,
+    pub(super) hooks: Option<Hooks>,
+}
+
+/// Every field of a block that midex writes for some host: what the block says of another way to reach midex goes.
+pub(super) const OWN_FIELDS: [&str; 6] = ["type", "command", "args", "url", "httpUrl", "serverUrl"];
+
+pub(super) const HOSTS: &[Host] = &[
+    Host {
+        client: Client::ClaudeCode,
+        title: "Claude Code",
+        servers: "mcpServers",
+        format: Format::Json,
+        user: Some(home(".claude.json").moved_by("CLAUDE_CONFIG_DIR", ".claude.json")),
+        project: Some(".mcp.json"),
+        stdio: &[("type", "stdio")],
+        http: Some(Http {
+            fixed: &[("type", "http")],
+            url: "url",
+        }),
+        hooks: Some(Hooks {
+            user: home(".claude/settings.json").moved_by("CLAUDE_CONFIG_DIR", "settings.json"),
+            project: ".claude/settings.json",
+            events: ["SessionStart", "Stop"],
+            matcher: Some("startup|resume|clear|compact"),
+            shape: Shape::Grouped,
+            version: None,
+        }),
+    },
+    Host {
+        client: Client::ClaudeDesktop,
+        title: "Claude Desktop",
+        servers: "mcpServers",
+        format: Format::Json,
+        user: if cfg!(target_os = "macos") {
+            Some(settings("Claude/claude_desktop_config.json"))
+        } else {
+            None
+        },
+        project: None,
+        stdio: &[],
+        http: None,
+        hooks: None,
+    },
+    Host {
+        client: Client::Cursor,
+        title: "Cursor",
+        servers: "mcpServers",
+        format: Format::Json,
+        user: Some(home(".cursor/mcp.json")),
+        project: Some(".cursor/mcp.json"),
+        stdio: &[("type", "stdio")],
+        http: Some(Http {
+            fixed: &[],
+            url: "url",
+        }),
+        hooks: Some(Hooks {
+            user: home(".cursor/hooks.json"),
+            project: ".cursor/hooks.json",
+            events: ["sessionStart", "stop"],
+            matcher: None,
+            shape: Shape::Bare,
+            version: Some(1),
+        }),
+    },
+    Host {
+        client: Client::Vscode,
+        title: "Visual Studio Code",
+        servers: "servers",
+        format: Format::Json,
+        user: Some(settings("Code/User/mcp.json")),
+        project: Some(".vscode/mcp.json"),
+        stdio: &[("type", "stdio")],
+        http: Some(Http {
+            fixed: &[("type", "http")],
+            url: "url",
+        }),
+        hooks: Some(Hooks {
+            user: home(".copilot/hooks/midex.json"),
+            project: ".github/hooks/midex.json",
+            events: ["SessionStart", "Stop"],
+            matcher: None,
+            shape: Shape::Typed,
+            version: None,
+        }),
+    },
+    Host {
+        client: Client::Codex,
+        title: "Codex",
+        servers: "mcp_servers",
+        format: Format::Toml,
+        user: Some(home(".codex/config.toml").moved_by("CODEX_HOME", "config.toml")),
+        project: Some(".codex/config.toml"),
+        stdio: &[],
+        http: Some(Http {
+            fixed: &[],
+            url: "url",
+        }),
+        hooks: Some(Hooks {
+            user: home(".codex/hooks.json").moved_by("CODEX_HOME", "hooks.json"),
+            project: ".codex/hooks.json",
+            events: ["SessionStart", "Stop"],
+            matcher: None,
+            shape: Shape::Grouped,
+            version: None,
+        }),
+    },
+    Host {
+        client: Client::Gemini,
+        title: "Gemini CLI",
+        servers: "mcpServers",
+        format: Format::Json,
+        user: Some(
+            home(".gemini/settings.json").moved_by("GEMINI_CLI_HOME", ".gemini/settings.json"),
+        ),
+        project: Some(".gemini/settings.json"),
+        stdio: &[],
+        http: Some(Http {
+            fixed: &[],
+            url: "httpUrl",
+        }),
+        hooks: Some(Hooks {
+            user: home(".gemini/settings.json")
+                .moved_by("GEMINI_CLI_HOME", ".gemini/settings.json"),
+            project: ".gemini/settings.json",
+            events: ["SessionStart", "AfterAgent"],
+            matcher: None,
+            shape: Shape::Grouped,
+            version: None,
+        }),
+    },
+    Host {
+        client: Client::Windsurf,
+        title: "Windsurf",
+        servers: "mcpServers",
+        format: Format::Json,
+        user: Some(home(".codeium/windsurf/mcp_config.json")),
+        project: None,
+        stdio: &[],
+        http: Some(Http {
+            fixed: &[],
+            url: "serverUrl",
+        }),
+        hooks: None,
+    },
+];
+
+impl Client {
+    /// Its line of the table.
+    pub(super) fn host(self) -> &'static Host {
+        HOSTS
+            .iter()
+            .find(|host| host.client == self)
+            .unwrap_or(&HOSTS[0])
+    }
+}
+
+impl Hooks {
+    /// The file with its hooks.
+    pub(super) fn file(&self, scope: Scope, config: &Config) -> Result<PathBuf> {
+        match scope {
+            Scope::User => self.user.resolve(),
+            Scope::Project => Ok(config.project_dir.join(self.project)),
+        }
+    }
+}
+
+impl Host {
+    /// The name by which `--client` knows it.
+    pub(super) fn name(&self) -> String {
+        let value = self.client.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// The file with its servers; `None` where its documentation names none on this system.
+    pub(super) fn file(&self, scope: Scope, config: &Config) -> Result<Option<PathBuf>> {
+        match (scope, self.project) {
+            (Scope::User, _) => self.user.map(|place| place.resolve()).transpose(),
+            (Scope::Project, Some(path)) => Ok(Some(config.project_dir.join(path))),
+            (Scope::Project, None) => {
+                let message = format!("{} has no servers of a project", self.title);
+                Err(Error::new(Code::UsageInvalid, message)
+                    .with_action("Leave out `--scope project`: midex is then installed for all projects of this user"))
+            }
+        }
+    }
+
+    /// Its hooks, or why there are none.
+    pub(super) fn hooks(&self) -> Result<&Hooks> {
+        self.hooks.as_ref().ok_or_else(|| {
+            let message = format!(
+                "{} runs no command that could tell a model what is open when a session begins",
+                self.title
+            );
+            Error::new(Code::UsageInvalid, message).with_action("Leave out `--with-hooks`")
+        })
+    }
+
+    /// The block of a server that the host starts itself.
+    pub(super) fn stdio_block(&self, command: &str, args: &[String]) -> Map<String, Value> {
+        let mut block = fixed(self.stdio);
+        block.insert("command".to_owned(), json!(command));
+        block.insert("args".to_owned(), json!(args));
+        block
+    }
+
+    /// The block of a server that listens at `url`.
+    pub(super) fn http_block(&self, url: &str) -> Result<Map<String, Value>> {
+        let Some(http) = &self.http else {
+            let message = format!(
+                "{} reads no addresses of servers from this file",
+                self.title
+            );
+            return Err(Error::new(Code::UsageInvalid, message)
+                .with_action("Leave out `--http`, and the host starts midex itself; or add the address in its own settings"));
+        };
+        let mut block = fixed(http.fixed);
+        block.insert(http.url.to_owned(), json!(url));
+        Ok(block)
+    }
+
+    /// What to do where its documentation names no file.
+    pub(super) fn unknown_place(&self) -> String {
+        format!(
+            "The documentation of {} names no file on this system, so nothing was written: put this into the one that its settings open",
+            self.title
+        )
+    }
+}
+
+fn fixed(fields: Fixed) -> Map<String, Value> {
+    fields
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), json!(value)))
+        .collect()
+}

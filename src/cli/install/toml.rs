@@ -1,0 +1,175 @@
+//! Changes one table of a TOML text that people write too. Every byte of the rest stays, as in [`super::json`].
+
+use std::ops::Range;
+
+use serde_json::{Map, Value};
+use toml_edit::{Document, Item, Table};
+
+use super::{
+    Fault,
+    json::{line_start, newline, spliced},
+};
+
+/// The table `[above.name]` as JSON; `None` where there is none.
+pub(super) fn read(text: &str, path: [&str; 2]) -> Result<Option<Value>, Fault> {
+    let document = parse(text)?;
+    let item = document.get(path[0]).and_then(|above| above.get(path[1]));
+    let fields = |item: &Item| {
+        let table = item.as_table_like()?;
+        let fields = table
+            .iter()
+            .filter_map(|(name, item)| Some((name.to_owned(), plain(item)?)));
+        Some(Value::Object(fields.collect()))
+    };
+    Ok(item.map(|item| fields(item).unwrap_or_default()))
+}
+
+/// The text with these fields in the table `[above.name]`, which is made at its end where there is none, and without those
+/// of `own` that are not among them.
+pub(super) fn set(
+    text: &str,
+    path: [&str; 2],
+    own: &[&str],
+    fields: &Map<String, Value>,
+) -> Result<String, Fault> {
+    let document = parse(text)?;
+    let Some(table) = table(&document, path)? else {
+        let text = appended(text, path, fields);
+        return parse(&text).map(|_| text.clone());
+    };
+    let newline = newline(text);
+    let (mut edits, mut missing) = (Vec::new(), String::new());
+    for (name, value) in fields {
+        match table.get(name) {
+            Some(item) if plain(item).as_ref() == Some(value) => {}
+            Some(item) => edits.push((span(item.span()), value.to_string())),
+            None => missing.extend([name.as_str(), " = ", &value.to_string(), newline]),
+        }
+    }
+    for name in own.iter().filter(|name| !fields.contains_key(**name)) {
+        if let Some((key, item)) = table.get_key_value(name) {
+            edits.push((
+                lines(text, span(key.span()).start..span(item.span()).end),
+                String::new(),
+            ));
+        }
+    }
+    let header = lines(text, span(table.span())).end;
+    edits.push((header..header, missing));
+    edits.sort_by_key(|(stretch, _)| (stretch.start, stretch.end));
+    let text = edits
+        .iter()
+        .rev()
+        .fold(text.to_owned(), |text, (stretch, with)| {
+            spliced(&text, stretch.clone(), with)
+        });
+    parse(&text).map(|_| text.clone())
+}
+
+/// The text without the table `[above.name]` and the tables below it.
+pub(super) fn unset(text: &str, path: [&str; 2]) -> Result<String, Fault> {
+    let document = parse(text)?;
+    let Some(table) = table(&document, path)? else {
+        return Ok(text.to_owned());
+    };
+    let mut cuts = Vec::new();
+    regions(text, table, &mut cuts);
+    cuts.sort_by_key(|cut| cut.start);
+    let cut = |text: String, cut: &Range<usize>| {
+        let newline = newline(&text);
+        let apart = format!("{newline}{newline}");
+        let is_apart = text[..cut.start].ends_with(&apart);
+        let start = cut.start - if is_apart { newline.len() } else { 0 };
+        spliced(&text, start..cut.end, "")
+    };
+    let without = cuts.iter().rev().fold(text.to_owned(), cut);
+    let had_end = text.ends_with('\n');
+    Ok(if had_end {
+        without
+    } else {
+        without.trim_end_matches(['\r', '\n']).to_owned()
+    })
+}
+
+fn parse(text: &str) -> Result<Document<&str>, Fault> {
+    Document::parse(text).map_err(|error| Fault {
+        at: span(error.span()).start,
+        says: error.message().to_owned(),
+    })
+}
+
+/// The table with a header of its own.
+fn table<'a>(document: &'a Document<&str>, path: [&str; 2]) -> Result<Option<&'a Table>, Fault> {
+    let Some(above) = document.get(path[0]) else {
+        return Ok(None);
+    };
+    let not_a = |item: &Item, name: &str, wanted: &str| Fault {
+        at: span(item.span()).start,
+        says: format!("`{name}` is not {wanted}"),
+    };
+    if !above.is_table() {
+        return Err(not_a(above, path[0], "a table under a header of its own"));
+    }
+    let name = path.join(".");
+    match above.get(path[1]) {
+        None => Ok(None),
+        Some(Item::Table(table)) if !table.is_dotted() && table.span().is_some() => Ok(Some(table)),
+        Some(item) => Err(not_a(
+            item,
+            &name,
+            &format!("a table under a header `[{name}]`"),
+        )),
+    }
+}
+
+fn appended(text: &str, path: [&str; 2], fields: &Map<String, Value>) -> String {
+    let newline = newline(text);
+    let mut table = format!("[{}]", path.join("."));
+    for (name, value) in fields {
+        table.extend([newline, name, " = ", &value.to_string()]);
+    }
+    match text {
+        "" => format!("{table}{newline}"),
+        text if text.ends_with('\n') => format!("{text}{newline}{table}{newline}"),
+        // The end of the file stays as it is, too: without a line end.
+        text => format!("{text}{newline}{newline}{table}"),
+    }
+}
+
+/// The lines of a table and of the tables below it.
+fn regions(text: &str, table: &Table, found: &mut Vec<Range<usize>>) {
+    if let Some(header) = table.span() {
+        let ends = table.iter().filter(|(_, item)| item.is_value());
+        let end = ends.map(|(_, item)| span(item.span()).end).max();
+        found.push(lines(text, header.start..end.unwrap_or(header.end)));
+    }
+    for (_, item) in table {
+        match item {
+            Item::Table(below) => regions(text, below, found),
+            Item::ArrayOfTables(all) => all.iter().for_each(|below| regions(text, below, found)),
+            _ => {}
+        }
+    }
+}
+
+/// The whole lines of a stretch.
+fn lines(text: &str, stretch: Range<usize>) -> Range<usize> {
+    let start = line_start(text, stretch.start);
+    let end = text[stretch.end..]
+        .find('\n')
+        .map_or(text.len(), |newline| stretch.end + newline + 1);
+    start..end
+}
+
+fn span(span: Option<Range<usize>>) -> Range<usize> {
+    span.unwrap_or_default()
+}
+
+/// A string, or an array of strings, as JSON.
+fn plain(item: &Item) -> Option<Value> {
+    if let Some(items) = item.as_array() {
+        let strings = items.iter().map(|item| item.as_str().map(Value::from));
+        return strings.collect::<Option<Vec<_>>>().map(Value::Array);
+    }
+    item.as_str().map(Value::from)
+}
