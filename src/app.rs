@@ -40,7 +40,7 @@ use crate::{
     registry::{Definitions, Registry},
 };
 pub use crate::{
-    engine::{Listener, Name, Notifier, Topic},
+    engine::{Examination, Listener, Name, Notifier, Topic},
     store::{FILE_NAME as STORE_FILE, OwnedDirectory},
 };
 
@@ -325,6 +325,11 @@ impl App {
     /// What to do now. Expired tokens are replaced.
     pub async fn current_step(&self, id: &ExecutionId) -> Result<CurrentStep> {
         self.engine().await?.current_step(id).await
+    }
+
+    /// Examines a portion of what is stored: see [`Engine::examine`].
+    pub async fn examine(&self, from: Value) -> Result<Examination> {
+        self.engine().await?.examine(from).await
     }
 
     /// Where an execution stands.

@@ -1,74 +1,11 @@
 //! Every limit of midex, with its figure. A queue, batch, file, output, loop or connection that is
 //! not bounded here is a defect. Sizes are bytes unless the name says otherwise.
 
+mod figure;
+
 use std::time::Duration;
 
-/// The figure of a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Figure {
-    /// So many of what the limit counts.
-    Number(u64),
-    /// So long.
-    Time(Duration),
-}
-
-impl From<u32> for Figure {
-    fn from(number: u32) -> Self {
-        Self::Number(number.into())
-    }
-}
-
-impl From<u64> for Figure {
-    fn from(number: u64) -> Self {
-        Self::Number(number)
-    }
-}
-
-impl From<usize> for Figure {
-    fn from(number: usize) -> Self {
-        Self::Number(u64::try_from(number).unwrap_or(u64::MAX))
-    }
-}
-
-impl From<Duration> for Figure {
-    fn from(time: Duration) -> Self {
-        Self::Time(time)
-    }
-}
-
-/// A limit as it is shown.
-#[derive(Clone, Copy, Debug)]
-pub struct Limit {
-    /// The name of its constant in this module.
-    pub name: &'static str,
-    /// Its figure.
-    pub figure: Figure,
-    documentation: &'static str,
-}
-
-impl Limit {
-    /// What its figure counts. The constant's name says it; for a time its type does.
-    pub fn unit(&self) -> &'static str {
-        if matches!(self.figure, Figure::Time(_)) {
-            return "milliseconds";
-        }
-        let units = [
-            ("BYTES", "bytes"),
-            ("CHARS", "characters"),
-            ("DEPTH", "levels"),
-            ("S", "seconds"),
-        ];
-        let said = |word: &str| self.name.split('_').any(|part| part == word);
-        let unit = units.iter().find(|(word, _)| said(word));
-        unit.map_or("count", |(_, unit)| unit)
-    }
-
-    /// What it bounds: the constant's documentation, without the marks of its links and code.
-    pub fn description(&self) -> String {
-        let plain = self.documentation.replace("[`", "").replace("`]", "");
-        plain.replace('`', "").trim().to_owned()
-    }
-}
+pub use self::figure::{Figure, Limit};
 
 /// Makes of each limit a constant, and of all of them [`all`].
 macro_rules! limits {
@@ -168,6 +105,14 @@ pub const RESUME_DECIDED_MAX: usize = 4;
 pub const RESUME_INPUTS_BYTES_MAX: usize = 400;
 /// What the steps before decided, as `execution.resume` without arguments tells it of one execution.
 pub const RESUME_PREVIOUS_BYTES_MAX: usize = 600;
+/// What one slice of an examination of the store reads, so that it takes some 5 ms.
+pub const EXAMINED_BYTES_MAX: usize = 128 << 10;
+/// What a small entry counts for in it.
+pub const EXAMINED_ENTRY_BYTES_MIN: usize = 512;
+/// Executions in one slice.
+pub const EXAMINED_IDS_MAX: usize = 32;
+/// How long after its time an open execution counts as overdue.
+pub const OVERDUE_AFTER: Duration = Duration::from_secs(10);
 /// What `midex hook session-start` prints.
 pub const HOOK_BYTES_MAX: usize = 5000;
 /// One line of it.

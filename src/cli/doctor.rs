@@ -19,10 +19,11 @@ use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     command::user_request,
     config::Files,
-    link::Link,
+    link::{Link, given},
     screen::{Screen, Style},
     serve::is_open_to_others,
     validate::counted,
+    value::field,
     visible::visible,
 };
 use crate::{
@@ -30,6 +31,7 @@ use crate::{
     clock::{Clock, SteadyClock, SystemClock, SystemIds, Timestamp},
     config::Config,
     error::{Code, Error, Result},
+    limits,
     mcp::{
         ToolProfile,
         control::{self, Greeting, Preamble, Role},
@@ -39,6 +41,9 @@ use crate::{
 
 /// How far the file of the store may have been written in the future: clocks of file systems differ a little.
 const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(60);
+
+/// Executions that one line names.
+const NAMED_MAX: usize = 5;
 
 /// What came of looking at one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -100,7 +105,7 @@ pub(super) async fn doctor(config: &Config, files: &Files, mut out: Output<'_>) 
     let has_store = config.data_dir.join(app::STORE_FILE).exists();
     let sound = |finding: &Finding| finding.verdict != Verdict::Fail;
     if has_store && findings.iter().all(sound) {
-        findings.push(executions(config).await);
+        findings.extend(stored(config).await);
     }
     let fails = findings
         .iter()
@@ -358,41 +363,93 @@ fn definitions(config: &Config) -> Result<Finding> {
     ))
 }
 
-/// The executions of all projects that are open, and those among them that wait for somebody.
-async fn executions(config: &Config) -> Finding {
-    const CHECK: &str = "executions";
+/// What only a process can say that has the store open: this one, where nobody else has.
+async fn stored(config: &Config) -> Vec<Finding> {
     let mut link = Link::new(config);
-    let arguments =
-        json!({ "state": "open", "project": "*", "limit": crate::limits::LIST_LIMIT_MAX });
-    let listed = link.call("execution.list", arguments).await;
-    link.end().await;
-    let listed = match listed {
-        Ok(listed) => listed,
-        // Somebody took the directory meanwhile.
-        Err(error) if error.code() == Code::StoreBusy => {
-            return Finding::warn(CHECK, error.message(), "run `midex doctor` again");
-        }
-        Err(error) => return Finding::fail(CHECK, &error),
+    let found = async {
+        let (entries, stuck) = examined(&mut link).await?;
+        let says = format!("{entries} entries hold together");
+        let records = Finding::ok("records", says);
+        Ok(vec![records, executions(&open(&mut link).await?, &stuck)])
     };
-    let open = listed["executions"]
-        .as_array()
-        .map_or(&[][..], Vec::as_slice);
-    let waits = |execution: &&Value| execution["state"] == "paused";
-    let paused: Vec<_> = open.iter().filter(waits).collect();
+    let found = found.await;
+    link.end().await;
+    found.unwrap_or_else(|error: Error| {
+        // Somebody took the directory meanwhile.
+        let is_busy = error.code() == Code::StoreBusy;
+        let again = || Finding::warn("records", error.message(), "run `midex doctor` again");
+        vec![if is_busy {
+            again()
+        } else {
+            Finding::fail("records", &error)
+        }]
+    })
+}
+
+/// Reads the whole store through, in portions for which nobody waits long: how many entries there are, and the executions
+/// for which nothing happens.
+async fn examined(link: &mut Link<'_>) -> Result<(u64, Vec<Value>)> {
+    let (mut entries, mut stuck, mut from) = (0, Vec::new(), Value::Null);
+    loop {
+        let arguments = given(json!({ "from": from }));
+        let mut portion = link.call("store.examine", arguments).await?;
+        entries += portion["entries"].as_u64().unwrap_or_default();
+        if let Value::Array(found) = portion["stuck"].take() {
+            stuck.extend(found);
+        }
+        from = portion["next"].take();
+        if from.is_null() {
+            return Ok((entries, stuck));
+        }
+    }
+}
+
+/// The executions of all projects that are open.
+async fn open(link: &mut Link<'_>) -> Result<Vec<Value>> {
+    let arguments = json!({ "state": "open", "project": "*", "limit": limits::LIST_LIMIT_MAX });
+    let mut listed = link.call("execution.list", arguments).await?;
+    let listed = listed["executions"].as_array_mut().map(std::mem::take);
+    Ok(listed.unwrap_or_default())
+}
+
+/// What waits for a process that has its activity, what is overdue, and else what waits for somebody.
+fn executions(open: &[Value], stuck: &[Value]) -> Finding {
+    const CHECK: &str = "executions";
+    let lacking = stuck.iter().find(|stuck| stuck["activity"].is_string());
+    if let Some(lacking) = lacking {
+        let (id, activity) = (field(lacking, "execution_id"), field(lacking, "activity"));
+        return Finding::warn(
+            CHECK,
+            format!("{id} waits for the activity `{activity}`, which no process here has"),
+            "start the program that has it, or run `midex abandon EXECUTION`",
+        );
+    }
+    let overdue = stuck.iter().find(|stuck| stuck["due"].is_string());
+    if let Some(overdue) = overdue {
+        let (id, due) = (field(overdue, "execution_id"), field(overdue, "due"));
+        return Finding::warn(
+            CHECK,
+            format!("{id} should have moved at {due}"),
+            format!("run `midex show {id}`: it says what it waits for"),
+        );
+    }
+    let paused = open
+        .iter()
+        .filter(|execution| execution["state"] == "paused");
+    let paused: Vec<_> = paused
+        .map(|execution| field(execution, "execution_id"))
+        .collect();
     if paused.is_empty() {
         return Finding::ok(CHECK, format!("{} open", open.len()));
     }
-    let ids = paused
-        .iter()
-        .filter_map(|execution| execution["execution_id"].as_str());
-    let ids: Vec<_> = ids.take(5).collect();
+    let named = &paused[..paused.len().min(NAMED_MAX)];
     Finding::warn(
         CHECK,
         format!(
             "{} open, {} of them paused: {}",
             open.len(),
             paused.len(),
-            ids.join(", ")
+            named.join(", ")
         ),
         "run `midex show EXECUTION`: it says what each waits for",
     )

@@ -11,6 +11,7 @@ mod definitions;
 mod directory;
 mod dispatch;
 mod environments;
+mod examine;
 mod faults;
 mod message;
 mod notifier;
@@ -46,6 +47,7 @@ use self::{
 };
 pub use self::{
     environments::{Environment, Environments},
+    examine::{Examination, Stuck},
     notifier::{Listener, Name, Notifier, Topic},
     secrets::Secrets,
 };

@@ -71,7 +71,7 @@ pub(super) fn due(shared: &Shared, before: Timestamp, limit: usize) -> Result<Ve
 }
 
 /// An id of the index.
-fn indexed(id: &str) -> Result<ExecutionId> {
+pub(super) fn indexed(id: &str) -> Result<ExecutionId> {
     ExecutionId::parse(id)
         .map_err(|error| damaged("an id of the index cannot be read").because(error))
 }

@@ -8,6 +8,7 @@ mod backend;
 mod batch;
 mod database;
 mod dirty;
+mod examine;
 mod fault;
 mod file;
 mod list;
@@ -103,6 +104,16 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// The open executions that time moves before this instant, as their commits said, earliest first, at most `limit`.
     fn due(&self, before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>>;
 
+    /// Examines a portion of what is stored behind `from`, small enough that nobody waits for it. Once an answer has no
+    /// `next`, everything was examined.
+    ///
+    /// # Errors
+    /// `STORE_CORRUPT` where something does not hold together.
+    fn examine(&self, _from: Reached) -> BoxFuture<'_, Result<Examined>> {
+        // In memory nothing decays.
+        Box::pin(async { Ok(Examined::default()) })
+    }
+
     /// Waits for what was accepted, then closes. Calls after it answer `STORE_UNAVAILABLE`.
     fn close(&self) -> BoxFuture<'_, Result<()>>;
 }
@@ -171,6 +182,37 @@ pub struct Stored {
     pub execution: Execution,
     /// Where it stands in the store.
     pub position: Position,
+}
+
+/// How far a store was examined: each table behind the entry that is named, the first table at first.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reached {
+    /// The journal, up to this key.
+    Row(u64),
+    /// Content, up to this digest.
+    Content(Option<Digest>),
+    /// Executions, up to this one.
+    Execution(Option<ExecutionId>),
+    /// The index of open executions, up to this one.
+    Open(Option<ExecutionId>),
+}
+
+impl Default for Reached {
+    fn default() -> Self {
+        Self::Row(0)
+    }
+}
+
+/// A portion of a store that was examined and holds together.
+#[derive(Debug, Default)]
+pub struct Examined {
+    /// How many entries.
+    pub entries: u64,
+    /// The open executions among them.
+    pub open: Vec<Execution>,
+    /// What to examine next.
+    pub next: Option<Reached>,
 }
 
 /// A refused call, for telemetry. It has no revision and changes nothing.

@@ -21,7 +21,7 @@ use crate::{
 /// Journal rows read in one transaction in search of telemetry.
 const ROWS_READ_TOGETHER: usize = 256;
 
-type Journal = ReadOnlyTable<u64, &'static [u8]>;
+pub(super) type Journal = ReadOnlyTable<u64, &'static [u8]>;
 
 /// The execution as last made durable: its snapshot, and the rows after it up to `head`.
 pub(super) fn load(
@@ -132,10 +132,31 @@ pub(super) fn content(transaction: &ReadTransaction, digest: Digest) -> Result<O
     let Some(bytes) = table.get(digest.as_bytes()).map_err(fault)? else {
         return Ok(None);
     };
-    if Digest::of(bytes.value()) != digest {
-        return Err(damaged("content does not have the digest it lies under"));
-    }
+    check_content(digest.as_bytes(), bytes.value())?;
     Ok(Some(bytes.value().into()))
+}
+
+/// The digest of content, which must be the one that it lies under.
+pub(super) fn check_content(key: &[u8; 32], bytes: &[u8]) -> Result<Digest> {
+    let digest = Digest::of(bytes);
+    let is_right = digest.as_bytes() == key;
+    is_right
+        .then_some(digest)
+        .ok_or_else(|| damaged("content does not have the digest it lies under"))
+}
+
+/// A row must be readable and follow the row that it names.
+pub(super) fn check_row(journal: &Journal, key: u64, bytes: &[u8]) -> Result<()> {
+    let Link { previous, row, .. } = Link::decode(key, bytes)?;
+    let before = previous.map(|previous| get(journal, previous));
+    let follows = match before.transpose()? {
+        None => row.revision == 1,
+        Some(before) => {
+            before.row.execution_id == row.execution_id
+                && before.row.revision.checked_add(1) == Some(row.revision)
+        }
+    };
+    follows.then_some(()).ok_or_else(astray)
 }
 
 /// The latest entries of one execution that `query` asks for, oldest first.

@@ -15,10 +15,10 @@ use redb::ReadTransaction;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{
-    BoxFuture, Commit, Committed, Due, ListQuery, Page, Placed, Position, Refusal, Store, Stored,
-    TelemetryQuery,
+    BoxFuture, Commit, Committed, Due, Examined, ListQuery, Page, Placed, Position, Reached,
+    Refusal, Store, Stored, TelemetryQuery,
     batch::{OpenEntry, Write},
-    check, closed, file, list,
+    check, closed, examine, file, list,
     lock::Lock,
     options::Options,
     paths, reader, record,
@@ -325,6 +325,10 @@ impl Store for RedbStore {
 
     fn due(&self, before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
         Box::pin(self.read_blocking(move |shared| list::due(shared, before, limit)))
+    }
+
+    fn examine(&self, from: Reached) -> BoxFuture<'_, Result<Examined>> {
+        Box::pin(self.read_blocking(move |shared| examine::slice(shared, from)))
     }
 
     fn close(&self) -> BoxFuture<'_, Result<()>> {

@@ -2,11 +2,12 @@
 
 use std::{
     path::Path,
+    process::Command,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use crate::support::play::Calls;
+use crate::support::{assert_has, play::Calls};
 use midex::{
     activity::{Activities, Context, function},
     app::{App, Options},
@@ -238,6 +239,18 @@ async fn an_execution_outlives_the_program_that_had_its_activity() {
     .await;
     assert_eq!((waits.state.as_str(), waits.error), ("running", None));
     second.stop().await.unwrap();
+    let doctor = Command::new(env!("CARGO_BIN_EXE_midex"))
+        .args(["doctor", "--data-dir"])
+        .arg(home.path().join("data"))
+        .output();
+    assert_has(
+        &String::from_utf8(doctor.unwrap().stdout).unwrap(),
+        &[
+            "warn  executions",
+            "e waits for the activity `send`",
+            "midex abandon",
+        ],
+    );
     // Neither a look at it nor time changes that.
     let third = app(config(home.path()), Activities::default());
     let seen = third.engine().await.unwrap().status_now("e").await;

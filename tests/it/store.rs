@@ -4,6 +4,7 @@ mod contract;
 mod damage;
 mod directory;
 mod disk;
+mod examine;
 mod failure;
 mod forgetful;
 mod format;

@@ -12,6 +12,7 @@ mod missing;
 pub(super) mod personas;
 mod schemas;
 mod spelling;
+mod store_examine;
 mod toolset;
 mod workflow_next_step;
 mod workflow_read;
@@ -87,6 +88,7 @@ const TABLE: &[(Toolsets, &str)] = &[
     (OPERATE, "execution.fail"),
     (Toolsets::PEOPLE, execution_approve::NAME),
     (Toolsets::PEOPLE, execution_approve::ANSWER),
+    (Toolsets::PEOPLE, store_examine::NAME),
 ];
 const RUN: Toolsets = Toolsets::of(Toolset::Run);
 const OPERATE: Toolsets = Toolsets::of(Toolset::Operate);
@@ -114,6 +116,7 @@ fn specs() -> Vec<ToolSpec> {
         execution_resolve::spec(),
         execution_approve::spec(),
         execution_approve::answer_spec(),
+        store_examine::spec(),
     ];
     specs.extend(lifecycle::specs());
     specs

@@ -46,6 +46,10 @@ fn a_store_that_nobody_holds_is_read_through() {
     );
     assert_eq!(of(&said, "owner")["says"], "nobody uses the directory now");
     assert_eq!(of(&said, "executions")["says"], "1 open");
+    assert_has(
+        of(&said, "records")["says"].as_str().unwrap(),
+        &["hold together"],
+    );
     let mut bytes = fs::read(place.data.join("executions.redb")).unwrap();
     let middle = bytes.len() / 2;
     bytes[..middle].fill(7);
@@ -76,6 +80,8 @@ fn an_owner_is_named_with_its_relays_and_its_settings() {
             "warn  settings",
             "--token-ttl is 86400000 ms there",
             "1 open",
+            "pages were not read through",
+            "entries hold together",
         ],
     );
 }

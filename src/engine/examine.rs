@@ -1,0 +1,77 @@
+//! Looks through what an engine keeps, for `midex doctor`: whether it holds together, and who waits in vain.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Engine;
+use crate::{
+    clock::Timestamp,
+    domain::Execution,
+    error::{Code, Error, Result},
+    limits,
+    store::Reached,
+};
+
+/// A portion of what is stored that was examined and holds together.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Examination {
+    /// How many entries of the store.
+    pub entries: u64,
+    /// The open executions among them for which nothing happens.
+    pub stuck: Vec<Stuck>,
+    /// Where the next portion begins; null at the end.
+    pub next: Option<Value>,
+}
+
+/// An open execution for which nothing happens, although it waits neither for a model nor for a person.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Stuck {
+    /// The execution.
+    pub execution_id: String,
+    /// The activity that it needs and that the owner of the store has not.
+    pub activity: Option<String>,
+    /// When time should have moved it.
+    pub due: Option<String>,
+}
+
+impl Engine {
+    /// Examines a portion of what is stored: the first for null, then what `next` names.
+    ///
+    /// # Errors
+    /// `STORE_CORRUPT` where something does not hold together.
+    pub async fn examine(&self, from: Value) -> Result<Examination> {
+        let from = match from {
+            Value::Null => Reached::default(),
+            from => serde_json::from_value(from).map_err(|error| {
+                let message = "`from` is not what an examination said last";
+                Error::new(Code::ArgumentsInvalid, message).because(error)
+            })?,
+        };
+        let examined = self.shared.store.examine(from).await?;
+        let mut stuck = Vec::new();
+        for execution in &examined.open {
+            stuck.extend(self.stuck(execution).await?);
+        }
+        Ok(Examination {
+            entries: examined.entries,
+            stuck,
+            next: examined.next.map(|next| serde_json::json!(next)),
+        })
+    }
+
+    async fn stuck(&self, execution: &Execution) -> Result<Option<Stuck>> {
+        let definition = self.shared.definitions.get(execution.definition()).await?;
+        let lacked = self.shared.runner.executors.missing_capability(&definition);
+        let activity = lacked.map(str::to_owned);
+        let now = self.shared.clock.now();
+        let is_overdue = |due: &Timestamp| *due <= now && now.since(*due) > limits::OVERDUE_AFTER;
+        let due = execution.deadline(&definition).filter(is_overdue);
+        let stuck = Stuck {
+            execution_id: execution.id().to_string(),
+            activity,
+            due: due.map(|due| due.to_string()),
+        };
+        Ok((stuck.activity.is_some() || stuck.due.is_some()).then_some(stuck))
+    }
+}

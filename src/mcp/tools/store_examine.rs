@@ -1,0 +1,32 @@
+//! `store.examine`: what `midex doctor` asks of the process that has the store open. Offered to midex's own commands alone.
+
+use serde_json::{Map, Value, json};
+
+use super::{ToolSpec, acts, shape_of, view};
+use crate::{
+    app::{App, Examination},
+    error::Result,
+};
+
+pub(super) const NAME: &str = "store.examine";
+
+pub(super) fn spec() -> ToolSpec {
+    let properties = json!({
+        "from": { "description": "What the call before said is next; left out at first" }
+    });
+    ToolSpec::new(
+        (
+            NAME,
+            "Examine the store",
+            "Examines a small portion of what is stored.",
+        ),
+        || acts(true, false, true),
+        (properties, &[], shape_of::<Examination>()),
+        |app, arguments| Box::pin(examine(app, arguments)),
+    )
+}
+
+async fn examine(app: &App, mut arguments: Map<String, Value>) -> Result<Value> {
+    let from = arguments.remove("from").unwrap_or_default();
+    view(&app.examine(from).await?)
+}
