@@ -327,7 +327,7 @@ impl App {
         self.engine().await?.current_step(id).await
     }
 
-    /// Examines a portion of what is stored: see [`Engine::examine`].
+    /// Examines a portion of what is stored: see [`crate::engine::Engine::examine`].
     pub async fn examine(&self, from: Value) -> Result<Examination> {
         self.engine().await?.examine(from).await
     }
