@@ -14,6 +14,7 @@ mod docs;
 mod effects;
 mod embedding;
 mod engine;
+mod first_minute;
 mod http;
 mod inputs;
 mod lifecycle;
