@@ -44,6 +44,8 @@ pub use crate::{
     store::{FILE_NAME as STORE_FILE, OwnedDirectory},
 };
 
+pub(crate) use crate::store::busy;
+
 /// A running midex as one of its callers has it: the caller's project and definitions, and the one engine that
 /// all callers share. Cheap to clone.
 #[derive(Clone)]

@@ -222,7 +222,7 @@ codes! {
         Next::Call(again("send less; {limit}"));
     /// Another process owns the data directory.
     StoreBusy = "STORE_BUSY", Conflict, true,
-        Next::Call(again("in a second; if it stays so, another midex process uses {data_dir}, and this one needs another --data-dir"));
+        Next::Call(again("in a second; if it stays so, the process that uses {data_dir} does not answer, and the user must end it: `midex doctor` names it"));
     /// The store could not write or read just now.
     StoreUnavailable = "STORE_UNAVAILABLE", Execution, true,
         Next::Call(again("in a second; nothing that was acknowledged is lost"));

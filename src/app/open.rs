@@ -75,7 +75,7 @@ impl App {
             }
         };
         let owned = tokio::time::timeout(limits::OWNED_WITHIN, owned).await;
-        owned.map_err(|_| store::busy(&self.config().data_dir))
+        owned.map_err(|_| super::busy(&self.config().data_dir))
     }
 
     /// Takes note why this process does not own its directory: what calls are told until it does.

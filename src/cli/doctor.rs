@@ -245,14 +245,24 @@ async fn owner(config: &Config) -> Result<Option<(Greeting, Preamble)>> {
 fn of_owner(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Vec<Finding> {
     const CHECK: &str = "owner";
     match owner {
-        Err(error) => vec![Finding::fail(CHECK, error)],
+        Err(error) => vec![busy(error)],
         Ok(Some((greeting, preamble))) => vec![described(greeting), settings(greeting, preamble)],
         Ok(None) if config.data_dir.is_dir() => match app::OwnedDirectory::take(&config.data_dir) {
             Ok(_) => vec![Finding::ok(CHECK, "nobody uses the directory now")],
-            Err(error) => vec![Finding::fail(CHECK, &error)],
+            Err(error) => vec![busy(&error)],
         },
         Ok(None) => Vec::new(),
     }
+}
+
+/// Whoever holds the directory and does not say who it is: stopped, hung, or without its socket.
+fn busy(error: &Error) -> Finding {
+    let mut finding = Finding::fail("owner", error);
+    if error.code() == Code::StoreBusy {
+        let mend = "end that process, which does not answer; nothing acknowledged is lost";
+        finding.mend = Some(mend.into());
+    }
+    finding
 }
 
 fn described(greeting: &Greeting) -> Finding {

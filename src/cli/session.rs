@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use crate::{
-    app::Options,
+    app::{self, Options},
     clock::{SteadyClock, SystemIds},
     config::Config,
     error::{Code, Error, Result},
     limits,
-    mcp::{Process, client::Client, control, process::Closing},
+    mcp::{Process, client::Client, process::Closing},
 };
 
 /// A client of the process that owns the store: of another one, or of this one.
@@ -39,7 +39,7 @@ impl Session {
                 // The server went away before it was asked anything.
                 Ok(Err(error)) if error.code() == Code::ServerStopping => gone = error,
                 Ok(Err(error)) => return Err(error),
-                Err(_) => return Err(control::silent(&config.data_dir)),
+                Err(_) => return Err(app::busy(&config.data_dir)),
             }
         }
         Err(gone)

@@ -30,7 +30,7 @@ pub use self::{
 };
 use super::{LineTransport, Server, serve};
 use crate::{
-    app::App,
+    app::{self, App},
     error::{Code, Error, Result},
     limits,
 };
@@ -258,7 +258,7 @@ fn without_activities(lacking: &[&str]) -> Error {
         lacking.join(", ")
     );
     Error::new(Code::UsageInvalid, message).with_action(
-        "Ask the user to give this program a data directory of its own with --data-dir",
+        "Ask your user to give this program a data directory of its own with --data-dir",
     )
 }
 
@@ -320,13 +320,6 @@ pub async fn connect(data_dir: &Path, preamble: &Preamble) -> Result<Option<Conn
         })),
         // It was just ending: its store will be free.
         Ok(Err(_)) => Ok(None),
-        Err(_) => Err(silent(data_dir)),
+        Err(_) => Err(app::busy(data_dir)),
     }
-}
-
-/// Somebody owns the store and does not answer.
-pub fn silent(data_dir: &Path) -> Error {
-    let directory = data_dir.display().to_string();
-    let message = format!("the midex that owns {directory} does not answer on its socket");
-    Error::new(Code::StoreBusy, message).with("data_dir", directory)
 }

@@ -15,7 +15,7 @@ use super::{
     serve,
 };
 use crate::{
-    app::{App, Options, OwnedDirectory},
+    app::{self, App, Options, OwnedDirectory},
     error::{Code, Error, Result},
     limits,
 };
@@ -86,7 +86,7 @@ impl Process {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(limits::OWNER_LOOK_EVERY_MAX);
         }
-        Err(control::silent(&self.options.config.data_dir))
+        Err(app::busy(&self.options.config.data_dir))
     }
 
     /// Looks once; `None` where the owner is just beginning or just ending.

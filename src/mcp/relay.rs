@@ -247,10 +247,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
 
     /// Copies a line of the client to the owner, or keeps it for the next one.
     fn hear(&mut self, line: &[u8]) {
-        let message = Message::of(line);
         if line.trim_ascii().is_empty() {
             return;
         }
+        let message = Message::of(line);
         if message.is_none() {
             if let Err(refusal) = frame::parse(line) {
                 self.refuse(*refusal);
@@ -265,9 +265,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             }
             return;
         }
-        let is_local = self.owner.as_ref().is_some_and(|owner| owner.is_local);
-        let hears = self.owner.as_ref().is_some_and(|owner| !owner.is_deaf);
-        let can_send = hears && (!is_local || message.needs_no_store());
+        let owner = self.owner.as_ref();
+        let can_send = owner.is_some_and(|owner| owner.can_answer(&message));
         if let Err(id) = self.pending.hear(line, &message, can_send) {
             return self.refuse(frame::refuse_duplicate(&id));
         }
@@ -437,6 +436,10 @@ impl Owner {
             has_spoken: false,
             is_deaf: false,
         }
+    }
+
+    fn can_answer(&self, message: &Message<'_>) -> bool {
+        !self.is_deaf && (!self.is_local || message.needs_no_store())
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use redb::{DatabaseError, StorageError};
 
-use super::record::damaged;
+use super::{holder::holder, record::damaged};
 use crate::error::{Code, Error, Result};
 
 /// What is asked for where the system does not say how much is lacking.
@@ -137,7 +137,9 @@ pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 /// Another process has the data directory.
 pub(crate) fn busy(directory: &Path) -> Error {
     let data_dir = directory.display().to_string();
-    let message = format!("another midex uses the data directory `{data_dir}`");
+    let process = holder(directory).map(|pid| format!(" (process {pid})"));
+    let process = process.unwrap_or_default();
+    let message = format!("another midex{process} uses the data directory `{data_dir}`");
     Error::new(Code::StoreBusy, message).with("data_dir", data_dir)
 }
 

@@ -18,19 +18,18 @@ use std::{
 
 use super::{
     fault::{busy, lost, unavailable, unusable},
+    holder::LOCK_NAME,
     paths::check_regular,
 };
 use crate::error::Result;
 
-/// The name of the file. It is never removed.
-const NAME: &str = "executions.lock";
 /// What it says is written at once and in place, with blanks behind it.
 const SAID_BYTES: usize = 63;
 /// Said where a sync of the data file failed.
 const UNSYNCED: &str = "unsynced";
 
 /// What helps where the lock was lost: nothing is wrong with the data file then.
-const START_AGAIN: &str = "Ask the user to end every midex that uses the directory of {path} and to start one again: it goes on with what is stored there";
+const START_AGAIN: &str = "Ask your user to end every midex that uses the directory of {path} and to start one again: it goes on with what is stored there";
 
 /// The lock of a data directory, held while this lives.
 #[derive(Debug)]
@@ -80,7 +79,7 @@ impl Lock {
     /// Takes `directory`, which exists. redb's own lock is not enough: it is free while a database that failed is
     /// opened again.
     pub(super) fn take(directory: &Path) -> Result<Self> {
-        let path = directory.join(NAME);
+        let path = directory.join(LOCK_NAME);
         check_regular(&path)?;
         let file = OpenOptions::new()
             .read(true)

@@ -11,6 +11,7 @@ mod dirty;
 mod examine;
 mod fault;
 mod file;
+mod holder;
 mod list;
 mod lock;
 mod memory;

@@ -176,7 +176,7 @@ fn too_many_relays() -> Error {
         limits::RELAYS_MAX
     );
     Error::new(Code::LimitExceeded, message)
-        .with_action("Ask the user to end servers that nobody uses any more, or to give this one a data directory of its own with --data-dir")
+        .with_action("Ask your user to end servers that nobody uses any more, or to give this one a data directory of its own with --data-dir")
 }
 
 #[cfg(test)]

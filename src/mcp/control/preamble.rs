@@ -235,7 +235,7 @@ fn of_another_protocol(other: &Version) -> Error {
         env!("CARGO_PKG_VERSION"),
     );
     Error::new(Code::UsageInvalid, message)
-        .with_action("Ask the user to restart the older one with the newer build, or to give one of them a data directory of its own with --data-dir")
+        .with_action("Ask your user to restart the older one with the newer build, or to give one of them a data directory of its own with --data-dir")
 }
 
 /// Reads a first line, of [`limits::CONTROL_PREAMBLE_BYTES_MAX`] at most.
