@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use self::{
     file::HostFile,
-    hosts::{Client, Format, HOSTS, Host, OWN_FIELDS},
+    hosts::{Client, Format, HOSTS, Hooks, Host, OWN_FIELDS},
 };
 use super::{EXIT_OK, Output, command::quoted, visible::visible};
 use crate::{
@@ -142,15 +142,15 @@ pub(super) fn install(
             backup,
         });
     }
-    let line = |done: &Done| visible(&said(done, args.remove)) + "\n";
+    let shown = |done: &Done| visible(&line(done, args.remove)) + "\n";
     out.print(
         || serde_json::json!(done),
-        || done.iter().map(line).collect(),
+        || done.iter().map(shown).collect(),
     )?;
     Ok(EXIT_OK)
 }
 
-fn said(done: &Done, remove: bool) -> String {
+fn line(done: &Done, remove: bool) -> String {
     let says = match (done.changed, remove) {
         (true, false) => "midex is in it",
         (true, true) => "midex is out of it",
@@ -257,19 +257,33 @@ fn print(host: &Host, changes: &[Change], mut out: Output<'_>) -> Result<u8> {
     Ok(EXIT_OK)
 }
 
-/// The text with the block of midex. Of a block that is there, the fields that midex does not write stay.
-fn with_block(text: &str, host: &Host, block: &Map<String, Value>) -> Result<String, Fault> {
+/// The text with the block of midex. It is read again, as a host does, before anybody relies on it.
+fn with_block(text: &str, host: &Host, fields: &Map<String, Value>) -> Result<String, Fault> {
+    let text = with_fields(text, host, fields)?;
+    let said = block(&text, host)?.unwrap_or_default();
+    if fields
+        .iter()
+        .all(|(name, value)| said.get(name) == Some(value))
+    {
+        return Ok(text);
+    }
+    let says = "it is written in a way that midex cannot change".to_owned();
+    Err(Fault { at: 0, says })
+}
+
+/// The text with these fields in the block. Those of a block that is there, which midex does not write, stay.
+fn with_fields(text: &str, host: &Host, fields: &Map<String, Value>) -> Result<String, Fault> {
     let path = [host.servers, NAME];
     if host.format == Format::Toml {
-        return toml::set(text, path, &OWN_FIELDS, block);
+        return toml::set(text, path, &OWN_FIELDS, fields);
     }
     if json::read(text)?[host.servers].get(NAME).is_none() {
-        return json::set(text, &path, &Value::Object(block.clone()));
+        return json::set(text, &path, &Value::Object(fields.clone()));
     }
     let mut text = text.to_owned();
     for name in OWN_FIELDS {
         let path = [host.servers, NAME, name];
-        text = match block.get(name) {
+        text = match fields.get(name) {
             Some(value) => json::set(&text, &path, value)?,
             None => json::unset(&text, &path)?,
         };
@@ -351,40 +365,84 @@ fn url(text: &str) -> Result<String, String> {
         .ok_or_else(|| "expected an address such as http://127.0.0.1:8123/mcp".to_owned())
 }
 
-/// A file of a host that exists.
+/// What a file of a host says of midex.
 pub(super) struct Found {
-    /// The host, as `--client` names it, and the scope.
+    /// The host, as `--client` names it.
     pub(super) client: String,
     pub(super) scope: Scope,
     pub(super) path: PathBuf,
-    /// The block of midex, if there is one, or why the file cannot be read.
-    pub(super) block: Result<Option<Value>>,
+    /// Why the file cannot be read, where it cannot.
+    pub(super) names: Result<Named>,
 }
 
-/// The files of all hosts that exist, of the user and of this project.
+/// What a host starts or calls.
+pub(super) enum Named {
+    /// This program, as a server.
+    Program(String),
+    /// An address.
+    Address,
+    /// The block says neither.
+    Nothing,
+    /// This program, at an event.
+    Hook(String),
+}
+
+/// What the files of all hosts say of midex, those of the user and of this project.
 pub(super) fn found(config: &Config) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
+    let scopes = [Scope::User, Scope::Project];
     for (host, scope) in HOSTS
         .iter()
-        .flat_map(|host| [(host, Scope::User), (host, Scope::Project)])
+        .flat_map(|host| scopes.map(|scope| (host, scope)))
     {
-        let path = host.file(scope, config).ok().flatten();
-        let Some(path) = path.filter(|path| found.iter().all(|found| found.path != *path)) else {
-            continue;
-        };
-        let block = match HostFile::read(&path) {
-            Ok(file) if !file.exists() => continue,
-            Ok(file) => block(&file.text, host).map_err(|fault| file.fault(&fault)),
-            Err(error) => Err(error),
-        };
-        found.push(Found {
-            client: host.name(),
-            scope,
-            path,
-            block,
-        });
+        let servers = host.file(scope, config).ok().flatten();
+        let hooks = host.hooks.as_ref();
+        let hooks = hooks.and_then(|hooks| Some((hooks.file(scope, config).ok()?, hooks)));
+        let servers = servers.map(|path| (said(&path, |text| server(text, host)), path));
+        let hooks = hooks.map(|(path, hooks)| (said(&path, |text| programs(text, hooks)), path));
+        for (names, path) in servers.into_iter().chain(hooks) {
+            // A project may be the home directory, and servers and hooks may stand in one file that cannot be read.
+            let is_known = |found: &Found| {
+                found.path == path && (found.scope != scope || found.names.is_err())
+            };
+            if found.iter().any(is_known) {
+                continue;
+            }
+            found.extend(names.into_iter().map(|names| Found {
+                client: host.name(),
+                scope,
+                path: path.clone(),
+                names,
+            }));
+        }
     }
     found
+}
+
+/// What a file says, if there is one.
+fn said(path: &Path, read: impl Fn(&str) -> Result<Vec<Named>, Fault>) -> Vec<Result<Named>> {
+    let read = HostFile::read(path).and_then(|file| match read(&file.text) {
+        _ if !file.exists() => Ok(Vec::new()),
+        said => said.map_err(|fault| file.fault(&fault)),
+    });
+    read.map_or_else(
+        |error| vec![Err(error)],
+        |said| said.into_iter().map(Ok).collect(),
+    )
+}
+
+fn server(text: &str, host: &Host) -> Result<Vec<Named>, Fault> {
+    let named = block(text, host)?.map(|block| match block["command"].as_str() {
+        Some(command) => Named::Program(command.to_owned()),
+        None if hosts::has_address(&block) => Named::Address,
+        None => Named::Nothing,
+    });
+    Ok(named.into_iter().collect())
+}
+
+fn programs(text: &str, hooks: &Hooks) -> Result<Vec<Named>, Fault> {
+    let programs = hooks::programs(&json::read(text)?, hooks);
+    Ok(programs.into_iter().map(Named::Hook).collect())
 }
 
 fn block(text: &str, host: &Host) -> Result<Option<Value>, Fault> {

@@ -36,6 +36,8 @@ const NAMED_ONLY_IN: &[(&str, &[&str])] = &[
     ("annotate_snippets", &["cli"]),
     ("toml_edit", &["cli"]),
     ("comfy_table", &["cli"]),
+    ("jsonc_parser", &["cli"]),
+    ("toml_edit", &["cli"]),
 ];
 
 /// Rooms of the domain, and those that each must not know.

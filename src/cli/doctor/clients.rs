@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{Finding, Verdict};
 use crate::{
-    cli::install::{self, Found, Scope},
+    cli::install::{self, Found, Named, Scope},
     config::Config,
 };
 
@@ -41,11 +41,11 @@ pub(super) fn clients(config: &Config) -> Vec<Finding> {
     all
 }
 
-/// `None` where the file does not name midex.
+/// `None` where there is nothing to say.
 fn of_file(found: &Found) -> Option<Finding> {
     let (client, path) = (&found.client, found.path.display());
-    let block = match &found.block {
-        Ok(block) => block.as_ref()?,
+    let names = match &found.names {
+        Ok(names) => names,
         Err(error) => {
             return Some(Finding::warn(
                 CHECK,
@@ -54,35 +54,26 @@ fn of_file(found: &Found) -> Option<Finding> {
             ));
         }
     };
-    let scope = if found.scope == Scope::Project {
-        "project"
-    } else {
-        "user"
-    };
+    let is_project = found.scope == Scope::Project;
+    let scope = if is_project { "project" } else { "user" };
     let sound = Finding::ok(CHECK, format!("{client} ({scope})"));
-    let flag = if found.scope == Scope::Project {
-        " --scope project"
-    } else {
-        ""
+    let (sound, command, verb, flag) = match names {
+        Named::Program(command) => (Some(sound), command, "starts", ""),
+        Named::Hook(command) => (None, command, "runs at its events", " --with-hooks"),
+        Named::Address => return Some(sound),
+        Named::Nothing => (None, &String::new(), "", ""),
     };
-    let mend = format!("run `midex install --client {client}{flag}`");
-    let Some(command) = block["command"].as_str() else {
-        let is_address = ["url", "httpUrl", "serverUrl"]
-            .iter()
-            .any(|name| block[name].is_string());
-        let says = format!("{path} names neither a program nor an address for midex");
-        return Some(if is_address {
-            sound
-        } else {
-            Finding::warn(CHECK, says, mend)
-        });
-    };
+    let scope = if is_project { " --scope project" } else { "" };
+    let mend = format!("run `midex install --client {client}{scope}{flag}`");
     let here = std::env::current_exe()
         .ok()
         .and_then(|path| path.canonicalize().ok());
     let says = match program(command) {
-        Some(there) if Some(&there) == here.as_ref() => return Some(sound),
-        Some(_) => format!("{path} names another binary, {command}"),
+        _ if command.is_empty() => {
+            format!("{path} names neither a program nor an address for midex")
+        }
+        Some(there) if Some(&there) == here.as_ref() => return sound,
+        Some(_) => format!("{path} names another binary, {command}, which {client} {verb}"),
         None => format!("{path} names {command}, which is not there"),
     };
     Some(Finding::warn(CHECK, says, mend))

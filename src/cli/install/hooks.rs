@@ -42,6 +42,30 @@ pub(super) fn take(text: &str, hooks: &Hooks, program: &str) -> Result<String, F
     Ok(text)
 }
 
+/// The programs that the entries run which run midex, each once.
+pub(super) fn programs(said: &Value, hooks: &Hooks) -> Vec<String> {
+    let mut programs = Vec::new();
+    for (event, name) in hooks.events.into_iter().zip(EVENTS) {
+        for path in ours(said, event, name, "midex") {
+            let command = said.pointer(&format!("/{}/command", path.join("/")));
+            let command = command.and_then(Value::as_str).unwrap_or_default();
+            let program = unquoted(command.split(" hook ").next().unwrap_or_default());
+            if !programs.contains(&program) {
+                programs.push(program);
+            }
+        }
+    }
+    programs
+}
+
+/// A word without what [`quoted`](crate::cli::command::quoted) put around it.
+fn unquoted(word: &str) -> String {
+    let inner = word
+        .strip_prefix('\'')
+        .and_then(|word| word.strip_suffix('\''));
+    inner.map_or_else(|| word.to_owned(), |inner| inner.replace(r"'\''", "'"))
+}
+
 fn is_unversioned(text: &str) -> bool {
     json::read(text).is_ok_and(|said| said.get("version").is_none())
 }

@@ -382,6 +382,12 @@ impl Host {
     }
 }
 
+/// Whether a block names a server by its address.
+pub(super) fn has_address(block: &Value) -> bool {
+    let mut fields = HOSTS.iter().filter_map(|host| host.http.as_ref());
+    fields.any(|http| block[http.url].is_string())
+}
+
 fn fixed(fields: Fixed) -> Map<String, Value> {
     fields
         .iter()

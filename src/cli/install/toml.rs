@@ -33,10 +33,24 @@ pub(super) fn set(
     fields: &Map<String, Value>,
 ) -> Result<String, Fault> {
     let document = parse(text)?;
-    let Some(table) = table(&document, path)? else {
-        let text = appended(text, path, fields);
-        return parse(&text).map(|_| text.clone());
-    };
+    // One that only has tables below it has no header of its own.
+    let table = table(&document, path)?.filter(|table| !table.is_implicit());
+    let edits = table.map(|table| edits(text, table, own, fields));
+    let text = edits.map_or_else(
+        || appended(text, path, fields),
+        |edits| {
+            let edit = |text: String, (at, with): &Edit| spliced(&text, at.clone(), with);
+            edits.iter().rev().fold(text.to_owned(), edit)
+        },
+    );
+    parse(&text).map(|_| text.clone())
+}
+
+/// A stretch of the text, and what is to stand in its place.
+type Edit = (Range<usize>, String);
+
+/// What gives a table these fields, in the order of the text.
+fn edits(text: &str, table: &Table, own: &[&str], fields: &Map<String, Value>) -> Vec<Edit> {
     let newline = newline(text);
     let (mut edits, mut missing) = (Vec::new(), String::new());
     for (name, value) in fields {
@@ -48,22 +62,17 @@ pub(super) fn set(
     }
     for name in own.iter().filter(|name| !fields.contains_key(**name)) {
         if let Some((key, item)) = table.get_key_value(name) {
-            edits.push((
-                lines(text, span(key.span()).start..span(item.span()).end),
-                String::new(),
-            ));
+            let line = span(key.span()).start..span(item.span()).end;
+            edits.push((lines(text, line), String::new()));
         }
     }
     let header = lines(text, span(table.span())).end;
+    if !text[..header].ends_with('\n') && !missing.is_empty() {
+        missing = format!("{newline}{}", missing.trim_end());
+    }
     edits.push((header..header, missing));
     edits.sort_by_key(|(stretch, _)| (stretch.start, stretch.end));
-    let text = edits
-        .iter()
-        .rev()
-        .fold(text.to_owned(), |text, (stretch, with)| {
-            spliced(&text, stretch.clone(), with)
-        });
-    parse(&text).map(|_| text.clone())
+    edits
 }
 
 /// The text without the table `[above.name]` and the tables below it.
@@ -138,7 +147,7 @@ fn appended(text: &str, path: [&str; 2], fields: &Map<String, Value>) -> String 
 
 /// The lines of a table and of the tables below it.
 fn regions(text: &str, table: &Table, found: &mut Vec<Range<usize>>) {
-    if let Some(header) = table.span() {
+    if let Some(header) = table.span().filter(|_| !table.is_implicit()) {
         let ends = table.iter().filter(|(_, item)| item.is_value());
         let end = ends.map(|(_, item)| span(item.span()).end).max();
         found.push(lines(text, header.start..end.unwrap_or(header.end)));
@@ -172,4 +181,49 @@ fn plain(item: &Item) -> Option<Value> {
         return strings.collect::<Option<Vec<_>>>().map(Value::Array);
     }
     item.as_str().map(Value::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const PATH: [&str; 2] = ["servers", "midex"];
+
+    #[test]
+    fn a_table_is_changed_wherever_and_however_it_stands() {
+        let fields = json!({ "command": "/x", "args": ["serve"] });
+        let fields = fields.as_object().expect("an object");
+        let new = "[servers.midex]\ncommand = \"/x\"\nargs = [\"serve\"]";
+        for (before, after) in [
+            (
+                "[servers.midex.env]\nA = 'b'\n".to_owned(),
+                format!("[servers.midex.env]\nA = 'b'\n\n{new}\n"),
+            ),
+            ("[servers.midex]".to_owned(), new.to_owned()),
+            (
+                "[ servers . 'midex' ] # h\nurl = 'u' # k\nargs = [\n 'a', # q\n]\n\n[z]"
+                    .to_owned(),
+                "[ servers . 'midex' ] # h\ncommand = \"/x\"\nargs = [\"serve\"]\n\n[z]".to_owned(),
+            ),
+        ] {
+            let changed = set(&before, PATH, &["url"], fields).expect("TOML");
+            assert_eq!(changed, after);
+            let said = read(&changed, PATH).expect("TOML").expect("a table");
+            assert_eq!(
+                (&said["command"], &said["url"]),
+                (&json!("/x"), &Value::Null)
+            );
+            assert_eq!(
+                set(&changed, PATH, &["url"], fields).expect("TOML"),
+                changed
+            );
+            let without = unset(&changed, PATH).expect("TOML");
+            assert!(
+                !without.contains("midex") && without.contains("[z]") == before.contains("[z]"),
+                "{without}"
+            );
+        }
+    }
 }
