@@ -35,10 +35,8 @@ pub(super) fn set(text: &str, path: &[&str], value: &Value) -> Result<String, Fa
         }
         Found::Missing(container, rest) => {
             let (name, below) = rest.split_first().unwrap_or((&"", &[]));
-            let value = below
-                .iter()
-                .rev()
-                .fold(value.clone(), |value, name| json!({ *name: value }));
+            let around = |value: Value, name: &&str| json!({ *name: value });
+            let value = below.iter().rev().fold(value.clone(), around);
             Ok(inserted(text, &container, Some(name), &value))
         }
     }
@@ -58,23 +56,15 @@ pub(super) fn push(text: &str, path: &[&str], value: &Value) -> Result<String, F
 
 /// The text without the value at `path`, and as it was where there is none.
 pub(super) fn unset(text: &str, path: &[&str]) -> Result<String, Fault> {
-    let Some((name, above)) = path.split_last() else {
+    let (Some((name, above)), true) = (path.split_last(), parse(text)?.is_some()) else {
         return Ok(text.to_owned());
     };
-    if parse(text)?.is_none() {
+    let Found::Value(parent) = find(text, above)? else {
         return Ok(text.to_owned());
-    }
-    match find(text, path)? {
-        Found::Missing(..) => Ok(text.to_owned()),
-        Found::Value(_) => {
-            let Found::Value(parent) = find(text, above)? else {
-                return Ok(text.to_owned());
-            };
-            let container = Container::of(&parent, above)?;
-            let index = child(&parent, name).map_or(0, |(index, _)| index);
-            Ok(removed(text, &container, index))
-        }
-    }
+    };
+    let container = Container::of(&parent, above)?;
+    let without = child(&parent, name).map(|(index, _)| removed(text, &container, index));
+    Ok(without.unwrap_or_else(|| text.to_owned()))
 }
 
 fn parse(text: &str) -> Result<Option<Node<'_>>, Fault> {
@@ -107,11 +97,8 @@ fn with_root(text: &str) -> Result<String, Fault> {
         return Ok(text.to_owned());
     }
     let newline = newline(text);
-    let apart = if text.is_empty() || text.ends_with('\n') {
-        ""
-    } else {
-        newline
-    };
+    let is_apart = text.is_empty() || text.ends_with('\n');
+    let apart = if is_apart { "" } else { newline };
     Ok(format!("{text}{apart}{{}}{newline}"))
 }
 
@@ -122,6 +109,7 @@ enum Found<'a, 'p> {
     Missing(Container, &'p [&'p str]),
 }
 
+/// Follows a path as far as it goes.
 fn find<'a, 'p>(text: &'a str, path: &'p [&'p str]) -> Result<Found<'a, 'p>, Fault> {
     let Some(mut node) = parse(text)? else {
         return Err(Fault {
@@ -160,7 +148,7 @@ fn child<'a>(node: &Node<'a>, name: &str) -> Option<(usize, Node<'a>)> {
     }
 }
 
-/// Where an object or an array stands: its brackets, and what is between its commas.
+/// Where an object or an array stands in the text: its brackets, and its children with their names.
 struct Container {
     open: usize,
     close: usize,
@@ -282,19 +270,23 @@ fn widened(text: &str, cut: Range<usize>, before: bool) -> Range<usize> {
 
 /// The place of the comma in a stretch that begins behind a value.
 fn comma(text: &str, stretch: Range<usize>) -> Option<usize> {
-    let rest = text[stretch.clone()].trim_start();
-    let start = stretch.end - rest.len();
-    match comment(rest) {
-        Some(length) => comma(text, start + length..stretch.end),
-        None => rest.starts_with(',').then_some(start),
+    let mut rest = text[stretch.clone()].trim_start();
+    while let Some(length) = comment(rest) {
+        rest = rest[length..].trim_start();
     }
+    rest.starts_with(',').then(|| stretch.end - rest.len())
 }
 
 /// Where the comments end that follow on the same line.
 fn after_comments(text: &str, at: usize) -> usize {
-    let rest = text[at..].trim_start_matches(BLANKS);
-    let start = text.len() - rest.len();
-    comment(rest).map_or(at, |length| after_comments(text, start + length))
+    let mut end = at;
+    loop {
+        let rest = text[end..].trim_start_matches(BLANKS);
+        let Some(length) = comment(rest) else {
+            return end;
+        };
+        end = text.len() - rest.len() + length;
+    }
 }
 
 /// The length of the comment that the text begins with.
@@ -446,6 +438,15 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn any_number_of_comments_may_follow() {
+        let comments = "/**/".repeat(200_000);
+        let text = format!("{{\n\"a\": 1{comments}\n}}");
+        let with = set(&text, &["b"], &json!(2)).expect("JSON");
+        assert_eq!(with, format!("{{\n\"a\": 1,{comments}\n\"b\": 2\n}}"));
+        assert_eq!(unset(&with, &["b"]).expect("JSON"), text);
     }
 
     #[test]

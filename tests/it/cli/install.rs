@@ -430,3 +430,37 @@ fn json_says_what_was_done() {
         json!([{ "path": path, "changed": false, "backup": null }])
     );
 }
+
+#[test]
+fn the_page_of_hosts_says_what_is_so_and_cites_where_it_is_said() {
+    let page = said(Path::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/docs/clients.md"
+    )));
+    let row = |host: &str| {
+        let start = format!("| `{host}` |");
+        let row = page.lines().find(|line| line.starts_with(&start));
+        row.unwrap_or_else(|| panic!("no row of {host}")).to_owned()
+    };
+    for (host, user, shared, servers) in HOSTS {
+        let row = row(host);
+        let shared = shared.map_or("| no |".to_owned(), |path| format!("| `{path}` |"));
+        assert_has(&row, &[&shared]);
+        if host != "vscode" {
+            assert_has(&row, &[&format!("| `~/{user}` |")]);
+        }
+        assert_has(&page, &[&format!("{servers}.midex")]);
+    }
+    for (host, user, shared, events) in hooks::HOOKS {
+        let [start, end] = events;
+        assert_has(&row(host), &[&format!("| `{start}`, `{end}` |")]);
+        if host != "codex" {
+            assert_has(&page, &[user, shared]);
+        }
+    }
+    let sections: Vec<_> = page.split("\n## ").skip(1).collect();
+    assert_eq!(sections.len(), HOSTS.len() + 1);
+    for section in sections {
+        assert_has(section, &["<https://"]);
+    }
+}

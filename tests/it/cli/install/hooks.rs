@@ -30,7 +30,7 @@ fn commands(hooks: &Value, event: &str) -> Vec<String> {
 }
 
 /// The hosts with hooks: the files of the user and of the project, and the two events.
-const HOOKS: [(&str, &str, &str, [&str; 2]); 5] = [
+pub(super) const HOOKS: [(&str, &str, &str, [&str; 2]); 5] = [
     (
         "claude-code",
         ".claude/settings.json",
