@@ -271,7 +271,7 @@ pub const STORE_CACHE_BYTES: usize = 96 << 20;
 /// From this file size on every commit saves what makes a restart after a crash instant.
 pub const QUICK_REPAIR_FILE_BYTES: u64 = 256 << 20;
 /// Below this file size every page is checked at each opening, after a clean close too.
-pub const CHECKED_FILE_BYTES_MAX: u64 = 32 << 20;
+pub const CHECKED_FILE_BYTES_MAX: u64 = 4 << 20;
 /// Refused calls kept for telemetry; the oldest go first.
 pub const REFUSALS_KEPT_MAX: u64 = 1000;
 /// Refused calls waiting to be written; more are dropped.

@@ -92,13 +92,14 @@ impl Actor for ExecutionActor {
         state: &mut ActorState,
     ) -> Result<(), ActorProcessingErr> {
         let is_tick = message.is_tick();
+        // An actor keeps the room of this future for as long as it lives: what is large in it has room of its own.
         let (reply, (answer, after)) = match message {
             Message::Start {
                 start,
                 definition,
                 reply,
-            } => (reply, state.start(start, definition).await),
-            Message::Command { command, reply } => (reply, state.command(&command).await),
+            } => (reply, Box::pin(state.start(start, definition)).await),
+            Message::Command { command, reply } => (reply, Box::pin(state.command(&command)).await),
         };
         let has_moved = matches!(&answer, Ok(Answer { row: Some(_), .. }));
         // Nobody may be waiting any more; the transition stands, and a repeat of the call gets its answer.
@@ -192,7 +193,7 @@ impl ActorState {
             return After::GoOn;
         }
         let alive = Arc::new(alive);
-        let (answer, after) = self.command(&Command::Recover { alive }).await;
+        let (answer, after) = Box::pin(self.command(&Command::Recover { alive })).await;
         if let Err(error) = answer {
             tracing::warn!(execution = %self.id, code = error.code().as_str(), "what was in work cannot be taken up again now");
         }
