@@ -109,10 +109,11 @@ impl App {
             ids,
             activities,
             operations,
+            store,
         } = self.host.options.clone();
         let options = store::Options {
             snapshot_every: config.snapshot_every,
-            ..store::Options::default()
+            ..store
         };
         let data_dir = config.data_dir.clone();
         let open = move || match owned {

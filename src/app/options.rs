@@ -8,6 +8,7 @@ use crate::{
     clock::{Clock, IdSource},
     config::Config,
     domain::check::Abilities,
+    store,
 };
 
 /// What an app is made of.
@@ -23,6 +24,8 @@ pub struct Options {
     pub activities: Activities,
     /// The operations of others that steps may ask for.
     pub operations: Arc<dyn Operations>,
+    /// How its store works, but for the snapshots: [`Config::snapshot_every`] says those.
+    pub store: store::Options,
 }
 
 impl Options {
@@ -34,6 +37,7 @@ impl Options {
             ids,
             activities: Activities::default(),
             operations: Arc::new(NoOperations),
+            store: store::Options::default(),
         }
     }
 

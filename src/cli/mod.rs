@@ -1,6 +1,7 @@
 //! The command line: one file per command. Data goes to stdout, everything else to stderr.
 
 mod approve;
+mod bench;
 mod command;
 pub mod completions;
 mod config;
@@ -164,6 +165,10 @@ enum Command {
     Schema(schema::SchemaArgs),
     /// Look for what keeps midex from working here, and say what mends it; exit 1 where something does
     Doctor,
+    /// Measure midex on this machine and disk beside what bounds it, in about a minute
+    ///
+    /// Works in a directory of its own beside the data directory, on the same disk, and removes it at the end.
+    Bench(bench::BenchArgs),
     /// Tell the agent of a host what is open, at an event of the host; `midex install --with-hooks` sets it up
     #[command(subcommand)]
     Hook(hook::Event),
@@ -286,6 +291,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
         Command::Graph(args) => graph::graph(&args, &config.registry(), out),
         Command::Schema(args) => schema::schema(&args, out),
         Command::Doctor => run_to_end(doctor::doctor(&config, files, out)),
+        Command::Bench(args) => run_to_end(bench::bench(args, &config, out)),
         Command::Hook(event) => run_to_end(hook::hook(event, config, out)),
         Command::Config(_) => {
             let of_command = matches

@@ -137,6 +137,20 @@ pub struct Commit {
     pub position: Position,
 }
 
+impl Commit {
+    /// The bytes of its row and of a whole snapshot, as they are stored: for measuring another database on the same
+    /// records.
+    ///
+    /// # Errors
+    /// `INTERNAL` where something cannot be encoded.
+    pub fn encoded(&self) -> Result<(Vec<u8>, Vec<u8>)> {
+        Ok((
+            record::encode_row(&self.row)?,
+            record::encode_snapshot(&self.next)?,
+        ))
+    }
+}
+
 /// What a commit answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {

@@ -38,6 +38,7 @@ const NAMED_ONLY_IN: &[(&str, &[&str])] = &[
     ("comfy_table", &["cli"]),
     ("jsonc_parser", &["cli"]),
     ("toml_edit", &["cli"]),
+    ("rusqlite", &["cli/bench"]),
 ];
 
 /// Rooms of the domain, and those that each must not know.

@@ -2,6 +2,7 @@
 //! them, and without.
 
 mod basics;
+mod bench;
 mod config;
 mod control;
 mod doctor;

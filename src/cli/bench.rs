@@ -1,0 +1,438 @@
+//! `midex bench`: measures midex on this machine and this disk beside what bounds it, in turns within one run. What counts
+//! are the ratios of one run. A run in which anything failed prints no figure.
+
+mod beside;
+mod calls;
+mod figures;
+mod load;
+mod machine;
+
+use std::{
+    cell::Cell,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use self::{
+    calls::{Kind, Midex, Setting},
+    figures::Figure,
+    load::Contender,
+    machine::Machine,
+};
+use super::{EXIT_OK, Output, serve, warn};
+use crate::{
+    config::Config,
+    domain::Row,
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// The exit code after SIGINT or SIGTERM.
+const EXIT_INTERRUPTED: u8 = 130;
+
+/// Steps of the workflow that is measured: long enough that starts are few.
+const STEPS: usize = 20;
+
+/// Executions that one client in flight wakes in a millisecond of a turn, at most.
+const WOKEN_PER_MS: u128 = 8;
+
+/// What is measured, how long, and on what disk.
+#[derive(Debug, Args)]
+pub(super) struct BenchArgs {
+    /// How long each thing is measured in all: in turns with the others, of a second or more each from 2 on
+    #[arg(long, value_name = "S", default_value = "2", value_parser = seconds)]
+    seconds: Duration,
+    /// Only these, with commas between them
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    only: Vec<Part>,
+    /// Let each sync take so much longer, as on a slower disk
+    #[arg(long, value_name = "TIME")]
+    slow_disk: Option<SlowDisk>,
+}
+
+/// What can be measured alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Durable transitions, from 1 to 4,096 in flight, beside one sync and a commit per transition
+    Engine,
+    /// Starts of executions
+    Start,
+    /// Steps of executions that nobody has in memory
+    Wake,
+    /// Asking where an execution stands
+    #[value(name = "current_step")]
+    CurrentStep,
+}
+
+/// Calls that are measured alone, and their names.
+const CALLS: [(Part, &str, Kind); 3] = [
+    (Part::Start, "start", Kind::Start),
+    (Part::Wake, "wake", Kind::Wake),
+    (Part::CurrentStep, "current_step", Kind::CurrentStep),
+];
+
+/// By how much a disk is slower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SlowDisk {
+    #[value(name = "0.5ms")]
+    Half,
+    #[value(name = "2ms")]
+    Two,
+    #[value(name = "5ms")]
+    Five,
+}
+
+impl SlowDisk {
+    fn delay(self) -> Duration {
+        match self {
+            Self::Half => Duration::from_micros(500),
+            Self::Two => Duration::from_millis(2),
+            Self::Five => Duration::from_millis(5),
+        }
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let most = limits::BENCH_SECONDS_MAX;
+    let parsed = text.parse().ok().map(Duration::try_from_secs_f64);
+    match parsed {
+        Some(Ok(length)) if !length.is_zero() && length <= most => Ok(length),
+        _ => Err(format!(
+            "expected seconds, more than 0 and at most {}, such as 2 or 0.1",
+            most.as_secs()
+        )),
+    }
+}
+
+/// Measures, and prints a table for each group, or everything as JSON.
+pub(super) async fn bench(args: BenchArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
+    let interrupted = serve::signalled(serve::signals()?);
+    let place = Place::beside(&config.data_dir, args.slow_disk)?;
+    let machine = Machine::now();
+    let mut run = Run {
+        args,
+        place: &place,
+        figures: Vec::new(),
+        notes: Vec::new(),
+    };
+    let measured = tokio::select! {
+        measured = run.measure() => Some(measured),
+        () = interrupted => None,
+    };
+    let Run {
+        args,
+        figures,
+        notes,
+        ..
+    } = run;
+    place.remove().await?;
+    let Some(measured) = measured else {
+        warn(
+            "the measurement was interrupted: its figures are not shown, and its files are removed",
+        );
+        return Ok(EXIT_INTERRUPTED);
+    };
+    measured.map_err(no_figure)?;
+    let loaded = machine.loaded(&figures);
+    let json = || {
+        json!({
+            "machine": machine.json(), "seconds": args.seconds.as_secs_f64(),
+            "slow_disk_ms": args.slow_disk.map(|slow| slow.delay().as_secs_f64() * 1e3),
+            "too_loaded": loaded, "notes": notes, "figures": figures::as_json(&figures)
+        })
+    };
+    let text = || {
+        let mark = loaded.as_ref().map_or("", |_| "  (too loaded to count)");
+        let notes: Vec<_> = notes.iter().chain(&loaded).map(String::as_str).collect();
+        let notes = notes.join("\n");
+        format!(
+            "{}\n{}\n{notes}\n",
+            machine.text(),
+            figures::as_text(&figures, mark)
+        )
+    };
+    out.print(json, text)?;
+    Ok(EXIT_OK)
+}
+
+/// What failed is no speed.
+fn no_figure(error: Error) -> Error {
+    let message = format!(
+        "no figure is shown, for this failed while it was measured: {}",
+        error.message()
+    );
+    error
+        .with_message(message)
+        .with_action("Look at the disk beside the data directory, or name another with --data-dir, and run `midex bench` again")
+}
+
+/// A measurement at work.
+struct Run<'a> {
+    args: BenchArgs,
+    place: &'a Place,
+    figures: Vec<Figure>,
+    notes: Vec<String>,
+}
+
+/// A contender and its name.
+type Named = (&'static str, Box<dyn Contender>);
+
+impl Run<'_> {
+    async fn measure(&mut self) -> Result<()> {
+        self.note();
+        if self.wants(Part::Engine) {
+            let rows = beside::records(self.place).await?;
+            for in_flight in [1, 16, 256, 4096] {
+                if self.holds(in_flight) {
+                    let contenders = self.transitions(in_flight, &rows).await?;
+                    self.turns("transitions", in_flight, contenders).await?;
+                }
+            }
+        }
+        for in_flight in [1, 256] {
+            if CALLS.iter().any(|(part, ..)| self.wants(*part)) && self.holds(in_flight) {
+                let contenders = self.calls(in_flight).await?;
+                self.turns("calls", in_flight, contenders).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says what is not measured, or not as it should be.
+    fn note(&mut self) {
+        let mut note = |text: &str| self.notes.push(text.to_owned());
+        if cfg!(debug_assertions) {
+            note("this build is for debugging: build with `--release` to measure");
+        }
+        if std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1) {
+            note("there is one core: clients, engine and disk take turns on it");
+        }
+        if !cfg!(feature = "bench-sqlite") {
+            note(
+                "SQLite is not measured: build with `--features bench-sqlite` to have it beside midex",
+            );
+        } else if self.args.slow_disk.is_some() {
+            note("SQLite is not measured: its syncs cannot be made slower from outside");
+        }
+    }
+
+    fn wants(&self, part: Part) -> bool {
+        self.args.only.is_empty() || self.args.only.contains(&part)
+    }
+
+    /// How many turns, and how long each is.
+    fn lengths(&self) -> (u32, Duration) {
+        let turns = u32::try_from(self.args.seconds.as_secs())
+            .unwrap_or(u32::MAX)
+            .max(2);
+        (turns, self.args.seconds / turns)
+    }
+
+    /// Whether a turn is long enough for so many in flight.
+    fn holds(&mut self, in_flight: usize) -> bool {
+        let (_, length) = self.lengths();
+        let holds = length.as_micros() / 200 >= in_flight as u128;
+        if !holds {
+            let note = format!(
+                "turns of {length:?} are too short for {in_flight} in flight: longer `--seconds` have them"
+            );
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+        holds
+    }
+
+    async fn transitions(&self, in_flight: usize, rows: &Arc<[Row]>) -> Result<Vec<Named>> {
+        let place = self.place;
+        let midex = async |snapshot_every| {
+            let setting = Setting {
+                kind: Kind::Steps,
+                snapshot_every,
+                in_flight,
+            };
+            Midex::new(place, setting, 0).await.map(Box::new)
+        };
+        let mut contenders: Vec<Named> = vec![
+            (Figure::PROBE, Box::new(beside::Probe::new(place)?)),
+            ("midex", midex(1).await?),
+            ("midex, snapshot_every 16", midex(16).await?),
+        ];
+        // Without group commit a client more only waits longer.
+        if in_flight <= limits::BENCH_SINGLE_IN_FLIGHT_MAX {
+            let single = beside::Single::new(place, rows, in_flight).await?;
+            contenders.push(("redb, a commit each", Box::new(single)));
+        }
+        #[cfg(feature = "bench-sqlite")]
+        if self.args.slow_disk.is_none() {
+            contenders.push((
+                "SQLite WAL FULL",
+                Box::new(beside::Sqlite::new(place, rows, "FULL")?),
+            ));
+            contenders.push((
+                "SQLite WAL NORMAL",
+                Box::new(beside::Sqlite::new(place, rows, "NORMAL")?),
+            ));
+        }
+        Ok(contenders)
+    }
+
+    async fn calls(&self, in_flight: usize) -> Result<Vec<Named>> {
+        let (_, length) = self.lengths();
+        let asleep = usize::try_from(length.as_millis() * WOKEN_PER_MS).unwrap_or(usize::MAX);
+        let probe = beside::Probe::new(self.place)?;
+        let mut contenders: Vec<Named> = vec![(Figure::PROBE, Box::new(probe))];
+        for (_, name, kind) in CALLS.into_iter().filter(|(part, ..)| self.wants(*part)) {
+            let setting = Setting {
+                kind,
+                snapshot_every: 1,
+                in_flight,
+            };
+            contenders.push((
+                name,
+                Box::new(Midex::new(self.place, setting, asleep).await?),
+            ));
+        }
+        Ok(contenders)
+    }
+
+    /// Lets each work in turn with the others, so that all see the same machine.
+    async fn turns(
+        &mut self,
+        group: &'static str,
+        in_flight: usize,
+        contenders: Vec<Named>,
+    ) -> Result<()> {
+        let (turns, length) = self.lengths();
+        let figure = |(name, contender)| {
+            let figure = Figure {
+                group,
+                name,
+                in_flight,
+                turns: Vec::new(),
+            };
+            (figure, contender)
+        };
+        let mut measured: Vec<(Figure, Box<dyn Contender>)> =
+            contenders.into_iter().map(figure).collect();
+        for _ in 0..turns {
+            for (figure, contender) in &mut measured {
+                figure.turns.push(contender.turn(length).await?);
+            }
+        }
+        for (figure, contender) in measured {
+            contender.end().await?;
+            self.figures.push(figure);
+        }
+        Ok(())
+    }
+}
+
+/// A directory on the disk of the data directory, removed at the end.
+struct Place {
+    directory: tempfile::TempDir,
+    made: Cell<u32>,
+    /// What each sync takes longer.
+    delay: Option<Duration>,
+}
+
+impl Place {
+    /// Makes it, and writes the workflow that is measured into it. Where the data directory is not yet there, the nearest
+    /// directory above it is on its disk.
+    fn beside(data_dir: &Path, slow_disk: Option<SlowDisk>) -> Result<Self> {
+        let data_dir = std::path::absolute(data_dir).map_err(|error| unusable(data_dir, error))?;
+        let above = data_dir.ancestors().skip(1).find(|path| path.is_dir());
+        let above = above.unwrap_or(Path::new("/"));
+        let made = tempfile::Builder::new()
+            .prefix(".midex-bench-")
+            .tempdir_in(above);
+        let place = Self {
+            directory: made.map_err(|error| unusable(above, error))?,
+            made: Cell::new(0),
+            delay: slow_disk.map(SlowDisk::delay),
+        };
+        place.write("workflows/bench.yaml", &workflow())?;
+        place.write(
+            "agents/worker.md",
+            "---\nname: worker\ndescription: Works\n---\n# Worker\n",
+        )?;
+        Ok(place)
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.directory.path().join(name);
+        let above = path.parent().unwrap_or(&path);
+        let written = fs::create_dir_all(above).and_then(|()| fs::write(&path, text));
+        written.map_err(|error| unusable(&path, error))
+    }
+
+    /// A new directory in it.
+    fn fresh(&self) -> Result<PathBuf> {
+        self.made.set(self.made.get() + 1);
+        let path = self.directory.path().join(format!("{}", self.made.get()));
+        fs::create_dir(&path).map_err(|error| unusable(&path, error))?;
+        Ok(path)
+    }
+
+    /// A midex with a data directory of its own in it, whose only workflow is the one that is measured.
+    fn config(&self) -> Result<Config> {
+        let root = self.directory.path();
+        Ok(Config {
+            workflows_dir: Some(root.join("workflows")),
+            agents_dir: Some(root.join("agents")),
+            project_dir: root.to_path_buf(),
+            allow_env: Vec::new(),
+            secret_env: Vec::new(),
+            ..Config::new(Some(self.fresh()?))?
+        })
+    }
+
+    /// Removes it. Who was interrupted may still make a file while this goes on.
+    async fn remove(self) -> Result<()> {
+        let path = self.directory.keep();
+        let mut removed = fs::remove_dir_all(&path);
+        for _ in 0..limits::BENCH_REMOVALS_MAX {
+            if removed.is_ok() || !path.exists() {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            removed = fs::remove_dir_all(&path);
+        }
+        removed.map_err(|error| unusable(&path, error))
+    }
+}
+
+/// A chain of steps.
+fn workflow() -> String {
+    let step = |at: usize| {
+        let before = at
+            .checked_sub(1)
+            .map(|before| format!("    depends_on: [step-{before}]\n"));
+        let before = before.unwrap_or_default();
+        format!("  - id: step-{at}\n    agent: worker\n    description: One of many\n{before}")
+    };
+    let steps: String = (0..STEPS).map(step).collect();
+    format!(
+        "workflow: {}\ndescription: Measured\nsteps:\n{steps}",
+        calls::WORKFLOW
+    )
+}
+
+/// Does what blocks on a thread of its own.
+async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    let done = tokio::task::spawn_blocking(act).await;
+    done.map_err(|error| Error::internal("a part of the measurement panicked").because(error))
+}
+
+fn unusable(path: &Path, error: std::io::Error) -> Error {
+    let shown = path.display().to_string();
+    let message = format!("`{shown}` cannot be measured on: {}", error.kind());
+    Error::new(Code::FileUnusable, message)
+        .with("path", shown)
+        .because(error)
+}

@@ -1,0 +1,280 @@
+//! What midex is measured beside, on the same disk and the same records: one sync, and a commit per transition.
+
+use std::{fs::File, os::unix::fs::FileExt, path::PathBuf, sync::Arc, time::Duration};
+
+use super::{
+    Place, blocking,
+    calls::{Kind, Midex, Setting},
+    figures::Turn,
+    load::{Contender, Disk, Lane, Stopwatch, drive, fraction, now},
+};
+use crate::{
+    clock::{Clock, SystemClock, SystemIds},
+    domain::{Execution, ExecutionId, Row},
+    error::{Error, Result},
+    store::{self, BoxFuture, Commit, Position, RedbStore, Store},
+};
+
+/// The page that the probe overwrites.
+const PAGE: [u8; 4096] = [1; 4096];
+
+/// One overwrite of a page and one sync: what no durable transition can beat alone.
+pub(super) struct Probe {
+    file: Arc<File>,
+    path: PathBuf,
+    disk: Arc<Disk>,
+}
+
+impl Probe {
+    /// A file to overwrite.
+    pub(super) fn new(place: &Place) -> Result<Self> {
+        let path = place.fresh()?.join("probe");
+        let made = File::create(&path).and_then(|file| {
+            file.write_all_at(&PAGE, 0)?;
+            file.sync_all().map(|()| file)
+        });
+        Ok(Self {
+            file: Arc::new(made.map_err(|error| super::unusable(&path, error))?),
+            disk: Disk::new(place.delay),
+            path,
+        })
+    }
+}
+
+impl Contender for Probe {
+    fn turn(&mut self, length: Duration) -> BoxFuture<'_, Result<Turn>> {
+        let (file, disk) = (Arc::clone(&self.file), Arc::clone(&self.disk));
+        let overwrite = move || {
+            file.write_all_at(&PAGE, 0)?;
+            disk.sync();
+            file.sync_data()
+        };
+        Box::pin(async move {
+            let turn = one_after_another(length, overwrite).await?;
+            turn.map_err(|error| super::unusable(&self.path, error))
+        })
+    }
+
+    fn end(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// A turn of what blocks, on a thread of its own.
+async fn one_after_another<E: Send + 'static>(
+    length: Duration,
+    mut act: impl FnMut() -> Result<(), E> + Send + 'static,
+) -> Result<Result<Turn, E>> {
+    let turn = move || {
+        let watch = Stopwatch::start(length);
+        let mut latencies = Vec::new();
+        while watch.runs() {
+            let asked = now();
+            act()?;
+            latencies.push(asked.elapsed());
+        }
+        Ok(watch.stop(latencies))
+    };
+    blocking(turn).await
+}
+
+/// The rows of an execution that midex took from start to end, for others to store.
+pub(super) async fn records(place: &Place) -> Result<Arc<[Row]>> {
+    let setting = Setting {
+        kind: Kind::Steps,
+        snapshot_every: 1,
+        in_flight: 1,
+    };
+    let (directory, id) = Midex::new(place, setting, 0).await?.played().await?;
+    let open = move || RedbStore::open(&directory, store::Options::default());
+    let store = blocking(open).await??;
+    let rows = store.history(&id).await?;
+    store.close().await?;
+    Ok(rows.into())
+}
+
+/// One execution after another, made of the same rows.
+struct Records {
+    rows: Arc<[Row]>,
+    at: usize,
+    id: ExecutionId,
+    execution: Option<Execution>,
+    position: Position,
+}
+
+impl Records {
+    fn new(rows: &Arc<[Row]>) -> Self {
+        Self {
+            rows: Arc::clone(rows),
+            at: 0,
+            id: ExecutionId::generate(SystemClock.now(), &SystemIds),
+            execution: None,
+            position: Position::default(),
+        }
+    }
+
+    /// The next transition; behind the last one a new execution begins.
+    fn next(&mut self) -> Result<Commit> {
+        if self.at == self.rows.len() {
+            *self = Self::new(&self.rows);
+        }
+        let row = Row {
+            execution_id: self.id.clone(),
+            ..self.rows[self.at].clone()
+        };
+        self.at += 1;
+        let next = Execution::advance(self.execution.take(), &row);
+        let next = next.ok_or_else(|| Error::internal("the records make no execution"))?;
+        self.execution = Some(next.clone());
+        Ok(Commit {
+            next: Arc::new(next),
+            row: Arc::new(row),
+            contents: Vec::new(),
+            due: None,
+            position: self.position,
+        })
+    }
+}
+
+/// The store of midex with a commit for each transition: redb without group commit.
+pub(super) struct Single {
+    disk: Arc<Disk>,
+    store: Arc<RedbStore>,
+    lanes: Vec<Writing>,
+}
+
+impl Single {
+    /// A store for so many clients.
+    pub(super) async fn new(place: &Place, rows: &Arc<[Row]>, in_flight: usize) -> Result<Self> {
+        let (directory, disk) = (place.fresh()?, Disk::new(place.delay));
+        let options = store::Options {
+            batch_max: 1,
+            hook: Some(disk.hook()),
+            ..store::Options::default()
+        };
+        let store = Arc::new(blocking(move || RedbStore::open(&directory, options)).await??);
+        let lane = || Writing {
+            store: Arc::clone(&store),
+            records: Records::new(rows),
+        };
+        let lanes = (0..in_flight).map(|_| lane()).collect();
+        Ok(Self { disk, store, lanes })
+    }
+}
+
+impl Contender for Single {
+    fn turn(&mut self, length: Duration) -> BoxFuture<'_, Result<Turn>> {
+        Box::pin(async move {
+            self.disk.taken(0.0, &mut Turn::default());
+            let watch = Arc::new(Stopwatch::start(length));
+            let latencies = drive(&mut self.lanes, &watch).await?;
+            let calls = fraction(latencies.len());
+            let mut turn = watch.stop(latencies);
+            self.disk.taken(calls, &mut turn);
+            Ok(turn)
+        })
+    }
+
+    fn end(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
+        Box::pin(async move { self.store.close().await })
+    }
+}
+
+/// A client that stores transitions.
+struct Writing {
+    store: Arc<RedbStore>,
+    records: Records,
+}
+
+impl Lane for Writing {
+    async fn call(&mut self) -> Result<bool> {
+        let commit = self.records.next()?;
+        self.records.position = self.store.commit(commit).await?.position;
+        Ok(true)
+    }
+}
+
+/// A database of `SQLite` in its WAL mode, a transaction for each transition.
+#[cfg(feature = "bench-sqlite")]
+pub(super) struct Sqlite(Arc<std::sync::Mutex<Database>>);
+
+#[cfg(feature = "bench-sqlite")]
+struct Database {
+    connection: rusqlite::Connection,
+    records: Vec<(Vec<u8>, Vec<u8>)>,
+    stored: usize,
+}
+
+#[cfg(feature = "bench-sqlite")]
+impl Sqlite {
+    /// A database with this value of `synchronous`. It is given bytes that are ready, by one thread: that suits it best.
+    pub(super) fn new(place: &Place, rows: &Arc<[Row]>, synchronous: &str) -> Result<Self> {
+        const TABLES: &str =
+            "CREATE TABLE executions (id TEXT PRIMARY KEY, snapshot BLOB NOT NULL) WITHOUT ROWID;
+            CREATE TABLE journal (at INTEGER PRIMARY KEY, row BLOB NOT NULL);";
+        let path = place.fresh()?.join("sqlite");
+        let open = || {
+            let connection = rusqlite::Connection::open(path)?;
+            connection.pragma_update(None, "journal_mode", "WAL")?;
+            connection.pragma_update(None, "synchronous", synchronous)?;
+            connection.execute_batch(TABLES).map(|()| connection)
+        };
+        let mut records = Records::new(rows);
+        let records = rows.iter().map(|_| records.next()?.encoded());
+        let database = Database {
+            records: records.collect::<Result<_>>()?,
+            connection: open().map_err(|error| sqlite_failed(&error))?,
+            stored: 0,
+        };
+        Ok(Self(Arc::new(std::sync::Mutex::new(database))))
+    }
+}
+
+#[cfg(feature = "bench-sqlite")]
+impl Database {
+    fn store(&mut self) -> rusqlite::Result<()> {
+        let (execution, at) = (
+            self.stored / self.records.len(),
+            self.stored % self.records.len(),
+        );
+        let (row, snapshot) = &self.records[at];
+        self.stored += 1;
+        let transaction = self.connection.transaction()?;
+        transaction
+            .prepare_cached("INSERT INTO journal (row) VALUES (?1)")?
+            .execute([row])?;
+        transaction
+            .prepare_cached("INSERT OR REPLACE INTO executions (id, snapshot) VALUES (?1, ?2)")?
+            .execute(rusqlite::params![format!("exec_{execution:026}"), snapshot])?;
+        transaction.commit()
+    }
+}
+
+#[cfg(feature = "bench-sqlite")]
+impl Contender for Sqlite {
+    fn turn(&mut self, length: Duration) -> BoxFuture<'_, Result<Turn>> {
+        let database = Arc::clone(&self.0);
+        let store = move || {
+            let mut database = database
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            database.store()
+        };
+        Box::pin(async move {
+            let turn = one_after_another(length, store).await?;
+            turn.map_err(|error| sqlite_failed(&error))
+        })
+    }
+
+    fn end(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+#[cfg(feature = "bench-sqlite")]
+fn sqlite_failed(error: &rusqlite::Error) -> Error {
+    Error::new(
+        crate::error::Code::StoreUnavailable,
+        format!("SQLite failed: {error}"),
+    )
+}

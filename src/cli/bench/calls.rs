@@ -1,0 +1,249 @@
+//! midex itself, in this process: transitions, starts, executions that are woken, reads of where one stands.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use serde_json::json;
+
+use super::{
+    Place,
+    figures::Turn,
+    load::{Contender, Disk, Lane, Stopwatch, drive, fraction},
+};
+use crate::{
+    app::{App, Options},
+    clock::{SteadyClock, SystemIds},
+    config::Config,
+    domain::{ExecutionId, execution::Report, view::Advanced},
+    error::Result,
+    store::{self, BoxFuture},
+};
+
+/// The workflow that is measured.
+pub(super) const WORKFLOW: &str = "bench";
+
+/// What the calls of a contender do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Steps are finished, one execution after another by each client.
+    Steps,
+    /// Executions are started.
+    Start,
+    /// Steps of executions are finished that nobody has in memory.
+    Wake,
+    /// Clients ask where their execution stands.
+    CurrentStep,
+}
+
+/// How a contender works.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting {
+    pub(super) kind: Kind,
+    pub(super) snapshot_every: u32,
+    pub(super) in_flight: usize,
+}
+
+/// An app on a store of its own, with its clients.
+pub(super) struct Midex {
+    setting: Setting,
+    config: Config,
+    disk: Arc<Disk>,
+    app: Option<App>,
+    lanes: Vec<Client>,
+}
+
+impl Midex {
+    /// An app whose store is open.
+    pub(super) async fn new(place: &Place, setting: Setting, asleep: usize) -> Result<Self> {
+        let config = Config {
+            snapshot_every: setting.snapshot_every,
+            ..place.config()?
+        };
+        let mut midex = Self {
+            setting,
+            config,
+            disk: Disk::new(place.delay),
+            app: None,
+            lanes: Vec::new(),
+        };
+        let each = match setting.kind {
+            Kind::Steps | Kind::Start => 0,
+            Kind::Wake => asleep.div_ceil(setting.in_flight),
+            Kind::CurrentStep => 1,
+        };
+        midex.lanes = midex.started(each).await?;
+        if setting.kind == Kind::Wake {
+            midex.close().await?;
+        }
+        Ok(midex)
+    }
+
+    /// Clients that have each started so many executions.
+    async fn started(&mut self, each: usize) -> Result<Vec<Client>> {
+        let app = self.open().await?;
+        let starter = || Starter {
+            client: Client::new(&app, self.setting.kind),
+            left: each,
+        };
+        let mut starters: Vec<_> = (0..self.setting.in_flight).map(|_| starter()).collect();
+        drive(&mut starters, &Arc::new(Stopwatch::start(Duration::MAX))).await?;
+        Ok(starters.into_iter().map(|starter| starter.client).collect())
+    }
+
+    /// The app, opened where it is not.
+    async fn open(&mut self) -> Result<App> {
+        if let Some(app) = &self.app {
+            return Ok(app.clone());
+        }
+        let options = Options::new(
+            self.config.clone(),
+            Arc::new(SteadyClock::default()),
+            Arc::new(SystemIds),
+        );
+        let store = store::Options {
+            hook: Some(self.disk.hook()),
+            ..store::Options::default()
+        };
+        let config = self.config.clone();
+        let make = move || {
+            App::with(Options {
+                config,
+                store,
+                ..options
+            })
+        };
+        let app = super::blocking(make).await?;
+        app.open().await?;
+        self.app = Some(app.clone());
+        Ok(app)
+    }
+
+    async fn close(&mut self) -> Result<()> {
+        match self.app.take() {
+            Some(app) => app.stop().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Takes one execution from its start to its end: where it is stored, and which it is.
+    pub(super) async fn played(mut self) -> Result<(PathBuf, ExecutionId)> {
+        let app = self.open().await?;
+        let mut client = Client::new(&app, Kind::Steps);
+        let started = client.start().await?;
+        client.tokens.extend(started.new_token);
+        while !client.tokens.is_empty() {
+            client.call().await?;
+        }
+        self.close().await?;
+        Ok((
+            self.config.data_dir,
+            ExecutionId::parse(&started.execution_id)?,
+        ))
+    }
+
+    async fn measured(&mut self, length: Duration) -> Result<Turn> {
+        let app = self.open().await?;
+        for lane in &mut self.lanes {
+            lane.begin_turn(&app);
+        }
+        // What the opening wrote is no call's.
+        self.disk.taken(0.0, &mut Turn::default());
+        let watch = Arc::new(Stopwatch::start(length));
+        let latencies = drive(&mut self.lanes, &watch).await?;
+        let calls = fraction(latencies.len());
+        let mut turn = watch.stop(latencies);
+        self.disk.taken(calls, &mut turn);
+        if self.setting.kind == Kind::Wake || self.setting.kind == Kind::Start {
+            self.close().await?;
+        }
+        Ok(turn)
+    }
+}
+
+impl Contender for Midex {
+    fn turn(&mut self, length: Duration) -> BoxFuture<'_, Result<Turn>> {
+        Box::pin(self.measured(length))
+    }
+
+    fn end(mut self: Box<Self>) -> BoxFuture<'static, Result<()>> {
+        Box::pin(async move { self.close().await })
+    }
+}
+
+/// A client of the app, and the executions that it has.
+struct Client {
+    app: App,
+    kind: Kind,
+    tokens: Vec<String>,
+    /// The next tokens of executions that were woken in this turn.
+    woken: Vec<String>,
+    id: Option<ExecutionId>,
+}
+
+impl Client {
+    fn new(app: &App, kind: Kind) -> Self {
+        Self {
+            app: app.clone(),
+            kind,
+            tokens: Vec::new(),
+            woken: Vec::new(),
+            id: None,
+        }
+    }
+
+    /// All that it woke in the turn before is asleep again.
+    fn begin_turn(&mut self, app: &App) {
+        self.app = app.clone();
+        self.tokens.append(&mut self.woken);
+    }
+
+    async fn start(&self) -> Result<Advanced> {
+        self.app.start(WORKFLOW, None, None, None).await
+    }
+
+    async fn finish_step(&self, token: &str) -> Result<Advanced> {
+        let report = Report::Output(json!({ "summary": "done" }));
+        self.app.next_step(token, report).await
+    }
+}
+
+impl Lane for Client {
+    async fn call(&mut self) -> Result<bool> {
+        match (self.kind, &self.id) {
+            (Kind::Steps, _) => {
+                let advanced = match self.tokens.pop() {
+                    Some(token) => self.finish_step(&token).await?,
+                    None => self.start().await?,
+                };
+                self.tokens.extend(advanced.new_token);
+            }
+            (Kind::Wake, _) => {
+                let Some(token) = self.tokens.pop() else {
+                    return Ok(false);
+                };
+                self.woken.extend(self.finish_step(&token).await?.new_token);
+            }
+            (Kind::CurrentStep, Some(id)) => drop(self.app.current_step(id).await?),
+            (Kind::Start | Kind::CurrentStep, _) => drop(self.start().await?),
+        }
+        Ok(true)
+    }
+}
+
+/// A client that has executions to start before it is measured.
+struct Starter {
+    client: Client,
+    left: usize,
+}
+
+impl Lane for Starter {
+    async fn call(&mut self) -> Result<bool> {
+        let Some(left) = self.left.checked_sub(1) else {
+            return Ok(false);
+        };
+        self.left = left;
+        let started = self.client.start().await?;
+        self.client.tokens.extend(started.new_token);
+        self.client.id = Some(ExecutionId::parse(&started.execution_id)?);
+        Ok(true)
+    }
+}

@@ -1,0 +1,192 @@
+//! A closed loop of calls, and what a turn of it took: time, processor, writes and syncs.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a bench measures real time, and a slow disk blocks whoever waits for it"
+)]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use rustix::time::{ClockId, clock_gettime};
+use tokio::task::JoinSet;
+
+use super::figures::{Measure, Turn};
+use crate::{
+    error::{Error, Result},
+    store::{BoxFuture, Hook, Operation},
+};
+
+/// Something that is measured in turns with others.
+pub(super) trait Contender: Send {
+    /// Works for so long.
+    ///
+    /// # Errors
+    /// Whatever failed: no figure of this run counts then.
+    fn turn(&mut self, length: Duration) -> BoxFuture<'_, Result<Turn>>;
+
+    /// Ends what it began.
+    fn end(self: Box<Self>) -> BoxFuture<'static, Result<()>>;
+}
+
+/// A client that makes one call after another.
+pub(super) trait Lane: Send + 'static {
+    /// Makes one; false where it has nothing left to call.
+    fn call(&mut self) -> impl Future<Output = Result<bool>> + Send;
+}
+
+/// The present moment.
+pub(super) fn now() -> Instant {
+    Instant::now()
+}
+
+/// What a turn is measured by.
+#[derive(Debug)]
+pub(super) struct Stopwatch {
+    began: Instant,
+    cpu: Duration,
+    length: Duration,
+}
+
+impl Stopwatch {
+    /// Begins a turn of this length.
+    pub(super) fn start(length: Duration) -> Self {
+        Self {
+            began: now(),
+            cpu: own_cpu(),
+            length,
+        }
+    }
+
+    /// Whether the turn goes on.
+    pub(super) fn runs(&self) -> bool {
+        self.began.elapsed() < self.length
+    }
+
+    /// The turn, of calls that took so long each, with the processor time of this process.
+    pub(super) fn stop(&self, latencies: Vec<Duration>) -> Turn {
+        let cpu = own_cpu().saturating_sub(self.cpu);
+        self.stop_with(latencies, Some(cpu))
+    }
+
+    /// The same with the processor time of others.
+    pub(super) fn stop_with(&self, mut latencies: Vec<Duration>, cpu: Option<Duration>) -> Turn {
+        let took = self.began.elapsed();
+        latencies.sort_unstable();
+        let calls = latencies.len();
+        let mut turn = Turn::default();
+        if calls > 0 {
+            turn.add(Measure::RATE, fraction(calls) / took.as_secs_f64());
+            turn.add(Measure::P50, micros(latencies[calls / 2]));
+            turn.add(Measure::P99, micros(latencies[calls * 99 / 100]));
+            if let Some(cpu) = cpu {
+                turn.add(Measure::CPU, micros(cpu) / fraction(calls));
+            }
+        }
+        turn
+    }
+}
+
+/// The processor time of this process, all its threads.
+fn own_cpu() -> Duration {
+    let spent = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::try_from(spent).unwrap_or_default()
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
+pub(super) fn fraction(count: usize) -> f64 {
+    count as f64
+}
+
+/// Lets all lanes call at once until the turn is over: how long each call took.
+pub(super) async fn drive<L: Lane>(
+    lanes: &mut Vec<L>,
+    watch: &Arc<Stopwatch>,
+) -> Result<Vec<Duration>> {
+    let mut driven = JoinSet::new();
+    for lane in lanes.drain(..) {
+        driven.spawn(to_the_end(lane, Arc::clone(watch)));
+    }
+    let mut latencies = Vec::new();
+    while let Some(ended) = driven.join_next().await {
+        let ended = ended.map_err(|error| Error::internal("a client panicked").because(error));
+        let (lane, took) = ended??;
+        lanes.push(lane);
+        latencies.extend(took);
+    }
+    Ok(latencies)
+}
+
+async fn to_the_end<L: Lane>(mut lane: L, watch: Arc<Stopwatch>) -> Result<(L, Vec<Duration>)> {
+    let mut took = Vec::new();
+    while watch.runs() {
+        let asked = now();
+        if !lane.call().await? {
+            break;
+        }
+        took.push(asked.elapsed());
+    }
+    Ok((lane, took))
+}
+
+/// Stands between a store and the disk: counts, and makes each sync wait.
+#[derive(Debug, Default)]
+pub(super) struct Disk {
+    writes: AtomicU64,
+    syncs: AtomicU64,
+    delay: Option<Duration>,
+}
+
+impl Disk {
+    /// A disk whose syncs take so much longer.
+    pub(super) fn new(delay: Option<Duration>) -> Arc<Self> {
+        Arc::new(Self {
+            delay,
+            ..Self::default()
+        })
+    }
+
+    /// What a store is given.
+    pub(super) fn hook(self: &Arc<Self>) -> Hook {
+        let disk = Arc::clone(self);
+        Hook::new(move |operation| {
+            match operation {
+                Operation::Write { .. } => {
+                    disk.writes.fetch_add(1, Ordering::Relaxed);
+                }
+                Operation::Sync => disk.sync(),
+                _ => {}
+            }
+            Ok(())
+        })
+    }
+
+    /// Counts a sync, and waits as a slower disk would. Blocks.
+    pub(super) fn sync(&self) {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        if let Some(delay) = self.delay {
+            std::thread::sleep(delay);
+        }
+    }
+
+    /// Takes what was written since the last time, for each of so many calls.
+    pub(super) fn taken(&self, calls: f64, turn: &mut Turn) {
+        let per_call = |count: &AtomicU64| {
+            let count = u32::try_from(count.swap(0, Ordering::Relaxed)).unwrap_or(u32::MAX);
+            f64::from(count) / calls
+        };
+        let (writes, syncs) = (per_call(&self.writes), per_call(&self.syncs));
+        if calls > 0.0 {
+            turn.add(Measure::WRITES, writes);
+            turn.add(Measure::SYNCS, syncs);
+        }
+    }
+}
