@@ -70,10 +70,12 @@ async fn answer(event: Event, config: Config) -> Result<String> {
     let open = link.call("execution.resume", json!({})).await;
     link.end().await;
     let open = Open::of(open?);
+    let project = || config.project_dir.display().to_string();
+    let session = told.session().map_or_else(project, str::to_owned);
     let said = match event {
         Event::SessionStart => open.recap().map(|text| told.context(&text)),
         Event::Stop => open
-            .reminder(&config.data_dir, told.session())?
+            .reminder(&config.data_dir, &session)?
             .map(|reason| told.go_on(&reason)),
     };
     Ok(said.map_or_else(String::new, |said| format!("{said}\n")))
@@ -100,8 +102,7 @@ impl Open {
     /// What a fresh context needs to go on: no persona, no token, and at most [`limits::HOOK_BYTES_MAX`].
     fn recap(&self) -> Option<String> {
         const HEAD: &str = "Work is open in this project. midex keeps it on disk: it is not lost with a context.\n";
-        const TAIL: &str =
-            "\nGo on with it unless your user wants something else; do not begin it anew.\n";
+        const TAIL: &str = "\nIf this is your work, go on with it instead of beginning it anew. If another window is at it, or your user wants something else, leave it.\n";
         let mut room = limits::HOOK_BYTES_MAX - AROUND_BYTES;
         if self.executions.is_empty() {
             return None;
@@ -124,23 +125,16 @@ impl Open {
         Some(text + TAIL)
     }
 
-    /// Asks the agent not to end its turn in the midst of a step; nothing where it was asked before in this session.
-    fn reminder(&self, data_dir: &Path, session: Option<&str>) -> Result<Option<String>> {
+    /// Asks the agent not to end its turn in the midst of the steps of which it was not told before in this session.
+    fn reminder(&self, data_dir: &Path, session: &str) -> Result<Option<String>> {
         let steps: Vec<_> = self.executions.iter().flat_map(steps_to_do).collect();
-        let new = match session {
-            Some(session) => said::not_yet(data_dir, session, &steps)?,
-            None => !steps.is_empty(),
-        };
-        if !new {
+        let new = said::not_yet(data_dir, session, steps)?;
+        if new.is_empty() {
             return Ok(None);
         }
-        let named: Vec<_> = steps
-            .iter()
-            .take(limits::HOOK_STEPS_TOLD_MAX)
-            .map(|(execution, step)| format!("'{step}' of execution '{execution}'"))
-            .collect();
+        let named = &new[..new.len().min(limits::HOOK_STEPS_TOLD_MAX)];
         Ok(Some(format!(
-            "midex: a step is open: {}. Finish it with workflow.next_step (execution.resume with the execution_id has its task and token), or call execution.pause. If it is somebody else's, or your user wants it to stay open, end your turn: this is said once.",
+            "midex: open in this project: {}. Finish a step with workflow.next_step (execution.resume with the execution_id has its task and token), or call execution.pause. If it is another window's, or your user wants it to stay open, end your turn: this is said once.",
             named.join(", ")
         )))
     }
@@ -192,7 +186,12 @@ fn recap(execution: &Value) -> String {
         line("waiting", &words);
     }
     let id = in_quotes(&id);
-    let _ = writeln!(text, "  go on: execution.resume with execution_id '{id}'");
+    let how = if is_paused(execution) {
+        "once it may go on"
+    } else {
+        "go on"
+    };
+    let _ = writeln!(text, "  {how}: execution.resume with execution_id '{id}'");
     text
 }
 
@@ -207,15 +206,17 @@ fn state(execution: &Value) -> String {
     }
 }
 
-/// The steps of an execution that an agent can do now, each with the execution. A paused one is nobody's to do.
-fn steps_to_do(execution: &Value) -> impl Iterator<Item = (String, String)> {
+/// The steps of an execution that an agent can do now. A paused one is nobody's to do.
+fn steps_to_do(execution: &Value) -> impl Iterator<Item = String> {
     let id = field(execution, "execution_id");
-    let runs = [&execution["workflow_state"], &execution["state"]]
-        .iter()
-        .any(|state| **state == State::Running.as_str());
     steps(execution)
-        .filter(move |_| runs)
-        .map(move |step| (id.clone(), field(step, "step_name")))
+        .filter(|_| !is_paused(execution))
+        .map(move |step| format!("'{}' of execution '{id}'", field(step, "step_name")))
+}
+
+fn is_paused(execution: &Value) -> bool {
+    let states = [&execution["workflow_state"], &execution["state"]];
+    states.iter().any(|state| **state == State::Paused.as_str())
 }
 
 fn steps(execution: &Value) -> impl Iterator<Item = &Value> {

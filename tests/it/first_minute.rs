@@ -155,7 +155,7 @@ fn a_second_window_is_at_the_same_work_or_at_that_of_its_own_project() {
     );
     other.begin("code-review", "other");
     assert_has(&user.compacted("two"), &["'other'"]);
-    assert!(!user.compacted("one").contains("other"));
+    assert!(!user.compacted("one").contains("'other'"));
     let listed = first.done("execution.list", json!({}));
     assert_eq!(listed["executions"].as_array().unwrap().len(), 1);
 }

@@ -16,18 +16,17 @@ use crate::{
     limits,
 };
 
-/// Whether one of the steps, each with its execution, was not yet spoken of in this session. Keeps that it is now.
-pub(super) fn not_yet(data_dir: &Path, session: &str, steps: &[(String, String)]) -> Result<bool> {
+/// The steps, each in words, that were not yet spoken of in this session. Keeps that they are now.
+pub(super) fn not_yet(data_dir: &Path, session: &str, steps: Vec<String>) -> Result<Vec<String>> {
     let directory = data_dir.join("hooks");
     let file = directory.join(Digest::of(session.as_bytes()).to_string());
     let before = fs::read_to_string(&file).unwrap_or_default();
-    let mut said: BTreeSet<_> = before.lines().map(str::to_owned).collect();
-    let mut new = false;
-    for (execution, step) in steps {
-        new |= said.insert(format!("{execution} {step}"));
-    }
-    if new {
-        let lines: Vec<_> = said.into_iter().take(limits::HOOK_STEPS_KEPT_MAX).collect();
+    let said: BTreeSet<_> = before.lines().collect();
+    let is_new = |step: &String| !said.contains(&**step);
+    let new: Vec<_> = steps.into_iter().filter(is_new).collect();
+    if !new.is_empty() {
+        let lines = before.lines().chain(new.iter().map(String::as_str));
+        let lines: Vec<_> = lines.take(limits::HOOK_STEPS_KEPT_MAX).collect();
         let kept = keep(&directory, &file, &(lines.join("\n") + "\n"));
         kept.map_err(|error| {
             let message = format!("`{}` cannot be written: {error}", file.display());

@@ -74,6 +74,7 @@ fn a_fresh_context_gets_what_was_going_on_without_persona_and_token() {
     let both = session_start(&place);
     assert_has(&both, &about_x);
     assert_has(&both, &["'y' of workflow", "execution_id 'y'"]);
+    assert_has(&both, &["If another window is at it"]);
     for text in [alone, both] {
         assert!(!text.contains("eyJ") && !text.contains("## "), "{text}");
     }
@@ -116,6 +117,12 @@ fn the_end_of_a_turn_is_held_up_once_for_each_open_step() {
     assert_eq!(hook(&place, "stop", &told).ends_quietly(0).out, "");
     let told = json!({ "stop_hook_active": false });
     reason(&hook(&place, "stop", &told).ends_quietly(0).out);
+    assert_eq!(hook(&place, "stop", &told).ends_quietly(0).out, "");
+    // Only what is new is named.
+    place.begun("y");
+    let second = reason(&stop(&place, "s"));
+    assert_has(&second, &["'fix' of execution 'y'"]);
+    assert!(!second.contains("'x'"), "{second}");
 }
 
 #[test]
@@ -160,7 +167,10 @@ fn a_paused_execution_is_told_and_holds_nobody_up() {
     let place = Place::new();
     place.begun("x");
     place.done(&["pause", "x", "--reason", "lunch"]);
-    assert_has(&session_start(&place), &["'x'", "paused"]);
+    assert_has(
+        &session_start(&place),
+        &["'x'", "paused", "once it may go on: "],
+    );
     assert_eq!(stop(&place, "s"), "");
 }
 
