@@ -3,9 +3,11 @@
 
 mod beside;
 mod calls;
+mod client;
 mod figures;
 mod load;
 mod machine;
+mod servers;
 
 use std::{
     cell::Cell,
@@ -23,6 +25,7 @@ use self::{
     figures::Figure,
     load::Contender,
     machine::Machine,
+    servers::{Servers, Way},
 };
 use super::{EXIT_OK, Output, serve, warn};
 use crate::{
@@ -67,6 +70,9 @@ enum Part {
     /// Asking where an execution stands
     #[value(name = "current_step")]
     CurrentStep,
+    /// Steps finished over standard streams, through a relay and over HTTP, beside the engine in this process
+    #[value(name = "next_step")]
+    NextStep,
 }
 
 /// Calls that are measured alone, and their names.
@@ -195,6 +201,14 @@ impl Run<'_> {
             }
         }
         for in_flight in [1, 256] {
+            if self.wants(Part::NextStep) && self.args.slow_disk.is_none() && self.holds(in_flight)
+            {
+                let contenders = self.servers(in_flight).await?;
+                self.turns("workflow.next_step", in_flight, contenders)
+                    .await?;
+            }
+        }
+        for in_flight in [1, 256] {
             if CALLS.iter().any(|(part, ..)| self.wants(*part)) && self.holds(in_flight) {
                 let contenders = self.calls(in_flight).await?;
                 self.turns("calls", in_flight, contenders).await?;
@@ -205,12 +219,16 @@ impl Run<'_> {
 
     /// Says what is not measured, or not as it should be.
     fn note(&mut self) {
+        let lacks_servers = self.args.slow_disk.is_some() && self.wants(Part::NextStep);
         let mut note = |text: &str| self.notes.push(text.to_owned());
         if cfg!(debug_assertions) {
             note("this build is for debugging: build with `--release` to measure");
         }
         if std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1) {
             note("there is one core: clients, engine and disk take turns on it");
+        }
+        if lacks_servers {
+            note("servers are not measured: their syncs cannot be made slower from outside");
         }
         if !cfg!(feature = "bench-sqlite") {
             note(
@@ -296,6 +314,29 @@ impl Run<'_> {
             contenders.push((
                 name,
                 Box::new(Midex::new(self.place, setting, asleep).await?),
+            ));
+        }
+        Ok(contenders)
+    }
+
+    /// Servers in processes of their own, beside the engine that all of them have.
+    async fn servers(&self, in_flight: usize) -> Result<Vec<Named>> {
+        let setting = Setting {
+            kind: Kind::Steps,
+            snapshot_every: 1,
+            in_flight,
+        };
+        let mut contenders: Vec<Named> = vec![
+            (Figure::PROBE, Box::new(beside::Probe::new(self.place)?)),
+            (
+                "engine, in this process",
+                Box::new(Midex::new(self.place, setting, 0).await?),
+            ),
+        ];
+        for (name, way) in Way::ALL {
+            contenders.push((
+                name,
+                Box::new(Servers::start(self.place, way, in_flight).await?),
             ));
         }
         Ok(contenders)

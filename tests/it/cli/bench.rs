@@ -119,14 +119,36 @@ fn starts_wakes_and_reads_are_measured_alone_or_together_as_a_table() {
 }
 
 #[test]
+fn servers_are_measured_over_every_transport_with_their_own_processor_time() {
+    let place = Place::new();
+    let said = place.json(&[&QUICK[..], &["next_step"]].concat());
+    for name in [
+        "stdio",
+        "stdio, through a relay",
+        "HTTP, stateless",
+        "HTTP, session",
+    ] {
+        let found = figures(&said, name);
+        assert_eq!(found.len(), 1, "{name}: {said}");
+        assert!(median(found[0], "rate") > 0.0, "{said}");
+        // The clock of the system may be too coarse to see any of so short a turn.
+        assert!(median(found[0], "cpu") >= 0.0, "{said}");
+    }
+    assert!(median(figures(&said, "engine, in this process")[0], "rate") > 0.0);
+    assert_eq!(beside(&place), ["project"]);
+}
+
+#[test]
 fn a_slow_disk_is_as_slow_for_all() {
     let place = Place::new();
-    let said = place.json(&[&QUICK[..], &["engine", "--slow-disk", "5ms"]].concat());
+    let said = place.json(&[&QUICK[..], &["engine,next_step", "--slow-disk", "5ms"]].concat());
     for name in ["fdatasync", "midex", "redb, a commit each"] {
         let alone = figures(&said, name)[0];
         assert!(median(alone, "p50") >= 5000.0, "{alone}");
     }
     assert_eq!(said["slow_disk_ms"], 5.0);
+    assert!(figures(&said, "stdio").is_empty());
+    assert_has(&said["notes"].to_string(), &["servers are not measured"]);
 }
 
 #[test]

@@ -1,0 +1,285 @@
+//! The client's end of a server: raw lines and raw HTTP/1.1, as cheap as can be and the same work for every call.
+
+use std::{
+    io::{self, Write as _},
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    process::{ChildStdin, ChildStdout},
+};
+
+use super::{
+    calls::WORKFLOW,
+    load::{self, Stopwatch, now},
+};
+use crate::error::{Code, Error, Result};
+
+const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":"first","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"0"}}}"#;
+const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+/// What every request of the stateless era carries.
+const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}},"#;
+/// How a reply begins; anything else that a server sends is no answer.
+const REPLY: &str = r#"{"jsonrpc":"2.0","id":"#;
+/// What an error shows of an answer at most.
+const SHOWN_CHARS: usize = 300;
+
+/// One call after the other: executions are led from their start to their end.
+#[derive(Debug)]
+pub(super) struct Calls {
+    token: Option<String>,
+    id: u64,
+    asked: Instant,
+}
+
+impl Calls {
+    /// The calls of the client of this number; its ids are this and what follows in steps of all clients.
+    pub(super) fn new(at: usize) -> Self {
+        Self {
+            token: None,
+            id: at as u64,
+            asked: now(),
+        }
+    }
+
+    /// The tool that is called next.
+    fn tool(&self) -> &'static str {
+        if self.token.is_some() {
+            "workflow.next_step"
+        } else {
+            "workflow.start"
+        }
+    }
+
+    /// Writes the next call. No id is used twice: one whose answer was just taken may still be in use at the other end.
+    fn ask(&mut self, clients: usize, meta: &str, out: &mut Vec<u8>) {
+        self.id += clients as u64;
+        let (id, tool) = (self.id, self.tool());
+        let arguments = match &self.token {
+            Some(token) => format!(r#""token":"{token}","output":{{"summary":"done"}}"#),
+            None => format!(r#""workflow_name":"{WORKFLOW}""#),
+        };
+        let call = format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{{meta}"name":"{tool}","arguments":{{{arguments}}}}}}}"#
+        );
+        out.extend_from_slice(call.as_bytes());
+        self.asked = now();
+    }
+
+    /// Takes the token of the next step out of an answer, in whose text quotes are escaped: how long it took.
+    fn take(&mut self, answer: &str) -> Result<Duration> {
+        const TOKEN: &str = r#""new_token":""#;
+        let took = self.asked.elapsed();
+        let found = answer
+            .split_once(TOKEN)
+            .and_then(|(_, rest)| rest.split_once('"'));
+        self.token = found.map(|(token, _)| token.to_owned());
+        if self.token.is_none() && !answer.contains(r#""workflow_state":"completed""#) {
+            let shown: String = answer.chars().take(SHOWN_CHARS).collect();
+            return Err(Error::internal(format!("a server answered: {shown}")));
+        }
+        Ok(took)
+    }
+}
+
+/// A client over standard streams: all calls in flight are on one connection.
+#[derive(Debug)]
+pub(super) struct Lines {
+    write: ChildStdin,
+    read: ChildStdout,
+    unread: Vec<u8>,
+}
+
+impl Lines {
+    /// Shakes hands.
+    pub(super) async fn open(write: ChildStdin, read: ChildStdout) -> Result<Self> {
+        let unread = Vec::new();
+        let mut lines = Self {
+            write,
+            read,
+            unread,
+        };
+        lines
+            .say(format!("{INITIALIZE}\n{INITIALIZED}\n").as_bytes())
+            .await?;
+        while !lines.unread.contains(&b'\n') {
+            lines.more().await?;
+        }
+        lines.unread.clear();
+        Ok(lines)
+    }
+
+    async fn say(&mut self, bytes: &[u8]) -> Result<()> {
+        let said = async {
+            self.write.write_all(bytes).await?;
+            self.write.flush().await
+        };
+        said.await.map_err(gone)
+    }
+
+    async fn more(&mut self) -> Result<()> {
+        let read = self.read.read_buf(&mut self.unread).await;
+        some(read).map_err(gone)
+    }
+
+    /// Lets all clients call until the turn is over: how long each call took.
+    pub(super) async fn drive(
+        &mut self,
+        clients: &mut [Calls],
+        watch: &Stopwatch,
+    ) -> Result<Vec<Duration>> {
+        let (count, mut out, mut latencies) = (clients.len(), Vec::new(), Vec::new());
+        let mut in_flight = count;
+        for client in &mut *clients {
+            client.ask(count, "", &mut out);
+            out.push(b'\n');
+        }
+        while in_flight > 0 {
+            self.say(&out).await?;
+            out.clear();
+            self.more().await?;
+            let whole = self
+                .unread
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+                .map_or(0, |end| end + 1);
+            let unread = self.unread.split_off(whole);
+            let taken = std::mem::replace(&mut self.unread, unread);
+            for line in String::from_utf8_lossy(&taken).lines() {
+                let Some(at) = client_of(line, count) else {
+                    continue;
+                };
+                let client = &mut clients[at];
+                latencies.push(client.take(line)?);
+                in_flight -= 1;
+                if watch.runs() {
+                    client.ask(count, "", &mut out);
+                    out.push(b'\n');
+                    in_flight += 1;
+                }
+            }
+        }
+        Ok(latencies)
+    }
+}
+
+/// Whose call is answered.
+fn client_of(line: &str, count: usize) -> Option<usize> {
+    let (id, _) = line.strip_prefix(REPLY)?.split_once(',')?;
+    id.parse::<usize>().ok().map(|id| id % count)
+}
+
+/// A client with a kept connection of HTTP/1.1.
+#[derive(Debug)]
+pub(super) struct Http {
+    stream: TcpStream,
+    calls: Calls,
+    /// The head of every request, without what only one has.
+    head: String,
+    /// Whether it is of the stateless era, whose requests name their tool in the head.
+    is_stateless: bool,
+    answer: Vec<u8>,
+}
+
+impl Http {
+    /// Connects; in the initialize era begins a session too.
+    pub(super) async fn open(address: SocketAddr, is_stateless: bool, at: usize) -> Result<Self> {
+        let stream = TcpStream::connect(address).await.map_err(gone)?;
+        stream.set_nodelay(true).map_err(gone)?;
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\n"
+        );
+        let mut http = Self {
+            stream,
+            calls: Calls::new(at),
+            head,
+            is_stateless,
+            answer: Vec::new(),
+        };
+        if is_stateless {
+            http.head += "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\n";
+        } else {
+            http.begin_session().await?;
+        }
+        Ok(http)
+    }
+
+    async fn begin_session(&mut self) -> Result<()> {
+        let answer = self.exchange("", INITIALIZE.as_bytes()).await?;
+        let session = header(answer, "mcp-session-id: ").map(str::to_owned);
+        let session = session.ok_or_else(|| Error::internal("a server began no session"))?;
+        let session = format!("MCP-Protocol-Version: 2025-11-25\r\nMcp-Session-Id: {session}\r\n");
+        self.head.push_str(&session);
+        self.exchange("", INITIALIZED.as_bytes()).await.map(drop)
+    }
+
+    /// Sends a body with one write; the whole answer, its head included.
+    async fn exchange(&mut self, further: &str, body: &[u8]) -> Result<&str> {
+        let mut request = self.head.clone().into_bytes();
+        // Memory takes every write.
+        let _ = write!(request, "{further}Content-Length: {}\r\n\r\n", body.len());
+        request.extend_from_slice(body);
+        self.stream.write_all(&request).await.map_err(gone)?;
+        self.answer.clear();
+        while !is_whole(&self.answer) {
+            some(self.stream.read_buf(&mut self.answer).await).map_err(gone)?;
+        }
+        let answer = str::from_utf8(&self.answer).unwrap_or_default();
+        if answer.starts_with("HTTP/1.1 20") {
+            return Ok(answer);
+        }
+        let shown: String = answer.chars().take(SHOWN_CHARS).collect();
+        Err(Error::internal(format!("a server answered: {shown}")))
+    }
+}
+
+impl load::Lane for Http {
+    async fn call(&mut self) -> Result<bool> {
+        let mut body = Vec::new();
+        let further = if self.is_stateless {
+            format!("Mcp-Name: {}\r\n", self.calls.tool())
+        } else {
+            String::new()
+        };
+        self.calls
+            .ask(1, if self.is_stateless { META } else { "" }, &mut body);
+        let answer = self.exchange(&further, &body).await?.to_owned();
+        self.calls.take(&answer).map(|_| true)
+    }
+}
+
+/// Whether all of an answer is there. One in chunks holds no bare line end but those between chunks.
+fn is_whole(answer: &[u8]) -> bool {
+    const END: &[u8] = b"\r\n\r\n";
+    let Some(head) = answer.windows(END.len()).position(|bytes| bytes == END) else {
+        return false;
+    };
+    let text = str::from_utf8(&answer[..head + 2]).unwrap_or_default();
+    match header(text, "content-length: ") {
+        Some(length) => Some(answer.len() - head - END.len()) == length.parse().ok(),
+        None => answer.ends_with(b"\r\n0\r\n\r\n"),
+    }
+}
+
+fn header<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
+    answer
+        .split("\r\n")
+        .find_map(|line| line.strip_prefix(name))
+}
+
+/// No byte at all is the end of a stream.
+fn some(read: io::Result<usize>) -> io::Result<()> {
+    match read? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(()),
+    }
+}
+
+fn gone(error: io::Error) -> Error {
+    let message = format!("a server that was measured went away: {}", error.kind());
+    Error::new(Code::ServerStopping, message).because(error)
+}
