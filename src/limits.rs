@@ -567,3 +567,5 @@ pub const BENCH_SECONDS_MAX: Duration = Duration::from_secs(60 * 60);
 pub const BENCH_REMOVALS_MAX: u32 = 20;
 /// Clients of a store without group commit that `midex bench` measures at once; more of them only wait longer.
 pub const BENCH_SINGLE_IN_FLIGHT_MAX: usize = 256;
+/// Executions that `midex bench` stores before it measures, at most.
+pub const BENCH_STORED_MAX: u32 = 10_000_000;

@@ -7,6 +7,7 @@ mod client;
 mod figures;
 mod load;
 mod machine;
+mod processes;
 mod servers;
 
 use std::{
@@ -25,6 +26,7 @@ use self::{
     figures::Figure,
     load::Contender,
     machine::Machine,
+    processes::{Look, Processes},
     servers::{Servers, Way},
 };
 use super::{EXIT_OK, Output, serve, warn};
@@ -56,6 +58,10 @@ pub(super) struct BenchArgs {
     /// Let each sync take so much longer, as on a slower disk
     #[arg(long, value_name = "TIME")]
     slow_disk: Option<SlowDisk>,
+    /// How many executions the file that is measured beside a new one holds
+    #[arg(long, value_name = "N", default_value_t = 20_000,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::BENCH_STORED_MAX)))]
+    stored: u32,
 }
 
 /// What can be measured alone.
@@ -73,6 +79,15 @@ enum Part {
     /// Steps finished over standard streams, through a relay and over HTTP, beside the engine in this process
     #[value(name = "next_step")]
     NextStep,
+    /// From the start of a server to its answer to `tools/list`, after an orderly end and after a kill
+    #[value(name = "cold_start")]
+    ColdStart,
+    /// Memory of a server that does nothing, and for each execution that is awake
+    Memory,
+    /// Memory for each execution that is asleep; takes two minutes, so only where it is named
+    Asleep,
+    /// Transitions in a file that holds many executions, beside those in a new one
+    Stored,
 }
 
 /// Calls that are measured alone, and their names.
@@ -214,12 +229,67 @@ impl Run<'_> {
                 self.turns("calls", in_flight, contenders).await?;
             }
         }
+        if self.wants(Part::Stored) {
+            self.stored().await?;
+        }
+        if self.args.slow_disk.is_none() {
+            let contenders = self.processes()?;
+            self.turns("servers", 1, contenders).await?;
+        }
         Ok(())
+    }
+
+    /// Measures a new file and one that holds many.
+    async fn stored(&mut self) -> Result<()> {
+        let rows = beside::records(self.place).await?;
+        let old = beside::filled(self.place, &rows, self.args.stored as usize).await?;
+        for in_flight in [1, 256] {
+            if self.holds(in_flight) {
+                let setting = Setting {
+                    kind: Kind::Steps,
+                    snapshot_every: 1,
+                    in_flight,
+                };
+                let contenders: Vec<Named> = vec![
+                    (Figure::PROBE, Box::new(beside::Probe::new(self.place)?)),
+                    (
+                        "new file",
+                        Box::new(Midex::new(self.place, setting, 0).await?),
+                    ),
+                    (
+                        "many stored",
+                        Box::new(Midex::over(old.clone(), self.place, setting).await?),
+                    ),
+                ];
+                self.turns("stored", in_flight, contenders).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is measured of a server as a whole.
+    fn processes(&mut self) -> Result<Vec<Named>> {
+        const LOOKS: [(Part, &str, Look); 4] = [
+            (Part::ColdStart, "cold start", Look::ColdStart),
+            (Part::ColdStart, "start after a kill", Look::Recovery),
+            (Part::Memory, "memory", Look::Memory),
+            (Part::Asleep, "memory, then asleep", Look::Asleep),
+        ];
+        let mut contenders: Vec<Named> = Vec::new();
+        for (part, name, look) in LOOKS {
+            if part != Part::ColdStart && !cfg!(target_os = "linux") {
+                self.notes
+                    .push(format!("`{name}` is not measured: only Linux says it"));
+            } else if self.wants(part) {
+                contenders.push((name, Box::new(Processes::new(self.place, look)?)));
+            }
+        }
+        Ok(contenders)
     }
 
     /// Says what is not measured, or not as it should be.
     fn note(&mut self) {
-        let lacks_servers = self.args.slow_disk.is_some() && self.wants(Part::NextStep);
+        let lacks_servers = self.args.slow_disk.is_some();
         let mut note = |text: &str| self.notes.push(text.to_owned());
         if cfg!(debug_assertions) {
             note("this build is for debugging: build with `--release` to measure");
@@ -240,7 +310,8 @@ impl Run<'_> {
     }
 
     fn wants(&self, part: Part) -> bool {
-        self.args.only.is_empty() || self.args.only.contains(&part)
+        let only = &self.args.only;
+        only.contains(&part) || (only.is_empty() && part != Part::Asleep)
     }
 
     /// How many turns, and how long each is.

@@ -15,6 +15,9 @@ use crate::{
     store::{self, BoxFuture, Commit, Position, RedbStore, Store},
 };
 
+/// Clients that fill a store.
+const FILLERS: usize = 256;
+
 /// The page that the probe overwrites.
 const PAGE: [u8; 4096] = [1; 4096];
 
@@ -68,10 +71,13 @@ async fn one_after_another<E: Send + 'static>(
     let turn = move || {
         let watch = Stopwatch::start(length);
         let mut latencies = Vec::new();
-        while watch.runs() {
+        loop {
             let asked = now();
             act()?;
             latencies.push(asked.elapsed());
+            if !watch.runs() {
+                break;
+            }
         }
         Ok(watch.stop(latencies))
     };
@@ -91,6 +97,42 @@ pub(super) async fn records(place: &Place) -> Result<Arc<[Row]>> {
     let rows = store.history(&id).await?;
     store.close().await?;
     Ok(rows.into())
+}
+
+/// The directory of a store that holds so many open executions.
+pub(super) async fn filled(place: &Place, rows: &Arc<[Row]>, count: usize) -> Result<PathBuf> {
+    let directory = place.fresh()?;
+    let path = directory.clone();
+    let open = move || RedbStore::open(&path, store::Options::default());
+    let store = Arc::new(blocking(open).await??);
+    let share = |at: usize| count / FILLERS + usize::from(at < count % FILLERS);
+    let filler = |at| Filling {
+        store: Arc::clone(&store),
+        rows: Arc::clone(rows),
+        left: share(at),
+    };
+    let mut lanes: Vec<_> = (0..FILLERS).map(filler).collect();
+    drive(&mut lanes, &Arc::new(Stopwatch::start(Duration::MAX))).await?;
+    store.close().await?;
+    Ok(directory)
+}
+
+/// Stores the beginnings of executions.
+struct Filling {
+    store: Arc<RedbStore>,
+    rows: Arc<[Row]>,
+    left: usize,
+}
+
+impl Lane for Filling {
+    async fn call(&mut self) -> Result<bool> {
+        let Some(left) = self.left.checked_sub(1) else {
+            return Ok(false);
+        };
+        self.left = left;
+        let commit = Records::new(&self.rows).next()?;
+        self.store.commit(commit).await.map(|_| true)
+    }
 }
 
 /// One execution after another, made of the same rows.

@@ -52,19 +52,9 @@ pub(super) struct Midex {
 }
 
 impl Midex {
-    /// An app whose store is open.
+    /// An app on a new store.
     pub(super) async fn new(place: &Place, setting: Setting, asleep: usize) -> Result<Self> {
-        let config = Config {
-            snapshot_every: setting.snapshot_every,
-            ..place.config()?
-        };
-        let mut midex = Self {
-            setting,
-            config,
-            disk: Disk::new(place.delay),
-            app: None,
-            lanes: Vec::new(),
-        };
+        let mut midex = Self::closed(place, setting)?;
         let each = match setting.kind {
             Kind::Steps | Kind::Start => 0,
             Kind::Wake => asleep.div_ceil(setting.in_flight),
@@ -75,6 +65,28 @@ impl Midex {
             midex.close().await?;
         }
         Ok(midex)
+    }
+
+    /// An app on the store that is in `data_dir`.
+    pub(super) async fn over(data_dir: PathBuf, place: &Place, setting: Setting) -> Result<Self> {
+        let mut midex = Self::closed(place, setting)?;
+        midex.config.data_dir = data_dir;
+        midex.lanes = midex.started(0).await?;
+        Ok(midex)
+    }
+
+    fn closed(place: &Place, setting: Setting) -> Result<Self> {
+        let config = Config {
+            snapshot_every: setting.snapshot_every,
+            ..place.config()?
+        };
+        Ok(Self {
+            setting,
+            config,
+            disk: Disk::new(place.delay),
+            app: None,
+            lanes: Vec::new(),
+        })
     }
 
     /// Clients that have each started so many executions.

@@ -31,6 +31,8 @@ const SHOWN_CHARS: usize = 300;
 #[derive(Debug)]
 pub(super) struct Calls {
     token: Option<String>,
+    /// Whether executions are started and left alone.
+    only_starts: bool,
     id: u64,
     asked: Instant,
 }
@@ -40,8 +42,17 @@ impl Calls {
     pub(super) fn new(at: usize) -> Self {
         Self {
             token: None,
+            only_starts: false,
             id: at as u64,
             asked: now(),
+        }
+    }
+
+    /// The same, but no execution is led further.
+    pub(super) fn starts(at: usize) -> Self {
+        Self {
+            only_starts: true,
+            ..Self::new(at)
         }
     }
 
@@ -81,6 +92,7 @@ impl Calls {
             let shown: String = answer.chars().take(SHOWN_CHARS).collect();
             return Err(Error::internal(format!("a server answered: {shown}")));
         }
+        self.token.take_if(|_| self.only_starts);
         Ok(took)
     }
 }
@@ -102,13 +114,8 @@ impl Lines {
             read,
             unread,
         };
-        lines
-            .say(format!("{INITIALIZE}\n{INITIALIZED}\n").as_bytes())
-            .await?;
-        while !lines.unread.contains(&b'\n') {
-            lines.more().await?;
-        }
-        lines.unread.clear();
+        lines.ask(INITIALIZE).await?;
+        lines.say(format!("{INITIALIZED}\n").as_bytes()).await?;
         Ok(lines)
     }
 
@@ -123,6 +130,16 @@ impl Lines {
     async fn more(&mut self) -> Result<()> {
         let read = self.read.read_buf(&mut self.unread).await;
         some(read).map_err(gone)
+    }
+
+    /// Sends one request, and waits for its answer.
+    pub(super) async fn ask(&mut self, request: &str) -> Result<()> {
+        self.say(format!("{request}\n").as_bytes()).await?;
+        while !self.unread.ends_with(b"\n") {
+            self.more().await?;
+        }
+        self.unread.clear();
+        Ok(())
     }
 
     /// Lets all clients call until the turn is over: how long each call took.

@@ -27,6 +27,14 @@ impl Measure {
     pub(super) const WRITES: Self = Self::new("writes", "");
     /// Syncs for each call.
     pub(super) const SYNCS: Self = Self::new("syncs", "");
+    /// Memory of a server that does nothing, the mapped binary included.
+    pub(super) const RSS: Self = Self::new("rss", "KiB");
+    /// The same without what it shares with others.
+    pub(super) const PRIVATE: Self = Self::new("private", "KiB");
+    /// Private memory for each execution that is awake.
+    pub(super) const LIVE: Self = Self::new("live", "KiB");
+    /// Private memory for each execution that was awake and is asleep.
+    pub(super) const ASLEEP: Self = Self::new("asleep", "KiB");
 
     const fn new(name: &'static str, unit: &'static str) -> Self {
         Self { name, unit }

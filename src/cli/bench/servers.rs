@@ -135,8 +135,8 @@ impl Contender for Servers {
     }
 }
 
-/// A server without definitions of the user's.
-fn command(place: &Place) -> Result<Command> {
+/// A server without definitions of the user's, in a data directory of its own.
+pub(super) fn command(place: &Place) -> Result<Command> {
     let config = place.config()?;
     let program = std::env::current_exe().map_err(|error| not_run("found", error))?;
     let mut command = Command::new(program);
@@ -163,7 +163,7 @@ fn command(place: &Place) -> Result<Command> {
     Ok(command)
 }
 
-async fn over_lines(command: &mut Command) -> Result<(Child, Lines)> {
+pub(super) async fn over_lines(command: &mut Command) -> Result<(Child, Lines)> {
     let child = command.stderr(Stdio::null()).spawn();
     let mut child = child.map_err(|error| not_run("started", error))?;
     let streams = child.stdin.take().zip(child.stdout.take());
@@ -204,6 +204,6 @@ async fn over_http(command: &mut Command) -> Result<(Child, SocketAddr)> {
     )))
 }
 
-fn not_run(what: &str, error: std::io::Error) -> Error {
+pub(super) fn not_run(what: &str, error: std::io::Error) -> Error {
     Error::internal(format!("a server could not be {what}: {}", error.kind())).because(error)
 }

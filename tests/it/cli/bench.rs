@@ -139,15 +139,39 @@ fn servers_are_measured_over_every_transport_with_their_own_processor_time() {
 }
 
 #[test]
+fn servers_are_measured_as_a_whole_and_a_file_with_many_stored_beside_a_new_one() {
+    let place = Place::new();
+    let only = [&QUICK[..], &["cold_start,memory,stored", "--stored", "300"]].concat();
+    let said = place.json(&only);
+    for name in ["cold start", "start after a kill"] {
+        assert!(median(figures(&said, name)[0], "p50") > 0.0, "{said}");
+    }
+    for measure in ["rss", "private", "live"] {
+        assert!(median(figures(&said, "memory")[0], measure) > 0.0, "{said}");
+    }
+    for name in ["new file", "many stored"] {
+        assert!(median(figures(&said, name)[0], "rate") > 0.0, "{said}");
+    }
+    assert!(figures(&said, "memory, then asleep").is_empty(), "{said}");
+    assert_eq!(beside(&place), ["project"]);
+}
+
+#[test]
 fn a_slow_disk_is_as_slow_for_all() {
     let place = Place::new();
-    let said = place.json(&[&QUICK[..], &["engine,next_step", "--slow-disk", "5ms"]].concat());
+    let said = place.json(
+        &[
+            &QUICK[..],
+            &["engine,next_step,memory", "--slow-disk", "5ms"],
+        ]
+        .concat(),
+    );
     for name in ["fdatasync", "midex", "redb, a commit each"] {
         let alone = figures(&said, name)[0];
         assert!(median(alone, "p50") >= 5000.0, "{alone}");
     }
     assert_eq!(said["slow_disk_ms"], 5.0);
-    assert!(figures(&said, "stdio").is_empty());
+    assert!(figures(&said, "stdio").is_empty() && figures(&said, "memory").is_empty());
     assert_has(&said["notes"].to_string(), &["servers are not measured"]);
 }
 
@@ -201,7 +225,7 @@ fn an_interrupted_run_prints_no_figure_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_length_that_means_nothing_is_refused() {
+fn a_length_or_a_number_that_means_nothing_is_refused() {
     let place = Place::new();
     for seconds in ["0", "-1", "x", "NaN", "inf", "3600.1"] {
         let ran = place.midex(&["bench", &format!("--seconds={seconds}")]);
