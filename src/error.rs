@@ -262,7 +262,7 @@ codes! {
         Next::Words("Add --force to replace {path}, or choose another name");
     /// A file of a host cannot be read as what it should be, or not be changed.
     HostFileInvalid = "HOST_FILE_INVALID", Validation, false,
-        Next::Words("Correct {path} by hand and run the same command again, or put into it what `midex install --print` shows");
+        Next::Words("Correct {path} by hand: midex left it as it is");
     /// The command line is wrong.
     UsageInvalid = "USAGE_INVALID", Validation, false,
         Next::Words("Run `midex --help`");

@@ -1,22 +1,29 @@
 //! `midex install`: writes midex into the configuration of a host, or takes it out again. Nothing else in the file changes.
 
 mod file;
+mod found;
 mod hooks;
 mod hosts;
 mod json;
 mod toml;
 
-use std::path::{Path, PathBuf};
+use std::{
+    fmt::Write as _,
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
 
 use clap::{ArgMatches, ValueEnum, parser::ValueSource};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+pub(super) use self::found::{Found, Named, found};
 use self::{
     file::HostFile,
-    hosts::{Client, Format, HOSTS, Hooks, Host, OWN_FIELDS},
+    hooks::Run,
+    hosts::{Client, Format, Host},
 };
-use super::{EXIT_OK, Output, command::quoted, visible::visible};
+use super::{EXIT_OK, Output, profile::ProfileArgs, visible::visible};
 use crate::{
     config::Config,
     error::{Code, Error, Result},
@@ -25,7 +32,7 @@ use crate::{
 /// The name of the block.
 const NAME: &str = "midex";
 
-/// The flags of this command line that the server of the block gets too.
+/// The flags of this command line that the server of the block gets too, and the hooks.
 const FLAGS: [&str; 6] = [
     "data_dir",
     "workflows",
@@ -34,6 +41,9 @@ const FLAGS: [&str; 6] = [
     "allow_env",
     "secret_env",
 ];
+
+/// Those that only the server gets.
+const FLAGS_OF_SERVER: [&str; 2] = ["toolsets", "tool_names"];
 
 /// Where to install, and what.
 #[derive(Clone, Debug, clap::Args)]
@@ -50,12 +60,15 @@ pub(super) struct InstallArgs {
     /// Also let the host run `midex hook` when a session begins and when a turn ends
     #[arg(long)]
     with_hooks: bool,
-    /// Print what would be written, and write nothing
-    #[arg(long, conflicts_with = "remove")]
+    /// Print the files as they would be, and write nothing
+    #[arg(long)]
     print: bool,
     /// Take midex out again, its hooks too
     #[arg(long)]
     remove: bool,
+    /// Checked here, and written down as it was given
+    #[command(flatten)]
+    profile: ProfileArgs,
 }
 
 /// For whom midex is installed.
@@ -86,12 +99,12 @@ struct Change {
 enum What {
     /// This block.
     Block(Map<String, Value>),
-    /// Entries that run these commands, one for each of [`hooks::EVENTS`].
-    Hooks([String; 2]),
+    /// Entries that run this at each of [`hooks::EVENTS`]; where they are not `added`, only those that are there.
+    Hooks { run: Run, added: bool },
     /// No block of midex.
     NoBlock,
-    /// No entries that run this program, or another midex.
-    NoHooks(String),
+    /// No entries that run midex.
+    NoHooks,
 }
 
 impl Change {
@@ -99,8 +112,8 @@ impl Change {
         match (&self.what, &host.hooks) {
             (What::Block(block), _) => with_block(text, host, block),
             (What::NoBlock, _) => without_block(text, host),
-            (What::Hooks(commands), Some(hooks)) => hooks::put(text, hooks, commands),
-            (What::NoHooks(program), Some(hooks)) => hooks::take(text, hooks, program),
+            (What::Hooks { run, added }, Some(hooks)) => hooks::put(text, hooks, run, *added),
+            (What::NoHooks, Some(hooks)) => hooks::take(text, hooks),
             (_, None) => Ok(text.to_owned()),
         }
     }
@@ -113,6 +126,12 @@ struct Done {
     changed: bool,
     /// The copy of the file as it was, where this was its first change.
     backup: Option<PathBuf>,
+    /// The address of the server, where the block has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
+    /// The arguments that the block had, where the new ones lack some of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args_before: Option<Vec<String>>,
 }
 
 /// Changes the files of the host, or prints what they would say.
@@ -128,20 +147,12 @@ pub(super) fn install(
     } else {
         installation(args, host, matches, config)?
     };
+    let edits = edits(host, &plan)?;
     if args.print || plan.iter().any(|change| change.path.is_none()) {
-        return print(host, &plan, out);
+        return print(host, &edits, out);
     }
-    let mut done = Vec::new();
-    for (file, text) in edits(host, &plan)? {
-        let changed = text != file.text;
-        let backup = if changed { file.replace(&text)? } else { None };
-        let path = file.path.display().to_string();
-        done.push(Done {
-            path,
-            changed,
-            backup,
-        });
-    }
+    let write = |(file, text): &(HostFile, String)| write(host, file, text);
+    let done = edits.iter().map(write).collect::<Result<Vec<_>>>()?;
     let shown = |done: &Done| visible(&line(done, args.remove)) + "\n";
     out.print(
         || serde_json::json!(done),
@@ -150,18 +161,77 @@ pub(super) fn install(
     Ok(EXIT_OK)
 }
 
-fn line(done: &Done, remove: bool) -> String {
-    let says = match (done.changed, remove) {
-        (true, false) => "midex is in it",
-        (true, true) => "midex is out of it",
-        (false, false) => "midex was in it: nothing changed",
-        (false, true) => "midex was not in it: nothing changed",
+fn write(host: &Host, file: &HostFile, text: &str) -> Result<Done> {
+    let changed = text != file.text;
+    let backup = if changed {
+        file.replace(text, has_others(host, &file.text))?
+    } else {
+        None
     };
-    let backup = done.backup.as_ref();
-    let backup = backup.map_or_else(String::new, |copy| {
-        format!("; as it was: {}", copy.display())
-    });
-    format!("{}: {says}{backup}", done.path)
+    // A file of hooks alone has no block.
+    let [before, now] = [&file.text, text].map(|text| block(text, host).ok().flatten());
+    let args = now.as_ref().and_then(found::started).map(|run| run.args);
+    let lacks = |before: &Run| {
+        let args = args.as_deref().unwrap_or_default();
+        before
+            .args
+            .iter()
+            .any(|arg| arg != "serve" && !args.contains(arg))
+    };
+    let before = before.as_ref().and_then(found::started).filter(lacks);
+    Ok(Done {
+        path: file.path.display().to_string(),
+        changed,
+        backup,
+        address: now.as_ref().and_then(hosts::address).map(str::to_owned),
+        args_before: before.filter(|_| now.is_some()).map(|run| run.args),
+    })
+}
+
+fn line(done: &Done, remove: bool) -> String {
+    let mut line = match (done.changed, remove) {
+        (true, false) => format!("{}: midex is in it now", done.path),
+        (true, true) => format!("{}: midex is out of it now", done.path),
+        (false, false) => format!("{}: midex was in it already: nothing changed", done.path),
+        (false, true) => format!("{}: midex was not in it: nothing changed", done.path),
+    };
+    if let Some(address) = &done.address {
+        let _ = write!(line, "; server: {address}");
+    }
+    if let Some(args) = &done.args_before {
+        let _ = write!(line, "; its arguments were: {}", hooks::joined(args));
+    }
+    if let Some(copy) = &done.backup {
+        let _ = write!(line, "; backup: {}", copy.display());
+    }
+    line
+}
+
+/// Whether a file says anything that midex did not write. One that cannot be read does.
+fn has_others(host: &Host, text: &str) -> bool {
+    let take = |text: &str| match &host.hooks {
+        Some(hooks) => hooks::take(text, hooks).and_then(|text| json::unset(&text, &["version"])),
+        None => Ok(text.to_owned()),
+    };
+    let rest = match without_block(text, host) {
+        // What is no TOML is a file of hooks.
+        Err(_) => take(text),
+        Ok(rest) if host.format == Format::Toml => return !rest.trim().is_empty(),
+        Ok(rest) => take(&rest),
+    };
+    // The names of the lists have no slash, and every comment has one.
+    let is_bare =
+        |text: &String| !text.contains('/') && json::read(text).is_ok_and(|it| is_empty(&it));
+    !rest.as_ref().is_ok_and(is_bare)
+}
+
+/// Whether there is nothing in a value but empty lists.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.values().all(is_empty),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
 }
 
 fn installation(
@@ -171,35 +241,112 @@ fn installation(
     config: &Config,
 ) -> Result<Vec<Change>> {
     let (program, flags) = (program()?, given_flags(matches)?);
-    let block = match &args.http {
-        Some(url) => host.http_block(url)?,
-        None => host.stdio_block(&program, &[&["serve".to_owned()], &flags[..]].concat()),
-    };
     let path = host.file(args.scope, config)?;
-    let mut changes = vec![Change {
-        path,
-        what: What::Block(block),
-    }];
-    if args.with_hooks {
-        let hooks = host.hooks()?;
-        let what = What::Hooks(hooks::EVENTS.map(|event| hook(&program, event, &flags)));
-        let path = Some(hooks.file(args.scope, config)?);
-        changes.push(Change { path, what });
-    }
+    let (block, flags) = if let Some(url) = &args.http {
+        check_beside_http(args, url, &flags)?;
+        (host.http_block(url)?, flags)
+    } else {
+        let args = server_args(path.as_deref(), host, flags)?;
+        (host.stdio_block(&program, &args), shared(&args))
+    };
+    let what = What::Block(block);
+    let mut changes = vec![Change { path, what }];
+    let run = Run {
+        program,
+        args: flags,
+    };
+    changes.extend(hooks_change(args, host, config, run)?);
     Ok(changes)
 }
 
-/// The command of an event, for a shell.
-fn hook(program: &str, event: &str, flags: &[String]) -> String {
-    let words = [program, "hook", event].into_iter();
-    let words = words.chain(flags.iter().map(String::as_str)).map(quoted);
-    words.collect::<Vec<_>>().join(" ")
+/// Refuses what a server that runs already cannot be told.
+fn check_beside_http(args: &InstallArgs, url: &str, flags: &[String]) -> Result<()> {
+    let refused =
+        |message, action| Err(Error::new(Code::UsageInvalid, message).with_action(action));
+    if let Some(flag) = flags.first() {
+        let message = format!("`{flag}` cannot reach the server at `{url}`, which runs already");
+        return refused(message, "Leave it out, and start that server with it");
+    }
+    if args.with_hooks && !is_this_machine(url) {
+        let message = format!(
+            "hooks read the executions of this machine, and `{url}` names a server of another"
+        );
+        return refused(message, "Leave out `--with-hooks`");
+    }
+    Ok(())
+}
+
+fn is_this_machine(url: &str) -> bool {
+    let authority = url.split('/').nth(2).unwrap_or_default();
+    let is_port = |(_, port): &(&str, &str)| port.bytes().all(|c| c.is_ascii_digit());
+    let name = authority.rsplit_once(':').filter(is_port);
+    let name = name.map_or(authority, |(name, _)| name);
+    let address = name.trim_matches(['[', ']']).parse::<IpAddr>();
+    name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|it| it.is_loopback())
+}
+
+/// The arguments of the server: those of midex's block that is there, where no flags are given.
+fn server_args(path: Option<&Path>, host: &Host, flags: Vec<String>) -> Result<Vec<String>> {
+    if let Some(path) = path.filter(|_| flags.is_empty()) {
+        let file = HostFile::read(path)?;
+        let block = block(&file.text, host).map_err(|fault| file.fault(&fault))?;
+        let run = block.as_ref().and_then(found::started);
+        let serves = |run: &Run| run.is_midex() && run.args.first().is_some_and(|it| it == "serve");
+        if let Some(run) = run.filter(serves) {
+            return Ok(run.args);
+        }
+    }
+    Ok([vec!["serve".to_owned()], flags].concat())
+}
+
+/// Of these arguments those that hooks take too.
+fn shared(args: &[String]) -> Vec<String> {
+    let (mut shared, mut args) = (Vec::new(), args.iter().peekable());
+    while let Some(arg) = args.next() {
+        let name = arg.split('=').next().unwrap_or_default();
+        let is_shared = |id: &&str| {
+            name.strip_prefix("--")
+                .is_some_and(|name| name == id.replace('_', "-"))
+        };
+        if FLAGS.iter().any(is_shared) {
+            shared.push(arg.clone());
+            let has_value = name != arg;
+            shared.extend(args.next_if(|_| !has_value).cloned());
+        }
+    }
+    shared
+}
+
+/// What becomes of the hooks: those that are there keep to the directories of the block.
+fn hooks_change(
+    args: &InstallArgs,
+    host: &Host,
+    config: &Config,
+    run: Run,
+) -> Result<Option<Change>> {
+    let added = args.with_hooks;
+    let hooks = match &host.hooks {
+        _ if added => host.hooks()?,
+        Some(hooks) if args.http.is_none() => hooks,
+        _ => return Ok(None),
+    };
+    let path = hooks.file(args.scope, config)?;
+    let has_some = |file: HostFile| hooks::runs(&file.text, hooks).is_ok_and(|it| !it.is_empty());
+    if !added && !HostFile::read(&path).is_ok_and(has_some) {
+        return Ok(None);
+    }
+    let what = What::Hooks { run, added };
+    Ok(Some(Change {
+        path: Some(path),
+        what,
+    }))
 }
 
 fn removal(scope: Scope, host: &Host, config: &Config) -> Result<Vec<Change>> {
     let unknown = || {
-        Error::new(Code::UsageInvalid, host.unknown_place())
-            .with_action("Take the block `midex` out of the file by hand")
+        Error::new(Code::UsageInvalid, host.unknown_place()).with_action(
+            "Open the file in the settings of the host, and take the block `midex` out by hand",
+        )
     };
     let path = host.file(scope, config)?.ok_or_else(unknown)?;
     let mut changes = vec![Change {
@@ -210,7 +357,7 @@ fn removal(scope: Scope, host: &Host, config: &Config) -> Result<Vec<Change>> {
         let path = Some(hooks.file(scope, config)?);
         changes.push(Change {
             path,
-            what: What::NoHooks(quoted(&program()?)),
+            what: What::NoHooks,
         });
     }
     Ok(changes)
@@ -235,24 +382,20 @@ fn edits(host: &Host, changes: &[Change]) -> Result<Vec<(HostFile, String)>> {
     Ok(edits)
 }
 
-fn print(host: &Host, changes: &[Change], mut out: Output<'_>) -> Result<u8> {
-    let mut shown: Vec<(Option<&Path>, String)> = Vec::new();
-    for change in changes {
-        let path = change.path.as_deref();
-        let before = shown.pop_if(|(before, _)| *before == path);
-        let before = before.map_or_else(String::new, |(_, text)| text);
-        let text = change.apply(host, &before);
-        shown.push((path, text.map_err(|fault| Error::internal(fault.says))?));
-    }
-    let value =
-        |(path, text): &(Option<&Path>, String)| serde_json::json!({ "path": path, "text": text });
-    let lines = |(path, text): &(Option<&Path>, String)| {
-        let path = path.map_or_else(|| host.unknown_place(), |path| path.display().to_string());
+fn print(host: &Host, edits: &[(HostFile, String)], mut out: Output<'_>) -> Result<u8> {
+    let known = |file: &HostFile| Some(file.path.clone()).filter(|path| path != Path::new(""));
+    let value = |(file, text): &(HostFile, String)| serde_json::json!({ "path": known(file), "text": text });
+    let lines = |(file, text): &(HostFile, String)| {
+        let path = known(file).map(|path| path.display().to_string());
+        let path = path.unwrap_or_else(|| {
+            let place = host.unknown_place();
+            format!("{place}, so nothing was written: put this into the one that its settings open")
+        });
         format!("{}\n{text}", visible(&path))
     };
     out.print(
-        || shown.iter().map(value).collect(),
-        || shown.iter().map(lines).collect::<Vec<_>>().join("\n"),
+        || edits.iter().map(value).collect(),
+        || edits.iter().map(lines).collect::<Vec<_>>().join("\n"),
     )?;
     Ok(EXIT_OK)
 }
@@ -271,24 +414,23 @@ fn with_block(text: &str, host: &Host, fields: &Map<String, Value>) -> Result<St
     Err(Fault { at: 0, says })
 }
 
-/// The text with these fields in the block. Those of a block that is there, which midex does not write, stay.
+/// The text with these fields in the block, and without those that only make sense for another way to reach a server. Others,
+/// which midex does not write, stay.
 fn with_fields(text: &str, host: &Host, fields: &Map<String, Value>) -> Result<String, Fault> {
     let path = [host.servers, NAME];
+    let others = hosts::others(fields);
     if host.format == Format::Toml {
-        return toml::set(text, path, &OWN_FIELDS, fields);
+        return toml::set(text, path, &others, fields);
     }
     if json::read(text)?[host.servers].get(NAME).is_none() {
         return json::set(text, &path, &Value::Object(fields.clone()));
     }
-    let mut text = text.to_owned();
-    for name in OWN_FIELDS {
-        let path = [host.servers, NAME, name];
-        text = match fields.get(name) {
-            Some(value) => json::set(&text, &path, value)?,
-            None => json::unset(&text, &path)?,
-        };
-    }
-    Ok(text)
+    let set = |text: String, (name, value): (&String, &Value)| {
+        json::set(&text, &[host.servers, NAME, name], value)
+    };
+    let text = fields.iter().try_fold(text.to_owned(), set)?;
+    let unset = |text: String, name: &&str| json::unset(&text, &[host.servers, NAME, name]);
+    others.iter().try_fold(text, unset)
 }
 
 fn without_block(text: &str, host: &Host) -> Result<String, Fault> {
@@ -320,7 +462,7 @@ fn program() -> Result<String> {
 fn given_flags(matches: &ArgMatches) -> Result<Vec<String>> {
     let given = matches.subcommand().map_or(matches, |(_, given)| given);
     let mut flags = Vec::new();
-    for name in FLAGS {
+    for name in FLAGS.into_iter().chain(FLAGS_OF_SERVER) {
         for value in values(given, name) {
             let value = value.to_str().map(str::to_owned).ok_or_else(|| {
                 let message = format!("`{}` is not Unicode", value.display());
@@ -350,7 +492,7 @@ fn values(given: &ArgMatches, name: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Parses the address of a server.
+/// Parses the address of a server; without a path it gets that of midex.
 fn url(text: &str) -> Result<String, String> {
     let rest = text
         .strip_prefix("http://")
@@ -360,89 +502,15 @@ fn url(text: &str) -> Result<String, String> {
             && !rest.starts_with(['/', ':', '?', '#'])
             && rest.chars().all(|c| c.is_ascii_graphic())
     };
-    rest.filter(is_one)
-        .map(|_| text.to_owned())
-        .ok_or_else(|| "expected an address such as http://127.0.0.1:8123/mcp".to_owned())
-}
-
-/// What a file of a host says of midex.
-pub(super) struct Found {
-    /// The host, as `--client` names it.
-    pub(super) client: String,
-    pub(super) scope: Scope,
-    pub(super) path: PathBuf,
-    /// Why the file cannot be read, where it cannot.
-    pub(super) names: Result<Named>,
-}
-
-/// What a host starts or calls.
-pub(super) enum Named {
-    /// This program, as a server.
-    Program(String),
-    /// An address.
-    Address,
-    /// The block says neither.
-    Nothing,
-    /// This program, at an event.
-    Hook(String),
-}
-
-/// What the files of all hosts say of midex, those of the user and of this project.
-pub(super) fn found(config: &Config) -> Vec<Found> {
-    let mut found: Vec<Found> = Vec::new();
-    let scopes = [Scope::User, Scope::Project];
-    for (host, scope) in HOSTS
-        .iter()
-        .flat_map(|host| scopes.map(|scope| (host, scope)))
-    {
-        let servers = host.file(scope, config).ok().flatten();
-        let hooks = host.hooks.as_ref();
-        let hooks = hooks.and_then(|hooks| Some((hooks.file(scope, config).ok()?, hooks)));
-        let servers = servers.map(|path| (said(&path, |text| server(text, host)), path));
-        let hooks = hooks.map(|(path, hooks)| (said(&path, |text| programs(text, hooks)), path));
-        for (names, path) in servers.into_iter().chain(hooks) {
-            // A project may be the home directory, and servers and hooks may stand in one file that cannot be read.
-            let is_known = |found: &Found| {
-                found.path == path && (found.scope != scope || found.names.is_err())
-            };
-            if found.iter().any(is_known) {
-                continue;
-            }
-            found.extend(names.into_iter().map(|names| Found {
-                client: host.name(),
-                scope,
-                path: path.clone(),
-                names,
-            }));
-        }
-    }
-    found
-}
-
-/// What a file says, if there is one.
-fn said(path: &Path, read: impl Fn(&str) -> Result<Vec<Named>, Fault>) -> Vec<Result<Named>> {
-    let read = HostFile::read(path).and_then(|file| match read(&file.text) {
-        _ if !file.exists() => Ok(Vec::new()),
-        said => said.map_err(|fault| file.fault(&fault)),
-    });
-    read.map_or_else(
-        |error| vec![Err(error)],
-        |said| said.into_iter().map(Ok).collect(),
-    )
-}
-
-fn server(text: &str, host: &Host) -> Result<Vec<Named>, Fault> {
-    let named = block(text, host)?.map(|block| match block["command"].as_str() {
-        Some(command) => Named::Program(command.to_owned()),
-        None if hosts::has_address(&block) => Named::Address,
-        None => Named::Nothing,
-    });
-    Ok(named.into_iter().collect())
-}
-
-fn programs(text: &str, hooks: &Hooks) -> Result<Vec<Named>, Fault> {
-    let programs = hooks::programs(&json::read(text)?, hooks);
-    Ok(programs.into_iter().map(Named::Hook).collect())
+    let rest = rest
+        .filter(is_one)
+        .ok_or("expected an address such as http://127.0.0.1:8123/mcp")?;
+    let has_path = rest.trim_end_matches('/').contains(['/', '?', '#']);
+    Ok(if has_path {
+        text.to_owned()
+    } else {
+        format!("{}/mcp", text.trim_end_matches('/'))
+    })
 }
 
 fn block(text: &str, host: &Host) -> Result<Option<Value>, Fault> {

@@ -178,8 +178,9 @@ enum Command {
     Config(ServeArgs),
     /// Write midex into the configuration of a host, such as an editor or an agent, or take it out again
     ///
-    /// Only what midex wrote is changed, and a copy of the file as it was is kept beside it. --data-dir, --workflows, --agents,
-    /// --token-ttl, --allow-env and --secret-env are written down for the server, as they are given here.
+    /// Only what midex wrote is changed, and a copy of a file that others wrote too is kept beside it. --data-dir, --workflows,
+    /// --agents, --token-ttl, --allow-env, --secret-env, --toolsets and --tool-names are written down for the server, as they
+    /// are given here; without them those of an earlier install stay.
     Install(install::InstallArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),

@@ -13,7 +13,8 @@ const CHECK: &str = "clients";
 /// The hosts whose files name midex, each file that names another program, and each that cannot be read.
 pub(super) fn clients(config: &Config) -> Vec<Finding> {
     let found = install::found(config);
-    let findings: Vec<_> = found.iter().filter_map(of_file).collect();
+    let drifts = found.iter().filter_map(|one| drift(one, &found));
+    let findings: Vec<_> = found.iter().filter_map(of_file).chain(drifts).collect();
     let sound = |finding: &&Finding| finding.verdict == Verdict::Ok;
     let names: Vec<_> = findings
         .iter()
@@ -58,8 +59,8 @@ fn of_file(found: &Found) -> Option<Finding> {
     let scope = if is_project { "project" } else { "user" };
     let sound = Finding::ok(CHECK, format!("{client} ({scope})"));
     let (sound, command, verb, flag) = match names {
-        Named::Program(command) => (Some(sound), command, "starts", ""),
-        Named::Hook(command) => (None, command, "runs at its events", " --with-hooks"),
+        Named::Program(run) => (Some(sound), &run.program, "starts", ""),
+        Named::Hook(run) => (None, &run.program, "runs at its events", " --with-hooks"),
         Named::Address => return Some(sound),
         Named::Nothing => (None, &String::new(), "", ""),
     };
@@ -77,6 +78,39 @@ fn of_file(found: &Found) -> Option<Finding> {
         None => format!("{path} names {command}, which is not there"),
     };
     Some(Finding::warn(CHECK, says, mend))
+}
+
+/// What is wrong with hooks beside the blocks of their host.
+fn drift(hook: &Found, all: &[Found]) -> Option<Finding> {
+    let Ok(Named::Hook(run)) = &hook.names else {
+        return None;
+    };
+    let (client, path) = (&hook.client, hook.path.display());
+    let is_project = hook.scope == Scope::Project;
+    let scope = if is_project { " --scope project" } else { "" };
+    let install = format!("midex install --client {client}{scope}");
+    let others = || {
+        all.iter()
+            .filter(|one| one.client == *client && !matches!(one.names, Ok(Named::Hook(_))))
+    };
+    if others().next().is_none() {
+        let says =
+            format!("{path} runs midex at events, and no file of {client} names it as a server");
+        return Some(Finding::warn(
+            CHECK,
+            says,
+            format!("run `{install}`, or `{install} --remove`"),
+        ));
+    }
+    let server = others().find_map(|one| match &one.names {
+        Ok(Named::Program(server)) if one.scope == hook.scope => Some(server),
+        _ => None,
+    })?;
+    let [hooks, block] = [run, server].map(|run| run.data_dir().unwrap_or("the usual one"));
+    let says = format!(
+        "the hooks in {path} use another data directory, {hooks}, than the server of {client}, {block}"
+    );
+    (hooks != block).then(|| Finding::warn(CHECK, says, format!("run `{install} --with-hooks`")))
 }
 
 /// The program that a command starts: a bare name is looked up as a shell does.

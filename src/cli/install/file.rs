@@ -77,15 +77,18 @@ impl HostFile {
             .chars()
             .count()
             + 1;
-        let says = format!("is left as it is: at {line}:{column}, {}", fault.says);
+        let says = format!(
+            "cannot be used as it is: at {line}:{column}, {}",
+            fault.says
+        );
         invalid(&self.path, &says)
             .with("line", line)
             .with("column", column)
     }
 
     /// Puts `text` in its place. Answers with the path of the copy of what was there before the first change by midex, where
-    /// this is the first.
-    pub(super) fn replace(&self, text: &str) -> Result<Option<PathBuf>> {
+    /// this is the first and the copy `has_use`.
+    pub(super) fn replace(&self, text: &str, has_use: bool) -> Result<Option<PathBuf>> {
         let failed = |error: io::Error| unusable(&self.path, &error);
         let directory = self.real.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(directory).map_err(failed)?;
@@ -96,17 +99,20 @@ impl HostFile {
                 "was changed by another program just now",
             ));
         }
-        let copy = self.keep_copy().map_err(failed)?;
+        let copy = self.keep_copy(has_use).map_err(failed)?;
         self.write(directory, text).map_err(failed)?;
         Ok(copy)
     }
 
     /// Keeps the bytes as they were, once: a copy that is there stays.
-    fn keep_copy(&self) -> io::Result<Option<PathBuf>> {
+    fn keep_copy(&self, has_use: bool) -> io::Result<Option<PathBuf>> {
         let Some((bytes, metadata)) = &self.before else {
             return Ok(None);
         };
         rustix::fs::access(&self.real, rustix::fs::Access::WRITE_OK)?;
+        if !has_use {
+            return Ok(None);
+        }
         let mut name = self.real.file_name().unwrap_or_default().to_owned();
         name.push(".midex-backup");
         let copy = self.real.with_file_name(name);

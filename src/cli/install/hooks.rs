@@ -1,27 +1,100 @@
 //! The entries by which a host runs `midex hook` at events of its own. Entries of others in the same lists stay.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::{
     Fault,
     hosts::{Hooks, Shape},
-    json,
+    json, shared,
 };
+use crate::cli::command::quoted;
 
 /// What `midex hook` is told of the event, in the order of [`Hooks::events`].
 pub(super) const EVENTS: [&str; 2] = ["session-start", "stop"];
 
-/// The text with an entry of each of these commands, one for each of [`EVENTS`].
-pub(super) fn put(text: &str, hooks: &Hooks, commands: &[String; 2]) -> Result<String, Fault> {
+/// A program that a host starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) struct Run {
+    pub(in crate::cli) program: String,
+    /// Of a hook only those behind the event.
+    pub(in crate::cli) args: Vec<String>,
+}
+
+impl Run {
+    /// The command of an event, for a shell.
+    fn command(&self, event: &str) -> String {
+        let words = [&self.program, "hook", event].map(str::to_owned);
+        joined(&[&words[..], &self.args].concat())
+    }
+
+    /// Reads a command that [`Self::command`] could have written. Every other belongs to somebody else.
+    fn read(command: &str, event: &str) -> Option<Self> {
+        let words = words(command);
+        let (program, rest) = words.split_first()?;
+        let args = rest.strip_prefix(&["hook".to_owned(), event.to_owned()])?;
+        let run = Self {
+            program: program.clone(),
+            args: args.to_vec(),
+        };
+        let is_ours = run.is_midex() && shared(args) == args && run.command(event) == command;
+        is_ours.then_some(run)
+    }
+
+    /// Whether the program is midex, by whichever path.
+    pub(super) fn is_midex(&self) -> bool {
+        let name = Path::new(&self.program).file_name();
+        let here = std::env::current_exe().unwrap_or_default();
+        name.is_some_and(|name| name == "midex" || Some(name) == here.file_name())
+    }
+
+    /// The data directory that it is given.
+    pub(in crate::cli) fn data_dir(&self) -> Option<&str> {
+        let of_flag = self.args.windows(2).find(|pair| pair[0] == "--data-dir");
+        let mut args = self.args.iter();
+        let joined = args.find_map(|arg| arg.strip_prefix("--data-dir="));
+        of_flag.map(|pair| pair[1].as_str()).or(joined)
+    }
+}
+
+/// Words as one line for a shell.
+pub(super) fn joined(words: &[String]) -> String {
+    words
+        .iter()
+        .map(|word| quoted(word))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// The words that [`joined`] made this line of.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut is_quoted) = (Vec::new(), String::new(), false);
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\'' => is_quoted = !is_quoted,
+            '\\' if !is_quoted => word.extend(chars.next()),
+            ' ' if !is_quoted => words.push(std::mem::take(&mut word)),
+            _ => word.push(c),
+        }
+    }
+    words.push(word);
+    words
+}
+
+/// The text with an entry of each of [`EVENTS`] that runs this; where they are not `added`, only those that are there change.
+pub(super) fn put(text: &str, hooks: &Hooks, run: &Run, added: bool) -> Result<String, Fault> {
     let mut text = text.to_owned();
     if let Some(version) = hooks.version.filter(|_| is_unversioned(&text)) {
         text = json::set(&text, &["version"], &json!(version))?;
     }
-    for (index, command) in commands.iter().enumerate() {
-        let event = hooks.events[index];
-        let ours = ours(&json::read(&text)?, event, EVENTS[index], command);
+    for (index, (event, name)) in hooks.events.into_iter().zip(EVENTS).enumerate() {
+        let command = run.command(name);
+        let ours = ours(&json::read(&text)?, event, name);
         text = match ours.split_first() {
-            None => json::push(&text, &["hooks", event], &entry(hooks, index, command))?,
+            None if !added => text,
+            None => json::push(&text, &["hooks", event], &entry(hooks, index, &command))?,
             Some((first, others)) => {
                 let text = without(&text, others)?;
                 let first: Vec<_> = first.iter().map(String::as_str).collect();
@@ -33,37 +106,26 @@ pub(super) fn put(text: &str, hooks: &Hooks, commands: &[String; 2]) -> Result<S
 }
 
 /// The text without the entries that run midex.
-pub(super) fn take(text: &str, hooks: &Hooks, program: &str) -> Result<String, Fault> {
+pub(super) fn take(text: &str, hooks: &Hooks) -> Result<String, Fault> {
     let mut text = text.to_owned();
     for (event, name) in hooks.events.into_iter().zip(EVENTS) {
-        let ours = ours(&json::read(&text)?, event, name, program);
+        let ours = ours(&json::read(&text)?, event, name);
         text = without(&text, &ours)?;
     }
     Ok(text)
 }
 
-/// The programs that the entries run which run midex, each once.
-pub(super) fn programs(said: &Value, hooks: &Hooks) -> Vec<String> {
-    let mut programs = Vec::new();
+/// What the entries run that run midex, each once.
+pub(super) fn runs(text: &str, hooks: &Hooks) -> Result<Vec<Run>, Fault> {
+    let (said, mut runs) = (json::read(text)?, Vec::new());
     for (event, name) in hooks.events.into_iter().zip(EVENTS) {
-        for path in ours(said, event, name, "midex") {
+        for path in ours(&said, event, name) {
             let command = said.pointer(&format!("/{}/command", path.join("/")));
-            let command = command.and_then(Value::as_str).unwrap_or_default();
-            let program = unquoted(command.split(" hook ").next().unwrap_or_default());
-            if !programs.contains(&program) {
-                programs.push(program);
-            }
+            let run = command.and_then(|it| Run::read(it.as_str()?, name));
+            runs.extend(run.filter(|run| !runs.contains(run)));
         }
     }
-    programs
-}
-
-/// A word without what [`quoted`](crate::cli::command::quoted) put around it.
-fn unquoted(word: &str) -> String {
-    let inner = word
-        .strip_prefix('\'')
-        .and_then(|word| word.strip_suffix('\''));
-    inner.map_or_else(|| word.to_owned(), |inner| inner.replace(r"'\''", "'"))
+    Ok(runs)
 }
 
 fn is_unversioned(text: &str) -> bool {
@@ -82,14 +144,11 @@ fn entry(hooks: &Hooks, index: usize, command: &str) -> Value {
     }
 }
 
-/// The paths of the entries of an event that run midex, by whichever path, alone or in a group.
-fn ours(said: &Value, event: &str, name: &str, command: &str) -> Vec<Vec<String>> {
-    let program = command.split(" hook ").next().unwrap_or(command);
+/// The paths of the entries of an event that run midex, alone or in a group.
+fn ours(said: &Value, event: &str, name: &str) -> Vec<Vec<String>> {
     let is_ours = |entry: &Value| {
-        let command = entry["command"].as_str().unwrap_or_default();
-        let (by, rest) = command.split_once(" hook ").unwrap_or_default();
-        let is_event = rest == name || rest.starts_with(&format!("{name} "));
-        is_event && (by == program || by.contains("midex"))
+        let command = entry["command"].as_str();
+        command.is_some_and(|command| Run::read(command, name).is_some())
     };
     let mut found = Vec::new();
     for (index, entry) in said["hooks"][event]

@@ -17,7 +17,7 @@ use crate::{
 pub(in crate::cli) enum Client {
     #[value(help = "Claude Code")]
     ClaudeCode,
-    #[value(help = "Claude Desktop")]
+    #[value(help = "Claude Desktop; without --scope project, --http and --with-hooks")]
     ClaudeDesktop,
     #[value(help = "Cursor")]
     Cursor,
@@ -27,7 +27,7 @@ pub(in crate::cli) enum Client {
     Codex,
     #[value(help = "Gemini CLI")]
     Gemini,
-    #[value(help = "Windsurf")]
+    #[value(help = "Windsurf; without --scope project and --with-hooks")]
     Windsurf,
 }
 
@@ -156,8 +156,30 @@ pub(super) struct Host {
     pub(super) hooks: Option<Hooks>,
 }
 
-/// Every field of a block that midex writes for some host: what the block says of another way to reach midex goes.
-pub(super) const OWN_FIELDS: [&str; 6] = ["type", "command", "args", "url", "httpUrl", "serverUrl"];
+/// Every field of a block that midex writes for some host.
+const OWN_FIELDS: [&str; 6] = ["type", "command", "args", "url", "httpUrl", "serverUrl"];
+
+/// The other fields that some host reads of a server that it starts itself.
+const OF_STDIO: &[&str] = &["env", "envFile", "env_vars", "cwd"];
+
+/// The other fields that some host reads of a server over HTTP.
+const OF_HTTP: &[&str] = &[
+    "headers",
+    "headersHelper",
+    "http_headers",
+    "env_http_headers",
+    "bearer_token_env_var",
+    "oauth",
+    "auth",
+];
+
+/// The fields that a block with these must not have: they say of another way to reach the server.
+pub(super) fn others(fields: &Map<String, Value>) -> Vec<&'static str> {
+    let starts = fields.contains_key("command");
+    let others = if starts { OF_HTTP } else { OF_STDIO };
+    let others = OWN_FIELDS.iter().chain(others).copied();
+    others.filter(|name| !fields.contains_key(*name)).collect()
+}
 
 pub(super) const HOSTS: &[Host] = &[
     Host {
@@ -334,7 +356,7 @@ impl Host {
             (Scope::Project, None) => {
                 let message = format!("{} has no servers of a project", self.title);
                 Err(Error::new(Code::UsageInvalid, message)
-                    .with_action("Leave out `--scope project`: midex is then installed for all projects of this user"))
+                    .with_action("Leave out `--scope project`: its servers are those of the user, in every project"))
             }
         }
     }
@@ -376,16 +398,16 @@ impl Host {
     /// What to do where its documentation names no file.
     pub(super) fn unknown_place(&self) -> String {
         format!(
-            "The documentation of {} names no file on this system, so nothing was written: put this into the one that its settings open",
+            "The documentation of {} names no file on this system",
             self.title
         )
     }
 }
 
-/// Whether a block names a server by its address.
-pub(super) fn has_address(block: &Value) -> bool {
+/// The address by which a block names a server.
+pub(super) fn address(block: &Value) -> Option<&str> {
     let mut fields = HOSTS.iter().filter_map(|host| host.http.as_ref());
-    fields.any(|http| block[http.url].is_string())
+    fields.find_map(|http| block[http.url].as_str())
 }
 
 fn fixed(fields: Fixed) -> Map<String, Value> {

@@ -24,33 +24,60 @@ pub(super) fn read(text: &str, path: [&str; 2]) -> Result<Option<Value>, Fault> 
     Ok(item.map(|item| fields(item).unwrap_or_default()))
 }
 
-/// The text with these fields in the table `[above.name]`, which is made at its end where there is none, and without those
-/// of `own` that are not among them.
+/// The text with these fields in the table `[above.name]`, which is made at its end where there is none, and without `others`.
 pub(super) fn set(
     text: &str,
     path: [&str; 2],
-    own: &[&str],
+    others: &[&str],
     fields: &Map<String, Value>,
 ) -> Result<String, Fault> {
-    let document = parse(text)?;
+    let text = without(text, path, others)?;
+    let document = parse(&text)?;
     // One that only has tables below it has no header of its own.
     let table = table(&document, path)?.filter(|table| !table.is_implicit());
-    let edits = table.map(|table| edits(text, table, own, fields));
+    let edits = table.map(|table| edits(&text, table, fields));
     let text = edits.map_or_else(
-        || appended(text, path, fields),
+        || appended(&text, path, fields),
         |edits| {
             let edit = |text: String, (at, with): &Edit| spliced(&text, at.clone(), with);
-            edits.iter().rev().fold(text.to_owned(), edit)
+            edits.iter().rev().fold(text.clone(), edit)
         },
     );
     parse(&text).map(|_| text.clone())
+}
+
+/// The text without these fields of the table, whichever way they are written.
+fn without(text: &str, path: [&str; 2], fields: &[&str]) -> Result<String, Fault> {
+    let document = parse(text)?;
+    let Some(table) = table(&document, path)? else {
+        return Ok(text.to_owned());
+    };
+    let mut found = Vec::new();
+    for name in fields {
+        field(text, table, name, &mut found);
+    }
+    Ok(cut(text, found))
+}
+
+/// The lines of a field of a table.
+fn field(text: &str, table: &Table, name: &str, found: &mut Vec<Range<usize>>) {
+    match table.get_key_value(name) {
+        Some((_, Item::Table(below))) if below.is_dotted() => {
+            below
+                .iter()
+                .for_each(|(name, _)| field(text, below, name, found));
+        }
+        Some((_, Item::Table(below))) => regions(text, below, found),
+        Some((key, item)) => found.push(lines(text, span(key.span()).start..span(item.span()).end)),
+        None => {}
+    }
 }
 
 /// A stretch of the text, and what is to stand in its place.
 type Edit = (Range<usize>, String);
 
 /// What gives a table these fields, in the order of the text.
-fn edits(text: &str, table: &Table, own: &[&str], fields: &Map<String, Value>) -> Vec<Edit> {
+fn edits(text: &str, table: &Table, fields: &Map<String, Value>) -> Vec<Edit> {
     let newline = newline(text);
     let (mut edits, mut missing) = (Vec::new(), String::new());
     for (name, value) in fields {
@@ -58,12 +85,6 @@ fn edits(text: &str, table: &Table, own: &[&str], fields: &Map<String, Value>) -
             Some(item) if plain(item).as_ref() == Some(value) => {}
             Some(item) => edits.push((span(item.span()), value.to_string())),
             None => missing.extend([name.as_str(), " = ", &value.to_string(), newline]),
-        }
-    }
-    for name in own.iter().filter(|name| !fields.contains_key(**name)) {
-        if let Some((key, item)) = table.get_key_value(name) {
-            let line = span(key.span()).start..span(item.span()).end;
-            edits.push((lines(text, line), String::new()));
         }
     }
     let header = lines(text, span(table.span())).end;
@@ -83,21 +104,27 @@ pub(super) fn unset(text: &str, path: [&str; 2]) -> Result<String, Fault> {
     };
     let mut cuts = Vec::new();
     regions(text, table, &mut cuts);
+    Ok(cut(text, cuts))
+}
+
+/// The text without these lines, and without the empty line above a header among them.
+fn cut(text: &str, mut cuts: Vec<Range<usize>>) -> String {
     cuts.sort_by_key(|cut| cut.start);
     let cut = |text: String, cut: &Range<usize>| {
         let newline = newline(&text);
         let apart = format!("{newline}{newline}");
-        let is_apart = text[..cut.start].ends_with(&apart);
+        let is_header = text[cut.start..].trim_start().starts_with('[');
+        let is_apart = is_header && text[..cut.start].ends_with(&apart);
         let start = cut.start - if is_apart { newline.len() } else { 0 };
         spliced(&text, start..cut.end, "")
     };
     let without = cuts.iter().rev().fold(text.to_owned(), cut);
     let had_end = text.ends_with('\n');
-    Ok(if had_end {
+    if had_end {
         without
     } else {
         without.trim_end_matches(['\r', '\n']).to_owned()
-    })
+    }
 }
 
 fn parse(text: &str) -> Result<Document<&str>, Fault> {

@@ -66,6 +66,9 @@ const SETTINGS_OF_CODE: &str = if cfg!(target_os = "macos") {
     ".config/Code/User/mcp.json"
 };
 
+/// The address of a server of this machine.
+const HERE: &str = "http://127.0.0.1:8123/mcp";
+
 /// What became of a command.
 #[derive(Debug)]
 struct Ran {
@@ -344,6 +347,30 @@ fn directories_that_the_environment_names_are_heeded() {
     }
 }
 
+#[test]
+fn an_address_without_a_path_gets_that_of_midex() {
+    let project = Project::new(&[]);
+    for (given, written) in [
+        ("http://127.0.0.1:8123", HERE),
+        ("http://127.0.0.1:8123/", HERE),
+        ("https://x/y/", "https://x/y/"),
+        ("http://x?y", "http://x?y"),
+    ] {
+        let said = install(&project, "cursor", &["--http", given]);
+        assert_has(&said, &[written]);
+        let block = block(&home(&project, ".cursor/mcp.json"), "mcpServers");
+        assert_eq!(block, json!({ "url": written }));
+    }
+    for here in [
+        HERE,
+        "http://localhost/mcp",
+        "http://[::1]",
+        "http://[::1]:1/",
+    ] {
+        install(&project, "cursor", &["--http", here, "--with-hooks"]);
+    }
+}
+
 #[cfg(not(target_os = "macos"))]
 #[test]
 fn where_no_documentation_names_a_file_it_prints_and_writes_nothing() {
@@ -381,8 +408,30 @@ fn what_a_host_cannot_do_is_refused_with_what_to_do() {
         (&["--client", "emacs"], "possible values"),
         (&[], "--client"),
         (
-            &["--client", "cursor", "--remove", "--print"],
-            "cannot be used with",
+            &["--client", "cursor", "--http", HERE, "--toolsets", "run"],
+            "`--toolsets` cannot reach",
+        ),
+        (
+            &[
+                "--client",
+                "cursor",
+                "--http",
+                HERE,
+                "--data-dir",
+                "/d",
+                "--with-hooks",
+            ],
+            "`--data-dir` cannot reach",
+        ),
+        (
+            &[
+                "--client",
+                "cursor",
+                "--http",
+                "https://example.org:80/mcp",
+                "--with-hooks",
+            ],
+            "a server of another",
         ),
     ] {
         refused(&project, 2, args, &[says]);
@@ -402,6 +451,21 @@ fn print_shows_the_file_and_what_would_stand_in_it() {
         assert_eq!(said(&path), rest);
         fs::remove_dir_all(project.path("home")).unwrap();
     }
+    // What is there already is shown too, with what would become of it.
+    let path = home(&project, ".cursor/mcp.json");
+    write(&path, "{\"a\": 1}\n");
+    let print = |args: &[&str]| {
+        let before = files(project.root());
+        let shown = install(&project, "cursor", &[args, &["--print"]].concat());
+        assert_eq!(files(project.root()), before);
+        shown.split_once('\n').unwrap().1.to_owned()
+    };
+    let shown = print(&[]);
+    install(&project, "cursor", &[]);
+    assert_eq!((print(&[]), said(&path)), (shown.clone(), shown));
+    assert_has(&print(&["--remove"]), &["{\"a\": 1, \"mcpServers\": {}}\n"]);
+    write(&path, "{ broken");
+    refused(&project, 1, &["--client", "cursor", "--print"], &["1:3"]);
     let shown = install(&project, "gemini", &["--print", "--with-hooks", "--json"]);
     let shown: Value = serde_json::from_str(&shown).unwrap();
     let text: Value = serde_json::from_str(text(&shown[0]["text"])).unwrap();
@@ -416,7 +480,7 @@ fn print_shows_the_file_and_what_would_stand_in_it() {
 fn json_says_what_was_done() {
     let project = Project::new(&[]);
     let path = home(&project, ".cursor/mcp.json");
-    write(&path, "{}");
+    write(&path, "{\"a\": 1}");
     let backup = home(&project, ".cursor/mcp.json.midex-backup");
     let done = |args: &[&str]| -> Value {
         serde_json::from_str(&install(&project, "cursor", args)).unwrap()

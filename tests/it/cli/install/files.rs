@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::json;
 
-use super::{MIDEX, block, home, install, midex, refused, said, write};
+use super::{MIDEX, block, files, home, install, midex, refused, said, write};
 use crate::support::{assert_has, project::Project};
 
 /// How a text is indented, and the text before and after: with the block of Cursor in lines of its own where `BLOCK` stands, and
@@ -75,7 +75,7 @@ fn nothing_else_in_a_json_file_changes() {
         install(&project, "cursor", &[]);
         assert_eq!(said(&path), expected, "{before:?}");
         let again = install(&project, "cursor", &[]);
-        assert_has(&again, &["midex was in it: nothing changed"]);
+        assert_has(&again, &["midex was in it already: nothing changed"]);
         assert_eq!(said(&path), expected);
         assert_has(
             &install(&project, "cursor", &["--remove"]),
@@ -183,7 +183,7 @@ fn a_file_that_cannot_be_read_is_left_as_it_is_and_named_with_its_place() {
             &project,
             1,
             &["--client", "cursor"],
-            &["HOST_FILE_INVALID", &shown(&cursor), place, "--print"],
+            &["HOST_FILE_INVALID", &shown(&cursor), place, "by hand"],
         );
     }
     for (text, place) in [
@@ -304,7 +304,7 @@ fn a_link_stays_a_link_and_the_mode_stays_and_the_first_copy_stays() {
     symlink("../dotfiles/claude.json", &link).unwrap();
     let shown = install(&project, "claude-code", &[]);
     let copy = project.path("dotfiles/claude.json.midex-backup");
-    assert_has(&shown, &["as it was: ", "claude.json.midex-backup"]);
+    assert_has(&shown, &["; backup: ", "claude.json.midex-backup"]);
     assert!(link.is_symlink());
     assert_has(&said(&real), &[MIDEX, "\"first\": true"]);
     for path in [&real, &copy] {
@@ -316,8 +316,121 @@ fn a_link_stays_a_link_and_the_mode_stays_and_the_first_copy_stays() {
     assert_eq!(said(&copy), "{\"first\": true}");
     fs::write(&real, "{\"second\": true}").unwrap();
     let shown = install(&project, "claude-code", &[]);
-    assert!(!shown.contains("as it was"), "{shown}");
+    assert!(!shown.contains("backup"), "{shown}");
     assert_eq!(said(&copy), "{\"first\": true}");
     // Nothing is left behind beside them.
     assert_eq!(fs::read_dir(project.path("dotfiles")).unwrap().count(), 2);
+}
+
+#[test]
+fn a_file_that_only_midex_wrote_leaves_no_copy() {
+    let project = Project::new(&[]);
+    for host in ["claude-code", "cursor", "codex", "gemini"] {
+        install(&project, host, &["--with-hooks"]);
+        install(&project, host, &["--data-dir", "/d", "--with-hooks"]);
+        install(&project, host, &["--remove"]);
+        install(&project, host, &["--scope", "project"]);
+        install(&project, host, &["--remove", "--scope", "project"]);
+    }
+    let copies = files(project.root()).into_iter().map(|(path, _)| path);
+    let copies: Vec<_> = copies
+        .filter(|path| path.to_str().unwrap().ends_with("-backup"))
+        .collect();
+    assert!(copies.is_empty(), "{copies:?}");
+    // What others write there later is kept.
+    let path = home(&project, ".cursor/mcp.json");
+    let text = "{\"mcpServers\": {}} // mine\n";
+    write(&path, text);
+    install(&project, "cursor", &[]);
+    assert_eq!(said(&home(&project, ".cursor/mcp.json.midex-backup")), text);
+}
+
+#[test]
+fn what_a_block_says_of_the_other_way_to_reach_a_server_goes() {
+    let project = Project::new(&[]);
+    let url = "http://127.0.0.1:8123/mcp";
+    let path = home(&project, ".codex/config.toml");
+    let others = "enabled = true\n\n[mcp_servers.o]\nurl = 'x'\n";
+    write(
+        &path,
+        format!(
+            "[mcp_servers.midex]\ncommand = 'midex'\nargs = ['serve']\nenv_vars = ['A']\n{others}\n[mcp_servers.midex.env]\nA = 'b'\n"
+        ),
+    );
+    install(&project, "codex", &["--http", url]);
+    assert_eq!(
+        said(&path),
+        format!("[mcp_servers.midex]\nurl = \"{url}\"\n{others}")
+    );
+    write(
+        &path,
+        format!(
+            "[mcp_servers.midex]\nurl = \"{url}\"\nbearer_token_env_var = 'T'\nhttp_headers = {{ A = 'b' }}\nenv_http_headers.B = 'c'\n{others}"
+        ),
+    );
+    install(&project, "codex", &[]);
+    assert_eq!(
+        said(&path),
+        format!("[mcp_servers.midex]\ncommand = \"{MIDEX}\"\nargs = [\"serve\"]\n{others}")
+    );
+    write(&path, "[mcp_servers.midex.env]\nA = 'b'\n");
+    install(&project, "codex", &["--http", url]);
+    assert_eq!(
+        said(&path),
+        format!("[mcp_servers.midex]\nurl = \"{url}\"\n")
+    );
+    let path = home(&project, ".claude.json");
+    let secret = json!({ "mcpServers": { "midex": { "type": "http", "url": url, "headers": { "Authorization": "Bearer x" } } } });
+    write(&path, secret.to_string());
+    install(&project, "claude-code", &["--http", url]);
+    assert_has(&said(&path), &["Bearer x"]);
+    install(&project, "claude-code", &[]);
+    let expected = json!({ "type": "stdio", "command": MIDEX, "args": ["serve"] });
+    assert_eq!(block(&path, "mcpServers"), expected);
+}
+
+#[test]
+fn arguments_that_are_there_stay_or_are_named() {
+    let project = Project::new(&[]);
+    let path = home(&project, ".cursor/mcp.json");
+    let args = || block(&path, "mcpServers")["args"].clone();
+    let flags = [
+        "--toolsets",
+        "run",
+        "--tool-names",
+        "dotted",
+        "--data-dir",
+        "/a b",
+    ];
+    install(&project, "cursor", &flags);
+    let first = json!([
+        "serve",
+        "--data-dir",
+        "/a b",
+        "--toolsets",
+        "run",
+        "--tool-names",
+        "dotted"
+    ]);
+    assert_eq!(args(), first);
+    assert_has(&install(&project, "cursor", &[]), &["nothing changed"]);
+    assert_eq!(args(), first);
+    assert_has(
+        &install(&project, "cursor", &["--toolsets", "run"]),
+        &["its arguments were: serve --data-dir '/a b' --toolsets run --tool-names dotted"],
+    );
+    assert_eq!(args(), json!(["serve", "--toolsets", "run"]));
+    refused(
+        &project,
+        2,
+        &["--client", "cursor", "--toolsets", "rum"],
+        &["run"],
+    );
+    let other = json!({ "mcpServers": { "midex": { "command": "npx", "args": ["serve", "x"] } } });
+    write(&path, other.to_string());
+    assert_has(
+        &install(&project, "cursor", &[]),
+        &["its arguments were: serve x"],
+    );
+    assert_eq!(args(), json!(["serve"]));
 }

@@ -178,6 +178,72 @@ fn hooks_of_others_stay_and_those_of_midex_come_once() {
     }
 }
 
+#[test]
+fn commands_that_only_mention_midex_belong_to_others() {
+    let project = Project::new(&[]);
+    let path = home(&project, ".claude/settings.json");
+    let others = [
+        "cd /srv && midex hook stop --data-dir /srv/d; notify-send done",
+        "/opt/wrap.sh midex hook stop",
+        "echo midex hook stop is off",
+        "midex hook stop; true",
+        "midex hook stop --data-dir $HOME/d",
+        "midex hook stop --json",
+        "midex hook stopped",
+        "/opt/midex-wrap hook stop",
+        "cat /midex hook stop",
+    ];
+    let handler = |command: &&str| json!({ "type": "command", "command": command });
+    let handlers: Vec<_> = others.iter().map(handler).collect();
+    let before = json!({ "hooks": { "Stop": [{ "hooks": handlers }] } });
+    write(&path, before.to_string());
+    install(&project, "claude-code", &["--with-hooks"]);
+    let stop = commands(&json_in(&path), "Stop");
+    assert_eq!(stop[..others.len()], others);
+    assert_eq!(stop[others.len()..], [format!("{MIDEX} hook stop")]);
+    install(&project, "claude-code", &["--remove"]);
+    assert_eq!(commands(&json_in(&path), "Stop"), others);
+}
+
+#[test]
+fn hooks_keep_to_the_directory_of_the_block() {
+    let project = Project::new(&[]);
+    let path = home(&project, ".cursor/hooks.json");
+    install(&project, "cursor", &["--with-hooks"]);
+    install(
+        &project,
+        "cursor",
+        &["--data-dir", "/d x", "--toolsets", "run"],
+    );
+    let stop = || commands(&json_in(&path), "stop");
+    assert_eq!(stop(), [format!("{MIDEX} hook stop --data-dir '/d x'")]);
+    // Where the user took one of them away, it does not come back.
+    let one = json!({ "hooks": { "stop": [{ "command": stop()[0] }] } });
+    write(&path, one.to_string());
+    install(&project, "cursor", &["--data-dir", "/e"]);
+    assert_eq!(stop(), [format!("{MIDEX} hook stop --data-dir /e")]);
+    assert_eq!(json_in(&path)["hooks"]["sessionStart"], Value::Null);
+    // Arguments that stay in the block come back to the hooks.
+    write(&path, said(&path).replace(" --data-dir /e", ""));
+    let drift = doctor(&project);
+    let (verdict, says, mend) = drift.last().unwrap();
+    assert_eq!(
+        (&**verdict, &**mend),
+        ("warn", "run `midex install --client cursor --with-hooks`")
+    );
+    assert_has(says, &["hooks.json", "another data directory", "/e"]);
+    install(&project, "cursor", &["--with-hooks"]);
+    assert_eq!(stop(), [format!("{MIDEX} hook stop --data-dir /e")]);
+    assert_eq!(doctor(&project).len(), 1);
+    fs::remove_file(home(&project, ".cursor/mcp.json")).unwrap();
+    let left = doctor(&project);
+    assert_eq!((left.len(), &*left[0].0), (1, "warn"));
+    assert_has(
+        &left[0].1,
+        &["hooks.json", "no file of cursor names it as a server"],
+    );
+}
+
 /// What the doctor says of hosts: verdict, words and mending.
 fn doctor(project: &Project) -> Vec<(String, String, String)> {
     let ran = midex(project, &["doctor", "--json"]);
