@@ -16,7 +16,11 @@ use serde_json::Value;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
-pub use self::{list::ListRequest, open::verify, options::Options};
+pub use self::{
+    list::ListRequest,
+    open::{Verified, verify},
+    options::Options,
+};
 use self::{
     list::{ALL_PROJECTS, OPEN},
     open::Slot,

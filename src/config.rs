@@ -173,6 +173,17 @@ pub fn split_names(text: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
+/// Checks names of environment variables with commas between them, and leaves them as they are.
+pub fn parse_names(text: &str) -> Result<String, String> {
+    let is_bad = |name: &String| {
+        name.contains(|char: char| char == '=' || char.is_whitespace() || char.is_control())
+    };
+    match split_names(text).into_iter().find(is_bad) {
+        Some(name) => Err(format!("`{name}` is no name of an environment variable")),
+        None => Ok(text.to_owned()),
+    }
+}
+
 /// Parses a duration: `250ms`, `10s`, `5m`, `24h`, or several of them in a row.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let duration: jiff::SignedDuration = text
@@ -188,9 +199,9 @@ pub fn parse_token_ttl(text: &str) -> Result<Duration, String> {
         return Ok(ttl);
     }
     Err(format!(
-        "a token may live from {:?} to {} days",
+        "a token may live from {:?} to {}h",
         limits::TOKEN_TTL_MIN,
-        limits::TOKEN_TTL_MAX.as_secs() / 86400
+        limits::TOKEN_TTL_MAX.as_secs() / 3600
     ))
 }
 

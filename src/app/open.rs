@@ -140,14 +140,32 @@ impl App {
     }
 }
 
-/// Reads the whole store of a configuration through, where there is one: its bytes. The directory is this process's
-/// meanwhile. Blocks.
+/// What there is of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verified {
+    /// It was never begun.
+    Nothing,
+    /// It was begun, and its file is gone.
+    Gone,
+    /// A file of so many bytes, which were read through.
+    Sound(u64),
+}
+
+/// Reads the whole store of a configuration through, where there is one. The directory is this process's meanwhile.
+/// Blocks.
 ///
 /// # Errors
 /// As [`App::open`].
-pub fn verify(config: &Config) -> Result<Option<u64>> {
+pub fn verify(config: &Config) -> Result<Verified> {
     let Ok(file) = std::fs::metadata(config.data_dir.join(store::FILE_NAME)) else {
-        return Ok(None);
+        // To own a directory is to make it.
+        let is_gone = config.data_dir.is_dir()
+            && OwnedDirectory::take(&config.data_dir)?.has_lost_its_store();
+        return Ok(if is_gone {
+            Verified::Gone
+        } else {
+            Verified::Nothing
+        });
     };
     let options = store::Options {
         check_all: true,
@@ -155,5 +173,5 @@ pub fn verify(config: &Config) -> Result<Option<u64>> {
     };
     let owned = OwnedDirectory::take(&config.data_dir)?;
     drop(RedbStore::open_owned(owned, options)?);
-    Ok(Some(file.len()))
+    Ok(Verified::Sound(file.len()))
 }

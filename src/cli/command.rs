@@ -1,7 +1,7 @@
 //! Translates the next call that an error suggests to the command that a person types for it. Errors name calls, as
 //! [`crate::error::Error::suggested_action`] prints them.
 
-use crate::uri;
+use crate::{error::Error, uri};
 
 /// Tools with their commands: the name of the tool, the argument that the command takes, and the command.
 const TOOLS: &[(&str, &str, &str)] = &[
@@ -37,6 +37,12 @@ impl Hints {
         let retry = "Run the same command again".to_owned();
         Self { flags, retry }
     }
+}
+
+/// What an error asks of its user, else what it suggests as it stands.
+pub(super) fn mend(error: &Error) -> String {
+    let action = error.suggested_action();
+    user_request(&action).unwrap_or(action)
 }
 
 /// Translates the suggested action of an error for a person: a call becomes a command, and of a sentence that asks the user

@@ -4,19 +4,22 @@
 
 mod file;
 mod key;
+mod notice;
 mod print;
 
-use std::{ffi::OsString, fs};
+use std::{ffi::OsString, fs, path::Path};
 
 use clap::{
-    Arg, ArgMatches, CommandFactory, FromArgMatches, error::Result as Parsed, parser::ValueSource,
+    Arg, ArgMatches, CommandFactory, FromArgMatches, builder::StyledStr, error::Result as Parsed,
+    parser::ValueSource,
 };
 
-pub(super) use self::print::print;
 use self::{
     file::{File, Owner, Setting},
-    key::keys,
+    key::{keys, source},
+    notice::notices,
 };
+pub(super) use self::{key::words, notice::Notice, print::print};
 use super::{Cli, Command};
 use crate::{
     config::{ALLOW_ENV_ENV, DATA_DIR_ENV, SECRET_ENV_ENV, project_dir},
@@ -65,14 +68,18 @@ impl Files {
         ])
     }
 
-    /// Parses the command line of this process, with the values of the files as defaults.
-    pub(super) fn parse(&self) -> Parsed<(Cli, ArgMatches)> {
-        let matches = self.command().try_get_matches()?;
+    /// Parses a command line, with the values of the files as defaults.
+    pub(super) fn parse(
+        &self,
+        line: impl IntoIterator<Item = OsString>,
+    ) -> Parsed<(Cli, ArgMatches)> {
+        let matches = self.command().try_get_matches_from(line)?;
         let mut cli = Cli::from_arg_matches(&matches)?;
         if matches.value_source("data_dir") == Some(ValueSource::CommandLine) {
             cli.global.data_dir_given.clone_from(&cli.global.data_dir);
         }
-        if let (Command::Serve(args), Some((_, matches))) = (&mut cli.command, matches.subcommand())
+        if let (Command::Serve(args) | Command::Config(args), Some((_, matches))) =
+            (&mut cli.command, matches.subcommand())
         {
             let source = matches.value_source("http");
             args.transports.http_is_usual = source == Some(ValueSource::DefaultValue);
@@ -89,7 +96,8 @@ impl Files {
     }
 
     /// An argument with its value of the files as default, before which the environment is asked.
-    fn layered(&self, mut arg: Arg) -> Arg {
+    fn layered(&self, arg: Arg) -> Arg {
+        let mut arg = with_source(arg);
         if let Some(values) = self.default_of(&arg) {
             arg = arg.default_values(values);
         }
@@ -139,20 +147,44 @@ impl Files {
         broken.map_or(Ok(()), |file| Err(unusable(file)))
     }
 
-    /// How much is wrong with them.
-    pub(super) fn findings_count(&self) -> usize {
-        self.findings().count()
+    /// What is to be said of the servers that hosts start, without flags.
+    pub(super) fn notices(&self) -> Vec<Notice> {
+        match self.parse(["midex", "serve"].map(OsString::from)) {
+            Ok((cli, _)) => match cli.command {
+                Command::Serve(args) => notices(&args),
+                _ => Vec::new(),
+            },
+            // The environment is refused; that has been said.
+            Err(_) => Vec::new(),
+        }
     }
 
-    /// The paths of those that are there.
-    pub(super) fn paths(&self) -> Vec<String> {
+    /// Those that are there, each with what is wrong with it.
+    pub(super) fn there(&self) -> impl Iterator<Item = (&Path, &[Finding])> {
         let there = self.0.iter().filter(|file| file.text.is_some());
-        there.map(|file| file.path.display().to_string()).collect()
+        there.map(|file| (&*file.path, &*file.findings))
     }
 
     fn findings<'a>(&'a self) -> impl Iterator<Item = (&'a File, &'a Finding)> {
         let of = |file: &'a File| file.findings.iter().map(move |finding| (file, finding));
         self.0.iter().flat_map(of)
+    }
+}
+
+/// An argument whose help names the file that may have it.
+fn with_source(arg: Arg) -> Arg {
+    let Some(source) = arg.get_long().and_then(source) else {
+        return arg;
+    };
+    let help = arg.get_help().map(StyledStr::to_string).unwrap_or_default();
+    if help.contains("else midex.toml") {
+        return arg;
+    }
+    let long = arg.get_long_help().map(|long| format!("{long} {source}"));
+    let arg = arg.help(format!("{help} {source}"));
+    match long {
+        Some(long) => arg.long_help(long),
+        None => arg,
     }
 }
 
@@ -178,7 +210,13 @@ fn line(file: &File, finding: &Finding) -> String {
 
 fn unusable(file: &File) -> Error {
     let message = format!("`{}` cannot be used as it is", file.path.display());
-    let violations = errors(&file.findings).map(Finding::violation);
+    let violations = errors(&file.findings).map(|finding| {
+        let mut violation = finding.violation();
+        if violation.path.is_empty() {
+            FILE.clone_into(&mut violation.path);
+        }
+        violation
+    });
     Error::new(Code::UsageInvalid, message)
         .with_violations(violations.collect())
         .with_action("Mend the file; `midex config` shows what is wrong in its lines")

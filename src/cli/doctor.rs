@@ -5,6 +5,7 @@ mod clients;
 use std::{
     fmt::Write as _,
     fs::{self, Metadata},
+    io,
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::Path,
     sync::Arc,
@@ -17,8 +18,8 @@ use serde_json::{Value, json};
 
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
-    command::user_request,
-    config::Files,
+    command::mend,
+    config::{Files, Notice},
     link::{Link, given},
     screen::{Screen, Style},
     serve::is_open_to_others,
@@ -27,9 +28,10 @@ use super::{
     visible::visible,
 };
 use crate::{
-    app::{self, Options},
+    app::{self, Options, Verified},
     clock::{Clock, SteadyClock, SystemClock, SystemIds, Timestamp},
     config::Config,
+    domain::finding::{self, Severity, is_broken},
     error::{Code, Error, Result},
     limits,
     mcp::{
@@ -84,21 +86,22 @@ impl Finding {
 
     /// What a refusal says, with its own next call for a person.
     fn fail(check: &'static str, error: &Error) -> Self {
-        let action = error.suggested_action();
+        let says = format!("{}: {}", error.code(), error.message());
+        Self::warn(check, says, mend(error)).failing()
+    }
+
+    fn failing(self) -> Self {
         Self {
             verdict: Verdict::Fail,
-            mend: Some(user_request(&action).unwrap_or(action)),
-            ..Self::ok(check, format!("{}: {}", error.code(), error.message()))
+            ..self
         }
     }
 }
 
 /// Looks at everything, and prints a line of each. The exit code is 1 where something fails.
 pub(super) async fn doctor(config: &Config, files: &Files, mut out: Output<'_>) -> Result<u8> {
-    let mut findings = vec![configuration(files), directory(config), socket(config)];
-    let owner = owner(config).await;
-    findings.extend(of_owner(config, &owner));
-    findings.push(store(config, &owner));
+    let mut findings = configuration(files);
+    findings.extend(places(config).await);
     findings.push(clock(config));
     findings.push(definitions(config)?);
     findings.extend(clients::clients(config));
@@ -112,6 +115,19 @@ pub(super) async fn doctor(config: &Config, files: &Files, mut out: Output<'_>) 
         .any(|finding| finding.verdict == Verdict::Fail);
     out.print(|| json!(findings), || as_text(&findings))?;
     Ok(if fails { EXIT_FINDINGS } else { EXIT_OK })
+}
+
+/// The data directory, and what is in it where that can be seen.
+async fn places(config: &Config) -> Vec<Finding> {
+    let directory = directory(config);
+    if directory.verdict == Verdict::Fail {
+        return vec![directory];
+    }
+    let owner = owner(config).await;
+    let mut findings = vec![directory, socket(config, &owner)];
+    findings.extend(of_owner(config, &owner));
+    findings.push(store(config, &owner));
+    findings
 }
 
 fn as_text(findings: &[Finding]) -> String {
@@ -136,33 +152,65 @@ fn as_text(findings: &[Finding]) -> String {
     findings.iter().map(line).collect()
 }
 
-fn configuration(files: &Files) -> Finding {
+fn configuration(files: &Files) -> Vec<Finding> {
     const CHECK: &str = "configuration";
-    let read = files.paths().join(", ");
-    match files.findings_count() {
-        0 if read.is_empty() => Finding::ok(CHECK, "no file: flags, environment and defaults"),
-        0 => Finding::ok(CHECK, read),
-        count => {
-            let says = format!("{} in {read}", counted(count, "finding"));
-            let finding = Finding::warn(CHECK, says, "run `midex config`");
-            let verdict = if files.usable().is_err() {
-                Verdict::Fail
-            } else {
-                Verdict::Warn
-            };
-            Finding { verdict, ..finding }
+    let mut findings: Vec<_> = files
+        .there()
+        .map(|(path, found)| of_configuration(path, found))
+        .collect();
+    if findings.is_empty() {
+        let says = "no file: flags, environment and defaults";
+        findings.push(Finding::ok(CHECK, says));
+    }
+    findings.extend(files.notices().into_iter().map(of_servers));
+    findings
+}
+
+fn of_configuration(path: &Path, found: &[finding::Finding]) -> Finding {
+    const CHECK: &str = "configuration";
+    const MEND: &str = "run `midex config`";
+    let path = path.display();
+    let says = format!("{} in {path}", counted(found.len(), "finding"));
+    match found {
+        [] => Finding::ok(CHECK, path.to_string()),
+        _ if is_broken(found) => {
+            let says = format!(
+                "{says}, which ends every command: in place of what it does not tell, defaults are judged here"
+            );
+            Finding::warn(CHECK, says, MEND).failing()
         }
+        _ => Finding::warn(CHECK, says, MEND),
+    }
+}
+
+fn of_servers(notice: Notice) -> Finding {
+    let finding = Finding::warn("configuration", notice.message, notice.mend);
+    match notice.severity {
+        Severity::Error => finding.failing(),
+        Severity::Warning => finding,
     }
 }
 
 fn directory(config: &Config) -> Finding {
     const CHECK: &str = "directory";
     let path = config.data_dir.display();
-    let Ok(metadata) = fs::metadata(&config.data_dir) else {
-        let says = format!(
-            "{path} is not there: it was never used, or was removed or moved; the next server makes it"
-        );
-        return Finding::ok(CHECK, says);
+    let unusable = |what: String| {
+        let mend = "choose another one with --data-dir";
+        Finding::warn(CHECK, format!("{path} {what}"), mend).failing()
+    };
+    let metadata = match fs::metadata(&config.data_dir) {
+        Ok(metadata) if metadata.is_dir() => metadata,
+        Ok(_) => return unusable("is not a directory".into()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return unusable(format!("cannot be looked at: {}", error.kind()));
+        }
+        Err(_) if config.data_dir.is_symlink() => return unusable("is a link to nothing".into()),
+        Err(_) => {
+            let says = format!(
+                "{path} is not there: it was never used, or was removed or moved; the next server makes it"
+            );
+            return Finding::ok(CHECK, says);
+        }
     };
     if let Some(finding) = of_another_user(CHECK, &config.data_dir.display().to_string(), &metadata)
     {
@@ -178,31 +226,29 @@ fn directory(config: &Config) -> Finding {
     }
     let access = Access::WRITE_OK | Access::EXEC_OK;
     if let Err(error) = rustix::fs::access(&config.data_dir, access) {
-        return Finding {
-            verdict: Verdict::Fail,
-            ..Finding::warn(
-                CHECK,
-                format!("{path} (mode {mode:04o}) cannot be written to: {error}"),
-                format!("run `chmod u+rwx '{path}'`, or choose another one with --data-dir"),
-            )
-        };
+        return Finding::warn(
+            CHECK,
+            format!("{path} (mode {mode:04o}) cannot be written to: {error}"),
+            format!("run `chmod u+rwx '{path}'`, or choose another one with --data-dir"),
+        )
+        .failing();
     }
     Finding::ok(CHECK, format!("{path} (mode {mode:04o})"))
 }
 
 fn of_another_user(check: &'static str, path: &str, metadata: &Metadata) -> Option<Finding> {
     let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
-    (!is_ours).then(|| Finding {
-        verdict: Verdict::Fail,
-        ..Finding::warn(
+    (!is_ours).then(|| {
+        Finding::warn(
             check,
             format!("{path} belongs to another user"),
             "choose a directory of your own with --data-dir",
         )
+        .failing()
     })
 }
 
-fn socket(config: &Config) -> Finding {
+fn socket(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Finding {
     const CHECK: &str = "socket";
     let path = config.data_dir.join(control::SOCKET);
     let Ok(metadata) = fs::symlink_metadata(&path) else {
@@ -227,6 +273,12 @@ fn socket(config: &Config) -> Finding {
             format!("run `chmod 600 '{path}'`"),
         );
     }
+    if matches!(owner, Ok(None)) {
+        let says = format!(
+            "{path}: nobody listens there, its process was killed; the next owner takes its place"
+        );
+        return Finding::ok(CHECK, says);
+    }
     Finding::ok(CHECK, path)
 }
 
@@ -248,7 +300,7 @@ fn of_owner(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Ve
         Err(error) => vec![busy(error)],
         Ok(Some((greeting, preamble))) => vec![described(greeting), settings(greeting, preamble)],
         Ok(None) if config.data_dir.is_dir() => match app::OwnedDirectory::take(&config.data_dir) {
-            Ok(_) => vec![Finding::ok(CHECK, "nobody uses the directory now")],
+            Ok(_) => vec![Finding::ok(CHECK, "nobody owns the directory now")],
             Err(error) => vec![busy(&error)],
         },
         Ok(None) => Vec::new(),
@@ -278,10 +330,10 @@ fn described(greeting: &Greeting) -> Finding {
     let http = greeting.http.as_ref();
     let http = http.map_or_else(String::new, |address| format!(", HTTP at {address}"));
     let says = format!(
-        "process {}, midex {}, since {since}{http}; it serves {} others",
+        "process {}, midex {}, since {since}{http}; it serves {}",
         greeting.pid,
         greeting.midex,
-        of(Role::Relay)
+        counted(of(Role::Relay), "other")
     );
     if greeting.midex == env!("CARGO_PKG_VERSION") {
         return Finding::ok(CHECK, says);
@@ -315,13 +367,27 @@ fn store(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Findi
         };
     }
     match app::verify(config) {
-        Ok(Some(bytes)) => Finding::ok(CHECK, format!("{bytes} bytes, read through")),
-        Ok(None) => Finding::ok(CHECK, "none yet"),
+        Ok(Verified::Sound(bytes)) => Finding::ok(CHECK, format!("{bytes} bytes, read through")),
+        Ok(Verified::Nothing) => Finding::ok(CHECK, "none yet"),
+        Ok(Verified::Gone) => Finding::warn(
+            CHECK,
+            "the database that was in the directory is gone; the next server begins an empty one",
+            format!(
+                "put `{}` back from a backup, if it is missed",
+                app::STORE_FILE
+            ),
+        ),
         // That is said of its owner.
         Err(error) if error.code() == Code::StoreBusy => {
             Finding::ok(CHECK, "not looked at, for somebody has it open")
         }
-        Err(error) => Finding::fail(CHECK, &error),
+        Err(error) => {
+            let mut finding = Finding::fail(CHECK, &error);
+            if let Some(copy) = error.context("copy").and_then(Value::as_str) {
+                let _ = write!(finding.says, "; a copy of it lies at {copy}");
+            }
+            finding
+        }
     }
 }
 

@@ -48,7 +48,7 @@ use self::{
     visible::visible,
 };
 use crate::{
-    config::{Config, parse_token_ttl, split_names},
+    config::{Config, parse_names, parse_token_ttl, split_names},
     error::{Code, Error, Result},
     limits,
 };
@@ -97,6 +97,7 @@ struct Global {
         long,
         global = true,
         value_name = "NAME",
+        value_parser = parse_names,
         hide_default_value = true,
         help = "An environment variable that defaults of inputs may be taken from; may be given several times [default: those that MIDEX_ALLOW_ENV names, with commas between them, else midex.toml]"
     )]
@@ -106,6 +107,7 @@ struct Global {
         long,
         global = true,
         value_name = "NAME",
+        value_parser = parse_names,
         hide_default_value = true,
         help = "An environment variable that steps of the server may use as a secret; may be given several times [default: those that MIDEX_SECRET_ENV names, with commas between them, else midex.toml]"
     )]
@@ -164,12 +166,18 @@ enum Command {
     /// Print a JSON Schema of definition files, outputs or errors
     Schema(schema::SchemaArgs),
     /// Look for what keeps midex from working here, and say what mends it; exit 1 where something does
+    ///
+    /// What is only worth a warning does not count: the exit code is 1 where a line begins with `fail`.
     Doctor,
     /// Measure midex on this machine and disk beside what bounds it, in about a minute
     ///
     /// Works in a directory of its own beside the data directory, on the same disk, and removes it at the end.
     Bench(bench::BenchArgs),
     /// Tell the agent of a host what is open, at an event of the host; `midex install --with-hooks` sets it up
+    ///
+    /// The host writes its event to standard input as JSON; of it midex reads the session, the working directory and whether a
+    /// hook made the agent go on already (`session_id`, `cwd`, `stop_hook_active`, or as the host spells them). The answer on
+    /// standard output is JSON as this host takes it. The exit code is 0 always; where anything goes wrong nothing is printed.
     #[command(subcommand)]
     Hook(hook::Event),
     /// Show every setting and where it comes from: flag, environment, midex.toml or default; exit 1 on findings
@@ -201,10 +209,10 @@ struct ServeArgs {
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let files = config::Files::read();
-    let (cli, matches) = match files.parse() {
+    let (cli, matches) = match files.parse(std::env::args_os()) {
         Ok(parsed) => parsed,
         Err(error) => {
-            let _ = error.print();
+            refuse(&error);
             return exit(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
@@ -226,6 +234,20 @@ pub fn main() -> ExitCode {
             exit(error.exit_code())
         }
     }
+}
+
+/// Says what is wrong with the command line, or prints the help that it asks for.
+fn refuse(error: &clap::Error) {
+    let asks_for_json = std::env::args_os().any(|argument| argument == "--json");
+    if !(asks_for_json && error.use_stderr()) {
+        let _ = error.print();
+        return;
+    }
+    let (words, tip) = config::words(&error.to_string());
+    let words = tip.map_or_else(|| words.clone(), |tip| format!("{words}; {tip}"));
+    let error = Error::new(Code::UsageInvalid, words)
+        .with_action("Run the command with `--help`: it shows what can be typed");
+    report(&error, true, &Hints::new(String::new()));
 }
 
 /// Tells of what is wrong with the configuration files, where a command does not show it itself.
@@ -294,11 +316,11 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
         Command::Doctor => run_to_end(doctor::doctor(&config, files, out)),
         Command::Bench(args) => run_to_end(bench::bench(args, &config, out)),
         Command::Hook(event) => run_to_end(hook::hook(event, config, out)),
-        Command::Config(_) => {
+        Command::Config(args) => {
             let of_command = matches
                 .subcommand()
                 .map_or(matches, |(_, of_command)| of_command);
-            config::print(files, of_command, &config, out)
+            config::print(files, of_command, &args, &config, out)
         }
         Command::Install(args) => install::install(&args, matches, &config, out),
         Command::Completions(args) => completions::completions(&args, out),

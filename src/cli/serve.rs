@@ -6,7 +6,7 @@ use clap::Args;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
-use super::{EXIT_OK, command::user_request, log::Log};
+use super::{EXIT_OK, command::mend, log::Log};
 use crate::{
     app::{self, App},
     clock::{SteadyClock, SystemIds},
@@ -34,7 +34,7 @@ pub(super) struct TransportArgs {
     /// Whether no flag gave the address: every server of this user is given it then, and one can have it
     #[arg(skip)]
     pub(super) http_is_usual: bool,
-    /// Serve standard input and output too
+    /// Serve standard input and output too, beside --http; without an address a server serves nothing else
     #[arg(long)]
     stdio: bool,
     /// Let in only whoever sends the bearer token in this file, which nobody else may read. Needed where the address
@@ -47,20 +47,38 @@ pub(super) struct TransportArgs {
 }
 
 impl TransportArgs {
-    fn serves_stdio(&self) -> bool {
+    /// Whether it serves standard input and output.
+    pub(super) fn serves_stdio(&self) -> bool {
         self.http.is_none() || self.stdio
+    }
+
+    /// Whether a host that starts this server is not answered: a file gave the address, and it is served alone.
+    pub(super) fn answers_no_host(&self) -> bool {
+        self.http_is_usual && !self.serves_stdio()
+    }
+
+    /// Whether the server ends when its host closes its streams: a file gave the address to every server of the user, and
+    /// one that nobody asked for must not stay behind.
+    fn ends_with_host(&self) -> bool {
+        self.http_is_usual && self.serves_stdio()
     }
 
     /// Whether this server can do without HTTP after this error: a file gave every server of the user the same address.
     fn is_only_wished(&self, error: &Error) -> bool {
-        self.http_is_usual && self.stdio && error.code() == Code::AddressUnusable
+        self.ends_with_host() && error.code() == Code::AddressUnusable
     }
 
-    /// Binds the HTTP address, if one was given. Must be called on a runtime.
-    fn listen(&self) -> Result<Option<(TcpListener, streamable::Options)>> {
-        let Some(address) = self.http else {
-            return Ok(None);
-        };
+    /// Looks for what would keep a server from listening at its HTTP address, without listening there.
+    ///
+    /// # Errors
+    /// `FILE_UNUSABLE` and `USAGE_INVALID`, which also end `midex serve`.
+    pub(super) fn check(&self) -> Result<()> {
+        self.http
+            .map_or(Ok(()), |address| self.token_for(address).map(drop))
+    }
+
+    /// The token that guards this address, which needs one where others than this machine reach it.
+    fn token_for(&self, address: SocketAddr) -> Result<Option<streamable::BearerToken>> {
         let token = self
             .http_token_file
             .as_deref()
@@ -74,6 +92,15 @@ impl TransportArgs {
                 "Add --http-token-file FILE, or listen on a loopback address such as 127.0.0.1",
             ));
         }
+        Ok(token)
+    }
+
+    /// Binds the HTTP address, if one was given. Must be called on a runtime.
+    fn listen(&self) -> Result<Option<(TcpListener, streamable::Options)>> {
+        let Some(address) = self.http else {
+            return Ok(None);
+        };
+        let token = self.token_for(address)?;
         let listener = bound(address).map_err(|error| {
             Error::new(
                 Code::AddressUnusable,
@@ -130,7 +157,8 @@ fn connections_max() -> usize {
         .clamp(limits::HTTP_CONNECTIONS_MIN, limits::HTTP_CONNECTIONS_MAX)
 }
 
-/// Serves until a signal comes; if it serves standard input and output alone, until the client closes them.
+/// Serves until a signal comes; if it serves standard input and output, and no flag gave an address, until the client closes
+/// them.
 pub(super) async fn serve(
     config: Config,
     transports: TransportArgs,
@@ -154,18 +182,21 @@ pub(super) async fn serve(
     let process = Process::for_agent(options, profile);
     let stop = CancellationToken::new();
     let signals = tokio::spawn(cancel_on_signal(signals()?, stop.clone()));
-    for line in mcp::start_up_lines(&places(&transports, listening.as_ref()), profile) {
-        log.write_line(&line);
-    }
+    let lines = mcp::start_up_lines(&places(&transports, listening.as_ref()), profile);
+    let announce = || lines.iter().for_each(|line| log.write_line(line));
     let served = match listening {
-        None => Ok(mcp::relay_stdio(&process, stop.clone()).await),
+        None => {
+            announce();
+            Ok(mcp::relay_stdio(&process, stop.clone()).await)
+        }
         Some((listener, options)) => {
             let address = listener.local_addr().map_err(|error| {
                 Error::internal("the address that is listened on is not known").because(error)
             })?;
             let process = process.serving_http(address);
             let listening = (listener, options);
-            Box::pin(serve_http(&process, &transports, profile, listening, &stop)).await
+            let served = serve_http(&process, &transports, profile, listening, &stop, announce);
+            Box::pin(served).await
         }
     };
     signals.abort();
@@ -211,14 +242,15 @@ pub(super) const fn is_open_to_others(mode: u32) -> bool {
     mode & 0o022 != 0
 }
 
-/// Serves HTTP, and standard input and output too where that is asked for, whose end does not end the server. A process
-/// that serves HTTP owns its directory: another one that has it is asked to hand it over.
+/// Serves HTTP, and standard input and output too where that is asked for, whose end ends the server only where a file gave
+/// the address. A process that serves HTTP owns its directory: another one that has it is asked to hand it over.
 async fn serve_http(
     process: &Process,
     transports: &TransportArgs,
     profile: ToolProfile,
     (listener, options): (TcpListener, streamable::Options),
     stop: &CancellationToken,
+    announce: impl FnOnce(),
 ) -> Result<Option<Closing>> {
     let app = Arc::new(process.app().await?);
     let (end, ending) = (CancellationToken::new(), app.clone());
@@ -241,35 +273,49 @@ async fn serve_http(
             if let Err(error) = mcp::serve_stdio(server, end.child_token()).await {
                 tracing::warn!(%error, "standard input and output are served no more");
             }
+            if transports.ends_with_host() {
+                stop.cancel();
+            }
         }
     };
-    let (http, (), owned, ()) = tokio::join!(http, stdio, own(process, &app, &end), ends);
+    let (http, (), owned, ()) = tokio::join!(http, stdio, own(process, &app, &end, announce), ends);
     http.and(owned)
 }
 
 /// Owns the directory as soon as that is free; nothing where `end` comes first. Where another process serves HTTP for it,
-/// this one ends.
-async fn own(process: &Process, app: &App, end: &CancellationToken) -> Result<Option<Closing>> {
+/// this one ends; `announce` says that it does not.
+async fn own(
+    process: &Process,
+    app: &App,
+    end: &CancellationToken,
+    announce: impl FnOnce(),
+) -> Result<Option<Closing>> {
+    let is_refused = |error: &Error| error.code() == Code::AddressUnusable;
+    let mut found = end.run_until_cancelled(process.look()).await;
+    if !matches!(&found, Some(Err(error)) if is_refused(error)) {
+        announce();
+    }
     let mut warned = None;
     loop {
-        let Some(found) = end.run_until_cancelled(process.find()).await else {
-            return Ok(None);
-        };
         match found {
-            Ok(link) => return Ok(Some(link.split().2)),
-            Err(error) if error.code() == Code::AddressUnusable => {
+            None => return Ok(None),
+            Some(Ok(Some(link))) => return Ok(Some(link.split().2)),
+            Some(Ok(None)) => {}
+            Some(Err(error)) if is_refused(&error) => {
                 end.cancel();
                 return Err(error);
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 if warned.replace(error.code()) != Some(error.code()) {
                     warn_of(&error);
                 }
                 app.not_owned(error).await;
+                let pause = tokio::time::sleep(limits::STORE_RETRY_EVERY);
+                end.run_until_cancelled(pause).await;
             }
         }
-        let pause = tokio::time::sleep(limits::STORE_RETRY_EVERY);
-        end.run_until_cancelled(pause).await;
+        let next = end.run_until_cancelled(process.find()).await;
+        found = next.map(|found| found.map(Some));
     }
 }
 
@@ -289,7 +335,7 @@ fn warn_of(error: &Error) {
     tracing::warn!(
         code = error.code().as_str(),
         "{error}; help: {}",
-        user_request(&error.suggested_action()).unwrap_or_else(|| error.suggested_action())
+        mend(error)
     );
 }
 

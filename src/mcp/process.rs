@@ -90,7 +90,10 @@ impl Process {
     }
 
     /// Looks once; `None` where the owner is just beginning or just ending.
-    async fn look(&self) -> Result<Option<Link>> {
+    ///
+    /// # Errors
+    /// As [`Process::find`].
+    pub async fn look(&self) -> Result<Option<Link>> {
         let data_dir = &self.options.config.data_dir;
         let mut preamble = Preamble::of(&self.options, self.role, self.profile);
         preamble.http = self.http.map(|address| address.to_string());

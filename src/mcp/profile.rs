@@ -58,7 +58,7 @@ impl ToolProfile {
     }
 
     /// The names of the tools, as a client that nothing is known of sees them.
-    pub(super) fn names(self) -> Vec<String> {
+    pub(crate) fn names(self) -> Vec<String> {
         let spelling = self.spelling(None);
         let names = tools::names(self.toolsets).into_iter();
         names.map(|name| spelling.name(name)).collect()

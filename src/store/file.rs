@@ -25,7 +25,11 @@ use crate::{error::Result, limits};
 
 /// Takes `directory`, which is created where it is missing, for as long as the lock it returns lives.
 pub(super) fn lock(directory: &Path) -> Result<Arc<Lock>> {
-    make_directory(directory).map_err(|error| unusable(directory, &error))?;
+    make_directory(directory).map_err(|error| match error.kind() {
+        // A file lies there, or a link to nothing.
+        io::ErrorKind::AlreadyExists => unusable(directory, &io::ErrorKind::NotADirectory.into()),
+        _ => unusable(directory, &error),
+    })?;
     Lock::take(directory).map(Arc::new)
 }
 

@@ -63,6 +63,11 @@ impl OwnedDirectory {
             directory: directory.to_path_buf(),
         })
     }
+
+    /// Whether there was a data file when the directory was owned last, and there is none now.
+    pub fn has_lost_its_store(&self) -> bool {
+        self.lock.stood_for_one() && !self.directory.join(paths::FILE_NAME).exists()
+    }
 }
 
 /// Executions in one redb file, owned by one process at a time.

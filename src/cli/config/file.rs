@@ -11,7 +11,7 @@ use toml_edit::{Document, Item, Value};
 
 use super::key::{Key, keys};
 use crate::{
-    domain::finding::{Finding, Place, Rule, arrange},
+    domain::finding::{Finding, Place, Rule, arrange, errors},
     limits,
     registry::read_file,
 };
@@ -74,6 +74,13 @@ impl File {
         }
         file.text = Some(read.text);
         file
+    }
+
+    /// Whether it may say something of this key that cannot be read.
+    pub(super) fn hides(&self, key: &Key) -> bool {
+        let may_set = self.owner == Owner::User || key.is_of_projects();
+        let hides = |finding: &Finding| finding.path.is_empty() || finding.path == key.name;
+        may_set && errors(&self.findings).any(hides)
     }
 
     fn take(&mut self, text: &str, users: Option<&Path>) {
@@ -184,7 +191,8 @@ fn described(item: &Item) -> &'static str {
         Some(Value::Float(_)) => "a number with a point",
         Some(Value::Boolean(_)) => "true or false",
         Some(Value::Datetime(_)) => "a time",
-        Some(Value::Array(_)) => "a list of something else",
+        Some(Value::Array(items)) if items.iter().all(Value::is_str) => "a list of texts",
+        Some(Value::Array(_)) => "a list of other things",
         Some(Value::InlineTable(_)) | None => "a table",
     }
 }

@@ -24,6 +24,15 @@ const OF_PROJECTS: [&str; 6] = [
     "tool-names",
 ];
 
+/// What the help of the flag of this name says of the file that may have it.
+pub(super) fn source(name: &str) -> Option<&'static str> {
+    match name {
+        NO_KEY => None,
+        name if OF_PROJECTS.contains(&name) => Some("[or in midex.toml]"),
+        _ => Some("[or in the user's midex.toml]"),
+    }
+}
+
 /// What a key's value looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -119,7 +128,8 @@ impl Key {
         if self.kind != Kind::Path {
             return value.into();
         }
-        let home = value.strip_prefix("~/").zip(etcetera::home_dir().ok());
+        let below = value.strip_prefix("~/").or((value == "~").then_some(""));
+        let home = below.zip(etcetera::home_dir().ok());
         let path: PathBuf = home.map_or_else(|| dir.join(&value), |(below, home)| home.join(below));
         path.into()
     }
@@ -140,7 +150,7 @@ fn kind(flag: &Arg) -> Kind {
 }
 
 /// The sentence of a refusal of the command line, and its tip. The paragraphs about usage are left out.
-fn words(refusal: &str) -> (String, Option<String>) {
+pub(in super::super) fn words(refusal: &str) -> (String, Option<String>) {
     let mut paragraphs = refusal
         .split("\n\n")
         .map(|one| one.split_whitespace().collect::<Vec<_>>().join(" "));

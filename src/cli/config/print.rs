@@ -1,19 +1,20 @@
 //! `midex config`: prints each setting, its value and where it comes from, and what is wrong with the files.
 
-use std::{ffi::OsStr, fmt::Write as _};
+use std::{ffi::OsStr, fmt::Write as _, path::PathBuf};
 
 use clap::{ArgMatches, parser::ValueSource};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    super::{EXIT_FINDINGS, EXIT_OK, Output, color, diagnostic, visible::visible},
-    File, Files,
+    super::{EXIT_FINDINGS, EXIT_OK, Output, ServeArgs, color, diagnostic, visible::visible},
+    File, Files, Notice,
     key::{Key, Kind},
-    keys, variable,
+    keys, notices, variable,
 };
 use crate::{
     config::{Config, split_names},
+    domain::finding::Severity,
     error::Result,
 };
 
@@ -33,6 +34,9 @@ struct Held {
     name: String,
     value: Value,
     from: From,
+    /// The file that may say otherwise, and cannot be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unless: Option<String>,
 }
 
 /// Prints the settings that the flags of this command, the environment and the files come to. The exit code is 1 where
@@ -40,17 +44,23 @@ struct Held {
 pub(in super::super) fn print(
     files: &Files,
     matches: &ArgMatches,
+    args: &ServeArgs,
     config: &Config,
     mut out: Output<'_>,
 ) -> Result<u8> {
-    let held = |key| held(files, matches, config, key);
+    let held = |key| held(files, matches, args, config, key);
     let settings: Vec<_> = keys().into_iter().map(held).collect();
-    out.print(|| as_json(files, &settings), || as_text(files, &settings))?;
-    let is_clean = files.findings().next().is_none();
+    let notices = notices(args);
+    out.print(
+        || as_json(files, &settings, &notices),
+        || as_text(files, &settings) + &told(&notices),
+    )?;
+    let is_clean = files.findings().next().is_none() && notices.is_empty();
     Ok(if is_clean { EXIT_OK } else { EXIT_FINDINGS })
 }
 
-fn held(files: &Files, matches: &ArgMatches, config: &Config, key: Key) -> Held {
+fn held(files: &Files, matches: &ArgMatches, args: &ServeArgs, config: &Config, key: Key) -> Held {
+    let from = from(files, matches, &key);
     let raw = matches.get_raw(key.flag.get_id().as_str());
     let raw: Vec<_> = raw
         .into_iter()
@@ -64,18 +74,47 @@ fn held(files: &Files, matches: &ArgMatches, config: &Config, key: Key) -> Held 
                 .collect::<Vec<_>>()
         ),
         (Kind::Path, []) if key.name == "data-dir" => json!(config.data_dir),
+        // Without an address it is served, whatever the flag's default.
+        (Kind::Switch, _) if key.name == "stdio" && matches!(from, From::Default) => {
+            json!(args.transports.serves_stdio())
+        }
+        (Kind::Path, [path, ..]) => json!(absolute(path)),
         (_, []) => Value::Null,
         (Kind::Number | Kind::Switch, [value, ..]) => {
             value.parse().unwrap_or_else(|_| json!(value))
         }
         (_, [value, ..]) => json!(value),
     };
-    let from = from(files, matches, &key);
+    let unless = unless(files, &from, &key);
     Held {
         name: key.name,
         value,
         from,
+        unless,
     }
+}
+
+fn absolute(path: &str) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.into())
+}
+
+/// The first file that comes before the one the value is from, and may say otherwise.
+fn unless(files: &Files, from: &From, key: &Key) -> Option<String> {
+    let from = match from {
+        From::Flag | From::Environment { .. } => return None,
+        From::File { path, .. } => Some(path),
+        From::Default => None,
+    };
+    let mut paths = files
+        .0
+        .iter()
+        .map(|file| (file, file.path.display().to_string()));
+    let hiding = paths
+        .by_ref()
+        .find(|(file, path)| file.hides(key) || Some(path) == from);
+    hiding
+        .filter(|(file, _)| file.hides(key))
+        .map(|(_, path)| path)
 }
 
 fn from(files: &Files, matches: &ArgMatches, key: &Key) -> From {
@@ -95,7 +134,7 @@ fn from(files: &Files, matches: &ArgMatches, key: &Key) -> From {
     }
 }
 
-fn as_json(files: &Files, settings: &[Held]) -> Value {
+fn as_json(files: &Files, settings: &[Held], notices: &[Notice]) -> Value {
     let file = |file: &File| {
         json!({
             "owner": file.owner,
@@ -105,13 +144,13 @@ fn as_json(files: &Files, settings: &[Held]) -> Value {
         })
     };
     let files: Vec<_> = files.0.iter().map(file).collect();
-    json!({ "settings": settings, "files": files })
+    json!({ "settings": settings, "files": files, "notices": notices })
 }
 
 fn as_text(files: &Files, settings: &[Held]) -> String {
     let rows: Vec<_> = settings
         .iter()
-        .map(|held| (&held.name, value(&held.value), origin(&held.from)))
+        .map(|held| (&held.name, value(&held.value), origin(held)))
         .collect();
     let width = rows
         .iter()
@@ -153,13 +192,30 @@ fn value(value: &Value) -> String {
     })
 }
 
-fn origin(from: &From) -> String {
-    match from {
+fn origin(held: &Held) -> String {
+    let origin = match &held.from {
         From::Flag => "flag".to_owned(),
         From::Environment { variable } => format!("environment {variable}"),
         From::File { path, line } => visible(&format!("{path}:{line}")),
         From::Default => "default".to_owned(),
+    };
+    match &held.unless {
+        Some(path) => format!("{origin}, unless {} says otherwise", visible(path)),
+        None => origin,
     }
+}
+
+/// What is to be said of servers.
+fn told(notices: &[Notice]) -> String {
+    let line = |notice: &Notice| {
+        let severity = match notice.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        let (message, mend) = (visible(&notice.message), visible(&notice.mend));
+        format!("\n{severity}: {message}\n  = help: {mend}\n")
+    };
+    notices.iter().map(line).collect()
 }
 
 /// The findings of each file in its lines.

@@ -161,7 +161,7 @@ impl Preamble {
     /// What the client asked for and does not get: the owner's flags count.
     pub fn unheeded(&self, owner: &Greeting) -> Vec<String> {
         let ttl = (self.token_ttl_ms != owner.token_ttl_ms)
-            .then(|| format!("--token-ttl is {} ms there", owner.token_ttl_ms));
+            .then(|| format!("--token-ttl is {} there", shown(owner.token_ttl_ms)));
         let every = (self.snapshot_every != owner.snapshot_every)
             .then(|| format!("--snapshot-every is {} there", owner.snapshot_every));
         ttl.into_iter().chain(every).collect()
@@ -221,6 +221,12 @@ impl Greeting {
             None => Ok(greeting),
         }
     }
+}
+
+/// A duration as its flag takes it: `24h`.
+fn shown(milliseconds: u64) -> String {
+    let duration = jiff::SignedDuration::try_from(Duration::from_millis(milliseconds));
+    duration.map_or_else(|_| format!("{milliseconds}ms"), |it| format!("{it:#}"))
 }
 
 pub(super) fn milliseconds(duration: Duration) -> u64 {

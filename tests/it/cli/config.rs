@@ -1,6 +1,6 @@
 //! `midex.toml` and `midex config`, through the real binary with an empty home.
 
-use std::{fs, net::TcpListener, process::Output};
+use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt, process::Output};
 
 use midex::limits;
 use serde_json::{Value, json};
@@ -156,7 +156,7 @@ fn the_text_names_values_origins_files_and_draws_findings() {
     secret-env       none                           default
     snapshot-every   1                              default
     http             none                           default
-    stdio            false                          default
+    stdio            true                           default
     http-token-file  none                           default
     http-host        none                           default
     toolsets         run, author, operate, catalog  default
@@ -279,7 +279,7 @@ fn a_file_that_cannot_be_used_ends_every_command_and_names_its_place() {
         (
             "allow-env = [1]",
             (1, 13),
-            "must be a list of texts, this is a list of something else",
+            "must be a list of texts, this is a list of other things",
         ),
         (
             "data-dir = \"\"",
@@ -287,6 +287,17 @@ fn a_file_that_cannot_be_used_ends_every_command_and_names_its_place() {
             "a value is required for '--data-dir <DIR>'",
         ),
         ("http-host = [\"a b\"]", (1, 13), "'--http-host <NAME>'"),
+        (
+            "allow-env = [\"A B\"]",
+            (1, 13),
+            "`A B` is no name of an environment variable",
+        ),
+        (
+            "tool-names = [\"auto\"]",
+            (1, 14),
+            "must be a text, this is a list of texts",
+        ),
+        ("token-ttl = \"8785h\"", (1, 13), "from 1s to 8784h"),
         ("token-ttl = ", (1, 13), "this is not TOML"),
         (
             "token-ttl = \"1h\"\ntoken-ttl = \"2h\"",
@@ -382,6 +393,7 @@ fn with_a_broken_file_some_commands_work_all_the_same() {
             "fail  configuration",
             "1 finding in ",
             USERS,
+            "defaults are judged here",
             "help: run `midex config`",
         ],
     );
@@ -405,7 +417,7 @@ fn a_path_begins_at_the_directory_of_its_file_or_at_home() {
     let project = Project::new(&[
         (
             USERS,
-            "data-dir = \"kept\"\nworkflows = \"~/flows\"\nhttp-token-file = \"/t\"\n",
+            "data-dir = \"kept\"\nworkflows = \"~\"\nhttp-token-file = \"/t\"\n",
         ),
         (PROJECTS, "agents = \"../personas\"\n"),
         (".git/HEAD", ""),
@@ -417,7 +429,7 @@ fn a_path_begins_at_the_directory_of_its_file_or_at_home() {
     let root = project.root().canonicalize().unwrap();
     for (name, path) in [
         ("data-dir", project.path("home/.config/midex/kept")),
-        ("workflows", project.path("home/flows")),
+        ("workflows", project.path("home/")),
         ("http-token-file", "/t".into()),
         ("agents", root.join("../personas")),
     ] {
@@ -574,4 +586,160 @@ fn hints_name_the_directory_only_where_a_flag_gave_it() {
     assert!(!err.contains("--data-dir"), "{err}");
     let (_, _, err) = said(&project, &["show", "nothing", "--data-dir", "other"]);
     assert_has(&err, &["--data-dir other"]);
+}
+
+/// What `midex config` and `midex doctor` say where a server with these files would do something else than one expects.
+fn told(project: &Project) -> [(i32, String); 2] {
+    ["config", "doctor"].map(|command| {
+        let (code, out, _) = said(project, &[command]);
+        (code, out)
+    })
+}
+
+#[test]
+fn settings_that_end_every_server_are_an_error() {
+    let project = Project::new(&[("short", "x")]);
+    let token = project.path("short");
+    let mode = |mode| fs::set_permissions(&token, fs::Permissions::from_mode(mode)).unwrap();
+    let file = |name| format!("http = \"127.0.0.1:0\"\nhttp-token-file = \"{name}\"\n");
+    let path = token.display().to_string();
+    mode(0o644);
+    for (text, words) in [
+        ("http = \"0.0.0.0:0\"\n".to_owned(), "reached from outside"),
+        (file("/nowhere/token"), "/nowhere/token cannot be read"),
+        (file(&path), "can be read by others"),
+    ] {
+        project.write(USERS, &text);
+        assert_has(&said(&project, &["serve"]).2, &[words]);
+        for (code, out) in told(&project) {
+            assert_eq!(code, 1, "{out}");
+            assert_has(
+                &out,
+                &["`midex serve` would end at once: ", words, "help: "],
+            );
+        }
+    }
+    mode(0o600);
+    let [config, doctor] = told(&project);
+    assert_has(&config.1, &["holds no token"]);
+    assert_has(&doctor.1, &["fail  configuration", "holds no token"]);
+    let json = self::config(&project, &[], &[]);
+    assert_eq!(json["notices"][0]["severity"], "error");
+    // The flags of the command count as those of a server.
+    let (code, out, _) = said(&project, &["config", "--http", "0.0.0.0:0"]);
+    assert_eq!(code, 1, "{out}");
+    fs::write(&token, "0123456789abcdef".repeat(4)).unwrap();
+    let [config, doctor] = told(&project);
+    assert_eq!((config.0, doctor.0), (0, 0), "{config:?} {doctor:?}");
+}
+
+#[test]
+fn servers_that_answer_no_host_or_have_no_tool_are_warned_of() {
+    let project = Project::new(&[]);
+    for (text, words) in [
+        ("http = \"127.0.0.1:0\"\nstdio = false\n", "gets no answer"),
+        ("toolsets = [\"author\"]\n", "offers no tool"),
+    ] {
+        project.write(USERS, text);
+        let [config, doctor] = told(&project);
+        assert_eq!((config.0, doctor.0), (1, 0), "{config:?} {doctor:?}");
+        assert_has(&config.1, &["warning: ", words, "help: "]);
+        assert_has(&doctor.1, &["warn  configuration", words]);
+    }
+}
+
+#[test]
+fn a_server_whose_address_a_file_gave_ends_with_its_host() {
+    let project = Project::new(&[(USERS, "http = \"127.0.0.1:0\"\n")]);
+    let mut server = serve(&project, &[], &[]);
+    server.done("execution.list", json!({}));
+    let (status, _, _) = server.close();
+    assert!(status.success(), "{status:?}");
+}
+
+#[test]
+fn a_value_that_an_unusable_file_may_have_set_is_marked() {
+    let project = Project::new(&[(USERS, "data-dir = \"/d\"\nhttp = = 1\n")]);
+    let (_, out, _) = said(&project, &["config", "--token-ttl", "2h"]);
+    let line = |name| out.lines().find(|line| line.starts_with(name)).unwrap();
+    assert_has(
+        line("data-dir"),
+        &["default, unless ", USERS, " says otherwise"],
+    );
+    assert!(!line("token-ttl").contains("unless"), "{out}");
+    // One value that cannot be used leaves the others as they are.
+    project.write(USERS, "data-dir = \"/d\"\ntoken-ttl = 24\n");
+    let (_, out, _) = said(&project, &["config"]);
+    let line = |name| out.lines().find(|line| line.starts_with(name)).unwrap();
+    assert_has(line("token-ttl"), &["unless "]);
+    assert!(
+        !line("data-dir").contains("unless") && !line("http ").contains("unless"),
+        "{out}"
+    );
+}
+
+#[test]
+fn findings_are_counted_for_the_file_that_has_them() {
+    let project = Project::new(&[
+        (PROJECTS, "a = 1\nb = 2\n"),
+        (USERS, "token-ttl = \"2h\"\n"),
+    ]);
+    let (_, out, _) = said(&project, &["doctor"]);
+    let users = out.lines().find(|line| line.contains(USERS)).unwrap();
+    assert_has(users, &["ok    configuration"]);
+    assert_has(&out, &["2 findings in "]);
+    assert!(!users.contains("findings"), "{out}");
+}
+
+#[test]
+fn a_directory_of_the_environment_is_shown_whole() {
+    let project = Project::new(&[]);
+    let said = config(&project, &[("MIDEX_DATA_DIR", "rel/d")], &[]);
+    let root = project.root().canonicalize().unwrap();
+    assert_eq!(setting(&said, "data-dir").0, json!(root.join("rel/d")));
+}
+
+#[test]
+fn help_names_the_file_of_a_flag() {
+    let project = Project::new(&[]);
+    let (_, help, _) = said(&project, &["serve", "--help"]);
+    let words: Vec<_> = help.split_whitespace().collect();
+    let of = |flag| {
+        let at = words.iter().position(|word| *word == flag).unwrap();
+        words[at..]
+            .iter()
+            .take(70)
+            .copied()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    for flag in [
+        "--token-ttl",
+        "--toolsets",
+        "--tool-names",
+        "--snapshot-every",
+        "--workflows",
+        "--agents",
+    ] {
+        assert_has(&of(flag), &["[or in midex.toml]"]);
+    }
+    for flag in ["--http", "--stdio", "--http-token-file", "--http-host"] {
+        assert_has(&of(flag), &["[or in the user's midex.toml]"]);
+    }
+}
+
+#[test]
+fn a_refused_command_line_is_json_where_json_was_asked_for() {
+    let project = Project::new(&[]);
+    let (code, out, err) = said(&project, &["config", "--json", "--token-ttl", "zz"]);
+    assert_eq!((code, &*out), (2, ""), "{err}");
+    let error: Value = serde_json::from_str(&err).expect("JSON");
+    assert_eq!(error["error_code"], "USAGE_INVALID");
+    assert_has(
+        error["message"].as_str().unwrap(),
+        &["`zz` is not a duration"],
+    );
+    let (code, out, _) = said(&project, &["config", "--json", "--help"]);
+    assert_eq!(code, 0);
+    assert_has(&out, &["Usage: midex config"]);
 }

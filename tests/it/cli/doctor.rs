@@ -44,7 +44,7 @@ fn a_store_that_nobody_holds_is_read_through() {
         of(&said, "store")["says"].as_str().unwrap(),
         &["bytes, read through"],
     );
-    assert_eq!(of(&said, "owner")["says"], "nobody uses the directory now");
+    assert_eq!(of(&said, "owner")["says"], "nobody owns the directory now");
     assert_eq!(of(&said, "executions")["says"], "1 open");
     assert_has(
         of(&said, "records")["says"].as_str().unwrap(),
@@ -59,6 +59,9 @@ fn a_store_that_nobody_holds_is_read_through() {
     assert_eq!(store["verdict"], "fail");
     assert_has(store["says"].as_str().unwrap(), &["STORE_CORRUPT"]);
     assert_has(store["mend"].as_str().unwrap(), &["backup"]);
+    let copied = "a copy of it lies at ";
+    let (_, copy) = store["says"].as_str().unwrap().split_once(copied).unwrap();
+    assert_eq!(fs::read(copy).unwrap(), bytes);
     assert_eq!(fs::read(place.data.join("executions.redb")).unwrap(), bytes);
 }
 
@@ -76,9 +79,9 @@ fn an_owner_is_named_with_its_relays_and_its_settings() {
         &ran.out,
         &[
             &pid,
-            "it serves 1 others",
+            "it serves 1 other\n",
             "warn  settings",
-            "--token-ttl is 86400000 ms there",
+            "--token-ttl is 24h there",
             "1 open",
             "pages were not read through",
             "entries hold together",
@@ -123,4 +126,52 @@ fn definitions_that_cannot_be_used_are_named() {
     assert_eq!(found["verdict"], "warn");
     assert_has(found["says"].as_str().unwrap(), &["broken.yaml"]);
     assert_eq!(found["mend"], "run `midex validate`");
+}
+
+#[test]
+fn a_database_that_is_gone_is_missed() {
+    let place = Place::new();
+    place.begun("x");
+    fs::remove_file(place.data.join("executions.redb")).unwrap();
+    let said = doctor(&place, 0);
+    assert_eq!(of(&said, "store")["verdict"], "warn");
+    assert_has(of(&said, "store")["says"].as_str().unwrap(), &["is gone"]);
+    assert!(!place.data.join("executions.redb").exists());
+}
+
+#[test]
+fn what_is_no_directory_is_said_to_be_none() {
+    let place = Place::new();
+    let refused = |words: &str| {
+        let said = doctor(&place, 1);
+        let directory = of(&said, "directory");
+        assert_eq!(directory["verdict"], "fail");
+        assert_has(directory["says"].as_str().unwrap(), &[words]);
+        let all = said.as_array().unwrap();
+        assert!(
+            all.iter().all(|finding| finding["check"] != "store"),
+            "{said}"
+        );
+    };
+    fs::write(&place.data, "").unwrap();
+    refused("is not a directory");
+    fs::remove_file(&place.data).unwrap();
+    std::os::unix::fs::symlink("nowhere", &place.data).unwrap();
+    refused("is a link to nothing");
+    fs::remove_file(&place.data).unwrap();
+    std::os::unix::fs::symlink("data", &place.data).unwrap();
+    refused("cannot be looked at");
+}
+
+#[test]
+fn a_socket_of_a_process_that_was_killed_is_said_to_be_one() {
+    let place = Place::new();
+    let mut owner = place.listening();
+    owner.kill();
+    let said = doctor(&place, 0);
+    assert_has(
+        of(&said, "socket")["says"].as_str().unwrap(),
+        &["nobody listens there"],
+    );
+    assert_eq!(of(&said, "owner")["says"], "nobody owns the directory now");
 }

@@ -166,10 +166,7 @@ fn settings_of_the_owner_count_and_the_log_of_a_relay_says_so() {
     let said = std::fs::read_to_string(log).expect("a log");
     assert_has(
         &said,
-        &[
-            "--token-ttl is 3600000 ms there",
-            "--snapshot-every is 1 there",
-        ],
+        &["--token-ttl is 1h there", "--snapshot-every is 1 there"],
     );
 }
 

@@ -43,6 +43,7 @@ fn a_second_server_over_http_is_refused_with_the_address_of_the_first() {
     let log = String::from_utf8_lossy(&said.stderr).into_owned();
     let address = http.address.to_string();
     assert_has(&log, &["ADDRESS_UNUSABLE", &address, "Use that address"]);
+    assert!(!log.contains("running on"), "{log}");
     // A window beside it relays to it.
     let mut relay = project.serve();
     assert_eq!(relay.begin("line", "e")["step_name"], "a");
