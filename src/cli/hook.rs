@@ -111,7 +111,7 @@ impl Open {
         let mut more = self.more;
         for execution in &self.executions {
             let recap = recap(execution);
-            let bytes = length(&recap.as_str().into());
+            let bytes = length(&recap);
             if bytes > room {
                 more += 1;
             } else {

@@ -38,8 +38,19 @@ impl Digest {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        write_hex(&self.0, f)
     }
+}
+
+/// Writes at most 32 bytes as two hexadecimal digits each, in one piece.
+pub(super) fn write_hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [0; 64];
+    for (pair, byte) in text.chunks_exact_mut(2).zip(bytes) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
+    }
+    f.write_str(str::from_utf8(&text[..2 * bytes.len()]).map_err(|_| fmt::Error)?)
 }
 
 impl fmt::Debug for Digest {
@@ -160,26 +171,44 @@ pub fn meaning(value: &Value) -> Digest {
     Digest(hasher.finalize().into())
 }
 
+/// The [`meaning`] of a list of these values.
+pub fn meaning_of_list<const N: usize>(items: [&Value; N]) -> Digest {
+    let mut hasher = Sha256::new();
+    absorb_list(&mut hasher, items.into_iter());
+    Digest(hasher.finalize().into())
+}
+
 fn absorb(hasher: &mut Sha256, value: &Value) {
     match value {
-        Value::Array(items) => {
-            hasher.update(format!("[{}:", items.len()));
-            for item in items {
-                absorb(hasher, item);
-            }
-        }
+        Value::Array(items) => absorb_list(hasher, items.iter()),
         Value::Object(map) => {
-            hasher.update(format!("{{{}:", map.len()));
+            absorb_length(hasher, b"{", map.len());
             let mut entries: Vec<_> = map.iter().collect();
             entries.sort_unstable_by_key(|(key, _)| *key);
             for (key, item) in entries {
-                hasher.update(format!("{}:{key}", key.len()));
+                absorb_length(hasher, b"", key.len());
+                hasher.update(key);
                 absorb(hasher, item);
             }
         }
-        Value::String(text) => hasher.update(format!("\"{}:{text}", text.len())),
+        Value::String(text) => {
+            absorb_length(hasher, b"\"", text.len());
+            hasher.update(text);
+        }
         scalar => hasher.update(format!("{scalar};")),
     }
+}
+
+fn absorb_list<'a>(hasher: &mut Sha256, items: impl ExactSizeIterator<Item = &'a Value>) {
+    absorb_length(hasher, b"[", items.len());
+    for item in items {
+        absorb(hasher, item);
+    }
+}
+
+fn absorb_length(hasher: &mut Sha256, kind: &[u8], length: usize) {
+    hasher.update(kind);
+    hasher.update(format!("{length}:"));
 }
 
 /// The type of a value, as a message names it.
@@ -254,6 +283,7 @@ mod tests {
         }
         assert_ne!(meaning(&json!(["ab", "c"])), meaning(&json!(["a", "bc"])));
         assert_ne!(meaning(&json!([[], 1])), meaning(&json!([[1]])));
+        assert_eq!(meaning_of_list([&one, &two]), meaning(&json!([one, two])));
     }
 
     #[test]

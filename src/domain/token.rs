@@ -8,7 +8,10 @@ use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 
-use super::id::{ExecutionId, StepId};
+use super::{
+    document::write_hex,
+    id::{ExecutionId, StepId},
+};
 use crate::{
     clock::{IdSource, Timestamp},
     error::{Code, Error, Result},
@@ -36,7 +39,7 @@ impl Nonce {
 
 impl fmt::Display for Nonce {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        write_hex(&self.0, f)
     }
 }
 
@@ -75,8 +78,9 @@ impl Grant {
     }
 }
 
-/// A continuation token: the right to finish one attempt of one step visit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A continuation token: the right to finish one attempt of one step visit. Its JSON is the payload of S0.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Token {
     /// The execution it belongs to.
     pub execution_id: ExecutionId,
@@ -84,16 +88,24 @@ pub struct Token {
     pub step_name: StepId,
     /// When it was issued.
     pub issued_at: Timestamp,
+    #[serde(with = "digits")]
     nonce: Nonce,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Payload {
-    execution_id: String,
-    step_name: String,
-    issued_at: String,
-    nonce: String,
+/// A nonce in JSON: its hexadecimal digits.
+mod digits {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    use super::Nonce;
+
+    pub(super) fn serialize<S: Serializer>(nonce: &Nonce, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(nonce)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Nonce, D::Error> {
+        let text = String::deserialize(from)?;
+        Nonce::parse(&text).ok_or_else(|| D::Error::custom("32 hexadecimal digits are expected"))
+    }
 }
 
 impl Token {
@@ -117,14 +129,12 @@ impl Token {
 
     /// The text that callers carry.
     pub fn encode(&self) -> String {
-        let payload = Payload {
-            execution_id: self.execution_id.to_string(),
-            step_name: self.step_name.to_string(),
-            issued_at: self.issued_at.to_string(),
-            nonce: self.nonce.to_string(),
-        };
+        BASE64_URL_SAFE_NO_PAD.encode(self.payload())
+    }
+
+    fn payload(&self) -> Vec<u8> {
         // Four strings: there is nothing in them that JSON cannot hold.
-        BASE64_URL_SAFE_NO_PAD.encode(serde_json::to_vec(&payload).unwrap_or_default())
+        serde_json::to_vec(self).unwrap_or_default()
     }
 
     /// Reads a token. Only the one text that [`Token::encode`] gives is accepted, so that no second
@@ -142,14 +152,9 @@ impl Token {
             return None;
         }
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).ok()?;
-        let payload: Payload = serde_json::from_slice(&bytes).ok()?;
-        let token = Self {
-            execution_id: ExecutionId::parse(&payload.execution_id).ok()?,
-            step_name: StepId::parse(&payload.step_name).ok()?,
-            issued_at: payload.issued_at.parse().ok()?,
-            nonce: Nonce::parse(&payload.nonce)?,
-        };
-        (token.encode() == text).then_some(token)
+        let token: Self = serde_json::from_slice(&bytes).ok()?;
+        // The decoder takes no second spelling of the same bytes.
+        (token.payload() == bytes).then_some(token)
     }
 
     /// The refusal of a token issued after `now`, where it is one.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// Values nested deeper than this are replaced as a whole.
@@ -29,7 +30,7 @@ pub(crate) fn shortened(text: &str, chars_max: usize) -> Cow<'_, str> {
 }
 
 /// The length of `value` as JSON text, in bytes.
-pub fn length(value: &Value) -> usize {
+pub fn length(value: &impl Serialize) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

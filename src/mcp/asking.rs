@@ -71,7 +71,8 @@ enum ElicitationResult {
 pub(super) struct Call<'a> {
     pub(super) app: &'a App,
     pub(super) context: &'a RequestContext<RoleServer>,
-    /// The tool and its arguments, in short: what is sent back with the answers belongs to the same call.
+    /// The tool and its arguments, in short: what is sent back with the answers belongs to the same call. Empty where
+    /// nothing can be: no client is asked, and it sent nothing back.
     digest: String,
     responses: InputResponses,
     /// The execution that the call was about, where it was sent before.
@@ -93,7 +94,12 @@ impl<'a> Call<'a> {
         context: &'a RequestContext<RoleServer>,
         request: &CallToolRequestParams,
     ) -> Self {
-        let digest = meaning(&json!([request.name, request.arguments])).to_string();
+        let may_matter = request.request_state.is_some() || can_ask(context);
+        let digest = if may_matter {
+            meaning(&json!([request.name, request.arguments])).to_string()
+        } else {
+            String::new()
+        };
         let state = request.request_state.as_deref();
         let state = state.and_then(|state| serde_json::from_str::<RequestState>(state).ok());
         let begun = state.filter(|state| state.call == digest);

@@ -146,7 +146,7 @@ impl Commit {
     pub fn encoded(&self) -> Result<(Vec<u8>, Vec<u8>)> {
         Ok((
             record::encode_row(&self.row)?,
-            record::encode_snapshot(&self.next)?,
+            record::encode_snapshot(&self.next, self.position.snapshot_bytes)?,
         ))
     }
 }

@@ -4,6 +4,7 @@
 //! (the keys of rows, and from where to replay) lies in a prefix of fixed width, which it seals. All
 //! numbers of a prefix are little-endian.
 
+use postcard::{ser_flavors::Flavor, serialize_with_flavor};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::Refusal;
@@ -14,6 +15,11 @@ use crate::{
 
 /// The version of every record; it stands in its first byte.
 const VERSION: u8 = 1;
+
+/// Room for what a transition adds to a snapshot.
+const SNAPSHOT_GROWTH_BYTES: usize = 256;
+/// Room for a row, as most are.
+const ROW_BYTES: usize = 512;
 
 /// What a snapshot says without being decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +39,10 @@ pub(super) struct RowHeader {
     pub(super) replay_from: u64,
 }
 
-/// A snapshot whose journal key is not sealed yet.
-pub(super) fn encode_snapshot(execution: &Execution) -> Result<Vec<u8>> {
-    encode(prefix([execution.revision(), 0]), execution)
+/// A snapshot whose journal key is not sealed yet. The one before had `bytes_before` bytes.
+pub(super) fn encode_snapshot(execution: &Execution, bytes_before: u64) -> Result<Vec<u8>> {
+    let room = usize::try_from(bytes_before).unwrap_or_default() + SNAPSHOT_GROWTH_BYTES;
+    encode(prefix([execution.revision(), 0], room), execution)
 }
 
 /// Enters the journal key of the snapshot's revision.
@@ -63,7 +70,7 @@ pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotHeader, Execution
 
 /// A journal row whose prefix is not sealed yet.
 pub(super) fn encode_row(row: &Row) -> Result<Vec<u8>> {
-    encode(prefix([0, 0]), row)
+    encode(prefix([0, 0], ROW_BYTES), row)
 }
 
 /// Enters what the prefix says.
@@ -121,9 +128,9 @@ pub(super) fn damaged(what: &str) -> Error {
     )
 }
 
-/// `version u8`, then each number as `u64`.
-fn prefix<const N: usize>(numbers: [u64; N]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(512);
+/// `version u8`, then each number as `u64`, with room for `room` bytes in all.
+fn prefix<const N: usize>(numbers: [u64; N], room: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(room);
     bytes.push(VERSION);
     bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
     bytes
@@ -158,8 +165,29 @@ fn check_version(version: u8) -> Result<()> {
 }
 
 fn encode(prefix: Vec<u8>, value: &impl Serialize) -> Result<Vec<u8>> {
-    postcard::to_extend(value, prefix)
+    serialize_with_flavor(value, Buffer(prefix))
         .map_err(|error| Error::internal("a record cannot be encoded").because(error))
+}
+
+/// Bytes that grow. postcard's own flavor that appends to a `Vec` takes long runs of bytes one by one.
+struct Buffer(Vec<u8>);
+
+impl Flavor for Buffer {
+    type Output = Vec<u8>;
+
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0.push(byte);
+        Ok(())
+    }
+
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<Vec<u8>> {
+        Ok(self.0)
+    }
 }
 
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {

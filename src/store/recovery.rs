@@ -98,7 +98,8 @@ fn checkpoint_together(database: &Database, heads: &[(ExecutionId, u64)]) -> Res
         for (id, last) in heads {
             let stored = reader::load(&reading, id, Some(*last))?
                 .ok_or_else(|| damaged("an execution has journal rows and no snapshot"))?;
-            let mut bytes = record::encode_snapshot(&stored.execution)?;
+            let mut bytes =
+                record::encode_snapshot(&stored.execution, stored.position.snapshot_bytes)?;
             record::seal_snapshot(&mut bytes, *last);
             executions
                 .insert(id.as_str(), bytes.as_slice())

@@ -176,7 +176,7 @@ impl RedbStore {
         let must = snapshot_revision == 0 || commit.next.state().is_final();
         // A snapshot hardly shrinks: where the last one is not outweighed, this one need not be encoded.
         if must || (due && outweighed(snapshot_bytes.max(oversized_snapshot_bytes))) {
-            let bytes = record::encode_snapshot(&commit.next)?;
+            let bytes = record::encode_snapshot(&commit.next, snapshot_bytes)?;
             let length = bytes.len() as u64;
             return Ok(if must || outweighed(length) {
                 Snapshot::Made(bytes)
@@ -257,7 +257,7 @@ impl Store for RedbStore {
             if position.snapshot_revision == execution.revision() {
                 return Ok(position);
             }
-            let snapshot = record::encode_snapshot(&execution)?;
+            let snapshot = record::encode_snapshot(&execution, position.snapshot_bytes)?;
             let position = position.at(execution.revision(), &snapshot);
             let work = Write::Checkpoint {
                 id: execution.id().clone(),

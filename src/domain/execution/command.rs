@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{AttemptId, OperationFailure, State};
 use crate::domain::{
-    document::{Digest, meaning},
+    document::{Digest, meaning, meaning_of_list},
     event::Channel,
     id::{ExecutionId, StepId},
     input::DefaultSources,
@@ -132,7 +132,7 @@ impl Report {
     /// The meaning of the report.
     pub(super) fn call(&self) -> Digest {
         match self {
-            Self::Output(value) | Self::Answer(value) => meaning(&json!(["output", value])),
+            Self::Output(value) | Self::Answer(value) => meaning_of_list([&json!("output"), value]),
             Self::Error {
                 message,
                 code,

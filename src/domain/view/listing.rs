@@ -117,7 +117,7 @@ impl Resumed {
         let mut told = Vec::new();
         for mut execution in executions {
             execution.fit(room);
-            let bytes = json_bytes(&execution) + 1;
+            let bytes = length(&execution) + 1;
             if bytes > room && !told.is_empty() {
                 break;
             }
@@ -126,7 +126,7 @@ impl Resumed {
         }
         let mut resumed = Self::with(told, open);
         // What stands around them has room too, whatever it says.
-        while json_bytes(&resumed) > limits::RESUME_BYTES_MAX && resumed.shrink() {
+        while length(&resumed) > limits::RESUME_BYTES_MAX && resumed.shrink() {
             resumed = Self::with(resumed.open_executions, open);
         }
         resumed
@@ -154,10 +154,6 @@ impl Resumed {
             _ => false,
         }
     }
-}
-
-fn json_bytes(value: &impl Serialize) -> usize {
-    serde_json::to_value(value).map_or(0, |value| length(&value))
 }
 
 /// What there is to tell of an open execution.
@@ -189,10 +185,10 @@ impl OpenExecution {
     /// Leaves out the steps after the first for which `room` bytes of JSON do not suffice.
     fn fit(&mut self, room: usize) {
         let steps = std::mem::take(&mut self.current_steps);
-        let mut left = room.saturating_sub(json_bytes(self));
+        let mut left = room.saturating_sub(length(self));
         self.more_steps = steps.len();
         for step in steps {
-            let bytes = json_bytes(&step) + 1;
+            let bytes = length(&step) + 1;
             if bytes > left && !self.current_steps.is_empty() {
                 break;
             }
