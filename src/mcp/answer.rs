@@ -9,11 +9,6 @@ use crate::{
     error::{Category, Code, Error},
 };
 
-/// A tool's answer.
-pub(super) fn success(value: Value) -> CallToolResult {
-    CallToolResult::structured(value)
-}
-
 /// A tool's refusal: a result that says `isError`, as the protocol asks of tool failures. `named` is the execution that
 /// its arguments name.
 pub(super) fn refusal(

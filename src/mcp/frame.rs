@@ -3,9 +3,13 @@
 
 use rmcp::{
     RoleServer,
-    model::{ClientRequest, ErrorData, JsonRpcMessage, RequestId},
+    model::{
+        CallToolRequest, CallToolRequestMethod, CallToolRequestParams, ClientRequest, ErrorData,
+        JsonRpcMessage, JsonRpcRequest, JsonRpcVersion2_0, RequestId,
+    },
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
 };
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
@@ -76,6 +80,29 @@ impl<R: AsyncBufRead + Unpin> Frames<R> {
     }
 }
 
+/// A call of a tool, as most messages are. rmcp tries one kind of message after the other on a copy.
+#[derive(Deserialize)]
+struct ToolCall {
+    #[serde(rename = "jsonrpc")]
+    _version: JsonRpcVersion2_0,
+    id: RequestId,
+    #[serde(rename = "method")]
+    _method: CallToolRequestMethod,
+    params: CallToolRequestParams,
+}
+
+/// The message, where it is a call of a tool.
+pub(super) fn tool_call(message: &[u8]) -> Option<JsonRpcRequest<ClientRequest>> {
+    let ToolCall { id, mut params, .. } = serde_json::from_slice(message).ok()?;
+    let meta = params.meta.take();
+    let mut request = CallToolRequest::new(params);
+    if let Some(meta) = meta {
+        request.extensions.insert(meta);
+    }
+    let request = ClientRequest::CallToolRequest(request);
+    Some(JsonRpcRequest::new(id, request))
+}
+
 /// What is said of an `initialize` that cannot be read.
 pub(super) const MALFORMED_INITIALIZE: &str = "malformed params for initialize: protocolVersion, capabilities and clientInfo {name, version} are required";
 
@@ -83,7 +110,10 @@ pub(super) const MALFORMED_INITIALIZE: &str = "malformed params for initialize: 
 pub(super) fn parse(
     line: &[u8],
 ) -> Result<RxJsonRpcMessage<RoleServer>, Box<TxJsonRpcMessage<RoleServer>>> {
-    let message = serde_json::from_slice(line);
+    let message = match tool_call(line) {
+        Some(call) => Ok(JsonRpcMessage::Request(call)),
+        None => serde_json::from_slice(line),
+    };
     if message.is_ok()
         && let Some(fault) = oversized_integer(line)
     {
@@ -202,6 +232,8 @@ fn id_after(text: &[u8]) -> Option<RequestId> {
 
 #[cfg(test)]
 mod tests {
+    use rmcp::model::GetMeta;
+
     use super::*;
 
     #[tokio::test]
@@ -227,6 +259,35 @@ mod tests {
             Frame::Line(b"last".to_vec()),
         ];
         assert_eq!(frames, expected);
+    }
+
+    #[test]
+    fn a_call_of_a_tool_is_read_as_the_protocol_crate_reads_it() {
+        for params in [
+            r#"{"name":"x"}"#,
+            r#"{"_meta":{"progressToken":"a","b":[1.5]},"name":"x","arguments":{"a":-1,"b":18446744073709551615,"c":null},"more":1}"#,
+            r#"{"name":"é\n","_meta":null,"arguments":null,"requestState":"s","inputResponses":{"k":{}}}"#,
+        ] {
+            for id in ["7", "\"seven\""] {
+                let line = format!(
+                    r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params},"x":1}}"#
+                );
+                let ours = tool_call(line.as_bytes()).expect(&line);
+                let theirs: JsonRpcRequest<ClientRequest> =
+                    serde_json::from_str(&line).expect("a call");
+                assert_eq!(ours.request.get_meta(), theirs.request.get_meta());
+                assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
+            }
+        }
+        for line in [
+            r#"{"jsonrpc":"1.0","id":1,"method":"tools/call","params":{"name":"x"}}"#,
+            r#"{"jsonrpc":"2.0","id":null,"method":"tools/call","params":{"name":"x"}}"#,
+            r#"{"jsonrpc":"2.0","method":"tools/call","params":{"name":"x"}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"name":"x"}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","_meta":1}}"#,
+        ] {
+            assert!(tool_call(line.as_bytes()).is_none(), "{line}");
+        }
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod progress;
 mod relay;
 mod resources;
 mod server;
+mod splice;
 mod subscriptions;
 mod tools;
 mod transport;

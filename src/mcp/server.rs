@@ -5,9 +5,9 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        ArgumentInfo, CallToolRequestParams, CallToolResponse, CompleteRequestParams,
-        CompleteResult, CompletionInfo, CustomRequest, CustomResult, DiscoverResult,
-        InitializeRequestParams, InitializeResult, ListResourceTemplatesResult,
+        ArgumentInfo, CallToolRequestParams, CallToolResponse, CallToolResult,
+        CompleteRequestParams, CompleteResult, CompletionInfo, CustomRequest, CustomResult,
+        DiscoverResult, InitializeRequestParams, InitializeResult, ListResourceTemplatesResult,
         ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams,
         ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference,
         ResourceContents, ServerCapabilities, ServerConfig, SubscribeRequestParams,
@@ -18,6 +18,7 @@ use rmcp::{
         SubscriptionContext, serve_server_with_ct,
     },
 };
+use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -28,9 +29,9 @@ use super::{
     metadata::{CacheHint, implementation, is_modern, with_cache_hint, with_metadata},
     page::page,
     profile::ToolProfile,
-    progress, resources,
+    progress, resources, splice,
     subscriptions::{Listens, Subscriptions},
-    tools::{self, ToolSpec, Work, personas::known_agents, view},
+    tools::{self, ToolSpec, Work, personas::known_agents},
     transport::LineTransport,
 };
 use crate::{
@@ -59,7 +60,7 @@ const LAST_FLUSH: Duration = Duration::from_millis(50);
 /// What came of a tool's work.
 enum Done {
     /// Its answer.
-    Answered(Value),
+    Answered(Box<CallToolResult>),
     /// What it needs for one.
     Needs(Box<CallToolResponse>),
 }
@@ -123,11 +124,12 @@ impl Server {
         let advance = match tool.work() {
             Work::Answer(answer) => {
                 let arguments = tool.checked(arguments)?;
-                return answer(&self.app, arguments).await.map(Done::Answered);
+                let view = answer(&self.app, arguments).await?;
+                return answered(&view, call.context);
             }
             Work::Advance(advance) => advance,
         };
-        let known_agents = known_agents(&arguments);
+        let (known_agents, context) = (known_agents(&arguments), call.context);
         let reply = match call.begun().await {
             Some(reply) => reply,
             None => match tool.checked(arguments) {
@@ -140,7 +142,7 @@ impl Server {
             Asked::Answered(reply) => {
                 let mut reply = (*reply)?;
                 reply.leave_out_known(&known_agents);
-                view(&reply).map(Done::Answered)
+                answered(&reply, context)
             }
         }
     }
@@ -153,6 +155,10 @@ impl Server {
             std::future::pending::<()>().await;
         }
     }
+}
+
+fn answered(view: &impl Serialize, context: &RequestContext<RoleServer>) -> Result<Done> {
+    splice::answer(view, context).map(|result| Done::Answered(Box::new(result)))
 }
 
 /// Serves the process's own standard streams until the client goes or `stop` is cancelled.
@@ -290,7 +296,7 @@ impl ServerHandler for Server {
             }
         };
         let answer = match done {
-            Ok(Done::Answered(value)) => answer::success(value),
+            Ok(Done::Answered(result)) => *result,
             Ok(Done::Needs(needs)) => return Ok(*needs),
             Err(error) => {
                 let error = self.app.explained(error.during(tool.name())).await;

@@ -20,6 +20,7 @@ use super::{
     answer,
     frame::{self, Frame, Frames},
     gate::Gate,
+    splice::{self, Splices},
 };
 use crate::{
     clock::{IdSource, SystemIds},
@@ -171,7 +172,7 @@ fn enqueue(
     message: &Outgoing,
     written: Option<oneshot::Sender<()>>,
 ) -> io::Result<()> {
-    let mut bytes = serde_json::to_vec(message).map_err(io::Error::other)?;
+    let mut bytes = splice::encoded(message).map_err(io::Error::other)?;
     bytes.push(b'\n');
     let answers = match message {
         JsonRpcMessage::Response(response) => Some(&response.id),
@@ -249,7 +250,9 @@ impl Reader {
                     return true;
                 };
                 // It is dropped with the context of the call, when its handler is done.
-                request.request.extensions_mut().insert(working);
+                let extensions = request.request.extensions_mut();
+                extensions.insert(working);
+                extensions.insert(Splices);
             }
             // rmcp ends a session that begins with anything but a request.
             _ if !*greeted => return true,

@@ -1,0 +1,100 @@
+//! An answer stands twice in the result of a call: as a text, and as `structuredContent`. It is serialised once; where
+//! the transport writes its own lines, that text is spliced into the line instead of being serialised again.
+
+use rmcp::{
+    RoleServer,
+    model::{CallToolResult, ContentBlock, JsonRpcMessage, ServerResult},
+    service::{RequestContext, TxJsonRpcMessage},
+};
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+
+/// In the extensions of a request: its answer is written by [`encoded`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Splices;
+
+/// The structured content of a result that is to be that of its text.
+const STAND_IN: &str = "(the text of this result)";
+/// Where it stands in a line. In no text: there, quotes are escaped.
+const PLACE: &[u8] = br#""structuredContent":"(the text of this result)""#;
+
+/// The result of a call that is answered with `view`.
+pub(super) fn answer(
+    view: &impl Serialize,
+    context: &RequestContext<RoleServer>,
+) -> Result<CallToolResult> {
+    let shown = if context.extensions.get::<Splices>().is_some() {
+        serde_json::to_string(view).map(|text| {
+            let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
+            result.structured_content = Some(STAND_IN.into());
+            result
+        })
+    } else {
+        serde_json::to_value(view).map(CallToolResult::structured)
+    };
+    shown.map_err(|error| Error::internal("a view cannot be shown").because(error))
+}
+
+/// A message as JSON.
+pub(super) fn encoded(message: &TxJsonRpcMessage<RoleServer>) -> serde_json::Result<Vec<u8>> {
+    let Some(text) = text(message) else {
+        return serde_json::to_vec(message);
+    };
+    let mut line = Vec::with_capacity(room(text));
+    serde_json::to_writer(&mut line, message)?;
+    let place = line.windows(PLACE.len()).rposition(|bytes| bytes == PLACE);
+    if let Some(place) = place {
+        let end = place + PLACE.len();
+        let rest = line.split_off(end);
+        line.truncate(end - STAND_IN.len() - 2);
+        line.extend_from_slice(text.as_bytes());
+        line.extend_from_slice(&rest);
+    }
+    Ok(line)
+}
+
+/// The text of a result that stands for its structured content too.
+fn text(message: &TxJsonRpcMessage<RoleServer>) -> Option<&str> {
+    let JsonRpcMessage::Response(response) = message else {
+        return None;
+    };
+    let ServerResult::CallToolResult(result) = &response.result else {
+        return None;
+    };
+    let is_spliced = result.structured_content.as_ref()?.as_str() == Some(STAND_IN);
+    let text = is_spliced.then(|| result.content.first()?.as_text())??;
+    Some(&text.text)
+}
+
+/// Room for the text twice, once with its quotes escaped, and for what stands around it.
+fn room(text: &str) -> usize {
+    text.len() * 9 / 4 + 512
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::RequestId;
+    use serde_json::json;
+
+    use super::*;
+
+    fn line(result: CallToolResult) -> Vec<u8> {
+        let result = ServerResult::CallToolResult(result);
+        let message = JsonRpcMessage::response(result, RequestId::Number(7));
+        encoded(&message).expect("JSON")
+    }
+
+    #[test]
+    fn a_spliced_line_is_the_line_that_the_protocol_crate_writes() {
+        for view in [
+            json!({}),
+            json!({ "a": str::from_utf8(PLACE).expect("UTF-8"), "b": [1.5, "é\n\\", null] }),
+        ] {
+            let whole = CallToolResult::structured(view.clone());
+            let mut spliced = whole.clone();
+            spliced.structured_content = Some(STAND_IN.into());
+            assert_eq!(line(spliced), line(whole), "{view}");
+        }
+    }
+}
