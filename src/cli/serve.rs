@@ -112,6 +112,7 @@ impl TransportArgs {
             token,
             hosts: self.http_host.clone(),
             connections_max: connections_max(),
+            direct_calls: true,
             ..streamable::Options::default()
         };
         Ok(Some((listener, options)))

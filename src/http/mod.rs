@@ -44,6 +44,9 @@ pub struct Options {
     pub connections_max: usize,
     /// Bytes of calls in work and of replies not taken; [`limits::HTTP_BYTES_MAX`].
     pub bytes_max: usize,
+    /// Whether handlers answer calls of tools without a session directly. For handlers that send their client nothing
+    /// else during a call, unless it asks for progress, and whose tools take no parameters out of headers.
+    pub direct_calls: bool,
     /// Randomness, for correlation ids.
     pub ids: Arc<dyn IdSource>,
 }
@@ -55,6 +58,7 @@ impl Default for Options {
             hosts: Vec::new(),
             connections_max: limits::HTTP_CONNECTIONS_MAX,
             bytes_max: limits::HTTP_BYTES_MAX,
+            direct_calls: false,
             ids: Arc::new(SystemIds),
         }
     }

@@ -6,7 +6,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use rmcp::{
-    RoleServer, ServerHandler,
+    Peer, RoleServer, ServerHandler,
     model::{ErrorData, JsonRpcError, JsonRpcMessage, ProtocolVersion, RequestId},
     service::TxJsonRpcMessage,
     transport::streamable_http_server::{
@@ -17,7 +17,7 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Options, PATH,
+    Options, PATH, direct,
     refusal::{self, Refused},
     sessions::{CallId, HttpSession, OpenStream, SessionSlot, Sessions},
 };
@@ -53,6 +53,9 @@ const SINGLE: &[&str] = &[
 /// What answers every request.
 pub(super) struct Endpoint<H> {
     service: StreamableHttpService<H, LocalSessionManager>,
+    handler: Arc<dyn Fn() -> H + Send + Sync>,
+    /// Whom handlers see where they are called without rmcp; `None` where they never are.
+    peer: Option<Peer<RoleServer>>,
     sessions: Arc<Sessions>,
     room: Room,
     access: Access,
@@ -100,13 +103,18 @@ impl<H: ServerHandler> Endpoint<H> {
             .disable_allowed_hosts()
             .with_max_request_body_bytes(usize::MAX)
             .with_cancellation_token(streams.clone());
-        let service = StreamableHttpService::new(move || Ok(handler()), sessions.manager(), config);
+        let handler: Arc<dyn Fn() -> H + Send + Sync> = Arc::new(handler);
+        let peer = options.direct_calls.then(|| direct::peer(handler()));
+        let make = handler.clone();
+        let service = StreamableHttpService::new(move || Ok(make()), sessions.manager(), config);
         let room = Room {
             budget: Arc::new(Budget::new(options.bytes_max)),
             connections: Arc::new(Connections::new(options.connections_max)),
         };
         Self {
             service,
+            handler,
+            peer,
             sessions,
             room,
             access: Access::new(address, options.hosts, options.token),
@@ -139,9 +147,11 @@ impl<H: ServerHandler> Endpoint<H> {
             work,
         } = self.admit(request, connection).await?;
         let is_json = is_json(request.headers());
-        let response = match slot {
-            Some(slot) => self.begin_session(request, slot).await?,
-            None => Box::pin(self.service.handle(request)).await,
+        let response = if let Some(slot) = slot {
+            self.begin_session(request, slot).await?
+        } else {
+            let answered = self.handle(request, &body).await;
+            answered.map_err(|refusal| refusal.of(id.clone()))?
         };
         let response = match response.status() {
             // rmcp's word for a body it cannot read.
@@ -153,6 +163,21 @@ impl<H: ServerHandler> Endpoint<H> {
             .await
             .map_err(|refusal| refusal.of(id))?;
         Ok(response.map(|reply| body::holding(reply, admission, work, &self.room)))
+    }
+
+    /// Answers a request that begins no session.
+    async fn handle(
+        &self,
+        request: Request<Full<Bytes>>,
+        body: &[u8],
+    ) -> Result<Response<Reply>, Refused> {
+        if let Some(peer) = &self.peer
+            && let Some(call) = direct::call(request.headers(), body)
+        {
+            let (parts, _) = request.into_parts();
+            return Ok(direct::answer((self.handler)(), peer.clone(), parts, call).await?);
+        }
+        Ok(Box::pin(self.service.handle(request)).await)
     }
 
     /// On its own: a session that rmcp has begun is counted although its client may have gone meanwhile.

@@ -1,6 +1,7 @@
 //! Streamable HTTP at `/mcp`, for both eras of the protocol, over `crate::http`. rmcp speaks it; here stands what
 //! rmcp leaves open: sessions and their limits, and answers that are errors of ours throughout.
 
+mod direct;
 mod endpoint;
 mod refusal;
 mod sessions;

@@ -10,7 +10,7 @@ use rmcp::{
 use crate::{
     clock::IdSource,
     http::refusal::{Refusal, Reply, json},
-    mcp::answer,
+    mcp::{answer, splice},
 };
 
 /// A request that is not passed on, and the id of the call that it holds.
@@ -64,5 +64,5 @@ pub(super) fn message(
 
 fn written(message: &TxJsonRpcMessage<RoleServer>) -> Vec<u8> {
     // A message of ours has no keys that are no text: it can always be written.
-    serde_json::to_vec(message).unwrap_or_default()
+    splice::encoded(message).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
 //! What a client that behaves gets, in both eras of the protocol.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::tempdir;
 
 use crate::support::{
@@ -58,6 +58,42 @@ fn answers_have_the_form_of_their_era() {
         answer.json()["result"]["tools"].as_array().unwrap().len()
     );
     assert!(listed.header("mcp-session-id").is_none());
+}
+
+/// A call in which nothing is out of the ordinary is answered without rmcp.
+#[test]
+fn a_plain_call_gets_the_answer_that_any_other_gets() {
+    let server = HttpServer::alone();
+    let mut http = server.connect();
+    let mut ask = |accept, name: &str, arguments: &Value| {
+        let params = json!({ "name": name, "arguments": arguments });
+        let (headers, message) = Stateless::message(7, "tools/call", params);
+        let mut headers = headers.all();
+        headers[0] = ("Accept", accept);
+        http.ask("POST", &headers, message.to_string().as_bytes())
+    };
+    for (name, arguments, is_same) in [
+        (
+            "workflow.read",
+            json!({ "uri": "midex://workflow/available_workflows" }),
+            true,
+        ),
+        ("workflow_read", json!({ "uri": "midex://x\"\n" }), false),
+        ("workflow.start", json!({ "workflow_name": 1 }), false),
+        ("no.tool", json!({}), false),
+    ] {
+        let plain = ask(ACCEPT.1, name, &arguments);
+        // The same to a client, and out of the ordinary.
+        let other = ask("application/json;q=1, text/event-stream", name, &arguments);
+        assert_eq!(plain.status, other.status, "{name}");
+        for header in ["content-type", "content-length"] {
+            assert_eq!(plain.header(header), other.header(header), "{name}");
+        }
+        // Refusals differ in their correlation ids alone, which have one length.
+        assert_eq!(plain.body.len(), other.body.len(), "{name}");
+        assert!(!is_same || plain.body == other.body, "{name}: {plain:?}");
+        assert_eq!(plain.json()["id"], 7);
+    }
 }
 
 #[test]
@@ -127,7 +163,7 @@ fn start_up_lines_say_where_it_runs_and_standard_input_is_served_where_it_was_as
         let said = both.stdout();
         said.ends_with('\n').then_some(said)
     });
-    let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    let answer: Value = serde_json::from_str(&answer).unwrap();
     assert_eq!(answer["result"]["serverInfo"]["name"], "midex");
     // The end of input is the end of one client.
     drop(both.stdin().take());

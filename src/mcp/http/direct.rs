@@ -1,0 +1,98 @@
+//! Calls of tools by clients without a session, which is what most requests are: answered by the handler itself. rmcp
+//! would make a service with channels and tasks for each, and copy the request to compare it with its headers.
+//!
+//! Only a call in which nothing is out of the ordinary is answered here. All others are rmcp's, and so is every refusal.
+
+use http::{HeaderMap, Response, StatusCode, header, request::Parts};
+use rmcp::{
+    Peer, RoleServer, ServerHandler, Service,
+    model::{
+        ClientCapabilities, ClientRequest, GetExtensions, GetMeta, Implementation,
+        InitializeRequestParams, JsonRpcMessage, JsonRpcRequest, ProtocolVersion,
+    },
+    service::{RequestContext, serve_directly},
+};
+
+use super::refusal;
+use crate::{
+    error::Error,
+    http::{access::text, refusal::Reply},
+    mcp::{LineTransport, frame, splice::Splices},
+};
+
+/// A call that is answered here.
+pub(super) type Call = JsonRpcRequest<ClientRequest>;
+
+/// Headers that a call with more to it has: a session, and parameters of tools that are repeated as headers.
+const OUT_OF_THE_ORDINARY: [&str; 2] = ["mcp-session-id", "mcp-param-"];
+
+/// What handlers are told of a client: what stands in its request, and nothing else. There is nobody that they could
+/// send anything to but the answer.
+pub(super) fn peer(handler: impl ServerHandler) -> Peer<RoleServer> {
+    let client =
+        InitializeRequestParams::new(ClientCapabilities::default(), Implementation::default())
+            .with_protocol_version(ProtocolVersion::V_2026_07_28);
+    let nobody = LineTransport::new(tokio::io::empty(), tokio::io::sink());
+    serve_directly(handler, nobody, Some(client)).peer().clone()
+}
+
+/// The call in `body`, where it is one that is answered here.
+pub(super) fn call(headers: &HeaderMap, body: &[u8]) -> Option<Call> {
+    if !is_ordinary(headers) {
+        return None;
+    }
+    let call = frame::tool_call(body)?;
+    let ClientRequest::CallToolRequest(request) = &call.request else {
+        return None;
+    };
+    let meta = call.request.get_meta();
+    let is_ordinary = text(headers, "mcp-name") == Some(&request.params.name)
+        && meta.protocol_version() == Some(ProtocolVersion::V_2026_07_28)
+        && meta.client_capabilities().is_some()
+        && meta.get_progress_token().is_none();
+    is_ordinary.then_some(call)
+}
+
+fn is_ordinary(headers: &HeaderMap) -> bool {
+    let accepted = text(headers, header::ACCEPT.as_str()).unwrap_or_default();
+    let accepts = |kind| accepted.split(',').any(|each| each.trim() == kind);
+    let is = |name, value| text(headers, name) == Some(value);
+    let is_strange = |name: &header::HeaderName| {
+        let mut strange = OUT_OF_THE_ORDINARY.iter();
+        strange.any(|strange| name.as_str().starts_with(strange))
+    };
+    is(
+        "mcp-protocol-version",
+        ProtocolVersion::V_2026_07_28.as_str(),
+    ) && is("mcp-method", "tools/call")
+        && is(header::CONTENT_TYPE.as_str(), "application/json")
+        && headers.get_all(header::ACCEPT).iter().count() == 1
+        && accepts("application/json")
+        && accepts("text/event-stream")
+        && !headers.keys().any(is_strange)
+}
+
+/// Answers a call. Where the client goes meanwhile its handler learns so, and ends when it likes.
+pub(super) async fn answer(
+    handler: impl ServerHandler,
+    peer: Peer<RoleServer>,
+    parts: Parts,
+    mut call: Call,
+) -> Result<Response<Reply>, Error> {
+    let id = call.id;
+    let mut context = RequestContext::new(id.clone(), peer);
+    std::mem::swap(&mut context.meta, call.request.get_meta_mut());
+    std::mem::swap(&mut context.extensions, call.request.extensions_mut());
+    context.extensions.insert(parts);
+    context.extensions.insert(Splices);
+    let _gone = context.ct.clone().drop_guard();
+    let work = tokio::spawn(async move { handler.handle_request(call.request, context).await });
+    let done = work
+        .await
+        .map_err(|error| Error::internal("the call was not finished").because(error))?;
+    let message = match done {
+        Ok(result) => JsonRpcMessage::response(result, id),
+        Err(error) => JsonRpcMessage::error(error, Some(id)),
+    };
+    Ok(refusal::message(StatusCode::OK, &message))
+}
