@@ -1,6 +1,7 @@
 //! `midex install`: writes midex into the configuration of a host, or takes it out again. Nothing else in the file changes.
 
 mod file;
+mod flags;
 mod found;
 mod hooks;
 mod hosts;
@@ -9,17 +10,17 @@ mod toml;
 
 use std::{
     fmt::Write as _,
-    net::IpAddr,
     path::{Path, PathBuf},
 };
 
-use clap::{ArgMatches, ValueEnum, parser::ValueSource};
+use clap::{ArgMatches, ValueEnum};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 pub(super) use self::found::{Found, Named, found};
 use self::{
     file::HostFile,
+    flags::{given_flags, is_this_machine, shared, url},
     hooks::Run,
     hosts::{Client, Format, Host},
 };
@@ -31,19 +32,6 @@ use crate::{
 
 /// The name of the block.
 const NAME: &str = "midex";
-
-/// The flags of this command line that the server of the block gets too, and the hooks.
-const FLAGS: [&str; 6] = [
-    "data_dir",
-    "workflows",
-    "agents",
-    "token_ttl",
-    "allow_env",
-    "secret_env",
-];
-
-/// Those that only the server gets.
-const FLAGS_OF_SERVER: [&str; 2] = ["toolsets", "tool_names"];
 
 /// Where to install, and what.
 #[derive(Clone, Debug, clap::Args)]
@@ -209,6 +197,12 @@ fn line(done: &Done, remove: bool) -> String {
 
 /// Whether a file says anything that midex did not write. One that cannot be read does.
 fn has_others(host: &Host, text: &str) -> bool {
+    let is_own = |(name, _): (&String, &Value)| hosts::OWN_FIELDS.contains(&name.as_str());
+    let block = block(text, host).ok().flatten();
+    let mut fields = block.iter().filter_map(Value::as_object).flatten();
+    if !fields.all(is_own) {
+        return true;
+    }
     let take = |text: &str| match &host.hooks {
         Some(hooks) => hooks::take(text, hooks).and_then(|text| json::unset(&text, &["version"])),
         None => Ok(text.to_owned()),
@@ -276,15 +270,6 @@ fn check_beside_http(args: &InstallArgs, url: &str, flags: &[String]) -> Result<
     Ok(())
 }
 
-fn is_this_machine(url: &str) -> bool {
-    let authority = url.split('/').nth(2).unwrap_or_default();
-    let is_port = |(_, port): &(&str, &str)| port.bytes().all(|c| c.is_ascii_digit());
-    let name = authority.rsplit_once(':').filter(is_port);
-    let name = name.map_or(authority, |(name, _)| name);
-    let address = name.trim_matches(['[', ']']).parse::<IpAddr>();
-    name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|it| it.is_loopback())
-}
-
 /// The arguments of the server: those of midex's block that is there, where no flags are given.
 fn server_args(path: Option<&Path>, host: &Host, flags: Vec<String>) -> Result<Vec<String>> {
     if let Some(path) = path.filter(|_| flags.is_empty()) {
@@ -297,24 +282,6 @@ fn server_args(path: Option<&Path>, host: &Host, flags: Vec<String>) -> Result<V
         }
     }
     Ok([vec!["serve".to_owned()], flags].concat())
-}
-
-/// Of these arguments those that hooks take too.
-fn shared(args: &[String]) -> Vec<String> {
-    let (mut shared, mut args) = (Vec::new(), args.iter().peekable());
-    while let Some(arg) = args.next() {
-        let name = arg.split('=').next().unwrap_or_default();
-        let is_shared = |id: &&str| {
-            name.strip_prefix("--")
-                .is_some_and(|name| name == id.replace('_', "-"))
-        };
-        if FLAGS.iter().any(is_shared) {
-            shared.push(arg.clone());
-            let has_value = name != arg;
-            shared.extend(args.next_if(|_| !has_value).cloned());
-        }
-    }
-    shared
 }
 
 /// What becomes of the hooks: those that are there keep to the directories of the block.
@@ -456,61 +423,6 @@ fn program() -> Result<String> {
     }
     let path = path.into_os_string().into_string();
     path.map_err(|path| unknown(format!("`{}` is not Unicode", path.display())))
-}
-
-/// The flags of this command line that a server needs too, as they were given, but with whole paths.
-fn given_flags(matches: &ArgMatches) -> Result<Vec<String>> {
-    let given = matches.subcommand().map_or(matches, |(_, given)| given);
-    let mut flags = Vec::new();
-    for name in FLAGS.into_iter().chain(FLAGS_OF_SERVER) {
-        for value in values(given, name) {
-            let value = value.to_str().map(str::to_owned).ok_or_else(|| {
-                let message = format!("`{}` is not Unicode", value.display());
-                Error::new(Code::UsageInvalid, message)
-                    .with_action("Choose a directory whose path is Unicode")
-            })?;
-            flags.extend([format!("--{}", name.replace('_', "-")), value]);
-        }
-    }
-    Ok(flags)
-}
-
-fn values(given: &ArgMatches, name: &str) -> Vec<PathBuf> {
-    if given.value_source(name) != Some(ValueSource::CommandLine) {
-        return Vec::new();
-    }
-    let is_path = ["data_dir", "workflows", "agents"].contains(&name);
-    let whole = |value: &std::ffi::OsStr| match std::path::absolute(value) {
-        Ok(path) if is_path => path,
-        _ => value.into(),
-    };
-    given
-        .get_raw(name)
-        .into_iter()
-        .flatten()
-        .map(whole)
-        .collect()
-}
-
-/// Parses the address of a server; without a path it gets that of midex.
-fn url(text: &str) -> Result<String, String> {
-    let rest = text
-        .strip_prefix("http://")
-        .or_else(|| text.strip_prefix("https://"));
-    let is_one = |rest: &&str| {
-        !rest.is_empty()
-            && !rest.starts_with(['/', ':', '?', '#'])
-            && rest.chars().all(|c| c.is_ascii_graphic())
-    };
-    let rest = rest
-        .filter(is_one)
-        .ok_or("expected an address such as http://127.0.0.1:8123/mcp")?;
-    let has_path = rest.trim_end_matches('/').contains(['/', '?', '#']);
-    Ok(if has_path {
-        text.to_owned()
-    } else {
-        format!("{}/mcp", text.trim_end_matches('/'))
-    })
 }
 
 fn block(text: &str, host: &Host) -> Result<Option<Value>, Fault> {

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::{
     Fault,
+    flags::shared,
     hosts::{Hooks, Shape},
-    json, shared,
+    json,
 };
 use crate::cli::command::quoted;
 

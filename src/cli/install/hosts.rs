@@ -157,7 +157,7 @@ pub(super) struct Host {
 }
 
 /// Every field of a block that midex writes for some host.
-const OWN_FIELDS: [&str; 6] = ["type", "command", "args", "url", "httpUrl", "serverUrl"];
+pub(super) const OWN_FIELDS: [&str; 6] = ["type", "command", "args", "url", "httpUrl", "serverUrl"];
 
 /// The other fields that some host reads of a server that it starts itself.
 const OF_STDIO: &[&str] = &["env", "envFile", "env_vars", "cwd"];

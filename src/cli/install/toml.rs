@@ -10,7 +10,7 @@ use super::{
     json::{line_start, newline, spliced},
 };
 
-/// The table `[above.name]` as JSON; `None` where there is none.
+/// The table `[above.name]` as JSON, with null for what is no text; `None` where there is none.
 pub(super) fn read(text: &str, path: [&str; 2]) -> Result<Option<Value>, Fault> {
     let document = parse(text)?;
     let item = document.get(path[0]).and_then(|above| above.get(path[1]));
@@ -18,7 +18,7 @@ pub(super) fn read(text: &str, path: [&str; 2]) -> Result<Option<Value>, Fault> 
         let table = item.as_table_like()?;
         let fields = table
             .iter()
-            .filter_map(|(name, item)| Some((name.to_owned(), plain(item)?)));
+            .map(|(name, item)| (name.to_owned(), plain(item).unwrap_or_default()));
         Some(Value::Object(fields.collect()))
     };
     Ok(item.map(|item| fields(item).unwrap_or_default()))

@@ -337,7 +337,14 @@ fn a_file_that_only_midex_wrote_leaves_no_copy() {
         .filter(|path| path.to_str().unwrap().ends_with("-backup"))
         .collect();
     assert!(copies.is_empty(), "{copies:?}");
-    // What others write there later is kept.
+    // What others write there later is kept, in the block too.
+    write(
+        &home(&project, ".codex/config.toml"),
+        "[mcp_servers.midex.env]\nA = 'b'\n",
+    );
+    install(&project, "codex", &["--http", "http://x"]);
+    let copy = said(&home(&project, ".codex/config.toml.midex-backup"));
+    assert_eq!(copy, "[mcp_servers.midex.env]\nA = 'b'\n");
     let path = home(&project, ".cursor/mcp.json");
     let text = "{\"mcpServers\": {}} // mine\n";
     write(&path, text);

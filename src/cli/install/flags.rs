@@ -1,0 +1,103 @@
+//! The flags of `midex install`, as blocks and hooks get them.
+
+use std::{net::IpAddr, path::PathBuf};
+
+use clap::{ArgMatches, parser::ValueSource};
+
+use crate::error::{Code, Error, Result};
+
+/// The flags of this command line that the server of the block gets too, and the hooks.
+const FLAGS: [&str; 6] = [
+    "data_dir",
+    "workflows",
+    "agents",
+    "token_ttl",
+    "allow_env",
+    "secret_env",
+];
+
+/// Those that only the server gets.
+const FLAGS_OF_SERVER: [&str; 2] = ["toolsets", "tool_names"];
+
+/// The flags of this command line that a server needs too, as they were given, but with whole paths.
+pub(super) fn given_flags(matches: &ArgMatches) -> Result<Vec<String>> {
+    let given = matches.subcommand().map_or(matches, |(_, given)| given);
+    let mut flags = Vec::new();
+    for name in FLAGS.into_iter().chain(FLAGS_OF_SERVER) {
+        for value in values(given, name) {
+            let value = value.to_str().map(str::to_owned).ok_or_else(|| {
+                let message = format!("`{}` is not Unicode", value.display());
+                Error::new(Code::UsageInvalid, message)
+                    .with_action("Choose a directory whose path is Unicode")
+            })?;
+            flags.extend([format!("--{}", name.replace('_', "-")), value]);
+        }
+    }
+    Ok(flags)
+}
+
+fn values(given: &ArgMatches, name: &str) -> Vec<PathBuf> {
+    if given.value_source(name) != Some(ValueSource::CommandLine) {
+        return Vec::new();
+    }
+    let is_path = ["data_dir", "workflows", "agents"].contains(&name);
+    let whole = |value: &std::ffi::OsStr| match std::path::absolute(value) {
+        Ok(path) if is_path => path,
+        _ => value.into(),
+    };
+    given
+        .get_raw(name)
+        .into_iter()
+        .flatten()
+        .map(whole)
+        .collect()
+}
+
+/// Parses the address of a server; without a path it gets that of midex.
+pub(super) fn url(text: &str) -> Result<String, String> {
+    let rest = text
+        .strip_prefix("http://")
+        .or_else(|| text.strip_prefix("https://"));
+    let is_one = |rest: &&str| {
+        !rest.is_empty()
+            && !rest.starts_with(['/', ':', '?', '#'])
+            && rest.chars().all(|c| c.is_ascii_graphic())
+    };
+    let rest = rest
+        .filter(is_one)
+        .ok_or("expected an address such as http://127.0.0.1:8123/mcp")?;
+    let has_path = rest.trim_end_matches('/').contains(['/', '?', '#']);
+    Ok(if has_path {
+        text.to_owned()
+    } else {
+        format!("{}/mcp", text.trim_end_matches('/'))
+    })
+}
+
+/// Of these arguments those that hooks take too.
+pub(super) fn shared(args: &[String]) -> Vec<String> {
+    let (mut shared, mut args) = (Vec::new(), args.iter().peekable());
+    while let Some(arg) = args.next() {
+        let name = arg.split('=').next().unwrap_or_default();
+        let is_shared = |id: &&str| {
+            name.strip_prefix("--")
+                .is_some_and(|name| name == id.replace('_', "-"))
+        };
+        if FLAGS.iter().any(is_shared) {
+            shared.push(arg.clone());
+            let has_value = name != arg;
+            shared.extend(args.next_if(|_| !has_value).cloned());
+        }
+    }
+    shared
+}
+
+/// Whether an address names this machine.
+pub(super) fn is_this_machine(url: &str) -> bool {
+    let authority = url.split('/').nth(2).unwrap_or_default();
+    let is_port = |(_, port): &(&str, &str)| port.bytes().all(|c| c.is_ascii_digit());
+    let name = authority.rsplit_once(':').filter(is_port);
+    let name = name.map_or(authority, |(name, _)| name);
+    let address = name.trim_matches(['[', ']']).parse::<IpAddr>();
+    name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|it| it.is_loopback())
+}
