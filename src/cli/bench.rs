@@ -14,7 +14,7 @@ use std::{
     cell::Cell,
     fs,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -31,6 +31,7 @@ use self::{
 };
 use super::{EXIT_OK, Output, serve, warn};
 use crate::{
+    app::App,
     config::Config,
     domain::Row,
     error::{Code, Error, Result},
@@ -451,6 +452,8 @@ struct Place {
     made: Cell<u32>,
     /// What each sync takes longer.
     delay: Option<Duration>,
+    /// Every midex that was opened in it.
+    apps: Arc<Mutex<Vec<App>>>,
 }
 
 impl Place {
@@ -467,6 +470,7 @@ impl Place {
             directory: made.map_err(|error| unusable(above, error))?,
             made: Cell::new(0),
             delay: slow_disk.map(SlowDisk::delay),
+            apps: Arc::default(),
         };
         place.write("workflows/bench.yaml", &workflow())?;
         place.write(
@@ -504,8 +508,13 @@ impl Place {
         })
     }
 
-    /// Removes it. Who was interrupted may still make a file while this goes on.
+    /// Removes it, once nothing in this process has it open. A server that was killed may still make a file meanwhile.
     async fn remove(self) -> Result<()> {
+        let apps = std::mem::take(&mut *self.apps.lock().unwrap_or_else(PoisonError::into_inner));
+        for app in apps {
+            // It was interrupted, or has failed already.
+            let _ = app.stop().await;
+        }
         let path = self.directory.keep();
         let mut removed = fs::remove_dir_all(&path);
         for _ in 0..limits::BENCH_REMOVALS_MAX {

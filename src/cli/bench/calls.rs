@@ -1,6 +1,10 @@
 //! midex itself, in this process: transitions, starts, executions that are woken, reads of where one stands.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use serde_json::json;
 
@@ -47,6 +51,8 @@ pub(super) struct Midex {
     setting: Setting,
     config: Config,
     disk: Arc<Disk>,
+    /// Of the place: what is interrupted is stopped there.
+    opened: Arc<Mutex<Vec<App>>>,
     app: Option<App>,
     lanes: Vec<Client>,
 }
@@ -84,6 +90,7 @@ impl Midex {
             setting,
             config,
             disk: Disk::new(place.delay),
+            opened: Arc::clone(&place.apps),
             app: None,
             lanes: Vec::new(),
         })
@@ -124,6 +131,10 @@ impl Midex {
             })
         };
         let app = super::blocking(make).await?;
+        let opened = self.opened.lock();
+        opened
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(app.clone());
         app.open().await?;
         self.app = Some(app.clone());
         Ok(app)

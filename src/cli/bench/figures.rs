@@ -136,7 +136,12 @@ fn table(screen: Screen, figures: &[Figure]) -> String {
     }
     let mut header = vec!["in flight".to_owned(), String::new()];
     header.extend(measures.iter().map(|measure| measure.title()));
-    header.extend(["rate/sync".to_owned(), "p50/sync".to_owned()]);
+    let ratios: &[_] = if figures.iter().any(|figure| figure.name == Figure::PROBE) {
+        &[(Measure::RATE, "rate/sync"), (Measure::P50, "p50/sync")]
+    } else {
+        &[]
+    };
+    header.extend(ratios.iter().map(|(_, title)| (*title).to_owned()));
     let header: Vec<_> = header.iter().map(String::as_str).collect();
     let mut table = screen.table(&header);
     for column in table.column_iter_mut().skip(2) {
@@ -149,9 +154,8 @@ fn table(screen: Screen, figures: &[Figure]) -> String {
                 .iter()
                 .map(|measure| shown(figure.median(*measure))),
         );
-        row.extend(
-            [Measure::RATE, Measure::P50].map(|measure| shown(ratio(figures, figure, measure))),
-        );
+        let of_sync = |(measure, _): &_| shown(ratio(figures, figure, *measure));
+        row.extend(ratios.iter().map(of_sync));
         table.add_row(row);
     }
     table.trim_fmt()

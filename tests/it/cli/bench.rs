@@ -220,6 +220,7 @@ fn an_interrupted_run_prints_no_figure_and_leaves_nothing_behind() {
         let ran = running.end().ends(130);
         assert_eq!(ran.out, "");
         ran.says(&["interrupted"]);
+        assert!(!ran.err.contains("was removed or moved"), "{}", ran.err);
         assert_eq!(beside(&place), ["project"]);
     }
 }
