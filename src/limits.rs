@@ -560,7 +560,6 @@ pub const SECRET_COVERED_BYTES_MIN: usize = 8;
 pub const PAST_CALLS_MAX: usize = 256;
 /// Largest configuration file of a host that `midex install` changes and `midex doctor` reads.
 pub const HOST_FILE_BYTES_MAX: u64 = 16 << 20;
-}
 /// The longest `--seconds` of `midex bench`.
 pub const BENCH_SECONDS_MAX: Duration = Duration::from_secs(60 * 60);
 /// How often `midex bench` tries to remove its files, where an interrupted part still makes some.
@@ -569,3 +568,4 @@ pub const BENCH_REMOVALS_MAX: u32 = 20;
 pub const BENCH_SINGLE_IN_FLIGHT_MAX: usize = 256;
 /// Executions that `midex bench` stores before it measures, at most.
 pub const BENCH_STORED_MAX: u32 = 10_000_000;
+}

@@ -180,7 +180,8 @@ fn with_source(arg: Arg) -> Arg {
     if help.contains("else midex.toml") {
         return arg;
     }
-    let long = arg.get_long_help().map(|long| format!("{long} {source}"));
+    // It may be a list, whose last item the source is no part of.
+    let long = arg.get_long_help().map(|long| format!("{long}\n{source}"));
     let arg = arg.help(format!("{help} {source}"));
     match long {
         Some(long) => arg.long_help(long),
