@@ -45,7 +45,7 @@ use crate::{
 };
 pub use crate::{
     engine::{Examination, Listener, Name, Notifier, Topic},
-    store::{FILE_NAME as STORE_FILE, OwnedDirectory},
+    store::{FILE_NAME as STORE_FILE, OwnedDirectory, Reached},
 };
 
 pub(crate) use crate::store::busy;
@@ -334,7 +334,7 @@ impl App {
     }
 
     /// Examines a portion of what is stored: see [`crate::engine::Engine::examine`].
-    pub async fn examine(&self, from: Value) -> Result<Examination> {
+    pub async fn examine(&self, from: Reached) -> Result<Examination> {
         self.engine().await?.examine(from).await
     }
 

@@ -207,8 +207,13 @@ type Named = (&'static str, Box<dyn Contender>);
 impl Run<'_> {
     async fn measure(&mut self) -> Result<()> {
         self.note();
+        let needs_rows = self.wants(Part::Engine) || self.wants(Part::Stored);
+        let rows = if needs_rows {
+            beside::records(self.place).await?
+        } else {
+            Arc::default()
+        };
         if self.wants(Part::Engine) {
-            let rows = beside::records(self.place).await?;
             for in_flight in [1, 16, 256, 4096] {
                 if self.holds(in_flight) {
                     let contenders = self.transitions(in_flight, &rows).await?;
@@ -231,7 +236,7 @@ impl Run<'_> {
             }
         }
         if self.wants(Part::Stored) {
-            self.stored().await?;
+            self.stored(&rows).await?;
         }
         if self.args.slow_disk.is_none() {
             let contenders = self.processes()?;
@@ -241,16 +246,11 @@ impl Run<'_> {
     }
 
     /// Measures a new file and one that holds many.
-    async fn stored(&mut self) -> Result<()> {
-        let rows = beside::records(self.place).await?;
-        let old = beside::filled(self.place, &rows, self.args.stored as usize).await?;
+    async fn stored(&mut self, rows: &Arc<[Row]>) -> Result<()> {
+        let old = beside::filled(self.place, rows, self.args.stored as usize).await?;
         for in_flight in [1, 256] {
             if self.holds(in_flight) {
-                let setting = Setting {
-                    kind: Kind::Steps,
-                    snapshot_every: 1,
-                    in_flight,
-                };
+                let setting = Setting::steps(in_flight);
                 let contenders: Vec<Named> = vec![
                     (Figure::PROBE, Box::new(beside::Probe::new(self.place)?)),
                     (
@@ -342,9 +342,8 @@ impl Run<'_> {
         let place = self.place;
         let midex = async |snapshot_every| {
             let setting = Setting {
-                kind: Kind::Steps,
                 snapshot_every,
-                in_flight,
+                ..Setting::steps(in_flight)
             };
             Midex::new(place, setting, 0).await.map(Box::new)
         };
@@ -380,8 +379,7 @@ impl Run<'_> {
         for (_, name, kind) in CALLS.into_iter().filter(|(part, ..)| self.wants(*part)) {
             let setting = Setting {
                 kind,
-                snapshot_every: 1,
-                in_flight,
+                ..Setting::steps(in_flight)
             };
             contenders.push((
                 name,
@@ -393,11 +391,7 @@ impl Run<'_> {
 
     /// Servers in processes of their own, beside the engine that all of them have.
     async fn servers(&self, in_flight: usize) -> Result<Vec<Named>> {
-        let setting = Setting {
-            kind: Kind::Steps,
-            snapshot_every: 1,
-            in_flight,
-        };
+        let setting = Setting::steps(in_flight);
         let mut contenders: Vec<Named> = vec![
             (Figure::PROBE, Box::new(beside::Probe::new(self.place)?)),
             (

@@ -2,16 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::Engine;
-use crate::{
-    clock::Timestamp,
-    domain::Execution,
-    error::{Code, Error, Result},
-    limits,
-    store::Reached,
-};
+use crate::{clock::Timestamp, domain::Execution, error::Result, limits, store::Reached};
 
 /// A portion of what is stored that was examined and holds together.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -21,7 +14,8 @@ pub struct Examination {
     /// The open executions among them for which nothing happens.
     pub stuck: Vec<Stuck>,
     /// Where the next portion begins; null at the end.
-    pub next: Option<Value>,
+    #[schemars(with = "Option<serde_json::Value>")]
+    pub next: Option<Reached>,
 }
 
 /// An open execution for which nothing happens, although it waits neither for a model nor for a person.
@@ -36,18 +30,11 @@ pub struct Stuck {
 }
 
 impl Engine {
-    /// Examines a portion of what is stored: the first for null, then what `next` names.
+    /// Examines a portion of what is stored behind `from`.
     ///
     /// # Errors
     /// `STORE_CORRUPT` where something does not hold together.
-    pub async fn examine(&self, from: Value) -> Result<Examination> {
-        let from = match from {
-            Value::Null => Reached::default(),
-            from => serde_json::from_value(from).map_err(|error| {
-                let message = "`from` is not what an examination said last";
-                Error::new(Code::ArgumentsInvalid, message).because(error)
-            })?,
-        };
+    pub async fn examine(&self, from: Reached) -> Result<Examination> {
         let examined = self.shared.store.examine(from).await?;
         let mut stuck = Vec::new();
         for execution in &examined.open {
@@ -56,7 +43,7 @@ impl Engine {
         Ok(Examination {
             entries: examined.entries,
             stuck,
-            next: examined.next.map(|next| serde_json::json!(next)),
+            next: examined.next,
         })
     }
 

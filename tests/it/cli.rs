@@ -3,7 +3,7 @@
 
 mod basics;
 mod bench;
-mod config;
+pub(crate) mod config;
 mod control;
 mod doctor;
 mod follow;

@@ -4,9 +4,9 @@ use std::{fs::File, os::unix::fs::FileExt, path::PathBuf, sync::Arc, time::Durat
 
 use super::{
     Place, blocking,
-    calls::{Kind, Midex, Setting},
+    calls::{Midex, Setting},
     figures::Turn,
-    load::{Contender, Disk, Lane, Stopwatch, drive, fraction, now},
+    load::{Contender, Disk, Lane, Limited, Stopwatch, drive, now},
 };
 use crate::{
     clock::{Clock, SystemClock, SystemIds},
@@ -57,10 +57,6 @@ impl Contender for Probe {
             turn.map_err(|error| super::unusable(&self.path, error))
         })
     }
-
-    fn end(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
-        Box::pin(async { Ok(()) })
-    }
 }
 
 /// A turn of what blocks, on a thread of its own.
@@ -86,11 +82,7 @@ async fn one_after_another<E: Send + 'static>(
 
 /// The rows of an execution that midex took from start to end, for others to store.
 pub(super) async fn records(place: &Place) -> Result<Arc<[Row]>> {
-    let setting = Setting {
-        kind: Kind::Steps,
-        snapshot_every: 1,
-        in_flight: 1,
-    };
+    let setting = Setting::steps(1);
     let (directory, id) = Midex::new(place, setting, 0).await?.played().await?;
     let open = move || RedbStore::open(&directory, store::Options::default());
     let store = blocking(open).await??;
@@ -106,9 +98,11 @@ pub(super) async fn filled(place: &Place, rows: &Arc<[Row]>, count: usize) -> Re
     let open = move || RedbStore::open(&path, store::Options::default());
     let store = Arc::new(blocking(open).await??);
     let share = |at: usize| count / FILLERS + usize::from(at < count % FILLERS);
-    let filler = |at| Filling {
-        store: Arc::clone(&store),
-        rows: Arc::clone(rows),
+    let filler = |at| Limited {
+        lane: Filling {
+            store: Arc::clone(&store),
+            rows: Arc::clone(rows),
+        },
         left: share(at),
     };
     let mut lanes: Vec<_> = (0..FILLERS).map(filler).collect();
@@ -121,15 +115,10 @@ pub(super) async fn filled(place: &Place, rows: &Arc<[Row]>, count: usize) -> Re
 struct Filling {
     store: Arc<RedbStore>,
     rows: Arc<[Row]>,
-    left: usize,
 }
 
 impl Lane for Filling {
     async fn call(&mut self) -> Result<bool> {
-        let Some(left) = self.left.checked_sub(1) else {
-            return Ok(false);
-        };
-        self.left = left;
         let commit = Records::new(&self.rows).next()?;
         self.store.commit(commit).await.map(|_| true)
     }
@@ -206,15 +195,7 @@ impl Single {
 
 impl Contender for Single {
     fn turn(&mut self, length: Duration) -> BoxFuture<'_, Result<Turn>> {
-        Box::pin(async move {
-            self.disk.taken(0.0, &mut Turn::default());
-            let watch = Arc::new(Stopwatch::start(length));
-            let latencies = drive(&mut self.lanes, &watch).await?;
-            let calls = fraction(latencies.len());
-            let mut turn = watch.stop(latencies);
-            self.disk.taken(calls, &mut turn);
-            Ok(turn)
-        })
+        Box::pin(self.disk.turn(&mut self.lanes, length))
     }
 
     fn end(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
@@ -306,10 +287,6 @@ impl Contender for Sqlite {
             let turn = one_after_another(length, store).await?;
             turn.map_err(|error| sqlite_failed(&error))
         })
-    }
-
-    fn end(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
-        Box::pin(async { Ok(()) })
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{
     Place,
     figures::Turn,
-    load::{Contender, Disk, Lane, Stopwatch, drive, fraction},
+    load::{Contender, Disk, Lane, Limited, Stopwatch, drive},
 };
 use crate::{
     app::{App, Options},
@@ -44,6 +44,17 @@ pub(super) struct Setting {
     pub(super) kind: Kind,
     pub(super) snapshot_every: u32,
     pub(super) in_flight: usize,
+}
+
+impl Setting {
+    /// Steps, with a snapshot on each.
+    pub(super) const fn steps(in_flight: usize) -> Self {
+        Self {
+            kind: Kind::Steps,
+            snapshot_every: 1,
+            in_flight,
+        }
+    }
 }
 
 /// An app on a store of its own, with its clients.
@@ -99,13 +110,13 @@ impl Midex {
     /// Clients that have each started so many executions.
     async fn started(&mut self, each: usize) -> Result<Vec<Client>> {
         let app = self.open().await?;
-        let starter = || Starter {
-            client: Client::new(&app, self.setting.kind),
+        let starter = || Limited {
+            lane: Starter(Client::new(&app, self.setting.kind)),
             left: each,
         };
         let mut starters: Vec<_> = (0..self.setting.in_flight).map(|_| starter()).collect();
         drive(&mut starters, &Arc::new(Stopwatch::start(Duration::MAX))).await?;
-        Ok(starters.into_iter().map(|starter| starter.client).collect())
+        Ok(starters.into_iter().map(|starter| starter.lane.0).collect())
     }
 
     /// The app, opened where it is not.
@@ -168,13 +179,7 @@ impl Midex {
         for lane in &mut self.lanes {
             lane.begin_turn(&app);
         }
-        // What the opening wrote is no call's.
-        self.disk.taken(0.0, &mut Turn::default());
-        let watch = Arc::new(Stopwatch::start(length));
-        let latencies = drive(&mut self.lanes, &watch).await?;
-        let calls = fraction(latencies.len());
-        let mut turn = watch.stop(latencies);
-        self.disk.taken(calls, &mut turn);
+        let turn = self.disk.turn(&mut self.lanes, length).await?;
         if self.setting.kind == Kind::Wake || self.setting.kind == Kind::Start {
             self.close().await?;
         }
@@ -253,20 +258,13 @@ impl Lane for Client {
 }
 
 /// A client that has executions to start before it is measured.
-struct Starter {
-    client: Client,
-    left: usize,
-}
+struct Starter(Client);
 
 impl Lane for Starter {
     async fn call(&mut self) -> Result<bool> {
-        let Some(left) = self.left.checked_sub(1) else {
-            return Ok(false);
-        };
-        self.left = left;
-        let started = self.client.start().await?;
-        self.client.tokens.extend(started.new_token);
-        self.client.id = Some(ExecutionId::parse(&started.execution_id)?);
+        let started = self.0.start().await?;
+        self.0.tokens.extend(started.new_token);
+        self.0.id = Some(ExecutionId::parse(&started.execution_id)?);
         Ok(true)
     }
 }

@@ -29,14 +29,32 @@ pub(super) trait Contender: Send {
     /// Whatever failed: no figure of this run counts then.
     fn turn(&mut self, length: Duration) -> BoxFuture<'_, Result<Turn>>;
 
-    /// Ends what it began.
-    fn end(self: Box<Self>) -> BoxFuture<'static, Result<()>>;
+    /// Ends what it began; most leave nothing.
+    fn end(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
 }
 
 /// A client that makes one call after another.
 pub(super) trait Lane: Send + 'static {
     /// Makes one; false where it has nothing left to call.
     fn call(&mut self) -> impl Future<Output = Result<bool>> + Send;
+}
+
+/// A client that ends after so many calls.
+pub(super) struct Limited<L> {
+    pub(super) lane: L,
+    pub(super) left: usize,
+}
+
+impl<L: Lane> Lane for Limited<L> {
+    async fn call(&mut self) -> Result<bool> {
+        let Some(left) = self.left.checked_sub(1) else {
+            return Ok(false);
+        };
+        self.left = left;
+        self.lane.call().await
+    }
 }
 
 /// The present moment.
@@ -181,16 +199,27 @@ impl Disk {
         }
     }
 
-    /// Takes what was written since the last time, for each of so many calls.
-    pub(super) fn taken(&self, calls: f64, turn: &mut Turn) {
-        let per_call = |count: &AtomicU64| {
-            let count = u32::try_from(count.swap(0, Ordering::Relaxed)).unwrap_or(u32::MAX);
-            f64::from(count) / calls
-        };
-        let (writes, syncs) = (per_call(&self.writes), per_call(&self.syncs));
+    /// A turn of these clients, with what each call wrote.
+    pub(super) async fn turn<L: Lane>(&self, lanes: &mut Vec<L>, length: Duration) -> Result<Turn> {
+        // What was written before is no call's.
+        self.taken();
+        let watch = Arc::new(Stopwatch::start(length));
+        let latencies = drive(lanes, &watch).await?;
+        let calls = fraction(latencies.len());
+        let mut turn = watch.stop(latencies);
+        let [writes, syncs] = self.taken();
         if calls > 0.0 {
-            turn.add(Measure::WRITES, writes);
-            turn.add(Measure::SYNCS, syncs);
+            turn.add(Measure::WRITES, writes / calls);
+            turn.add(Measure::SYNCS, syncs / calls);
         }
+        Ok(turn)
+    }
+
+    /// The writes and syncs since the last time.
+    fn taken(&self) -> [f64; 2] {
+        [&self.writes, &self.syncs].map(|count| {
+            let count = u32::try_from(count.swap(0, Ordering::Relaxed));
+            f64::from(count.unwrap_or(u32::MAX))
+        })
     }
 }

@@ -9,7 +9,7 @@ use super::{
     client::Calls,
     figures::{Measure, Turn},
     load::{Contender, Stopwatch, fraction, now},
-    servers::{command, not_run, over_lines},
+    servers::{command, kill, not_run, over_lines},
 };
 use crate::{
     error::{Error, Result},
@@ -60,10 +60,7 @@ impl Processes {
                 lines
                     .drive(&mut [Calls::starts(0)], &Stopwatch::start(Duration::ZERO))
                     .await?;
-                child
-                    .kill()
-                    .await
-                    .map_err(|error| not_run("killed", error))?;
+                kill(&mut child).await?;
             }
             drop(lines);
             child
@@ -96,10 +93,7 @@ impl Processes {
             tokio::time::sleep(limits::IDLE_MAX + 2 * limits::IDLE_SWEEP_EVERY).await;
             turn.add(Measure::ASLEEP, each(memory_of(&child)?));
         }
-        child
-            .kill()
-            .await
-            .map_err(|error| not_run("ended", error))?;
+        kill(&mut child).await?;
         Ok(turn)
     }
 }
@@ -112,10 +106,6 @@ impl Contender for Processes {
                 Look::Memory | Look::Asleep => self.memory(length).await,
             }
         })
-    }
-
-    fn end(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
-        Box::pin(async { Ok(()) })
     }
 }
 

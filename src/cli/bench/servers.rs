@@ -125,10 +125,7 @@ impl Contender for Servers {
     fn end(mut self: Box<Self>) -> BoxFuture<'static, Result<()>> {
         Box::pin(async move {
             for child in &mut self.children {
-                child
-                    .kill()
-                    .await
-                    .map_err(|error| not_run("ended", error))?;
+                kill(child).await?;
             }
             Ok(())
         })
@@ -202,6 +199,11 @@ async fn over_http(command: &mut Command) -> Result<(Child, SocketAddr)> {
     Err(Error::internal(format!(
         "a server did not say where it listens: {last}"
     )))
+}
+
+/// Ends a server as a crash does.
+pub(super) async fn kill(child: &mut Child) -> Result<()> {
+    child.kill().await.map_err(|error| not_run("killed", error))
 }
 
 pub(super) fn not_run(what: &str, error: std::io::Error) -> Error {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{Finding, Verdict};
 use crate::{
-    cli::install::{self, Found, Named, Scope},
+    cli::install::{Found, Named, Scope, found},
     config::Config,
 };
 
@@ -12,24 +12,17 @@ const CHECK: &str = "clients";
 
 /// The hosts whose files name midex, each file that names another program, and each that cannot be read.
 pub(super) fn clients(config: &Config) -> Vec<Finding> {
-    let found = install::found(config);
+    let found = found(config);
     let drifts = found.iter().filter_map(|one| drift(one, &found));
     let findings: Vec<_> = found.iter().filter_map(of_file).chain(drifts).collect();
-    let sound = |finding: &&Finding| finding.verdict == Verdict::Ok;
-    let names: Vec<_> = findings
-        .iter()
-        .filter(sound)
-        .map(|finding| finding.says.as_str())
-        .collect();
+    let is_sound = |finding: &Finding| finding.verdict == Verdict::Ok;
+    let (sound, others): (Vec<_>, Vec<_>) = findings.into_iter().partition(is_sound);
     let mut all = Vec::new();
-    if !names.is_empty() {
+    if !sound.is_empty() {
+        let names: Vec<_> = sound.into_iter().map(|finding| finding.says).collect();
         all.push(Finding::ok(CHECK, names.join(", ")));
     }
-    all.extend(
-        findings
-            .into_iter()
-            .filter(|finding| finding.verdict != Verdict::Ok),
-    );
+    all.extend(others);
     if all.is_empty() {
         let mend = Some(
             "run `midex install --client HOST`; `midex install --help` lists the hosts".to_owned(),
@@ -55,8 +48,10 @@ fn of_file(found: &Found) -> Option<Finding> {
             ));
         }
     };
-    let is_project = found.scope == Scope::Project;
-    let scope = if is_project { "project" } else { "user" };
+    let scope = match found.scope {
+        Scope::User => "user",
+        Scope::Project => "project",
+    };
     let sound = Finding::ok(CHECK, format!("{client} ({scope})"));
     let (sound, command, verb, flag) = match names {
         Named::Program(run) => (Some(sound), &run.program, "starts", ""),
@@ -64,8 +59,7 @@ fn of_file(found: &Found) -> Option<Finding> {
         Named::Address => return Some(sound),
         Named::Nothing => (None, &String::new(), "", ""),
     };
-    let scope = if is_project { " --scope project" } else { "" };
-    let mend = format!("run `midex install --client {client}{scope}{flag}`");
+    let mend = format!("run `{}{flag}`", install(found));
     let here = std::env::current_exe()
         .ok()
         .and_then(|path| path.canonicalize().ok());
@@ -80,15 +74,22 @@ fn of_file(found: &Found) -> Option<Finding> {
     Some(Finding::warn(CHECK, says, mend))
 }
 
+/// The command that writes the file again.
+fn install(found: &Found) -> String {
+    let scope = match found.scope {
+        Scope::User => "",
+        Scope::Project => " --scope project",
+    };
+    format!("midex install --client {}{scope}", found.client)
+}
+
 /// What is wrong with hooks beside the blocks of their host.
 fn drift(hook: &Found, all: &[Found]) -> Option<Finding> {
     let Ok(Named::Hook(run)) = &hook.names else {
         return None;
     };
     let (client, path) = (&hook.client, hook.path.display());
-    let is_project = hook.scope == Scope::Project;
-    let scope = if is_project { " --scope project" } else { "" };
-    let install = format!("midex install --client {client}{scope}");
+    let install = install(hook);
     let others = || {
         all.iter()
             .filter(|one| one.client == *client && !matches!(one.names, Ok(Named::Hook(_))))

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ToolSpec, acts, shape_of, view};
+use super::{ToolSpec, acts, shape_of, unfit, view};
 use crate::{
-    app::{App, Examination},
+    app::{App, Examination, Reached},
     error::Result,
 };
 
@@ -27,6 +27,12 @@ pub(super) fn spec() -> ToolSpec {
 }
 
 async fn examine(app: &App, mut arguments: Map<String, Value>) -> Result<Value> {
-    let from = arguments.remove("from").unwrap_or_default();
+    let from = match arguments.remove("from") {
+        None => Reached::default(),
+        Some(from) => serde_json::from_value(from).map_err(|error| {
+            let message = "`from` is not what an examination said last";
+            unfit(NAME, "/from", "next", message).because(error)
+        })?,
+    };
     view(&app.examine(from).await?)
 }

@@ -37,7 +37,7 @@ fn said(project: &Project, arguments: &[&str]) -> (i32, String, String) {
 }
 
 /// What `midex config` says of everything.
-fn config(project: &Project, env: &[(&str, &str)], flags: &[&str]) -> Value {
+pub(crate) fn config(project: &Project, env: &[(&str, &str)], flags: &[&str]) -> Value {
     let output = midex(project, env, &[&["config", "--json"], flags].concat());
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
 }
@@ -63,7 +63,8 @@ fn setting(config: &Value, name: &str) -> (Value, String) {
     (found["value"].clone(), words)
 }
 
-fn findings(config: &Value) -> Vec<Value> {
+/// What it says is wrong with the files.
+pub(crate) fn findings(config: &Value) -> Vec<Value> {
     let files = list(&config["files"]);
     files
         .iter()

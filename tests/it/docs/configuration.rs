@@ -2,25 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::support::project::{Project, each, list, text};
+use crate::{
+    cli::config::{config, findings},
+    support::project::{Project, each, list, text},
+};
 
 const PAGE: &str = include_str!("../../../docs/configuration.md");
-
-fn config(project: &Project) -> Value {
-    let output = project
-        .command(&["config", "--json"])
-        .output()
-        .expect("the binary runs");
-    serde_json::from_slice(&output.stdout).expect("JSON")
-}
-
-fn findings(config: &Value) -> Vec<Value> {
-    let files = list(&config["files"]);
-    files
-        .iter()
-        .flat_map(|file| list(&file["findings"]))
-        .collect()
-}
 
 /// The cells of each row.
 fn rows() -> Vec<Vec<&'static str>> {
@@ -31,7 +18,7 @@ fn rows() -> Vec<Vec<&'static str>> {
 
 #[test]
 fn the_table_has_every_key_with_its_default() {
-    let settings = list(&config(&Project::new(&[]))["settings"]);
+    let settings = list(&config(&Project::new(&[]), &[], &[])["settings"]);
     let named: Vec<_> = rows()
         .iter()
         .map(|row| row[0].trim_matches('`').to_owned())
@@ -59,7 +46,7 @@ fn the_table_says_which_keys_a_project_may_set() {
     for row in rows() {
         let key = row[0].trim_matches('`');
         let project = Project::new(&[("midex.toml", &format!("{key} = 1979-05-27\n"))]);
-        let found = findings(&config(&project));
+        let found = findings(&config(&project, &[], &[]));
         let rule = if row[3] == "user" {
             "no_effect"
         } else {
@@ -74,7 +61,7 @@ fn the_example_holds_as_it_stands() {
     let (_, example) = PAGE.split_once("```toml\n").expect("an example");
     let (example, _) = example.split_once("```").expect("its end");
     let project = Project::new(&[("home/.config/midex/midex.toml", example)]);
-    let config = config(&project);
+    let config = config(&project, &[], &[]);
     assert_eq!(findings(&config), Vec::<Value>::new());
     let settings = list(&config["settings"]);
     let of_file = settings

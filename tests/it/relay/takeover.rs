@@ -126,14 +126,20 @@ fn a_call_that_needs_its_user_is_sent_again_to_the_next_owner_with_the_answer() 
     assert_eq!(listed.len(), 1, "{listed:?}");
 }
 
-#[test]
-fn the_second_call_under_one_id_is_refused_while_nobody_owns_the_directory() {
+/// A directory with the execution `e` that somebody holds who opens no door, and a server of it.
+fn unowned() -> (Project, std::fs::File, Server) {
     let project = line();
     let mut first = project.serve();
     first.begin("line", "e");
     first.kill();
     let lock = hold(&project);
-    let mut server = project.serve();
+    let server = project.serve();
+    (project, lock, server)
+}
+
+#[test]
+fn the_second_call_under_one_id_is_refused_while_nobody_owns_the_directory() {
+    let (_project, lock, mut server) = unowned();
     let uri = "midex://workflow/workflow_status/e";
     let read = json!({ "jsonrpc": "2.0", "id": "twice", "method": "resources/read", "params": { "uri": uri } });
     server.send(&read);
@@ -167,12 +173,7 @@ fn a_client_that_goes_while_the_owner_takes_nothing_is_noticed() {
 
 #[test]
 fn while_nobody_can_own_the_directory_lists_are_answered_and_calls_refused() {
-    let project = line();
-    let mut first = project.serve();
-    first.begin("line", "e");
-    first.kill();
-    let lock = hold(&project);
-    let mut server = project.serve();
+    let (_project, lock, mut server) = unowned();
     assert!(!super::tools(&mut server).is_empty());
     let id = server.post(
         "resources/read",
