@@ -1,5 +1,6 @@
 //! The use cases that every face shares. Opens everything and owns the shutdown.
 
+mod author;
 mod list;
 mod open;
 mod options;
@@ -16,7 +17,9 @@ use serde_json::Value;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::author::unknown;
 pub use self::{
+    author::Subject,
     list::ListRequest,
     open::{Verified, verify},
     options::Options,
@@ -184,6 +187,15 @@ impl App {
     /// The definitions as they stand, those on disk included.
     pub async fn registry(&self) -> Result<Arc<Registry>> {
         self.look_into_files(Definitions::current).await
+    }
+
+    /// The same for what is worked out of them, off the workers.
+    pub(crate) async fn look_into_registry<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Registry) -> T + Send + 'static,
+    ) -> Result<T> {
+        self.look_into_files(move |definitions| look(&definitions.current()))
+            .await
     }
 
     /// What an execution of this workflow would follow now.

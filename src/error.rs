@@ -54,8 +54,9 @@ macro_rules! codes {
             /// Whether the same call may succeed later.
             pub const fn retryable(self) -> bool { match self { $(Self::$name => $retryable,)* } }
 
-            /// The code of this name.
+            /// The code of this name, or of one that it had in an earlier version.
             pub fn parse(text: &str) -> Option<Self> {
+                let text = renamed(text);
                 Self::ALL.iter().copied().find(|code| code.as_str() == text)
             }
 
@@ -63,6 +64,14 @@ macro_rules! codes {
             pub const fn next(self) -> Next { match self { $(Self::$name => $next,)* } }
         }
     };
+}
+
+/// The name that a code has now.
+fn renamed(text: &str) -> &str {
+    match text {
+        "WORKFLOW_INVALID" | "DEFINITION_INVALID" => Code::WorkflowValidationFailed.as_str(),
+        text => text,
+    }
 }
 
 /// The argument of a next call that names the execution.
@@ -180,19 +189,33 @@ codes! {
     /// No workflow has this name.
     WorkflowNotFound = "WORKFLOW_NOT_FOUND", NotFound, false,
         Next::Call(read(address!("available_workflows"), "use one of its names"));
-    /// The workflow's file has findings.
-    WorkflowInvalid = "WORKFLOW_INVALID", Validation, false,
-        Next::Call(read(address!("available_workflows"), "for another workflow")
-            .after("run `midex validate[ {path}]` and correct every finding, or start another workflow"));
-    /// A definition file has findings.
-    DefinitionInvalid = "DEFINITION_INVALID", Validation, false,
-        Next::Words("Correct every finding and run `midex validate` again");
+    /// The workflow's definition has findings.
+    WorkflowValidationFailed = "WORKFLOW_VALIDATION_FAILED", Validation, false,
+        Next::Call(again("correct every violation of the manifest; workflow.validate shows them all"));
+    /// A workflow of this name is there already.
+    WorkflowAlreadyExists = "WORKFLOW_ALREADY_EXISTS", Conflict, false,
+        Next::Call(again("overwrite 'true' replaces it; workflow.get with workflow_id '{workflow_id}' shows what is there"));
+    /// The file is no longer the one that the caller has read.
+    VersionConflict = "VERSION_CONFLICT", Conflict, false,
+        Next::Call(call("workflow.get", &[("workflow_id", "{workflow_id}")], "make the change in what it shows, and send its version as expected_version"));
+    /// The name is none that a workflow's file can have.
+    IdentifierInvalid = "IDENTIFIER_INVALID", Validation, false,
+        Next::Call(again("choose a name of letters, digits, `_`, `.` and `-` that begins with a letter or a digit"));
+    /// The workflow lies where the authoring tools do not write.
+    WorkflowNotWritable = "WORKFLOW_NOT_WRITABLE", Conflict, false,
+        Next::Call(call("workflow.get", &[("workflow_id", "{workflow_id}")], "save a copy of it under another name, or have the file edited"));
+    /// What cannot be undone was not confirmed.
+    ConfirmationRequired = "CONFIRMATION_REQUIRED", Conflict, false,
+        Next::Call(again("with confirm 'true'").after("confirm it"));
     /// No tool has this name.
     ToolNotFound = "TOOL_NOT_FOUND", NotFound, false,
         Next::Call(call("execution.resume", &[], "it shows what is open; the tools are {tools}"));
     /// No resource has this address.
     ResourceNotFound = "RESOURCE_NOT_FOUND", NotFound, false,
         Next::Call(read(address!("{address}"), "if that is what was meant"));
+    /// No prompt has this name.
+    PromptNotFound = "PROMPT_NOT_FOUND", NotFound, false,
+        Next::Words("Use one of the prompts that prompts/list shows");
     /// The request is no message that the server accepts.
     RequestInvalid = "REQUEST_INVALID", Validation, false,
         Next::Words("Send one JSON-RPC 2.0 message: over lines as one line, over HTTP as the body of a POST with `Content-Type: application/json` and `Accept: application/json, text/event-stream`");

@@ -115,9 +115,10 @@ fn broken(name: &str, findings: &[Finding], registry: &Registry) -> Result<Optio
 fn invalid(report: &FileReport) -> Error {
     let violations = errors(&report.findings).map(Finding::violation);
     Error::new(
-        Code::WorkflowInvalid,
+        Code::WorkflowValidationFailed,
         format!("{} has findings", report.path),
     )
+    .with_next(registry::IN_FILE)
     .with("workflow", report.name.as_str())
     .with("path", report.path.as_str())
     .with_violations(violations.take(limits::VIOLATIONS_MAX).collect())

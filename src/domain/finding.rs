@@ -146,6 +146,8 @@ rules! {
     HandlerInOrder = "handler_in_order", Error;
     /// A secret that the configuration does not name.
     UnknownSecret = "unknown_secret", Warning;
+    /// A nearer file hides the definition.
+    ShadowedName = "shadowed_name", Warning;
     /// A section of the Markdown body belongs to no step.
     UnknownSection = "unknown_section", Error;
     /// Two files of one directory define the same name.

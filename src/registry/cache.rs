@@ -3,12 +3,10 @@
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use super::{files::File, load::Loaded};
-use crate::domain::document::Digest;
 
-/// The results of one load, by path, each with the digest of the text that it is of. Duplicate names in a directory are
-/// not refused yet, and the text itself is not kept.
+/// The results of one load, by path. Duplicate names in a directory are not refused yet, and the text itself is not kept.
 #[derive(Debug)]
-pub(super) struct Cache<T>(HashMap<PathBuf, (Digest, Loaded<Arc<T>>)>);
+pub(super) struct Cache<T>(HashMap<PathBuf, Loaded<Arc<T>>>);
 
 impl<T> Default for Cache<T> {
     fn default() -> Self {
@@ -19,19 +17,15 @@ impl<T> Default for Cache<T> {
 impl<T> Cache<T> {
     /// Whether the file has the text that was read.
     pub(super) fn is_of(&self, file: &File) -> bool {
-        self.of(file, digest(file)).is_some()
+        self.of(file).is_some()
     }
 
     /// A file that cannot be read whole is never taken from here, nor taken for one that could not.
-    fn of(&self, file: &File, text: Digest) -> Option<&Loaded<Arc<T>>> {
-        let (known, loaded) = self.0.get(&file.path)?;
+    fn of(&self, file: &File) -> Option<&Loaded<Arc<T>>> {
+        let loaded = self.0.get(&file.path)?;
         let is_whole = file.trouble.is_none() && loaded.file.trouble.is_none();
-        (is_whole && *known == text).then_some(loaded)
+        (is_whole && loaded.file.version == file.version).then_some(loaded)
     }
-}
-
-fn digest(file: &File) -> Digest {
-    Digest::of(file.text.as_bytes())
 }
 
 /// A load in progress.
@@ -61,10 +55,9 @@ impl<'a, T> CachedLoader<'a, T> {
         valid: impl FnOnce(&T) -> bool,
         load: impl FnOnce(File) -> Loaded<Arc<T>>,
     ) -> Loaded<Arc<T>> {
-        let text = digest(&file);
         let known = self
             .before
-            .of(&file, text)
+            .of(&file)
             .filter(|known| known.value.as_ref().is_none_or(|value| valid(value)));
         let loaded = if let Some(known) = known {
             known.clone()
@@ -75,7 +68,7 @@ impl<'a, T> CachedLoader<'a, T> {
             loaded
         };
         let path = loaded.file.path.clone();
-        self.now.0.insert(path, (text, loaded.clone()));
+        self.now.0.insert(path, loaded.clone());
         loaded
     }
 

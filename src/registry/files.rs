@@ -20,7 +20,10 @@ use rustix::fs::{Dir, Mode, OFlags, openat};
 
 use super::Directory;
 use crate::{
-    domain::finding::{Finding, Place, Rule},
+    domain::{
+        document::Digest,
+        finding::{Finding, Place, Rule},
+    },
     error::{Code, Error, Result},
     limits,
 };
@@ -32,6 +35,8 @@ pub(crate) struct File {
     pub(crate) path: PathBuf,
     /// Its text without a byte order mark; as much of it as could be read.
     pub(crate) text: String,
+    /// The digest of its bytes: its version, for those who write it.
+    pub(crate) version: Digest,
     /// Why it could not be read.
     pub(crate) trouble: Option<Finding>,
 }
@@ -39,9 +44,39 @@ pub(crate) struct File {
 impl File {
     fn trouble(path: PathBuf, finding: Finding) -> Self {
         Self {
-            path,
-            text: String::new(),
             trouble: Some(finding),
+            ..Self::of(path, String::new())
+        }
+    }
+
+    /// A text that is to be read as a file of this path.
+    pub(super) fn of(path: PathBuf, mut text: String) -> Self {
+        let version = Digest::of(text.as_bytes());
+        if text.starts_with(BYTE_ORDER_MARK) {
+            text.drain(..BYTE_ORDER_MARK.len_utf8());
+        }
+        Self {
+            path,
+            text,
+            version,
+            trouble: None,
+        }
+    }
+
+    /// The same with a finding in place of a text that no file may have.
+    pub(super) fn within_limits(self) -> Self {
+        match too_large(self.text.len() as u64, limits::DEFINITION_BYTES_MAX) {
+            Some(finding) => Self::trouble(self.path, finding),
+            None => self,
+        }
+    }
+
+    /// Its text as it lies there.
+    pub(super) fn whole(&self) -> String {
+        if Digest::of(self.text.as_bytes()) == self.version {
+            self.text.clone()
+        } else {
+            format!("{BYTE_ORDER_MARK}{}", self.text)
         }
     }
 
@@ -51,6 +86,9 @@ impl File {
         stem.to_string_lossy().into_owned()
     }
 }
+
+/// Some editors begin a file with it; to YAML and JSON it is nothing.
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// The extensions of definition files.
 pub(super) const EXTENSIONS: &[&str] = &["md", "yaml", "yml", "json"];
@@ -292,12 +330,16 @@ fn read_opened(path: PathBuf, opened: io::Result<fs::File>, max: u64) -> File {
     match read {
         Err(error) => File::trouble(path, unreadable(&error)),
         Ok(metadata) if !metadata.is_file() => File::trouble(path, not_a_file()),
-        Ok(metadata) if metadata.len().max(bytes.len() as u64) > max => {
-            let message = format!("the file is larger than {max} bytes");
-            File::trouble(path, Finding::of_file(Rule::FileTooLarge, message))
-        }
-        Ok(_) => text(path, bytes),
+        Ok(metadata) => match too_large(metadata.len().max(bytes.len() as u64), max) {
+            Some(finding) => File::trouble(path, finding),
+            None => text(path, bytes),
+        },
     }
+}
+
+fn too_large(bytes: u64, max: u64) -> Option<Finding> {
+    let message = || format!("the file is larger than {max} bytes");
+    (bytes > max).then(|| Finding::of_file(Rule::FileTooLarge, message()))
 }
 
 /// The finding for an entry that is no file; it is never opened.
@@ -326,23 +368,19 @@ fn not_a_file() -> Finding {
 }
 
 fn text(path: PathBuf, bytes: Vec<u8>) -> File {
-    let (mut text, trouble) = match String::from_utf8(bytes) {
-        Ok(text) => (text, None),
-        Err(error) => {
-            let valid = error.utf8_error().valid_up_to();
-            let text = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();
-            let place = Place::of(&text, valid, valid);
-            let finding = Finding::new(Rule::NotUtf8, "", place, "the file is not UTF-8 from here");
-            (text, Some(finding))
-        }
+    let error = match String::from_utf8(bytes) {
+        Ok(text) => return File::of(path, text),
+        Err(error) => error,
     };
-    if text.starts_with('\u{feff}') {
-        text.drain(..'\u{feff}'.len_utf8());
-    }
+    let version = Digest::of(error.as_bytes());
+    let valid = error.utf8_error().valid_up_to();
+    let text = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();
+    let place = Place::of(&text, valid, valid);
+    let finding = Finding::new(Rule::NotUtf8, "", place, "the file is not UTF-8 from here");
     File {
-        path,
-        text,
-        trouble,
+        version,
+        trouble: Some(finding),
+        ..File::of(path, text)
     }
 }
 

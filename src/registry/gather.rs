@@ -59,12 +59,17 @@ fn collection<T>(
     let levels = levels.map(|(source, files)| (source, files.into_iter().map(&mut read).collect()));
     let levels = levels.collect();
     let mut last_good = previous.map_or_else(LastGood::default, Collection::last_good);
-    let entries = first_of_each_name(levels, &mut last_good).into_iter();
-    let entries = entries.map(|(source, loaded)| entry(source, loaded));
-    let entries = entries.collect();
+    let (shown, hidden) = first_of_each_name(levels, &mut last_good);
+    let entries = |of: Vec<_>| {
+        let entries = of.into_iter();
+        entries
+            .map(|(source, loaded)| entry(source, loaded))
+            .collect()
+    };
     let (cache, parsed) = loader.finish();
     Collection {
-        entries,
+        entries: entries(shown),
+        hidden: entries(hidden),
         departed: last_good.into_departed(),
         cache,
         parsed,
@@ -96,23 +101,31 @@ pub(super) fn is_readme(file: &File) -> bool {
 }
 
 /// The entries of each name at the nearest level that has it. A broken file also hides those farther off, so that an
-/// author never runs another workflow than the edited one; `last_good` restores its last good version.
+/// author never runs another workflow than the edited one; `last_good` restores its last good version. What is hidden
+/// comes second.
 fn first_of_each_name<T>(
     levels: Vec<(Source, Vec<Loaded<Arc<T>>>)>,
     last_good: &mut LastGood<'_, T>,
-) -> Vec<(Source, Loaded<Arc<T>>)> {
+) -> (Sourced<T>, Sourced<T>) {
     let mut taken = HashSet::new();
-    let mut kept: Vec<(Source, Loaded<Arc<T>>)> = Vec::new();
+    let (mut kept, mut hidden) = (Sourced::new(), Sourced::new());
     for (source, mut level) in levels {
         load::refuse_duplicates(&mut level);
         last_good.restore(&mut level);
-        level.retain(|loaded| !taken.contains(&loaded.name));
+        let (late, level): (Vec<_>, Vec<_>) = level
+            .into_iter()
+            .partition(|loaded| taken.contains(&loaded.name));
         taken.extend(level.iter().map(|loaded| loaded.name.clone()));
         kept.extend(level.into_iter().map(|loaded| (source, loaded)));
+        hidden.extend(late.into_iter().map(|loaded| (source, loaded)));
     }
     kept.sort_by(|(_, a), (_, b)| rank(a).cmp(&rank(b)));
-    kept
+    hidden.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
+    (kept, hidden)
 }
+
+/// What was loaded, with the source that each is of.
+type Sourced<T> = Vec<(Source, Loaded<Arc<T>>)>;
 
 /// The sort key: by name, then usable entries first, then those that state the name themselves. The sort is stable, so
 /// that among the rest the first file stays first.
@@ -177,6 +190,7 @@ fn entry<T>(source: Source, loaded: Loaded<Arc<T>>) -> Entry<T> {
         name: loaded.name,
         source,
         path: (source != Source::Shipped).then_some(loaded.file.path),
+        version: loaded.file.version,
         value: loaded.value,
         findings: loaded.findings,
     }

@@ -77,7 +77,7 @@ impl Definitions {
     /// for a worker of an async runtime.
     ///
     /// # Errors
-    /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_INVALID`.
+    /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_VALIDATION_FAILED`.
     pub fn definition(&self, name: &str) -> Result<Arc<Definition>> {
         match self.loaded().definition_now(name) {
             Some(definition) => Ok(definition),
@@ -183,7 +183,7 @@ impl Live {
 
     fn replace(&self, before: &Registry, after: Registry) -> bool {
         let differs = !after.same_as(before);
-        let is_elsewhere = after.sources() != before.sources();
+        let is_elsewhere = after.sources() != before.sources() || !after.is_of_same_files(before);
         if differs || is_elsewhere || after.abilities() != before.abilities() {
             *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(after);
         }

@@ -24,6 +24,11 @@ pub(super) fn has_front_matter(text: &str) -> bool {
     text.lines().next().is_some_and(is_fence)
 }
 
+/// Whether the text begins with front matter that has an end, as no YAML alone does.
+pub(super) fn is_closed(text: &str) -> bool {
+    has_front_matter(text) && closing_fence(text).is_some()
+}
+
 /// Splits a file and reads its front matter.
 pub(super) fn parse(text: &str) -> Result<Markdown, Box<Finding>> {
     if !has_front_matter(text) {

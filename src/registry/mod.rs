@@ -8,10 +8,12 @@ mod cache;
 mod difference;
 mod entry;
 mod files;
+mod format;
 mod gather;
 mod last_good;
 mod live;
 mod load;
+mod manifest;
 mod markdown;
 mod read;
 mod recover;
@@ -25,17 +27,19 @@ mod template;
 mod validate;
 mod yaml;
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use self::entry::Collection;
 pub use self::{
     author::{Existing, create},
     entry::{AgentEntry, WorkflowEntry},
     files::is_definition_file,
+    format::Format,
     live::Definitions,
+    manifest::{Examined, Manifest},
     schema::{SchemaDraft, SchemaOf, schema},
     source::{Directory, Places, Source, Sources},
-    template::{Format, Template},
+    template::Template,
     validate::{FileReport, Kind, check_text, validate, workflow_file},
 };
 pub(crate) use self::{files::read as read_file, source::user_dir};
@@ -43,10 +47,11 @@ use crate::{
     domain::{
         check::{Abilities, Known},
         definition::{Definition, Persona},
+        document::Digest,
         finding::{Finding, errors},
         nearest::nearest,
     },
-    error::{Code, Error, NextCall, Result, call},
+    error::{Code, Error, NextCall, Result, address, call, read},
     limits,
 };
 
@@ -114,6 +119,18 @@ impl Registry {
             && self.agents.entries == other.agents.entries
     }
 
+    /// Whether its workflows are of the same files, whether they show the same or not.
+    fn is_of_same_files(&self, other: &Self) -> bool {
+        fn files(registry: &Registry) -> impl Iterator<Item = (&str, Source, &Path, Digest)> {
+            let entries = registry.workflows().chain(registry.hidden_workflows());
+            entries.map(|entry| {
+                let path = entry.path.as_deref().unwrap_or(Path::new(""));
+                (entry.name.as_str(), entry.source, path, entry.version)
+            })
+        }
+        files(self).eq(files(other))
+    }
+
     /// The directories it was loaded from.
     pub fn sources(&self) -> &Sources {
         &self.sources
@@ -127,6 +144,11 @@ impl Registry {
     /// Every workflow, also those with findings, sorted by name.
     pub fn workflows(&self) -> impl Iterator<Item = &WorkflowEntry> {
         self.workflows.entries.iter()
+    }
+
+    /// The workflows that a nearer one of the same name hides, sorted by name.
+    pub fn hidden_workflows(&self) -> impl Iterator<Item = &WorkflowEntry> {
+        self.workflows.hidden.iter()
     }
 
     /// The workflow of this name.
@@ -210,20 +232,32 @@ const NEAREST: NextCall = call(
     "with your other arguments, if that is the one meant",
 );
 
-fn invalid(entry: &WorkflowEntry) -> Error {
-    let count = errors(&entry.findings).count();
-    let noun = if count == 1 { "finding" } else { "findings" };
-    let error = Error::new(
-        Code::WorkflowInvalid,
-        format!("Workflow '{}' has {count} {noun}", entry.name),
-    );
-    let violations = errors(&entry.findings).map(Finding::violation);
-    let error = error
-        .with("workflow", entry.name.as_str())
-        .with_violations(violations.take(limits::VIOLATIONS_MAX).collect());
+/// The next call where a file is at fault.
+pub(crate) const IN_FILE: NextCall = read(address!("available_workflows"), "for another workflow")
+    .after("run `midex validate[ {path}]` and correct every finding, or start another workflow");
+
+/// That a workflow cannot be used as its file has it.
+pub(crate) fn invalid(entry: &WorkflowEntry) -> Error {
+    let error = refused(&entry.name, &entry.findings).with_next(IN_FILE);
     match &entry.path {
         Some(path) => error.with("path", path.display().to_string()),
         // One that is part of midex: what is wrong lies in a file that it refers to.
+        None => error,
+    }
+}
+
+/// That a definition with these findings cannot be used. The context has the place of the first.
+pub(crate) fn refused(name: &str, findings: &[Finding]) -> Error {
+    let count = errors(findings).count();
+    let noun = if count == 1 { "finding" } else { "findings" };
+    let message = format!("Workflow '{name}' has {count} {noun}");
+    let violations = errors(findings).map(Finding::violation);
+    let error = Error::new(Code::WorkflowValidationFailed, message)
+        .with("workflow", name)
+        .with("workflow_id", name)
+        .with_violations(violations.take(limits::VIOLATIONS_MAX).collect());
+    match errors(findings).next() {
+        Some(first) => error.with("line", first.line).with("column", first.column),
         None => error,
     }
 }

@@ -47,14 +47,23 @@ table! {
 
 /// A table as files, under a path that says where they come from.
 pub(super) fn files(table: &[(&str, &str)]) -> Vec<File> {
-    table
-        .iter()
-        .map(|(path, text)| File {
-            path: PathBuf::from(format!("(shipped)/{path}")),
-            text: text.replace("\r\n", "\n"),
-            trouble: None,
-        })
-        .collect()
+    table.iter().map(|(path, text)| file(path, text)).collect()
+}
+
+/// The file of the workflow that is part of midex under this name.
+pub(super) fn workflow(name: &str) -> Option<File> {
+    let named = |path: &str| {
+        let file = path.rsplit('/').next().unwrap_or(path);
+        file.split('.').next() == Some(name)
+    };
+    let mut table = WORKFLOWS.iter();
+    let (path, text) = table.find(|(path, _)| named(path))?;
+    Some(file(path, text))
+}
+
+fn file(path: &str, text: &str) -> File {
+    let path = PathBuf::from(format!("(shipped)/{path}"));
+    File::of(path, text.replace("\r\n", "\n"))
 }
 
 #[cfg(test)]

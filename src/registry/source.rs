@@ -23,14 +23,12 @@ pub enum Source {
 }
 
 impl Source {
+    /// The words for them, nearest first.
+    pub const NAMES: &[&str] = &["flag", "project", "user", "shipped"];
+
     /// The word for it.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Flag => "flag",
-            Self::Project => "project",
-            Self::User => "user",
-            Self::Shipped => "shipped",
-        }
+        Self::NAMES[self as usize]
     }
 }
 

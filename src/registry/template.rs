@@ -4,35 +4,12 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::{files, validate::Kind};
+use super::{Format, files, validate::Kind};
 use crate::{
     domain::id::{AgentName, WorkflowName},
     error::{Code, Error, Result},
     limits,
 };
-
-/// How a workflow is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
-    /// Markdown with front matter.
-    #[default]
-    Markdown,
-    /// A YAML manifest.
-    Yaml,
-    /// A JSON manifest.
-    Json,
-}
-
-impl Format {
-    /// The extension of its files.
-    pub fn extension(self) -> &'static str {
-        match self {
-            Self::Markdown => "md",
-            Self::Yaml => "yaml",
-            Self::Json => "json",
-        }
-    }
-}
 
 /// A definition that is about to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]

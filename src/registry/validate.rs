@@ -98,11 +98,7 @@ pub fn check_text(
     registry: &Registry,
     built: Built,
 ) -> (Option<Workflow>, Vec<Finding>) {
-    let file = File {
-        path: PathBuf::from(name),
-        text: text.to_owned(),
-        trouble: None,
-    };
+    let file = File::of(PathBuf::from(name), text.to_owned());
     let agents = known(&registry.agents);
     let loaded = load::workflow(file, beside(&agents, registry), built);
     (loaded.value, loaded.findings)

@@ -165,7 +165,7 @@ async fn every_definition_is_held_to_what_the_program_brings() {
     write(other.path(), "send");
     let app = app(config(home.path()), answering("send"));
     let refused = start(&app, "w", json!({})).await.unwrap_err();
-    assert_eq!(refused.code(), Code::WorkflowInvalid);
+    assert_eq!(refused.code(), Code::WorkflowValidationFailed);
     let payload = refused.payload("correlation");
     let payload = serde_json::to_string(&payload).unwrap();
     for word in ["unknown_activity", "did you mean `send`?"] {
@@ -227,7 +227,7 @@ async fn an_execution_outlives_the_program_that_had_its_activity() {
         .unwrap()
         .definition("w")
         .unwrap_err();
-    assert_eq!(refused.code(), Code::WorkflowInvalid);
+    assert_eq!(refused.code(), Code::WorkflowValidationFailed);
     // A command beside, say, moves it on, but what it cannot do is left to who can.
     second
         .command(&id(), SignalRequest::new("go", json!(1)))

@@ -15,7 +15,7 @@ use crate::support::{
 };
 
 /// Every tool by the name that the documents have.
-pub(crate) const TOOLS: [&str; 12] = [
+pub(crate) const TOOLS: [&str; 15] = [
     "workflow.start",
     "workflow.next_step",
     "workflow.read",
@@ -28,19 +28,22 @@ pub(crate) const TOOLS: [&str; 12] = [
     "execution.abandon",
     "execution.diverge",
     "execution.fail",
+    "workflow.list",
+    "workflow.get",
+    "workflow.validate",
 ];
 
 /// Which protocol a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Era {
+pub(crate) enum Era {
     Initialize,
     Stateless,
 }
 
-const ERAS: [Era; 2] = [Era::Initialize, Era::Stateless];
+pub(crate) const ERAS: [Era; 2] = [Era::Initialize, Era::Stateless];
 
 /// A server, and a client of it that says this name of itself.
-struct Reader {
+pub(crate) struct Reader {
     server: Server,
     era: Era,
     name: String,
@@ -49,7 +52,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(project: &Project, era: Era, name: &str, flags: &[&str]) -> Self {
+    pub(crate) fn new(project: &Project, era: Era, name: &str, flags: &[&str]) -> Self {
         let command = project.command(&[&["serve"], flags].concat());
         let mut client = Self {
             server: Server::run(command),
@@ -80,7 +83,7 @@ impl Reader {
         self.server.request(method, params)
     }
 
-    fn result(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn result(&mut self, method: &str, params: Value) -> Value {
         let answer = self.ask(method, params);
         assert!(answer["error"].is_null(), "{method}: {answer}");
         answer["result"].clone()
@@ -92,7 +95,7 @@ impl Reader {
         answer["error"].clone()
     }
 
-    fn tools(&mut self) -> Vec<Value> {
+    pub(crate) fn tools(&mut self) -> Vec<Value> {
         list(&self.result("tools/list", json!({}))["tools"])
     }
 

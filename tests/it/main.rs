@@ -6,6 +6,7 @@
 )]
 
 mod architecture;
+mod author;
 mod cli;
 mod clumsy;
 mod corpus;

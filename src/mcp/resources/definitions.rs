@@ -38,7 +38,7 @@ pub(super) fn available_workflows(
     let words: Vec<_> = words.split_whitespace().collect();
     let mut left = entries[begin..]
         .iter()
-        .filter(|entry| speaks_of(entry, &words));
+        .filter(|entry| entry.speaks_of(words.iter().copied()));
     let shown: Vec<_> = left.by_ref().take(page.limit).collect();
     let last = shown.last().filter(|_| left.next().is_some());
     let next = last.map(|last| page.next(&last.name));
@@ -46,17 +46,6 @@ pub(super) fn available_workflows(
         shown.into_iter().map(|entry| summary(entry)).collect(),
         next,
     ))
-}
-
-/// Whether each of the words, in lower case, stands in the name, the description or the tags.
-fn speaks_of(entry: &WorkflowEntry, words: &[&str]) -> bool {
-    let workflow = entry.value.as_ref().map(|known| &known.workflow);
-    let description = workflow.map(|workflow| workflow.description.as_str());
-    let tags = workflow.map_or(&[][..], |workflow| &workflow.tags);
-    let texts = [entry.name.as_str(), description.unwrap_or_default()];
-    let texts = texts.into_iter().chain(tags.iter().map(String::as_str));
-    let text = texts.collect::<Vec<_>>().join("\n").to_lowercase();
-    words.iter().all(|word| text.contains(word))
 }
 
 /// One workflow with its text.

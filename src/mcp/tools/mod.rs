@@ -1,6 +1,7 @@
 //! The tools: one table, and what reads, checks and describes their arguments.
 
 mod arguments;
+mod author;
 mod execution_approve;
 mod execution_list;
 mod execution_resolve;
@@ -14,9 +15,12 @@ mod schemas;
 mod spelling;
 mod store_examine;
 mod toolset;
+mod workflow_get;
+mod workflow_list;
 mod workflow_next_step;
 mod workflow_read;
 mod workflow_start;
+mod workflow_validate;
 
 use std::{
     pin::Pin,
@@ -27,6 +31,7 @@ use std::{
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
+use self::author::Class;
 use self::schemas::{listed_input, schema_of, shape_of, with_error_shape};
 pub(super) use self::spelling::Spelling;
 pub use self::{
@@ -67,6 +72,8 @@ pub(super) struct ToolSpec {
     output: Value,
     work: Work,
     checked: Schema,
+    /// How much it may change, where S2 says it.
+    class: Option<Class>,
     /// How long a call with such arguments takes at most, where that is known.
     longest: Option<Longest>,
 }
@@ -86,11 +93,15 @@ const TABLE: &[(Toolsets, &str)] = &[
     (OPERATE, "execution.abandon"),
     (OPERATE, "execution.diverge"),
     (OPERATE, "execution.fail"),
+    (AUTHOR, "workflow.list"),
+    (AUTHOR, "workflow.get"),
+    (AUTHOR, "workflow.validate"),
     (Toolsets::PEOPLE, execution_approve::NAME),
     (Toolsets::PEOPLE, execution_approve::ANSWER),
     (Toolsets::PEOPLE, store_examine::NAME),
 ];
 const RUN: Toolsets = Toolsets::of(Toolset::Run);
+const AUTHOR: Toolsets = Toolsets::of(Toolset::Author);
 const OPERATE: Toolsets = Toolsets::of(Toolset::Operate);
 
 /// The tools of the table.
@@ -117,6 +128,9 @@ fn specs() -> Vec<ToolSpec> {
         execution_approve::spec(),
         execution_approve::answer_spec(),
         store_examine::spec(),
+        workflow_list::spec(),
+        workflow_get::spec(),
+        workflow_validate::spec(),
     ];
     specs.extend(lifecycle::specs());
     specs
@@ -223,7 +237,16 @@ impl ToolSpec {
             output: with_error_shape(output),
             work,
             checked,
+            class: None,
             longest: None,
+        }
+    }
+
+    /// The same, of this class of S2's.
+    fn of(self, class: Class) -> Self {
+        Self {
+            class: Some(class),
+            ..self
         }
     }
 
@@ -263,14 +286,18 @@ impl ToolSpec {
             object(&schema)
         };
         let description = spelling.text(self.description, tools);
-        Tool::new(
+        let tool = Tool::new(
             spelling.name(self.name),
             description,
             schema(&listed_input(&self.input)),
         )
         .with_title(self.title)
         .with_raw_output_schema(schema(&self.output))
-        .with_annotations((self.annotations)())
+        .with_annotations((self.annotations)());
+        match self.class {
+            Some(class) => tool.with_meta(class.metadata()),
+            None => tool,
+        }
     }
 
     /// The tool as the documents have it. rmcp asks for it on every call of the stateless era.

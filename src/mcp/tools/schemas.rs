@@ -19,7 +19,13 @@ pub(super) fn listed_input(checked: &Value) -> Value {
             } else {
                 "object"
             };
-            property.entry("type").or_insert(json!(kind));
+            let kind = match property.get("type") {
+                Some(Value::String(_)) => None,
+                // One that may be of several types is listed as of the first.
+                Some(Value::Array(kinds)) => kinds.first().cloned(),
+                _ => Some(json!(kind)),
+            };
+            property.extend(kind.map(|kind| ("type".to_owned(), kind)));
             if let Some(items) = property.get_mut("items").and_then(Value::as_object_mut) {
                 items.retain(|key, _| !BOUNDS.contains(&key.as_str()));
             }

@@ -368,7 +368,10 @@ fn a_workflow_with_findings_is_not_drawn() {
         assert!(!said.contains('\u{1b}'), "{said:?}");
         let (code, said) = project.refused(&["graph", argument, "--json"]);
         let said: Value = serde_json::from_str(&said).unwrap();
-        assert_eq!((code, &said["error_code"]), (1, &"WORKFLOW_INVALID".into()));
+        assert_eq!(
+            (code, &said["error_code"]),
+            (1, &"WORKFLOW_VALIDATION_FAILED".into())
+        );
         assert_eq!(said["violations"][0]["path"], "steps[2].depends_on[0]");
     }
 }

@@ -112,7 +112,7 @@ pub(super) fn fault(action: &str, tools: &BTreeMap<String, Value>) -> Option<Str
 
 /// Codes of the command line, and of faults of the protocol below the tools.
 const WORDS: [Code; 11] = [
-    Code::DefinitionInvalid,
+    Code::PromptNotFound,
     Code::RequestInvalid,
     Code::ParamsInvalid,
     Code::MethodNotFound,

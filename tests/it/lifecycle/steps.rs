@@ -178,7 +178,10 @@ fn a_workflow_without_phases_is_refused_and_leaves_no_execution() {
     for name in ["none", "unsaid", "steps"] {
         let start = json!({ "workflow_name": name, "execution_id": name });
         let refused = server.refused("workflow.start", start);
-        assert_eq!(refused["error_code"], "WORKFLOW_INVALID", "{refused}");
+        assert_eq!(
+            refused["error_code"], "WORKFLOW_VALIDATION_FAILED",
+            "{refused}"
+        );
         let error = server.read_error(&address("workflow_status", name));
         assert_eq!(error["data"]["error_code"], "EXECUTION_NOT_FOUND");
         assert_eq!(

@@ -67,7 +67,11 @@ fn wrong_types(schema: &Value, path: &str) -> Vec<Broken> {
     if ["/output", "/payload"].contains(&path) {
         return Vec::new();
     }
-    let others = samples().into_iter().filter(|value| !is_of(kind, value));
+    // A definition may come as an object too.
+    let is_taken = |value: &Value| path == "/manifest" && value.is_object();
+    let others = samples()
+        .into_iter()
+        .filter(|value| !is_of(kind, value) && !is_taken(value));
     others.map(wrong("type")).collect()
 }
 
@@ -159,6 +163,8 @@ fn harmful(tool: &str, token: &Value) -> Map<String, Value> {
         "execution.resolve" => {
             json!({ "execution_id": WITNESS, "step_name": "x", "verdict": "retry" })
         }
+        "workflow.list" => json!({}),
+        "workflow.get" | "workflow.validate" => json!({ "workflow_id": "bug-fix" }),
         _ => json!({ "execution_id": WITNESS, "reason": "x" }),
     };
     arguments.as_object().unwrap().clone()

@@ -309,7 +309,7 @@ fn a_name_of_a_definition_finds_no_file() {
         let code = answer["error_code"].as_str();
         let codes = [
             "WORKFLOW_NOT_FOUND",
-            "WORKFLOW_INVALID",
+            "WORKFLOW_VALIDATION_FAILED",
             "ARGUMENTS_INVALID",
         ];
         assert!(

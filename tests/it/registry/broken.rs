@@ -193,7 +193,7 @@ fn every_broken_file_is_listed_with_what_is_wrong_and_the_others_load() {
             .server
             .refused("workflow.start", json!({ "workflow_name": name }));
         assert_eq!(
-            refused["error_code"], "WORKFLOW_INVALID",
+            refused["error_code"], "WORKFLOW_VALIDATION_FAILED",
             "{name}: {refused}"
         );
         assert!(
@@ -372,7 +372,10 @@ fn a_broken_agent_is_shown_with_what_is_wrong_and_stops_only_those_who_need_it()
     );
     assert_eq!(
         (&refused["error_code"], &refused["violations"][0]["rule"]),
-        (&json!("WORKFLOW_INVALID"), &json!("invalid_persona")),
+        (
+            &json!("WORKFLOW_VALIDATION_FAILED"),
+            &json!("invalid_persona")
+        ),
         "{refused}"
     );
     witness
@@ -419,7 +422,7 @@ fn an_execution_goes_on_when_its_file_breaks_between_two_servers() {
         let current = server.current("e");
         assert_eq!(current["continuation_token"], first["new_token"]);
         let refused = server.refused("workflow.start", json!({ "workflow_name": "mine" }));
-        assert_eq!(refused["error_code"], "WORKFLOW_INVALID");
+        assert_eq!(refused["error_code"], "WORKFLOW_VALIDATION_FAILED");
     }
     fs::remove_dir_all(&files).unwrap();
     let mut server = Server::greeted(serve_alone(home.path(), &[&flags[0], &flags[1]]));

@@ -101,7 +101,10 @@ fn good_files_are_listed_and_each_bad_one_is_reported_by_file_and_field() {
             found.unwrap_or_else(|| panic!("{file}: {rule} at {field} is missing in {findings:?}"));
         assert!(found["line"].as_u64() >= Some(1) && found["column"].as_u64() >= Some(1));
         let refused = server.refused("workflow.start", json!({ "workflow_name": name }));
-        assert_eq!(refused["error_code"], "WORKFLOW_INVALID", "{refused}");
+        assert_eq!(
+            refused["error_code"], "WORKFLOW_VALIDATION_FAILED",
+            "{refused}"
+        );
         assert_eq!(
             text(&refused["context"]["path"]),
             project.path(&format!("workflows/{file}")).to_str().unwrap()

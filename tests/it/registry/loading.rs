@@ -59,7 +59,7 @@ fn the_nearest_wins_and_a_broken_one_hides_what_is_farther_off() {
     assert_eq!(definition.persona(&definition.workflow.steps[0]), "Mine.");
 
     let error = registry.definition("feature-development").unwrap_err();
-    assert_eq!(error.code(), Code::WorkflowInvalid);
+    assert_eq!(error.code(), Code::WorkflowValidationFailed);
     assert_eq!(error.violations()[0].rule, "missing_front_matter");
     assert!(
         error

@@ -25,7 +25,10 @@ fn f08_a_workflow_with_a_missing_persona_is_refused_when_it_is_loaded() {
     );
     let start = json!({ "workflow_name": "lacking", "execution_id": "e" });
     let refused = server.refused("workflow.start", start);
-    assert_eq!(refused["error_code"], "WORKFLOW_INVALID", "{refused}");
+    assert_eq!(
+        refused["error_code"], "WORKFLOW_VALIDATION_FAILED",
+        "{refused}"
+    );
     assert!(text(&refused["context"]["path"]).ends_with("workflows/lacking.md"));
     server.read_error(&address("workflow_status", "e"));
     assert_eq!(
@@ -143,7 +146,10 @@ fn f09_dependencies_that_cannot_be_met_are_findings_and_never_start() {
         assert!(found, "{name}: {rule} at {path} is missing in {findings:?}");
         let start = json!({ "workflow_name": name, "execution_id": name });
         let refused = server.refused("workflow.start", start);
-        assert_eq!(refused["error_code"], "WORKFLOW_INVALID", "{refused}");
+        assert_eq!(
+            refused["error_code"], "WORKFLOW_VALIDATION_FAILED",
+            "{refused}"
+        );
         assert_eq!(refused["violations"][0]["rule"], rule);
         server.read_error(&address("workflow_status", name));
     }

@@ -1,0 +1,93 @@
+//! What the tools of authors have in common: the arguments that say which definition is meant, and S2's classes.
+
+use rmcp::model::MetaObject;
+use serde_json::{Map, Value, json};
+
+use super::{text, unfit};
+use crate::{
+    app::Subject,
+    error::Result,
+    limits,
+    registry::{Format, Manifest},
+};
+
+/// How much a tool may change (S2, section 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// It reads.
+    Safe,
+    /// It changes what can be changed back.
+    #[expect(dead_code, reason = "the tools that write are of it")]
+    Standard,
+    /// It takes away.
+    #[expect(dead_code, reason = "workflow.delete is of it")]
+    Destructive,
+}
+
+impl Class {
+    /// S2's `execution_type` and `http_method`, for hosts that route by them.
+    pub(super) fn metadata(self) -> MetaObject {
+        let (class, method) = match self {
+            Self::Safe => ("safe", "GET"),
+            Self::Standard => ("standard", "POST"),
+            Self::Destructive => ("destructive", "DELETE"),
+        };
+        let mut meta = MetaObject::default();
+        meta.0.insert("execution_type".into(), class.into());
+        meta.0.insert("http_method".into(), method.into());
+        meta
+    }
+}
+
+/// The schema of an argument that names a workflow.
+pub(super) fn workflow_id_schema() -> Value {
+    json!({ "type": "string", "minLength": 1, "maxLength": limits::WORKFLOW_NAME_BYTES_MAX })
+}
+
+/// The schema of a definition that a caller brings.
+pub(super) fn manifest_schema() -> Value {
+    json!({ "type": ["string", "object"], "description": "YAML, JSON or Markdown" })
+}
+
+/// The schema of the format of such a text.
+pub(super) fn format_schema() -> Value {
+    json!({ "enum": Format::NAMES, "description": "Where the text does not show it" })
+}
+
+/// The properties of a tool that works on one definition, with those of its own.
+pub(super) fn with_subject(more: &Value) -> Value {
+    let mut properties = json!({
+        "manifest": manifest_schema(), "workflow_id": workflow_id_schema(), "format": format_schema()
+    });
+    for (name, schema) in more.as_object().into_iter().flatten() {
+        properties[name] = schema.clone();
+    }
+    properties
+}
+
+/// The definition that the arguments of `tool` bring or name: exactly one of the two.
+pub(super) fn subject(arguments: &Map<String, Value>, tool: &'static str) -> Result<Subject> {
+    let named = text(arguments, "workflow_id").map(str::to_owned);
+    match (manifest(arguments), named) {
+        (Some(manifest), None) => Ok(Subject::Lent(manifest)),
+        (None, Some(name)) => Ok(Subject::Named(name)),
+        (given, _) => {
+            let (path, which) = match given {
+                Some(_) => ("/workflow_id", "both are given"),
+                None => ("", "neither is given"),
+            };
+            let message =
+                format!("{tool} takes exactly one of `manifest` and `workflow_id`: {which}");
+            Err(unfit(tool, path, "oneOf", &message))
+        }
+    }
+}
+
+/// The definition that the arguments bring, where they bring one.
+pub(super) fn manifest(arguments: &Map<String, Value>) -> Option<Manifest> {
+    let format = text(arguments, "format").and_then(Format::parse);
+    Some(match arguments.get("manifest")? {
+        Value::String(text) => Manifest::of_text(text.clone(), format),
+        document => Manifest::of_object(document),
+    })
+}

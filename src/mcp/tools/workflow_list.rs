@@ -1,0 +1,164 @@
+//! `workflow.list` (S2): the files of definitions, for those who write them.
+
+use serde_json::{Map, Value, json};
+
+use super::{ToolSpec, acts, author::Class, text, unfit, whole};
+use crate::{
+    app::App,
+    error::{Error, Result},
+    limits,
+    registry::{Registry, Source, WorkflowEntry},
+};
+
+const NAME: &str = "workflow.list";
+
+pub(super) fn spec() -> ToolSpec {
+    let properties = json!({
+        "query": { "type": "string", "maxLength": 200, "description": "Words of name, title, description or tags" },
+        "source": { "enum": Source::NAMES },
+        "limit": {
+            "type": "integer", "minimum": 1, "maximum": limits::LIST_LIMIT_MAX,
+            "default": limits::LIST_LIMIT_DEFAULT
+        },
+        "cursor": { "type": "string", "maxLength": 300, "description": "next_cursor of the last page" }
+    });
+    let output = json!({
+        "type": "object",
+        "properties": {
+            "workflows": { "type": "array", "items": { "type": "object" } }, "total": { "type": "integer" },
+            "next_cursor": { "type": "string" }
+        },
+        "required": ["success", "workflows", "total"]
+    });
+    ToolSpec::new(
+        (
+            NAME,
+            "List workflow files",
+            "Lists workflows with path, format, version and source, broken ones with their findings, and those that a \
+             nearer file of the same name hides (shadowed_by).",
+        ),
+        || acts(true, false, true),
+        (properties, &[], output),
+        |app, arguments| Box::pin(run(app, arguments)),
+    )
+    .of(Class::Safe)
+}
+
+async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
+    let limit = whole(&arguments, "limit").and_then(|limit| usize::try_from(limit).ok());
+    let page = Page {
+        query: text(&arguments, "query").unwrap_or_default().to_lowercase(),
+        source: text(&arguments, "source").map(str::to_owned),
+        limit: limit.unwrap_or(limits::LIST_LIMIT_DEFAULT),
+        after: text(&arguments, "cursor").map(Key::parse).transpose()?,
+    };
+    app.look_into_registry(move |registry| page.shown(registry))
+        .await
+}
+
+/// Which files are asked for.
+struct Page {
+    /// Words in lower case.
+    query: String,
+    source: Option<String>,
+    limit: usize,
+    after: Option<Key>,
+}
+
+/// The place of a file in the list: by name, then by nearness; of one name there may be several in a directory.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    name: String,
+    source: usize,
+    of_same: usize,
+}
+
+impl Key {
+    fn parse(cursor: &str) -> Result<Self> {
+        let mut parts = cursor.splitn(3, ' ');
+        let mut number = || parts.next()?.parse().ok();
+        let key = number().zip(number()).zip(parts.next());
+        let key = key.map(|((source, of_same), name)| Self {
+            name: name.to_owned(),
+            source,
+            of_same,
+        });
+        key.ok_or_else(bad_cursor)
+    }
+
+    fn print(&self) -> String {
+        format!("{} {} {}", self.source, self.of_same, self.name)
+    }
+}
+
+fn bad_cursor() -> Error {
+    let message = "the cursor is none of this list; expected the next_cursor of the page before";
+    unfit(NAME, "/cursor", "format", message)
+}
+
+impl Page {
+    fn shown(&self, registry: &Registry) -> Value {
+        let mut files: Vec<_> = registry.workflows().map(|entry| (entry, None)).collect();
+        files.extend(registry.hidden_workflows().map(|entry| {
+            let nearer = registry.workflow(&entry.name);
+            (entry, nearer)
+        }));
+        files.sort_by(|(a, _), (b, _)| (&a.name, a.source).cmp(&(&b.name, b.source)));
+        let mut listed = Vec::new();
+        for (at, (entry, nearer)) in files.iter().enumerate() {
+            let is_same = |(other, _): &&(&WorkflowEntry, _)| {
+                (&other.name, other.source) == (&entry.name, entry.source)
+            };
+            let of_same = files[..at].iter().rev().take_while(is_same).count();
+            let key = Key {
+                name: entry.name.clone(),
+                source: entry.source as usize,
+                of_same,
+            };
+            if self.is_of(entry) {
+                listed.push((key, *entry, *nearer));
+            }
+        }
+        let total = listed.len();
+        let mut left = listed
+            .into_iter()
+            .filter(|(key, ..)| self.after.as_ref().is_none_or(|after| key > after));
+        let page: Vec<_> = left.by_ref().take(self.limit).collect();
+        let next = page.last().filter(|_| left.next().is_some());
+        let next = next.map(|(key, ..)| key.print());
+        let workflows: Vec<_> = { page.iter() }
+            .map(|(_, entry, nearer)| shown(entry, *nearer))
+            .collect();
+        let mut answer = json!({ "success": true, "workflows": workflows, "total": total });
+        if let Some(next) = next {
+            answer["next_cursor"] = next.into();
+        }
+        answer
+    }
+
+    fn is_of(&self, entry: &WorkflowEntry) -> bool {
+        let is_source = |source: &String| *source == entry.source.as_str();
+        self.source.as_ref().is_none_or(is_source) && entry.speaks_of(self.query.split_whitespace())
+    }
+}
+
+/// A file; `nearer` is the one that hides it.
+fn shown(entry: &WorkflowEntry, nearer: Option<&WorkflowEntry>) -> Value {
+    let workflow = entry.value.as_ref().map(|known| &known.workflow);
+    let mut shown = json!({
+        "workflow_id": entry.name,
+        "title": workflow.and_then(|workflow| workflow.title.as_ref()),
+        "description": workflow.map(|workflow| &workflow.description),
+        "path": entry.path,
+        "format": entry.format().as_str(),
+        "version": entry.version.to_string(),
+        "source": entry.source,
+    });
+    if let Some(nearer) = nearer {
+        shown["shadowed_by"] = json!({ "source": nearer.source, "path": nearer.path });
+    }
+    if !entry.findings.is_empty() {
+        shown["findings"] = json!(entry.findings);
+    }
+    shown
+}

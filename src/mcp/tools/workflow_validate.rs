@@ -1,0 +1,74 @@
+//! `workflow.validate` (S2).
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    ToolSpec, acts,
+    author::{Class, subject, with_subject},
+};
+use crate::{
+    app::App,
+    domain::finding::{Finding, is_broken},
+    error::Result,
+    limits,
+};
+
+const NAME: &str = "workflow.validate";
+
+pub(super) fn spec() -> ToolSpec {
+    let output = json!({
+        "type": "object",
+        "properties": {
+            "valid": { "type": "boolean" }, "workflow_id": { "type": ["string", "null"] },
+            "violations": findings_schema(), "warnings": findings_schema()
+        },
+        "required": ["success", "valid", "workflow_id", "violations", "warnings"]
+    });
+    ToolSpec::new(
+        (
+            NAME,
+            "Check a workflow",
+            "Checks a manifest, or the workflow of an id, and returns all violations and warnings at once, each with line, \
+             column and, where midex knows it, the edit that mends it.",
+        ),
+        || acts(true, false, true),
+        (with_subject(&json!({})), &[], output),
+        |app, arguments| Box::pin(run(app, arguments)),
+    )
+    .of(Class::Safe)
+}
+
+/// The schema of a list of findings.
+pub(super) fn findings_schema() -> Value {
+    json!({ "type": "array", "items": { "type": "object" } })
+}
+
+async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
+    let has_places = !arguments.get("manifest").is_some_and(Value::is_object);
+    let examined = app.examined(subject(&arguments, NAME)?).await?;
+    let (warnings, violations): (Vec<_>, Vec<_>) =
+        { examined.findings.iter() }.partition(|finding| finding.is_warning());
+    let shown = |findings: Vec<&Finding>| -> Vec<Value> {
+        let findings = findings.into_iter().take(limits::VIOLATIONS_MAX);
+        findings.map(|finding| shown(finding, has_places)).collect()
+    };
+    Ok(json!({
+        "success": true,
+        "valid": !is_broken(&examined.findings),
+        "workflow_id": Some(examined.name).filter(|name| !name.is_empty()),
+        "violations": shown(violations),
+        "warnings": shown(warnings),
+    }))
+}
+
+/// A finding. Of an object there is no text that could have places.
+pub(super) fn shown(finding: &Finding, has_places: bool) -> Value {
+    let mut shown = json!(finding);
+    if let (false, Some(fields)) = (has_places, shown.as_object_mut()) {
+        fields.retain(|key, _| key != "line" && key != "column");
+        if let Some(suggestion) = fields.get_mut("suggestion") {
+            suggestion["edits"] = json!([]);
+        }
+    }
+    shown
+}

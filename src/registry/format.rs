@@ -1,0 +1,67 @@
+//! How a workflow's definition is written.
+
+use std::path::Path;
+
+use super::{files, markdown};
+
+/// How a workflow is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// Markdown with front matter.
+    #[default]
+    Markdown,
+    /// A YAML manifest.
+    Yaml,
+    /// A JSON manifest.
+    Json,
+}
+
+impl Format {
+    /// The names that callers have for them.
+    pub const NAMES: [&str; 3] = ["yaml", "json", "markdown"];
+
+    /// The name that callers have for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Yaml => Self::NAMES[0],
+            Self::Json => Self::NAMES[1],
+            Self::Markdown => Self::NAMES[2],
+        }
+    }
+
+    /// The one of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        let all = [Self::Yaml, Self::Json, Self::Markdown];
+        all.into_iter().find(|format| format.as_str() == name)
+    }
+
+    /// The format of a file, by its extension.
+    pub fn of_path(path: &Path) -> Self {
+        match files::extension(path).as_str() {
+            "md" => Self::Markdown,
+            "json" => Self::Json,
+            _ => Self::Yaml,
+        }
+    }
+
+    /// The format that a text shows.
+    pub fn of_text(text: &str) -> Self {
+        let text = text.trim_start_matches('\u{feff}');
+        if markdown::is_closed(text) {
+            Self::Markdown
+        } else if text.trim_start().starts_with('{') {
+            Self::Json
+        } else {
+            Self::Yaml
+        }
+    }
+
+    /// The extension of its files.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Markdown => "md",
+            Self::Yaml => "yaml",
+            Self::Json => "json",
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Definitions as those who write them handle them: a text that is checked by itself, and the text of a file as it lies.
+
+use std::{path::PathBuf, sync::Arc};
+
+use serde_json::Value;
+
+use super::{
+    Format, Registry, WorkflowEntry,
+    files::{self, File},
+    gather, markdown, shipped, yaml,
+};
+use crate::domain::{
+    check::Known,
+    definition::Definition,
+    document::Digest,
+    finding::{Finding, is_broken},
+};
+
+/// The text of a workflow's definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// The text, as a file would hold it.
+    pub text: String,
+    /// How it is written.
+    pub format: Format,
+}
+
+/// A workflow's definition with all that its check found.
+#[derive(Clone, Debug)]
+pub struct Examined {
+    /// The name that it gives, or that it is listed under.
+    pub name: String,
+    /// The definition, where all findings are warnings.
+    pub definition: Option<Arc<Definition>>,
+    /// Everything that is wrong with it.
+    pub findings: Vec<Finding>,
+}
+
+impl Manifest {
+    /// A text in this format, or in the one that it shows: front matter is Markdown's, a brace JSON's.
+    pub fn of_text(text: String, format: Option<Format>) -> Self {
+        let format = format.unwrap_or_else(|| Format::of_text(&text));
+        Self { text, format }
+    }
+
+    /// The document that came as JSON, its keys in their order.
+    pub fn of_object(document: &Value) -> Self {
+        Self {
+            text: format!("{document:#}"),
+            format: Format::Json,
+        }
+    }
+
+    /// The SHA-256 of the text.
+    pub fn version(&self) -> Digest {
+        Digest::of(self.text.as_bytes())
+    }
+
+    /// What it says, as JSON: of Markdown the front matter. `None` where it cannot be read.
+    pub fn parsed(&self) -> Option<Value> {
+        let document = match self.format {
+            Format::Markdown => markdown::parse(&self.text).ok()?.front,
+            Format::Yaml => yaml::parse(&self.text).ok()?,
+            Format::Json => yaml::parse_json(&self.text).ok()?,
+        };
+        Some(document.to_json())
+    }
+}
+
+impl Registry {
+    /// Checks a text as if it were a file among the definitions, beside the agents and for the abilities that they were
+    /// loaded for.
+    pub fn examine(&self, manifest: &Manifest) -> Examined {
+        let known = Known {
+            agents: &gather::known(&self.agents),
+            abilities: &self.abilities,
+        };
+        let path = PathBuf::from(format!("workflow.{}", manifest.format.extension()));
+        let file = File::of(path, manifest.text.clone()).within_limits();
+        let loaded = gather::workflow(file, &self.agents, known);
+        Examined {
+            // A file's own name stands in for one that is missing; a text has none.
+            name: loaded.named_at.map(|_| loaded.name).unwrap_or_default(),
+            definition: loaded.value.filter(|_| !is_broken(&loaded.findings)),
+            findings: loaded.findings,
+        }
+    }
+
+    /// The text of the workflow's file as it lies now; `None` where it is gone or no text.
+    pub fn manifest(&self, entry: &WorkflowEntry) -> Option<Manifest> {
+        let file = match &entry.path {
+            Some(path) => files::read_again(&self.sources.workflows, path)?,
+            None => shipped::workflow(&entry.name)?,
+        };
+        let format = Format::of_path(&file.path);
+        let text = file.trouble.is_none().then(|| file.whole())?;
+        Some(Manifest { text, format })
+    }
+}
