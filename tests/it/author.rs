@@ -1,5 +1,6 @@
 //! What authors do over MCP: the tools that read and check definitions, in both eras of the protocol.
 
+mod preview;
 mod validate;
 
 use serde_json::{Value, json};

@@ -15,7 +15,7 @@ use crate::support::{
 };
 
 /// Every tool by the name that the documents have.
-pub(crate) const TOOLS: [&str; 15] = [
+pub(crate) const TOOLS: [&str; 22] = [
     "workflow.start",
     "workflow.next_step",
     "workflow.read",
@@ -31,6 +31,13 @@ pub(crate) const TOOLS: [&str; 15] = [
     "workflow.list",
     "workflow.get",
     "workflow.validate",
+    "workflow.preview_inputs",
+    "workflow.resolve_inputs",
+    "workflow.step_plan",
+    "workflow.preview_rendered",
+    "workflow.run",
+    "command.list",
+    "provider.list",
 ];
 
 /// Which protocol a client speaks.

@@ -17,7 +17,6 @@ pub(super) enum Class {
     /// It reads.
     Safe,
     /// It changes what can be changed back.
-    #[expect(dead_code, reason = "the tools that write are of it")]
     Standard,
     /// It takes away.
     #[expect(dead_code, reason = "workflow.delete is of it")]

@@ -163,8 +163,8 @@ fn harmful(tool: &str, token: &Value) -> Map<String, Value> {
         "execution.resolve" => {
             json!({ "execution_id": WITNESS, "step_name": "x", "verdict": "retry" })
         }
-        "workflow.list" => json!({}),
-        "workflow.get" | "workflow.validate" => json!({ "workflow_id": "bug-fix" }),
+        "workflow.list" | "command.list" | "provider.list" => json!({}),
+        _ if tool.starts_with("workflow.") => json!({ "workflow_id": "bug-fix" }),
         _ => json!({ "execution_id": WITNESS, "reason": "x" }),
     };
     arguments.as_object().unwrap().clone()
