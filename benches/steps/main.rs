@@ -15,6 +15,8 @@
 #![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
 
 mod long;
+#[path = "../support/manifest.rs"]
+mod manifest;
 mod mixed;
 mod rig;
 #[path = "../support/mod.rs"]

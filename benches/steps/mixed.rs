@@ -4,7 +4,8 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 
 use super::{
-    rig::{Load, Rig, manifest},
+    manifest::manifest,
+    rig::{Load, Rig},
     support::{definition, median, rate},
 };
 

@@ -1,4 +1,4 @@
-//! An engine on a real file, definitions from manifests, and a client that does what it is asked.
+//! An engine on a real file, and a client that does what it is asked.
 
 use std::{
     collections::VecDeque,
@@ -14,32 +14,15 @@ use midex::{
     clock::{SystemClock, SystemIds},
     domain::{
         Definition, ExecutionId,
-        check::{Abilities, Built},
         execution::{Report, SignalRequest},
         view::{Advanced, ReadyStep},
     },
     engine::{Engine, Notifier, Options, StartRequest},
-    registry::{self, Registry, Sources},
     store::{self, RedbStore},
 };
 use serde_json::{Value, json};
 
-/// The activity of the benches: it answers at once with what it was given.
-const ACTIVITY: &str = "echo";
-
-/// The definition that a manifest with these lines after its head gives.
-pub(crate) fn manifest(lines: &str) -> Arc<Definition> {
-    let text = format!("workflow: bench\ndescription: Measured\n{lines}");
-    let abilities = Abilities {
-        activities: [ACTIVITY.to_owned()].into_iter().collect(),
-        ..Abilities::default()
-    };
-    let registry = Registry::load_for(&Sources::default(), &abilities);
-    let (workflow, findings) = registry::check_text("bench.yaml", &text, &registry, Built::Now);
-    assert_eq!(findings, [], "{text}");
-    let whole = json!({ "workflow": workflow, "personas": {} });
-    Arc::new(Definition::decode(whole.to_string().as_bytes()).expect("a definition"))
-}
+use super::manifest::ACTIVITY;
 
 /// An engine on a real file.
 pub(crate) struct Rig {

@@ -14,7 +14,10 @@ use midex::{
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use super::rig::{Load, Rig, manifest};
+use super::{
+    manifest::manifest,
+    rig::{Load, Rig},
+};
 
 const WAIT: &str = "inputs: { at: { type: string } }
 steps:

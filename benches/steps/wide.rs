@@ -7,7 +7,8 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 
 use super::{
-    rig::{Client, Load, Rig, manifest},
+    manifest::manifest,
+    rig::{Client, Load, Rig},
     support::median,
 };
 

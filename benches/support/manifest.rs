@@ -1,0 +1,29 @@
+//! Definitions from manifests.
+
+use std::sync::Arc;
+
+use midex::{
+    domain::{
+        Definition,
+        check::{Abilities, Built},
+    },
+    registry::{self, Registry, Sources},
+};
+use serde_json::json;
+
+/// The activity of the benches: it answers at once with what it was given.
+pub(crate) const ACTIVITY: &str = "echo";
+
+/// The definition that a manifest with these lines after its head gives.
+pub(crate) fn manifest(lines: &str) -> Arc<Definition> {
+    let text = format!("workflow: bench\ndescription: Measured\n{lines}");
+    let abilities = Abilities {
+        activities: [ACTIVITY.to_owned()].into_iter().collect(),
+        ..Abilities::default()
+    };
+    let registry = Registry::load_for(&Sources::default(), &abilities);
+    let (workflow, findings) = registry::check_text("bench.yaml", &text, &registry, Built::Now);
+    assert_eq!(findings, [], "{text}");
+    let whole = json!({ "workflow": workflow, "personas": {} });
+    Arc::new(Definition::decode(whole.to_string().as_bytes()).expect("a definition"))
+}
