@@ -4,6 +4,7 @@ mod author;
 mod list;
 mod open;
 mod options;
+mod write;
 
 use std::{
     collections::BTreeSet,
@@ -19,10 +20,11 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::author::unknown;
 pub use self::{
-    author::{Plan, Ran, Resolved, Subject},
+    author::Subject,
     list::ListRequest,
     open::{Verified, verify},
     options::Options,
+    write::{Reference, Referred},
 };
 use self::{
     list::{ALL_PROJECTS, OPEN},
@@ -30,7 +32,7 @@ use self::{
 };
 use crate::{
     clock::{Clock, IdSource, Timestamp},
-    config::{Config, Directories},
+    config::{Authoring, Config, Directories},
     domain::{
         Change, Command, Definition, ExecutionId, Lifecycle, PauseReason, State, StepId,
         execution::Report,
@@ -60,6 +62,7 @@ pub struct App {
     host: Arc<Host>,
     definitions: Arc<Definitions>,
     project_dir: Arc<Path>,
+    authoring: Option<Arc<Authoring>>,
     environment: Arc<Environment>,
 }
 
@@ -125,6 +128,7 @@ impl App {
         let definitions = Arc::new(config.definitions(&options.abilities()));
         let known = vec![(config.directories(), Arc::downgrade(&definitions))];
         let project_dir = config.project_dir.as_path().into();
+        let authoring = config.authoring().map(Arc::new);
         let environment = Arc::new(config.environment());
         Self {
             host: Arc::new(Host {
@@ -140,6 +144,7 @@ impl App {
             }),
             definitions,
             project_dir,
+            authoring,
             environment,
         }
         .claimed()
@@ -153,6 +158,7 @@ impl App {
             host: self.host.clone(),
             definitions: self.definitions_of(caller),
             project_dir: caller.project_dir.as_path().into(),
+            authoring: caller.authoring().map(Arc::new),
             environment: Arc::new(environment),
         }
         .claimed()
@@ -265,19 +271,6 @@ impl App {
         inputs: Option<Value>,
         project: Option<String>,
     ) -> Result<Advanced> {
-        let definition = self.definition(workflow_name).await?;
-        self.start_of(definition, execution_id, inputs, project)
-            .await
-    }
-
-    /// The same for a definition in hand.
-    async fn start_of(
-        &self,
-        definition: Arc<Definition>,
-        execution_id: Option<ExecutionId>,
-        inputs: Option<Value>,
-        project: Option<String>,
-    ) -> Result<Advanced> {
         let own = self.project();
         let project = project.unwrap_or_else(|| own.clone());
         let environments = &self.host.environments;
@@ -288,7 +281,7 @@ impl App {
             return Err(of_another_client(&project));
         }
         let request = StartRequest {
-            definition,
+            definition: self.definition(workflow_name).await?,
             execution_id,
             project: Some(project),
             inputs,

@@ -1,5 +1,7 @@
 //! The configuration of a process. Without the command line: environment variables, then defaults.
 
+mod authoring;
+
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -8,6 +10,7 @@ use std::{
 
 use etcetera::BaseStrategy;
 
+pub use self::authoring::{AuthorTo, Authoring, RegistryDir};
 use crate::{
     domain::check::Abilities,
     engine::Secrets,
@@ -44,6 +47,10 @@ pub struct Config {
     pub allow_env: Vec<String>,
     /// The environment variables that steps of the server may use as `secrets.NAME`. Their values are never shown.
     pub secret_env: Vec<String>,
+    /// A directory of workflows that comes before the project's.
+    pub registry_dir: Option<RegistryDir>,
+    /// Whose workflows the tools of authors write.
+    pub author_to: AuthorTo,
 }
 
 /// Where a configuration has definitions, but for the user's own and the shipped ones, which all have.
@@ -55,6 +62,8 @@ pub struct Directories {
     pub workflows_dir: Option<PathBuf>,
     /// The same for agents.
     pub agents_dir: Option<PathBuf>,
+    /// What comes between that and the project.
+    pub registry_dir: Option<PathBuf>,
 }
 
 impl Config {
@@ -75,6 +84,8 @@ impl Config {
             snapshot_every: 1,
             allow_env: named_in(ALLOW_ENV_ENV),
             secret_env: named_in(SECRET_ENV_ENV),
+            registry_dir: RegistryDir::from_environment()?,
+            author_to: AuthorTo::default(),
         })
     }
 
@@ -100,6 +111,7 @@ impl Config {
             project_dir: self.project_dir.clone(),
             workflows_dir: self.workflows_dir.clone(),
             agents_dir: self.agents_dir.clone(),
+            registry_dir: self.registry_dir.as_ref().map(|dir| dir.path.clone()),
         }
     }
 
@@ -123,11 +135,11 @@ impl Config {
     }
 
     fn places(&self) -> Places {
-        Places::new(
-            self.workflows_dir.as_deref(),
-            self.agents_dir.as_deref(),
-            &self.project_dir,
-        )
+        let (workflows, agents) = (self.workflows_dir.as_deref(), self.agents_dir.as_deref());
+        Places {
+            registry: self.directories().registry_dir,
+            ..Places::new(workflows, agents, &self.project_dir)
+        }
     }
 }
 

@@ -179,6 +179,10 @@ pub const DEFINITION_DIRECTORY_DEPTH_MAX: usize = 8;
 pub const DEFINITION_ENTRIES_MAX: usize = 20_000;
 /// Files and directories that are looked at for changes, in all directories of definitions together.
 pub const DEFINITION_STAMPS_MAX: usize = 50_000;
+/// Looks of a writer at the lock of a directory of definitions that another process has; past them it is told so.
+pub const WRITE_LOCK_TRIES_MAX: u32 = 1000;
+/// How often a writer looks whether the lock of a directory of definitions is free.
+pub const WRITE_LOCK_LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How often the files of definitions are looked at for changes.
 pub const DEFINITIONS_LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Names of changed definitions in one line of the log; more are counted, not named.

@@ -30,7 +30,7 @@ use super::{
 use crate::{
     app::{self, Options, Verified},
     clock::{Clock, SteadyClock, SystemClock, SystemIds, Timestamp},
-    config::Config,
+    config::{Authoring, Config},
     domain::finding::{self, Severity, is_broken},
     error::{Code, Error, Result},
     limits,
@@ -104,6 +104,7 @@ pub(super) async fn doctor(config: &Config, files: &Files, mut out: Output<'_>) 
     findings.extend(places(config).await);
     findings.push(clock(config));
     findings.push(definitions(config)?);
+    findings.push(authoring(config));
     findings.extend(clients::clients(config));
     let has_store = config.data_dir.join(app::STORE_FILE).exists();
     let sound = |finding: &Finding| finding.verdict != Verdict::Fail;
@@ -441,6 +442,35 @@ fn definitions(config: &Config) -> Result<Finding> {
         format!("not usable as they are: {}", paths.join(", ")),
         "run `midex validate`",
     ))
+}
+
+/// Where agents write workflows, and why there.
+fn authoring(config: &Config) -> Finding {
+    const CHECK: &str = "authoring";
+    const MEND: &str = "make it a directory that this user may write to, or choose another one with REGISTRY_WORKFLOWS_PATH or --author-to";
+    let Some(Authoring { directory, reason }) = config.authoring() else {
+        return Finding::warn(
+            CHECK,
+            "there is no home directory to write workflows into",
+            MEND,
+        );
+    };
+    let path = directory.path.display();
+    let says = format!("agents write workflows into {path} ({reason})");
+    let access = Access::WRITE_OK | Access::EXEC_OK;
+    match fs::metadata(&directory.path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Finding::ok(CHECK, format!("{says}; the first save makes it"))
+        }
+        Err(error) => Finding::warn(CHECK, format!("{says}: {}", error.kind()), MEND),
+        Ok(found) if !found.is_dir() => {
+            Finding::warn(CHECK, format!("{says}, which is not a directory"), MEND)
+        }
+        Ok(_) => match rustix::fs::access(&directory.path, access) {
+            Err(error) => Finding::warn(CHECK, format!("{says}: {error}"), MEND),
+            Ok(()) => Finding::ok(CHECK, says),
+        },
+    }
 }
 
 /// What only a process can say that has the store open: this one, where nobody else has.

@@ -11,7 +11,7 @@ use super::{
     visible::visible,
 };
 use crate::{
-    config::Config,
+    config::{Authoring, Config},
     domain::{
         Step, Workflow,
         finding::{Finding, errors},
@@ -110,13 +110,18 @@ fn execution_table(rows: &[Value]) -> String {
 }
 
 /// Lists workflows or agents, those with findings too.
-pub fn list(args: &ListArgs, registry: &Registry, mut out: Output<'_>) -> Result<u8> {
+pub fn list(
+    args: &ListArgs,
+    registry: &Registry,
+    authoring: Option<&Authoring>,
+    mut out: Output<'_>,
+) -> Result<u8> {
     let printed = if args.what == Listed::Agents {
         let json = || registry.agents().map(agent_json).collect();
         out.print(json, || agent_table(registry))
     } else {
         let json = || registry.workflows().map(workflow_json).collect();
-        out.print(json, || workflow_table(registry))
+        out.print(json, || workflow_table(registry) + &written_to(authoring))
     };
     printed.map(|()| EXIT_OK)
 }
@@ -187,6 +192,15 @@ fn workflow_table(registry: &Registry) -> String {
         ]));
     }
     table.trim_fmt() + "\n"
+}
+
+/// Where agents write workflows, and why there.
+fn written_to(authoring: Option<&Authoring>) -> String {
+    let Some(Authoring { directory, reason }) = authoring else {
+        return String::new();
+    };
+    let path = visible(&shown(&directory.path));
+    format!("\nagents write workflows into {path} ({reason})\n")
 }
 
 fn steps(workflow: &Workflow) -> String {

@@ -39,7 +39,7 @@ use std::{
     time::Duration,
 };
 
-use clap::{ArgMatches, Args, Parser, Subcommand};
+use clap::{ArgMatches, Args, Parser, Subcommand, ValueEnum};
 use serde_json::Value;
 
 use self::{
@@ -48,7 +48,7 @@ use self::{
     visible::visible,
 };
 use crate::{
-    config::{Config, parse_names, parse_token_ttl, split_names},
+    config::{AuthorTo, Config, parse_names, parse_token_ttl, split_names},
     error::{Code, Error, Result},
     limits,
 };
@@ -112,9 +112,30 @@ struct Global {
         help = "An environment variable that steps of the server may use as a secret; may be given several times [default: those that MIDEX_SECRET_ENV names, with commas between them, else midex.toml]"
     )]
     secret_env: Vec<String>,
+    /// Whose workflows agents write with the tools of the toolset author
+    #[arg(long, global = true, value_name = "WHOSE", value_enum, default_value_t = AuthorToArg::User)]
+    author_to: AuthorToArg,
     /// Print JSON instead of text
     #[arg(long, global = true)]
     json: bool,
+}
+
+/// Whose workflows are written.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum AuthorToArg {
+    #[value(help = "Those of REGISTRY_WORKFLOWS_PATH or REGISTRY_CONFIG_PATH, else the user's")]
+    User,
+    #[value(help = "The project's")]
+    Project,
+}
+
+impl From<AuthorToArg> for AuthorTo {
+    fn from(given: AuthorToArg) -> Self {
+        match given {
+            AuthorToArg::User => Self::User,
+            AuthorToArg::Project => Self::Project,
+        }
+    }
 }
 
 impl Global {
@@ -299,7 +320,10 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
         Command::List(args) if args.what == list::Listed::Executions => {
             run_to_end(list::executions(args, &config, out))
         }
-        Command::List(args) => list::list(&args, &config.registry(), out),
+        Command::List(args) => {
+            let authoring = config.authoring();
+            list::list(&args, &config.registry(), authoring.as_ref(), out)
+        }
         Command::Pause(args) => {
             run_to_end(lifecycle::change("execution.pause", args, &config, out))
         }
@@ -340,6 +364,7 @@ fn configured(global: &Global) -> Result<Config> {
         token_ttl: global.token_ttl,
         allow_env: names(&global.allow_env),
         secret_env: names(&global.secret_env),
+        author_to: global.author_to.into(),
         ..Config::new(global.data_dir.clone())?
     })
 }

@@ -6,7 +6,6 @@ use serde_json::json;
 
 use super::{EXIT_OK, Output, screen::Screen, value::json_text, visible::visible};
 use crate::{
-    clock::SystemIds,
     config::Config,
     domain::{AgentName, WorkflowName},
     error::{Code, Error, Result},
@@ -77,7 +76,7 @@ pub fn new(args: &NewArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     } else {
         Existing::Keep
     };
-    let path = registry::create(&template, project, existing, &SystemIds)?;
+    let path = registry::create(&template, project, existing)?;
     let text = if out.json {
         let shown = path.display().to_string();
         let made = json!({ "path": shown, "kind": kind, "name": template.name() });

@@ -3,7 +3,6 @@
 
 mod default;
 mod output;
-mod report;
 mod resolve;
 mod schema;
 
@@ -15,7 +14,6 @@ use serde_json::{Number, Value};
 pub(crate) use self::output::OutputOf;
 pub use self::{
     default::{DefaultFrom, DefaultSources, InputDefault, read_text},
-    report::{InputReport, InputStatus},
     resolve::{Rejected, Taken},
 };
 use super::{

@@ -2,6 +2,8 @@
 //! call answers with what it needs and is sent again with the answers; before, the client is asked while the call lasts.
 //! Either way an answer counts for the question it was given to, by the key under which that was asked.
 
+mod confirm;
+
 use std::time::Duration;
 
 use rmcp::{
@@ -16,6 +18,7 @@ use rmcp::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+pub(super) use self::confirm::{Agreement, Confirmation};
 use super::metadata::is_modern;
 use crate::{
     app::App,
@@ -189,7 +192,15 @@ impl Call<'_> {
             execution_id: id.clone(),
             call: self.digest.clone(),
         };
-        ask(self.app, self.context, question, state).await
+        let Question {
+            key,
+            message,
+            schema,
+            ..
+        } = question;
+        let form = (&**key, &**message, schema.clone());
+        let state = serde_json::to_string(&state).ok();
+        ask(self.app, self.context, form, state).await
     }
 }
 
@@ -357,25 +368,24 @@ fn field(property: &Value) -> Option<Value> {
     Some(Value::Object(field))
 }
 
-/// Asks, and waits for the answer as long as the call lasts; or says what the call needs.
+/// Asks with a form of this key, message and schema, and waits for the answer as long as the call lasts; or says what the
+/// call needs.
 async fn ask(
     app: &App,
     context: &RequestContext<RoleServer>,
-    question: &Question,
-    state: RequestState,
+    (key, message, schema): (&str, &str, Value),
+    state: Option<String>,
 ) -> ElicitationResult {
-    let params = json!({
-        "mode": "form", "message": question.message, "requestedSchema": question.schema
-    });
+    let params = json!({ "mode": "form", "message": message, "requestedSchema": schema });
     let Ok(params) = serde_json::from_value::<ElicitRequestParams>(params) else {
         tracing::debug!("a question fits no form");
         return ElicitationResult::Unavailable;
     };
     let request = ElicitRequest::new(params);
     if is_modern(context) {
-        let needed = [(question.key.clone(), InputRequest::Elicitation(request))].into();
+        let needed = [(key.to_owned(), InputRequest::Elicitation(request))].into();
         let mut needs = InputRequiredResult::from_input_requests(needed);
-        needs.request_state = serde_json::to_string(&state).ok();
+        needs.request_state = state;
         return ElicitationResult::Pending(Box::new(needs.into()));
     }
     tokio::select! {

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     answer,
-    asking::{Asked, Call, asked},
+    asking::{Agreement, Asked, Call, asked},
     guard::guarded,
     metadata::{CacheHint, implementation, is_modern, with_cache_hint, with_metadata},
     page::page,
@@ -126,6 +126,17 @@ impl Server {
                 let arguments = tool.checked(arguments)?;
                 let view = answer(&self.app, arguments).await?;
                 return answered(&view, call.context);
+            }
+            Work::Confirmed(confirm, answer) => {
+                let mut arguments = tool.checked(arguments)?;
+                let context = call.context;
+                if let Some(question) = confirm(&self.app, &arguments).await? {
+                    match call.agreement(question).await? {
+                        Agreement::Agreed(confirmed) => arguments = confirmed,
+                        Agreement::Pending(needs) => return Ok(Done::Needs(needs)),
+                    }
+                }
+                return answered(&answer(&self.app, arguments).await?, context);
             }
             Work::Advance(advance) => advance,
         };

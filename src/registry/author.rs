@@ -1,40 +1,29 @@
 //! Writes definitions: a new file appears whole or not at all, and replaces another only on request.
 
 use std::{
+    ffi::OsStr,
     fs, io,
-    io::Write,
     path::{Path, PathBuf},
 };
 
-use super::{Directory, Registry, Source, Sources, template::Template, validate::Kind};
-use crate::{
-    clock::IdSource,
-    error::{Code, Error, Result},
+use super::{
+    Directory, Registry, Source, Sources,
+    folder::{Existing, Folder},
+    template::Template,
+    validate::Kind,
 };
-
-/// What to do with an existing file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Existing {
-    /// It stays, and nothing is written.
-    Keep,
-    /// It is replaced.
-    Replace,
-}
+use crate::error::{Code, Error, Result, again};
 
 /// Writes a new definition into the `workflows/` or `agents/` of `project`, which is made if need be.
 /// Gives the path of the file. Refused: a name that cannot be a file's, a file that exists (unless it is
 /// to be replaced), and a name that another file of the directory gives.
-pub fn create(
-    template: &Template,
-    project: &Path,
-    existing: Existing,
-    ids: &dyn IdSource,
-) -> Result<PathBuf> {
+pub fn create(template: &Template, project: &Path, existing: Existing) -> Result<PathBuf> {
     let directory = project.join(match template.kind() {
         Kind::Workflow => "workflows",
         Kind::Agent => "agents",
     });
-    let path = directory.join(template.file_name()?);
+    let name = template.file_name()?;
+    let path = directory.join(&name);
     if let Some(other) = other_with_name(template, &directory).filter(|other| *other != path) {
         let message = format!(
             "the name `{}` is taken by {}",
@@ -44,7 +33,7 @@ pub fn create(
         return Err(exists(&other, message).with_action("Edit {path}, or choose another name"));
     }
     fs::create_dir_all(&directory).map_err(|error| unusable(&directory, error))?;
-    write(&path, &template.text(), existing, ids)?;
+    write(&directory, &name, &template.text(), existing)?;
     Ok(path)
 }
 
@@ -69,58 +58,39 @@ fn other_with_name(template: &Template, directory: &Path) -> Option<PathBuf> {
     }
 }
 
-fn write(path: &Path, text: &str, existing: Existing, ids: &dyn IdSource) -> Result<()> {
-    // Beside the file, so that taking its place is one step; readers of definitions pass over hidden files.
-    let name = format!(".midex-{:032x}.tmp", ids.random());
-    let temporary = path.with_file_name(name);
-    let written = write_new(&temporary, text).and_then(|()| match existing {
-        Existing::Replace => fs::rename(&temporary, path),
-        Existing::Keep => place_new(&temporary, path, |from, to| fs::hard_link(from, to)),
-    });
-    // It is gone already where it was renamed; what is left behind where it was not must not stay.
-    let _ = fs::remove_file(&temporary);
+fn write(directory: &Path, name: &str, text: &str, existing: Existing) -> Result<()> {
+    let path = directory.join(name);
+    let written = Folder::open(directory)
+        .and_then(|folder| folder.write(OsStr::new(name), text.as_bytes(), None, existing));
     written.map_err(|error| match (existing, error.kind()) {
         (Existing::Keep, io::ErrorKind::AlreadyExists) => {
-            exists(path, format!("{} exists already", path.display()))
+            exists(&path, format!("{} exists already", path.display()))
         }
-        _ => unusable(path, error),
+        _ => unusable(&path, error),
     })
-}
-
-fn write_new(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = fs::File::create_new(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
-}
-
-/// Gives the file at `from` the name `to`, which nobody may have.
-fn place_new(
-    from: &Path,
-    to: &Path,
-    link: impl FnOnce(&Path, &Path) -> io::Result<()>,
-) -> io::Result<()> {
-    match link(from, to) {
-        // Some file systems have no links: there an empty file keeps the name until the text takes its place.
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            fs::File::create_new(to)?;
-            fs::rename(from, to)
-        }
-        linked => linked,
-    }
 }
 
 fn exists(path: &Path, message: String) -> Error {
     Error::new(Code::FileExists, message).with("path", path.display().to_string())
 }
 
-fn unusable(path: &Path, error: io::Error) -> Error {
-    let shown = path.display().to_string();
-    Error::new(
+pub(super) fn unusable(path: &Path, fault: io::Error) -> Error {
+    let (shown, is_full) = (
+        path.display().to_string(),
+        fault.kind() == io::ErrorKind::StorageFull,
+    );
+    let error = Error::new(
         Code::FileUnusable,
-        format!("{shown} cannot be written: {}", error.kind()),
+        format!("{shown} cannot be written: {}", fault.kind()),
     )
-    .with("path", shown)
-    .because(error)
+    .with("path", shown);
+    let error = error.because(fault);
+    if is_full {
+        return error.with_next(
+            again("what was there stays as it was").after("free room on the file system of {path}"),
+        );
+    }
+    error
 }
 
 #[cfg(test)]
@@ -128,19 +98,17 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::clock::{SeededIds, SystemIds};
 
     #[test]
     fn of_many_writers_one_wins_and_nothing_else_is_left() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("w.md");
         let won = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for writer in 0..8 {
-                let (path, won) = (&path, &won);
+                let (directory, won) = (directory.path(), &won);
                 scope.spawn(move || {
                     let text = format!("{writer}").repeat(100_000);
-                    match write(path, &text, Existing::Keep, &SystemIds) {
+                    match write(directory, "w.md", &text, Existing::Keep) {
                         Ok(()) => assert_eq!(won.fetch_add(1, Ordering::SeqCst), 0),
                         Err(error) => assert_eq!(error.code(), Code::FileExists),
                     }
@@ -148,35 +116,20 @@ mod tests {
             }
         });
         assert_eq!(won.into_inner(), 1);
-        let text = fs::read_to_string(&path).unwrap();
+        let text = fs::read_to_string(directory.path().join("w.md")).unwrap();
         assert_eq!(text, text[..1].repeat(100_000));
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 
     #[test]
-    fn a_file_system_without_links_is_written_too() {
-        let directory = tempfile::tempdir().unwrap();
-        let [from, to] = ["from", "to"].map(|name| directory.path().join(name));
-        let refuse = |_: &Path, _: &Path| Err(io::ErrorKind::Unsupported.into());
-        fs::write(&from, "new").unwrap();
-        place_new(&from, &to, refuse).unwrap();
-        assert_eq!(fs::read_to_string(&to).unwrap(), "new");
-        fs::write(&from, "newer").unwrap();
-        let error = place_new(&from, &to, refuse).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
-        assert_eq!(fs::read_to_string(&to).unwrap(), "new");
-    }
-
-    #[test]
     fn what_cannot_be_written_leaves_nothing_behind() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("w.md");
-        fs::create_dir(&path).unwrap();
+        fs::create_dir(directory.path().join("w.md")).unwrap();
         for (existing, code) in [
             (Existing::Replace, Code::FileUnusable),
             (Existing::Keep, Code::FileExists),
         ] {
-            let error = write(&path, "x", existing, &SeededIds::new(1)).unwrap_err();
+            let error = write(directory.path(), "w.md", "x", existing).unwrap_err();
             assert_eq!(error.code(), code);
         }
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);

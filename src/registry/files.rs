@@ -161,13 +161,13 @@ pub(super) fn read_directory(root: &Path, extensions: &[&str]) -> Vec<File> {
 }
 
 /// A directory of definitions, held open.
-struct Root {
+pub(super) struct Root {
     real: PathBuf,
     directory: OwnedFd,
 }
 
 impl Root {
-    fn open(path: &Path) -> io::Result<Self> {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
         let real = fs::canonicalize(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(&real, flags, Mode::empty())?;
@@ -176,7 +176,7 @@ impl Root {
 
     /// Opens what lies at `real`, a path without links, below this directory. Where a link has taken the place of a
     /// part of it since, it is not followed. Nor is a pipe waited for.
-    fn below(&self, real: &Path) -> io::Result<fs::File> {
+    pub(super) fn below(&self, real: &Path) -> io::Result<fs::File> {
         let outside = |_| io::Error::from(io::ErrorKind::NotFound);
         let below = real.strip_prefix(&self.real).map_err(outside)?;
         let mut opened = self.directory.try_clone()?;

@@ -45,10 +45,7 @@ impl Definitions {
 
     /// The same for a server with these abilities.
     pub fn new_for(places: Places, abilities: &Abilities) -> Self {
-        let seen = Seen {
-            stamps: Stamps::of(places.candidates()),
-            unsettled: UNSETTLED,
-        };
+        let seen = Seen::of(&places);
         let registry = Registry::load_for(&places.sources(), abilities);
         Self {
             live: Arc::new(Live {
@@ -83,6 +80,14 @@ impl Definitions {
             Some(definition) => Ok(definition),
             None => self.current().definition(name),
         }
+    }
+
+    /// The registry with what was just written.
+    pub(super) fn written(&self) -> Arc<Registry> {
+        let mut seen = self.live.lock();
+        *seen = Seen::of(&self.live.places);
+        self.live.load();
+        self.live.loaded()
     }
 
     /// Reads everything anew, changed or not, and answers whether anything differs. Reads files: not
@@ -138,6 +143,15 @@ struct Seen {
     /// How often the follower still loads what looks unchanged: a file may change twice within one tick of the clock
     /// that its stamp has.
     unsettled: u8,
+}
+
+impl Seen {
+    fn of(places: &Places) -> Self {
+        Self {
+            stamps: Stamps::of(places.candidates()),
+            unsettled: UNSETTLED,
+        }
+    }
 }
 
 /// Two looks are further apart than two ticks of that clock.
@@ -218,6 +232,7 @@ mod tests {
         Places {
             flag_workflows: None,
             flag_agents: None,
+            registry: None,
             project: project.to_owned(),
             user: None,
         }

@@ -7,7 +7,9 @@ use serde_json::Value;
 use super::{
     Format, Registry, WorkflowEntry,
     files::{self, File},
-    gather, markdown, shipped, yaml,
+    gather,
+    load::Loaded,
+    markdown, shipped, yaml,
 };
 use crate::domain::{
     check::Known,
@@ -56,6 +58,14 @@ impl Manifest {
         Digest::of(self.text.as_bytes())
     }
 
+    /// The same in YAML, which people like better to edit.
+    pub fn in_yaml(document: &Value) -> Self {
+        match serde_saphyr::to_string(document) {
+            Ok(text) => Self::of_text(text, Some(Format::Yaml)),
+            Err(_) => Self::of_object(document),
+        }
+    }
+
     /// What it says, as JSON: of Markdown the front matter. `None` where it cannot be read.
     pub fn parsed(&self) -> Option<Value> {
         let document = match self.format {
@@ -71,19 +81,58 @@ impl Registry {
     /// Checks a text as if it were a file among the definitions, beside the agents and for the abilities that they were
     /// loaded for.
     pub fn examine(&self, manifest: &Manifest) -> Examined {
-        let known = Known {
-            agents: &gather::known(&self.agents),
-            abilities: &self.abilities,
-        };
-        let path = PathBuf::from(format!("workflow.{}", manifest.format.extension()));
-        let file = File::of(path, manifest.text.clone()).within_limits();
-        let loaded = gather::workflow(file, &self.agents, known);
+        let loaded = self.loaded(manifest);
         Examined {
             // A file's own name stands in for one that is missing; a text has none.
             name: loaded.named_at.map(|_| loaded.name).unwrap_or_default(),
             definition: loaded.value.filter(|_| !is_broken(&loaded.findings)),
             findings: loaded.findings,
         }
+    }
+
+    fn loaded(&self, manifest: &Manifest) -> Loaded<Arc<Definition>> {
+        let known = Known {
+            agents: &gather::known(&self.agents),
+            abilities: &self.abilities,
+        };
+        let path = PathBuf::from(format!("workflow.{}", manifest.format.extension()));
+        let file = File::of(path, manifest.text.clone()).within_limits();
+        gather::workflow(file, &self.agents, known)
+    }
+
+    /// The text with another id at its place, all else as it is. `None` where the place cannot be told.
+    pub(super) fn with_name(
+        &self,
+        manifest: &Manifest,
+        (old, new): (&str, &str),
+    ) -> Option<Manifest> {
+        let loaded = self.loaded(manifest);
+        let Some(place) = loaded.named_at else {
+            // The file's own name is all that it has.
+            return Some(manifest.clone());
+        };
+        // Places are those of the text without a byte order mark.
+        let mark =
+            manifest.text.len() - File::of(loaded.file.path, manifest.text.clone()).text.len();
+        let (before, rest) = manifest.text.split_at_checked(mark + place.start)?;
+        let line = rest.lines().next()?;
+        let (key, after) = rest.split_at(line.find(old)?);
+        let after = after.strip_prefix(old)?;
+        // What looks like a number or a truth value is a text in quotes alone.
+        let written = [new.to_owned(), format!("\"{new}\"")];
+        let mut texts = written
+            .map(|new| format!("{before}{key}{new}{after}"))
+            .into_iter();
+        let texts = texts
+            .by_ref()
+            .map(|text| Manifest::of_text(text, Some(manifest.format)));
+        let is_named = |manifest: &Manifest| {
+            let renamed = self.loaded(manifest);
+            renamed.name == new
+                && renamed.named_at.is_some()
+                && renamed.value.is_some() == loaded.value.is_some()
+        };
+        texts.into_iter().find(is_named)
     }
 
     /// The text of the workflow's file as it lies now; `None` where it is gone or no text.

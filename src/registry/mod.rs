@@ -8,6 +8,7 @@ mod cache;
 mod difference;
 mod entry;
 mod files;
+mod folder;
 mod format;
 mod gather;
 mod last_good;
@@ -25,15 +26,17 @@ mod source;
 mod stamps;
 mod template;
 mod validate;
+mod write;
 mod yaml;
 
 use std::{path::Path, sync::Arc};
 
 use self::entry::Collection;
 pub use self::{
-    author::{Existing, create},
+    author::create,
     entry::{AgentEntry, WorkflowEntry},
     files::is_definition_file,
+    folder::Existing,
     format::Format,
     live::Definitions,
     manifest::{Examined, Manifest},
@@ -41,8 +44,9 @@ pub use self::{
     source::{Directory, Places, Source, Sources},
     template::Template,
     validate::{FileReport, Kind, check_text, validate, workflow_file},
+    write::{Deleted, Renamed, Save, Saved, deletable, delete, rename, save},
 };
-pub(crate) use self::{files::read as read_file, source::user_dir};
+pub(crate) use self::{files::read as read_file, folder::Folder, source::user_dir};
 use crate::{
     domain::{
         check::{Abilities, Known},

@@ -14,6 +14,8 @@ use serde::Serialize;
 pub enum Source {
     /// The directory named on the command line.
     Flag,
+    /// The directory of workflows that the environment names.
+    Registry,
     /// The project's own.
     Project,
     /// The user's.
@@ -24,7 +26,7 @@ pub enum Source {
 
 impl Source {
     /// The words for them, nearest first.
-    pub const NAMES: &[&str] = &["flag", "project", "user", "shipped"];
+    pub const NAMES: &[&str] = &["flag", "registry", "project", "user", "shipped"];
 
     /// The word for it.
     pub fn as_str(self) -> &'static str {
@@ -70,6 +72,8 @@ pub struct Places {
     pub flag_workflows: Option<PathBuf>,
     /// The directory of agents that the command line names.
     pub flag_agents: Option<PathBuf>,
+    /// The directory of workflows that the environment names.
+    pub registry: Option<PathBuf>,
     /// The project: its `workflows/` and `agents/`.
     pub project: PathBuf,
     /// The user's directory of midex: its `workflows/` and `agents/`.
@@ -82,6 +86,7 @@ impl Places {
         Self {
             flag_workflows: flag_workflows.map(Path::to_owned),
             flag_agents: flag_agents.map(Path::to_owned),
+            registry: None,
             project: project.to_owned(),
             user: user_dir(),
         }
@@ -101,19 +106,25 @@ impl Places {
     }
 
     fn workflows(&self) -> impl Iterator<Item = (Source, PathBuf)> {
-        self.named(self.flag_workflows.as_deref(), "workflows")
+        let registry = self.registry.clone().map(|path| (Source::Registry, path));
+        self.named(self.flag_workflows.as_deref(), registry, "workflows")
     }
 
     fn agents(&self) -> impl Iterator<Item = (Source, PathBuf)> {
-        self.named(self.flag_agents.as_deref(), "agents")
+        self.named(self.flag_agents.as_deref(), None, "agents")
     }
 
-    fn named(&self, flag: Option<&Path>, name: &str) -> impl Iterator<Item = (Source, PathBuf)> {
+    fn named(
+        &self,
+        flag: Option<&Path>,
+        registry: Option<(Source, PathBuf)>,
+        name: &str,
+    ) -> impl Iterator<Item = (Source, PathBuf)> {
         let flag = flag.map(|path| (Source::Flag, path.to_owned()));
         let project = Some((Source::Project, self.project.join(name)));
         let user = self.user.as_ref();
         let user = user.map(|user| (Source::User, user.join(name)));
-        [flag, project, user].into_iter().flatten()
+        [flag, registry, project, user].into_iter().flatten()
     }
 }
 

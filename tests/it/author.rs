@@ -1,7 +1,10 @@
 //! What authors do over MCP: the tools that read and check definitions, in both eras of the protocol.
 
-mod preview;
+mod confirm;
+mod storms;
 mod validate;
+mod where_to;
+mod write;
 
 use serde_json::{Value, json};
 

@@ -15,7 +15,7 @@ use crate::support::{
 };
 
 /// Every tool by the name that the documents have.
-pub(crate) const TOOLS: [&str; 22] = [
+pub(crate) const TOOLS: [&str; 18] = [
     "workflow.start",
     "workflow.next_step",
     "workflow.read",
@@ -31,13 +31,9 @@ pub(crate) const TOOLS: [&str; 22] = [
     "workflow.list",
     "workflow.get",
     "workflow.validate",
-    "workflow.preview_inputs",
-    "workflow.resolve_inputs",
-    "workflow.step_plan",
-    "workflow.preview_rendered",
-    "workflow.run",
-    "command.list",
-    "provider.list",
+    "workflow.save",
+    "workflow.rename",
+    "workflow.delete",
 ];
 
 /// Which protocol a client speaks.

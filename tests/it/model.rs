@@ -6,7 +6,6 @@
 mod driven;
 mod flow;
 mod reference;
-mod rehearsal;
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,9 +1,8 @@
 //! A configuration file of a host: read within its limit, replaced in one step, with a copy of it as it was.
 
 use std::{
-    fs::{self, File, Metadata, Permissions},
+    fs::{self, File, Metadata},
     io::{self, Read, Write},
-    os::unix::fs::{MetadataExt, PermissionsExt, fchown},
     path::{Path, PathBuf},
 };
 
@@ -11,6 +10,7 @@ use super::Fault;
 use crate::{
     error::{Code, Error, Result},
     limits,
+    registry::{Existing, Folder},
 };
 
 /// What Windows editors put before the text.
@@ -127,27 +127,18 @@ impl HostFile {
     }
 
     fn write(&self, directory: &Path, text: &str) -> io::Result<()> {
-        let mut builder = tempfile::Builder::new();
-        // As a new file of any program: the umask takes from it.
-        builder
-            .prefix(".midex-")
-            .permissions(Permissions::from_mode(0o666));
-        let mut file = builder.tempfile_in(directory)?;
-        let had_mark = |(bytes, _): &(Vec<u8>, _)| bytes.starts_with("\u{feff}".as_bytes());
-        if self.before.as_ref().is_some_and(had_mark) {
-            write!(file, "{BYTE_ORDER_MARK}")?;
+        let (before, metadata) = self
+            .before
+            .as_ref()
+            .map_or((&[][..], None), |(bytes, metadata)| {
+                (bytes.as_slice(), Some(metadata))
+            });
+        let mut bytes = text.as_bytes().to_vec();
+        if before.starts_with("\u{feff}".as_bytes()) {
+            bytes.splice(..0, BYTE_ORDER_MARK.to_string().into_bytes());
         }
-        file.write_all(text.as_bytes())?;
-        if let Some((_, metadata)) = &self.before {
-            // Where the file belongs to another user, who ran this as root, it still does.
-            let _ = fchown(file.as_file(), Some(metadata.uid()), Some(metadata.gid()));
-            file.as_file().set_permissions(metadata.permissions())?;
-        }
-        file.as_file().sync_all()?;
-        file.persist(&self.real)?;
-        // Some file systems sync no directories: the file is in its place all the same.
-        let _ = File::open(directory).and_then(|directory| directory.sync_all());
-        Ok(())
+        let name = self.real.file_name().unwrap_or_default();
+        Folder::open(directory)?.write(name, &bytes, metadata, Existing::Replace)
     }
 }
 

@@ -17,7 +17,7 @@ const FLAGS: [&str; 6] = [
 ];
 
 /// Those that only the server gets.
-const FLAGS_OF_SERVER: [&str; 2] = ["toolsets", "tool_names"];
+const FLAGS_OF_SERVER: [&str; 3] = ["author_to", "toolsets", "tool_names"];
 
 /// The flags of this command line that a server needs too, as they were given, but with whole paths.
 pub(super) fn given_flags(matches: &ArgMatches) -> Result<Vec<String>> {

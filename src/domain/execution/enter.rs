@@ -107,7 +107,7 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    pub(super) fn check_visits(&self, step: &Step, visit_id: &VisitId) -> DecideResult<()> {
+    fn check_visits(&self, step: &Step, visit_id: &VisitId) -> DecideResult<()> {
         let workflow = &self.facts.definition.workflow;
         let most = step
             .max_visits

@@ -14,7 +14,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use super::socket::refused;
 use crate::{
     app,
-    config::Config,
+    config::{AuthorTo, Config, RegistryDir},
     error::{Code, Error, Result},
     limits,
     mcp::{ToolNames, ToolProfile, Toolsets},
@@ -50,6 +50,11 @@ pub struct Preamble {
     project_dir: String,
     workflows_dir: Option<String>,
     agents_dir: Option<String>,
+    /// The directory of workflows that the client's environment names.
+    #[serde(default)]
+    registry_dir: Option<RegistryDir>,
+    #[serde(default)]
+    author_to: AuthorTo,
     /// The values of the environment variables that the client's user allows expressions to see.
     #[serde(default)]
     env: BTreeMap<String, String>,
@@ -94,6 +99,11 @@ impl Preamble {
             project_dir: absolute(&config.project_dir),
             workflows_dir: config.workflows_dir.as_ref().map(absolute),
             agents_dir: config.agents_dir.as_ref().map(absolute),
+            registry_dir: config.registry_dir.as_ref().map(|dir| RegistryDir {
+                path: absolute(&dir.path).into(),
+                ..dir.clone()
+            }),
+            author_to: config.author_to,
             env: config.environment(),
             activities: options.activities.names().map(str::to_owned).collect(),
             toolsets: profile.toolsets.names().map(str::to_owned).collect(),
@@ -137,6 +147,9 @@ impl Preamble {
             project_dir: PathBuf::from(&self.project_dir),
             workflows_dir: directory(&self.workflows_dir),
             agents_dir: directory(&self.agents_dir),
+            // The owner's environment is none of this client's.
+            registry_dir: self.registry_dir.clone(),
+            author_to: self.author_to,
             ..owner.clone()
         };
         (config, self.env.clone())

@@ -186,6 +186,12 @@ impl ToolCall {
         tools::execution_named(&self.arguments)
     }
 
+    /// Whether it changes files of definitions.
+    pub(super) fn writes_definitions(&self) -> bool {
+        let tool = tools::find(Toolsets::ALL, &self.name);
+        tool.is_ok_and(|tool| tool.is_of_authors() && !tool.is_read_only())
+    }
+
     fn asks(&self) -> Asks {
         // A tool that there is not is refused twice.
         let Ok(tool) = tools::find(Toolsets::ALL, &self.name) else {

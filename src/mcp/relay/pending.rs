@@ -323,6 +323,12 @@ fn unknown_outcome(message: &Message<'_>) -> Error {
         Some(id) => error
             .with("execution_id", id)
             .with_next(read(address!("workflow_status/{execution_id}"), TELLS)),
+        None if message
+            .tool_call()
+            .is_some_and(|call| call.writes_definitions()) =>
+        {
+            error.with_next(call("workflow.list", &[], TELLS))
+        }
         None => error.with_next(call("execution.list", &[], TELLS)),
     }
 }

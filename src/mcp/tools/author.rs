@@ -19,7 +19,6 @@ pub(super) enum Class {
     /// It changes what can be changed back.
     Standard,
     /// It takes away.
-    #[expect(dead_code, reason = "workflow.delete is of it")]
     Destructive,
 }
 
@@ -51,6 +50,21 @@ pub(super) fn manifest_schema() -> Value {
 /// The schema of the format of such a text.
 pub(super) fn format_schema() -> Value {
     json!({ "enum": Format::NAMES, "description": "Where the text does not show it" })
+}
+
+/// The schema of the version that a caller has seen.
+pub(super) fn version_schema() -> Value {
+    json!({ "type": "string", "maxLength": 64, "description": "The version that you have read" })
+}
+
+/// The version that the caller has seen.
+pub(super) fn version(arguments: &Map<String, Value>) -> Option<String> {
+    text(arguments, "expected_version").map(str::to_owned)
+}
+
+/// The schema of what refers to a workflow.
+pub(super) fn references_schema() -> Value {
+    json!({ "type": "array", "items": { "type": "object" } })
 }
 
 /// The properties of a tool that works on one definition, with those of its own.

@@ -10,7 +10,14 @@ use crate::{
 const FOREIGN: &[(&str, &[&str])] = &[
     (
         "workflow.start",
-        &["begin", "create", "execute", "launch", "start_workflow"],
+        &[
+            "begin",
+            "run",
+            "create",
+            "execute",
+            "launch",
+            "start_workflow",
+        ],
     ),
     (
         "workflow.next_step",
@@ -30,6 +37,7 @@ const FOREIGN: &[(&str, &[&str])] = &[
     (
         "workflow.read",
         &[
+            "get",
             "fetch",
             "resource",
             "read_resource",

@@ -2,7 +2,6 @@
 
 mod arguments;
 mod author;
-mod command_list;
 mod execution_approve;
 mod execution_list;
 mod execution_resolve;
@@ -16,12 +15,13 @@ mod schemas;
 mod spelling;
 mod store_examine;
 mod toolset;
+mod workflow_delete;
 mod workflow_get;
 mod workflow_list;
 mod workflow_next_step;
-mod workflow_preview;
 mod workflow_read;
-mod workflow_run;
+mod workflow_rename;
+mod workflow_save;
 mod workflow_start;
 mod workflow_validate;
 
@@ -46,6 +46,7 @@ use crate::{
     domain::{ExecutionId, Token, schema::Schema, view::Advanced},
     error::{Code, Error, Result, Violation},
     limits,
+    mcp::asking::Confirmation,
 };
 
 /// How long a call with these arguments takes at most.
@@ -55,6 +56,9 @@ type Running<'a, T = Value> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a
 type Schemas<'a> = (Value, &'a [&'a str], Value);
 type Run<T> = for<'a> fn(&'a App, Map<String, Value>) -> Running<'a, T>;
 
+/// What the user is to be asked before such a call.
+type Confirm = for<'a> fn(&'a App, &'a Map<String, Value>) -> Running<'a, Option<Confirmation>>;
+
 /// What a tool does with arguments that were checked.
 #[derive(Clone, Copy)]
 pub(super) enum Work {
@@ -62,6 +66,8 @@ pub(super) enum Work {
     Answer(Run<Value>),
     /// It leads through a workflow: what it answers may have the user asked.
     Advance(Run<Advanced>),
+    /// It answers, once the user has agreed to what there is to be asked.
+    Confirmed(Confirm, Run<Value>),
 }
 
 /// A tool: what it says of itself, and what it does.
@@ -99,20 +105,15 @@ const TABLE: &[(Toolsets, &str)] = &[
     (AUTHOR, "workflow.list"),
     (AUTHOR, "workflow.get"),
     (AUTHOR, "workflow.validate"),
-    (AUTHOR, "workflow.preview_inputs"),
-    (AUTHOR, "workflow.resolve_inputs"),
-    (AUTHOR, "workflow.step_plan"),
-    (AUTHOR, "workflow.preview_rendered"),
-    (AUTHOR, "workflow.run"),
-    (CATALOG, "command.list"),
-    (CATALOG, "provider.list"),
+    (AUTHOR, "workflow.save"),
+    (AUTHOR, "workflow.rename"),
+    (AUTHOR, "workflow.delete"),
     (Toolsets::PEOPLE, execution_approve::NAME),
     (Toolsets::PEOPLE, execution_approve::ANSWER),
     (Toolsets::PEOPLE, store_examine::NAME),
 ];
 const RUN: Toolsets = Toolsets::of(Toolset::Run);
 const AUTHOR: Toolsets = Toolsets::of(Toolset::Author);
-const CATALOG: Toolsets = Toolsets::of(Toolset::Catalog);
 const OPERATE: Toolsets = Toolsets::of(Toolset::Operate);
 
 /// The tools of the table.
@@ -142,10 +143,10 @@ fn specs() -> Vec<ToolSpec> {
         workflow_list::spec(),
         workflow_get::spec(),
         workflow_validate::spec(),
-        workflow_run::spec(),
+        workflow_save::spec(),
+        workflow_rename::spec(),
+        workflow_delete::spec(),
     ];
-    specs.extend(workflow_preview::specs());
-    specs.extend(command_list::specs());
     specs.extend(lifecycle::specs());
     specs
 }
@@ -285,6 +286,11 @@ impl ToolSpec {
     /// Whether it changes nothing.
     pub(super) fn is_read_only(&self) -> bool {
         (self.annotations)().read_only_hint == Some(true)
+    }
+
+    /// Whether it is one of the tools of authors.
+    pub(super) fn is_of_authors(&self) -> bool {
+        self.class.is_some()
     }
 
     /// Its name.

@@ -155,6 +155,7 @@ fn the_text_names_values_origins_files_and_draws_findings() {
     token-ttl        24h                            default
     allow-env        none                           default
     secret-env       none                           default
+    author-to        user                           default
     snapshot-every   1                              default
     http             none                           default
     stdio            true                           default
@@ -639,7 +640,7 @@ fn servers_that_answer_no_host_or_have_no_tool_are_warned_of() {
     let project = Project::new(&[]);
     for (text, words) in [
         ("http = \"127.0.0.1:0\"\nstdio = false\n", "gets no answer"),
-        ("toolsets = [\"author\"]\n", "offers no tool"),
+        ("toolsets = [\"catalog\"]\n", "offers no tool"),
     ] {
         project.write(USERS, text);
         let [config, doctor] = told(&project);

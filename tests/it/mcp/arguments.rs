@@ -163,8 +163,12 @@ fn harmful(tool: &str, token: &Value) -> Map<String, Value> {
         "execution.resolve" => {
             json!({ "execution_id": WITNESS, "step_name": "x", "verdict": "retry" })
         }
-        "workflow.list" | "command.list" | "provider.list" => json!({}),
-        _ if tool.starts_with("workflow.") => json!({ "workflow_id": "bug-fix" }),
+        "workflow.list" => json!({}),
+        "workflow.save" => json!({ "manifest": "workflow: w" }),
+        "workflow.rename" => json!({ "workflow_id": "bug-fix", "new_id": "w" }),
+        "workflow.get" | "workflow.validate" | "workflow.delete" => {
+            json!({ "workflow_id": "bug-fix" })
+        }
         _ => json!({ "execution_id": WITNESS, "reason": "x" }),
     };
     arguments.as_object().unwrap().clone()

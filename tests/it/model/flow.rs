@@ -5,7 +5,7 @@
 //! A failing case prints the manifest and what was done.
 
 mod interpreter;
-pub(super) mod manifest;
+mod manifest;
 
 use std::sync::Arc;
 

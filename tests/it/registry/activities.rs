@@ -139,6 +139,7 @@ fn definitions_that_are_read_again_are_held_to_the_same_activities() {
     let own = || Places {
         flag_workflows: None,
         flag_agents: None,
+        registry: None,
         project: project.0.path().to_owned(),
         user: None,
     };

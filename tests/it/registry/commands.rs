@@ -75,6 +75,7 @@ fn listed(registry: &Registry, agents: bool, json: bool) -> (String, u8) {
             ..ListArgs::default()
         },
         registry,
+        None,
         Output::new(json, &mut out),
     )
     .unwrap();

@@ -28,6 +28,7 @@ impl Followed {
         let definitions = Definitions::new(Places {
             flag_workflows: None,
             flag_agents: None,
+            registry: None,
             project: path.to_owned(),
             user: None,
         });

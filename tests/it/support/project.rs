@@ -56,7 +56,13 @@ impl Project {
             .current_dir(self.root())
             .env("HOME", self.path("home"))
             .env("NO_COLOR", "1");
-        for name in ["MIDEX_DATA_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME"] {
+        for name in [
+            "MIDEX_DATA_DIR",
+            "XDG_CONFIG_HOME",
+            "XDG_DATA_HOME",
+            "REGISTRY_WORKFLOWS_PATH",
+            "REGISTRY_CONFIG_PATH",
+        ] {
             command.env_remove(name);
         }
         command

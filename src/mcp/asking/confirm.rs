@@ -1,0 +1,72 @@
+//! Asking the user whether something may be done that cannot be undone, or that the caller has not looked at.
+
+use rmcp::model::CallToolResponse;
+use serde_json::{Map, Value, json};
+
+use super::{Call, ElicitationResult, can_ask, elicitation_result};
+use crate::error::{Code, Error, Result};
+
+/// What the user is asked before a call does its work.
+#[derive(Debug)]
+pub(in crate::mcp) struct Confirmation {
+    /// Which question it is: once something else would be done, it has another key.
+    pub(in crate::mcp) key: String,
+    /// What would be done.
+    pub(in crate::mcp) message: String,
+    /// Whether nothing is done where the user cannot be asked.
+    pub(in crate::mcp) is_needed: bool,
+    /// The arguments that do just this, and nothing else.
+    pub(in crate::mcp) confirmed: Map<String, Value>,
+}
+
+/// What came of the question.
+pub(in crate::mcp) enum Agreement {
+    /// The work may be done, with these arguments.
+    Agreed(Map<String, Value>),
+    /// The question is on its way.
+    Pending(Box<CallToolResponse>),
+}
+
+impl Call<'_> {
+    /// Asks the user, where the client can.
+    ///
+    /// # Errors
+    /// `CONFIRMATION_REQUIRED`.
+    pub(in crate::mcp) async fn agreement(
+        mut self,
+        Confirmation {
+            key,
+            message,
+            is_needed,
+            confirmed,
+        }: Confirmation,
+    ) -> Result<Agreement> {
+        let result = match self.responses.remove(&key) {
+            Some(response) => elicitation_result(serde_json::from_value(response).ok()),
+            None if can_ask(self.context) => {
+                let schema = json!({
+                    "type": "object", "required": ["decision"],
+                    "properties": { "decision": { "type": "string", "title": "Decision", "enum": ["yes", "no"] } }
+                });
+                super::ask(self.app, self.context, (&key, &message, schema), None).await
+            }
+            None => ElicitationResult::Unavailable,
+        };
+        match result {
+            ElicitationResult::Accepted(form) if form["decision"] == "yes" => {
+                Ok(Agreement::Agreed(confirmed))
+            }
+            ElicitationResult::Unavailable if !is_needed => Ok(Agreement::Agreed(confirmed)),
+            ElicitationResult::Pending(needs) => Ok(Agreement::Pending(needs)),
+            ElicitationResult::Unavailable => {
+                let message = format!("nothing was done, for nobody confirmed it: {message}");
+                Err(Error::new(Code::ConfirmationRequired, message))
+            }
+            ElicitationResult::Accepted(_) | ElicitationResult::NotAccepted { .. } => {
+                let message = format!("nothing was done, for the user did not agree: {message}");
+                Err(Error::new(Code::ConfirmationRequired, message)
+                    .with_action("Leave it as it is, and go on with what your user wants instead"))
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! `workflow.save` (S2).
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    ToolSpec, Work, acts,
+    author::{Class, format_schema, manifest, manifest_schema, version, version_schema},
+    unfit, view,
+};
+use crate::{
+    app::App,
+    error::Result,
+    mcp::asking::Confirmation,
+    registry::{Manifest, Save},
+};
+
+const NAME: &str = "workflow.save";
+
+pub(super) fn spec() -> ToolSpec {
+    let properties = json!({
+        "manifest": manifest_schema(),
+        "format": format_schema(),
+        "overwrite": { "type": "boolean", "default": false, "description": "Replaces a file that you have not read" },
+        "expected_version": version_schema()
+    });
+    let output = json!({
+        "type": "object",
+        "properties": {
+            "workflow_id": { "type": "string" }, "path": { "type": "string" }, "format": { "type": "string" },
+            "version": { "type": "string" }, "created": { "type": "boolean" }, "replaced_version": { "type": "string" },
+            "warnings": { "type": "array", "items": { "type": "object" } }, "sync": { "type": "object" }
+        },
+        "required": ["success", "workflow_id", "path", "format", "version", "created", "warnings", "sync"]
+    });
+    ToolSpec::doing(
+        (
+            NAME,
+            "Save a workflow",
+            "Checks a manifest as workflow.validate does and writes its text as it is, named by its own id. A file that is \
+             there needs the version that workflow.get showed, or overwrite.",
+        ),
+        || acts(false, false, true),
+        (properties, &["manifest"], output),
+        Work::Confirmed(
+            |app, arguments| Box::pin(question(app, arguments)),
+            |app, arguments| Box::pin(run(app, arguments)),
+        ),
+    )
+    .of(Class::Standard)
+}
+
+/// A file that the caller has not read is another one's work: its user is asked, where that can be.
+async fn question(app: &App, arguments: &Map<String, Value>) -> Result<Option<Confirmation>> {
+    let save = save(arguments)?;
+    if !save.overwrite || save.expected_version.is_some() {
+        return Ok(None);
+    }
+    let Some(there) = app.overwritten(&save).await? else {
+        return Ok(None);
+    };
+    let mut confirmed = arguments.clone();
+    confirmed.insert("expected_version".into(), json!(there.version));
+    Ok(Some(Confirmation {
+        key: format!(
+            "{NAME}:{}:{}:{}",
+            there.path,
+            there.version,
+            save.manifest.version()
+        ),
+        message: format!(
+            "Replace the workflow `{}` in `{}`?",
+            there.workflow_id, there.path
+        ),
+        is_needed: false,
+        confirmed,
+    }))
+}
+
+async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
+    let mut saved = view(&app.save(save(&arguments)?).await?)?;
+    saved["success"] = json!(true);
+    Ok(saved)
+}
+
+fn save(arguments: &Map<String, Value>) -> Result<Save> {
+    let manifest = match arguments.get("manifest") {
+        Some(document @ Value::Object(_)) if arguments.get("format") != Some(&json!("json")) => {
+            Some(Manifest::in_yaml(document))
+        }
+        _ => manifest(arguments),
+    };
+    let missing = || unfit(NAME, "/manifest", "required", "`manifest` is missing");
+    Ok(Save {
+        manifest: manifest.ok_or_else(missing)?,
+        overwrite: arguments.get("overwrite") == Some(&json!(true)),
+        expected_version: version(arguments),
+    })
+}

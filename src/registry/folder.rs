@@ -1,0 +1,243 @@
+//! A directory that is held open, in which a file appears whole or not at all. What takes the directory's name meanwhile,
+//! a link for example, changes nothing: everything is done relative to what was opened, and no link in it is followed.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::{File, Metadata},
+    io::{self, Read, Write},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::{
+            ffi::OsStrExt,
+            fs::{MetadataExt, fchown},
+        },
+    },
+    path::Path,
+    process,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+};
+
+use rustix::{
+    fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, RenameFlags},
+    io::Errno,
+    process::Pid,
+};
+
+use crate::limits;
+
+/// What to do with an existing file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// It stays, and nothing is written.
+    Keep,
+    /// It is replaced.
+    Replace,
+}
+
+/// The name of the file that a writer locks. Readers of definitions pass over hidden files.
+const LOCK: &str = ".midex.lock";
+/// The first part of the name of a file that is not whole yet, and the last.
+const UNFINISHED: (&str, &str) = (".midex-", ".tmp");
+
+/// A directory, held open.
+#[derive(Debug)]
+pub(crate) struct Folder(OwnedFd);
+
+/// The right to write into a directory: of all processes one has it. It ends with this.
+#[derive(Debug)]
+pub(super) struct WriteLock(File);
+
+impl Drop for WriteLock {
+    /// Lets go at once: a process that was just forked holds a copy of the file until it begins its own program.
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+impl From<OwnedFd> for Folder {
+    fn from(opened: OwnedFd) -> Self {
+        Self(opened)
+    }
+}
+
+impl Folder {
+    /// Opens a directory; links on the way to it are followed.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self(rustix::fs::open(path, flags, Mode::empty())?))
+    }
+
+    /// Waits until no other process writes here, [`limits::WRITE_LOCK_TRIES_MAX`] looks at most. What a killed writer left
+    /// unfinished is removed.
+    ///
+    /// # Errors
+    /// `WouldBlock` where another one has the lock for longer.
+    pub(super) fn lock(&self) -> io::Result<WriteLock> {
+        for _ in 0..limits::WRITE_LOCK_TRIES_MAX {
+            let flags = OFlags::RDONLY | OFlags::CREATE;
+            let file: File = self.at(OsStr::new(LOCK), flags)?.into();
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Err(Errno::WOULDBLOCK) => pause(),
+                Err(error) => return Err(error.into()),
+                // Whoever removed the file meanwhile may have let another one lock a new file of that name.
+                Ok(()) if self.names(OsStr::new(LOCK), &file.metadata()?) => {
+                    self.remove_unfinished();
+                    return Ok(WriteLock(file));
+                }
+                Ok(()) => {}
+            }
+        }
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    /// The file of this name as far as `max` bytes and one beyond, with what is known of it; `None` where there is none.
+    ///
+    /// # Errors
+    /// Also where it is a link, or anything else than a file.
+    pub(super) fn read(&self, name: &OsStr, max: u64) -> io::Result<Option<(Vec<u8>, Metadata)>> {
+        let file: File = match self.at(name, OFlags::RDONLY | OFlags::NONBLOCK) {
+            Ok(opened) => opened.into(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mut bytes = Vec::new();
+        file.take(max + 1).read_to_end(&mut bytes)?;
+        Ok(Some((bytes, metadata)))
+    }
+
+    /// Writes a file: all of `bytes` are on disk before they have the name. The file keeps the owner and the rights of the
+    /// one that it takes the place `of`.
+    pub(crate) fn write(
+        &self,
+        name: &OsStr,
+        bytes: &[u8],
+        of: Option<&Metadata>,
+        existing: Existing,
+    ) -> io::Result<()> {
+        let (unfinished, mut file) = self.unfinished()?;
+        let written = file
+            .write_all(bytes)
+            .and_then(|()| of.map_or(Ok(()), |before| be_like(&file, before)))
+            .and_then(|()| file.sync_all())
+            .and_then(|()| match existing {
+                Existing::Replace => {
+                    Ok(rustix::fs::renameat(&self.0, &*unfinished, &self.0, name)?)
+                }
+                Existing::Keep => self.rename_to_free(&unfinished, name),
+            });
+        if written.is_err() {
+            let _ = self.remove(&unfinished);
+        }
+        self.sync();
+        written
+    }
+
+    /// Gives a file another name.
+    ///
+    /// # Errors
+    /// `AlreadyExists` where another file has it.
+    pub(super) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        self.rename_to_free(from, to)?;
+        self.sync();
+        Ok(())
+    }
+
+    /// Removes a file.
+    pub(super) fn remove(&self, name: &OsStr) -> io::Result<()> {
+        rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?;
+        self.sync();
+        Ok(())
+    }
+
+    fn rename_to_free(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        let (dir, free) = (&self.0, RenameFlags::NOREPLACE);
+        match rustix::fs::renameat_with(dir, from, dir, to, free) {
+            // Not every file system can: there an empty file keeps the name until the other one takes its place.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                self.create(to)?;
+                Ok(rustix::fs::renameat(dir, from, dir, to)?)
+            }
+            renamed => Ok(renamed?),
+        }
+    }
+
+    /// A new file that is not whole yet: beside its place, so that taking that is one step.
+    fn unfinished(&self) -> io::Result<(OsString, File)> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let (first, last) = UNFINISHED;
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let name = OsString::from(format!("{first}{}-{number}{last}", process::id()));
+            match self.create(&name) {
+                // A killed process had the same number.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                created => return Ok((name, created?)),
+            }
+        }
+    }
+
+    fn create(&self, name: &OsStr) -> io::Result<File> {
+        let created = self.at(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
+        Ok(created.into())
+    }
+
+    fn at(&self, name: &OsStr, flags: OFlags) -> io::Result<OwnedFd> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // As a new file of any program: the umask takes from it.
+        Ok(rustix::fs::openat(
+            &self.0,
+            name,
+            flags,
+            Mode::from_raw_mode(0o666),
+        )?)
+    }
+
+    /// Whether the file that these are the properties of has this name.
+    fn names(&self, name: &OsStr, file: &Metadata) -> bool {
+        let named = rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW);
+        named.is_ok_and(|named| named.st_ino == file.ino())
+    }
+
+    fn remove_unfinished(&self) {
+        let entries = Dir::read_from(&self.0).into_iter().flatten().flatten();
+        let entries = entries.take(limits::DEFINITION_ENTRIES_MAX);
+        let names = entries.map(|entry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned());
+        for name in names.filter(|name| is_forsaken(name)).collect::<Vec<_>>() {
+            let _ = self.remove(&name);
+        }
+    }
+
+    /// Some file systems sync no directories: the file is in its place all the same.
+    fn sync(&self) {
+        let _ = rustix::fs::fsync(self.0.as_fd());
+    }
+}
+
+/// Whether it is an unfinished file of a process that is no more.
+fn is_forsaken(name: &OsStr) -> bool {
+    let (first, last) = UNFINISHED;
+    let writer = || {
+        let name = name.to_str()?.strip_prefix(first)?.strip_suffix(last)?;
+        Pid::from_raw(name.split('-').next()?.parse().ok()?)
+    };
+    writer().is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH))
+}
+
+/// Where the file belongs to another user, who ran this as root, it still does.
+fn be_like(file: &File, before: &Metadata) -> io::Result<()> {
+    let _ = fchown(file, Some(before.uid()), Some(before.gid()));
+    file.set_permissions(before.permissions())
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "another process has the lock; files are written on threads that may block"
+)]
+fn pause() {
+    thread::sleep(limits::WRITE_LOCK_LOOK_EVERY);
+}

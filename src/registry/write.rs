@@ -1,0 +1,345 @@
+//! Saves, renames and deletes the files of workflows. The text on disk is the text that was sent; an id has one file in the
+//! directory; and of two writers who saw one version exactly one wins, whichever processes they are in.
+
+mod held;
+mod refusal;
+
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde::Serialize;
+
+use self::held::{Held, Room, unwritten};
+use super::{
+    Definitions, Directory, Format, Manifest, Registry, WorkflowEntry, author::unusable,
+    folder::Existing,
+};
+use crate::{
+    domain::finding::{Finding, Rule, is_broken},
+    error::Result,
+};
+
+/// A text to be saved, and what it may take the place of.
+#[derive(Clone, Debug)]
+pub struct Save {
+    /// The text, and how it is written.
+    pub manifest: Manifest,
+    /// Whether it may replace a file that the caller has not seen.
+    pub overwrite: bool,
+    /// The version of the file that it may replace.
+    pub expected_version: Option<String>,
+}
+
+/// What came of a save.
+#[derive(Debug, Serialize)]
+pub struct Saved {
+    workflow_id: String,
+    path: String,
+    format: &'static str,
+    version: String,
+    created: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replaced_version: Option<String>,
+    warnings: Vec<Finding>,
+    sync: Counts,
+}
+
+/// What came of a change of name.
+#[derive(Debug, Serialize)]
+pub struct Renamed {
+    workflow_id: String,
+    #[serde(rename = "renamed_from")]
+    from: String,
+    path: String,
+    format: &'static str,
+    version: String,
+    sync: Counts,
+}
+
+/// What is deleted, or would be.
+#[derive(Clone, Debug, Serialize)]
+pub struct Deleted {
+    /// The id of the workflow.
+    pub workflow_id: String,
+    /// Its file.
+    pub path: String,
+    /// The version of the file.
+    pub version: String,
+    sync: Counts,
+}
+
+/// What there is after a change.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Counts {
+    workflow_count: usize,
+    synthetic_command_count: usize,
+}
+
+impl Counts {
+    fn of(registry: &Registry) -> Self {
+        let usable = registry.workflows().filter(|entry| entry.value.is_some());
+        Self {
+            workflow_count: registry.workflows().count(),
+            synthetic_command_count: usable.count(),
+        }
+    }
+}
+
+/// Saves a workflow into `target`, which is made if need be. Blocks.
+///
+/// # Errors
+/// `WORKFLOW_VALIDATION_FAILED` with every violation; `IDENTIFIER_INVALID`; `WORKFLOW_ALREADY_EXISTS`, `VERSION_CONFLICT`,
+/// `WORKFLOW_NOT_WRITABLE`, `SERVER_BUSY`, `FILE_UNUSABLE`. Nothing is written then.
+pub fn save(definitions: &Definitions, target: &Directory, save: &Save) -> Result<Saved> {
+    let registry = definitions.current();
+    let examined = registry.examine(&save.manifest);
+    if is_broken(&examined.findings) {
+        return Err(super::refused(&examined.name, &examined.findings));
+    }
+    let id = &*examined.name;
+    check_id(id)?;
+    if !target.path.exists() {
+        // Nothing is made for what is refused.
+        refuse_replacing(id, registry.workflow(id), &target.path, save)?;
+    }
+    fs::create_dir_all(&target.path).map_err(|error| unusable(&target.path, error))?;
+    let room = Room::locked(definitions, target)?;
+    let held = room.held(id)?;
+    let path = match &held {
+        Some(held) => replace(held, id, save)?,
+        None => create(&room, id, save)?,
+    };
+    let registry = definitions.written();
+    let mut warnings = examined.findings;
+    warnings.extend(hidden_by(&registry, id, &path));
+    Ok(Saved {
+        workflow_id: id.to_owned(),
+        path: path.display().to_string(),
+        format: save.manifest.format.as_str(),
+        version: save.manifest.version().to_string(),
+        created: held.is_none(),
+        replaced_version: held.map(|held| held.version()),
+        warnings,
+        sync: Counts::of(&registry),
+    })
+}
+
+/// Puts the text in the place of the file that has its id. With another format that file goes: an id has one.
+fn replace(held: &Held, id: &str, save: &Save) -> Result<PathBuf> {
+    match &save.expected_version {
+        Some(expected) if *expected != held.version() => {
+            return Err(refusal::version(id, expected, Some(held)));
+        }
+        None if !save.overwrite => return Err(refusal::exists(id, held)),
+        _ => {}
+    }
+    let bytes = save.manifest.text.as_bytes();
+    if Format::of_path(&held.path) == save.manifest.format {
+        let (name, before) = (&held.name, Some(&held.metadata));
+        let written = held.folder.write(name, bytes, before, Existing::Replace);
+        written.map_err(|error| unusable(&held.path, error))?;
+        return Ok(held.path.clone());
+    }
+    let path = held.path.with_file_name(save.manifest.file_name(id));
+    let name = path.file_name().unwrap_or_default();
+    let written = held
+        .folder
+        .write(name, bytes, Some(&held.metadata), Existing::Keep);
+    written.map_err(|error| unwritten(&path, id, error))?;
+    let removed = held.folder.remove(&held.name);
+    removed.map_err(|error| unusable(&held.path, error))?;
+    Ok(path)
+}
+
+/// Refuses to replace what is not in the directory.
+fn refuse_replacing(
+    id: &str,
+    elsewhere: Option<&WorkflowEntry>,
+    directory: &Path,
+    save: &Save,
+) -> Result<()> {
+    match (elsewhere, &save.expected_version) {
+        (None, None) => Ok(()),
+        (Some(_), None) if !save.overwrite => Ok(()),
+        (Some(entry), _) => Err(refusal::not_writable(entry, directory)),
+        (None, Some(expected)) => Err(refusal::version(id, expected, None)),
+    }
+}
+
+fn create(room: &Room, id: &str, save: &Save) -> Result<PathBuf> {
+    refuse_replacing(id, room.elsewhere(id), &room.directory, save)?;
+    room.refuse_look_alike(id, None)?;
+    let path = room.directory.join(save.manifest.file_name(id));
+    let (name, bytes) = (
+        path.file_name().unwrap_or_default(),
+        save.manifest.text.as_bytes(),
+    );
+    let written = room.folder()?.write(name, bytes, None, Existing::Keep);
+    written.map_err(|error| unwritten(&path, id, error))?;
+    Ok(path)
+}
+
+/// Gives a workflow of `target` another id, in its text and as the name of its file. Blocks. The text changes first, in its
+/// place: whoever is killed between leaves one workflow, of the new id.
+///
+/// # Errors
+/// As [`save`], and `WORKFLOW_NOT_FOUND`.
+pub fn rename(
+    definitions: &Definitions,
+    target: &Directory,
+    (id, new_id): (&str, &str),
+    expected_version: Option<&str>,
+) -> Result<Renamed> {
+    check_id(new_id)?;
+    let (room, held) = open(definitions, target, id, expected_version)?;
+    room.refuse_look_alike(new_id, Some(id))?;
+    if let Some(taken) = room.held(new_id)? {
+        return Err(refusal::exists(new_id, &taken));
+    }
+    let before = held.manifest()?;
+    let path = held.path.with_file_name(before.file_name(new_id));
+    let name = path.file_name().unwrap_or_default();
+    if *name != *held.name && path.exists() {
+        return Err(refusal::taken(new_id, &path));
+    }
+    let named = room.registry.with_name(&before, (id, new_id));
+    let after = named.ok_or_else(|| refusal::no_place_for_name(id, &held))?;
+    let (bytes, of) = (after.text.as_bytes(), Some(&held.metadata));
+    let written = held.folder.write(&held.name, bytes, of, Existing::Replace);
+    written.map_err(|error| unusable(&held.path, error))?;
+    if *name != *held.name {
+        let renamed = held.folder.rename(&held.name, name);
+        renamed.map_err(|error| unwritten(&path, new_id, error))?;
+    }
+    Ok(Renamed {
+        workflow_id: new_id.to_owned(),
+        from: id.to_owned(),
+        path: path.display().to_string(),
+        format: after.format.as_str(),
+        version: after.version().to_string(),
+        sync: Counts::of(&definitions.written()),
+    })
+}
+
+/// What [`delete`] would delete. Changes nothing. Blocks.
+///
+/// # Errors
+/// As [`delete`].
+pub fn deletable(
+    definitions: &Definitions,
+    target: &Directory,
+    id: &str,
+    expected_version: Option<&str>,
+) -> Result<Deleted> {
+    let registry = definitions.current();
+    let room = Room::open(definitions, target);
+    let room = room.map_err(|error| match registry.workflow(id) {
+        Some(entry) => refusal::not_writable(entry, &target.path),
+        // Nothing lies in a directory that is not there.
+        None if !target.path.exists() => refusal::not_found(&registry, id),
+        None => error,
+    })?;
+    let held = seen(&room, id, expected_version)?;
+    Ok(deleted(id, &held, &registry))
+}
+
+/// Deletes the file of a workflow of `target`. Blocks.
+///
+/// # Errors
+/// `WORKFLOW_NOT_FOUND`, `WORKFLOW_NOT_WRITABLE`, `VERSION_CONFLICT`, `SERVER_BUSY`, `FILE_UNUSABLE`.
+pub fn delete(
+    definitions: &Definitions,
+    target: &Directory,
+    id: &str,
+    expected_version: Option<&str>,
+) -> Result<Deleted> {
+    let (_room, held) = open(definitions, target, id, expected_version)?;
+    let removed = held.folder.remove(&held.name);
+    removed.map_err(|error| unusable(&held.path, error))?;
+    Ok(deleted(id, &held, &definitions.written()))
+}
+
+fn deleted(id: &str, held: &Held, registry: &Registry) -> Deleted {
+    Deleted {
+        workflow_id: id.to_owned(),
+        path: held.path.display().to_string(),
+        version: held.version(),
+        sync: Counts::of(registry),
+    }
+}
+
+/// The directory, locked, and the file in it that has this id.
+fn open(
+    definitions: &Definitions,
+    target: &Directory,
+    id: &str,
+    expected_version: Option<&str>,
+) -> Result<(Room, Held)> {
+    // Nothing is locked for what is not there.
+    deletable(definitions, target, id, expected_version)?;
+    let room = Room::locked(definitions, target)?;
+    let held = seen(&room, id, expected_version)?;
+    Ok((room, held))
+}
+
+/// The file that has this id, if it is the one that the caller has seen.
+fn seen(room: &Room, id: &str, expected_version: Option<&str>) -> Result<Held> {
+    let Some(held) = room.held(id)? else {
+        return Err(match (room.elsewhere(id), expected_version) {
+            (Some(entry), _) => refusal::not_writable(entry, &room.directory),
+            (None, Some(expected)) => refusal::version(id, expected, None),
+            (None, None) => refusal::not_found(&room.registry, id),
+        });
+    };
+    match expected_version {
+        Some(expected) if expected != held.version() => {
+            Err(refusal::version(id, expected, Some(&held)))
+        }
+        _ => Ok(held),
+    }
+}
+
+/// Refuses an id that cannot be the name of a file wherever the file may be taken.
+fn check_id(id: &str) -> Result<()> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    // Readers of definitions pass over files whose names begin with a line or a dot.
+    if id.is_empty() || id.starts_with(['.', '-', '_']) || !id.chars().all(fits) {
+        return Err(refusal::identifier(id));
+    }
+    Ok(())
+}
+
+/// A warning where the saved file is not the one that counts.
+fn hidden_by(registry: &Registry, id: &str, path: &Path) -> Option<Finding> {
+    let nearer = registry
+        .workflow(id)
+        .filter(|entry| entry.path.as_deref() != Some(path))?;
+    let message = format!(
+        "the workflow is saved, but {} hides it: a start takes that one",
+        place(nearer)
+    );
+    Some(Finding::of_file(Rule::ShadowedName, message))
+}
+
+/// Where a workflow lies, in words.
+fn place(entry: &WorkflowEntry) -> String {
+    match &entry.path {
+        Some(path) => format!("`{}` ({})", path.display(), entry.source.as_str()),
+        None => "the one that is part of midex".to_owned(),
+    }
+}
+
+impl Manifest {
+    /// The name of the file of a workflow of this id.
+    fn file_name(&self, id: &str) -> String {
+        format!("{id}.{}", self.format.extension())
+    }
+}
+
+/// The name of a file as text, for people.
+fn shown(name: &OsStr) -> String {
+    name.display().to_string()
+}

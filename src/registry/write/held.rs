@@ -1,0 +1,185 @@
+//! The directory that is written to, and the files in it.
+
+use std::{
+    ffi::OsString,
+    fs::{self, Metadata},
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rustix::io::Errno;
+
+use super::{
+    super::{
+        Definitions, Directory, Format, Manifest, Registry, WorkflowEntry,
+        author::unusable,
+        files::Root,
+        folder::{Folder, WriteLock},
+    },
+    refusal,
+};
+use crate::{
+    domain::document::Digest,
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// A directory of workflows, with all that lies in it when it was opened.
+pub(super) struct Room {
+    pub(super) registry: Arc<Registry>,
+    /// As the registry names it.
+    pub(super) directory: PathBuf,
+    root: Root,
+    _lock: Option<WriteLock>,
+}
+
+/// The file of a workflow.
+pub(super) struct Held {
+    pub(super) path: PathBuf,
+    pub(super) folder: Folder,
+    pub(super) name: OsString,
+    pub(super) metadata: Metadata,
+    bytes: Vec<u8>,
+}
+
+impl Room {
+    /// Opens the directory, as one who only looks.
+    pub(super) fn open(definitions: &Definitions, target: &Directory) -> Result<Self> {
+        let registry = definitions.current();
+        // The project may lie in the user's directory: then the first of the two names counts.
+        let real = fs::canonicalize(&target.path).map_err(|error| unusable(&target.path, error))?;
+        let is_target = |one: &&Directory| fs::canonicalize(&one.path).is_ok_and(|it| it == real);
+        let mut known = registry.sources().workflows.iter();
+        let directory = known.find(is_target).unwrap_or(target).path.clone();
+        Ok(Self {
+            root: Root::open(&directory).map_err(|error| unusable(&directory, error))?,
+            registry,
+            directory,
+            _lock: None,
+        })
+    }
+
+    /// Opens the directory as its only writer.
+    pub(super) fn locked(definitions: &Definitions, target: &Directory) -> Result<Self> {
+        let folder = Folder::open(&target.path).map_err(|error| unusable(&target.path, error))?;
+        let lock = folder.lock().map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => busy(&target.path),
+            _ => unusable(&target.path, error),
+        })?;
+        Ok(Self {
+            _lock: Some(lock),
+            ..Self::open(definitions, target)?
+        })
+    }
+
+    /// The directory, to write in.
+    pub(super) fn folder(&self) -> Result<Folder> {
+        self.folder_of(&self.directory)
+    }
+
+    fn folder_of(&self, directory: &Path) -> Result<Folder> {
+        let opened = fs::canonicalize(directory).and_then(|real| self.root.below(&real));
+        let opened = opened.map_err(|error| unusable(directory, error))?;
+        Ok(Folder::from(std::os::fd::OwnedFd::from(opened)))
+    }
+
+    /// The workflows that lie in the directory.
+    fn entries(&self) -> impl Iterator<Item = (&WorkflowEntry, &Path)> {
+        let all = self
+            .registry
+            .workflows()
+            .chain(self.registry.hidden_workflows());
+        let with_paths = all.filter_map(|entry| Some((entry, entry.path.as_deref()?)));
+        with_paths.filter(|(_, path)| path.starts_with(&self.directory))
+    }
+
+    /// The file in the directory that has this id: of several the one that counts.
+    pub(super) fn held(&self, id: &str) -> Result<Option<Held>> {
+        let Some((_, path)) = self.entries().find(|(entry, _)| entry.name == id) else {
+            return Ok(None);
+        };
+        let folder = self.folder_of(path.parent().unwrap_or(&self.directory))?;
+        let name = path.file_name().unwrap_or_default().to_owned();
+        let read = folder.read(&name, limits::DEFINITION_BYTES_MAX);
+        let read = read.map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::LOOP) => refusal::not_a_file(id, path, "is a symbolic link"),
+            _ => unusable(path, error),
+        })?;
+        let Some((bytes, metadata)) = read else {
+            return Ok(None);
+        };
+        if bytes.len() as u64 > limits::DEFINITION_BYTES_MAX {
+            return Err(refusal::not_a_file(
+                id,
+                path,
+                "is larger than a definition may be",
+            ));
+        }
+        Ok(Some(Held {
+            path: path.to_owned(),
+            folder,
+            name,
+            metadata,
+            bytes,
+        }))
+    }
+
+    /// The workflow of this id that counts, where it lies in another directory.
+    pub(super) fn elsewhere(&self, id: &str) -> Option<&WorkflowEntry> {
+        let is_here = |entry: &&WorkflowEntry| {
+            let path = entry.path.as_deref();
+            path.is_some_and(|path| path.starts_with(&self.directory))
+        };
+        self.registry.workflow(id).filter(|entry| !is_here(entry))
+    }
+
+    /// Refuses an id that differs from that of another file in case alone: not every file system tells the two apart.
+    pub(super) fn refuse_look_alike(&self, id: &str, but: Option<&str>) -> Result<()> {
+        let is_alike = |name: &str| name != id && name.eq_ignore_ascii_case(id);
+        let mut others = self
+            .entries()
+            .filter(|(entry, _)| Some(&*entry.name) != but);
+        let alike = others.find(|(entry, path)| {
+            is_alike(&entry.name)
+                || path
+                    .file_stem()
+                    .is_some_and(|it| is_alike(&super::shown(it)))
+        });
+        alike.map_or(Ok(()), |(entry, path)| {
+            Err(refusal::look_alike(id, entry, path))
+        })
+    }
+}
+
+impl Held {
+    /// The digest of its bytes.
+    pub(super) fn version(&self) -> String {
+        Digest::of(&self.bytes).to_string()
+    }
+
+    /// Its text.
+    pub(super) fn manifest(&self) -> Result<Manifest> {
+        let text = String::from_utf8(self.bytes.clone());
+        let text = text.map_err(|error| {
+            let error = io::Error::new(io::ErrorKind::InvalidData, error);
+            unusable(&self.path, error)
+        })?;
+        let format = Some(Format::of_path(&self.path));
+        Ok(Manifest::of_text(text, format))
+    }
+}
+
+/// Why a file was not written whose name was to be free.
+pub(super) fn unwritten(path: &Path, id: &str, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => refusal::taken(id, path),
+        _ => unusable(path, error),
+    }
+}
+
+fn busy(directory: &Path) -> Error {
+    let shown = directory.display();
+    let message = format!("another process writes workflows into `{shown}` and has not ended yet");
+    Error::new(Code::ServerBusy, message)
+}
