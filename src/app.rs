@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::author::unknown;
 pub use self::{
-    author::Subject,
+    author::{Plan, Ran, Resolved, Subject},
     list::ListRequest,
     open::{Verified, verify},
     options::Options,
@@ -271,6 +271,19 @@ impl App {
         inputs: Option<Value>,
         project: Option<String>,
     ) -> Result<Advanced> {
+        let definition = self.definition(workflow_name).await?;
+        self.start_of(definition, execution_id, inputs, project)
+            .await
+    }
+
+    /// The same for a definition in hand.
+    async fn start_of(
+        &self,
+        definition: Arc<Definition>,
+        execution_id: Option<ExecutionId>,
+        inputs: Option<Value>,
+        project: Option<String>,
+    ) -> Result<Advanced> {
         let own = self.project();
         let project = project.unwrap_or_else(|| own.clone());
         let environments = &self.host.environments;
@@ -281,7 +294,7 @@ impl App {
             return Err(of_another_client(&project));
         }
         let request = StartRequest {
-            definition: self.definition(workflow_name).await?,
+            definition,
             execution_id,
             project: Some(project),
             inputs,

@@ -1,11 +1,21 @@
-//! Definitions for those who write them: the files as they lie, and what a text comes to. Nothing here changes anything.
+//! Definitions for those who write them: the files as they lie, what a text comes to, and what an execution of it would be.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Map, Value};
 
 use super::App;
 use crate::{
-    domain::{Definition, finding::is_broken},
-    error::{Error, NextCall, Result, again},
+    domain::{
+        DefaultSources, Definition, ExecutionId, Inputs, State,
+        definition::Workflow,
+        execution::{Facts, Rehearsal},
+        finding::is_broken,
+        input::InputReport,
+        view::{CurrentStep, StatusView},
+    },
+    error::{Error, NextCall, Result, Violation, again},
+    limits,
     registry::{self, Examined, Manifest, Registry},
 };
 
@@ -77,3 +87,167 @@ pub(crate) fn unknown(registry: &Registry, name: &str) -> Error {
 
 /// The same call for the workflow that may have been meant.
 const NEAREST: NextCall = again("if that is the one meant").with(&[("workflow_id", "{nearest}")]);
+
+/// What inputs come to.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    /// Each input that the workflow declares, in order.
+    pub inputs: Vec<InputReport>,
+    /// The values that are known, by name.
+    pub known: Map<String, Value>,
+    /// That names are given that are no inputs.
+    unknown: Vec<Violation>,
+}
+
+impl Resolved {
+    fn of(workflow: &Workflow, given: Map<String, Value>, sources: &DefaultSources) -> Self {
+        let Some(declared) = &workflow.inputs else {
+            // Any object does.
+            return Self {
+                inputs: Vec::new(),
+                known: given,
+                unknown: Vec::new(),
+            };
+        };
+        let (inputs, unknown) = declared.report(&given, sources);
+        let known = inputs.iter().filter(|report| !report.is_open());
+        let known = known.map(|report| (report.name.clone(), report.value.clone()));
+        Self {
+            known: known.collect(),
+            inputs,
+            unknown,
+        }
+    }
+
+    /// Whether nothing is missing or wrong.
+    pub fn is_ready(&self) -> bool {
+        self.unknown.is_empty() && !self.inputs.iter().any(InputReport::is_open)
+    }
+
+    /// Everything that is wrong, missing inputs included.
+    pub fn violations(&self) -> Vec<&Violation> {
+        let of_inputs = self.inputs.iter().flat_map(|report| &report.violations);
+        let all = self.unknown.iter().chain(of_inputs);
+        all.take(limits::VIOLATIONS_MAX).collect()
+    }
+}
+
+/// What an execution would be.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What it would follow.
+    pub definition: Arc<Definition>,
+    /// What is known of it before it begins.
+    pub rehearsal: Rehearsal,
+}
+
+/// Where an execution stands that was started to be waited for.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// What to do now, where a model is waited for.
+    pub step: CurrentStep,
+    /// Where it stands.
+    pub status: StatusView,
+}
+
+impl App {
+    /// What these inputs come to for a workflow. Only defaults out of earlier executions need the store.
+    ///
+    /// # Errors
+    /// Those of reading what ran before.
+    pub async fn resolved(
+        &self,
+        definition: &Definition,
+        given: Map<String, Value>,
+    ) -> Result<Resolved> {
+        let sources = self.default_sources(&definition.workflow, &given).await?;
+        Ok(Resolved::of(&definition.workflow, given, &sources))
+    }
+
+    async fn default_sources(
+        &self,
+        workflow: &Workflow,
+        given: &Map<String, Value>,
+    ) -> Result<DefaultSources> {
+        let given = Value::Object(given.clone());
+        let of_earlier = |inputs: &Inputs| {
+            inputs.need_history(Some(&given)) || !inputs.needed_outputs(Some(&given)).is_empty()
+        };
+        if workflow.inputs.as_ref().is_some_and(of_earlier) {
+            let engine = self.engine().await?;
+            let project = self.project();
+            return engine
+                .defaults(workflow, Some(&given), Some(&project))
+                .await;
+        }
+        Ok(DefaultSources {
+            env: self.environment.clone(),
+            ..DefaultSources::default()
+        })
+    }
+
+    /// What an execution of this definition with these inputs would be. Begins none.
+    ///
+    /// # Errors
+    /// As [`App::sound`]; `LIMIT_EXCEEDED` where the inputs are too large.
+    pub async fn plan(&self, subject: Subject, given: Map<String, Value>) -> Result<Plan> {
+        let definition = self.sound(subject).await?;
+        let resolved = self.resolved(&definition, given).await?;
+        let app = self.clone();
+        let planned = tokio::task::spawn_blocking(move || app.rehearsed(definition, resolved));
+        planned
+            .await
+            .map_err(|error| Error::internal("the planning panicked").because(error))?
+    }
+
+    fn rehearsed(&self, definition: Arc<Definition>, resolved: Resolved) -> Result<Plan> {
+        let loaded = self.definitions.loaded();
+        let secrets = loaded.abilities().secrets.iter().flatten();
+        let secrets: Vec<_> = secrets.cloned().collect();
+        let open = resolved.inputs.iter().filter(|report| report.is_open());
+        let open: Vec<_> = open.map(|report| report.name.clone()).collect();
+        let facts = Facts {
+            env: &self.environment,
+            secrets: &secrets,
+            ..Facts::new(&definition, limits::TOKEN_TTL)
+        };
+        let rehearsal = Rehearsal::of(facts, resolved.known, open, self.now(), self.ids())?;
+        Ok(Plan {
+            definition,
+            rehearsal,
+        })
+    }
+
+    /// Starts an execution, and answers as soon as it has ended, waits for somebody else than the server, or `longest` is
+    /// over.
+    ///
+    /// # Errors
+    /// As [`App::start`].
+    pub async fn run(
+        &self,
+        definition: Arc<Definition>,
+        inputs: Option<Value>,
+        longest: Duration,
+    ) -> Result<Ran> {
+        let started = self.start_of(definition, None, inputs, None).await?;
+        let id = ExecutionId::parse(&started.execution_id)?;
+        let until = self.now().after(longest);
+        loop {
+            let status = self.status(&id).await?;
+            let step = self.current_step(&id).await?;
+            let left = until.since(self.now());
+            if left.is_zero() || step.current_step.is_some() || !is_of_server(&status) {
+                return Ok(Ran { step, status });
+            }
+            self.wait(&id, Some(status.revision), left).await?;
+        }
+    }
+}
+
+/// Whether the server itself leads the execution on.
+fn is_of_server(status: &StatusView) -> bool {
+    let by_server = ["operation", "timer", "retry"];
+    let mut waits = status.waits.iter();
+    status.state == State::Running.as_str()
+        && waits.any(|wait| by_server.contains(&wait.waits_for.as_str()))
+}

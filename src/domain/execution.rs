@@ -18,6 +18,7 @@ mod judged;
 mod lifecycle;
 mod list;
 mod people;
+mod rehearsal;
 mod scope;
 mod signal;
 mod time;
@@ -36,6 +37,7 @@ pub use self::{
     },
     decision::{Decision, Facts, Need, Transition, Values},
     list::Items,
+    rehearsal::{Rehearsal, Rehearsed},
     visit::{Closed, RecordedCall, StepState, StepStatus, SupersededToken, Visit},
     work::{AttemptId, Begin, Effect, OperationFailure, Safety},
 };

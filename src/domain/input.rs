@@ -3,6 +3,7 @@
 
 mod default;
 mod output;
+mod report;
 mod resolve;
 mod schema;
 
@@ -14,6 +15,7 @@ use serde_json::{Number, Value};
 pub(crate) use self::output::OutputOf;
 pub use self::{
     default::{DefaultFrom, DefaultSources, InputDefault, read_text},
+    report::{InputReport, InputStatus},
     resolve::{Rejected, Taken},
 };
 use super::{

@@ -51,6 +51,18 @@ impl State {
         }
     }
 
+    /// The name that S2 has for it, of runs.
+    pub const fn as_run_status(self) -> &'static str {
+        match self {
+            Self::Idle => "pending",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Completed => "succeeded",
+            Self::Failed => "failed",
+            Self::Abandoned | Self::Diverged => "canceled",
+        }
+    }
+
     /// Whether nothing can follow.
     pub const fn is_final(self) -> bool {
         matches!(

@@ -168,7 +168,7 @@ impl Engine {
 
     /// Where defaults of the inputs of a new execution come from. What ran before is looked for only where a default
     /// needs it.
-    pub(super) async fn defaults(
+    pub(crate) async fn defaults(
         &self,
         workflow: &Workflow,
         given: Option<&Value>,

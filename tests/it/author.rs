@@ -1,6 +1,7 @@
 //! What authors do over MCP: the tools that read and check definitions, in both eras of the protocol.
 
 mod confirm;
+mod preview;
 mod storms;
 mod validate;
 mod where_to;

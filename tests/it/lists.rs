@@ -15,7 +15,7 @@ use crate::support::{
 };
 
 /// Every tool by the name that the documents have.
-pub(crate) const TOOLS: [&str; 18] = [
+pub(crate) const TOOLS: [&str; 25] = [
     "workflow.start",
     "workflow.next_step",
     "workflow.read",
@@ -31,9 +31,16 @@ pub(crate) const TOOLS: [&str; 18] = [
     "workflow.list",
     "workflow.get",
     "workflow.validate",
+    "workflow.preview_inputs",
+    "workflow.resolve_inputs",
+    "workflow.step_plan",
+    "workflow.preview_rendered",
+    "workflow.run",
     "workflow.save",
     "workflow.rename",
     "workflow.delete",
+    "command.list",
+    "provider.list",
 ];
 
 /// Which protocol a client speaks.

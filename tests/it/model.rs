@@ -6,6 +6,7 @@
 mod driven;
 mod flow;
 mod reference;
+mod rehearsal;
 
 use std::{sync::Arc, time::Duration};
 

@@ -107,6 +107,23 @@ impl Graph {
             .map(|(at, _)| at)
     }
 
+    /// The wave that each step comes in, from 1: one more than the latest of those that it waits for.
+    pub fn waves(&self) -> Vec<usize> {
+        let mut waves = vec![1; self.dependencies.len()];
+        let mut waiting: Vec<usize> = self.dependencies.iter().map(Vec::len).collect();
+        let mut ready: Vec<usize> = self.roots().collect();
+        while let Some(at) = ready.pop() {
+            for &next in self.dependents(at) {
+                waves[next] = waves[next].max(waves[at] + 1);
+                waiting[next] -= 1;
+                if waiting[next] == 0 {
+                    ready.push(next);
+                }
+            }
+        }
+        waves
+    }
+
     /// The steps that nothing waits for, in authoring order.
     pub fn leaves(&self) -> impl Iterator<Item = usize> {
         let ends = self.dependents.iter().enumerate();

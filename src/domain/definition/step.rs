@@ -307,6 +307,24 @@ impl Step {
         }
     }
 
+    /// Whether its good end leads elsewhere than to what depends on it.
+    pub fn is_jumping(&self) -> bool {
+        self.next.is_some() || matches!(self.kind, StepKind::Branch { .. })
+    }
+
+    /// The steps that control may go to from its good end, in order.
+    pub fn jumps(&self) -> impl Iterator<Item = &StepId> {
+        let arms = match &self.kind {
+            StepKind::Branch { arms } => arms.as_slice(),
+            _ => &[],
+        };
+        let nexts = arms.iter().map(|arm| &arm.next).chain(self.next.as_ref());
+        nexts.filter_map(|next| match next {
+            Next::Step(id) => Some(id),
+            Next::End => None,
+        })
+    }
+
     /// The agent that acts, where one does; for each item where it is a `foreach`.
     pub fn agent(&self) -> Option<&AgentName> {
         match &self.kind {

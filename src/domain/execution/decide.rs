@@ -89,20 +89,16 @@ fn unexpected(failure: &Failure) -> Error {
     Error::internal(format!("{}: {}", failure.code, failure.message))
 }
 
-impl Execution {
-    /// The first transition of a new execution: created, started, and everything that is ready opened.
-    ///
-    /// # Errors
-    /// `INPUTS_INVALID`, `LIMIT_EXCEEDED`.
-    pub fn start(
-        facts: Facts<'_>,
+impl<'a> TransitionBuilder<'a> {
+    /// The beginning of an execution: it is there, and nothing has happened yet.
+    pub(super) fn created(
+        facts: Facts<'a>,
         start: Start,
-        now: Timestamp,
-        ids: &dyn IdSource,
-    ) -> Result<Transition> {
+        inputs: Option<Value>,
+        (now, ids): (Timestamp, &'a dyn IdSource),
+    ) -> Result<Self> {
         let call = start.call(facts.definition);
         let mut contents = Vec::new();
-        let inputs = start.resolved(facts.definition)?;
         let kept = inputs.as_ref().map(|inputs| {
             let payload = payload(inputs, limits::INPUTS_BYTES_MAX, "inputs")?;
             Ok::<_, Error>(stored(payload, &mut contents))
@@ -124,16 +120,33 @@ impl Execution {
             at: now,
             events: vec![created],
         };
-        let Some(next) = Self::advance(None, &row) else {
+        let Some(next) = Execution::advance(None, &row) else {
             return Err(Error::internal(
                 "an execution cannot be made of its first event",
             ));
         };
-        let mut builder = TransitionBuilder::new(next, row, facts, ids);
+        let mut builder = Self::new(next, row, facts, ids);
         builder.contents = contents;
         if let Some((kept, inputs)) = kept.zip(inputs) {
             builder.note(&kept, inputs);
         }
+        Ok(builder)
+    }
+}
+
+impl Execution {
+    /// The first transition of a new execution: created, started, and everything that is ready opened.
+    ///
+    /// # Errors
+    /// `INPUTS_INVALID`, `LIMIT_EXCEEDED`.
+    pub fn start(
+        facts: Facts<'_>,
+        start: Start,
+        now: Timestamp,
+        ids: &dyn IdSource,
+    ) -> Result<Transition> {
+        let inputs = start.resolved(facts.definition)?;
+        let mut builder = TransitionBuilder::created(facts, start, inputs, (now, ids))?;
         match builder.begin() {
             Ok(()) => {
                 let transition = builder.transition(None);

@@ -107,7 +107,7 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    fn check_visits(&self, step: &Step, visit_id: &VisitId) -> DecideResult<()> {
+    pub(super) fn check_visits(&self, step: &Step, visit_id: &VisitId) -> DecideResult<()> {
         let workflow = &self.facts.definition.workflow;
         let most = step
             .max_visits

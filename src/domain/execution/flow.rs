@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Whether a pending step may be entered.
-enum Readiness {
+pub(super) enum Readiness {
     /// Something before it has not come to an end.
     Waits,
     Ready,
@@ -61,7 +61,7 @@ impl<'a> TransitionBuilder<'a> {
         }
     }
 
-    fn readiness(&self, position: usize) -> Readiness {
+    pub(super) fn readiness(&self, position: usize) -> Readiness {
         let step = self.step(position);
         let graph = self.facts.definition.graph();
         let status = |at: &usize| self.next.steps[*at].status;

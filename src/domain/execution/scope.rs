@@ -15,7 +15,7 @@ use crate::{
         definition::Parts,
         event::OutputFault,
         expression::{
-            EvaluationFault, Expression, Item, Reference, Rendered, Root, Roots, Segment, Template,
+            EvaluationFault, Expression, Item, Reference, Rendered, Root, Roots, Template, dotted,
         },
         id::StepId,
         truncate::length,
@@ -43,7 +43,7 @@ impl<'a> EvalContext<'a> {
 }
 
 /// S3's name of the inputs in memory.
-const WORKFLOW_INPUT: &str = "__workflow_input__";
+pub(super) const WORKFLOW_INPUT: &str = "__workflow_input__";
 
 impl TransitionBuilder<'_> {
     /// Whether a condition holds.
@@ -155,7 +155,11 @@ impl TransitionBuilder<'_> {
     }
 
     /// All that these references ask for.
-    fn roots(&self, references: &[Reference], here: &EvalContext<'_>) -> DecideResult<Roots> {
+    pub(super) fn roots(
+        &self,
+        references: &[Reference],
+        here: &EvalContext<'_>,
+    ) -> DecideResult<Roots> {
         let mut gathered = Gathered {
             builder: self,
             here,
@@ -386,21 +390,4 @@ impl TransitionBuilder<'_> {
             StepStatus::Completed => return None,
         })
     }
-}
-
-/// A place in a value: `with.files[0]`.
-fn dotted(place: &[Segment]) -> String {
-    let mut text = String::new();
-    for segment in place {
-        match segment {
-            Segment::Index(at) => text.extend(["[", &at.to_string(), "]"]),
-            Segment::Key(key) => {
-                if !text.is_empty() {
-                    text.push('.');
-                }
-                text.push_str(key);
-            }
-        }
-    }
-    text
 }

@@ -34,6 +34,7 @@ use std::{borrow::Cow, fmt, sync::Arc};
 
 use serde_json::Value;
 
+pub(super) use self::segment::dotted;
 use self::{
     engine::Program,
     filters::ENVIRONMENT,
@@ -45,7 +46,7 @@ pub use self::{
     },
     reference::{Item, Reference, Root, Roots},
     segment::Segment,
-    template::{Rendered, SecretPlace, Template},
+    template::{Rendered, SecretPlace, Template, Unknown, Unresolved},
 };
 
 /// A parsed expression: a condition or a value. Clones share what was parsed.

@@ -142,6 +142,17 @@ pub struct Roots {
 }
 
 impl Roots {
+    /// Adds what other references ask for.
+    pub(in crate::domain) fn extend(&mut self, more: Self) {
+        self.inputs.extend(more.inputs);
+        self.steps.extend(more.steps);
+        self.memory.extend(more.memory);
+        self.env.extend(more.env);
+        if !more.secrets.is_empty() {
+            self.secrets = more.secrets;
+        }
+    }
+
     /// Resolves a reference to its value.
     pub(super) fn find(&self, reference: &Reference) -> Result<Cow<'_, Value>, EvaluationFault> {
         let map = match reference.root {

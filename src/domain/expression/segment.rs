@@ -50,3 +50,20 @@ fn plain(key: &str) -> bool {
 pub(super) fn is_word(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
+
+/// A place in a value: `with.files[0]`.
+pub(in crate::domain) fn dotted(place: &[Segment]) -> String {
+    let mut text = String::new();
+    for segment in place {
+        match segment {
+            Segment::Index(at) => text.extend(["[", &at.to_string(), "]"]),
+            Segment::Key(key) => {
+                if !text.is_empty() {
+                    text.push('.');
+                }
+                text.push_str(key);
+            }
+        }
+    }
+    text
+}

@@ -7,7 +7,7 @@ use super::{
     fault::{EvaluationFault, EvaluationFaultKind, ExpressionFault, FaultKind, TemplateFault},
     placeholder,
     reference::{Reference, Root, Roots},
-    segment::Segment,
+    segment::{Segment, dotted},
     text_of,
     token::tokens,
 };
@@ -71,6 +71,20 @@ pub struct Rendered {
     pub value: Value,
     /// The places of the placeholders, in order.
     pub secrets: Vec<SecretPlace>,
+}
+
+/// Why a path leads to no value yet; `None` where it leads to one, or never will.
+pub type Unknown<'a> = dyn Fn(&Reference) -> Option<String> + 'a;
+
+/// An expression of a value that is rendered before all is known.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Unresolved {
+    /// Where it stands in the value: `with.files[0]`.
+    pub path: String,
+    /// The expression as it was written.
+    pub expression: String,
+    /// Why it has no value.
+    pub why: String,
 }
 
 impl Rendered {
@@ -147,15 +161,33 @@ impl Template {
         self.render_marked(roots).map(|rendered| rendered.value)
     }
 
-    /// [`Self::render`] with the places of the secrets, for [`Rendered::fill`].
-    pub fn render_marked(&self, roots: &Roots) -> Result<Rendered, EvaluationFault> {
+    /// The value as far as it is known: an expression that cannot be evaluated stands there as it was written, and why.
+    /// `unknown` says why a path leads to no value yet.
+    pub fn preview(&self, roots: &Roots, unknown: &Unknown<'_>) -> (Value, Vec<Unresolved>) {
         let mut writer = Writer {
+            unknown: Some(unknown),
+            ..self.writer(roots)
+        };
+        // Every fault is noted in its place.
+        let value = writer.node(&self.node).unwrap_or_default();
+        (value, writer.unresolved)
+    }
+
+    fn writer<'a>(&self, roots: &'a Roots) -> Writer<'a> {
+        Writer {
             roots,
             room: limits::TEMPLATE_RESULT_BYTES_MAX,
             path: Vec::new(),
             secrets: Vec::new(),
             words: self.words,
-        };
+            unknown: None,
+            unresolved: Vec::new(),
+        }
+    }
+
+    /// [`Self::render`] with the places of the secrets, for [`Rendered::fill`].
+    pub fn render_marked(&self, roots: &Roots) -> Result<Rendered, EvaluationFault> {
+        let mut writer = self.writer(roots);
         let value = writer.node(&self.node)?;
         Ok(Rendered {
             value,
@@ -329,6 +361,9 @@ struct Writer<'a> {
     path: Vec<Segment>,
     secrets: Vec<SecretPlace>,
     words: &'static [&'static str],
+    /// Where not all is known: what is not.
+    unknown: Option<&'a Unknown<'a>>,
+    unresolved: Vec<Unresolved>,
 }
 
 impl Writer<'_> {
@@ -413,8 +448,29 @@ impl Writer<'_> {
         Ok(text)
     }
 
-    /// Evaluates an expression; its value takes room of the result.
+    /// The value of an expression, or its text where it is only looked at and has none.
     fn value(&mut self, expression: &Expression) -> Result<Value, EvaluationFault> {
+        let Some(unknown) = self.unknown else {
+            return self.evaluated(expression);
+        };
+        let why = match expression.references().iter().find_map(unknown) {
+            Some(why) => why,
+            None => match self.evaluated(expression) {
+                Ok(value) => return Ok(value),
+                Err(fault) => fault.message,
+            },
+        };
+        let expression = expression.source().to_owned();
+        self.unresolved.push(Unresolved {
+            path: dotted(&self.path),
+            expression: expression.clone(),
+            why,
+        });
+        Ok(expression.into())
+    }
+
+    /// Evaluates an expression; its value takes room of the result.
+    fn evaluated(&mut self, expression: &Expression) -> Result<Value, EvaluationFault> {
         let value = expression.evaluate(self.roots).and_then(|value| {
             let room = self.room.checked_sub(length(&value));
             self.room = room.ok_or_else(|| too_large(expression))?;

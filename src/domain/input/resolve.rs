@@ -48,11 +48,7 @@ impl Inputs {
         given: &Map<String, Value>,
         sources: &DefaultSources,
     ) -> Result<Map<String, Value>, Vec<Violation>> {
-        let unknown = given.keys().filter(|name| self.find(name).is_none());
-        let mut violations: Vec<_> = unknown
-            .take(limits::VIOLATIONS_MAX)
-            .map(|name| self.unknown(name))
-            .collect();
+        let mut violations = self.unknown_names(given);
         let mut resolved = Map::new();
         for (position, input) in self.iter().enumerate() {
             let value = given.get(input.key.as_str());
@@ -68,7 +64,14 @@ impl Inputs {
         Err(violations)
     }
 
-    fn value(
+    /// That names that are given are none of its inputs.
+    pub(super) fn unknown_names(&self, given: &Map<String, Value>) -> Vec<Violation> {
+        let unknown = given.keys().filter(|name| self.find(name).is_none());
+        let unknown = unknown.take(limits::VIOLATIONS_MAX);
+        unknown.map(|name| self.unknown(name)).collect()
+    }
+
+    pub(super) fn value(
         &self,
         position: usize,
         input: &Input,

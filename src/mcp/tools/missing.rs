@@ -10,14 +10,7 @@ use crate::{
 const FOREIGN: &[(&str, &[&str])] = &[
     (
         "workflow.start",
-        &[
-            "begin",
-            "run",
-            "create",
-            "execute",
-            "launch",
-            "start_workflow",
-        ],
+        &["begin", "create", "execute", "launch", "start_workflow"],
     ),
     (
         "workflow.next_step",
@@ -37,7 +30,6 @@ const FOREIGN: &[(&str, &[&str])] = &[
     (
         "workflow.read",
         &[
-            "get",
             "fetch",
             "resource",
             "read_resource",

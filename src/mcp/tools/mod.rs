@@ -2,6 +2,7 @@
 
 mod arguments;
 mod author;
+mod command_list;
 mod execution_approve;
 mod execution_list;
 mod execution_resolve;
@@ -19,8 +20,10 @@ mod workflow_delete;
 mod workflow_get;
 mod workflow_list;
 mod workflow_next_step;
+mod workflow_preview;
 mod workflow_read;
 mod workflow_rename;
+mod workflow_run;
 mod workflow_save;
 mod workflow_start;
 mod workflow_validate;
@@ -105,15 +108,23 @@ const TABLE: &[(Toolsets, &str)] = &[
     (AUTHOR, "workflow.list"),
     (AUTHOR, "workflow.get"),
     (AUTHOR, "workflow.validate"),
+    (AUTHOR, "workflow.preview_inputs"),
+    (AUTHOR, "workflow.resolve_inputs"),
+    (AUTHOR, "workflow.step_plan"),
+    (AUTHOR, "workflow.preview_rendered"),
+    (AUTHOR, "workflow.run"),
     (AUTHOR, "workflow.save"),
     (AUTHOR, "workflow.rename"),
     (AUTHOR, "workflow.delete"),
+    (CATALOG, "command.list"),
+    (CATALOG, "provider.list"),
     (Toolsets::PEOPLE, execution_approve::NAME),
     (Toolsets::PEOPLE, execution_approve::ANSWER),
     (Toolsets::PEOPLE, store_examine::NAME),
 ];
 const RUN: Toolsets = Toolsets::of(Toolset::Run);
 const AUTHOR: Toolsets = Toolsets::of(Toolset::Author);
+const CATALOG: Toolsets = Toolsets::of(Toolset::Catalog);
 const OPERATE: Toolsets = Toolsets::of(Toolset::Operate);
 
 /// The tools of the table.
@@ -143,10 +154,13 @@ fn specs() -> Vec<ToolSpec> {
         workflow_list::spec(),
         workflow_get::spec(),
         workflow_validate::spec(),
+        workflow_run::spec(),
         workflow_save::spec(),
         workflow_rename::spec(),
         workflow_delete::spec(),
     ];
+    specs.extend(workflow_preview::specs());
+    specs.extend(command_list::specs());
     specs.extend(lifecycle::specs());
     specs
 }

@@ -57,6 +57,9 @@ fn name(text: &str) -> String {
         .collect()
 }
 
+/// What the names of tools begin with.
+const KINDS: [&str; 4] = ["workflow.", "execution.", "command.", "provider."];
+
 /// Fault F25 of the study: the documents told of tools that did not exist.
 #[test]
 fn f25_the_readme_names_every_tool_and_no_other() {
@@ -68,7 +71,7 @@ fn f25_the_readme_names_every_tool_and_no_other() {
     let prose: String = README.split("```").step_by(2).collect();
     let named: BTreeSet<_> = codes(&prose)
         .into_iter()
-        .filter(|code| code.starts_with("workflow.") || code.starts_with("execution."))
+        .filter(|code| KINDS.iter().any(|kind| code.starts_with(kind)))
         .flat_map(|code| match code.split_once(" {") {
             // A call with its arguments.
             Some((tool, _)) => vec![tool.to_owned()],

@@ -163,12 +163,10 @@ fn harmful(tool: &str, token: &Value) -> Map<String, Value> {
         "execution.resolve" => {
             json!({ "execution_id": WITNESS, "step_name": "x", "verdict": "retry" })
         }
-        "workflow.list" => json!({}),
+        "workflow.list" | "command.list" | "provider.list" => json!({}),
         "workflow.save" => json!({ "manifest": "workflow: w" }),
         "workflow.rename" => json!({ "workflow_id": "bug-fix", "new_id": "w" }),
-        "workflow.get" | "workflow.validate" | "workflow.delete" => {
-            json!({ "workflow_id": "bug-fix" })
-        }
+        _ if tool.starts_with("workflow.") => json!({ "workflow_id": "bug-fix" }),
         _ => json!({ "execution_id": WITNESS, "reason": "x" }),
     };
     arguments.as_object().unwrap().clone()

@@ -5,7 +5,7 @@
 //! A failing case prints the manifest and what was done.
 
 mod interpreter;
-mod manifest;
+pub(super) mod manifest;
 
 use std::sync::Arc;
 

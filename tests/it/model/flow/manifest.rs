@@ -24,15 +24,15 @@ static NONE: LazyLock<Registry> = LazyLock::new(|| Registry::load(&Sources::defa
 pub(super) const COUNTERS: [&str; 2] = ["n", "m"];
 
 /// Names of signals.
-pub(super) const SIGNALS: [&str; 2] = ["go", "stop"];
+pub(in crate::model) const SIGNALS: [&str; 2] = ["go", "stop"];
 
 /// A workflow that a check accepted.
 #[derive(Clone)]
-pub(super) struct Flow {
+pub(in crate::model) struct Flow {
     pub(super) steps: Vec<Spec>,
     /// What each step waits for: what it says, what the list means, and what its expressions refer to.
     pub(super) before: Vec<Vec<usize>>,
-    pub(super) definition: Arc<Definition>,
+    pub(in crate::model) definition: Arc<Definition>,
     manifest: String,
 }
 
@@ -117,7 +117,7 @@ pub(super) enum RunWhen {
 
 /// Workflows of three to eight steps that the check accepts. `unit` makes of a timer's position and units how long it
 /// waits, in milliseconds.
-pub(super) fn flows(unit: fn(usize, u64) -> u64) -> impl Strategy<Value = Flow> {
+pub(in crate::model) fn flows(unit: fn(usize, u64) -> u64) -> impl Strategy<Value = Flow> {
     prop::collection::vec(spec(), 3..=8).prop_filter_map("the check finds fault", move |steps| {
         Flow::checked(steps, unit)
     })

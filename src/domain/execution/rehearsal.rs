@@ -1,0 +1,579 @@
+//! What an execution would do, as far as it is known before anybody has worked. The code that enters steps enters them here
+//! too; of what somebody else is to bring nothing is known, so what depends on it is not known either. It presumes that
+//! every step that somebody works on comes to a good end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::{
+    Event, Failure, Outcome, Payload, Skipped, Start, State, StepStatus, VisitId,
+    decision::{DecideResult, Facts},
+    flow::Readiness,
+    scope::{EvalContext, WORKFLOW_INPUT},
+    transition::TransitionBuilder,
+};
+use crate::{
+    clock::{IdSource, Timestamp},
+    domain::{
+        definition::{CompiledStep, Parts, Step, StepKind},
+        document::Digest,
+        expression::{Expression, Reference, Root, Roots, Template, Unresolved},
+        id::{ExecutionId, StepId},
+        input::DefaultSources,
+    },
+    error::Result,
+};
+
+/// What is known of an execution before it begins.
+#[derive(Clone, Debug, Default)]
+pub struct Rehearsal {
+    /// Each step, in authoring order.
+    pub steps: Vec<Rehearsed>,
+    /// What it would come to, as far as that is known; null where the workflow says nothing.
+    pub final_output: Value,
+    /// What of that is not known.
+    pub final_output_unresolved: Vec<Unresolved>,
+}
+
+/// What is known of a step.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Rehearsed {
+    /// Whether it is entered, where the steps before it come to a good end; `None` where that is not known.
+    pub will_run: Option<bool>,
+    /// Why.
+    pub why: String,
+    /// What it works on as it is first entered.
+    pub rendered: Value,
+    /// What of that is not known.
+    pub unresolved: Vec<Unresolved>,
+}
+
+/// What is not known, by name, with why.
+type Unknowns = BTreeMap<String, String>;
+
+impl Rehearsal {
+    /// Goes through an execution of `inputs`; of the inputs in `open` no value is known.
+    ///
+    /// # Errors
+    /// `LIMIT_EXCEEDED` where the inputs are too large.
+    pub fn of(
+        facts: Facts<'_>,
+        inputs: Map<String, Value>,
+        open: impl IntoIterator<Item = String>,
+        now: Timestamp,
+        ids: &dyn IdSource,
+    ) -> Result<Self> {
+        let start = Start {
+            id: ExecutionId::generate(now, ids),
+            project: None,
+            inputs: None,
+            defaults: DefaultSources::default(),
+        };
+        let inputs = Some(Value::Object(inputs));
+        let mut builder = TransitionBuilder::created(facts, start, inputs, (now, ids))?;
+        builder.become_state(State::Running, None)?;
+        let count = facts.definition.workflow.steps.len();
+        let rehearsing = Rehearsing {
+            builder,
+            steps: vec![None; count],
+            blocked: BTreeSet::new(),
+            opaque: BTreeSet::new(),
+            inputs: open
+                .into_iter()
+                .map(|name| (name, NO_VALUE.to_owned()))
+                .collect(),
+            memory: Unknowns::new(),
+        };
+        Ok(rehearsing.run())
+    }
+}
+
+const NO_VALUE: &str = "the input has no value yet";
+
+struct Rehearsing<'a> {
+    builder: TransitionBuilder<'a>,
+    steps: Vec<Option<Rehearsed>>,
+    /// Steps of which it is not known whether, or how, they end.
+    blocked: BTreeSet<usize>,
+    /// Steps whose output somebody else brings.
+    opaque: BTreeSet<usize>,
+    inputs: Unknowns,
+    memory: Unknowns,
+}
+
+impl<'a> Rehearsing<'a> {
+    fn run(mut self) -> Rehearsal {
+        self.fill_memory();
+        let roots = self.builder.facts.definition.graph().roots();
+        self.builder.queue.extend(roots);
+        while !self.builder.next.state.is_final() && self.builder.next.failing.is_none() {
+            let entered = if let Some(target) = self.builder.targets.pop_front() {
+                self.enter(target)
+            } else if let Some(position) = self.builder.queue.pop_first() {
+                self.consider(position)
+            } else {
+                break;
+            };
+            // What the engine itself refuses to do, nobody knows the end of.
+            if entered.is_err() {
+                break;
+            }
+            self.note_skipped();
+        }
+        self.end()
+    }
+
+    fn consider(&mut self, position: usize) -> DecideResult<()> {
+        let is_pending = self.builder.next.steps[position].status == StepStatus::Pending;
+        if !is_pending || self.blocked.contains(&position) {
+            return Ok(());
+        }
+        match self.builder.readiness(position) {
+            Readiness::Waits => {}
+            Readiness::Ready => self.enter(position)?,
+            Readiness::Skips(why) => self.builder.skip(position, why),
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, position: usize) -> DecideResult<()> {
+        let step = self.builder.step(position);
+        let state = &self.builder.next.steps[position];
+        if state.status != StepStatus::Pending {
+            return Ok(());
+        }
+        let number = state.visits.last().map_or(1, |visit| visit.number + 1);
+        let visit_id = VisitId::of_work(step.id.clone(), number, None);
+        let entered = self.try_enter(position, step, &visit_id);
+        self.builder.entered(position, &visit_id, entered)
+    }
+
+    fn try_enter(
+        &mut self,
+        position: usize,
+        step: &'a Step,
+        visit_id: &VisitId,
+    ) -> DecideResult<()> {
+        let compiled = self.builder.facts.definition.compiled_step(position);
+        if let Some(why) = self.why_unknown(compiled.condition.as_ref(), position) {
+            self.block(position, None, format!("its condition is not known: {why}"));
+            return Ok(());
+        }
+        if !self
+            .builder
+            .applies(step, compiled, &EvalContext::of(visit_id))?
+        {
+            self.builder.skip(position, Skipped::Condition);
+            return Ok(());
+        }
+        self.builder.check_visits(step, visit_id)?;
+        self.note_entered(position, step, compiled);
+        self.act(position, step, compiled, visit_id)
+    }
+
+    /// What a step does that needs nobody, it does; the others bring what nobody knows.
+    fn act(
+        &mut self,
+        position: usize,
+        step: &Step,
+        compiled: &CompiledStep,
+        visit_id: &VisitId,
+    ) -> DecideResult<()> {
+        match &step.kind {
+            StepKind::Set { entries } => self.set(position, entries, compiled, visit_id),
+            StepKind::Branch { .. } => {
+                for arm in compiled.arms.iter().flatten() {
+                    if let Some(why) = self.why_unknown(Some(arm), position) {
+                        let why = format!(
+                            "{}; which arm is taken is not known: {why}",
+                            self.why(position)
+                        );
+                        self.block(position, Some(true), why);
+                        return Ok(());
+                    }
+                    if self.builder.holds(arm, &EvalContext::of(visit_id))? {
+                        break;
+                    }
+                }
+                self.builder.act(
+                    position,
+                    step,
+                    compiled,
+                    visit_id,
+                    &EvalContext::of(visit_id),
+                )
+            }
+            StepKind::Fail { code, .. } => {
+                self.builder.fail(Failure::new(code, "", Some(&step.id)))
+            }
+            StepKind::Input { properties, .. } | StepKind::Extract { properties, .. } => {
+                for name in properties {
+                    let why = format!("step `{}` asks for it", step.id);
+                    self.inputs.entry(name.clone()).or_insert(why);
+                }
+                self.bring(position, visit_id)
+            }
+            _ => self.bring(position, visit_id),
+        }
+    }
+
+    /// Somebody else ends the step, with an output that nobody knows.
+    fn bring(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
+        self.opaque.insert(position);
+        // Between two steps that somebody works on the engine makes another row.
+        self.builder.done_at_once = 0;
+        let output = Payload {
+            digest: Digest::of(format!("{visit_id:?}").as_bytes()),
+            bytes: 0,
+            inline: None,
+        };
+        self.builder
+            .done(position, visit_id, &Outcome::Completed(output))
+    }
+
+    fn set(
+        &mut self,
+        position: usize,
+        entries: &Map<String, Value>,
+        compiled: &CompiledStep,
+        visit_id: &VisitId,
+    ) -> DecideResult<()> {
+        let (_, unresolved) = self.preview(&compiled.input, position);
+        if unresolved.is_empty() {
+            self.memory.retain(|name, _| !entries.contains_key(name));
+            let here = EvalContext::of(visit_id);
+            return self.builder.act(
+                position,
+                self.builder.step(position),
+                compiled,
+                visit_id,
+                &here,
+            );
+        }
+        let why = format!(
+            "step `{}` sets it to what is not known yet",
+            visit_id.step()
+        );
+        self.memory
+            .extend(entries.keys().map(|name| (name.clone(), why.clone())));
+        self.bring(position, visit_id)
+    }
+
+    /// What memory holds at the start, name by name.
+    fn fill_memory(&mut self) {
+        for (name, value) in &self.builder.facts.definition.workflow.memory {
+            let Ok(template) = Template::parse(value) else {
+                continue;
+            };
+            // Outside of all steps.
+            let (value, unresolved) = self.preview(&template, usize::MAX);
+            match unresolved.into_iter().next() {
+                Some(unresolved) => drop(self.memory.insert(name.clone(), unresolved.why)),
+                None if self.builder.remember(name, value).is_ok() => {}
+                None => drop(
+                    self.memory
+                        .insert(name.clone(), "it is too large".to_owned()),
+                ),
+            }
+        }
+    }
+
+    fn block(&mut self, position: usize, will_run: Option<bool>, why: String) {
+        self.blocked.insert(position);
+        let step = self.steps[position].get_or_insert_default();
+        (step.will_run, step.why) = (step.will_run.or(will_run), why);
+    }
+
+    fn note_entered(&mut self, position: usize, step: &Step, compiled: &CompiledStep) {
+        // Of a loop the first round counts.
+        if self.steps[position]
+            .as_ref()
+            .is_some_and(|known| known.will_run == Some(true))
+        {
+            return;
+        }
+        let why = match step.condition {
+            Some(_) => "its condition holds",
+            None if step.depends_on.is_empty() => "it waits for nothing",
+            None => "it follows the steps that it depends on",
+        };
+        let (rendered, unresolved) = self.rendered(position, compiled);
+        self.steps[position] = Some(Rehearsed {
+            will_run: Some(true),
+            why: why.to_owned(),
+            rendered,
+            unresolved,
+        });
+    }
+
+    /// Takes note of what the last step passed by, and begins a new row.
+    fn note_skipped(&mut self) {
+        for event in std::mem::take(&mut self.builder.row.events) {
+            let Event::StepSkipped { step, why } = event else {
+                continue;
+            };
+            let Some(position) = self.builder.facts.definition.graph().position(&step) else {
+                continue;
+            };
+            let (will_run, why) = match why {
+                Skipped::Condition => (Some(false), "its condition does not hold"),
+                Skipped::Bypassed => (Some(false), "control goes past it"),
+                Skipped::RunWhen | Skipped::Failing => {
+                    (None, "it runs where a step before it fails")
+                }
+            };
+            let known = self.steps[position].get_or_insert_default();
+            if known.will_run != Some(true) {
+                (known.will_run, known.why) = (will_run, why.to_owned());
+            }
+        }
+    }
+
+    fn why(&self, position: usize) -> &str {
+        self.steps[position]
+            .as_ref()
+            .map_or("", |step| step.why.as_str())
+    }
+
+    /// What was passed may be entered all the same, where a step of which the end is not known may send control back.
+    fn doubt_passed(&mut self) {
+        let definition = self.builder.facts.definition;
+        let graph = definition.graph();
+        let is_open = |at: &usize| self.builder.next.steps[*at].status == StepStatus::Pending;
+        let open = (0..self.steps.len()).filter(is_open);
+        let targets = open.flat_map(|at| definition.workflow.steps[at].jumps());
+        let targets = targets.filter_map(|id| graph.position(id));
+        let again: BTreeSet<_> = targets.flat_map(|at| graph.downstream(at)).collect();
+        for position in again {
+            if let Some(step) = self.steps[position]
+                .as_mut()
+                .filter(|step| step.will_run == Some(false))
+            {
+                (step.will_run, step.why) =
+                    (None, format!("{}, but may come back to it", step.why));
+            }
+        }
+    }
+
+    /// Of jumps that may happen in either order nobody knows what they go past.
+    fn doubt_crossing(&mut self) {
+        let definition = self.builder.facts.definition;
+        let graph = definition.graph();
+        let steps = &definition.workflow.steps;
+        let is_ordered = |a: usize, b: usize| {
+            graph.downstream(a).contains(&b) || graph.downstream(b).contains(&a)
+        };
+        let jumping: Vec<_> = (0..steps.len())
+            .filter(|at| steps[*at].is_jumping())
+            .collect();
+        let mut doubted = BTreeSet::new();
+        for &from in &jumping {
+            let targets = steps[from].jumps().filter_map(|id| graph.position(id));
+            let targets: Vec<_> = targets.collect();
+            let mut others = targets.iter().chain(&jumping);
+            if others.any(|other| !is_ordered(from, *other)) {
+                let after = graph.downstream(from).into_iter().filter(|at| *at != from);
+                doubted.extend(after);
+                doubted.extend(targets.iter().flat_map(|at| graph.downstream(*at)));
+            }
+        }
+        for position in doubted {
+            let why = "it depends on which of several jumps comes first";
+            if let Some(step) = self.steps[position].as_mut() {
+                (step.will_run, step.why) = (None, why.to_owned());
+            }
+        }
+    }
+
+    fn end(mut self) -> Rehearsal {
+        self.doubt_passed();
+        self.doubt_crossing();
+        let definition = self.builder.facts.definition;
+        let mut steps = Vec::new();
+        for position in 0..self.steps.len() {
+            let known = self.steps[position].take();
+            let mut step = known.unwrap_or_else(|| Rehearsed {
+                why: self.why_not_reached(position),
+                ..Rehearsed::default()
+            });
+            if step.rendered.is_null() {
+                let compiled = definition.compiled_step(position);
+                (step.rendered, step.unresolved) = self.rendered(position, compiled);
+            }
+            steps.push(step);
+        }
+        let (final_output, final_output_unresolved) =
+            match &definition.compiled_workflow().final_output {
+                None => (Value::Null, Vec::new()),
+                Some(Parts::Whole(template)) => self.preview(template, usize::MAX),
+                Some(Parts::Keys(parts)) => self.parts(parts),
+            };
+        Rehearsal {
+            steps,
+            final_output,
+            final_output_unresolved,
+        }
+    }
+
+    fn parts(&self, parts: &[(String, Template)]) -> (Value, Vec<Unresolved>) {
+        let (mut value, mut all) = (Map::new(), Vec::new());
+        for (key, template) in parts {
+            let (part, unresolved) = self.preview(template, usize::MAX);
+            value.insert(key.clone(), part);
+            all.extend(unresolved.into_iter().map(|one| below(key, one)));
+        }
+        (Value::Object(value), all)
+    }
+
+    fn why_not_reached(&self, position: usize) -> String {
+        let graph = self.builder.facts.definition.graph();
+        let before = graph.ancestors(position);
+        let blocked = before.iter().find(|at| self.blocked.contains(at));
+        match blocked {
+            Some(at) => format!("what step `{}` comes to is not known", self.id(*at)),
+            None if self.builder.next.failing.is_some() || self.builder.next.state.is_final() => {
+                "the execution fails before".to_owned()
+            }
+            None => "control comes to it only by a jump".to_owned(),
+        }
+    }
+
+    /// What a step works on; of a `foreach` its list, and what it does with an item.
+    fn rendered(&self, position: usize, compiled: &CompiledStep) -> (Value, Vec<Unresolved>) {
+        let (mut rendered, mut unresolved) = self.preview(&compiled.input, position);
+        let parts = [
+            ("in", compiled.items.as_ref()),
+            ("do", compiled.body.as_ref().map(|body| &body.input)),
+        ];
+        for (key, template) in parts {
+            if let Some(template) = template {
+                let (value, more) = self.preview(template, position);
+                rendered[key] = value;
+                unresolved.extend(more.into_iter().map(|one| below(key, one)));
+            }
+        }
+        (rendered, unresolved)
+    }
+
+    fn preview(&self, template: &Template, position: usize) -> (Value, Vec<Unresolved>) {
+        let mut roots = Roots::default();
+        for reference in template.references() {
+            if self.why_reference(reference, position).is_none()
+                && let Ok(more) = self
+                    .builder
+                    .roots(std::slice::from_ref(reference), &EvalContext::default())
+            {
+                roots.extend(more);
+            }
+        }
+        template.preview(&roots, &|reference| self.why_reference(reference, position))
+    }
+
+    fn why_unknown(&self, expression: Option<&Expression>, position: usize) -> Option<String> {
+        let mut references = expression?.references().iter();
+        references.find_map(|reference| self.why_reference(reference, position))
+    }
+
+    /// Why a path leads to no value yet, for the step at `position`.
+    fn why_reference(&self, reference: &Reference, position: usize) -> Option<String> {
+        let first = reference.path.first().map(|segment| segment.key());
+        let why = match (reference.root, first.as_deref()) {
+            (Root::Env | Root::Secrets, _) => None,
+            (Root::Run, _) => Some("it is known once the execution runs".to_owned()),
+            (Root::Item | Root::Index, _) => Some("it is another one for each item".to_owned()),
+            (Root::Inputs, Some(name)) => self.why_input(name, position),
+            (Root::Inputs, None) => self.why_inputs(position),
+            (Root::Steps, Some(id)) => self.why_output(id),
+            (Root::Steps, None) => self.all(|step| self.why_output(step.id.as_str())),
+            (Root::Memory, Some(name)) => self.why_memory(name, position),
+            (Root::Memory, None) => self
+                .all(|step| matches!(step.kind, StepKind::Set { .. }).then(|| BY_WHOM.to_owned())),
+        };
+        why.map(|why| format!("`{reference}`: {why}"))
+    }
+
+    fn all(&self, why: impl Fn(&Step) -> Option<String>) -> Option<String> {
+        self.builder
+            .facts
+            .definition
+            .workflow
+            .steps
+            .iter()
+            .find_map(why)
+    }
+
+    fn why_inputs(&self, position: usize) -> Option<String> {
+        let asks = |step: &Step| step.kind.asks_for().is_some();
+        let known = self.inputs.values().next().cloned();
+        known.or_else(|| self.unordered(position, asks))
+    }
+
+    fn why_input(&self, name: &str, position: usize) -> Option<String> {
+        let asks = |step: &Step| {
+            step.kind
+                .asks_for()
+                .is_some_and(|names| names.iter().any(|asked| asked == name))
+        };
+        let known = self.inputs.get(name).cloned();
+        known.or_else(|| self.unordered(position, asks))
+    }
+
+    fn why_memory(&self, name: &str, position: usize) -> Option<String> {
+        let sets = |step: &Step| matches!(&step.kind, StepKind::Set { entries } if entries.contains_key(name));
+        let unknown = self.memory.get(name).cloned();
+        unknown
+            .or_else(|| self.unordered(position, sets))
+            .or_else(|| match name {
+                WORKFLOW_INPUT => self.why_inputs(position),
+                _ if self.builder.next.memory.contains_key(name) => None,
+                // S3: the output of the step of that name.
+                _ => self.position(name).and_then(|_| self.why_output(name)),
+            })
+    }
+
+    /// That a step that changes something may come before or after the one at `position`.
+    fn unordered(&self, position: usize, changes: impl Fn(&Step) -> bool) -> Option<String> {
+        let definition = self.builder.facts.definition;
+        let graph = definition.graph();
+        let is_ordered = |at: usize| {
+            position >= definition.workflow.steps.len()
+                || graph.ancestors(position).contains(&at)
+                || graph.downstream(position).contains(&at)
+        };
+        let mut steps = definition.workflow.steps.iter().enumerate();
+        let found = steps.find(|(at, step)| changes(step) && !is_ordered(*at));
+        found.map(|(_, step)| format!("step `{}` may change it before or after", step.id))
+    }
+
+    fn why_output(&self, id: &str) -> Option<String> {
+        let position = self.position(id)?;
+        match self.builder.next.steps[position].status {
+            StepStatus::Skipped | StepStatus::Failed => None,
+            StepStatus::Completed if !self.opaque.contains(&position) => None,
+            _ => Some(BY_WHOM.to_owned()),
+        }
+    }
+
+    fn position(&self, id: &str) -> Option<usize> {
+        let id = StepId::parse(id).ok()?;
+        self.builder.facts.definition.graph().position(&id)
+    }
+
+    fn id(&self, position: usize) -> &StepId {
+        &self.builder.step(position).id
+    }
+}
+
+const BY_WHOM: &str = "the step has not run yet";
+
+fn below(key: &str, mut unresolved: Unresolved) -> Unresolved {
+    let joint = if unresolved.path.is_empty() || unresolved.path.starts_with('[') {
+        ""
+    } else {
+        "."
+    };
+    unresolved.path = format!("{key}{joint}{}", unresolved.path);
+    unresolved
+}

@@ -1,0 +1,89 @@
+//! `workflow.run` (S2): a start, and what the server can do of it within a time.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    ToolSpec, acts,
+    author::{Class, subject, with_subject},
+};
+use crate::{
+    app::{App, Ran},
+    domain::State,
+    error::Result,
+    limits,
+};
+
+const NAME: &str = "workflow.run";
+
+pub(super) fn spec() -> ToolSpec {
+    let longest = limits::WAIT_MAX.as_secs();
+    let properties = with_subject(&json!({
+        "inputs": { "type": "object" },
+        "wait_s": { "type": "number", "minimum": 0, "maximum": longest, "default": longest }
+    }));
+    let text = json!({ "type": "string" });
+    let output = json!({
+        "type": "object",
+        "properties": {
+            "run_id": text, "execution_id": text, "workflow_id": text, "status": text, "state": text,
+            "revision": { "type": "integer" }, "awaiting": { "type": "object" },
+            "waits": { "type": "array", "items": { "type": "object" } }, "final_output": {},
+            "failure_summary": { "type": "object" }
+        },
+        "required": ["success", "run_id", "execution_id", "workflow_id", "status", "state", "revision", "waits"]
+    });
+    ToolSpec::new(
+        (
+            NAME,
+            "Run a workflow",
+            "Starts a workflow, or a manifest that is not saved, and answers when it has ended, waits for somebody (awaiting \
+             has the step and its token for workflow.next_step) or wait_s are over; then execution.wait goes on.",
+        ),
+        || acts(false, false, false),
+        (properties, &[], output),
+        |app, arguments| Box::pin(run(app, arguments)),
+    )
+    .of(Class::Standard)
+    .lasting(longest_wait)
+}
+
+/// The arguments may not be checked yet.
+fn longest_wait(arguments: &Map<String, Value>) -> Duration {
+    let seconds = arguments.get("wait_s").and_then(Value::as_f64);
+    let asked = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    asked.map_or(limits::WAIT_MAX, |asked| asked.min(limits::WAIT_MAX))
+}
+
+async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
+    let definition = app.sound(subject(&arguments, NAME)?).await?;
+    let inputs = arguments.get("inputs").cloned();
+    let Ran { step, status } = app
+        .run(definition, inputs, longest_wait(&arguments))
+        .await?;
+    let state = State::ALL
+        .into_iter()
+        .find(|state| state.as_str() == status.state);
+    let is_awaiting = step.current_step.is_some();
+    let mut answer = json!({
+        "success": true,
+        "run_id": status.execution_id,
+        "execution_id": status.execution_id,
+        "workflow_id": status.workflow_name,
+        "status": if is_awaiting { "awaiting" } else { state.map_or("running", State::as_run_status) },
+        "state": status.state,
+        "revision": status.revision,
+        "waits": status.waits,
+    });
+    if let Some(output) = &status.final_output {
+        answer["final_output"] = output.clone();
+    }
+    if let Some(failure) = &status.error {
+        answer["failure_summary"] = json!(failure);
+    }
+    if is_awaiting {
+        answer["awaiting"] = json!(step);
+    }
+    Ok(answer)
+}
