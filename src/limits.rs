@@ -272,7 +272,15 @@ pub const SNAPSHOT_BYTES_FREE: usize = 4 << 10;
 pub const SNAPSHOT_EVERY_MAX: u32 = 1024;
 /// Pages redb keeps in memory.
 pub const STORE_CACHE_BYTES: usize = 96 << 20;
-/// From this file size on every commit saves what makes a restart after a crash instant.
+/// Commits to the data file, each durable there, before a redo log is begun beside it: a process that stores little needs none.
+pub const REDO_AFTER_COMMITS: u64 = 16;
+/// The length of a redo log when it is begun.
+pub const REDO_BYTES_MIN: u64 = 1 << 20;
+/// The length up to which a redo log grows fourfold each time that it is full: so much is put into the data file at once, or at the next
+/// opening after a crash.
+pub const REDO_BYTES_MAX: u64 = 16 << 20;
+/// From this file size on each commit to the data file saves what makes a restart after a crash instant; one that a redo log
+/// follows saves it always.
 pub const QUICK_REPAIR_FILE_BYTES: u64 = 256 << 20;
 /// Below this file size every page is checked at each opening, after a clean close too.
 pub const CHECKED_FILE_BYTES_MAX: u64 = 4 << 20;

@@ -161,8 +161,9 @@ impl Tail<'_> {
 
     /// The time of the last write to the store.
     fn written(&self) -> Option<std::time::SystemTime> {
-        let file = self.data_dir.join("executions.redb");
-        file.metadata().and_then(|file| file.modified()).ok()
+        let files = ["executions.redb", "executions.redo"].map(|name| self.data_dir.join(name));
+        let times = files.map(|file| file.metadata().and_then(|file| file.modified()).ok());
+        times.into_iter().flatten().max()
     }
 
     /// Reads the status of the execution, once it has moved past `since`, and then the events: in this order no event that led

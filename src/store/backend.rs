@@ -49,11 +49,24 @@ pub enum Operation<'a> {
     Sync,
     /// Give the new file its name.
     Rename,
-    /// Make that name durable.
+    /// Make the names in the directory durable.
     SyncDirectory,
+    /// Begin the log, an empty file beside the data file.
+    CreateLog,
+    /// Write to the log.
+    WriteLog {
+        /// Where.
+        offset: u64,
+        /// What.
+        data: &'a [u8],
+    },
+    /// Make durable what was written to the log.
+    SyncLog,
+    /// Remove the log.
+    RemoveLog,
 }
 
-/// Called before each operation on the data file; an error takes its place. For tests of failure, and
+/// Called before each operation on the data file and on its log; an error takes its place. For tests of failure, and
 /// for benches that make a disk as slow as a real one.
 #[derive(Clone)]
 pub struct Hook(Arc<dyn Fn(Operation<'_>) -> io::Result<()> + Send + Sync>);

@@ -7,7 +7,9 @@ use redb::{
 };
 
 use super::{
-    Refusal, check_follows, conflict,
+    Refusal,
+    changes::{Change, Changes},
+    check_follows, conflict,
     dirty::DirtySet,
     fault::fault,
     record::{self, RowHeader},
@@ -37,6 +39,13 @@ pub(super) const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("
 /// The entry of `meta.v1` that names a journal key below which snapshots cover every row, little-endian. Rows
 /// say the same of their own time; the larger one counts. It may be missing.
 pub(super) const REPLAY_FROM_KEY: &str = "replay_from";
+
+/// The entry of `meta.v1` that holds the name of the format. Until the first release each change of a record takes another
+/// name for this entry, and the one before joins those that an opening refuses.
+pub(super) const FORMAT_KEY: &str = "store_format";
+
+/// The format of the file as a whole.
+pub(super) const FORMAT: &str = "midex-1";
 
 /// What the writer knows of the file beyond its pages. Always rebuilt from the file alone.
 #[derive(Debug, Default)]
@@ -140,16 +149,17 @@ pub(super) fn stored_bytes(
 }
 
 /// Writes `refusals` and then `works`, each compared with what is stored, into `transaction`. After an error
-/// neither the transaction nor the ledger may be used again.
+/// neither the transaction nor the ledger may be used again. What is written is noted in `changes` too.
 pub(super) fn apply<'a>(
     transaction: &WriteTransaction,
     ledger: &mut Ledger,
     works: impl Iterator<Item = &'a mut Write>,
     refusals: &[Refusal],
+    changes: &mut Changes,
 ) -> Result<Effects> {
     let mut effects = Effects::default();
     if !refusals.is_empty() {
-        keep_refusals(transaction, ledger, refusals)?;
+        keep_refusals(transaction, ledger, refusals, changes)?;
         effects.changed = true;
     }
     let mut batch = Batch {
@@ -160,6 +170,7 @@ pub(super) fn apply<'a>(
         content: transaction.open_table(CONTENT).map_err(fault)?,
         ledger,
         effects,
+        changes,
     };
     for work in works {
         let answer = batch.write(work)?;
@@ -177,6 +188,7 @@ struct Batch<'a> {
     content: Table<'a, &'static [u8; 32], &'static [u8]>,
     ledger: &'a mut Ledger,
     effects: Effects,
+    changes: &'a mut Changes,
 }
 
 /// Where an execution stands in the transaction.
@@ -254,6 +266,7 @@ impl Batch<'_> {
         };
         record::seal_row(row_bytes, header);
         self.journal.insert(key, &*row_bytes).map_err(fault)?;
+        self.changes.push(Change::Row(key, row_bytes));
         self.ledger.next_key += 1;
         self.effects.transitions += 1;
         self.effects.changed = true;
@@ -282,6 +295,7 @@ impl Batch<'_> {
         self.executions
             .insert(id.as_str(), &*snapshot)
             .map_err(fault)?;
+        self.changes.push(Change::Snapshot(id.as_str(), snapshot));
         if self.ledger.heads.cover(id) {
             self.effects.heads.push((id.clone(), None));
         }
@@ -297,9 +311,14 @@ impl Batch<'_> {
             Some(open) => open,
             none => none.insert(self.transaction.open_table(OPEN).map_err(fault)?),
         };
-        let done = match entry {
-            OpenEntry::Says(due) => open.insert(id.as_str(), due.map(Timestamp::milliseconds)),
-            _ => open.remove(id.as_str()),
+        let id = id.as_str();
+        let done = if let OpenEntry::Says(due) = entry {
+            let due = due.map(Timestamp::milliseconds);
+            self.changes.push(Change::Open(id, due));
+            open.insert(id, due)
+        } else {
+            self.changes.push(Change::Ended(id));
+            open.remove(id)
         };
         done.map(drop).map_err(fault)
     }
@@ -315,6 +334,8 @@ impl Batch<'_> {
                 self.content
                     .insert(digest.as_bytes(), &**content)
                     .map_err(fault)?;
+                self.changes
+                    .push(Change::Content(digest.as_bytes(), content));
             }
         }
         Ok(())
@@ -325,6 +346,7 @@ fn keep_refusals(
     transaction: &WriteTransaction,
     ledger: &mut Ledger,
     refusals: &[Refusal],
+    changes: &mut Changes,
 ) -> Result<()> {
     let mut table = transaction.open_table(REFUSALS).map_err(fault)?;
     for refusal in refusals {
@@ -332,8 +354,14 @@ fn keep_refusals(
         table
             .insert(ledger.next_key, bytes.as_slice())
             .map_err(fault)?;
+        changes.push(Change::Refusal(ledger.next_key, &bytes));
         ledger.next_key += 1;
     }
+    forget_old(&mut table)
+}
+
+/// Removes the oldest refusals beyond the limit.
+pub(super) fn forget_old(table: &mut Table<'_, u64, &'static [u8]>) -> Result<()> {
     while table.len().map_err(fault)? > limits::REFUSALS_KEPT_MAX {
         table.pop_first().map_err(fault)?;
     }

@@ -6,23 +6,19 @@ use redb::{Database, ReadTransaction, ReadableDatabase, TableHandle};
 
 use super::{
     backend::{Backend, Disk},
-    batch::{CONTENT, EXECUTIONS, JOURNAL, Ledger, META, OPEN, REFUSALS},
+    batch::{CONTENT, EXECUTIONS, FORMAT, FORMAT_KEY, JOURNAL, Ledger, META, OPEN, REFUSALS},
     fault::{fault, fault_at_opening, guarded, unusable},
     lock::Lock,
     options::Options,
     paths::copy_aside,
     record::damaged,
-    recovery,
+    recovery, redo,
     shared::Opened,
 };
 use crate::error::{Code, Error, Result};
 
-/// The entry of `meta.v1` that holds the name of the format. Until the first release each change of a record takes another
-/// name for this entry, and the one before joins [`UNRELEASED_KEYS`].
-const FORMAT_KEY: &str = "store_format";
-
-/// The format of the file as a whole.
-const FORMAT: &str = "midex-1";
+/// Room for each byte of a log that is put into the data file.
+const ROOM_PER_LOG_BYTE: u64 = 4;
 
 /// The entries that earlier builds wrote, before the first release.
 const UNRELEASED_KEYS: [&str; 3] = ["format", "release_format", "released_format"];
@@ -55,7 +51,8 @@ pub(super) fn open_disk(
     let opened = guarded(|| open_unguarded(path, disk()?, options, checked_below));
     opened.map_err(|error| {
         let error = error.with("path", path.display().to_string());
-        if error.code() == Code::StoreCorrupt {
+        // Where the log is at fault the data file needs no copy.
+        if error.code() == Code::StoreCorrupt && error.context("redo").is_none() {
             return set_aside(path, error);
         }
         error
@@ -73,9 +70,16 @@ fn open_unguarded(
     }
     let opened = open_database(disk, path, options, checked_below)?;
     check_format(&opened.database, path)?;
+    let pending = redo::read(&opened.database, path, options)?;
     let mut ledger = recovery::survey(&opened.database)?;
     // What fresh snapshots overwrite need not be kept: each of its transactions leaves a whole database.
     opened.disk.trust();
+    if pending.is_awaited() {
+        let room = opened.disk.reserve(pending.bytes() * ROOM_PER_LOG_BYTE);
+        room.map_err(|error| unusable(path, &error))?;
+        pending.fold(&opened.database)?;
+        ledger = recovery::survey(&opened.database)?;
+    }
     let room = recovery::checkpoint_bytes(&ledger);
     match opened.disk.reserve(room) {
         Ok(()) => recovery::checkpoint_all(&opened.database, &mut ledger)?,
@@ -152,7 +156,10 @@ fn refuse_other_formats(transaction: &ReadTransaction, path: &Path) -> Result<()
     let meta = transaction.open_table(META).map_err(fault)?;
     let format = meta.get(FORMAT_KEY).map_err(fault)?;
     if let Some(format) = format.as_ref().map(redb::AccessGuard::value) {
-        if format == FORMAT.as_bytes() {
+        if [FORMAT, redo::FORMAT_WITH_LOG]
+            .map(str::as_bytes)
+            .contains(&format)
+        {
             return Ok(());
         }
         let name = String::from_utf8_lossy(format);

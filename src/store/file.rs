@@ -18,7 +18,7 @@ use super::{
         FILE_NAME, at, check_regular, create_new, draft, make_directory, place, remove,
         sync_directory,
     },
-    rewrite,
+    redo, rewrite,
     shared::Opened,
 };
 use crate::{error::Result, limits};
@@ -39,6 +39,7 @@ pub(super) fn prepare(directory: &Path, lock: &Arc<Lock>, options: &Options) -> 
     match fs::symlink_metadata(&path) {
         Ok(_) => check_regular(&path)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            redo::refuse_orphan(&path, options)?;
             if lock.stood_for_one() {
                 tracing::warn!(path = %path.display(), "the database that was in this directory is gone; an empty one is begun");
             }
@@ -79,6 +80,7 @@ pub(super) fn open(path: &Path, lock: &Arc<Lock>, options: &Options) -> Result<(
             .identity()
             .map_err(|error| unusable(path, &error))?,
     );
+    redo::remove_leftover(path, options);
     Ok((opened, ledger))
 }
 

@@ -6,6 +6,7 @@
 
 mod backend;
 mod batch;
+mod changes;
 mod database;
 mod dirty;
 mod examine;
@@ -14,6 +15,7 @@ mod file;
 mod holder;
 mod list;
 mod lock;
+
 mod memory;
 mod merge;
 mod options;
@@ -22,6 +24,7 @@ mod reader;
 mod record;
 mod recovery;
 mod redb_store;
+mod redo;
 mod rewrite;
 mod shared;
 mod writer;

@@ -23,6 +23,10 @@ pub struct Options {
     /// Whether the whole file is read through when it is opened, not only one below
     /// [`limits::CHECKED_FILE_BYTES_MAX`] or one of a process that crashed.
     pub check_all: bool,
+    /// How long the redo log may become; 0 for none at all.
+    pub redo_bytes: u64,
+    /// Commits to the data file before a redo log is begun; fewer than [`limits::REDO_AFTER_COMMITS`] are for tests.
+    pub redo_after: u64,
     /// Stands between the database and the disk.
     pub hook: Option<Hook>,
 }
@@ -35,6 +39,8 @@ impl Default for Options {
             cache_bytes: limits::STORE_CACHE_BYTES,
             list_scanned_max: limits::LIST_SCANNED_MAX,
             check_all: false,
+            redo_bytes: limits::REDO_BYTES_MAX,
+            redo_after: limits::REDO_AFTER_COMMITS,
             hook: None,
         }
     }

@@ -17,6 +17,9 @@ use crate::error::{Code, Error, Result};
 /// The data file's name in its directory.
 pub const FILE_NAME: &str = "executions.redb";
 
+/// The log's name beside the data file.
+const REDO_NAME: &str = "executions.redo";
+
 /// What a database is called, behind that name, until it is whole.
 const DRAFT: &str = ".new-";
 
@@ -128,6 +131,12 @@ pub(super) fn sweep(path: &Path) {
             tracing::warn!(%error, "a leftover of a crash cannot be removed");
         }
     }
+}
+
+/// The log of the data file at `path`: beside the file itself, also where `path` is a link to it.
+pub(super) fn redo_beside(path: &Path) -> PathBuf {
+    let file = fs::canonicalize(path);
+    file.as_deref().unwrap_or(path).with_file_name(REDO_NAME)
 }
 
 /// The name of a file that is to take the place of the one at `path`.

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redb::Durability;
+use redb::{Durability, WriteTransaction};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::{
@@ -21,7 +21,8 @@ use super::{
     fault::{batch_failed, fault, guarded, unavailable},
     file,
     lock::Lock,
-    shared::{Shared, Slot},
+    redo::{self, Log},
+    shared::{Opened, Shared, Slot},
 };
 use crate::{
     domain::{Digest, Sequence},
@@ -71,6 +72,7 @@ pub(super) struct Writer {
     lock: Arc<Lock>,
     queue: Receiver<Message>,
     ledger: Ledger,
+    log: Log,
     pace: Pace,
     closing: Option<oneshot::Sender<Result<()>>>,
     /// When the database was last opened again, or could not be.
@@ -110,6 +112,7 @@ impl Writer {
         ledger: Ledger,
     ) -> Self {
         Self {
+            log: Log::new(&shared.path, &shared.options),
             shared,
             lock,
             queue,
@@ -282,14 +285,26 @@ impl Writer {
         transaction
             .set_durability(Durability::Immediate)
             .map_err(fault)?;
-        let bytes = opened
-            .disk
-            .bytes()
-            .map_err(|error| unavailable(&self.shared.path, &error))?;
-        transaction.set_quick_repair(bytes >= limits::QUICK_REPAIR_FILE_BYTES);
-        let effects = batch::apply(&transaction, &mut self.ledger, works.iter_mut(), refusals)?;
+        let mut changes = self.log.changes();
+        let works = works.iter_mut();
+        let effects = batch::apply(
+            &transaction,
+            &mut self.ledger,
+            works,
+            refusals,
+            &mut changes,
+        )?;
         if effects.changed {
-            transaction.commit().map_err(fault)?;
+            let logged = self.log.append(changes);
+            if logged.map_err(|error| unavailable(&self.shared.path, &error))? {
+                // The log has it, and the data file gets it with all else that the log has by then.
+                transaction
+                    .set_durability(Durability::None)
+                    .map_err(fault)?;
+                transaction.commit().map_err(fault)?;
+            } else {
+                fold(transaction, &mut self.log, opened)?;
+            }
             // Removed meanwhile it was stored nowhere.
             opened.disk.check_names_and_length(&self.shared.path)?;
             self.shared.commits.fetch_add(1, Ordering::Relaxed);
@@ -332,6 +347,7 @@ impl Writer {
             Ok((opened, ledger)) => {
                 self.shared.take_heads(&ledger);
                 self.ledger = ledger;
+                self.log = Log::new(&self.shared.path, &self.shared.options);
                 if let Some(indeterminate) = self.indeterminate.take()
                     && indeterminate.next_key == self.ledger.next_key
                 {
@@ -349,13 +365,19 @@ impl Writer {
         self.reopened = Some(now());
     }
 
-    fn finish(self) {
+    fn finish(mut self) {
         let slot = std::mem::replace(&mut *self.shared.slot_mut(), Slot::Shut(closed()));
         let done = match slot {
             Slot::Open(opened) => guarded(|| {
                 if let Err(error) = opened.disk.check_names_and_length(&self.shared.path) {
                     tracing::error!(%error, "the database is not where it was");
                     return Ok(());
+                }
+                if self.log.is_open() {
+                    let transaction = opened.database.begin_write().map_err(fault)?;
+                    redo::say(&transaction, None)?;
+                    transaction.commit().map_err(fault)?;
+                    self.log.folded(None);
                 }
                 if let Err(error) = opened.disk.release() {
                     tracing::warn!(%error, "room behind the database was not given back");
@@ -372,6 +394,21 @@ impl Writer {
             let _ = answer.send(done);
         }
     }
+}
+
+/// Commits to the data file itself, and with this everything before it. A log may follow.
+fn fold(mut transaction: WriteTransaction, log: &mut Log, opened: &Opened) -> Result<()> {
+    let bytes = opened.disk.bytes();
+    let bytes = bytes.map_err(|error| fault(redb::StorageError::Io(error)))?;
+    let (had_log, next) = (log.is_open(), log.next());
+    if had_log || next.is_some() {
+        redo::say(&transaction, next)?;
+    }
+    // What stays as it is while the log grows is opened at once after a crash.
+    transaction.set_quick_repair(next.is_some() || bytes >= limits::QUICK_REPAIR_FILE_BYTES);
+    transaction.commit().map_err(fault)?;
+    log.folded(next);
+    Ok(())
 }
 
 /// How long commits take and how many callers there are: what an adaptive wait needs.

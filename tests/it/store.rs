@@ -12,5 +12,6 @@ mod histories;
 mod index;
 mod listing;
 mod lost;
+mod redo;
 mod rewrite;
 mod tale;

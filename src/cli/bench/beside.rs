@@ -181,6 +181,7 @@ impl Single {
         let options = store::Options {
             batch_max: 1,
             hook: Some(disk.hook()),
+            redo_bytes: 0,
             ..store::Options::default()
         };
         let store = Arc::new(blocking(move || RedbStore::open(&directory, options)).await??);

@@ -181,10 +181,10 @@ impl Disk {
         let disk = Arc::clone(self);
         Hook::new(move |operation| {
             match operation {
-                Operation::Write { .. } => {
+                Operation::Write { .. } | Operation::WriteLog { .. } => {
                     disk.writes.fetch_add(1, Ordering::Relaxed);
                 }
-                Operation::Sync => disk.sync(),
+                Operation::Sync | Operation::SyncLog => disk.sync(),
                 _ => {}
             }
             Ok(())

@@ -31,14 +31,14 @@ fn open(directory: &Path) -> RedbStore {
     RedbStore::open(directory, Options::default()).unwrap()
 }
 
-/// What a crash would leave of an open store: its file as it is on the disk.
+/// What a crash would leave of an open store: its file as it is on the disk, and its redo log.
 pub(super) fn crash(directory: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
-    fs::copy(
-        directory.join("executions.redb"),
-        copy.path().join("executions.redb"),
-    )
-    .unwrap();
+    for name in ["executions.redb", "executions.redo"] {
+        if directory.join(name).exists() {
+            fs::copy(directory.join(name), copy.path().join(name)).unwrap();
+        }
+    }
     copy
 }
 

@@ -8,12 +8,16 @@ use std::{
     time::Duration,
 };
 
-use midex::store::{Hook, Operation, Options, RedbStore, Store};
+use midex::{
+    limits,
+    store::{Hook, Operation, Options, RedbStore, Store},
+};
 
 use super::tale::Tale;
 use crate::support::long::{self, Dice};
 
-const PAGE: usize = 4096;
+/// What a disk writes at once.
+const SECTOR: usize = 512;
 
 /// One file: what reading shows, and what the disk has. A page that is not dirty is clean, whether it ever reached the
 /// disk or was forgotten.
@@ -30,12 +34,12 @@ impl Image {
         let end = start + data.len();
         self.memory.resize(self.memory.len().max(end), 0);
         self.memory[start..end].copy_from_slice(data);
-        self.dirty.extend(start / PAGE..end.div_ceil(PAGE));
+        self.dirty.extend(start / SECTOR..end.div_ceil(SECTOR));
     }
 
     fn resize(&mut self, bytes: usize) {
         self.memory.resize(bytes, 0);
-        self.dirty.retain(|page| page * PAGE < bytes);
+        self.dirty.retain(|page| page * SECTOR < bytes);
     }
 
     /// Of the dirty pages those that `reaches` picks reach the disk; all are clean then.
@@ -44,10 +48,10 @@ impl Image {
             self.disk.resize(self.memory.len(), 0);
         }
         for page in std::mem::take(&mut self.dirty) {
-            let end = self.memory.len().min((page + 1) * PAGE);
+            let end = self.memory.len().min((page + 1) * SECTOR);
             if reaches() {
                 self.disk.resize(self.disk.len().max(end), 0);
-                self.disk[page * PAGE..end].copy_from_slice(&self.memory[page * PAGE..end]);
+                self.disk[page * SECTOR..end].copy_from_slice(&self.memory[page * SECTOR..end]);
             }
         }
     }
@@ -60,6 +64,7 @@ struct Disk {
     new: Option<Image>,
     /// The one before, while the name of `current` may not be durable.
     before: Option<Image>,
+    redo: Redo,
     dice: Dice,
     /// Out of how many syncs one fails; none while it is 0.
     fails_one_in: u64,
@@ -67,7 +72,44 @@ struct Disk {
     /// Operations until the power is cut.
     left: u64,
     /// What a power cut left.
-    survivor: Option<Vec<u8>>,
+    survivor: Option<Survivor>,
+}
+
+/// The data file and the redo log that a power cut left.
+struct Survivor {
+    data: Vec<u8>,
+    redo: Option<Vec<u8>>,
+}
+
+/// What the name of the redo log stands for: as the disk has it, and as it was changed since the directory was synced.
+#[derive(Default)]
+struct Redo {
+    durable: Option<Image>,
+    later: Vec<Option<Image>>,
+}
+
+impl Redo {
+    fn image(&mut self) -> &mut Image {
+        let image = self.later.last_mut().unwrap_or(&mut self.durable);
+        image.as_mut().unwrap()
+    }
+
+    fn sync_name(&mut self) {
+        if let Some(last) = self.later.pop() {
+            self.durable = last;
+        }
+        self.later.clear();
+    }
+
+    /// Any of the names may have reached the disk, but none before the one that is durable.
+    fn cut(&mut self, dice: &mut Dice) -> Option<Vec<u8>> {
+        let mut names = std::mem::take(&mut self.later);
+        names.insert(0, self.durable.take());
+        let name = usize::try_from(dice.roll(names.len() as u64)).unwrap();
+        let mut image = names.swap_remove(name)?;
+        image.flush(|| dice.roll(2) == 0);
+        Some(image.disk)
+    }
 }
 
 impl Disk {
@@ -99,7 +141,19 @@ impl Disk {
                 self.failed += 1;
                 return Err(io::ErrorKind::Other.into());
             }
-            Operation::SyncDirectory => self.before = None,
+            Operation::SyncDirectory => {
+                self.before = None;
+                self.redo.sync_name();
+            }
+            Operation::CreateLog => self.redo.later.push(Some(Image::default())),
+            Operation::WriteLog { offset, data } => self.redo.image().write(offset, data),
+            Operation::SyncLog if fails(&mut self.dice, self.fails_one_in) => {
+                self.failed += 1;
+                self.redo.image().flush(|| self.dice.roll(2) == 0);
+                return Err(io::ErrorKind::Other.into());
+            }
+            Operation::SyncLog => self.redo.image().flush(|| true),
+            Operation::RemoveLog => self.redo.later.push(None),
             Operation::Read | Operation::Reserve => {}
         }
         Ok(())
@@ -110,7 +164,10 @@ impl Disk {
         let old = self.before.take().filter(|_| self.dice.roll(2) == 0);
         let mut left = old.unwrap_or_else(|| std::mem::take(&mut self.current));
         left.flush(|| self.dice.roll(2) == 0);
-        self.survivor = Some(left.disk);
+        self.survivor = Some(Survivor {
+            data: left.disk,
+            redo: self.redo.cut(&mut self.dice),
+        });
     }
 }
 
@@ -127,6 +184,7 @@ impl Forgetful {
             current: Image::default(),
             new: None,
             before: None,
+            redo: Redo::default(),
             dice: Dice(seed),
             fails_one_in: 0,
             failed: 0,
@@ -135,10 +193,13 @@ impl Forgetful {
         })))
     }
 
-    fn options(&self) -> Options {
+    fn options(&self, seed: u64) -> Options {
         let disk = self.clone();
         Options {
             snapshot_every: if self.disk().dice.roll(2) == 0 { 1 } else { 16 },
+            // None, one that is full now and then, and one that never is.
+            redo_bytes: [0, 64 << 10, limits::REDO_BYTES_MAX][usize::try_from(seed % 3).unwrap()],
+            redo_after: seed % 2 * 7,
             hook: Some(Hook::new(move |operation| disk.disk().act(operation))),
             ..Options::default()
         }
@@ -187,7 +248,7 @@ fn become_as_stored(
 async fn round(seed: u64) -> u64 {
     let disk = Forgetful::new(seed);
     let directory = tempfile::tempdir().unwrap();
-    let store = RedbStore::open(directory.path(), disk.options()).unwrap();
+    let store = RedbStore::open(directory.path(), disk.options(seed)).unwrap();
     let mut tales: Vec<_> = (0..4)
         .map(|at| Tale::new(&format!("tale {at}"), 400))
         .collect();
@@ -211,10 +272,13 @@ async fn round(seed: u64) -> u64 {
 }
 
 /// What the power cut left is whole, has all that was acknowledged, and goes on.
-async fn is_sound(bytes: &[u8], tales: &mut [Tale]) {
+async fn is_sound(survivor: &Survivor, tales: &mut [Tale]) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("executions.redb");
-    fs::write(&path, bytes).unwrap();
+    fs::write(&path, &survivor.data).unwrap();
+    if let Some(redo) = &survivor.redo {
+        fs::write(directory.path().join("executions.redo"), redo).unwrap();
+    }
     let store = RedbStore::open(directory.path(), Options::default()).unwrap();
     for tale in tales {
         let stored = store.load(&tale.id).await.unwrap();
@@ -230,7 +294,7 @@ async fn is_sound(bytes: &[u8], tales: &mut [Tale]) {
 
 #[tokio::test]
 async fn nothing_acknowledged_is_lost_on_a_disk_that_forgets() {
-    let (seed, rounds) = (long::seed(1), long::rounds(20, 200));
+    let (seed, rounds) = (long::seed(1), long::rounds(21, 2_000));
     let mut failed = 0;
     for from in (0..rounds).step_by(10) {
         // Side by side: a store that has just failed takes its time before it tries again.

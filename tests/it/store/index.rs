@@ -54,7 +54,10 @@ async fn the_index_is_right_after_a_crash() {
             }
             tales[round].turn(&store, State::Failed).await.unwrap();
             let crashed = crash(directory.path());
-            assert_eq!(index(crash(directory.path()).path()), open_ids(&tales));
+            let copy = crash(directory.path());
+            // The redo log holds some of it until the file is opened.
+            drop(RedbStore::open(copy.path(), options.clone()).unwrap());
+            assert_eq!(index(copy.path()), open_ids(&tales));
             let survivor = RedbStore::open(crashed.path(), options.clone()).unwrap();
             for query in [up_to(4), open_up_to(4)] {
                 let listed = all(&survivor, query.clone()).await;

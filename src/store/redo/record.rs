@@ -1,0 +1,89 @@
+//! How records lie in the log: each begins at a page, for no page that was acknowledged is written again.
+//!
+//! A record is `midexlog`, the version `u8`, three bytes of nothing, the length of its body `u32`, the id of the log, the
+//! SHA-256 of all these and of the body, the body, and zeros up to the next page. Numbers are little-endian.
+
+use sha2::{Digest as _, Sha256};
+
+use super::state::LogId;
+
+/// What is written at once.
+pub(super) const PAGE_BYTES: usize = 4096;
+
+/// Bytes before the body.
+pub(super) const HEADER_BYTES: usize = 64;
+
+const MAGIC: &[u8; 8] = b"midexlog";
+const VERSION: u8 = 1;
+/// Bytes of the header before the checksum.
+const SUMMED_BYTES: usize = 32;
+
+/// How many bytes a record takes whose header and body have so many.
+pub(super) fn padded(bytes: usize) -> usize {
+    bytes.next_multiple_of(PAGE_BYTES)
+}
+
+/// Room for the header, before the body.
+pub(super) fn begin() -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(2 * PAGE_BYTES);
+    bytes.resize(HEADER_BYTES, 0);
+    bytes
+}
+
+/// Makes a record of the log `id` out of the room for a header and the body behind it.
+pub(super) fn seal(mut bytes: Vec<u8>, id: LogId) -> Vec<u8> {
+    let body_bytes = u32::try_from(bytes.len() - HEADER_BYTES).unwrap_or(u32::MAX);
+    bytes[..8].copy_from_slice(MAGIC);
+    bytes[8] = VERSION;
+    bytes[12..16].copy_from_slice(&body_bytes.to_le_bytes());
+    bytes[16..SUMMED_BYTES].copy_from_slice(id.as_bytes());
+    let sum = sum(&bytes);
+    bytes[SUMMED_BYTES..HEADER_BYTES].copy_from_slice(&sum);
+    bytes.resize(padded(bytes.len()), 0);
+    bytes
+}
+
+fn sum(record: &[u8]) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    hasher.update(&record[..SUMMED_BYTES]);
+    hasher.update(&record[HEADER_BYTES..]);
+    hasher.finalize().into()
+}
+
+/// What a page says at the place where a record may begin.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found<'a> {
+    /// No beginning was ever written there.
+    Nothing,
+    /// No record.
+    Garbage,
+    /// A record of a later version of midex.
+    TooNew(u8),
+    /// A record of this log; its body, where it is whole.
+    Record(LogId, Option<&'a [u8]>),
+}
+
+/// What `bytes` begin with.
+pub(super) fn look(bytes: &[u8]) -> Found<'_> {
+    // A record may be torn within its first page, which a disk writes in smaller pieces.
+    let header = &bytes[..bytes.len().min(HEADER_BYTES)];
+    if header.iter().all(|byte| *byte == 0) {
+        return Found::Nothing;
+    }
+    if header.len() < HEADER_BYTES || !header.starts_with(MAGIC) {
+        return Found::Garbage;
+    }
+    if header[8] != VERSION {
+        return Found::TooNew(header[8]);
+    }
+    let number = |at: usize| header[at..].first_chunk().copied().map(u32::from_le_bytes);
+    let id = header[16..].first_chunk().copied().unwrap_or_default();
+    let body_bytes = number(12).and_then(|bytes| usize::try_from(bytes).ok());
+    let end = body_bytes.and_then(|bytes| bytes.checked_add(HEADER_BYTES));
+    let record = end.and_then(|end| bytes.get(..end));
+    let whole = record.filter(|record| sum(record) == record[SUMMED_BYTES..HEADER_BYTES]);
+    Found::Record(
+        LogId::from_bytes(id),
+        whole.map(|record| &record[HEADER_BYTES..]),
+    )
+}
