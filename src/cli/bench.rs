@@ -163,7 +163,7 @@ pub(super) async fn bench(args: BenchArgs, config: &Config, mut out: Output<'_>)
     let loaded = machine.loaded(&figures);
     let json = || {
         json!({
-            "machine": machine.json(), "seconds": args.seconds.as_secs_f64(),
+            "machine": machine.json(), "seconds": args.seconds.as_secs_f64(), "stored": args.stored,
             "slow_disk_ms": args.slow_disk.map(|slow| slow.delay().as_secs_f64() * 1e3),
             "too_loaded": loaded, "notes": notes, "figures": figures::as_json(&figures)
         })
