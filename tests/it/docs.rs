@@ -1,6 +1,7 @@
 //! What is written for users is so.
 
 mod configuration;
+mod errors;
 mod house;
 mod manual;
 mod readme;

@@ -1,6 +1,7 @@
 //! The main job over MCP: a raw client against the real binary.
 
 mod arguments;
+mod codes;
 mod definitions;
 mod errors;
 mod frames;
