@@ -2,6 +2,7 @@
 //! out only where all findings are warnings. The findings come in no order.
 
 mod asking;
+mod doubt;
 mod expression;
 mod flow;
 mod input;
@@ -141,7 +142,9 @@ fn steps(
     asking::check(found, draft, &list);
     schema::check(found, &list, quota);
     let secrets = known.abilities.secrets.as_ref();
-    expression::check(found, draft, &list, secrets, &mut flow);
+    let uses = expression::check(found, draft, &list, secrets, &mut flow);
+    doubt::unused_inputs(found, draft, &list, &uses);
+    doubt::short_loops(found, draft, &list, &flow);
     let steps: Vec<_> = list
         .iter()
         .zip(flow.before())

@@ -138,6 +138,12 @@ rules! {
     ForgottenOutput = "forgotten_output", Error;
     /// The expression names a field that its step need not bring.
     UncertainReference = "uncertain_reference", Warning;
+    /// The expression asks for the output of a step that its condition may skip.
+    DependsOnConditional = "depends_on_conditional", Warning;
+    /// A loop may go round once at most.
+    LoopNearBound = "loop_near_bound", Warning;
+    /// Nothing reads the input.
+    UnusedInput = "unused_input", Warning;
     /// The text looks like an expression and is none.
     LooksLikeExpression = "looks_like_expression", Warning;
     /// Nothing leads out of a loop.

@@ -17,6 +17,7 @@ use super::{
 use crate::domain::{
     check::{Agent, Agents, Built, Known},
     definition::{Definition, Persona, Workflow},
+    finding::{Finding, Rule},
 };
 
 /// What the load before came to, if there was one.
@@ -120,6 +121,19 @@ fn first_of_each_name<T>(
         hidden.extend(late.into_iter().map(|loaded| (source, loaded)));
     }
     kept.sort_by(|(_, a), (_, b)| rank(a).cmp(&rank(b)));
+    for (_, loaded) in &mut hidden {
+        let mut nearer = kept.iter().filter(|(_, nearer)| nearer.name == loaded.name);
+        if let Some((_, nearer)) = nearer.next() {
+            let path = nearer.file.path.display();
+            let message = format!(
+                "{path} is nearer and has the name `{}` too: that one is started",
+                loaded.name
+            );
+            loaded
+                .findings
+                .push(Finding::of_file(Rule::ShadowedName, message));
+        }
+    }
     hidden.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
     (kept, hidden)
 }

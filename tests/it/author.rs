@@ -7,6 +7,13 @@ mod validate;
 mod where_to;
 mod write;
 
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -67,8 +74,8 @@ fn files_are_listed_with_what_hides_them_and_what_is_wrong_with_them() {
             &crate::support::project::workflow("bug-fix", &[("a", "reviewer", &[])]),
         ),
     ]);
-    for mut client in clients(&project) {
-        let own = done(&mut client, "workflow.list", json!({ "source": "project" }));
+    for client in &mut clients(&project) {
+        let own = done(client, "workflow.list", json!({ "source": "project" }));
         assert_eq!(own["total"], 3, "{own}");
         let own = list(&own["workflows"]);
         let named = |name: &str| own.iter().find(|one| one["workflow_id"] == name).unwrap();
@@ -97,7 +104,7 @@ fn files_are_listed_with_what_hides_them_and_what_is_wrong_with_them() {
         let rules = each(&list(&named("broken")["findings"]), "rule");
         assert!(rules.contains(&"no_steps".to_owned()), "{rules:?}");
 
-        let both = done(&mut client, "workflow.list", json!({ "query": "bug-fix" }));
+        let both = done(client, "workflow.list", json!({ "query": "bug-fix" }));
         let both = list(&both["workflows"]);
         assert_eq!((both.len(), &both[0]["format"]), (2, &json!("markdown")));
         assert_eq!(both[0]["shadowed_by"], Value::Null);
@@ -156,22 +163,18 @@ fn a_list_has_pages_that_name_every_file_once() {
 fn a_file_is_got_as_it_lies_with_its_version() {
     let odd = format!("\u{feff}# mine\r\n{}", TRIAGE.replace('\n', "\r\n"));
     let project = Project::new(&[("workflows/triage.yaml", &odd)]);
-    for mut client in clients(&project) {
-        let got = done(
-            &mut client,
-            "workflow.get",
-            json!({ "workflow_id": "triage" }),
-        );
+    for client in &mut clients(&project) {
+        let got = done(client, "workflow.get", json!({ "workflow_id": "triage" }));
         assert_eq!(
             (&got["content"], &got["format"]),
             (&json!(odd), &json!("yaml"))
         );
         assert_eq!(got["parsed"]["steps"][1]["if"], "inputs.urgent");
-        let listed = done(&mut client, "workflow.list", json!({ "query": "triage" }));
+        let listed = done(client, "workflow.list", json!({ "query": "triage" }));
         assert_eq!(listed["workflows"][0]["version"], got["version"]);
 
         let shipped = done(
-            &mut client,
+            client,
             "workflow.get",
             json!({ "workflow_id": "app-scaffold" }),
         );
@@ -182,11 +185,7 @@ fn a_file_is_got_as_it_lies_with_its_version() {
         let text = include_str!("../../workflows/app-scaffold.yaml");
         assert_eq!(shipped["content"], text);
 
-        let unknown = refused(
-            &mut client,
-            "workflow.get",
-            json!({ "workflow_id": "triag" }),
-        );
+        let unknown = refused(client, "workflow.get", json!({ "workflow_id": "triag" }));
         assert_eq!(unknown["error_code"], "WORKFLOW_NOT_FOUND");
         assert_eq!(
             unknown["suggested_action"],
@@ -215,7 +214,7 @@ fn a_file_is_got_as_it_lies_with_its_version() {
 #[test]
 fn what_a_tool_may_change_is_said_alike_everywhere() {
     let project = Project::new(&[]);
-    for mut client in clients(&project) {
+    for client in &mut clients(&project) {
         let tools = client.tools();
         let of_s2 = tools.iter().filter(|tool| tool.get("_meta").is_some());
         let mut count = 0;
@@ -239,4 +238,64 @@ fn what_a_tool_may_change_is_said_alike_everywhere() {
         }
         assert!(count >= 3, "{count}");
     }
+}
+
+/// Every file below a directory with its text, and every directory.
+fn tree(directory: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(tree(&path));
+            found.insert(path, None);
+        } else {
+            let bytes = fs::read(&path).unwrap();
+            found.insert(path, Some(bytes));
+        }
+    }
+    found
+}
+
+#[test]
+fn tools_that_read_change_nothing_in_a_directory_that_may_only_be_read() {
+    let project = Project::new(&[
+        ("workflows/triage.yaml", TRIAGE),
+        ("workflows/deep/broken.json", "{"),
+    ]);
+    let workflows = project.path("workflows");
+    let directories = [workflows.clone(), workflows.join("deep")];
+    let files = [
+        workflows.join("triage.yaml"),
+        workflows.join("deep/broken.json"),
+    ];
+    let before = tree(&workflows);
+    let allow = |mode: u32, paths: &[PathBuf]| {
+        for path in paths {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+    };
+    allow(0o444, &files);
+    allow(0o555, &directories);
+    for client in &mut clients(&project) {
+        let tools = client.tools().into_iter();
+        let reading = tools.filter(|tool| {
+            tool.get("_meta").is_some() && tool["annotations"]["readOnlyHint"] == true
+        });
+        let mut count = 0;
+        for tool in reading {
+            let takes = |name: &str| tool["inputSchema"]["properties"].get(name).is_some();
+            let mut arguments = json!({});
+            if takes("workflow_id") {
+                arguments["workflow_id"] = json!("triage");
+            }
+            if takes("inputs") {
+                arguments["inputs"] = json!({ "report": "It broke." });
+            }
+            done(client, tool["name"].as_str().unwrap(), arguments);
+            count += 1;
+        }
+        assert!(count >= 9, "{count}");
+    }
+    assert_eq!(tree(&workflows), before);
+    allow(0o755, &directories);
 }

@@ -7,10 +7,17 @@
 
 use std::{fmt::Write as _, sync::LazyLock};
 
+use serde_json::json;
+
 use midex::{
     domain::{check::Built, definition::Workflow, finding::Finding},
     error::Edit,
     registry::{Registry, Sources, check_text},
+};
+
+use crate::support::{
+    Client,
+    project::{Project, list},
 };
 
 /// What the shipped agents make known; every check is against it.
@@ -25,6 +32,7 @@ const FILES: &[(&str, &str)] = &[
         "from-other-systems",
         include_str!("../corpus/from-other-systems.txt"),
     ),
+    ("slips", include_str!("../corpus/slips.txt")),
 ];
 
 /// How often the edits of what is still found are made before a file counts as not mended.
@@ -198,6 +206,71 @@ fn edited(text: &str, mut edits: Vec<Edit>) -> String {
         }
     }
     text
+}
+
+/// The same over MCP: what is told, and what the edits that it offers come to.
+#[test]
+#[expect(clippy::print_stdout, reason = "the score is what is measured")]
+fn an_author_over_mcp_is_told_the_same_and_mends_with_it() {
+    let project = Project::new(&[]);
+    let mut server = project.serve();
+    let mut validated = |case: &Case, text: &str| {
+        let format = match case.file.as_str() {
+            "w.md" => "markdown",
+            "w.json" => "json",
+            _ => "yaml",
+        };
+        server.done(
+            "workflow.validate",
+            json!({ "manifest": text, "format": format }),
+        )
+    };
+    let (mut mended, mut misled) = (0, 0);
+    let cases = cases();
+    for case in &cases {
+        let (mut text, mut rounds) = (case.wrong.clone(), 0);
+        let (_, findings) = checked(&case.file, &text);
+        let mut told = validated(case, &text);
+        let all: Vec<_> = [&told["warnings"], &told["violations"]]
+            .into_iter()
+            .flat_map(list)
+            .collect();
+        assert_eq!(all.len(), findings.len(), "{}: {told}", case.title);
+        for finding in &findings {
+            assert!(all.contains(&json!(finding)), "{}: {finding:?}", case.title);
+        }
+        while (told["valid"] == false || rounds == 0) && rounds < ROUNDS {
+            let all = [&told["warnings"], &told["violations"]]
+                .into_iter()
+                .flat_map(list);
+            let all: Vec<_> = all.collect();
+            let edits = all.iter().filter_map(|one| one.get("suggestion"));
+            let edits = edits.flat_map(|one| list(&one["edits"]));
+            let edits: Vec<Edit> = edits
+                .map(|edit| serde_json::from_value(edit).unwrap())
+                .collect();
+            if edits.is_empty() {
+                break;
+            }
+            text = edited(&text, edits);
+            told = validated(case, &text);
+            rounds += 1;
+        }
+        if told["valid"] == true {
+            let as_meant = checked(&case.file, &text).0.map(plan)
+                == checked(&case.file, &case.meant).0.map(plan);
+            mended += usize::from(as_meant);
+            misled += usize::from(!as_meant);
+        }
+    }
+    let all = cases.len();
+    println!(
+        "{all} wrong manifests over MCP: {mended} mended by all edits as they were meant, {misled} otherwise"
+    );
+    assert!(
+        all >= 100 && mended >= 60 && misled == 0,
+        "{all} {mended} {misled}"
+    );
 }
 
 #[test]

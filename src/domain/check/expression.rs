@@ -12,7 +12,8 @@ use super::super::{
     node::{Content, Node},
 };
 use super::{
-    flow::Flow,
+    doubt::Uses,
+    flow::{Flow, is_conditional},
     lookalike,
     names::{self, Leads, Unknown},
 };
@@ -61,15 +62,17 @@ enum Own {
     Latest,
 }
 
-/// Checks all expressions of the draft with these steps, and adds the dependencies that references imply.
+/// Checks all expressions of the draft with these steps, and adds the dependencies that references imply. Answers which inputs
+/// they read.
 pub(super) fn check(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     steps: &[StepDraft],
     secrets: Option<&BTreeSet<String>>,
     flow: &mut Flow<'_>,
-) {
+) -> Uses {
     let mut checker = Checker {
+        uses: Uses::default(),
         found,
         flow,
         inputs: declared_inputs(draft),
@@ -93,6 +96,7 @@ pub(super) fn check(
             checker.step(position, each, Some(alias.unwrap_or(grammar::ALIAS)));
         }
     }
+    checker.uses
 }
 
 /// The names of the inputs, if the draft declares any.
@@ -109,6 +113,7 @@ struct Checker<'f, 'a, 'd> {
     /// The keys that memory may have; `None` if they are unknown.
     memory: Option<BTreeSet<&'d str>>,
     secrets: Option<&'d BTreeSet<String>>,
+    uses: Uses,
 }
 
 impl<'d> Checker<'_, '_, 'd> {
@@ -143,6 +148,7 @@ impl<'d> Checker<'_, '_, 'd> {
             self.reference(site, scope, reference);
             if self.found.len() == before {
                 self.field(site, &references, reference);
+                self.conditional(site, scope, &references, reference);
             }
         }
         self.found
@@ -230,6 +236,41 @@ impl<'d> Checker<'_, '_, 'd> {
         }
     }
 
+    /// Warns of the output of a step that its condition may skip, where a step that none may skip asks for it.
+    fn conditional(
+        &mut self,
+        site: &Site<'_>,
+        scope: Scope<'_>,
+        all: &[Reference],
+        reference: &Reference,
+    ) {
+        let asked = reference.step().and_then(|id| self.flow.position(&id));
+        let (Some(asked), Owner::Step(position, _)) = (asked, scope.owner) else {
+            return;
+        };
+        let is_guarded = |other: &Reference| other.is_guarded && other.is_above(reference);
+        let asks = &self.steps[position];
+        let may_skip = |step: &StepDraft| step.bodies().any(is_conditional);
+        // A branch between the two may well ask whether it was done.
+        let between = self.steps.get(asked + 1..position).unwrap_or_default();
+        if asked == position
+            || !is_conditional(&self.steps[asked])
+            || may_skip(asks)
+            || between.iter().any(|step| step.field("branch").is_some())
+            || all.iter().any(is_guarded)
+        {
+            return;
+        }
+        let id = self.flow.id(asked);
+        let message =
+            format!("`{reference}` may be missing: `{id}` is skipped where its `if` does not hold");
+        let hint = format!(
+            "give this step an `if` too, or say what stands in for it: `{reference} | default(…)`"
+        );
+        let finding = site.about(Rule::DependsOnConditional, reference, message);
+        self.found.push(finding.suggest(hint));
+    }
+
     /// The schema of the output that a path leads into, with the id of its step and the path inside.
     fn schema_of<'r>(&self, reference: &'r Reference) -> Option<(String, &'d Node, &'r [Segment])> {
         let id = reference.step()?;
@@ -284,12 +325,18 @@ impl<'d> Checker<'_, '_, 'd> {
     }
 
     fn input(&mut self, site: &Site<'_>, reference: &Reference) {
+        match first(reference) {
+            Some(name) => drop(self.uses.inputs.insert(name.into_owned())),
+            None => self.uses.all = true,
+        }
         let (Some(name), Some(known)) = (first(reference), &self.inputs) else {
             return;
         };
         if known.contains(&&*name) {
             return;
         }
+        // One of them is meant.
+        self.uses.all = true;
         let message = format!("no input is called `{name}`");
         let finding = site.about(Rule::UnknownReference, reference, message);
         self.found
@@ -297,6 +344,8 @@ impl<'d> Checker<'_, '_, 'd> {
     }
 
     fn remembered(&mut self, site: &Site<'_>, reference: &Reference) {
+        // S3 has all inputs there.
+        self.uses.all |= first(reference).is_none_or(|name| name == "__workflow_input__");
         let (Some(name), Some(known)) = (first(reference), &self.memory) else {
             return;
         };

@@ -85,6 +85,13 @@ impl<'a> Flow<'a> {
         reached(next(first), next).contains(&then)
     }
 
+    /// Whether a jump leads back to the step.
+    pub(super) fn is_led_back_to(&self, position: usize) -> bool {
+        let jumps = self.jumps.iter().enumerate();
+        let mut from = jumps.filter(|(_, to)| to.contains(&position));
+        from.any(|(from, _)| from == position || self.leads(position, from))
+    }
+
     /// Whether `then` depends on `first`, directly or not.
     pub(super) fn waits(&self, then: usize, first: usize) -> bool {
         let before = |at: usize| {
@@ -281,7 +288,7 @@ fn ends(step: &StepDraft) -> bool {
 }
 
 /// Whether the step may be skipped by a condition of its own.
-fn is_conditional(step: &StepDraft) -> bool {
+pub(super) fn is_conditional(step: &StepDraft) -> bool {
     ["if", "when"].iter().any(|key| step.field(key).is_some())
 }
 

@@ -47,9 +47,9 @@ pub(super) fn manifest_schema() -> Value {
     json!({ "type": ["string", "object"], "description": "YAML, JSON or Markdown" })
 }
 
-/// The schema of the format of such a text.
+/// The schema of the format of such a text, for one that does not show it.
 pub(super) fn format_schema() -> Value {
-    json!({ "enum": Format::NAMES, "description": "Where the text does not show it" })
+    json!({ "enum": Format::NAMES })
 }
 
 /// The schema of the version that a caller has seen.

@@ -40,12 +40,12 @@ final_output: { tag: '${{ memory.tag }}', ok: '${{ steps.check.ok }}' }
 #[test]
 fn inputs_are_shown_with_their_rules_and_where_their_values_come_from() {
     let project = Project::new(&[("workflows/release.yaml", RELEASE)]);
-    for mut client in clients(&project) {
+    for client in &mut clients(&project) {
         for subject in [
             json!({ "workflow_id": "release" }),
             json!({ "manifest": RELEASE }),
         ] {
-            let shown = done(&mut client, "workflow.preview_inputs", subject);
+            let shown = done(client, "workflow.preview_inputs", subject);
             assert_eq!(
                 (&shown["workflow_id"], &shown["required"]),
                 (&json!("release"), &json!(["version"]))
@@ -64,7 +64,7 @@ fn inputs_are_shown_with_their_rules_and_where_their_values_come_from() {
 #[test]
 fn inputs_are_ready_only_where_nothing_is_missing_or_wrong() {
     let project = Project::new(&[("workflows/release.yaml", RELEASE)]);
-    for mut client in clients(&project) {
+    for client in &mut clients(&project) {
         for (inputs, ready, statuses) in [
             (
                 json!({ "version": "v2" }),
@@ -94,7 +94,7 @@ fn inputs_are_ready_only_where_nothing_is_missing_or_wrong() {
             ),
         ] {
             let arguments = json!({ "workflow_id": "release", "inputs": inputs });
-            let resolved = done(&mut client, "workflow.resolve_inputs", arguments);
+            let resolved = done(client, "workflow.resolve_inputs", arguments);
             assert_eq!(resolved["ready"], ready, "{resolved}");
             assert_eq!(
                 each(&list(&resolved["inputs"]), "status"),
@@ -109,7 +109,7 @@ fn inputs_are_ready_only_where_nothing_is_missing_or_wrong() {
             assert_eq!(resolved["provider_resolutions"], json!([]));
         }
         let none = done(
-            &mut client,
+            client,
             "workflow.resolve_inputs",
             json!({ "workflow_id": "release" }),
         );
@@ -126,9 +126,9 @@ fn inputs_are_ready_only_where_nothing_is_missing_or_wrong() {
 #[test]
 fn a_plan_says_what_would_run_and_why() {
     let project = Project::new(&[("workflows/release.yaml", RELEASE)]);
-    for mut client in clients(&project) {
+    for client in &mut clients(&project) {
         let arguments = json!({ "manifest": RELEASE, "inputs": { "version": "v2" } });
-        let plan = done(&mut client, "workflow.step_plan", arguments);
+        let plan = done(client, "workflow.step_plan", arguments);
         let steps = list(&plan["steps"]);
         assert_eq!(
             each(&steps, "step_id"),
@@ -154,7 +154,7 @@ fn a_plan_says_what_would_run_and_why() {
         assert_eq!(steps[4]["condition"], "not steps.check.ok");
 
         let beta = json!({ "workflow_id": "release", "inputs": { "channel": "beta" } });
-        let beta = list(&done(&mut client, "workflow.step_plan", beta)["steps"]);
+        let beta = list(&done(client, "workflow.step_plan", beta)["steps"]);
         assert_eq!(
             (&beta[2]["will_run"], &beta[3]["will_run"]),
             (&json!(false), &json!(true))
@@ -165,9 +165,9 @@ fn a_plan_says_what_would_run_and_why() {
 #[test]
 fn steps_are_rendered_as_they_would_be_entered_and_nothing_begins() {
     let project = Project::new(&[("workflows/release.yaml", RELEASE)]);
-    for mut client in clients(&project) {
+    for client in &mut clients(&project) {
         let arguments = json!({ "workflow_id": "release", "inputs": { "version": "v2" } });
-        let shown = done(&mut client, "workflow.preview_rendered", arguments);
+        let shown = done(client, "workflow.preview_rendered", arguments);
         let steps = list(&shown["steps"]);
         assert_eq!(steps[0]["rendered"]["guidance"], "Check v2 for stable.");
         assert_eq!(steps[1]["rendered"]["set"], json!({ "tag": "v2-stable" }));
@@ -185,11 +185,11 @@ fn steps_are_rendered_as_they_would_be_entered_and_nothing_begins() {
             json!({ "tag": "v2-stable", "ok": "${{ steps.check.ok }}" })
         );
         assert_eq!(shown["final_output_unresolved"][0]["path"], "ok");
-        let open = done(&mut client, "execution.list", json!({}));
+        let open = done(client, "execution.list", json!({}));
         assert_eq!(open["executions"], json!([]));
 
         let without = done(
-            &mut client,
+            client,
             "workflow.preview_rendered",
             json!({ "workflow_id": "release" }),
         );
@@ -259,7 +259,7 @@ fn what_is_entered_is_what_was_shown() {
 fn a_definition_with_violations_has_no_preview() {
     let wrong = TRIAGE.replace("guidance:", "guidence:");
     let project = Project::new(&[("workflows/triage.yaml", &wrong)]);
-    for mut client in clients(&project) {
+    for client in &mut clients(&project) {
         for tool in [
             "preview_inputs",
             "resolve_inputs",
@@ -271,7 +271,7 @@ fn a_definition_with_violations_has_no_preview() {
                 json!({ "workflow_id": "triage" }),
                 json!({ "manifest": wrong }),
             ] {
-                let refused = refused(&mut client, &format!("workflow.{tool}"), subject);
+                let refused = refused(client, &format!("workflow.{tool}"), subject);
                 assert_eq!(
                     refused["error_code"], "WORKFLOW_VALIDATION_FAILED",
                     "{refused}"
@@ -302,9 +302,9 @@ steps:
 final_output: { twice: '${{ memory.twice }}' }
 ";
     let project = Project::new(&[("workflows/release.yaml", RELEASE)]);
-    for mut client in clients(&project) {
+    for client in &mut clients(&project) {
         let ran = done(
-            &mut client,
+            client,
             "workflow.run",
             json!({ "manifest": server_alone, "inputs": { "n": 4 } }),
         );
@@ -320,21 +320,18 @@ final_output: { twice: '${{ memory.twice }}' }
         assert_eq!(ran["run_id"], ran["execution_id"]);
 
         let ran = done(
-            &mut client,
+            client,
             "workflow.run",
             json!({ "workflow_id": "release", "inputs": { "version": "v1" } }),
         );
         assert_eq!(ran["status"], "awaiting", "{ran}");
         let token = &ran["awaiting"]["continuation_token"];
         let next = json!({ "token": token, "output": { "ok": true } });
-        assert_eq!(
-            done(&mut client, "workflow.next_step", next)["success"],
-            true
-        );
+        assert_eq!(done(client, "workflow.next_step", next)["success"], true);
 
         let long = server_alone.replace("100ms", "1h");
         let ran = done(
-            &mut client,
+            client,
             "workflow.run",
             json!({ "manifest": long, "inputs": { "n": 1 }, "wait_s": 0 }),
         );
@@ -345,7 +342,7 @@ final_output: { twice: '${{ memory.twice }}' }
         );
 
         let refused = refused(
-            &mut client,
+            client,
             "workflow.run",
             json!({ "manifest": server_alone, "inputs": { "n": "x" } }),
         );
@@ -360,9 +357,9 @@ final_output: { twice: '${{ memory.twice }}' }
 #[test]
 fn commands_are_the_workflows_and_nothing_provides_values_yet() {
     let project = Project::new(&[("workflows/release.yaml", RELEASE)]);
-    for mut client in clients(&project) {
+    for client in &mut clients(&project) {
         let commands = done(
-            &mut client,
+            client,
             "command.list",
             json!({ "query": "release a version" }),
         );
@@ -384,7 +381,7 @@ fn commands_are_the_workflows_and_nothing_provides_values_yet() {
             ["version", "channel", "notes"]
         );
         assert_eq!(command["arguments"][0]["required"], true);
-        let providers = done(&mut client, "provider.list", json!({}));
+        let providers = done(client, "provider.list", json!({}));
         assert_eq!(providers["providers"], json!([]));
     }
 }

@@ -22,12 +22,12 @@ steps:
 #[test]
 fn everything_that_is_wrong_is_told_at_once_with_its_place_and_its_edit() {
     let project = Project::new(&[("workflows/wrong.yaml", WRONG)]);
-    for mut client in clients(&project) {
+    for client in &mut clients(&project) {
         for subject in [
             json!({ "manifest": WRONG }),
             json!({ "workflow_id": "wrong" }),
         ] {
-            let checked = done(&mut client, "workflow.validate", subject);
+            let checked = done(client, "workflow.validate", subject);
             assert_eq!(
                 (&checked["valid"], &checked["workflow_id"]),
                 (&json!(false), &json!("wrong"))
