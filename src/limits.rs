@@ -271,7 +271,7 @@ pub const SNAPSHOT_BYTES_FREE: usize = 4 << 10;
 /// Largest `snapshot_every`.
 pub const SNAPSHOT_EVERY_MAX: u32 = 1024;
 /// Pages redb keeps in memory.
-pub const STORE_CACHE_BYTES: usize = 96 << 20;
+pub const STORE_CACHE_BYTES: usize = 8 << 20;
 /// Commits to the data file, each durable there, before a redo log is begun beside it: a process that stores little needs none.
 pub const REDO_AFTER_COMMITS: u64 = 16;
 /// The length of a redo log when it is begun.

@@ -169,6 +169,15 @@ impl Execution {
         &self.steps
     }
 
+    /// Takes each of `pending` that says the same in the place of its own step, so that executions share its memory.
+    pub(crate) fn share_pending(&mut self, pending: &[Arc<StepState>]) {
+        for (own, shared) in self.steps.iter_mut().zip(pending) {
+            if own == shared {
+                own.clone_from(shared);
+            }
+        }
+    }
+
     /// The step with this id and its position.
     pub fn step(&self, id: &StepId) -> Option<(usize, &StepState)> {
         self.steps

@@ -159,6 +159,7 @@ impl ActorState {
                 match transition {
                     Err(error) => (Err(error), After::Stop),
                     Ok(mut transition) => {
+                        self.shared.definitions.share_pending(&mut transition.next);
                         transition
                             .contents
                             .push((definition.digest(), definition.encode()));
@@ -430,14 +431,12 @@ impl ActorState {
         if self.live.is_some() {
             return Ok(true);
         }
-        let Some(stored) = self.shared.store.load(&self.id).await? else {
+        let Some(mut stored) = self.shared.store.load(&self.id).await? else {
             return Ok(false);
         };
-        let definition = self
-            .shared
-            .definitions
-            .get(stored.execution.definition())
-            .await?;
+        let definitions = &self.shared.definitions;
+        let definition = definitions.get(stored.execution.definition()).await?;
+        definitions.share_pending(&mut stored.execution);
         let seen = Seen {
             execution: Arc::new(stored.execution),
             definition,

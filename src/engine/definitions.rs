@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    domain::{Definition, Digest},
+    domain::{Definition, Digest, Execution, execution::StepState},
     error::{Error, Result},
     store::Store,
 };
@@ -14,7 +14,13 @@ use crate::{
 /// Definitions that some live execution keeps. Holds none of them alive itself.
 pub(super) struct Definitions {
     store: Arc<dyn Store>,
-    known: Mutex<HashMap<Digest, Weak<Definition>>>,
+    known: Mutex<HashMap<Digest, Known>>,
+}
+
+struct Known {
+    definition: Weak<Definition>,
+    /// Its steps as they are before they are entered: one instance for all its executions.
+    pending: Arc<[Arc<StepState>]>,
 }
 
 impl Definitions {
@@ -43,13 +49,30 @@ impl Definitions {
             return known;
         }
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|_, known| known.strong_count() > 0);
-        all.insert(digest, Arc::downgrade(&definition));
+        all.retain(|_, known| known.definition.strong_count() > 0);
+        let steps = definition.workflow.steps.iter();
+        let known = Known {
+            definition: Arc::downgrade(&definition),
+            pending: steps
+                .map(|step| Arc::new(StepState::pending(step.id.clone())))
+                .collect(),
+        };
+        all.insert(digest, known);
         definition
+    }
+
+    /// Lets steps that were not entered yet share their memory with those of other executions.
+    pub(super) fn share_pending(&self, execution: &mut Execution) {
+        let all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let pending = all
+            .get(&execution.definition())
+            .map(|known| known.pending.clone());
+        drop(all);
+        execution.share_pending(&pending.unwrap_or_default());
     }
 
     fn known(&self, digest: Digest) -> Option<Arc<Definition>> {
         let all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(&digest).and_then(Weak::upgrade)
+        all.get(&digest)?.definition.upgrade()
     }
 }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    Awaiting, Event, Execution, Failure, Items, Outcome, PauseReason, Row, Signal, State,
-    StepState, StepStatus, visit::Visit,
+    Awaiting, Event, Execution, Failure, Outcome, PauseReason, Row, Signal, State, StepState,
+    StepStatus, visit::Visit,
 };
 use crate::{
     clock::Timestamp,
@@ -39,16 +39,7 @@ impl Execution {
         let Some(Event::Created(created)) = row.events.first() else {
             return None;
         };
-        let pending = |id: &StepId| {
-            Arc::new(StepState {
-                id: id.clone(),
-                status: StepStatus::Pending,
-                visits: Vec::new(),
-                items: Items::default(),
-                past: Vec::new(),
-                past_visits: 0,
-            })
-        };
+        let pending = |id: &StepId| Arc::new(StepState::pending(id.clone()));
         Some(Self {
             id: row.execution_id.clone(),
             workflow: created.workflow.clone(),

@@ -133,6 +133,18 @@ pub struct Closed {
 }
 
 impl StepState {
+    /// A step that was never entered.
+    pub(crate) fn pending(id: StepId) -> Self {
+        Self {
+            id,
+            status: StepStatus::Pending,
+            visits: Vec::new(),
+            items: Items::default(),
+            past: Vec::new(),
+            past_visits: 0,
+        }
+    }
+
     /// Its visits of the present round.
     pub fn round(&self) -> &[Arc<Visit>] {
         let past = self.past_visits as usize;
