@@ -97,7 +97,7 @@ class Process:
         self.errors = open(scratch / "errors", "w+")
         # A group of its own: whatever it starts ends with it.
         self.process = subprocess.Popen([*before, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
-                                        start_new_session=True, cwd=self.data,
+                                        bufsize=0, start_new_session=True, cwd=self.data,
                                         env=os.environ | {"XDG_CONFIG_HOME": str(self.data), "PYTHONDONTWRITEBYTECODE": "1"})
 
     def __enter__(self):
@@ -118,8 +118,11 @@ class Process:
         shutil.rmtree(self.data, ignore_errors=True)
 
     def answer(self, patience):
-        ready, _, _ = select.select([self.process.stdout], [], [], patience)
-        line = self.process.stdout.readline() if ready else b""
+        until, line, ready = time.monotonic() + patience, b"log", True
+        # Some write their log there.
+        while ready and line and not line.startswith(b"{"):
+            ready, _, _ = select.select([self.process.stdout], [], [], max(until - time.monotonic(), 0))
+            line = self.process.stdout.readline() if ready else b""
         if line:
             return json.loads(line)
         self.errors.seek(0)
