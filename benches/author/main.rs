@@ -74,9 +74,9 @@ impl Server {
             .map(|_| {
                 let begin = Instant::now();
                 let answer = self.ask("tools/call", &call);
-                let took = begin.elapsed();
+                let elapsed = begin.elapsed();
                 assert!(holds(&answer["result"]["structuredContent"]), "{tool}");
-                took
+                elapsed
             })
             .collect();
         times.sort();

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::super::{ServeArgs, command::mend};
-use crate::{domain::finding::Severity, mcp::ToolProfile};
+use crate::domain::finding::Severity;
 
 /// Something that concerns no line of a file alone.
 #[derive(Debug, Serialize)]
@@ -17,7 +17,7 @@ pub(in super::super) struct Notice {
 
 /// Everything there is to say of a server that is given these flags.
 pub(super) fn notices(args: &ServeArgs) -> Vec<Notice> {
-    let of = [refused(args), unanswered(args), without_tools(args)];
+    let of = [refused(args), unanswered(args)];
     of.into_iter().flatten().collect()
 }
 
@@ -39,14 +39,5 @@ fn unanswered(args: &ServeArgs) -> Option<Notice> {
         severity: Severity::Warning,
         message: "a host that starts `midex serve` gets no answer: `stdio = false` stands beside `http`".into(),
         mend: "remove `stdio = false`, or have the hosts use the address: `midex install --client HOST --http URL`".into(),
-    })
-}
-
-fn without_tools(args: &ServeArgs) -> Option<Notice> {
-    let profile = ToolProfile::from(args.profile);
-    profile.names().is_empty().then(|| Notice {
-        severity: Severity::Warning,
-        message: "`midex serve` offers no tool: its toolsets have none".into(),
-        mend: "name `run`, or another set with tools, in `toolsets`".into(),
     })
 }
