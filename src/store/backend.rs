@@ -20,7 +20,8 @@ use rustix::io::Errno;
 
 use super::{
     fault::{NoRoom, lost, unavailable},
-    lock::{Identity, Lock},
+    identity::{self, Identity},
+    lock::Lock,
 };
 use crate::{error::Result, limits};
 
@@ -167,7 +168,7 @@ impl Disk {
 
     /// The length of the file.
     pub(super) fn bytes(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
+        identity::of(&self.file).map(|(_, bytes)| bytes)
     }
 
     /// Makes everything durable, the length and times included.
@@ -202,7 +203,7 @@ impl Disk {
 
     /// Which file this is.
     pub(super) fn identity(&self) -> io::Result<Identity> {
-        Ok(Identity::of(&self.file.metadata()?))
+        identity::of(&self.file).map(|(identity, _)| identity)
     }
 
     /// Sets blocks aside for the whole file, and behind its end for `bytes` and for what redb will grow it

@@ -5,10 +5,9 @@
 //! server, with a store of its own. So each commit compares what both names stand for with what is open.
 
 use std::{
-    fmt,
-    fs::{self, File, Metadata, OpenOptions, TryLockError},
+    fs::{File, OpenOptions, TryLockError},
     io,
-    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
+    os::unix::fs::{FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -19,6 +18,7 @@ use std::{
 use super::{
     fault::{busy, lost, unavailable, unusable},
     holder::LOCK_NAME,
+    identity::{self, Identity},
     paths::check_regular,
 };
 use crate::error::Result;
@@ -43,29 +43,6 @@ pub(super) struct Lock {
     unsynced: AtomicBool,
     /// The data file that it stands for, once that is open.
     named: Mutex<Option<Identity>>,
-}
-
-/// Which file is meant, whatever its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
-    device: u64,
-    inode: u64,
-}
-
-impl Identity {
-    /// The file of which these are the properties.
-    pub(super) fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-        }
-    }
-}
-
-impl fmt::Display for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.device, self.inode)
-    }
 }
 
 impl Drop for Lock {
@@ -96,7 +73,7 @@ impl Lock {
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(unusable(&path, &error)),
         }
-        let known = said(&file).and_then(|said| Ok((said, Identity::of(&file.metadata()?))));
+        let known = said(&file).and_then(|said| Ok((said, identity::of(&file)?.0)));
         let (said, identity) = known.map_err(|error| unusable(&path, &error))?;
         Ok(Self {
             path,
@@ -169,8 +146,8 @@ impl Lock {
 /// What became of the file that was opened at `path`. A file that is open keeps its identity, even where it has no name
 /// any more.
 fn changed(path: &Path, opened: Identity) -> Result<Option<&'static str>> {
-    match fs::metadata(path) {
-        Ok(there) if Identity::of(&there) == opened => Ok(None),
+    match identity::at(path) {
+        Ok((there, _)) if there == opened => Ok(None),
         Ok(_) => Ok(Some("was replaced by another file")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some("was removed or moved")),
         Err(error) => Err(unavailable(path, &error)),

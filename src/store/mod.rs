@@ -13,6 +13,7 @@ mod examine;
 mod fault;
 mod file;
 mod holder;
+mod identity;
 mod list;
 mod lock;
 

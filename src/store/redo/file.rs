@@ -1,7 +1,7 @@
 //! The file of a log: room that was made before, filled from its beginning.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
@@ -9,7 +9,7 @@ use std::{
 
 use crate::store::{
     backend::{Hook, Operation},
-    lock::Identity,
+    identity::{self, Identity},
     paths,
 };
 
@@ -37,7 +37,7 @@ impl LogFile {
     pub(super) fn begin(path: &Path, hook: Option<Hook>, bytes: u64) -> io::Result<Self> {
         before(hook.as_ref(), Operation::CreateLog)?;
         let file = paths::create_new(path)?;
-        let identity = Identity::of(&file.metadata()?);
+        let identity = identity::of(&file)?.0;
         let mut log = Self {
             path: path.to_path_buf(),
             file,
@@ -118,8 +118,8 @@ impl LogFile {
 
     /// Its length, where its name is still its own.
     fn named(&self) -> Option<u64> {
-        let there = fs::metadata(&self.path).ok()?;
-        (Identity::of(&there) == self.identity).then_some(there.len())
+        let (there, bytes) = identity::at(&self.path).ok()?;
+        (there == self.identity).then_some(bytes)
     }
 
     /// Removes it, if it is still there.

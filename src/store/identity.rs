@@ -1,0 +1,84 @@
+//! Which file a name stands for and how long it is, asked without its times: Linux keeps the time of the next write to a file
+//! exactly once somebody has asked for it (multigrain timestamps, from 6.13 on), and each sync of that file then writes
+//! its inode too, which makes a sync of one page half as dear again.
+
+use std::{
+    fmt,
+    fs::{self, File, Metadata},
+    io,
+    os::unix::fs::MetadataExt,
+    path::Path,
+};
+
+/// Which file is meant, whatever its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.device, self.inode)
+    }
+}
+
+/// The file at `path`, through links, and its length.
+pub(super) fn at(path: &Path) -> io::Result<(Identity, u64)> {
+    system::at(path).or_else(|_| fs::metadata(path).map(|there| told(&there)))
+}
+
+/// An open file, and its length.
+pub(super) fn of(file: &File) -> io::Result<(Identity, u64)> {
+    system::of(file).or_else(|_| file.metadata().map(|there| told(&there)))
+}
+
+fn told(metadata: &Metadata) -> (Identity, u64) {
+    let identity = Identity {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+    };
+    (identity, metadata.len())
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::{fs::File, io, path::Path};
+
+    use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, makedev, statx};
+
+    use super::Identity;
+
+    const ASKED: StatxFlags = StatxFlags::INO.union(StatxFlags::SIZE);
+
+    pub(super) fn at(path: &Path) -> io::Result<(Identity, u64)> {
+        Ok(told(&statx(CWD, path, AtFlags::empty(), ASKED)?))
+    }
+
+    pub(super) fn of(file: &File) -> io::Result<(Identity, u64)> {
+        Ok(told(&statx(file, c"", AtFlags::EMPTY_PATH, ASKED)?))
+    }
+
+    fn told(there: &Statx) -> (Identity, u64) {
+        let identity = Identity {
+            device: makedev(there.stx_dev_major, there.stx_dev_minor),
+            inode: there.stx_ino,
+        };
+        (identity, there.stx_size)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use std::{fs::File, io, path::Path};
+
+    use super::Identity;
+
+    pub(super) fn at(_path: &Path) -> io::Result<(Identity, u64)> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn of(_file: &File) -> io::Result<(Identity, u64)> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
