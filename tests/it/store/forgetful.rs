@@ -296,10 +296,11 @@ async fn is_sound(survivor: &Survivor, tales: &mut [Tale]) {
 async fn nothing_acknowledged_is_lost_on_a_disk_that_forgets() {
     let (seed, rounds) = (long::seed(1), long::rounds(21, 2_000));
     let mut failed = 0;
-    for from in (0..rounds).step_by(10) {
+    let at_once = long::rounds(10, 100);
+    for from in (0..rounds).step_by(usize::try_from(at_once).unwrap()) {
         // Side by side: a store that has just failed takes its time before it tries again.
         let round = |at| tokio::spawn(round(seed.wrapping_mul(1000).wrapping_add(at)));
-        let running: Vec<_> = (from..rounds.min(from + 10)).map(round).collect();
+        let running: Vec<_> = (from..rounds.min(from + at_once)).map(round).collect();
         for round in running {
             failed += round.await.unwrap();
         }
