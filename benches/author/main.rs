@@ -96,7 +96,7 @@ fn manifest() -> String {
         "workflow: long\ndescription: d\ninputs: { a: { type: string } }\nsteps:\n".to_owned();
     for step in 0..STEPS {
         let before = step.checked_sub(1).map_or_else(String::new, |before| {
-            format!(" Before: ${{{{ steps.s{before}.summary }}}}.")
+            format!(" Heed ${{{{ steps.s{before}.summary }}}}.")
         });
         let _ = writeln!(
             text,

@@ -254,7 +254,12 @@ pub(crate) fn invalid(entry: &WorkflowEntry) -> Error {
 pub(crate) fn refused(name: &str, findings: &[Finding]) -> Error {
     let count = errors(findings).count();
     let noun = if count == 1 { "finding" } else { "findings" };
-    let message = format!("Workflow '{name}' has {count} {noun}");
+    let what = if name.is_empty() {
+        "The manifest".to_owned()
+    } else {
+        format!("Workflow '{name}'")
+    };
+    let message = format!("{what} has {count} {noun}");
     let violations = errors(findings).map(Finding::violation);
     let error = Error::new(Code::WorkflowValidationFailed, message)
         .with("workflow", name)

@@ -94,6 +94,10 @@ impl<'a> Flow<'a> {
 
     /// Whether `then` depends on `first`, directly or not.
     pub(super) fn waits(&self, then: usize, first: usize) -> bool {
+        let is_direct = |before: &Before<'_>| before.position == first;
+        if self.before[then].iter().any(is_direct) {
+            return true;
+        }
         let before = |at: usize| {
             self.before[at]
                 .iter()

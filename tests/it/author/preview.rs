@@ -289,6 +289,22 @@ fn a_definition_with_violations_has_no_preview() {
 }
 
 #[test]
+fn a_manifest_that_cannot_be_read_has_no_name_and_was_not_judged() {
+    let project = Project::new(&[]);
+    let mut client = Reader::new(&project, ERAS[1], "other", &[]);
+    let refused = refused(
+        &mut client,
+        "workflow.run",
+        json!({ "manifest": "steps: [" }),
+    );
+    assert_eq!(
+        refused["message"], "The manifest has 1 finding",
+        "{refused}"
+    );
+    assert_eq!(refused["failure_stage"], "parse");
+}
+
+#[test]
 fn a_workflow_is_run_as_far_as_the_server_can_and_a_lent_one_is_kept() {
     let server_alone = "\
 workflow: quick
