@@ -163,6 +163,8 @@ impl App {
         if count > 0 {
             references.push(Reference::OpenExecutions { count });
         }
+        let name = format!("run.{id}");
+        references.push(Reference::Prompt { name });
         let registry = self.definitions().loaded();
         let is_target = |path: &std::path::Path| {
             let target = self

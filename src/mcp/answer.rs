@@ -46,9 +46,11 @@ pub(super) fn fault(error: &Error, what: &str, ids: &dyn IdSource) -> ErrorData 
         Code::ResourceNotFound | Code::ExecutionNotFound | Code::WorkflowNotFound => {
             ErrorData::resource_not_found(message, data)
         }
-        Code::ArgumentsInvalid | Code::ParamsInvalid | Code::ToolNotFound | Code::LimitExceeded => {
-            ErrorData::invalid_params(message, data)
-        }
+        Code::ArgumentsInvalid
+        | Code::ParamsInvalid
+        | Code::ToolNotFound
+        | Code::PromptNotFound
+        | Code::LimitExceeded => ErrorData::invalid_params(message, data),
         Code::MethodNotFound => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, data),
         Code::RequestInvalid | Code::Unauthorized | Code::Forbidden | Code::SessionNotFound => {
             ErrorData::invalid_request(message, data)

@@ -6,9 +6,9 @@ use std::{sync::LazyLock, time::Duration};
 use rmcp::{
     RoleServer,
     model::{
-        CacheScope, CallToolResult, CompleteResult, DiscoverResult, Implementation,
-        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject,
-        ProtocolVersion, ReadResourceResult, ServerCapabilities,
+        CacheScope, CallToolResult, CompleteResult, DiscoverResult, GetPromptResult,
+        Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+        ListToolsResult, MetaObject, ProtocolVersion, ReadResourceResult, ServerCapabilities,
     },
     service::RequestContext,
 };
@@ -68,9 +68,10 @@ macro_rules! cacheable {
     };
 }
 
-has_metadata!(CallToolResult, CompleteResult);
+has_metadata!(CallToolResult, CompleteResult, GetPromptResult);
 cacheable!(
     ListToolsResult,
+    ListPromptsResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
     ReadResourceResult

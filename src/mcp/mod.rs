@@ -17,6 +17,7 @@ mod page;
 pub mod process;
 mod profile;
 mod progress;
+mod prompts;
 mod relay;
 mod resources;
 mod server;

@@ -80,7 +80,7 @@ impl ToolProfile {
         }
     }
 
-    fn spelling(self, client: Option<&Implementation>) -> Spelling {
+    pub(super) fn spelling(self, client: Option<&Implementation>) -> Spelling {
         Spelling::of(self.tool_names, client)
     }
 }

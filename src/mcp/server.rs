@@ -7,10 +7,11 @@ use rmcp::{
     model::{
         ArgumentInfo, CallToolRequestParams, CallToolResponse, CallToolResult,
         CompleteRequestParams, CompleteResult, CompletionInfo, CustomRequest, CustomResult,
-        DiscoverResult, InitializeRequestParams, InitializeResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams,
+        DiscoverResult, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
+        InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams, PromptMessage,
         ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference,
-        ResourceContents, ServerCapabilities, ServerConfig, SubscribeRequestParams,
+        ResourceContents, Role, ServerCapabilities, ServerConfig, SubscribeRequestParams,
         SubscriptionFilter, Tool, UnsubscribeRequestParams,
     },
     service::{
@@ -29,7 +30,9 @@ use super::{
     metadata::{CacheHint, implementation, is_modern, with_cache_hint, with_metadata},
     page::page,
     profile::ToolProfile,
-    progress, resources, splice,
+    progress,
+    prompts::Offer,
+    resources, splice,
     subscriptions::{Listens, Subscriptions},
     tools::{self, ToolSpec, Work, personas::known_agents},
     transport::LineTransport,
@@ -47,6 +50,8 @@ const KNOWN_METHODS: &[&str] = &[
     "resources/read",
     "resources/list",
     "resources/templates/list",
+    "prompts/list",
+    "prompts/get",
     "completion/complete",
 ];
 /// Those that only clients know which shook hands.
@@ -234,6 +239,8 @@ impl ServerHandler for Server {
             .enable_resources()
             .enable_resources_subscribe()
             .enable_resources_list_changed()
+            .enable_prompts()
+            .enable_prompts_list_changed()
             .enable_completions()
             .build();
         ServerConfig::new(capabilities)
@@ -314,6 +321,37 @@ impl ServerHandler for Server {
                 answer::refusal(&error, named, tool.name(), ids)
             }
         };
+        Ok(with_metadata(answer, &context).into())
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        const METHOD: &str = "prompts/list";
+        let listing = async {
+            let offer = Offer::of(self.profile, context.client_info().as_ref());
+            let all = offer.list(&*self.app.registry().await?);
+            page(METHOD, all, |prompt| &prompt.name, request)
+        };
+        let page = self.answered(METHOD, listing).await?;
+        let mut answer = ListPromptsResult::with_all_items(page.items);
+        answer.next_cursor = page.next;
+        Ok(with_cache_hint(answer, CacheHint::Moment, &context))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let offer = Offer::of(self.profile, context.client_info().as_ref());
+        let arguments = request.arguments.unwrap_or_default();
+        let getting = offer.get(&self.app, &request.name, arguments);
+        let text = self.answered("prompts/get", getting).await?;
+        let message = PromptMessage::new_text(Role::User, text);
+        let answer = GetPromptResult::new(vec![message]);
         Ok(with_metadata(answer, &context).into())
     }
 
@@ -414,16 +452,26 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         let reference = match &request.r#ref {
-            Reference::Resource(template) => template.uri.as_str(),
-            // A prompt, of which there are none yet, or what a later protocol refers to.
-            other => other.as_prompt_name().unwrap_or_default(),
+            Reference::Resource(template) => Ok(template.uri.as_str()),
+            other => Err(other.as_prompt_name().unwrap_or_default()),
         };
         let given = request
             .context
             .and_then(|context| context.arguments)
             .unwrap_or_default();
         let ArgumentInfo { name, value, .. } = &request.argument;
-        let completing = resources::complete(&self.app, reference, name, value, &given);
+        let completing = async {
+            match reference {
+                Ok(uri) => resources::complete(&self.app, uri, name, value, &given).await,
+                Err(prompt) => {
+                    let offer = Offer::of(self.profile, context.client_info().as_ref());
+                    let mut values = offer.complete(&self.app, prompt, name).await?;
+                    let begun = value.to_lowercase();
+                    values.retain(|value| value.to_lowercase().starts_with(&begun));
+                    Ok(values)
+                }
+            }
+        };
         let mut values = self.answered("completion/complete", completing).await?;
         let total = values.len();
         values.truncate(CompletionInfo::MAX_VALUES);

@@ -2,6 +2,7 @@
 
 mod confirm;
 mod preview;
+mod prompts;
 mod storms;
 mod validate;
 mod where_to;

@@ -99,7 +99,7 @@ impl Reader {
         answer["result"].clone()
     }
 
-    fn error(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn error(&mut self, method: &str, params: Value) -> Value {
         let answer = self.ask(method, params);
         assert!(answer["result"].is_null(), "{method}: {answer}");
         answer["error"].clone()

@@ -188,8 +188,10 @@ impl ToolCall {
 
     /// Whether it changes files of definitions.
     pub(super) fn writes_definitions(&self) -> bool {
-        let tool = tools::find(Toolsets::ALL, &self.name);
-        tool.is_ok_and(|tool| tool.is_of_authors() && !tool.is_read_only())
+        matches!(
+            self.tool(),
+            "workflow.save" | "workflow.rename" | "workflow.delete"
+        )
     }
 
     fn asks(&self) -> Asks {

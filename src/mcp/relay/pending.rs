@@ -337,12 +337,20 @@ fn unknown_outcome(message: &Message<'_>) -> Error {
 fn news(id: &RequestId, filter: &SubscriptionFilter) -> Vec<Vec<u8>> {
     let uris = filter.resource_subscriptions.iter().flatten();
     let mut lines: Vec<_> = uris.map(|uri| updated(uri, Some(id))).collect();
-    if filter.resources_list_changed == Some(true) {
-        let params = json!({ "_meta": { SUBSCRIPTION_ID: id.clone().into_json_value() } });
-        lines.push(message::notification(
+    for (wanted, method) in [
+        (
+            filter.resources_list_changed,
             "notifications/resources/list_changed",
-            &params,
-        ));
+        ),
+        (
+            filter.prompts_list_changed,
+            "notifications/prompts/list_changed",
+        ),
+    ] {
+        if wanted == Some(true) {
+            let params = json!({ "_meta": { SUBSCRIPTION_ID: id.clone().into_json_value() } });
+            lines.push(message::notification(method, &params));
+        }
     }
     lines
 }

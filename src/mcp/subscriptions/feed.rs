@@ -37,7 +37,9 @@ pub(super) enum Notice {
     /// A resource shows something else: its address as the client wrote it.
     Updated(Name),
     /// There are other resources.
-    ListChanged,
+    ResourcesChanged,
+    /// There are other prompts.
+    PromptsChanged,
 }
 
 impl Feed {
@@ -116,18 +118,32 @@ pub(super) struct Taker {
     feed: Arc<Feed>,
     /// Grows whenever the definitions change.
     version: watch::Receiver<u64>,
-    tells_list: bool,
-    list_changed: bool,
+    tells: Lists,
+    changed: Lists,
+}
+
+/// Lists that follow the definitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lists {
+    pub(super) resources: bool,
+    pub(super) prompts: bool,
+}
+
+impl Lists {
+    /// Whether it is one of them at least.
+    pub(super) fn any(self) -> bool {
+        self.resources || self.prompts
+    }
 }
 
 impl Taker {
-    /// Whether it `tells_list`: that there are other resources.
-    pub(super) fn new(feed: Arc<Feed>, tells_list: bool) -> Self {
+    /// It `tells` when these lists have changed.
+    pub(super) fn new(feed: Arc<Feed>, tells: Lists) -> Self {
         Self {
             version: feed.app.definitions().changes(),
             feed,
-            tells_list,
-            list_changed: false,
+            tells,
+            changed: Lists::default(),
         }
     }
 
@@ -139,7 +155,7 @@ impl Taker {
                 self.version.mark_unchanged();
                 self.look_at_definitions();
             }
-            if self.list_changed || self.feed.listener.has_heard() {
+            if self.changed.any() || self.feed.listener.has_heard() {
                 return;
             }
             tokio::select! {
@@ -149,16 +165,19 @@ impl Taker {
         }
     }
 
-    /// What is to be told next: from now on a change of it is told anew. The list first, which is told once for all.
+    /// What is to be told next: from now on a change of it is told anew. The lists first, which are told once for all.
     pub(super) fn take(&mut self) -> Option<Notice> {
-        if std::mem::take(&mut self.list_changed) {
-            return Some(Notice::ListChanged);
+        if std::mem::take(&mut self.changed.resources) {
+            return Some(Notice::ResourcesChanged);
+        }
+        if std::mem::take(&mut self.changed.prompts) {
+            return Some(Notice::PromptsChanged);
         }
         self.feed.listener.take().map(Notice::Updated)
     }
 
     fn look_at_definitions(&mut self) {
-        self.list_changed = self.tells_list;
+        self.changed = self.tells;
         self.feed.look_at_definitions();
     }
 }

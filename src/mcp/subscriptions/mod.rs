@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use self::{
-    feed::{Feed, Notice, Taker},
+    feed::{Feed, Lists, Notice, Taker},
     session::SessionNotifier,
 };
 use crate::{
@@ -142,9 +142,12 @@ impl Subscriptions {
         let place = self.listens.room.clone().try_acquire_owned();
         let place = place.map_err(|_| too_many_listens(self.listens.max))?;
         let feed = Arc::new(Feed::new(self.app.clone()));
-        let tells_list = requested.resources_list_changed == Some(true);
+        let tells = Lists {
+            resources: requested.resources_list_changed == Some(true),
+            prompts: requested.prompts_list_changed == Some(true),
+        };
         // Before the first address: what changes while they are looked at is heard of.
-        let taker = Taker::new(feed.clone(), tells_list);
+        let taker = Taker::new(feed.clone(), tells);
         let mut accepted = Vec::new();
         for uri in uris {
             match feed.add(uri) {
@@ -155,9 +158,14 @@ impl Subscriptions {
             }
         }
         let mut accepted = SubscriptionFilter::builder().resource_subscriptions(accepted);
-        if tells_list {
+        if tells.any() {
             self.app.definitions().watch();
+        }
+        if tells.resources {
             accepted = accepted.resources_list_changed();
+        }
+        if tells.prompts {
+            accepted = accepted.prompts_list_changed();
         }
         let listen = Listen {
             taker,
@@ -214,7 +222,8 @@ impl Subscriptions {
 async fn send(context: &SubscriptionContext, notice: Notice) -> Result<(), SubscriptionSendError> {
     match notice {
         Notice::Updated(uri) => context.sink().notify_resource_updated(&*uri).await,
-        Notice::ListChanged => context.sink().notify_resource_list_changed().await,
+        Notice::ResourcesChanged => context.sink().notify_resource_list_changed().await,
+        Notice::PromptsChanged => context.sink().notify_prompt_list_changed().await,
     }
 }
 

@@ -12,9 +12,15 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     super::channel::NotificationChannel,
-    feed::{Feed, Notice, Taker},
+    feed::{Feed, Lists, Notice, Taker},
 };
 use crate::app::App;
+
+/// What a client of this era is told of without having asked.
+const ALL: Lists = Lists {
+    resources: true,
+    prompts: true,
+};
 
 /// What a client that shook hands is told, for as long as this lives.
 #[derive(Debug)]
@@ -27,7 +33,7 @@ impl SessionNotifier {
     /// Begins to tell the client what changes from now on.
     pub(super) fn begin(app: Arc<App>, peer: Peer<RoleServer>, extensions: &Extensions) -> Self {
         let feed = Arc::new(Feed::new(app));
-        let taker = Taker::new(feed.clone(), true);
+        let taker = Taker::new(feed.clone(), ALL);
         let channel = NotificationChannel::of(extensions);
         let end = CancellationToken::new();
         let ended = end.clone();
@@ -60,7 +66,8 @@ async fn notify(mut taker: Taker, peer: Peer<RoleServer>, mut channel: Notificat
                 let update = ResourceUpdatedNotificationParam::new(&*uri);
                 peer.notify_resource_updated(update).await
             }
-            Some(Notice::ListChanged) => peer.notify_resource_list_changed().await,
+            Some(Notice::ResourcesChanged) => peer.notify_resource_list_changed().await,
+            Some(Notice::PromptsChanged) => peer.notify_prompt_list_changed().await,
             None => Ok(()),
         };
         match sent {

@@ -54,7 +54,7 @@ pub(super) fn format_schema() -> Value {
 
 /// The schema of the version that a caller has seen.
 pub(super) fn version_schema() -> Value {
-    json!({ "type": "string" })
+    json!({ "type": "string", "maxLength": 64 })
 }
 
 /// The version that the caller has seen.

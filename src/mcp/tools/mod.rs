@@ -302,11 +302,6 @@ impl ToolSpec {
         (self.annotations)().read_only_hint == Some(true)
     }
 
-    /// Whether it is one of the tools of authors.
-    pub(super) fn is_of_authors(&self) -> bool {
-        self.class.is_some()
-    }
-
     /// Its name.
     pub(super) fn name(&self) -> &'static str {
         self.name

@@ -15,7 +15,7 @@ pub(super) fn spec() -> ToolSpec {
     let properties = json!({
         "workflow_id": workflow_id_schema(),
         "expected_version": version_schema(),
-        "confirm": { "type": "boolean", "default": false, "description": "Whether the user wants it; without it the user is asked where the client can" }
+        "confirm": { "type": "boolean", "default": false, "description": "The user wants it; else the user is asked, where the client can" }
     });
     let output = json!({
         "type": "object",

@@ -36,8 +36,8 @@ pub(super) fn spec() -> ToolSpec {
         (
             NAME,
             "Save a workflow",
-            "Checks a manifest as workflow.validate does and writes its text as it is, named by its own id. A file that is \
-             there needs the version that workflow.get showed, or overwrite.",
+            "Checks a manifest and writes its text as it is, named by its id. To replace a file, give the version that workflow.get \
+             showed as expected_version, or overwrite.",
         ),
         || acts(false, false, true),
         (properties, &["manifest"], output),

@@ -95,7 +95,8 @@ fn what_is_saved_lies_there_as_it_was_sent_and_is_in_force_at_once() {
             let path = project.path(&format!("{USERS}/{id}b.yaml"));
             assert_eq!(fs::read_to_string(&path).unwrap(), now);
             assert_eq!(renamed["renamed_from"], id);
-            assert_eq!(renamed["referred_by"], json!([]));
+            let prompt = json!({ "kind": "prompt", "name": format!("run.{id}") });
+            assert_eq!(renamed["referred_by"], json!([prompt]));
             let deleted = json!({ "workflow_id": format!("{id}b"), "confirm": true });
             let deleted = done(client, "workflow.delete", deleted);
             assert_eq!(
@@ -419,8 +420,8 @@ fn what_lies_elsewhere_is_left_alone_and_a_copy_says_what_hides_it() {
         "workflow.delete",
         json!({ "workflow_id": "triage", "confirm": true }),
     );
-    assert_eq!(deleted["referred_by"][0]["kind"], "workflow", "{deleted}");
-    assert_eq!(deleted["referred_by"][0]["source"], "project");
+    assert_eq!(deleted["referred_by"][1]["kind"], "workflow", "{deleted}");
+    assert_eq!(deleted["referred_by"][1]["source"], "project");
     assert_eq!(tree(&project.path("workflows")), before);
     // One of the shipped ones is hidden by the copy: that is what it is for.
     let shipped = done(
@@ -493,7 +494,7 @@ fn the_answer_names_the_executions_that_go_on_with_what_they_keep() {
     );
     assert_eq!(
         deleted["referred_by"],
-        json!([{ "kind": "open_executions", "count": 2 }])
+        json!([{ "kind": "open_executions", "count": 2 }, { "kind": "prompt", "name": "run.triage" }])
     );
     let status = shown(&mut client, "midex://workflow/workflow_status/one");
     assert_eq!(status["state"], "running");

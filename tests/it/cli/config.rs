@@ -636,8 +636,9 @@ fn settings_that_end_every_server_are_an_error() {
 }
 
 #[test]
-fn a_server_that_answers_no_host_is_warned_of() {
-    let project = Project::new(&[(USERS, "http = \"127.0.0.1:0\"\nstdio = false\n")]);
+fn servers_that_answer_no_host_are_warned_of() {
+    let project = Project::new(&[]);
+    project.write(USERS, "http = \"127.0.0.1:0\"\nstdio = false\n");
     let [config, doctor] = told(&project);
     assert_eq!((config.0, doctor.0), (1, 0), "{config:?} {doctor:?}");
     assert_has(&config.1, &["warning: ", "gets no answer", "help: "]);

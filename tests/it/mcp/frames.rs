@@ -178,7 +178,8 @@ fn an_id_that_is_in_use_is_refused_and_its_first_call_is_answered() {
 }
 
 /// Methods that need params.
-const NEEDY: [&str; 5] = [
+const NEEDY: [&str; 6] = [
+    "prompts/get",
     "initialize",
     "server/discover",
     "tools/call",
@@ -186,15 +187,15 @@ const NEEDY: [&str; 5] = [
     "completion/complete",
 ];
 /// Methods that need none.
-const PLAIN: [&str; 4] = [
+const PLAIN: [&str; 5] = [
+    "prompts/list",
     "ping",
     "tools/list",
     "resources/list",
     "resources/templates/list",
 ];
 /// Methods that are the client's, or nobody's.
-const FOREIGN: [&str; 11] = [
-    "prompts/get",
+const FOREIGN: [&str; 10] = [
     "logging/setLevel",
     "tasks/get",
     "roots/list",

@@ -3,7 +3,9 @@
 use midex::domain::Lifecycle;
 use serde_json::json;
 
-use super::{House, LIST_CHANGED, UPDATED, listen_of, nobody_listens, uri, write_workflow};
+use super::{
+    House, LIST_CHANGED, PROMPTS_CHANGED, UPDATED, listen_of, nobody_listens, uri, write_workflow,
+};
 
 #[tokio::test]
 async fn a_listen_tells_what_it_accepted_under_its_id() {
@@ -15,7 +17,8 @@ async fn a_listen_tells_what_it_accepted_under_its_id() {
     });
     let (id, accepted) = client.listen(filter).await;
     let expected = json!({
-        "resourceSubscriptions": [uri("workflow_status/x"), uri("artifact/x/1")], "resourcesListChanged": true
+        "resourceSubscriptions": [uri("workflow_status/x"), uri("artifact/x/1")], "resourcesListChanged": true,
+        "promptsListChanged": true
     });
     assert_eq!(accepted, expected);
     client
@@ -36,6 +39,7 @@ async fn a_listen_tells_what_it_accepted_under_its_id() {
         (&told["method"], listen_of(&told)),
         (&json!(LIST_CHANGED), id)
     );
+    assert_eq!(client.told().await["method"], PROMPTS_CHANGED);
     // It belongs to the other era.
     let answer = client
         .request("resources/subscribe", json!({ "uri": uri("executions") }))

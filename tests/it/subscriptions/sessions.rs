@@ -3,7 +3,9 @@
 use midex::{domain::Lifecycle, limits};
 use serde_json::json;
 
-use super::{Client, House, LIST_CHANGED, UPDATED, nobody_listens, uri, write_workflow};
+use super::{
+    Client, House, LIST_CHANGED, PROMPTS_CHANGED, UPDATED, nobody_listens, uri, write_workflow,
+};
 
 #[tokio::test]
 async fn a_subscriber_is_told_of_every_move_and_of_nothing_else() {
@@ -149,10 +151,12 @@ async fn a_hot_reload_changes_the_list_and_what_differs() {
     write_workflow(house.home(), "mine", "two");
     reload().await;
     assert_eq!(client.told().await["method"], LIST_CHANGED);
+    assert_eq!(client.told().await["method"], PROMPTS_CHANGED);
     assert_told_once(&mut client, &[all.clone(), mine.clone()]).await;
     write_workflow(house.home(), "new", "three");
     reload().await;
     assert_eq!(client.told().await["method"], LIST_CHANGED);
+    assert_eq!(client.told().await["method"], PROMPTS_CHANGED);
     assert_told_once(&mut client, &[all, new]).await;
     client.unsubscribe(&mine).await;
     client.subscribe(&uri("workflow_status/last")).await;

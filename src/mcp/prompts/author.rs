@@ -1,0 +1,163 @@
+//! The prompts that lead to a manifest.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+
+use super::{Given, Page};
+use crate::{
+    app::App,
+    domain::{
+        finding::{Finding, errors},
+        grammar,
+    },
+    error::Result,
+    registry::{Examined, Manifest, Registry},
+};
+
+const MANUAL: &str = include_str!("../../../docs/manifest.md");
+
+const RULES: &str = "Rules:\n\
+    1. `workflow` is the id: letters, digits, `_`, `.` and `-`. `description` says in a sentence what the workflow achieves.\n\
+    2. Steps run in the order in which they stand; `depends_on` says otherwise, `depends_on: []` lets a step begin at once.\n\
+    3. Whatever differs from run to run is an input, with a type and a description. Nothing is written down twice.\n\
+    4. `${{ inputs.x }}` and `${{ steps.ID.output.field }}` hand values on; a step refers to steps before it alone.\n\
+    5. Where a later step needs a field, the earlier one declares it in `result`, a JSON Schema with `required`.\n\
+    6. Before a step that changes something outside stands a `gate`, so that a person agrees to it.\n\
+    7. A loop has an exit that is reached: a condition that changes, and `max_visits`.\n\
+    8. Conditions are written `and`, `or`, `not`, `==`, `in`.\n\
+    9. What may fail without harm is `optional: true`; what must be put right has `on_error`.\n\
+    10. `final_output` says what whoever started the workflow gets.\n";
+
+const SEQUENCE: &str = "Then check and keep it, in this order: workflow.validate until there are no violations; \
+    workflow.preview_inputs and workflow.step_plan, to see that it asks for what it should and runs in the order that is meant; \
+    workflow.save once your user agrees.\n\
+    Answer with one YAML manifest and nothing beside it.";
+
+/// A new workflow.
+pub(super) async fn author(app: &App, mut page: Page, given: &Given) -> Result<String> {
+    page.say("Write a workflow of midex: a manifest in YAML that leads an agent, step by step, to this goal.");
+    page.quote("The goal:", "text", given.get("goal").unwrap_or_default());
+    for (name, heading) in [
+        ("target_system", "The system that it works on:"),
+        ("constraints", "What it must keep to:"),
+    ] {
+        if let Some(text) = given.get(name) {
+            page.quote(heading, "text", text);
+        }
+    }
+    page.say("A step has an `id` and exactly one of these keys, each shown in a whole workflow:");
+    for (kind, example) in examples() {
+        page.quote(&format!("`{kind}`"), "yaml", example);
+    }
+    page.say(RULES);
+    page.say(&at_hand(app, &*app.registry().await?));
+    page.say(SEQUENCE);
+    Ok(page.done())
+}
+
+/// Each kind of step that is built, with the example of the manual.
+fn examples() -> impl Iterator<Item = (&'static str, &'static str)> {
+    grammar::kinds().filter_map(|kind| {
+        let heading = format!("\n### {}\n", kind.name);
+        let section = MANUAL.split_once(&*heading)?.1;
+        let section = section.split("\n## ").next()?.split("\n### ").next()?;
+        let example = section.split_once("```yaml\n")?.1.split("```").next()?;
+        Some((kind.name, example))
+    })
+}
+
+/// The names that a step may use here.
+fn at_hand(app: &App, registry: &Registry) -> String {
+    let agents = registry.agents().filter(|entry| entry.value.is_some());
+    let agents: Vec<_> = agents.map(|entry| &*entry.name).collect();
+    let mut text = format!("Agents that a step may name here: {}.", agents.join(", "));
+    let activities: Vec<_> = app.activities().into_iter().collect();
+    let activities = if activities.is_empty() {
+        "none".to_owned()
+    } else {
+        activities.join(", ")
+    };
+    let _ = write!(
+        text,
+        " Activities: {activities}. Catalogues of operations: none."
+    );
+    text
+}
+
+/// A workflow that is to be another.
+pub(super) async fn extend(app: &App, mut page: Page, given: &Given) -> Result<String> {
+    let (manifest, examined) = looked_at(app, given).await?;
+    page.say("Change this workflow of midex, and nothing that the change does not ask for.");
+    page.quote(
+        "The change:",
+        "text",
+        given.get("change_request").unwrap_or_default(),
+    );
+    page.quote("The manifest:", manifest.format.as_str(), &manifest.text);
+    findings(
+        &mut page,
+        &manifest,
+        &examined.findings,
+        "What its check tells now:",
+    );
+    page.say(
+        "Keep the order of keys and steps, the comments and the ids: executions and other people know them. A new step stands \
+         where it runs. Answer with the whole manifest in its own format and nothing beside it. \
+         Then workflow.validate it, and workflow.save it with the version that workflow.get shows as expected_version.",
+    );
+    Ok(page.done())
+}
+
+/// A workflow that is not sound.
+pub(super) async fn fix(app: &App, mut page: Page, given: &Given) -> Result<String> {
+    let (manifest, examined) = looked_at(app, given).await?;
+    page.say("Correct every violation of this workflow of midex, so that it means what its author meant.");
+    page.quote("The manifest:", manifest.format.as_str(), &manifest.text);
+    if let Some(violations) = given.get("violations") {
+        page.quote("Violations as they were told:", "json", violations);
+    }
+    findings(
+        &mut page,
+        &manifest,
+        &examined.findings,
+        "What its check tells, each with its line and the edits that mend it:",
+    );
+    if errors(&examined.findings).next().is_none() {
+        page.say("The check finds no violation: look whether the one that was told still holds.");
+    }
+    page.say(
+        "Where edits are given, make them as they stand. Change nothing else, and keep the order and the comments. \
+         Answer with the whole manifest in its own format and nothing beside it; then workflow.validate it again.",
+    );
+    Ok(page.done())
+}
+
+/// The definition that a prompt is about, by its text or by its id, with what its check found.
+async fn looked_at(app: &App, given: &Given) -> Result<(Manifest, Examined)> {
+    let text = given.get("manifest").unwrap_or_default().to_owned();
+    app.look_into_registry(move |registry| {
+        let known = registry
+            .workflow(&text)
+            .and_then(|entry| registry.manifest(entry));
+        let manifest = known.unwrap_or_else(|| Manifest::of_text(text, None));
+        let examined = registry.examine(&manifest);
+        (manifest, examined)
+    })
+    .await
+}
+
+/// The findings, each with the line that it is about.
+fn findings(page: &mut Page, manifest: &Manifest, findings: &[Finding], heading: &str) {
+    if findings.is_empty() {
+        return;
+    }
+    let shown = findings.iter().map(|finding| {
+        let mut shown = json!(finding);
+        let line = manifest.text.lines().nth(finding.line.saturating_sub(1));
+        shown["excerpt"] = json!(line);
+        shown.to_string()
+    });
+    let shown: Vec<_> = shown.take(crate::limits::VIOLATIONS_MAX).collect();
+    page.quote(heading, "json", &shown.join("\n"));
+}

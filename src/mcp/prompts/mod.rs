@@ -1,0 +1,250 @@
+//! Prompts (S2, section 4): four for authors, and one for each workflow that starts it. None of them names a tool that takes
+//! anything away.
+
+mod author;
+mod page;
+mod run;
+
+use std::collections::HashMap;
+
+use rmcp::model::{Implementation, Prompt, PromptArgument};
+use serde_json::{Map, Value};
+
+use self::page::Page;
+use super::{
+    profile::ToolProfile,
+    tools::{Spelling, Toolset},
+};
+use crate::{
+    app::App,
+    domain::nearest::nearest,
+    error::{Code, Error, Result, Violation},
+    limits,
+    registry::Registry,
+};
+
+/// The first part of the name of the prompt that starts a workflow. It hides none of the others.
+const RUN: &str = "run.";
+
+/// A prompt for authors.
+struct Spec {
+    name: &'static str,
+    title: &'static str,
+    description: &'static str,
+    /// Each with its words, and whether it must be given.
+    arguments: &'static [(&'static str, &'static str, bool)],
+}
+
+/// A definition as prompts take it.
+const MANIFEST: (&str, &str, bool) = (
+    "manifest",
+    "The text of a manifest, or the id of a workflow",
+    true,
+);
+
+const AUTHORS: &[Spec] = &[
+    Spec {
+        name: "workflow.author",
+        title: "Write a workflow",
+        description: "Writes a new workflow for a goal, as one manifest in YAML",
+        arguments: &[
+            ("goal", "What the workflow is to achieve", true),
+            ("target_system", "The system that it works on", false),
+            ("constraints", "What it must keep to", false),
+        ],
+    },
+    Spec {
+        name: "workflow.extend",
+        title: "Change a workflow",
+        description: "Changes a manifest, and keeps its order, its comments and its ids",
+        arguments: &[
+            MANIFEST,
+            ("change_request", "What is to be different", true),
+        ],
+    },
+    Spec {
+        name: "workflow.fix_validation",
+        title: "Correct a workflow",
+        description: "Corrects every violation of a manifest",
+        arguments: &[
+            MANIFEST,
+            (
+                "violations",
+                "As they were told; those that the check finds are added",
+                false,
+            ),
+        ],
+    },
+    Spec {
+        name: "workflow.run_with_inputs",
+        title: "Fill in the inputs of a workflow",
+        description: "Comes to the inputs of a workflow, or to one question for each that is missing",
+        arguments: &[
+            MANIFEST,
+            ("partial_inputs", "What is known, as a JSON object", false),
+        ],
+    },
+];
+
+/// What one client is offered.
+#[derive(Clone, Copy)]
+pub(super) struct Offer {
+    authors: bool,
+    runs: bool,
+    spelling: Spelling,
+}
+
+impl Offer {
+    pub(super) fn of(profile: ToolProfile, client: Option<&Implementation>) -> Self {
+        Self {
+            authors: profile.toolsets.contains(Toolset::Author),
+            runs: profile.toolsets.contains(Toolset::Run),
+            spelling: profile.spelling(client),
+        }
+    }
+
+    fn specs(self) -> impl Iterator<Item = &'static Spec> {
+        AUTHORS.iter().filter(move |_| self.authors)
+    }
+
+    /// The prompts as they are listed.
+    pub(super) fn list(self, registry: &Registry) -> Vec<Prompt> {
+        let prompt = |spec: &Spec| {
+            let arguments = spec.arguments.iter().map(|(name, words, required)| {
+                let argument = PromptArgument::new(*name).with_description(*words);
+                argument.with_required(*required)
+            });
+            let name = self.spelling.name(spec.name);
+            Prompt::new(name, Some(spec.description), Some(arguments.collect()))
+                .with_title(spec.title)
+        };
+        let mut prompts: Vec<_> = self.specs().map(prompt).collect();
+        let workflows = registry.workflows().filter(|_| self.runs);
+        prompts.extend(workflows.filter_map(|entry| {
+            let name = self.spelling.name(&format!("{RUN}{}", entry.name));
+            Some(run::listed(name, &entry.value.as_ref()?.workflow))
+        }));
+        // Two ids may be one name where dots become underscores: the first of them has it.
+        let mut seen = std::collections::HashSet::new();
+        prompts.retain(|prompt| seen.insert(prompt.name.clone()));
+        prompts
+    }
+
+    /// The text of a prompt.
+    ///
+    /// # Errors
+    /// `PROMPT_NOT_FOUND`, `ARGUMENTS_INVALID`; as [`App::sound`].
+    pub(super) async fn get(
+        self,
+        app: &App,
+        name: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<String> {
+        let page = Page::new(self.spelling);
+        if let Some(spec) = self.specs().find(|spec| is_named(spec.name, name)) {
+            let given = Given::of(spec, arguments)?;
+            return match spec.name {
+                "workflow.author" => author::author(app, page, &given).await,
+                "workflow.extend" => author::extend(app, page, &given).await,
+                "workflow.fix_validation" => author::fix(app, page, &given).await,
+                _ => run::with_inputs(app, page, &given).await,
+            };
+        }
+        let registry = app.registry().await?;
+        let id = self
+            .workflow(&registry, name)
+            .ok_or_else(|| self.unknown(&registry, name))?;
+        run::start(app, page, id, arguments).await
+    }
+
+    /// Values for an argument of a prompt.
+    ///
+    /// # Errors
+    /// `PROMPT_NOT_FOUND`.
+    pub(super) async fn complete(
+        self,
+        app: &App,
+        name: &str,
+        argument: &str,
+    ) -> Result<Vec<String>> {
+        let registry = app.registry().await?;
+        if self.specs().any(|spec| is_named(spec.name, name)) {
+            let ids = registry.workflows().map(|entry| entry.name.clone());
+            return Ok(if argument == MANIFEST.0 {
+                ids.collect()
+            } else {
+                Vec::new()
+            });
+        }
+        let id = self
+            .workflow(&registry, name)
+            .ok_or_else(|| self.unknown(&registry, name))?;
+        Ok(run::values(&registry, &id, argument))
+    }
+
+    /// The workflow that a prompt of this name starts.
+    fn workflow(self, registry: &Registry, name: &str) -> Option<String> {
+        let mut usable = registry
+            .workflows()
+            .filter(|entry| self.runs && entry.value.is_some());
+        let found = usable.find(|entry| is_named(&format!("{RUN}{}", entry.name), name));
+        found.map(|entry| entry.name.clone())
+    }
+
+    fn unknown(self, registry: &Registry, name: &str) -> Error {
+        let shown: String = name.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
+        let all = self.list(registry);
+        let near = nearest(name, all.iter().map(|prompt| &*prompt.name));
+        let hint = near.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
+        let message = format!("there is no prompt `{shown}`{hint}");
+        Error::new(Code::PromptNotFound, message)
+    }
+}
+
+/// Whether a client means this prompt, in either spelling.
+fn is_named(dotted: &str, name: &str) -> bool {
+    dotted == name || Spelling::Underscored.name(dotted) == name
+}
+
+/// The arguments of a prompt for authors, each a text.
+struct Given(HashMap<String, String>);
+
+impl Given {
+    fn of(spec: &Spec, arguments: Map<String, Value>) -> Result<Self> {
+        let mut given = HashMap::new();
+        let mut violations = Vec::new();
+        for (name, value) in arguments {
+            if !spec.arguments.iter().any(|(known, ..)| *known == name) {
+                let message = format!("the prompt {} has no argument `{name}`", spec.name);
+                violations.push(Violation::new(
+                    format!("/{name}"),
+                    "additionalProperties",
+                    message,
+                ));
+            }
+            given.insert(name, page::text(value));
+        }
+        let missing = |name: &&str| given.get(*name).is_none_or(|text| text.trim().is_empty());
+        let required = spec.arguments.iter().filter(|(_, _, required)| *required);
+        violations.extend(
+            required
+                .map(|(name, ..)| *name)
+                .filter(missing)
+                .map(|name| {
+                    let message = format!("the prompt {} needs `{name}`", spec.name);
+                    Violation::new(format!("/{name}"), "required", message)
+                }),
+        );
+        match violations.first() {
+            None => Ok(Self(given)),
+            Some(first) => Err(Error::new(Code::ArgumentsInvalid, first.message.clone())
+                .with("tool", "prompts/get")
+                .with_violations(violations)),
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        let text = self.0.get(name).map(|text| text.trim());
+        text.filter(|text| !text.is_empty())
+    }
+}

@@ -1,0 +1,164 @@
+//! The prompts that lead to a start.
+
+use rmcp::model::{Prompt, PromptArgument};
+use serde_json::{Map, Value, json};
+
+use super::{Given, Page, page};
+use crate::{
+    app::{App, Subject},
+    domain::{
+        definition::{Definition, Workflow},
+        input::{InputReport, Inputs},
+        view,
+    },
+    error::{Code, Error, Result, Violation},
+    registry::{Manifest, Registry},
+};
+
+/// The prompt that starts a workflow, whose inputs are its arguments.
+pub(super) fn listed(name: String, workflow: &Workflow) -> Prompt {
+    let inputs = workflow.inputs.iter().flat_map(Inputs::iter);
+    let arguments = inputs.map(|input| {
+        let argument =
+            PromptArgument::new(input.key.to_string()).with_required(input.is_required());
+        match &input.description {
+            Some(words) => argument.with_description(words),
+            None => argument,
+        }
+    });
+    let title = workflow
+        .title
+        .clone()
+        .unwrap_or_else(|| format!("Run {}", workflow.name));
+    let prompt = Prompt::new(name, Some(&workflow.description), Some(arguments.collect()));
+    prompt.with_title(title)
+}
+
+/// The values that an input of a workflow may have.
+pub(super) fn values(registry: &Registry, id: &str, input: &str) -> Vec<String> {
+    let entry = registry.workflow(id).and_then(|entry| entry.value.as_ref());
+    let inputs = entry.and_then(|known| known.workflow.inputs.as_ref());
+    let input = inputs.and_then(|inputs| inputs.iter().find(|one| one.key.as_str() == input));
+    let options = input.map_or(&[][..], |input| &input.one_of);
+    options.iter().cloned().map(page::text).collect()
+}
+
+/// The start of a workflow with these inputs.
+pub(super) async fn start(
+    app: &App,
+    mut page: Page,
+    id: String,
+    arguments: Map<String, Value>,
+) -> Result<String> {
+    let definition = app.sound(Subject::Named(id.clone())).await?;
+    let given = as_meant(&definition.workflow, arguments);
+    let missing = asked(app, &definition, given.clone()).await?;
+    page.say(&format!(
+        "Take your user through the workflow `{id}` of midex."
+    ));
+    page.quote(
+        "What it achieves:",
+        "text",
+        &definition.workflow.description,
+    );
+    page.quote(
+        "The inputs that are known:",
+        "json",
+        &json!(given).to_string(),
+    );
+    if missing.is_empty() {
+        page.say("Call workflow.start with its name as workflow_name and these inputs.");
+    } else {
+        page.quote(
+            "Inputs that are missing or do not do:",
+            "json",
+            &missing.join("\n"),
+        );
+        page.say("Ask your user one question for each of them; then call workflow.start with the workflow's name and all inputs.");
+    }
+    page.say("Do each step as its persona and its instructions say, and hand it in with workflow.next_step, until workflow_state is completed.");
+    Ok(page.done())
+}
+
+/// The inputs of a definition that somebody brings.
+pub(super) async fn with_inputs(app: &App, mut page: Page, given: &Given) -> Result<String> {
+    let text = given.get("manifest").unwrap_or_default().to_owned();
+    let is_known = app.registry().await?.workflow(&text).is_some();
+    let definition = app.sound(if is_known {
+        Subject::Named(text)
+    } else {
+        Subject::Lent(Manifest::of_text(text, None))
+    });
+    let definition = definition.await?;
+    let partial = partial(given.get("partial_inputs"))?;
+    let missing = asked(app, &definition, partial.clone()).await?;
+    let inputs = definition.workflow.inputs.as_ref().map(view::inputs);
+    page.say("Come to the inputs of this workflow of midex.");
+    page.quote("The workflow:", "text", definition.workflow.name.as_str());
+    page.quote(
+        "Its inputs, with their rules and their defaults:",
+        "json",
+        &json!(inputs.unwrap_or_default()).to_string(),
+    );
+    page.quote("What is known:", "json", &json!(partial).to_string());
+    if missing.is_empty() {
+        page.say("Nothing is missing. Answer with one JSON object that has all inputs, and nothing beside it.");
+    } else {
+        page.quote(
+            "What is missing or does not do:",
+            "json",
+            &missing.join("\n"),
+        );
+        page.say("Answer with one question for each of them that nothing above answers; once none is left, with one JSON object that has all inputs and nothing beside it.");
+    }
+    page.say("workflow.resolve_inputs says whether a start can be made with them.");
+    Ok(page.done())
+}
+
+/// The inputs that are missing or do not do, each as a line of JSON.
+async fn asked(
+    app: &App,
+    definition: &Definition,
+    given: Map<String, Value>,
+) -> Result<Vec<String>> {
+    let resolved = app.resolved(definition, given).await?;
+    let open = resolved
+        .inputs
+        .iter()
+        .filter(|report| InputReport::is_open(report));
+    let line = |report: &InputReport| {
+        json!({ "input": report.name, "violations": report.violations }).to_string()
+    };
+    Ok(open.map(line).collect())
+}
+
+/// Arguments come as texts: an input that is none is read as JSON.
+fn as_meant(workflow: &Workflow, arguments: Map<String, Value>) -> Map<String, Value> {
+    let is_text = |name: &str| {
+        let mut inputs = workflow.inputs.iter().flat_map(Inputs::iter);
+        let input = inputs.find(|input| input.key.as_str() == name);
+        input.is_none_or(|input| input.constraints().get("type") == Some(&json!("string")))
+    };
+    let meant = |(name, value): (String, Value)| match value {
+        Value::String(text) if !is_text(&name) => {
+            let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+            (name, value)
+        }
+        value => (name, value),
+    };
+    let given = arguments.into_iter().filter(|(_, value)| *value != "");
+    given.map(meant).collect()
+}
+
+fn partial(text: Option<&str>) -> Result<Map<String, Value>> {
+    let Some(text) = text else {
+        return Ok(Map::new());
+    };
+    serde_json::from_str(text).map_err(|error| {
+        let message = "`partial_inputs` is no JSON object";
+        Error::new(Code::ArgumentsInvalid, message)
+            .with("tool", "prompts/get")
+            .with_violations(vec![Violation::new("/partial_inputs", "type", message)])
+            .because(error)
+    })
+}
