@@ -97,6 +97,10 @@ pub const WORKFLOWS_LISTED_MAX: usize = 200;
 /// What `execution.resume` without arguments tells, as JSON text. Tokens of ours are dense text: this is at
 /// most some 2,500 tokens of a model's.
 pub const RESUME_BYTES_MAX: usize = 5000;
+/// Longest name of a skill (Agent Skills): a definition with a longer one is served as none.
+pub const SKILL_NAME_BYTES_MAX: usize = 64;
+/// Longest description of a skill (Agent Skills); a longer one is cut.
+pub const SKILL_DESCRIPTION_CHARS_MAX: usize = 1024;
 /// Open executions that `execution.resume` without arguments looks at, the ones that moved last.
 pub const RESUME_EXECUTIONS_MAX: usize = 20;
 /// Steps whose decisions `execution.resume` without arguments tells of one execution, the latest ones.
@@ -163,6 +167,10 @@ pub const DEPENDENCIES_MAX: usize = STEPS_MAX;
 pub const TAGS_MAX: usize = 20;
 /// Longest tag.
 pub const TAG_BYTES_MAX: usize = 50;
+/// Entries of the metadata of a workflow.
+pub const METADATA_ENTRIES_MAX: usize = 32;
+/// Longest name and longest text in the metadata of a workflow: lists of workflows repeat them.
+pub const METADATA_TEXT_BYTES_MAX: usize = 500;
 /// Longest version of a definition.
 pub const VERSION_BYTES_MAX: usize = 50;
 /// Longest description of a workflow, step or agent.

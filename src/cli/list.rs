@@ -142,6 +142,7 @@ fn workflow_json(entry: &WorkflowEntry) -> Value {
         "path": entry.path.as_deref().map(shown),
         "complexity": workflow.and_then(|workflow| workflow.complexity),
         "tags": workflow.map_or(&[][..], |workflow| &workflow.tags),
+        "metadata": entry.metadata(),
         "inputs": inputs.map(view::inputs),
         "phases": steps.iter().map(phase_json).collect::<Vec<_>>(),
         "valid": !entry.is_broken(),

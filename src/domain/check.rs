@@ -64,6 +64,7 @@ pub fn workflow(
         version: document.get("version").and_then(Node::written),
         tags: document.read("tags").unwrap_or_default(),
         complexity: document.read("complexity"),
+        metadata: document.read("metadata").unwrap_or_default(),
         content: draft.content.clone(),
         inputs,
         steps,

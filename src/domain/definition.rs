@@ -53,6 +53,9 @@ pub struct Workflow {
     /// How much care it asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complexity: Option<Complexity>,
+    /// What else people want to know of it (S2), such as its author: scalars, on which nothing acts.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
     /// The Markdown body, or the manifest's text.
     #[serde(default)]
     pub content: String,

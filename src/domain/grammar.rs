@@ -46,6 +46,8 @@ pub enum Shape {
     Values,
     /// The same with so many entries at least, whose names memory can have.
     Memory(usize),
+    /// A mapping of at most so many scalars, taken as they are.
+    Scalars(usize),
     /// A list, or a text that holds `${{ … }}`.
     Items,
     /// `true` or `false`.

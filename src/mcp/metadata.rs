@@ -7,8 +7,9 @@ use rmcp::{
     RoleServer,
     model::{
         CacheScope, CallToolResult, CompleteResult, DiscoverResult, GetPromptResult,
-        Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-        ListToolsResult, MetaObject, ProtocolVersion, ReadResourceResult, ServerCapabilities,
+        GetSkillResult, Implementation, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListSkillsResult, ListToolsResult, MetaObject, ProtocolVersion,
+        ReadResourceResult, ServerCapabilities,
     },
     service::RequestContext,
 };
@@ -74,6 +75,8 @@ cacheable!(
     ListPromptsResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
+    ListSkillsResult,
+    GetSkillResult,
     ReadResourceResult
 );
 

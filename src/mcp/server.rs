@@ -7,9 +7,10 @@ use rmcp::{
     model::{
         ArgumentInfo, CallToolRequestParams, CallToolResponse, CallToolResult,
         CompleteRequestParams, CompleteResult, CompletionInfo, CustomRequest, CustomResult,
-        DiscoverResult, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
-        InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams, PromptMessage,
+        DiscoverResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
+        GetSkillRequestParams, GetSkillResult, InitializeRequestParams, InitializeResult,
+        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult,
+        ListToolsResult, MetaObject, PaginatedRequestParams, PromptMessage,
         ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference,
         ResourceContents, Role, ServerCapabilities, ServerConfig, SubscribeRequestParams,
         SubscriptionFilter, Tool, UnsubscribeRequestParams,
@@ -53,6 +54,8 @@ const KNOWN_METHODS: &[&str] = &[
     "prompts/list",
     "prompts/get",
     "completion/complete",
+    "skills/list",
+    "skills/get",
 ];
 /// Those that only clients know which shook hands.
 const SESSION_METHODS: &[&str] = &["initialize", "resources/subscribe", "resources/unsubscribe"];
@@ -129,6 +132,9 @@ impl Server {
         let advance = match tool.work() {
             Work::Answer(answer) => {
                 let arguments = tool.checked(arguments)?;
+                if let Some(uri) = tool.address_read(&arguments) {
+                    resources::offered(uri, self.profile.toolsets)?;
+                }
                 let view = answer(&self.app, arguments).await?;
                 return answered(&view, call.context);
             }
@@ -214,8 +220,9 @@ pub async fn serve(
 
 /// What is listed at start-up (S0), with where the server runs.
 pub fn start_up_lines(places: &[String], profile: ToolProfile) -> [String; 3] {
-    let templates = resources::templates();
-    let names = resources::fixed().into_iter().map(|resource| resource.name);
+    let templates = resources::templates(profile.toolsets);
+    let fixed = resources::fixed(profile.toolsets);
+    let names = fixed.into_iter().map(|resource| resource.name);
     let names: BTreeSet<_> = names
         .chain(templates.into_iter().map(|template| template.name))
         .collect();
@@ -242,6 +249,7 @@ impl ServerHandler for Server {
             .enable_prompts()
             .enable_prompts_list_changed()
             .enable_completions()
+            .enable_skills()
             .build();
         ServerConfig::new(capabilities)
             .with_server_info(implementation())
@@ -362,7 +370,7 @@ impl ServerHandler for Server {
     ) -> Result<ListResourcesResult, ErrorData> {
         const METHOD: &str = "resources/list";
         let listing = async {
-            let all = resources::list(&*self.app.registry().await?);
+            let all = resources::list(&*self.app.registry().await?, self.profile.toolsets);
             page(METHOD, all, |resource| &resource.uri, request)
         };
         let page = self.answered(METHOD, listing).await?;
@@ -378,7 +386,7 @@ impl ServerHandler for Server {
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         const METHOD: &str = "resources/templates/list";
         let listing = async {
-            let all = resources::templates();
+            let all = resources::templates(self.profile.toolsets);
             page(METHOD, all, |template| &template.uri_template, request)
         };
         let page = self.answered(METHOD, listing).await?;
@@ -392,10 +400,13 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let reading = resources::read(&self.app, &request.uri);
+        let reading = async {
+            resources::offered(&request.uri, self.profile.toolsets)?;
+            resources::read(&self.app, &request.uri).await
+        };
         let shown = self.answered("resources/read", reading).await?;
-        let contents = ResourceContents::text(shown.content.to_string(), request.uri);
-        let mut contents = contents.with_mime_type("application/json");
+        let contents = ResourceContents::text(shown.content.into_text(), request.uri);
+        let mut contents = contents.with_mime_type(shown.media_type);
         if let Some(next) = shown.next {
             let mut meta = MetaObject::default();
             meta.0.insert("next".into(), next.into());
@@ -403,6 +414,34 @@ impl ServerHandler for Server {
         }
         let answer = ReadResourceResult::new(vec![contents]);
         Ok(with_cache_hint(answer, shown.cache, &context).into())
+    }
+
+    async fn list_skills(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListSkillsResult, ErrorData> {
+        let listing = resources::list_skills(&self.app, self.profile.toolsets, request);
+        let page = self.answered("skills/list", listing).await?;
+        let mut answer = ListSkillsResult::with_all_items(page.items);
+        answer.next_cursor = page.next;
+        Ok(with_cache_hint(answer, CacheHint::Moment, &context))
+    }
+
+    async fn get_skill(
+        &self,
+        request: GetSkillRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetSkillResult, ErrorData> {
+        let getting = resources::get_skill(&self.app, self.profile.toolsets, &request.uri);
+        let got = self.answered("skills/get", getting).await;
+        // The extension asks for one number in both eras.
+        let skill = got.map_err(|error| match error.code {
+            ErrorCode::RESOURCE_NOT_FOUND => ErrorData::invalid_params(error.message, error.data),
+            _ => error,
+        })?;
+        let answer = GetSkillResult::new(skill);
+        Ok(with_cache_hint(answer, CacheHint::Moment, &context))
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
@@ -462,7 +501,10 @@ impl ServerHandler for Server {
         let ArgumentInfo { name, value, .. } = &request.argument;
         let completing = async {
             match reference {
-                Ok(uri) => resources::complete(&self.app, uri, name, value, &given).await,
+                Ok(uri) => {
+                    let sets = self.profile.toolsets;
+                    resources::complete(&self.app, sets, uri, name, value, &given).await
+                }
                 Err(prompt) => {
                     let offer = Offer::of(self.profile, context.client_info().as_ref());
                     let mut values = offer.complete(&self.app, prompt, name).await?;

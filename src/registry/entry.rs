@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use serde_json::{Map, Value};
+
 use super::{
     Format, Source,
     cache::Cache,
@@ -36,10 +38,11 @@ pub type WorkflowEntry = Entry<Definition>;
 /// An agent's file.
 pub type AgentEntry = Entry<Persona>;
 
-/// Equal are two that show the same, whatever else their files say.
+/// Equal are two of one text that show the same.
 impl<T: PartialEq> PartialEq for Entry<T> {
     fn eq(&self, other: &Self) -> bool {
         (&self.name, self.source, &self.path) == (&other.name, other.source, &other.path)
+            && self.version == other.version
             && self.value == other.value
             && self.findings == other.findings
     }
@@ -96,6 +99,12 @@ impl WorkflowEntry {
             .map(of_path)
             .or_else(shipped)
             .unwrap_or_default()
+    }
+
+    /// What its author says of it for people, where there is something.
+    pub fn metadata(&self) -> Option<&Map<String, Value>> {
+        let metadata = &self.value.as_ref()?.workflow.metadata;
+        (!metadata.is_empty()).then_some(metadata)
     }
 
     /// Whether each of these words, in lower case, stands in the name, the title, the description or the tags.

@@ -56,6 +56,15 @@ impl Format {
         }
     }
 
+    /// The media type of its texts.
+    pub const fn media_type(self) -> &'static str {
+        match self {
+            Self::Markdown => "text/markdown",
+            Self::Yaml => "application/yaml",
+            Self::Json => "application/json",
+        }
+    }
+
     /// The extension of its files.
     pub fn extension(self) -> &'static str {
         match self {

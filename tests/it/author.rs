@@ -1,8 +1,11 @@
 //! What authors do over MCP: the tools that read and check definitions, in both eras of the protocol.
 
 mod confirm;
+mod metadata;
 mod preview;
 mod prompts;
+mod resources;
+mod skills;
 mod storms;
 mod validate;
 mod where_to;

@@ -113,6 +113,11 @@ impl Reader {
         each(&self.tools(), "name")
     }
 
+    /// What the server said at the beginning that it can do.
+    pub(crate) fn capabilities(&self) -> &Value {
+        &self.greeting["capabilities"]
+    }
+
     fn instructions(&self) -> &str {
         self.greeting["instructions"]
             .as_str()

@@ -74,6 +74,7 @@ fn conform(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
         Shape::FreeText(max) => words(found, node, path, (*max, false)),
         Shape::Version => words(found, node, path, (limits::VERSION_BYTES_MAX, true)),
         Shape::Memory(min) => memory(found, node, path, *min),
+        Shape::Scalars(max) => scalars(found, node, path, *max),
         Shape::Items => items(found, node, path),
         Shape::List(of, min, max) => list(found, node, path, (of, *min, *max)),
         Shape::Ids => ids(found, node, path),
@@ -367,6 +368,33 @@ fn memory(found: &mut Vec<Finding>, node: &Node, path: &str, min: usize) {
             let path = format!("{path}.{}", entry.key);
             let rule = Rule::IllFormedName;
             found.push(Finding::new(rule, path, entry.place, message));
+        }
+    }
+}
+
+fn scalars(found: &mut Vec<Finding>, node: &Node, path: &str, max: usize) {
+    let Some(entries) = node.entries() else {
+        return found.push(wrong_type(node, path, "a mapping"));
+    };
+    amount(found, node, path, (entries.len(), 0, max));
+    for entry in entries {
+        let path = join(path, &entry.key);
+        let key = TextNode {
+            text: &entry.key,
+            path: &path,
+            place: entry.place,
+        };
+        found.extend(key.at_most(limits::METADATA_TEXT_BYTES_MAX));
+        match &entry.value.content {
+            Content::Text(text) => {
+                let text = TextNode::of(text, &entry.value, &path);
+                found.extend(text.at_most(limits::METADATA_TEXT_BYTES_MAX));
+            }
+            Content::List(_) | Content::Map(_) => {
+                let expected = "a text, a number, `true` or `false`";
+                found.push(wrong_type(&entry.value, &path, expected));
+            }
+            Content::Null | Content::Bool(_) | Content::Number(..) => {}
         }
     }
 }

@@ -195,6 +195,11 @@ const VERSION: Key = key(
     Shape::Version,
     "The author's version: any text, or a number as it is written",
 );
+const METADATA: Key = key(
+    "metadata",
+    Shape::Scalars(limits::METADATA_ENTRIES_MAX),
+    "What else people want to know of it, such as `author` and `created_at`: kept and shown, and nothing acts on it",
+);
 const CARE: Key = key(
     "complexity",
     Shape::Choice(COMPLEXITY),
@@ -216,6 +221,7 @@ pub static MANIFEST: Record = record(
         VERSION,
         TAGS,
         CARE,
+        METADATA,
         key(
             "inputs",
             Shape::Inputs(&DECLARED),
@@ -260,6 +266,7 @@ pub static FRONT_MATTER: Record = record(
         },
         TAGS,
         CARE,
+        METADATA,
         required(
             "phases",
             Shape::Steps(&PHASE),

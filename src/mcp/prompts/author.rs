@@ -12,10 +12,9 @@ use crate::{
         grammar,
     },
     error::Result,
+    mcp::resources::MANUAL,
     registry::{Examined, Manifest, Registry},
 };
-
-const MANUAL: &str = include_str!("../../../docs/manifest.md");
 
 const RULES: &str = "Rules:\n\
     1. `workflow` is the id: letters, digits, `_`, `.` and `-`. `description` says in a sentence what the workflow achieves.\n\

@@ -96,7 +96,9 @@ impl<'a> Message<'a> {
                 | "tools/list"
                 | "resources/list"
                 | "resources/templates/list"
-                | "prompts/list",
+                | "prompts/list"
+                | "skills/list"
+                | "skills/get",
             ) => true,
             Some("resources/read") => self
                 .params()

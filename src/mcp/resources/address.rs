@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt, ops::RangeInclusive, str::FromStr};
 
-use super::{ROOT, unknown};
+use super::{AUTHORING, ROOT, SKILL, unknown};
 use crate::{
     app::ListRequest,
     domain::{ExecutionId, StepId, telemetry::EventType},
@@ -34,6 +34,48 @@ pub(super) enum Address {
         event_type: Option<EventType>,
         limit: usize,
     },
+    Authors(ForAuthors),
+    Skill(SkillName),
+}
+
+/// What authors read (S2, section 3).
+#[derive(Debug)]
+pub(super) enum ForAuthors {
+    Spec,
+    Schema,
+    Errors,
+    Manifests(Page),
+    /// The text of a workflow's file.
+    Manifest(String),
+    CommandCatalog(Page),
+    ProviderCatalog,
+}
+
+/// What is served as a skill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::mcp) enum SkillName {
+    Workflow(String),
+    Agent(String),
+}
+
+impl SkillName {
+    /// `workflow/NAME/SKILL.md` or `agent/NAME/SKILL.md`. Names that may be skills have nothing in them to encode.
+    fn parse(path: &str) -> Option<Self> {
+        let (kind, name) = path.strip_suffix("/SKILL.md")?.split_once('/')?;
+        match kind {
+            "workflow" => Some(Self::Workflow(name.to_owned())),
+            "agent" => Some(Self::Agent(name.to_owned())),
+            _ => None,
+        }
+    }
+
+    /// Its address.
+    pub(super) fn uri(&self) -> String {
+        match self {
+            Self::Workflow(name) => format!("{SKILL}workflow/{name}/SKILL.md"),
+            Self::Agent(name) => format!("{SKILL}agent/{name}/SKILL.md"),
+        }
+    }
 }
 
 /// Which of the workflows are listed.
@@ -58,19 +100,18 @@ impl Default for Page {
 }
 
 impl Page {
-    /// The address of what follows the workflow of the name `last`.
-    pub(super) fn next(&self, last: &str) -> String {
-        let mut address = format!(
-            "{ROOT}available_workflows?limit={}&after={}",
-            self.limit,
-            uri::encode(last)
-        );
+    /// The address of what follows the workflow of the name `last` in the list at this address.
+    pub(super) fn next(&self, address: &str, last: &str) -> String {
+        let mut next = format!("{address}?limit={}&after={}", self.limit, uri::encode(last));
         if let Some(query) = &self.query {
-            address.extend(["&query=", &uri::encode(query)]);
+            next.extend(["&query=", &uri::encode(query)]);
         }
-        address
+        next
     }
 }
+
+/// Reads the path and the query below the beginning of an address.
+type Of = fn(&str, Option<&str>, &mut Query) -> Option<Result<Address>>;
 
 impl Address {
     /// Parses an address.
@@ -78,16 +119,36 @@ impl Address {
     /// # Errors
     /// `RESOURCE_NOT_FOUND` where it names nothing; `ARGUMENTS_INVALID` where its query is wrong.
     pub(super) fn parse(address: &str) -> Result<Self> {
-        let rest = address.strip_prefix(ROOT).ok_or_else(|| unknown(address))?;
+        if let Some(path) = address.strip_prefix(SKILL) {
+            let skill = SkillName::parse(path).map(Self::Skill);
+            return skill.ok_or_else(|| unknown(address));
+        }
+        let below = |root, of: Of| Some((address.strip_prefix(root)?, of));
+        let found = below(ROOT, Self::of).or_else(|| below(AUTHORING, Self::for_authors));
+        let (rest, of) = found.ok_or_else(|| unknown(address))?;
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         let mut query = Query::parse(query).ok_or_else(|| unknown(address))?;
         let (kind, arguments) = match path.split_once('/') {
             Some((kind, arguments)) => (kind, Some(arguments)),
             None => (path, None),
         };
-        let parsed = Self::of(kind, arguments, &mut query).ok_or_else(|| unknown(address))??;
+        let parsed = of(kind, arguments, &mut query).ok_or_else(|| unknown(address))??;
         query.finish()?;
         Ok(parsed)
+    }
+
+    fn for_authors(kind: &str, arguments: Option<&str>, query: &mut Query) -> Option<Result<Self>> {
+        let parsed = match (kind, arguments) {
+            ("spec", None) => Ok(ForAuthors::Spec),
+            ("schema", None) => Ok(ForAuthors::Schema),
+            ("errors", None) => Ok(ForAuthors::Errors),
+            ("manifests", None) => query.page().map(ForAuthors::Manifests),
+            ("manifest", Some(id)) => Ok(ForAuthors::Manifest(uri::decode(id)?)),
+            ("command-catalog", None) => query.page().map(ForAuthors::CommandCatalog),
+            ("provider-catalog", None) => Ok(ForAuthors::ProviderCatalog),
+            _ => return None,
+        };
+        Some(parsed.map(Self::Authors))
     }
 
     /// `None` where there is nothing of that kind with such arguments. An id that cannot be one names no execution.
@@ -254,9 +315,10 @@ mod tests {
     use super::*;
 
     fn code(address: &str) -> Option<Code> {
-        Address::parse(&format!("{ROOT}{address}"))
-            .err()
-            .map(|error| error.code())
+        let is_whole = address.contains("://");
+        let root = if is_whole { "" } else { ROOT };
+        let parsed = Address::parse(&format!("{root}{address}"));
+        parsed.err().map(|error| error.code())
     }
 
     #[test]
@@ -279,6 +341,15 @@ mod tests {
             "executions?state=open&workflow=w&limit=5&cursor=7&project=*",
             "telemetry?event_type=error&limit=1",
             "telemetry/exec_001",
+            "midex://authoring/spec",
+            "midex://authoring/schema",
+            "midex://authoring/errors",
+            "midex://authoring/manifests?limit=10&after=bug-fix",
+            "midex://authoring/manifest/bug-fix",
+            "midex://authoring/command-catalog?query=code%20review",
+            "midex://authoring/provider-catalog",
+            "skill://workflow/bug-fix/SKILL.md",
+            "skill://agent/reviewer/SKILL.md",
         ] {
             assert_eq!(code(address), None, "{address}");
         }
@@ -297,6 +368,14 @@ mod tests {
             "artifact/a",
             "step_history/%0a",
             "current_step/x?a=1&a=2",
+            "midex://authoring/",
+            "midex://authoring/manifest",
+            "midex://authoring/spec/x",
+            "midex://authoring/spec?limit=1",
+            "midex://authoring/limits",
+            "skill://workflow/bug-fix",
+            "skill://bug-fix/SKILL.md",
+            "skill://workflow/SKILL.md",
         ] {
             assert!(code(address).is_some(), "{address}");
         }

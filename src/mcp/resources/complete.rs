@@ -2,30 +2,29 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::{ROOT, listed::is_template, unknown};
+use super::{listed::is_template, unknown};
 use crate::{
     app::{App, ListRequest},
     domain::{ExecutionId, telemetry::EventType, view::Listing},
     error::Result,
     limits,
+    mcp::tools::Toolsets,
 };
 
 /// Values for the variable `name` of the template `reference` that begin with `begun`. `given` are the values of
 /// other variables, as far as they are known.
 ///
 /// # Errors
-/// `RESOURCE_NOT_FOUND` where there is no such template.
+/// `RESOURCE_NOT_FOUND` where these toolsets have no such template.
 pub(in crate::mcp) async fn complete(
     app: &App,
+    sets: Toolsets,
     reference: &str,
     name: &str,
     begun: &str,
     given: &HashMap<String, String>,
 ) -> Result<Vec<String>> {
-    let path = reference
-        .strip_prefix(ROOT)
-        .ok_or_else(|| unknown(reference))?;
-    if !is_template(path) {
+    if !is_template(reference, sets) {
         return Err(unknown(reference));
     }
     let mut values = values(app, name, given).await?;
@@ -36,7 +35,7 @@ pub(in crate::mcp) async fn complete(
 
 async fn values(app: &App, name: &str, given: &HashMap<String, String>) -> Result<Vec<String>> {
     Ok(match name {
-        "workflow_name" | "workflow" | "after" => app
+        "workflow_name" | "workflow_id" | "workflow" | "after" => app
             .registry()
             .await?
             .workflows()

@@ -20,10 +20,13 @@ pub(super) fn workflows(registry: &Registry) -> Value {
     registry.workflows().map(summary).collect()
 }
 
-/// A page of the workflows, the nearest first, and the address of the next page, where there is one.
-pub(super) fn available_workflows(
+/// What `shown` makes of a page of the workflows, the nearest first, and the address of the next page of the list at this
+/// address, where there is one.
+pub(super) fn page_of(
     registry: &Registry,
     page: &Page,
+    address: &str,
+    shown: fn(&WorkflowEntry) -> Option<Value>,
 ) -> Result<(Value, Option<String>)> {
     let mut entries: Vec<_> = registry.workflows().collect();
     entries.sort_by_key(|entry| entry.source);
@@ -39,13 +42,11 @@ pub(super) fn available_workflows(
     let mut left = entries[begin..]
         .iter()
         .filter(|entry| entry.speaks_of(words.iter().copied()));
-    let shown: Vec<_> = left.by_ref().take(page.limit).collect();
-    let last = shown.last().filter(|_| left.next().is_some());
-    let next = last.map(|last| page.next(&last.name));
-    Ok((
-        shown.into_iter().map(|entry| summary(entry)).collect(),
-        next,
-    ))
+    let entries: Vec<_> = left.by_ref().take(page.limit).collect();
+    let last = entries.last().filter(|_| left.next().is_some());
+    let next = last.map(|last| page.next(address, &last.name));
+    let shown = entries.into_iter().filter_map(|entry| shown(entry));
+    Ok((shown.collect(), next))
 }
 
 /// One workflow with its text.
@@ -61,6 +62,9 @@ pub(super) fn workflow_details(registry: &Registry, name: &str) -> Result<Value>
         if let Some(inputs) = &definition.workflow.inputs {
             details["inputs"] = json!(view::inputs(inputs));
         }
+    }
+    if let Some(metadata) = entry.metadata() {
+        details["metadata"] = json!(metadata);
     }
     details["source"] = json!(entry.source);
     Ok(details)
@@ -117,7 +121,7 @@ fn not_found(name: &str) -> Error {
 
 /// A workflow as S0 lists it; one whose file is broken with the findings, beside its last good version where there
 /// is one. Warnings are for its author, who reads its details: the list is for those who choose.
-fn summary(entry: &WorkflowEntry) -> Value {
+pub(super) fn summary(entry: &WorkflowEntry) -> Value {
     let mut summary = entry.value.as_ref().map_or_else(
         || json!({ "name": entry.name }),
         |definition| described(definition),

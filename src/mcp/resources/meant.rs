@@ -1,10 +1,10 @@
 //! Addresses of which nothing is there: what was meant, and what to read instead.
 
-use super::{ROOT, listed};
+use super::{AUTHORING, ROOT, SKILL, listed};
 use crate::{
     app::App,
     domain::nearest::nearest,
-    error::{Code, Error},
+    error::{Code, Error, NextCall, read},
     uri,
 };
 
@@ -25,10 +25,27 @@ const FOREIGN: &[(&str, &[&str])] = &[
 /// Those that are addressed without an argument.
 const ALONE: [&str; 4] = ["available_workflows", "executions", "telemetry", "limits"];
 
+/// What authors read.
+const FOR_AUTHORS: NextCall = read(
+    &[("uri", "midex://authoring/{address}")],
+    "if that is what was meant",
+);
+
 /// The refusal of an address, with the nearest one that there is.
 pub(super) async fn explained(app: &App, address: &str, error: Error) -> Error {
     if error.code() != Code::ResourceNotFound {
         return error;
+    }
+    if let Some(path) = address.strip_prefix(AUTHORING) {
+        let kind = path.split(['?', '/']).next().unwrap_or(path);
+        let alone = listed::kinds(AUTHORING).into_iter();
+        let near = nearest(kind, alone.filter(|kind| *kind != "manifest"));
+        return error
+            .with("address", near.unwrap_or("manifests"))
+            .with_next(FOR_AUTHORS);
+    }
+    if address.starts_with(SKILL) {
+        return error.with("address", "available_workflows");
     }
     let path = match kind(address) {
         (Some("agent"), Some(name)) => agent(app, name).await,
@@ -56,7 +73,7 @@ fn kind(address: &str) -> (Option<&'static str>, Option<&str>) {
     let (name, rest) = path
         .split_once('/')
         .map_or((path, None), |(name, rest)| (name, Some(rest)));
-    let kinds = || listed::kinds().into_iter();
+    let kinds = || listed::kinds(ROOT).into_iter();
     let known = kinds().find(|kind| *kind == name);
     let foreign = || {
         let mut table = FOREIGN.iter();

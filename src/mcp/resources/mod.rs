@@ -1,40 +1,97 @@
-//! The resources under `midex://workflow/` (S0): reads that change nothing, save that reading
-//! `current_step` renews a token that has expired.
+//! The resources: those of executions and definitions under `midex://workflow/` (S0), those of authors under
+//! `midex://authoring/` (S2), and skills. Reads change nothing, save that reading `current_step` renews a token that has expired.
 
 mod address;
+mod authors;
 mod complete;
 mod definitions;
 mod figures;
 mod listed;
 mod meant;
+mod skills;
+mod table;
 mod watched;
 
 use serde_json::Value;
 
-use self::address::Address;
+use self::address::{Address, Page};
 pub(super) use self::{
+    authors::MANUAL,
     complete::complete,
     listed::{fixed, list, templates},
+    skills::{get_skill, list_skills},
     watched::{DefinitionTopic, Watched, needs_no_store},
 };
-use super::{metadata::CacheHint, tools};
+use super::{
+    metadata::CacheHint,
+    tools::{self, Toolsets},
+};
 use crate::{
     app::App,
     error::{Code, Error, Result},
     limits,
+    registry::WorkflowEntry,
 };
 
 const ROOT: &str = "midex://workflow/";
+const AUTHORING: &str = "midex://authoring/";
+const SKILL: &str = "skill://";
+
 const JSON: &str = "application/json";
+const SCHEMA: &str = "application/schema+json";
+const MARKDOWN: &str = "text/markdown";
 
 /// What is behind an address.
 #[derive(Debug)]
 pub(super) struct ResourceContent {
-    pub(super) content: Value,
+    pub(super) content: Content,
+    pub(super) media_type: &'static str,
     /// How long it stays so.
     pub(super) cache: CacheHint,
     /// The address of what was left out, where it is a list with more entries.
     pub(super) next: Option<String>,
+}
+
+/// A text as it lies, or a value that is shown as JSON.
+#[derive(Debug)]
+pub(super) enum Content {
+    Text(String),
+    Value(Value),
+}
+
+impl Content {
+    /// The text of it.
+    pub(super) fn into_text(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            Self::Value(value) => value.to_string(),
+        }
+    }
+
+    /// The value of it: of a text, the text.
+    pub(super) fn into_value(self) -> Value {
+        match self {
+            Self::Text(text) => text.into(),
+            Self::Value(value) => value,
+        }
+    }
+}
+
+/// Refuses the address of a resource that belongs to a toolset which is not among these.
+///
+/// # Errors
+/// `RESOURCE_NOT_FOUND`.
+pub(super) fn offered(address: &str, sets: Toolsets) -> Result<()> {
+    let Some(set) = listed::toolset(address).filter(|set| !sets.contains(*set)) else {
+        return Ok(());
+    };
+    let (shown, set) = (shorten(address), set.as_str());
+    let message =
+        format!("{shown} is of the toolset `{set}`, and this server offers --toolsets {sets}");
+    Err(Error::new(Code::ResourceNotFound, message)
+        .with("uri", shown)
+        .with("tool", "resources/read")
+        .with_action("Read a resource that resources/list shows, or have the server started with this toolset too"))
 }
 
 /// What is behind an address.
@@ -58,11 +115,38 @@ impl From<Value> for ResourceContent {
     /// All of it, as it is at this moment.
     fn from(value: Value) -> Self {
         Self {
-            content: value,
+            content: Content::Value(value),
+            media_type: JSON,
             cache: CacheHint::Moment,
             next: None,
         }
     }
+}
+
+impl ResourceContent {
+    /// The same of a text.
+    fn of_text(text: String, media_type: &'static str) -> Self {
+        Self {
+            content: Content::Text(text),
+            media_type,
+            ..Value::Null.into()
+        }
+    }
+}
+
+/// What `shown` makes of a page of the workflows, as the list at this address.
+async fn listed_page(
+    app: &App,
+    page: &Page,
+    list: &str,
+    shown: fn(&WorkflowEntry) -> Option<Value>,
+) -> Result<ResourceContent> {
+    let registry = app.registry().await?;
+    let (listed, next) = definitions::page_of(&registry, page, list, shown)?;
+    Ok(ResourceContent {
+        next,
+        ..listed.into()
+    })
 }
 
 async fn value(app: &App, address: Address) -> Result<ResourceContent> {
@@ -75,12 +159,15 @@ async fn value(app: &App, address: Address) -> Result<ResourceContent> {
             });
         }
         Address::AvailableWorkflows(page) => {
+            let list = format!("{ROOT}available_workflows");
+            let shown = |entry: &WorkflowEntry| Some(definitions::summary(entry));
+            return listed_page(app, &page, &list, shown).await;
+        }
+        Address::Authors(what) => return authors::read(app, what).await,
+        Address::Skill(skill) => {
             let registry = app.registry().await?;
-            let (listed, next) = definitions::available_workflows(&registry, &page)?;
-            return Ok(ResourceContent {
-                next,
-                ..listed.into()
-            });
+            let text = skills::text(&registry, &skill).ok_or_else(|| unknown(&skill.uri()))?;
+            return Ok(ResourceContent::of_text(text, MARKDOWN));
         }
         Address::WorkflowDetails(name) => {
             definitions::workflow_details(&*app.registry().await?, &name)

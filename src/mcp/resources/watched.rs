@@ -2,12 +2,16 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{address::Address, definitions, shorten};
+use super::{
+    address::{Address, ForAuthors, SkillName},
+    definitions, shorten, skills,
+};
 use crate::{
     app::Topic,
     error::{Error, Result},
+    mcp::tools::{command, listed_manifest},
     registry::Registry,
 };
 
@@ -28,6 +32,10 @@ pub(in crate::mcp) enum DefinitionTopic {
     Workflows,
     Workflow(String),
     Agent(String),
+    Manifests,
+    Manifest(String),
+    Commands,
+    Skill(SkillName),
 }
 
 /// Whether what the address shows is told without a store; of one that is none, that it is none.
@@ -38,7 +46,9 @@ pub(in crate::mcp) fn needs_no_store(uri: &str) -> bool {
             | Ok(Address::Limits
                 | Address::AvailableWorkflows(_)
                 | Address::WorkflowDetails(_)
-                | Address::Agent(_, None))
+                | Address::Agent(_, None)
+                | Address::Authors(_)
+                | Address::Skill(_))
     )
 }
 
@@ -54,6 +64,16 @@ impl Watched {
             Address::AvailableWorkflows(_) => Self::Definitions(DefinitionTopic::Workflows),
             Address::WorkflowDetails(name) => Self::Definitions(DefinitionTopic::Workflow(name)),
             Address::Agent(name, None) => Self::Definitions(DefinitionTopic::Agent(name)),
+            Address::Authors(ForAuthors::Manifests(_)) => {
+                Self::Definitions(DefinitionTopic::Manifests)
+            }
+            Address::Authors(ForAuthors::Manifest(id)) => {
+                Self::Definitions(DefinitionTopic::Manifest(id))
+            }
+            Address::Authors(ForAuthors::CommandCatalog(_)) => {
+                Self::Definitions(DefinitionTopic::Commands)
+            }
+            Address::Skill(skill) => Self::Definitions(DefinitionTopic::Skill(skill)),
             Address::CurrentStep(id)
             | Address::WorkflowStatus(id)
             | Address::StepHistory(id)
@@ -62,9 +82,10 @@ impl Watched {
             Address::Executions(_) | Address::Telemetry { id: None, .. } => {
                 Self::Executions(Topic::Executions)
             }
-            Address::Agent(_, Some(_)) | Address::Artifact { .. } | Address::Limits => {
-                Self::Nothing
-            }
+            Address::Agent(_, Some(_))
+            | Address::Artifact { .. }
+            | Address::Limits
+            | Address::Authors(_) => Self::Nothing,
         })
     }
 }
@@ -79,6 +100,13 @@ impl DefinitionTopic {
                 definitions::workflow_details(registry, name).unwrap_or_default()
             }
             Self::Agent(name) => definitions::agent(registry, name).unwrap_or_default(),
+            Self::Manifests => registry.workflows().map(listed_manifest).collect(),
+            Self::Manifest(id) => {
+                let version = registry.workflow(id).map(|entry| entry.version.to_string());
+                json!(version)
+            }
+            Self::Commands => registry.workflows().filter_map(command).collect(),
+            Self::Skill(skill) => json!(skills::text(registry, skill)),
         };
         let mut hasher = DefaultHasher::new();
         Value::to_string(&value).hash(&mut hasher);
@@ -120,6 +148,18 @@ mod tests {
         }
         for address in ["available_workflows", "agent/x", "artifact/a/1"] {
             assert_eq!(topic(address), None, "{address}");
+        }
+        for (address, is_of_definitions) in [
+            ("midex://authoring/manifests?limit=5", true),
+            ("midex://authoring/manifest/w", true),
+            ("midex://authoring/command-catalog", true),
+            ("skill://workflow/w/SKILL.md", true),
+            ("midex://authoring/spec", false),
+            ("midex://authoring/provider-catalog", false),
+        ] {
+            let watched = Watched::parse(address).expect("an address");
+            let found = matches!(watched, Watched::Definitions(_));
+            assert_eq!(found, is_of_definitions, "{address}");
         }
         let error = Watched::parse("midex://workflow/nothing").expect_err("no address");
         assert_eq!(error.code(), Code::ResourceNotFound);

@@ -3,11 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{ToolSpec, acts, author::Class, text};
-use crate::{
-    app::App,
-    domain::{definition::Definition, view},
-    error::Result,
-};
+use crate::{app::App, domain::view, error::Result, registry::WorkflowEntry};
 
 pub(super) fn specs() -> [ToolSpec; 2] {
     let list = |name: &str| {
@@ -38,7 +34,7 @@ pub(super) fn specs() -> [ToolSpec; 2] {
             ),
             || acts(true, false, true),
             (query, &[], list("providers")),
-            |_, _| Box::pin(async { Ok(json!({ "success": true, "providers": [] })) }),
+            |_, _| Box::pin(async { Ok(json!({ "success": true, "providers": providers() })) }),
         )
         .of(Class::Safe),
     ]
@@ -49,20 +45,25 @@ async fn commands(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     app.look_into_registry(move |registry| {
         let entries = registry.workflows();
         let entries = entries.filter(|entry| entry.speaks_of(query.split_whitespace()));
-        let commands = entries.filter_map(|entry| Some(command(entry.value.as_ref()?)));
+        let commands = entries.filter_map(command);
         json!({ "success": true, "commands": commands.collect::<Vec<_>>() })
     })
     .await
 }
 
-/// A workflow as a command.
-fn command(definition: &Definition) -> Value {
-    let workflow = &definition.workflow;
+/// What can provide values.
+pub(in crate::mcp) fn providers() -> Value {
+    json!([])
+}
+
+/// A workflow as a command, where it can be started.
+pub(in crate::mcp) fn command(entry: &WorkflowEntry) -> Option<Value> {
+    let workflow = &entry.value.as_ref()?.workflow;
     let arguments = workflow.inputs.iter().flat_map(view::inputs);
     let arguments = arguments.map(
         |input| json!({ "name": input.name, "required": input.required, "schema": input.schema }),
     );
-    json!({
+    Some(json!({
         "id": format!("workflow {}", workflow.name),
         "summary": workflow.description,
         "execution_type": "workflow",
@@ -71,5 +72,5 @@ fn command(definition: &Definition) -> Value {
         "class": "standard",
         "arguments": arguments.collect::<Vec<_>>(),
         "body": null,
-    })
+    }))
 }

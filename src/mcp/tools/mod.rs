@@ -39,7 +39,11 @@ use serde_json::{Map, Value, json};
 
 use self::author::Class;
 use self::schemas::{listed_input, schema_of, shape_of, with_error_shape};
-pub(super) use self::spelling::Spelling;
+pub(super) use self::{
+    command_list::{command, providers},
+    spelling::Spelling,
+    workflow_list::listed_manifest,
+};
 pub use self::{
     spelling::ToolNames,
     toolset::{Toolset, Toolsets},
@@ -290,6 +294,12 @@ impl ToolSpec {
     /// How long a call with these arguments takes at most, where that is known.
     pub(super) fn longest(&self, arguments: &Map<String, Value>) -> Option<Duration> {
         self.longest.map(|longest| longest(arguments))
+    }
+
+    /// The address that a call with these arguments reads, where it is the tool for that.
+    pub(super) fn address_read<'a>(&self, arguments: &'a Map<String, Value>) -> Option<&'a str> {
+        let uri = text(arguments, "uri").filter(|_| self.name == workflow_read::NAME);
+        uri.map(str::trim)
     }
 
     /// What it does with arguments that it has [`Self::checked`].

@@ -142,18 +142,26 @@ impl Page {
     }
 }
 
-/// A file; `nearer` is the one that hides it.
-fn shown(entry: &WorkflowEntry, nearer: Option<&WorkflowEntry>) -> Value {
+/// What the list of manifests tells of a file (S2, section 3.2).
+pub(in crate::mcp) fn listed_manifest(entry: &WorkflowEntry) -> Value {
     let workflow = entry.value.as_ref().map(|known| &known.workflow);
-    let mut shown = json!({
+    json!({
         "workflow_id": entry.name,
         "title": workflow.and_then(|workflow| workflow.title.as_ref()),
         "description": workflow.map(|workflow| &workflow.description),
         "path": entry.path,
         "format": entry.format().as_str(),
         "version": entry.version.to_string(),
-        "source": entry.source,
-    });
+    })
+}
+
+/// A file; `nearer` is the one that hides it.
+fn shown(entry: &WorkflowEntry, nearer: Option<&WorkflowEntry>) -> Value {
+    let mut shown = listed_manifest(entry);
+    shown["source"] = json!(entry.source);
+    if let Some(metadata) = entry.metadata() {
+        shown["metadata"] = json!(metadata);
+    }
     if let Some(nearer) = nearer {
         shown["shadowed_by"] = json!({ "source": nearer.source, "path": nearer.path });
     }

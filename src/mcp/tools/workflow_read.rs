@@ -36,7 +36,7 @@ async fn read(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     let uri = text(&arguments, "uri").unwrap_or_default().trim();
     let shown = resources::read(app, uri).await;
     let shown = shown.map_err(|error| error.with("tool", NAME))?;
-    let mut answer = json!({ "success": true, "uri": uri, "content": shown.content });
+    let mut answer = json!({ "success": true, "uri": uri, "content": shown.content.into_value() });
     if let Some(next) = shown.next {
         answer["next"] = next.into();
     }

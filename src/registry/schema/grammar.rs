@@ -169,6 +169,7 @@ fn shape(shape: &Shape) -> Value {
         Shape::NotNull => json!({ "type": ["string", "number", "boolean", "array", "object"] }),
         Shape::Values => json!({ "type": "object" }),
         Shape::Memory(min) => memory(*min),
+        Shape::Scalars(max) => scalars(*max),
         Shape::Items => json!({ "anyOf": [{ "type": "array" }, template()] }),
         Shape::Flag => json!({ "type": "boolean" }),
         Shape::Count(min, max) => json!({ "type": "integer", "minimum": min, "maximum": max }),
@@ -230,6 +231,16 @@ fn memory(min: usize) -> Value {
         "minProperties": min,
         "maxProperties": limits::MEMORY_ENTRIES_MAX,
         "propertyNames": { "pattern": IDENTIFIER, "maxLength": limits::MEMORY_NAME_BYTES_MAX },
+    })
+}
+
+fn scalars(max: usize) -> Value {
+    let bytes_max = limits::METADATA_TEXT_BYTES_MAX;
+    json!({
+        "type": "object",
+        "maxProperties": max,
+        "propertyNames": { "maxLength": bytes_max },
+        "additionalProperties": { "type": ["string", "number", "boolean", "null"], "maxLength": bytes_max },
     })
 }
 

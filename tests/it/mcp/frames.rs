@@ -178,8 +178,9 @@ fn an_id_that_is_in_use_is_refused_and_its_first_call_is_answered() {
 }
 
 /// Methods that need params.
-const NEEDY: [&str; 6] = [
+const NEEDY: [&str; 7] = [
     "prompts/get",
+    "skills/get",
     "initialize",
     "server/discover",
     "tools/call",
@@ -187,8 +188,9 @@ const NEEDY: [&str; 6] = [
     "completion/complete",
 ];
 /// Methods that need none.
-const PLAIN: [&str; 5] = [
+const PLAIN: [&str; 6] = [
     "prompts/list",
+    "skills/list",
     "ping",
     "tools/list",
     "resources/list",

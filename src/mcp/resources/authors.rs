@@ -1,0 +1,74 @@
+//! What authors read (S2, section 3): the manual, the schema, the manifests as they lie, the catalogs and the errors.
+
+use super::{AUTHORING, MARKDOWN, ResourceContent, SCHEMA, address::ForAuthors, listed_page};
+use crate::{
+    app::App,
+    error::{NextCall, Result, read as read_next},
+    mcp::{
+        metadata::CacheHint,
+        tools::{command, listed_manifest, providers},
+    },
+    registry::{self, Registry, SchemaDraft, SchemaOf},
+};
+
+/// The manual of manifests.
+pub(in crate::mcp) const MANUAL: &str = include_str!("../../../docs/manifest.md");
+const ERRORS: &str = include_str!("../../../docs/errors.md");
+
+/// The manifest that may have been meant.
+const NEAREST: NextCall = read_next(
+    &[("uri", "midex://authoring/manifest/{nearest}")],
+    "if that is the one meant",
+);
+
+pub(super) async fn read(app: &App, what: ForAuthors) -> Result<ResourceContent> {
+    Ok(match what {
+        ForAuthors::Spec => with_server(ResourceContent::of_text(MANUAL.to_owned(), MARKDOWN)),
+        ForAuthors::Errors => with_server(ResourceContent::of_text(ERRORS.to_owned(), MARKDOWN)),
+        ForAuthors::Schema => {
+            let schema = registry::schema(SchemaOf::Manifest, SchemaDraft::default());
+            with_server(ResourceContent {
+                media_type: SCHEMA,
+                ..schema.into()
+            })
+        }
+        ForAuthors::ProviderCatalog => with_server(providers().into()),
+        ForAuthors::Manifests(page) => {
+            let list = format!("{AUTHORING}manifests");
+            listed_page(app, &page, &list, |entry| Some(listed_manifest(entry))).await?
+        }
+        ForAuthors::CommandCatalog(page) => {
+            let list = format!("{AUTHORING}command-catalog");
+            listed_page(app, &page, &list, command).await?
+        }
+        ForAuthors::Manifest(id) => {
+            app.look_into_registry(move |registry| manifest(registry, &id))
+                .await??
+        }
+    })
+}
+
+fn with_server(content: ResourceContent) -> ResourceContent {
+    ResourceContent {
+        cache: CacheHint::WithServer,
+        ..content
+    }
+}
+
+/// The text of a workflow's file.
+fn manifest(registry: &Registry, id: &str) -> Result<ResourceContent> {
+    let unknown = || match registry.not_found(id) {
+        error if error.context("nearest").is_some() => error.with_next(NEAREST),
+        error => error,
+    };
+    let entry = registry.workflow(id).ok_or_else(unknown)?;
+    match registry.manifest(entry) {
+        Some(manifest) => {
+            let media_type = manifest.format.media_type();
+            Ok(ResourceContent::of_text(manifest.text, media_type))
+        }
+        // It is too large, or no text.
+        None if entry.is_broken() => Err(registry::invalid(entry)),
+        None => Err(unknown()),
+    }
+}

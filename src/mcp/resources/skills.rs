@@ -1,0 +1,225 @@
+//! Workflows and agents as skills (SEP-2640): each is a directory with one file, `SKILL.md`, made of its definition. The form
+//! of the file and its names are those of the Agent Skills specification, <https://agentskills.io/specification>; the methods
+//! those of <https://github.com/modelcontextprotocol/ext-skills>, `specification/stable/skills.mdx`.
+
+use rmcp::model::{PaginatedRequestParams, Skill, SkillFrontmatter, SkillResource, SkillResources};
+use serde_json::{Value, json};
+
+use super::{
+    address::{Address, SkillName},
+    meant, offered, shorten, unknown,
+};
+use crate::{
+    app::App,
+    domain::{
+        definition::{Persona, Workflow},
+        input::DefaultFrom,
+        truncate::shortened,
+        view::{self, InputView},
+    },
+    error::{Error, Result},
+    limits,
+    mcp::{
+        page::{Page, page},
+        tools::{Toolset, Toolsets},
+    },
+    registry::Registry,
+};
+
+/// How a workflow is started and led on.
+const START: &str = "\
+1. Call `workflow.start` with the name above as `workflow_name`, and the inputs as `inputs`.
+2. Do the step that the reply has, acting as its `agent_content` says.
+3. Call `workflow.next_step` with `new_token` as `token`, and what you did as `output`. Go on with the step that this reply has, until
+   `workflow_state` is `completed`.
+
+To clients that take no dot in the name of a tool, they are `workflow_start` and `workflow_next_step`.
+";
+
+/// A skill as it is served.
+struct SkillFile {
+    name: String,
+    description: String,
+    text: String,
+}
+
+/// A page of the skills, which are of the toolset `run`.
+///
+/// # Errors
+/// `ARGUMENTS_INVALID` where the cursor is none.
+pub(in crate::mcp) async fn list_skills(
+    app: &App,
+    sets: Toolsets,
+    asked: Option<PaginatedRequestParams>,
+) -> Result<Page<Skill>> {
+    let is_offered = sets.contains(Toolset::Run);
+    app.look_into_registry(move |registry| {
+        let skills = names(registry).filter(|_| is_offered);
+        let skills = skills.map(|skill| (skill.uri(), skill)).collect();
+        let Page { items, next } = page("skills/list", skills, |(uri, _)| uri.as_str(), asked)?;
+        let entry = |(_, skill): &(_, SkillName)| Some(entry(skill, file(registry, skill)?));
+        let items = items.iter().filter_map(entry).collect();
+        Ok(Page { items, next })
+    })
+    .await?
+}
+
+/// The skill at an address.
+///
+/// # Errors
+/// `RESOURCE_NOT_FOUND`.
+pub(in crate::mcp) async fn get_skill(app: &App, sets: Toolsets, uri: &str) -> Result<Skill> {
+    offered(uri, sets)?;
+    let Ok(Address::Skill(skill)) = Address::parse(uri) else {
+        return Err(not_found(app, uri).await);
+    };
+    let found = app.look_into_registry(move |registry| {
+        let file = file(registry, &skill)?;
+        Some(entry(&skill, file))
+    });
+    match found.await? {
+        Some(skill) => Ok(skill),
+        None => Err(not_found(app, uri).await),
+    }
+}
+
+async fn not_found(app: &App, uri: &str) -> Error {
+    let error = unknown(uri).with("uri", shorten(uri));
+    meant::explained(app, uri, error).await
+}
+
+/// The text of a skill's file, where there is one.
+pub(super) fn text(registry: &Registry, skill: &SkillName) -> Option<String> {
+    file(registry, skill).map(|file| file.text)
+}
+
+/// What is told of a skill that is one file.
+fn entry(skill: &SkillName, file: SkillFile) -> Skill {
+    let front = SkillFrontmatter::new(file.name, file.description);
+    let resource = SkillResource::from_bytes(skill.uri(), file.text.as_bytes());
+    Skill::new(skill.uri(), front, SkillResources::Files(vec![resource]))
+}
+
+/// Every definition that can be a skill.
+fn names(registry: &Registry) -> impl Iterator<Item = SkillName> {
+    let workflows = registry.workflows().filter(|entry| entry.value.is_some());
+    let workflows = workflows
+        .map(|entry| &entry.name)
+        .filter(|name| is_name(name));
+    let agents = registry.agents().filter(|entry| entry.value.is_some());
+    let agents = agents.map(|entry| &entry.name).filter(|name| is_name(name));
+    let workflows = workflows.map(|name| SkillName::Workflow(name.clone()));
+    workflows.chain(agents.map(|name| SkillName::Agent(name.clone())))
+}
+
+/// Whether a skill may have this name: words of small letters and digits with hyphens between them.
+fn is_name(name: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_word = |word: &str| !word.is_empty() && word.bytes().all(is_letter);
+    name.len() <= limits::SKILL_NAME_BYTES_MAX && name.split('-').all(is_word)
+}
+
+fn file(registry: &Registry, skill: &SkillName) -> Option<SkillFile> {
+    let (name, description, body) = match skill {
+        SkillName::Workflow(name) => {
+            let workflow = &registry.workflow(name)?.value.as_ref()?.workflow;
+            (name, &workflow.description, of_workflow(workflow))
+        }
+        SkillName::Agent(name) => {
+            let persona: &Persona = registry.agent(name)?.value.as_ref()?;
+            (name, &persona.description, persona.content.clone())
+        }
+    };
+    if !is_name(name) {
+        return None;
+    }
+    let description = match one_line(description) {
+        line if line.is_empty() => format!("The workflow {name}"),
+        line => shortened(&line, limits::SKILL_DESCRIPTION_CHARS_MAX - 1).into_owned(),
+    };
+    // A text in JSON's quotes is one in YAML too, also where it looks like a number.
+    let (front_name, front_description) = (json!(name), json!(description));
+    let text = format!(
+        "---\nname: {front_name}\ndescription: {front_description}\n---\n\n{}\n",
+        body.trim_end()
+    );
+    Some(SkillFile {
+        name: name.clone(),
+        description,
+        text,
+    })
+}
+
+/// The text without line ends and other signs that have no place in front matter.
+fn one_line(text: &str) -> String {
+    let words: Vec<_> = text.split_whitespace().collect();
+    words.join(" ").replace(char::is_control, "")
+}
+
+fn of_workflow(workflow: &Workflow) -> String {
+    let name = &workflow.name;
+    let title = workflow.title.as_deref().map(one_line);
+    let title = title.unwrap_or_else(|| format!("The workflow {name}"));
+    let description = &workflow.description;
+    let inputs = match &workflow.inputs {
+        None => "Any JSON object: say in it what there is to work on.\n".to_owned(),
+        Some(inputs) => match &*view::inputs(inputs) {
+            [] => "None.\n".to_owned(),
+            inputs => inputs.iter().map(input).collect(),
+        },
+    };
+    format!(
+        "# {title}\n\n{description}\n\nmidex leads through the workflow `{name}` step by step, and keeps the place through restarts.\n\n\
+         ## Inputs\n\n{inputs}\n## How to start it\n\n{START}"
+    )
+}
+
+/// A line on an input.
+fn input(input: &InputView) -> String {
+    let kind = input.schema["type"].as_str().unwrap_or("any type");
+    let mut line = format!("- `{}` ({kind}", input.name);
+    let literal = input.default.as_ref();
+    let literal = literal.filter(|default| default.from == DefaultFrom::Literal);
+    let unless_given = match literal.and_then(|default| default.value.as_ref()) {
+        _ if input.required => "required".to_owned(),
+        Some(value) => format!("{value} without it"),
+        None => "may be left out".to_owned(),
+    };
+    line.extend([", ", &unless_given]);
+    if let Value::Array(values) = &input.schema["enum"] {
+        let values: Vec<_> = values.iter().map(Value::to_string).collect();
+        line.extend([", one of ", &values.join(", ")]);
+    }
+    line.push(')');
+    let words = input.description.as_deref().map(one_line);
+    if let Some(words) = words.filter(|words| !words.is_empty()) {
+        line.extend([": ", &words]);
+    }
+    line + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skill_has_a_name_that_the_specification_allows() {
+        let longest = "x".repeat(limits::SKILL_NAME_BYTES_MAX);
+        for name in ["a", "bug-fix", "v2-1", &longest] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in [
+            "",
+            "-a",
+            "a-",
+            "a--b",
+            "A",
+            "a_b",
+            "a.b",
+            "é",
+            &format!("{longest}x"),
+        ] {
+            assert!(!is_name(name), "{name}");
+        }
+    }
+}
