@@ -58,6 +58,8 @@ function client(target, era) {
 async function session(name, target, era) {
   const strict = await run(target, era, ['--method', 'tools/list', '--strict']);
   checks.that(strict.code === 0, `${name}: every schema is portable`, strict);
+  const skills = await run(target, era, ['--method', 'skills/list', '--verify']);
+  checks.that(skills.code === 0, `${name}: every skill is what its entry says`, skills);
   await walk(checks, name, client(target, era));
 }
 
