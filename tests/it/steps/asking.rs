@@ -288,7 +288,7 @@ fn what_is_asked_for_must_be_declared_and_may_be_left_open() {
             &midex::registry::Registry::load(&midex::registry::Sources::default()),
             midex::domain::check::Built::Now,
         );
-        let told = findings.iter().map(|finding| {
+        let told = midex::domain::finding::errors(&findings).map(|finding| {
             format!(
                 "{} {} {}",
                 finding.path,

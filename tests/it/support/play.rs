@@ -8,6 +8,7 @@ use midex::{
         Change, Definition, ExecutionId, Lifecycle,
         check::Built,
         execution::{Command, Report},
+        finding::errors,
         view::{Advanced, CurrentStep, HistoryRow, ReadyStep, StatusView},
     },
     engine::{Engine, StartRequest},
@@ -63,7 +64,8 @@ pub(crate) fn defined(lines: &str) -> Arc<Definition> {
     let text = format!("workflow: w\ndescription: d\n{lines}");
     let shipped = Registry::load(&Sources::default());
     let (workflow, findings) = registry::check_text("w.yaml", &text, &shipped, Built::Now);
-    assert_eq!(findings, [], "{text}");
+    let errors: Vec<_> = errors(&findings).collect();
+    assert!(errors.is_empty(), "{text}: {errors:?}");
     let whole = json!({ "workflow": workflow.unwrap(), "personas": {} });
     Arc::new(Definition::decode(whole.to_string().as_bytes()).unwrap())
 }
