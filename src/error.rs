@@ -227,13 +227,24 @@ impl Error {
         first.map_or(standing, |(_, call)| *call)
     }
 
+    /// The context with S2's names of executions and workflows beside ours.
+    fn wire_context(&self) -> Map<String, Value> {
+        let mut context = self.0.context.clone();
+        for (ours, of_s2) in [("execution_id", "run_id"), ("workflow", "workflow_id")] {
+            if let Some(value) = self.context(ours) {
+                context.insert(of_s2.to_owned(), value.clone());
+            }
+        }
+        context
+    }
+
     /// The wire form (S2, section 10), which is the same for every surface.
     pub fn payload(&self, correlation_id: &str) -> Map<String, Value> {
         let mut payload = Map::new();
         payload.insert("error_code".into(), json!(self.0.code.as_str()));
         payload.insert("category".into(), json!(self.0.code.category()));
         payload.insert("message".into(), json!(self.0.message));
-        payload.insert("context".into(), Value::Object(self.0.context.clone()));
+        payload.insert("context".into(), Value::Object(self.wire_context()));
         payload.insert("failure_stage".into(), json!(self.stage()));
         payload.insert("retryable".into(), json!(self.0.code.retryable()));
         payload.insert("suggested_action".into(), json!(self.suggested_action()));

@@ -419,10 +419,14 @@ fn wrong(error: &Error) -> String {
         } else {
             &violation.path
         };
-        let message = visible(&violation.message);
-        text.extend(["\n  ", &visible(place), ": ", &message]);
+        text.extend(["\n  ", &visible(place), ": "]);
+        if let (Some(line), Some(column)) = (violation.line, violation.column) {
+            let place = format!("line {line}, column {column}: ");
+            text.push_str(&place);
+        }
+        text.push_str(&visible(&violation.message));
         let meant = violation.suggestion.as_ref().map(|meant| &meant.text);
-        // The message of a finding contains its suggestion already.
+        // Some messages contain their suggestion already.
         if let Some(meant) = meant.filter(|meant| !violation.message.contains(*meant)) {
             text.extend(["; ", &visible(meant)]);
         }

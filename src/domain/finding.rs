@@ -502,17 +502,12 @@ impl Finding {
 
     /// The finding as a violation of an error's wire form.
     pub fn violation(&self) -> Violation {
-        let hint = self
-            .suggestion
-            .as_ref()
-            .map_or_else(String::new, |hint| format!(" ({hint})"));
         Violation {
             path: self.path.clone(),
             rule: self.rule.as_str().to_owned(),
-            message: format!(
-                "line {}, column {}: {}{hint}",
-                self.line, self.column, self.message
-            ),
+            message: self.message.clone(),
+            line: Some(self.line),
+            column: Some(self.column),
             expected: self.expected.clone(),
             actual: self.actual.clone(),
             suggestion: self.suggested(),

@@ -12,6 +12,12 @@ pub struct Violation {
     pub rule: String,
     /// The message for the reader.
     pub message: String,
+    /// The line in the text of a definition, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// The column in characters, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<usize>,
     /// The value that the rule asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
@@ -34,6 +40,8 @@ impl Violation {
             path: path.into(),
             rule: rule.into(),
             message: message.into(),
+            line: None,
+            column: None,
             expected: None,
             actual: None,
             suggestion: None,

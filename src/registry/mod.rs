@@ -263,7 +263,6 @@ pub(crate) fn refused(name: &str, findings: &[Finding]) -> Error {
     let violations = errors(findings).map(Finding::violation);
     let error = Error::new(Code::WorkflowValidationFailed, message)
         .with("workflow", name)
-        .with("workflow_id", name)
         .with_violations(violations.take(limits::VIOLATIONS_MAX).collect());
     match errors(findings).next() {
         Some(first) => error.with("line", first.line).with("column", first.column),

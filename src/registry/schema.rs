@@ -140,6 +140,8 @@ fn violation() -> Value {
             "path": { "description": "Where it stands; empty for the whole", "type": "string" },
             "rule": { "description": "The rule that is broken", "type": "string" },
             "message": { "description": "What is wrong, for a reader", "type": "string" },
+            "line": { "description": "The line in the text of a definition, from 1", "type": "integer", "minimum": 1 },
+            "column": { "description": "The column there, in characters from 1", "type": "integer", "minimum": 1 },
             "expected": { "description": "What the rule asks for", "type": "string" },
             "actual": { "description": "What was found", "type": "string" },
             "suggestion": suggestion(),

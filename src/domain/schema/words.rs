@@ -85,12 +85,10 @@ pub(super) fn violation(
         _ => None,
     };
     Violation {
-        rule: rule(keyword, part).to_owned(),
-        message: message(keyword, part, name),
-        path,
         expected,
         actual: Some(describe(value)),
         suggestion: meant(keyword, value),
+        ..Violation::new(path, rule(keyword, part), message(keyword, part, name))
     }
 }
 

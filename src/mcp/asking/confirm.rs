@@ -13,6 +13,10 @@ pub(in crate::mcp) struct Confirmation {
     pub(in crate::mcp) key: String,
     /// What would be done.
     pub(in crate::mcp) message: String,
+    /// The workflow that it would be done to.
+    pub(in crate::mcp) workflow_id: String,
+    /// The file of that workflow.
+    pub(in crate::mcp) path: String,
     /// Whether nothing is done where the user cannot be asked.
     pub(in crate::mcp) is_needed: bool,
     /// The arguments that do just this, and nothing else.
@@ -37,6 +41,8 @@ impl Call<'_> {
         Confirmation {
             key,
             message,
+            workflow_id,
+            path,
             is_needed,
             confirmed,
         }: Confirmation,
@@ -52,19 +58,21 @@ impl Call<'_> {
             }
             None => ElicitationResult::Unavailable,
         };
+        let refused = |why: &str| {
+            let message = format!("nothing was done, for {why}: {message}");
+            Error::new(Code::ConfirmationRequired, message)
+                .with("workflow_id", workflow_id)
+                .with("path", path)
+        };
         match result {
             ElicitationResult::Accepted(form) if form["decision"] == "yes" => {
                 Ok(Agreement::Agreed(confirmed))
             }
             ElicitationResult::Unavailable if !is_needed => Ok(Agreement::Agreed(confirmed)),
             ElicitationResult::Pending(needs) => Ok(Agreement::Pending(needs)),
-            ElicitationResult::Unavailable => {
-                let message = format!("nothing was done, for nobody confirmed it: {message}");
-                Err(Error::new(Code::ConfirmationRequired, message))
-            }
+            ElicitationResult::Unavailable => Err(refused("nobody confirmed it")),
             ElicitationResult::Accepted(_) | ElicitationResult::NotAccepted { .. } => {
-                let message = format!("nothing was done, for the user did not agree: {message}");
-                Err(Error::new(Code::ConfirmationRequired, message)
+                Err(refused("the user did not agree")
                     .with_action("Leave it as it is, and go on with what your user wants instead"))
             }
         }

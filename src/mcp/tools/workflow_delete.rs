@@ -56,6 +56,8 @@ async fn question(app: &App, arguments: &Map<String, Value>) -> Result<Option<Co
             there.file.path,
             there.told()
         ),
+        workflow_id: id.to_owned(),
+        path: there.file.path,
         is_needed: true,
         confirmed,
     }))

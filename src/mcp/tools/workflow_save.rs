@@ -71,6 +71,8 @@ async fn question(app: &App, arguments: &Map<String, Value>) -> Result<Option<Co
             "Replace the workflow `{}` in `{}`?",
             there.workflow_id, there.path
         ),
+        workflow_id: there.workflow_id,
+        path: there.path,
         is_needed: false,
         confirmed,
     }))
