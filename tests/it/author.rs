@@ -1,9 +1,14 @@
 //! What authors do over MCP: the tools that read and check definitions, in both eras of the protocol.
 
 mod confirm;
+mod doors;
+mod expressions;
+mod inputs;
 mod metadata;
+mod mistakes;
 mod preview;
 mod prompts;
+mod read_only;
 mod resources;
 mod skills;
 mod storms;
@@ -11,17 +16,10 @@ mod validate;
 mod where_to;
 mod write;
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-};
-
 use serde_json::{Value, json};
 
 use crate::{
-    lists::{ERAS, Reader},
+    lists::{ERAS, Era, Reader},
     support::project::{Project, each, list},
 };
 
@@ -55,6 +53,11 @@ fn done(client: &mut Reader, tool: &str, arguments: Value) -> Value {
 
 fn refused(client: &mut Reader, tool: &str, arguments: Value) -> Value {
     answer(client, tool, arguments, true)
+}
+
+/// A client whose server may read `HOME`, and nothing else, of the environment.
+fn reader(project: &Project) -> Reader {
+    Reader::new(project, Era::Initialize, "other", &["--allow-env", "HOME"])
 }
 
 /// Clients of one project, one of each era; all but the first are served through a relay.
@@ -242,64 +245,4 @@ fn what_a_tool_may_change_is_said_alike_everywhere() {
         }
         assert!(count >= 3, "{count}");
     }
-}
-
-/// Every file below a directory with its text, and every directory.
-fn tree(directory: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(tree(&path));
-            found.insert(path, None);
-        } else {
-            let bytes = fs::read(&path).unwrap();
-            found.insert(path, Some(bytes));
-        }
-    }
-    found
-}
-
-#[test]
-fn tools_that_read_change_nothing_in_a_directory_that_may_only_be_read() {
-    let project = Project::new(&[
-        ("workflows/triage.yaml", TRIAGE),
-        ("workflows/deep/broken.json", "{"),
-    ]);
-    let workflows = project.path("workflows");
-    let directories = [workflows.clone(), workflows.join("deep")];
-    let files = [
-        workflows.join("triage.yaml"),
-        workflows.join("deep/broken.json"),
-    ];
-    let before = tree(&workflows);
-    let allow = |mode: u32, paths: &[PathBuf]| {
-        for path in paths {
-            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-        }
-    };
-    allow(0o444, &files);
-    allow(0o555, &directories);
-    for client in &mut clients(&project) {
-        let tools = client.tools().into_iter();
-        let reading = tools.filter(|tool| {
-            tool.get("_meta").is_some() && tool["annotations"]["readOnlyHint"] == true
-        });
-        let mut count = 0;
-        for tool in reading {
-            let takes = |name: &str| tool["inputSchema"]["properties"].get(name).is_some();
-            let mut arguments = json!({});
-            if takes("workflow_id") {
-                arguments["workflow_id"] = json!("triage");
-            }
-            if takes("inputs") {
-                arguments["inputs"] = json!({ "report": "It broke." });
-            }
-            done(client, tool["name"].as_str().unwrap(), arguments);
-            count += 1;
-        }
-        assert!(count >= 9, "{count}");
-    }
-    assert_eq!(tree(&workflows), before);
-    allow(0o755, &directories);
 }

@@ -5,7 +5,7 @@ mod agent;
 mod grammar;
 mod host;
 mod manifests;
-mod sample;
+pub(crate) mod sample;
 
 use self::{
     agent::Agent,

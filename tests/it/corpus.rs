@@ -5,6 +5,8 @@
 //! (`line:N` for a file that cannot be read), the file as it was written and the file as it was meant. `file: json` or
 //! `file: md` says what kind of file it is; it is YAML otherwise.
 
+mod planned;
+
 use std::{fmt::Write as _, sync::LazyLock};
 
 use serde_json::json;
@@ -194,7 +196,7 @@ impl Case {
 }
 
 /// The text with these edits made, from the last to the first; of two that overlap, the later one.
-fn edited(text: &str, mut edits: Vec<Edit>) -> String {
+pub(crate) fn edited(text: &str, mut edits: Vec<Edit>) -> String {
     edits.sort_by_key(|edit| (edit.start, edit.end));
     edits.dedup();
     let mut text = text.to_owned();

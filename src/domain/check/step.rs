@@ -202,7 +202,9 @@ fn agent(found: &mut Vec<Finding>, field: &RawField, agents: &Agents) -> Option<
             let known = agents.keys().map(String::as_str);
             let message = format!("no agent is called `{name}`");
             let finding = field.value_finding(Rule::MissingPersona, message);
-            let finding = finding.suggest(format!("write `agents/{name}.md`"));
+            let finding = finding.suggest(format!(
+                "say in `guidance` what is to be done, or have `agents/{name}.md` written"
+            ));
             found.push(finding.did_you_mean(field.value.place, text, known));
             None
         }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Event, Failure, Outcome, Payload, Skipped, Start, State, StepStatus, VisitId,
-    decision::{DecideResult, Facts},
+    decision::{DecideResult, Facts, Interrupt},
     flow::Readiness,
     scope::{EvalContext, WORKFLOW_INPUT},
     transition::TransitionBuilder,
@@ -147,7 +147,17 @@ impl<'a> Rehearsing<'a> {
         let number = state.visits.last().map_or(1, |visit| visit.number + 1);
         let visit_id = VisitId::of_work(step.id.clone(), number, None);
         let entered = self.try_enter(position, step, &visit_id);
+        if let Err(Interrupt::Fails(failure)) = &entered {
+            self.note_failed(position, failure);
+        }
         self.builder.entered(position, &visit_id, entered)
+    }
+
+    fn note_failed(&mut self, position: usize, failure: &Failure) {
+        if !failure.message.is_empty() {
+            let step = self.steps[position].get_or_insert_default();
+            step.why = format!("it fails as it is entered: {}", failure.message);
+        }
     }
 
     fn try_enter(

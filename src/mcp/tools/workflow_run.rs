@@ -11,11 +11,16 @@ use super::{
 use crate::{
     app::{App, Ran},
     domain::State,
-    error::Result,
+    error::{Code, NextCall, Result, again},
     limits,
 };
 
 const NAME: &str = "workflow.run";
+
+/// The next call where inputs break a rule.
+const INPUTS_SHOWN: NextCall = again(
+    "correct every violation; workflow.resolve_inputs with the same arguments says when they are ready",
+);
 
 pub(super) fn spec() -> ToolSpec {
     let longest = limits::WAIT_MAX.as_secs();
@@ -59,9 +64,12 @@ fn longest_wait(arguments: &Map<String, Value>) -> Duration {
 async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     let definition = app.sound(subject(&arguments, NAME)?).await?;
     let inputs = arguments.get("inputs").cloned();
-    let Ran { step, status } = app
-        .run(definition, inputs, longest_wait(&arguments))
-        .await?;
+    let ran = app.run(definition, inputs, longest_wait(&arguments)).await;
+    let Ran { step, status } = ran.map_err(|error| match error.code() {
+        // A manifest that is not saved has no details to read.
+        Code::InputsInvalid => error.with_next(INPUTS_SHOWN),
+        _ => error,
+    })?;
     let state = State::ALL
         .into_iter()
         .find(|state| state.as_str() == status.state);

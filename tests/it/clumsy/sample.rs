@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::support::long::Dice;
 
 /// A value that satisfies `schema`, as far as it says so in plain words.
-pub(super) fn sample(schema: &Value, dice: &mut Dice) -> Value {
+pub(crate) fn sample(schema: &Value, dice: &mut Dice) -> Value {
     if let Some(options) = schema["enum"].as_array() {
         return options[pick(options.len(), dice)].clone();
     }

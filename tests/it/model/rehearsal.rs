@@ -3,13 +3,20 @@
 
 use midex::{
     clock::{SeededIds, TokioClock},
-    domain::execution::{Facts, Rehearsal, Rehearsed, Report, SignalRequest},
+    domain::{
+        execution::{Facts, Rehearsal, Rehearsed, Report, SignalRequest},
+        view::ReadyStep,
+    },
     limits,
     store::MemoryStore,
 };
 use proptest::prelude::*;
 use serde_json::{Map, json};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{
     cases,
@@ -32,8 +39,15 @@ fn rehearsed(flow: &Flow) -> Vec<Rehearsed> {
     rehearsal.expect("a rehearsal").steps
 }
 
-/// The steps that an execution entered, where it came to a good end and none of its steps failed.
-async fn entered(flow: &Flow, seed: u64) -> Option<BTreeSet<String>> {
+/// What an execution did that came to a good end, none of its steps failed.
+struct Done {
+    /// The steps that it entered.
+    entered: BTreeSet<String>,
+    /// What each step of a model was offered as when it was entered first.
+    offers: BTreeMap<String, ReadyStep>,
+}
+
+async fn done(flow: &Flow, seed: u64) -> Option<Done> {
     let mut dice = Dice(seed);
     let engine = support::engine(
         Arc::new(MemoryStore::new()),
@@ -42,12 +56,16 @@ async fn entered(flow: &Flow, seed: u64) -> Option<BTreeSet<String>> {
     )
     .await;
     engine.begin(flow.definition.clone(), "e").await;
+    let mut offers = BTreeMap::new();
     for _ in 0..MOVES {
         let current = engine.current_now("e").await;
         if current.workflow_state != "running" {
             break;
         }
         let open = current.ready_steps;
+        for offer in open.iter().filter(|offer| offer.step.visit == 1) {
+            offers.insert(offer.step_name.clone(), offer.clone());
+        }
         if open.is_empty() {
             for name in SIGNALS {
                 let signal = SignalRequest {
@@ -74,7 +92,10 @@ async fn entered(flow: &Flow, seed: u64) -> Option<BTreeSet<String>> {
     let entered = history
         .into_iter()
         .filter(|row| row.status != "skipped" && row.status != "pending");
-    is_good.then(|| entered.map(|row| row.step_name).collect())
+    is_good.then(|| Done {
+        entered: entered.map(|row| row.step_name).collect(),
+        offers,
+    })
 }
 
 proptest! {
@@ -84,10 +105,17 @@ proptest! {
     fn a_plan_is_never_wrong(flow in flows(|_, units| units * 1000), seed in any::<u64>()) {
         paused_runtime().block_on(async {
             let plan = rehearsed(&flow);
-            let Some(entered) = entered(&flow, seed).await else { return };
+            let Some(Done { entered, offers }) = done(&flow, seed).await else { return };
             for (step, known) in flow.definition.workflow.steps.iter().zip(plan) {
                 let is_entered = entered.contains(step.id.as_str());
                 assert!(known.will_run.is_none_or(|will_run| will_run == is_entered), "{}: {known:?}, and entered: {entered:?}", step.id);
+                // What is shown whole is what the engine enters the step with.
+                let offer = offers.get(step.id.as_str());
+                if let Some(offer) = offer.filter(|_| known.will_run == Some(true) && known.unresolved.is_empty()) {
+                    assert_eq!(offer.step.input.as_ref(), known.rendered.get("with"), "{}", step.id);
+                    let words = known.rendered["guidance"].as_str().unwrap_or_default();
+                    assert!(offer.instructions.contains(words), "{}: {words}", step.id);
+                }
             }
         });
     }

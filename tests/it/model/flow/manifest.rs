@@ -346,6 +346,13 @@ impl Spec {
         say(key, body);
         if matches!(self.kind, Kind::Guidance) {
             say("result", json!({}));
+            say(
+                "with",
+                COUNTERS
+                    .iter()
+                    .map(|name| (*name, json!(format!("${{{{ memory.{name} }}}}"))))
+                    .collect(),
+            );
         }
         if let Some(after) = &self.after {
             say("depends_on", after.iter().map(|step| id(*step)).collect());
@@ -374,7 +381,7 @@ impl Spec {
 impl Kind {
     fn told(&self) -> (&'static str, Value) {
         match self {
-            Self::Guidance => ("guidance", json!("Do it.")),
+            Self::Guidance => ("guidance", json!("Do it after ${{ memory.n }} rounds.")),
             Self::Count(counter) => {
                 let name = COUNTERS[*counter];
                 (
