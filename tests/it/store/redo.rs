@@ -497,7 +497,7 @@ async fn each_operation_may_fail() {
             for _ in 0..14 {
                 if tale.step(&store).await.is_err() {
                     while store.load(&tale.id).await.is_err() {
-                        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                        tokio::time::sleep(Duration::from_millis(5)).await;
                     }
                     learn(&mut tale, &store).await;
                 }
