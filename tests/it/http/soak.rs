@@ -26,7 +26,7 @@ struct Histogram([AtomicU64; 32]);
 
 impl Histogram {
     fn add(&self, took: Duration) {
-        let bits = 64 - (took.as_micros() as u64).leading_zeros();
+        let bits = 128 - took.as_micros().leading_zeros();
         self.0[bits.min(31) as usize].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -80,6 +80,14 @@ fn now() -> Instant {
     Instant::now()
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long it is watched is the subject"
+)]
+fn pause() {
+    thread::sleep(Duration::from_millis(long::rounds(300, 30_000)));
+}
+
 #[test]
 #[expect(clippy::print_stdout, reason = "the figures of the long run")]
 fn thousands_of_executions_leave_memory_and_descriptors_as_they_are() {
@@ -106,7 +114,7 @@ fn thousands_of_executions_leave_memory_and_descriptors_as_they_are() {
             (took.total() >= connections * EACH as u64).then_some(())
         });
         for _ in 0..samples {
-            thread::sleep(Duration::from_millis(long::rounds(300, 30_000)));
+            pause();
             seen.push((server.memory() >> 20, server.descriptors(), took.total()));
             println!("MiB, descriptors, calls: {:?}", seen.last());
         }
