@@ -18,7 +18,6 @@ use serde_json::Value;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::author::unknown;
 pub use self::{
     author::{Plan, Ran, Resolved, Subject},
     list::ListRequest,

@@ -14,7 +14,7 @@ use crate::{
         input::InputReport,
         view::{CurrentStep, StatusView},
     },
-    error::{Error, NextCall, Result, Violation, again},
+    error::{Error, Result, Violation},
     limits,
     registry::{self, Examined, Manifest, Registry},
 };
@@ -54,7 +54,7 @@ fn examined(registry: &Registry, subject: Subject) -> Result<Examined> {
         Subject::Named(name) => name,
     };
     let entry = registry.workflow(&name);
-    let entry = entry.ok_or_else(|| unknown(registry, &name))?;
+    let entry = entry.ok_or_else(|| registry.no_such_id(&name))?;
     Ok(Examined {
         name,
         // The last good version of a broken file is what runs, but not what its author works on.
@@ -75,18 +75,6 @@ fn sound(registry: &Registry, subject: Subject) -> Result<Arc<Definition>> {
         _ => registry::refused(&name, &findings),
     })
 }
-
-/// That there is no such workflow, with the one that may have been meant.
-pub(crate) fn unknown(registry: &Registry, name: &str) -> Error {
-    let error = registry.not_found(name);
-    match error.context("nearest") {
-        Some(_) => error.with_next(NEAREST),
-        None => error,
-    }
-}
-
-/// The same call for the workflow that may have been meant.
-const NEAREST: NextCall = again("if that is the one meant").with(&[("workflow_id", "{nearest}")]);
 
 /// What inputs come to.
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@
 mod asking;
 mod doubt;
 mod expression;
+mod fault;
 mod flow;
 mod input;
 mod kind;
@@ -14,6 +15,7 @@ mod order;
 mod schema;
 mod section;
 mod shape;
+mod site;
 mod step;
 mod unbuilt;
 

@@ -55,7 +55,7 @@ use crate::{
         finding::{Finding, errors},
         nearest::nearest,
     },
-    error::{Code, Error, NextCall, Result, address, call, read},
+    error::{Code, Error, NextCall, Result, address, again, call, read},
     limits,
 };
 
@@ -227,7 +227,21 @@ impl Registry {
             None => error,
         }
     }
+
+    /// The same for a caller that names it as `workflow_id`.
+    pub(crate) fn no_such_id(&self, id: &str) -> Error {
+        let error = self.not_found(id);
+        let is_near = error.context("nearest").is_some();
+        error.with_next(if is_near { NEAREST_ID } else { IDS })
+    }
 }
+
+/// The same call for the workflow that may have been meant.
+const NEAREST_ID: NextCall =
+    again("if that is the one meant").with(&[("workflow_id", "{nearest}")]);
+
+/// Suggests to look which ids there are.
+const IDS: NextCall = call("workflow.list", &[], "use a workflow_id that it shows");
 
 /// Suggests the start of the nearest name.
 const NEAREST: NextCall = call(

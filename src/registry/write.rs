@@ -239,7 +239,7 @@ pub fn deletable(
     let room = room.map_err(|error| match registry.workflow(id) {
         Some(entry) => refusal::not_writable(entry, &target.path),
         // Nothing lies in a directory that is not there.
-        None if !target.path.exists() => refusal::not_found(&registry, id),
+        None if !target.path.exists() => registry.no_such_id(id),
         None => error,
     })?;
     let held = seen(&room, id, expected_version)?;
@@ -291,7 +291,7 @@ fn seen(room: &Room, id: &str, expected_version: Option<&str>) -> Result<Held> {
         return Err(match (room.elsewhere(id), expected_version) {
             (Some(entry), _) => refusal::not_writable(entry, &room.directory),
             (None, Some(expected)) => refusal::version(id, expected, None),
-            (None, None) => refusal::not_found(&room.registry, id),
+            (None, None) => room.registry.no_such_id(id),
         });
     };
     match expected_version {

@@ -194,6 +194,15 @@ fn a_file_is_got_as_it_lies_with_its_version() {
 
         let unknown = refused(client, "workflow.get", json!({ "workflow_id": "triag" }));
         assert_eq!(unknown["error_code"], "WORKFLOW_NOT_FOUND");
+        let far = refused(
+            client,
+            "workflow.get",
+            json!({ "workflow_id": "quite-another" }),
+        );
+        assert_eq!(
+            far["suggested_action"],
+            "Call workflow.list: use a workflow_id that it shows"
+        );
         assert_eq!(
             unknown["suggested_action"],
             "Call workflow.get again with workflow_id 'triage': if that is the one meant"

@@ -7,4 +7,3 @@ mod limits;
 mod refusals;
 mod sessions;
 mod shutdown;
-mod soak;

@@ -6,25 +6,18 @@ use std::{borrow::Cow, collections::BTreeSet};
 use super::super::{
     draft::{RawField, StepDraft, WorkflowDraft},
     expression::{Expression, ExpressionFault, FaultKind, Reference, Root, Segment, Template},
-    finding::{Finding, Place, Rule},
-    grammar::{self, Record, Shape, is_template},
-    nearest::{is_sure, nearest},
-    node::{Content, Node},
+    finding::{Finding, Rule},
+    grammar::{self, is_template},
+    node::Node,
 };
 use super::{
     doubt::Uses,
+    fault,
     flow::{Flow, is_conditional},
     lookalike,
     names::{self, Leads, Unknown},
+    site::{Site, collect},
 };
-
-/// A text that may hold expressions, or is one.
-struct Site<'a> {
-    text: &'a str,
-    path: String,
-    place: Place,
-    is_condition: bool,
-}
 
 /// The owner of an expression, which decides what it can refer to.
 #[derive(Clone, Copy)]
@@ -118,6 +111,7 @@ struct Checker<'f, 'a, 'd> {
 
 impl<'d> Checker<'_, '_, 'd> {
     fn step(&mut self, position: usize, step: &StepDraft, alias: Option<&str>) {
+        self.found.extend(lookalike::described(step));
         for field in &step.fields {
             let own = match field.key.name {
                 "if" | "when" => Own::Never,
@@ -151,8 +145,41 @@ impl<'d> Checker<'_, '_, 'd> {
                 self.conditional(site, scope, &references, reference);
             }
         }
-        self.found
-            .extend(faults.iter().map(|fault| told(site, fault)));
+        for fault in &faults {
+            let meant = self.rooted(site, fault);
+            self.found.push(fault::finding(site, fault, meant));
+        }
+    }
+
+    /// The path that begins with a name that stands for nothing by itself: that of an input, of what memory holds, or of
+    /// a step, where exactly one of them has the name.
+    fn rooted(&mut self, site: &Site<'_>, fault: &ExpressionFault) -> Option<String> {
+        if fault.kind != FaultKind::UnknownName {
+            return None;
+        }
+        // An input may be meant.
+        self.uses.all = true;
+        let name = site.text.get(fault.offset..fault.offset + fault.length)?;
+        let is_step = self.flow.position(name).is_some();
+        let is_input = self
+            .inputs
+            .as_ref()
+            .is_some_and(|known| known.contains(&name));
+        // Memory has the output of each step under the step's id, too.
+        let is_kept = self
+            .memory
+            .as_ref()
+            .is_some_and(|known| known.contains(name));
+        let roots = [
+            (Root::Inputs, is_input),
+            (Root::Steps, is_step),
+            (Root::Memory, is_kept && !is_step),
+        ];
+        let mut all = roots.iter().filter(|(_, is_there)| *is_there);
+        let (root, _) = all.next()?;
+        all.next()
+            .is_none()
+            .then(|| format!("{}.{name}", root.word()))
     }
 
     /// A warning for each part of a text that looks like an expression, and would be passed on as it is.
@@ -482,40 +509,6 @@ fn kept_as(reference: &Reference) -> String {
     letters.collect()
 }
 
-impl Site<'_> {
-    fn about(&self, rule: Rule, reference: &Reference, message: String) -> Finding {
-        Finding::new(rule, &self.path, self.place, message).within(
-            self.place,
-            self.text,
-            reference.offset,
-            reference.length,
-        )
-    }
-
-    /// Suggests the nearest of `known` for `name`, which stands in the reference.
-    fn meant<'k>(
-        &self,
-        finding: Finding,
-        reference: &Reference,
-        name: &str,
-        known: impl Iterator<Item = &'k str>,
-    ) -> Finding {
-        let Some(near) = nearest(name, known) else {
-            return finding;
-        };
-        let finding = finding.suggest(format!("did you mean `{near}`?"));
-        let root = reference.root.word().len();
-        let from = reference.offset + root;
-        let rest = self.text.get(from..reference.offset + reference.length);
-        match rest.and_then(|rest| rest.find(name)) {
-            Some(at) if is_sure(name, near) => {
-                finding.replace_within(self.place, self.text, (from + at, name.len()), near)
-            }
-            _ => finding,
-        }
-    }
-}
-
 /// The first name of a path.
 fn first(reference: &Reference) -> Option<Cow<'_, str>> {
     reference.path.first().map(Segment::key)
@@ -528,67 +521,4 @@ fn references(site: &Site<'_>, names: &[&str]) -> (Vec<Reference>, Vec<Expressio
     } else {
         Template::survey(site.text, names)
     }
-}
-
-/// A fault in an expression as a finding.
-fn told(site: &Site<'_>, fault: &ExpressionFault) -> Finding {
-    let rule = match fault.kind {
-        FaultKind::UnknownName => Rule::UnknownReference,
-        FaultKind::Limit => Rule::LimitExceeded,
-        _ => Rule::IllFormedExpression,
-    };
-    let finding = Finding::new(rule, &site.path, site.place, fault.message.as_str())
-        .suggest(fault.suggestion.clone())
-        .within(site.place, site.text, fault.offset, fault.length);
-    match &fault.edit {
-        Some(edit) => {
-            let part = (edit.start, edit.end.saturating_sub(edit.start));
-            finding.replace_within(site.place, site.text, part, &edit.replacement)
-        }
-        None => finding,
-    }
-}
-
-/// Adds every text of `node` that may hold expressions.
-fn collect<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str, shape: &Shape) {
-    match shape {
-        Shape::Condition => site(sites, node, path, true),
-        Shape::Template(_) | Shape::SpanOrTemplate | Shape::InstantOrTemplate => {
-            site(sites, node, path, false);
-        }
-        // A bare text in place of a list is told of as such.
-        Shape::Items if node.text().is_some_and(|text| !is_template(text)) => {}
-        Shape::Value | Shape::Values | Shape::Memory(_) | Shape::Items => {
-            node.each_text(path, &mut |node, _, path| site(sites, node, path, false));
-        }
-        Shape::List(of, ..) => {
-            for (at, item) in node.items().unwrap_or_default().iter().enumerate() {
-                collect(sites, item, &format!("{path}[{at}]"), of);
-            }
-        }
-        Shape::Record(record) => fields(sites, node, path, record),
-        Shape::TextOr(record) => match (&node.content, record.keys.first()) {
-            (Content::Text(_), Some(first)) => collect(sites, node, path, &first.shape),
-            _ => fields(sites, node, path, record),
-        },
-        _ => {}
-    }
-}
-
-fn fields<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str, record: &Record) {
-    for key in record.keys {
-        if let Some(value) = node.get(key.name) {
-            collect(sites, value, &format!("{path}.{}", key.name), &key.shape);
-        }
-    }
-}
-
-fn site<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str, is_condition: bool) {
-    let text = node.text().filter(|text| !text.trim().is_empty());
-    sites.extend(text.map(|text| Site {
-        text,
-        path: path.to_owned(),
-        place: node.place,
-        is_condition,
-    }));
 }

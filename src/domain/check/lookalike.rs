@@ -1,7 +1,12 @@
 //! Texts that look like expressions to their author and are none: `{{ inputs.topic }}`, `${inputs.topic}`, or an expression
 //! without anything around it that is all there is.
 
-use super::super::expression::{Expression, Reference};
+use super::super::{
+    draft::StepDraft,
+    expression::{Expression, Reference},
+    finding::{Finding, Rule},
+    grammar::is_template,
+};
 
 /// A part of a text that is an expression in other braces, or none.
 pub(super) struct Lookalike {
@@ -39,6 +44,23 @@ pub(super) fn parts(text: &str, names: &[&str]) -> Vec<Lookalike> {
         }
     }
     found
+}
+
+/// A warning of an expression in the description of a step: that is shown as it is.
+pub(super) fn described(step: &StepDraft) -> Option<Finding> {
+    let field = step.field("description")?;
+    if !is_template(field.value.text()?) {
+        return None;
+    }
+    let message = "`description` is shown as it is: an expression in it has no value";
+    let place = field.value.place;
+    let finding = Finding::new(Rule::LooksLikeExpression, &field.path, place, message);
+    let is_task = step.field("agent").is_some() && step.field("instructions").is_none();
+    Some(if is_task {
+        finding.is_called(field.place, "description", "instructions")
+    } else {
+        finding.suggest("say it in what the step does, or pass the value in `with`".to_owned())
+    })
 }
 
 /// The part that begins with the brace at `brace`, if it is between these.

@@ -42,6 +42,22 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ("step_name", &["step", "step_id", "phase", "name"]),
     ("uri", &["url", "address", "resource", "path"]),
     ("known_agents", &["agents"]),
+    (
+        "manifest",
+        &[
+            "content",
+            "text",
+            "yaml",
+            "definition",
+            "document",
+            "source",
+        ],
+    ),
+    ("workflow_id", &["workflow_name", "workflow", "name", "id"]),
+    ("new_id", &["new_name", "name", "to"]),
+    ("overwrite", &["force", "replace"]),
+    ("expected_version", &["version", "etag"]),
+    ("confirm", &["confirmed", "force", "yes"]),
     ("reason", &["message", "comment", "why"]),
     ("state", &["status"]),
 ];
@@ -210,6 +226,14 @@ mod tests {
         assert_eq!(
             suggested(json!({ "inptus": {} })).as_deref(),
             Some("`inptus`: did you mean `inputs`?")
+        );
+        let of_authors = json!({ "properties": { "manifest": {}, "format": {} } });
+        let mut violations = [Violation::new("", "additionalProperties", "m")];
+        suggest(&of_authors, &json!({ "content": "x" }), &mut violations);
+        let meant = violations[0].suggestion.as_ref();
+        assert_eq!(
+            meant.map(|meant| meant.text.as_str()),
+            Some("`content`: did you mean `manifest`?")
         );
         // What was given under its own name is not meant by another.
         assert_eq!(suggested(json!({ "inputs": {}, "args": {} })), None);

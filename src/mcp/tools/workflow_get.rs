@@ -9,7 +9,7 @@ use super::{
     workflow_validate::findings_schema,
 };
 use crate::{
-    app::{App, unknown},
+    app::App,
     error::Result,
     registry::{Manifest, Registry, WorkflowEntry},
 };
@@ -47,7 +47,7 @@ async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
         let entry = registry.workflow(&name);
         entry
             .map(|entry| shown(registry, entry))
-            .ok_or_else(|| unknown(registry, &name))
+            .ok_or_else(|| registry.no_such_id(&name))
     })
     .await?
 }

@@ -2,11 +2,7 @@
 
 use std::path::Path;
 
-use super::{
-    super::{Registry, WorkflowEntry},
-    held::Held,
-    place,
-};
+use super::{super::WorkflowEntry, held::Held, place};
 use crate::{
     error::{Code, Error, NextCall, again, call},
     limits,
@@ -29,23 +25,24 @@ const A_COPY: NextCall = call(
     "workflow.save with its content, without overwrite and expected_version, makes a copy; else the user edits the file",
 );
 
-/// The same call for the workflow that may have been meant.
-const NEAREST: NextCall = again("if that is the one meant").with(&[("workflow_id", "{nearest}")]);
-
-pub(super) fn not_found(registry: &Registry, id: &str) -> Error {
-    let error = registry.not_found(id);
-    match error.context("nearest") {
-        Some(_) => error.with_next(NEAREST),
-        None => error,
-    }
-}
-
 pub(super) fn identifier(id: &str) -> Error {
     let shown: String = id.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
+    let hint = alike(&shown).map_or_else(String::new, |id| format!("; `{id}` would do"));
     let message = format!(
-        "the id {shown:?} cannot be the name of a file: it takes letters, digits, `_`, `.` and `-`, and begins with a letter or a digit"
+        "the id {shown:?} cannot be the name of a file: it takes letters, digits, `_`, `.` and `-`, and begins with a letter or a digit{hint}"
     );
     Error::new(Code::IdentifierInvalid, message).with("workflow_id", shown)
+}
+
+/// An id of the same words.
+fn alike(id: &str) -> Option<String> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+    let words: Vec<_> = id
+        .split(|c| !is_word(c))
+        .map(|word| word.trim_start_matches(['.', '_']))
+        .filter(|word| !word.is_empty())
+        .collect();
+    (id.is_ascii() && !words.is_empty()).then(|| words.join("-"))
 }
 
 pub(super) fn exists(id: &str, held: &Held) -> Error {

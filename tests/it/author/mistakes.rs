@@ -5,9 +5,12 @@ use std::{collections::BTreeSet, fs::File};
 use serde_json::json;
 
 use super::{TRIAGE, done, reader, refused};
-use crate::support::{
-    Client, Server,
-    project::{Project, each, list, text},
+use crate::{
+    corpus::edited,
+    support::{
+        Client, Server,
+        project::{Project, each, list, text},
+    },
 };
 
 /// Everything that an author can get wrong in one file, told at once.
@@ -182,6 +185,57 @@ fn what_no_manifest_has_is_refused_with_what_to_write() {
     assert_eq!(
         each(&list(&checked["warnings"]), "rule"),
         ["looks_like_expression"]
+    );
+}
+
+/// The first mistakes of an agent that writes expressions: each edit leads to what it meant.
+#[test]
+fn a_name_that_stands_alone_and_an_expression_in_a_description_are_told_with_their_edits() {
+    let project = Project::new(&[]);
+    let mut client = reader(&project);
+    let manifest = "\
+workflow: w
+description: d
+inputs: { audience: { type: string } }
+memory: { rounds: 0, audience-seen: '' }
+steps:
+  - id: collect
+    agent: reviewer
+    description: Collect it for ${{ inputs.audience }}
+    result: { type: object, properties: { ok: { type: boolean } }, required: [ok] }
+  - id: write
+    if: audience == 'users' and collect.ok
+    guidance: Write round ${{ rounds + 1 }} for ${{ audience }}
+";
+    let meant = manifest
+        .replace("    description: Collect", "    instructions: Collect")
+        .replace("if: audience", "if: inputs.audience")
+        .replace("and collect.ok", "and steps.collect.ok")
+        .replace("{{ rounds", "{{ memory.rounds")
+        .replace("{{ audience", "{{ inputs.audience");
+    let checked = done(
+        &mut client,
+        "workflow.validate",
+        json!({ "manifest": manifest }),
+    );
+    let all = [&checked["warnings"], &checked["violations"]];
+    let all: Vec<_> = all.into_iter().flat_map(list).collect();
+    assert_eq!(
+        each(&list(&checked["violations"]), "rule"),
+        ["unknown_reference"; 4],
+        "{checked}"
+    );
+    let edits = all.iter().flat_map(|one| list(&one["suggestion"]["edits"]));
+    let edits = edits.map(|edit| serde_json::from_value(edit).unwrap());
+    assert_eq!(edited(manifest, edits.collect()), meant, "{checked}");
+    let checked = done(
+        &mut client,
+        "workflow.validate",
+        json!({ "manifest": meant }),
+    );
+    assert_eq!(
+        (&checked["violations"], &checked["warnings"]),
+        (&json!([]), &json!([]))
     );
 }
 

@@ -357,6 +357,32 @@ final_output: { twice: '${{ memory.twice }}' }
             "{ran}"
         );
 
+        let fails = server_alone.replace(
+            "set: { twice: '${{ inputs.n * 2 }}' }",
+            "fail: { code: ODD, message: 'not ${{ inputs.n }}' }",
+        );
+        let fails = fails.replace("final_output: { twice: '${{ memory.twice }}' }\n", "");
+        let ran = done(
+            client,
+            "workflow.run",
+            json!({ "manifest": fails, "inputs": { "n": 3 } }),
+        );
+        assert_eq!(
+            (&ran["status"], &ran["state"]),
+            (&json!("failed"), &json!("failed")),
+            "{ran}"
+        );
+        let failure = &ran["failure_summary"];
+        assert_eq!(
+            (&failure["code"], &failure["step_name"]),
+            (&json!("ODD"), &json!("keep")),
+            "{ran}"
+        );
+        assert!(
+            failure["message"].as_str().unwrap().contains("not 3"),
+            "{ran}"
+        );
+
         let refused = refused(
             client,
             "workflow.run",

@@ -1,0 +1,97 @@
+//! The texts of a manifest that may hold expressions, each with its place.
+
+use super::super::{
+    expression::Reference,
+    finding::{Finding, Place, Rule},
+    grammar::{Record, Shape, is_template},
+    nearest::{is_sure, nearest},
+    node::{Content, Node},
+};
+
+/// A text that may hold expressions, or is one.
+pub(super) struct Site<'a> {
+    pub(super) text: &'a str,
+    pub(super) path: String,
+    pub(super) place: Place,
+    /// Whether it is a condition, which is an expression as a whole.
+    pub(super) is_condition: bool,
+}
+
+impl Site<'_> {
+    /// A finding about a reference in it.
+    pub(super) fn about(&self, rule: Rule, reference: &Reference, message: String) -> Finding {
+        Finding::new(rule, &self.path, self.place, message).within(
+            self.place,
+            self.text,
+            reference.offset,
+            reference.length,
+        )
+    }
+
+    /// Suggests the nearest of `known` for `name`, which stands in the reference.
+    pub(super) fn meant<'k>(
+        &self,
+        finding: Finding,
+        reference: &Reference,
+        name: &str,
+        known: impl Iterator<Item = &'k str>,
+    ) -> Finding {
+        let Some(near) = nearest(name, known) else {
+            return finding;
+        };
+        let finding = finding.suggest(format!("did you mean `{near}`?"));
+        let root = reference.root.word().len();
+        let from = reference.offset + root;
+        let rest = self.text.get(from..reference.offset + reference.length);
+        match rest.and_then(|rest| rest.find(name)) {
+            Some(at) if is_sure(name, near) => {
+                finding.replace_within(self.place, self.text, (from + at, name.len()), near)
+            }
+            _ => finding,
+        }
+    }
+}
+
+/// Adds every text of `node` that may hold expressions.
+pub(super) fn collect<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str, shape: &Shape) {
+    match shape {
+        Shape::Condition => site(sites, node, path, true),
+        Shape::Template(_) | Shape::SpanOrTemplate | Shape::InstantOrTemplate => {
+            site(sites, node, path, false);
+        }
+        // A bare text in place of a list is told of as such.
+        Shape::Items if node.text().is_some_and(|text| !is_template(text)) => {}
+        Shape::Value | Shape::Values | Shape::Memory(_) | Shape::Items => {
+            node.each_text(path, &mut |node, _, path| site(sites, node, path, false));
+        }
+        Shape::List(of, ..) => {
+            for (at, item) in node.items().unwrap_or_default().iter().enumerate() {
+                collect(sites, item, &format!("{path}[{at}]"), of);
+            }
+        }
+        Shape::Record(record) => fields(sites, node, path, record),
+        Shape::TextOr(record) => match (&node.content, record.keys.first()) {
+            (Content::Text(_), Some(first)) => collect(sites, node, path, &first.shape),
+            _ => fields(sites, node, path, record),
+        },
+        _ => {}
+    }
+}
+
+fn fields<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str, record: &Record) {
+    for key in record.keys {
+        if let Some(value) = node.get(key.name) {
+            collect(sites, value, &format!("{path}.{}", key.name), &key.shape);
+        }
+    }
+}
+
+fn site<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str, is_condition: bool) {
+    let text = node.text().filter(|text| !text.trim().is_empty());
+    sites.extend(text.map(|text| Site {
+        text,
+        path: path.to_owned(),
+        place: node.place,
+        is_condition,
+    }));
+}
