@@ -287,6 +287,8 @@ pub const REDO_BYTES_MIN: u64 = 1 << 20;
 /// The length up to which a redo log grows fourfold each time that it is full: so much is put into the data file at once, or at the next
 /// opening after a crash.
 pub const REDO_BYTES_MAX: u64 = 16 << 20;
+/// How long after its last record a redo log is put into the data file: what it held back from there takes memory.
+pub const REDO_IDLE: Duration = Duration::from_secs(5);
 /// From this file size on each commit to the data file saves what makes a restart after a crash instant; one that a redo log
 /// follows saves it always.
 pub const QUICK_REPAIR_FILE_BYTES: u64 = 256 << 20;

@@ -1,6 +1,6 @@
 //! How a store in redb works.
 
-use std::io;
+use std::{io, time::Duration};
 
 use super::backend::{Hook, Operation};
 use crate::{
@@ -27,6 +27,8 @@ pub struct Options {
     pub redo_bytes: u64,
     /// Commits to the data file before a redo log is begun; fewer than [`limits::REDO_AFTER_COMMITS`] are for tests.
     pub redo_after: u64,
+    /// How long after its last record a redo log is put into the data file.
+    pub redo_idle: Duration,
     /// Stands between the database and the disk.
     pub hook: Option<Hook>,
 }
@@ -41,6 +43,7 @@ impl Default for Options {
             check_all: false,
             redo_bytes: limits::REDO_BYTES_MAX,
             redo_after: limits::REDO_AFTER_COMMITS,
+            redo_idle: limits::REDO_IDLE,
             hook: None,
         }
     }

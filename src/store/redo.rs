@@ -7,8 +7,8 @@
 //! remains what redb makes of it, whole at each moment and as of the last such fold: the log is never needed to read it.
 //!
 //! The data file says which log follows it, by an id that is random and new at each fold. An opening puts what a log of that
-//! id holds into the data file, and then removes the log; so does an orderly close. What follows no data file of that
-//! moment is refused (`pending.rs`).
+//! id holds into the data file, and then removes the log; so do an orderly close, and a writer that has had nothing to do for
+//! [`Options::redo_idle`]. What follows no data file of that moment is refused (`pending.rs`).
 //!
 //! - A record is there whole or not at all: it has a checksum. It begins at a page, so that no page is written again that
 //!   holds something acknowledged; and it is durable before the next one is written, so that only the last can be torn.
@@ -30,13 +30,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use self::{
-    file::LogFile,
-    state::{Follows, LogId},
-};
+use self::{file::LogFile, state::LogId};
 pub(super) use self::{
     pending::{read, refuse_orphan},
-    state::{FORMAT_WITH_LOG, say},
+    state::{FORMAT_WITH_LOG, Follows, say},
 };
 use super::{changes::Changes, options::Options, paths};
 use crate::limits;
@@ -120,6 +117,7 @@ impl Log {
             *id = next.id;
         } else if let Some((file, _)) = self.open.take() {
             file.remove();
+            self.left = self.options.redo_after;
         }
     }
 

@@ -21,7 +21,7 @@ use super::{
     fault::{batch_failed, fault, guarded, unavailable},
     file,
     lock::Lock,
-    redo::{self, Log},
+    redo::{self, Follows, Log},
     shared::{Opened, Shared, Slot},
 };
 use crate::{
@@ -138,20 +138,44 @@ impl Writer {
         self.finish();
     }
 
-    /// The next message. While the database is shut by a failure, tries to open it meanwhile.
+    /// The next message. Meanwhile opens a database that was shut by a failure, or makes a data file whole.
     fn wait(&mut self) -> Option<Message> {
         if self.closing.is_some() {
             return self.queue.try_recv().ok();
         }
         loop {
-            if !self.shared.slot().may_open() {
-                return self.queue.recv().ok();
-            }
-            match self.queue.recv_timeout(self.reopening_in()) {
+            let is_shut = self.shared.slot().may_open();
+            let patience = match is_shut {
+                true => self.reopening_in(),
+                false if self.log.is_open() => self.shared.options.redo_idle,
+                false => return self.queue.recv().ok(),
+            };
+            match self.queue.recv_timeout(patience) {
                 Ok(message) => return Some(message),
                 Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) => self.reopen(),
+                Err(RecvTimeoutError::Timeout) if is_shut => self.reopen(),
+                Err(RecvTimeoutError::Timeout) => self.settle(),
             }
+        }
+    }
+
+    /// Puts what the log holds into the data file, which is whole without it then: what redb kept in memory for it is free.
+    fn settle(&mut self) {
+        if let Err(error) = self.make_room(0, 0) {
+            tracing::debug!(%error, "the redo log stays");
+            return;
+        }
+        let settled = guarded(|| {
+            let slot = self.shared.slot();
+            let opened = slot.opened()?;
+            opened.disk.check_names_and_length(&self.shared.path)?;
+            let transaction = opened.database.begin_write().map_err(fault)?;
+            fold(transaction, &mut self.log, opened, None)
+        });
+        if let Err(error) = settled {
+            let error = batch_failed(&self.shared.path, error);
+            tracing::warn!(%error, "the redo log could not be put into the database");
+            self.shut(error);
         }
     }
 
@@ -303,7 +327,8 @@ impl Writer {
                     .map_err(fault)?;
                 transaction.commit().map_err(fault)?;
             } else {
-                fold(transaction, &mut self.log, opened)?;
+                let next = self.log.next();
+                fold(transaction, &mut self.log, opened, next)?;
             }
             // Removed meanwhile it was stored nowhere.
             opened.disk.check_names_and_length(&self.shared.path)?;
@@ -375,9 +400,7 @@ impl Writer {
                 }
                 if self.log.is_open() {
                     let transaction = opened.database.begin_write().map_err(fault)?;
-                    redo::say(&transaction, None)?;
-                    transaction.commit().map_err(fault)?;
-                    self.log.folded(None);
+                    fold(transaction, &mut self.log, &opened, None)?;
                 }
                 if let Err(error) = opened.disk.release() {
                     tracing::warn!(%error, "room behind the database was not given back");
@@ -396,12 +419,16 @@ impl Writer {
     }
 }
 
-/// Commits to the data file itself, and with this everything before it. A log may follow.
-fn fold(mut transaction: WriteTransaction, log: &mut Log, opened: &Opened) -> Result<()> {
+/// Commits to the data file itself, and with this everything before it. The log `next` follows, or none.
+fn fold(
+    mut transaction: WriteTransaction,
+    log: &mut Log,
+    opened: &Opened,
+    next: Option<Follows>,
+) -> Result<()> {
     let bytes = opened.disk.bytes();
     let bytes = bytes.map_err(|error| fault(redb::StorageError::Io(error)))?;
-    let (had_log, next) = (log.is_open(), log.next());
-    if had_log || next.is_some() {
+    if log.is_open() || next.is_some() {
         redo::say(&transaction, next)?;
     }
     // What stays as it is while the log grows is opened at once after a crash.

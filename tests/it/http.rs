@@ -7,3 +7,4 @@ mod limits;
 mod refusals;
 mod sessions;
 mod shutdown;
+mod soak;

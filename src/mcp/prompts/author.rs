@@ -49,6 +49,7 @@ pub(super) async fn author(app: &App, mut page: Page, given: &Given) -> Result<S
     for (kind, example) in examples() {
         page.quote(&format!("`{kind}`"), "yaml", example);
     }
+    page.say("The manual with every key is the resource midex://authoring/spec, the JSON Schema midex://authoring/schema.");
     page.say(RULES);
     page.say(&at_hand(app, &*app.registry().await?));
     page.say(SEQUENCE);

@@ -160,6 +160,7 @@ mod tests {
             let watched = Watched::parse(address).expect("an address");
             let found = matches!(watched, Watched::Definitions(_));
             assert_eq!(found, is_of_definitions, "{address}");
+            assert!(needs_no_store(address), "{address}");
         }
         let error = Watched::parse("midex://workflow/nothing").expect_err("no address");
         assert_eq!(error.code(), Code::ResourceNotFound);

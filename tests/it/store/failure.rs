@@ -51,7 +51,7 @@ impl Saboteur {
         self.fails.store(fails, Ordering::SeqCst);
     }
 
-    fn failed(&self) -> u64 {
+    pub(super) fn failed(&self) -> u64 {
         self.failed.load(Ordering::SeqCst)
     }
 

@@ -200,6 +200,12 @@ impl Forgetful {
             // None, one that is full now and then, and one that never is.
             redo_bytes: [0, 64 << 10, limits::REDO_BYTES_MAX][usize::try_from(seed % 3).unwrap()],
             redo_after: seed % 2 * 7,
+            // Now and then it is put into the data file at every pause of the writer.
+            redo_idle: if seed % 4 == 3 {
+                Duration::ZERO
+            } else {
+                limits::REDO_IDLE
+            },
             hook: Some(Hook::new(move |operation| disk.disk().act(operation))),
             ..Options::default()
         }

@@ -8,6 +8,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use midex::{
@@ -496,7 +497,7 @@ async fn each_operation_may_fail() {
             for _ in 0..14 {
                 if tale.step(&store).await.is_err() {
                     while store.load(&tale.id).await.is_err() {
-                        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                        tokio::time::sleep(Duration::from_millis(5)).await;
                     }
                     learn(&mut tale, &store).await;
                 }
@@ -533,6 +534,68 @@ async fn a_failed_sync_of_the_log_leaves_the_data_file_in_its_place() {
     tale.check(&store).await;
     assert_eq!(fs::metadata(data(directory.path())).unwrap().ino(), inode);
     is_whole(crash(directory.path()).path(), &mut tale).await;
+}
+
+/// A log that is put into the data file soon after its last record.
+fn hasty() -> Options {
+    Options {
+        redo_idle: Duration::from_millis(20),
+        ..at_once()
+    }
+}
+
+async fn settled(directory: &Path) {
+    let settled = async {
+        while redo(directory).exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let settled = tokio::time::timeout(Duration::from_secs(20), settled);
+    settled.await.unwrap();
+}
+
+#[tokio::test]
+async fn once_nothing_is_to_do_the_data_file_is_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options {
+        redo_after: 2,
+        ..hasty()
+    };
+    let store = RedbStore::open(directory.path(), options).unwrap();
+    let mut tale = Tale::new("one", 90);
+    tale.steps(&store, 12).await;
+    settled(directory.path()).await;
+    let copy = crash(directory.path());
+    assert_eq!(format(copy.path()), "midex-1");
+    is_whole(copy.path(), &mut tale.again()).await;
+    // Whoever comes back now and then is spared the making of a log each time.
+    tale.steps(&store, 2).await;
+    assert!(!redo(directory.path()).exists());
+    tale.steps(&store, 12).await;
+    tale.check(&store).await;
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_put_into_the_data_file_is_not_lost() {
+    for kind in [io::ErrorKind::Other, io::ErrorKind::StorageFull] {
+        let directory = tempfile::tempdir().unwrap();
+        let (saboteur, hook) = fails(
+            |operation| matches!(operation, Operation::Write { .. } | Operation::Sync),
+            kind,
+        );
+        let store = RedbStore::open(directory.path(), hooked(hasty(), hook)).unwrap();
+        let mut tale = Tale::new("one", 90);
+        tale.step(&store).await.unwrap();
+        saboteur.arm(0, 1);
+        tale.steps(&store, 3).await;
+        settled(directory.path()).await;
+        assert_eq!(saboteur.failed(), 1);
+        back(&store, &tale).await;
+        tale.check(&store).await;
+        tale.steps(&store, 3).await;
+        is_whole(crash(directory.path()).path(), &mut tale).await;
+    }
 }
 
 #[tokio::test]

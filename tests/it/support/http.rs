@@ -134,6 +134,12 @@ impl HttpServer {
         kilobytes.trim().parse::<usize>().expect("a number") << 10
     }
 
+    /// The files and sockets that it has open.
+    pub(crate) fn descriptors(&self) -> usize {
+        let path = format!("/proc/{}/fd", self.child.id());
+        std::fs::read_dir(path).expect("it lives").count()
+    }
+
     /// Asks it to end.
     pub(crate) fn terminate(&self) {
         super::terminate(&self.child);
