@@ -246,9 +246,9 @@ pub struct Finding {
     pub severity: Severity,
     /// The message for the author.
     pub message: String,
-    /// The line, from 1.
+    /// The line, from 1; 0 where the definition came as an object.
     pub line: usize,
-    /// The column in characters, from 1.
+    /// The column in characters, from 1; 0 as for the line.
     pub column: usize,
     /// The value that the rule asks for.
     pub expected: Option<String>,
@@ -275,8 +275,10 @@ struct Payload {
     rule: Rule,
     severity: Severity,
     message: String,
-    line: usize,
-    column: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     expected: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -293,8 +295,8 @@ impl From<Finding> for Payload {
             severity: finding.severity,
             rule: finding.rule,
             message: finding.message,
-            line: finding.line,
-            column: finding.column,
+            line: placed(finding.line),
+            column: placed(finding.column),
             expected: finding.expected,
             actual: finding.actual,
         }
@@ -500,19 +502,30 @@ impl Finding {
         })
     }
 
+    /// Makes it one about an object, of which there is no text that could have places.
+    pub fn forget_place(&mut self) {
+        (self.line, self.column) = (0, 0);
+        self.edits.clear();
+    }
+
     /// The finding as a violation of an error's wire form.
     pub fn violation(&self) -> Violation {
         Violation {
             path: self.path.clone(),
             rule: self.rule.as_str().to_owned(),
             message: self.message.clone(),
-            line: Some(self.line),
-            column: Some(self.column),
+            line: placed(self.line),
+            column: placed(self.column),
             expected: self.expected.clone(),
             actual: self.actual.clone(),
             suggestion: self.suggested(),
         }
     }
+}
+
+/// A line or a column; none in an object.
+fn placed(number: usize) -> Option<usize> {
+    (number > 0).then_some(number)
 }
 
 /// The findings that are errors.

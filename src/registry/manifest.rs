@@ -25,6 +25,8 @@ pub struct Manifest {
     pub text: String,
     /// How it is written.
     pub format: Format,
+    /// Whether it came as an object, so that nobody but us has seen lines of it.
+    is_object: bool,
 }
 
 /// A workflow's definition with all that its check found.
@@ -42,7 +44,11 @@ impl Manifest {
     /// A text in this format, or in the one that it shows: front matter is Markdown's, a brace JSON's.
     pub fn of_text(text: String, format: Option<Format>) -> Self {
         let format = format.unwrap_or_else(|| Format::of_text(&text));
-        Self { text, format }
+        Self {
+            text,
+            format,
+            is_object: false,
+        }
     }
 
     /// The document that came as JSON, its keys in their order.
@@ -50,6 +56,7 @@ impl Manifest {
         Self {
             text: format!("{document:#}"),
             format: Format::Json,
+            is_object: true,
         }
     }
 
@@ -61,7 +68,10 @@ impl Manifest {
     /// The same in YAML, which people like better to edit.
     pub fn in_yaml(document: &Value) -> Self {
         match serde_saphyr::to_string(document) {
-            Ok(text) => Self::of_text(text, Some(Format::Yaml)),
+            Ok(text) => Self {
+                is_object: true,
+                ..Self::of_text(text, Some(Format::Yaml))
+            },
             Err(_) => Self::of_object(document),
         }
     }
@@ -81,7 +91,12 @@ impl Registry {
     /// Checks a text as if it were a file among the definitions, beside the agents and for the abilities that they were
     /// loaded for.
     pub fn examine(&self, manifest: &Manifest) -> Examined {
-        let loaded = self.loaded(manifest);
+        let mut loaded = self.loaded(manifest);
+        if manifest.is_object {
+            for finding in &mut loaded.findings {
+                finding.forget_place();
+            }
+        }
         Examined {
             // A file's own name stands in for one that is missing; a text has none.
             name: loaded.named_at.map(|_| loaded.name).unwrap_or_default(),
@@ -143,6 +158,6 @@ impl Registry {
         };
         let format = Format::of_path(&file.path);
         let text = file.trouble.is_none().then(|| file.whole())?;
-        Some(Manifest { text, format })
+        Some(Manifest::of_text(text, Some(format)))
     }
 }

@@ -276,9 +276,12 @@ pub(crate) fn refused(name: &str, findings: &[Finding]) -> Error {
     let message = format!("{what} has {count} {noun}");
     let violations = errors(findings).map(Finding::violation);
     let error = Error::new(Code::WorkflowValidationFailed, message)
-        .with("workflow", name)
         .with_violations(violations.take(limits::VIOLATIONS_MAX).collect());
-    match errors(findings).next() {
+    let error = match name {
+        "" => error,
+        name => error.with("workflow", name),
+    };
+    match errors(findings).next().filter(|first| first.line > 0) {
         Some(first) => error.with("line", first.line).with("column", first.column),
         None => error,
     }

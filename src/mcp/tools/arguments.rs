@@ -151,9 +151,9 @@ pub(super) fn mended(listed: &Value, arguments: &Value) -> Value {
 /// Whether a sentence can hold the arguments: texts of a length that may stand twice in a reply.
 pub(super) fn can_be_said(arguments: &Value) -> bool {
     let values = arguments.as_object().into_iter().flatten();
-    values
-        .map(|(_, value)| value.as_str())
-        .all(|text| text.is_some_and(|text| text.len() <= limits::REPEATED_BYTES_MAX))
+    values.map(|(_, value)| value.as_str()).all(|text| {
+        text.is_some_and(|text| text.len() <= limits::REPEATED_BYTES_MAX && !text.contains('\n'))
+    })
 }
 
 /// The option of `schema` that is nearest to `value`, where it has options.

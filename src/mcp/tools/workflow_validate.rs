@@ -44,13 +44,12 @@ pub(super) fn findings_schema() -> Value {
 }
 
 async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
-    let has_places = !arguments.get("manifest").is_some_and(Value::is_object);
     let examined = app.examined(subject(&arguments, NAME)?).await?;
     let (warnings, violations): (Vec<_>, Vec<_>) =
         { examined.findings.iter() }.partition(|finding| finding.is_warning());
     let shown = |findings: Vec<&Finding>| -> Vec<Value> {
         let findings = findings.into_iter().take(limits::VIOLATIONS_MAX);
-        findings.map(|finding| shown(finding, has_places)).collect()
+        findings.map(|finding| json!(finding)).collect()
     };
     Ok(json!({
         "success": true,
@@ -59,16 +58,4 @@ async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
         "violations": shown(violations),
         "warnings": shown(warnings),
     }))
-}
-
-/// A finding. Of an object there is no text that could have places.
-pub(super) fn shown(finding: &Finding, has_places: bool) -> Value {
-    let mut shown = json!(finding);
-    if let (false, Some(fields)) = (has_places, shown.as_object_mut()) {
-        fields.retain(|key, _| key != "line" && key != "column");
-        if let Some(suggestion) = fields.get_mut("suggestion") {
-            suggestion["edits"] = json!([]);
-        }
-    }
-    shown
 }

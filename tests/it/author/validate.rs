@@ -118,6 +118,18 @@ fn a_manifest_comes_as_yaml_json_markdown_or_an_object() {
         "{checked}"
     );
     assert_eq!(violation["suggestion"]["edits"], json!([]));
+    // A refusal names no lines of it either.
+    for tool in ["workflow.save", "workflow.run", "workflow.step_plan"] {
+        let refusal = refused(&mut client, tool, json!({ "manifest": wrong }));
+        let (told, context) = (&refusal["violations"][0], &refusal["context"]);
+        assert_eq!(told["path"], "steps[0].prompt", "{refusal}");
+        assert_eq!(
+            (told.get("line"), context.get("line")),
+            (None, None),
+            "{refusal}"
+        );
+        assert_eq!(told["suggestion"]["edits"], json!([]));
+    }
 }
 
 #[test]
