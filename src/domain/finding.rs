@@ -2,12 +2,15 @@
 //! can, what to write instead.
 
 mod edit;
+mod place;
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
 use self::edit::{Change, Manner};
+pub use self::place::Place;
+pub(crate) use self::place::first_line_end;
 use super::nearest::{is_sure, nearest};
 use crate::{
     error::{Edit, Suggestion, Violation},
@@ -184,54 +187,6 @@ impl Serialize for Rule {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
     }
-}
-
-/// A place in a text. Lines and columns count from 1, columns in characters; `start` and `end` are byte offsets for drawing
-/// and never leave the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// The line, from 1.
-    pub line: usize,
-    /// The column in characters, from 1.
-    pub column: usize,
-    /// The first byte.
-    pub start: usize,
-    /// The byte after the last.
-    pub end: usize,
-}
-
-impl Place {
-    /// The beginning of the text, where findings about the whole file are shown.
-    pub const START: Self = Self {
-        line: 1,
-        column: 1,
-        start: 0,
-        end: 0,
-    };
-
-    /// The place of the bytes `start..end` of `text`, cut at the end of their first line.
-    pub fn of(text: &str, start: usize, end: usize) -> Self {
-        let start = text.floor_char_boundary(start.min(text.len()));
-        Self {
-            line: text[..start].matches('\n').count() + 1,
-            column: text[line_start(text, start)..start].chars().count() + 1,
-            start,
-            end: first_line_end(text, start, end),
-        }
-    }
-}
-
-/// The first byte of the line that the byte `at` of `text` is on.
-fn line_start(text: &str, at: usize) -> usize {
-    text[..at].rfind('\n').map_or(0, |end| end + 1)
-}
-
-/// The end of `start..end`, cut at the end of its first line.
-pub(crate) fn first_line_end(text: &str, start: usize, end: usize) -> usize {
-    let start = text.floor_char_boundary(start.min(text.len()));
-    let end = text.floor_char_boundary(end.clamp(start, text.len()));
-    let cut = text[start..end].find('\n').map_or(end, |at| start + at);
-    start + text[start..cut].trim_end().len()
 }
 
 /// One fault of a definition file.
@@ -570,16 +525,6 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), Rule::ALL.len());
-    }
-
-    #[test]
-    fn a_place_counts_characters_and_ends_with_its_line() {
-        let text = "één\r\ntwo twó\nthree";
-        let at = text.find("twó").unwrap();
-        let place = Place::of(text, at, text.len());
-        assert_eq!((place.line, place.column), (2, 5));
-        assert_eq!(&text[place.start..place.end], "twó");
-        assert_eq!(Place::of(text, 999, 1000).line, 3);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Turns a change of a value into an edit of the text. The value may be written plainly, in quotes or in a block; there is an
 //! edit only if exactly that value is found in the text.
 
-use super::{Place, line_start};
+use super::place::{Place, line_start};
 use crate::error::Edit;
 
 /// A change, before its place in the text is known.
