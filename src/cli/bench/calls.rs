@@ -18,7 +18,7 @@ use crate::{
     clock::{SteadyClock, SystemIds},
     config::Config,
     domain::{ExecutionId, execution::Report, view::Advanced},
-    error::Result,
+    error::{Error, Result},
     store::{self, BoxFuture},
 };
 
@@ -146,7 +146,10 @@ impl Midex {
         opened
             .unwrap_or_else(PoisonError::into_inner)
             .push(app.clone());
-        app.open().await?;
+        // An opening goes on where this is interrupted: stopping the app waits for it.
+        let opening = app.clone();
+        let opened = tokio::spawn(async move { opening.open().await }).await;
+        opened.map_err(|_| Error::internal("the opening of a store panicked"))??;
         self.app = Some(app.clone());
         Ok(app)
     }
