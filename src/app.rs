@@ -1,6 +1,8 @@
 //! The use cases that every face shares. Opens everything and owns the shutdown.
 
 mod author;
+mod catalog;
+mod command;
 mod list;
 mod open;
 mod options;
@@ -20,6 +22,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{
     author::{Plan, Ran, Resolved, Subject},
+    catalog::{Break, SourceType},
+    command::{Command as CommandMeant, CommandCall, WORKFLOW as WORKFLOW_COMMAND},
     list::ListRequest,
     open::{Verified, verify},
     options::Options,
@@ -30,6 +34,7 @@ use self::{
     open::Slot,
 };
 use crate::{
+    catalog::{By, Catalogs},
     clock::{Clock, IdSource, Timestamp},
     config::{Authoring, Config, Directories},
     domain::{
@@ -52,6 +57,7 @@ pub use crate::{
     store::{FILE_NAME as STORE_FILE, OwnedDirectory, Reached},
 };
 
+pub(crate) use self::catalog::is_host;
 pub(crate) use crate::store::busy;
 
 /// A running midex as one of its callers has it: the caller's project and definitions, and the one engine that
@@ -63,6 +69,7 @@ pub struct App {
     project_dir: Arc<Path>,
     authoring: Option<Arc<Authoring>>,
     environment: Arc<Environment>,
+    by: By,
 }
 
 /// What all callers share.
@@ -78,6 +85,8 @@ struct Host {
     /// Those of callers, shared by all that have the same directories.
     definitions: StdMutex<Vec<(Directories, Weak<Definitions>)>>,
     large_reads: Semaphore,
+    /// The user's catalogs, where the program brings no operations of its own.
+    catalogs: Option<Arc<Catalogs>>,
 }
 
 /// What was going on in a project.
@@ -124,7 +133,9 @@ impl App {
 
     fn made(options: Options, opens_itself: bool) -> Self {
         let config = &options.config;
-        let definitions = Arc::new(config.definitions(&options.abilities()));
+        let catalogs = options.catalogs();
+        let abilities = options.abilities(catalogs.as_deref());
+        let definitions = Arc::new(config.definitions(&abilities));
         let known = vec![(config.directories(), Arc::downgrade(&definitions))];
         let project_dir = config.project_dir.as_path().into();
         let authoring = config.authoring().map(Arc::new);
@@ -140,11 +151,13 @@ impl App {
                 environments: Environments::default(),
                 definitions: StdMutex::new(known),
                 large_reads: Semaphore::new(limits::LARGE_READS_MAX),
+                catalogs,
             }),
             definitions,
             project_dir,
             authoring,
             environment,
+            by: By::Tool,
         }
         .claimed()
     }
@@ -159,8 +172,18 @@ impl App {
             project_dir: caller.project_dir.as_path().into(),
             authoring: caller.authoring().map(Arc::new),
             environment: Arc::new(environment),
+            by: By::Tool,
         }
         .claimed()
+    }
+
+    /// The same for a person's own commands: what only the user may change of catalogs, they may.
+    #[must_use]
+    pub fn of_user(self) -> Self {
+        Self {
+            by: By::User,
+            ..self
+        }
     }
 
     /// What the caller allowed is what executions of its project see from now on.
@@ -283,6 +306,11 @@ impl App {
         inputs: Option<Value>,
         project: Option<String>,
     ) -> Result<Advanced> {
+        self.definitions.loaded().meets_requirements(&definition)?;
+        if self.host.catalogs.is_some() && definition.calls_operations() {
+            // What its user has just changed of a catalog counts.
+            self.catalog_set().await?;
+        }
         let own = self.project();
         let project = project.unwrap_or_else(|| own.clone());
         let environments = &self.host.environments;

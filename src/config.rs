@@ -12,11 +12,12 @@ use etcetera::BaseStrategy;
 
 pub use self::authoring::{AuthorTo, Authoring, RegistryDir};
 use crate::{
-    domain::check::Abilities,
+    catalog::{self, Catalogs, call::Sources},
+    domain::check::{self, Abilities},
     engine::Secrets,
     error::{Code, Error, Result},
     limits,
-    registry::{Definitions, Places, Registry},
+    registry::{Definitions, Places, Registry, user_dir},
 };
 
 /// The environment variable that names the data directory.
@@ -51,6 +52,13 @@ pub struct Config {
     pub registry_dir: Option<RegistryDir>,
     /// Whose workflows the tools of authors write.
     pub author_to: AuthorTo,
+    /// Where the user's catalogs lie; `None` where there is no home.
+    pub catalogs: Option<catalog::Places>,
+    /// A file of secrets for the headers of catalogs, which nobody but its owner may read.
+    pub secrets_file: Option<PathBuf>,
+    /// What catalogs may be imported from besides the project and the user's directory: directories, and `HOST:PORT` of
+    /// servers that are not public.
+    pub import_from: Vec<String>,
 }
 
 /// Where a configuration has definitions, but for the user's own and the shipped ones, which all have.
@@ -86,6 +94,9 @@ impl Config {
             secret_env: named_in(SECRET_ENV_ENV),
             registry_dir: RegistryDir::from_environment()?,
             author_to: AuthorTo::default(),
+            catalogs: authoring::catalogs()?,
+            secrets_file: user_dir().map(|dir| dir.join("secrets")),
+            import_from: Vec::new(),
         })
     }
 
@@ -105,6 +116,11 @@ impl Config {
         values_of(&self.secret_env).collect()
     }
 
+    /// The same by their names, for the headers of catalogs.
+    pub(crate) fn secret_values(&self) -> BTreeMap<String, String> {
+        values_of(&self.secret_env).collect()
+    }
+
     /// Where this configuration has definitions.
     pub fn directories(&self) -> Directories {
         Directories {
@@ -120,9 +136,14 @@ impl Config {
         Definitions::new_for(self.places(), &self.with_secrets(abilities))
     }
 
-    /// The definitions of this configuration as they are now, checked for a server without activities or operations.
+    /// The definitions of this configuration as they are now, checked for a server with the user's catalogs and no activities.
     pub fn registry(&self) -> Registry {
-        let abilities = self.with_secrets(&Abilities::default());
+        let catalogs = self.catalogs.clone();
+        let catalogs = catalogs.map(|places| Catalogs::open(places, Sources::default()).loaded());
+        let abilities = self.with_secrets(&Abilities {
+            operations: catalogs.map(|catalogs| check::Operations::now(catalogs)),
+            ..Abilities::default()
+        });
         Registry::load_for(&self.places().sources(), &abilities)
     }
 

@@ -59,11 +59,22 @@ const PAUSES: &[(&str, NextCall)] = &[
         .after("help find out whether the work that was cut off took effect"),
     ),
     (
+        "catalog_missing",
+        call(
+            "catalog.list",
+            &[],
+            "it shows which catalogs there are; import or enable the one that the execution waits for, and it goes on by itself",
+        ),
+    ),
+    (
         "gate",
         call("execution.wait", BY_ID, "it answers when that is done")
             .after("run `midex approve {execution_id}[ --data-dir '{data_dir}']` in a terminal"),
     ),
 ];
+
+/// What a service answered a command that failed, in the context and in the wire form.
+const RESPONSE: &str = "response_payload";
 
 /// An error of midex: a code with a message and context. It is one machine word wide.
 #[derive(Clone)]
@@ -230,6 +241,8 @@ impl Error {
     /// The context with S2's names of executions and workflows beside ours.
     fn wire_context(&self) -> Map<String, Value> {
         let mut context = self.0.context.clone();
+        // It is large, and stands beside the context.
+        context.remove(RESPONSE);
         for (ours, of_s2) in [("execution_id", "run_id"), ("workflow", "workflow_id")] {
             if let Some(value) = self.context(ours) {
                 context.insert(of_s2.to_owned(), value.clone());
@@ -252,8 +265,11 @@ impl Error {
         if !self.0.violations.is_empty() {
             payload.insert("violations".into(), json!(self.0.violations));
         }
-        if let Some(step) = self.0.context.get("step_id") {
-            payload.insert("step_id".into(), step.clone());
+        // Where S2, section 10.3, has them.
+        for name in ["step_id", "command", RESPONSE] {
+            if let Some(value) = self.0.context.get(name) {
+                payload.insert(name.to_owned(), value.clone());
+            }
         }
         payload
     }

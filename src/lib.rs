@@ -33,6 +33,7 @@ pub mod config;
 pub mod domain;
 pub mod engine;
 pub mod error;
+mod folder;
 mod http;
 pub mod limits;
 pub mod mcp;

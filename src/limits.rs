@@ -5,22 +5,35 @@ mod figure;
 
 use std::time::Duration;
 
-pub use self::figure::{Figure, Limit};
+pub use self::{
+    catalog::*,
+    cli::*,
+    figure::{Figure, Limit},
+};
 
-/// Makes of each limit a constant, and of all of them [`all`].
+/// Makes of each limit a constant, and of all of them `listed`.
 macro_rules! limits {
     ($($(#[doc = $line:literal])+ pub const $name:ident: $kind:ty = $value:expr;)+) => {
         $($(#[doc = $line])+ pub const $name: $kind = $value;)+
 
-        /// Every limit there is, in the order of this module.
-        pub fn all() -> Vec<Limit> {
-            vec![$(Limit {
+        /// Those of this file, in its order.
+        pub(super) fn listed() -> Vec<$crate::limits::Limit> {
+            vec![$($crate::limits::Limit {
                 name: stringify!($name),
-                figure: Figure::from($name),
+                figure: $crate::limits::Figure::from($name),
                 documentation: concat!($($line),+),
             }),+]
         }
     };
+}
+
+// After the macro, for it is used there.
+mod catalog;
+mod cli;
+
+/// Every limit there is, in the order of the files.
+pub fn all() -> Vec<Limit> {
+    [listed(), catalog::listed(), cli::listed()].concat()
 }
 
 // Not indented, for it is the whole of the rest.
@@ -580,14 +593,4 @@ pub const CLOCK_LOOK_EVERY: Duration = Duration::from_secs(10);
 pub const SECRET_COVERED_BYTES_MIN: usize = 8;
 /// Calls that ended items of earlier visits of one step and whose repeat is still answered.
 pub const PAST_CALLS_MAX: usize = 256;
-/// Largest configuration file of a host that `midex install` changes and `midex doctor` reads.
-pub const HOST_FILE_BYTES_MAX: u64 = 16 << 20;
-/// The longest `--seconds` of `midex bench`.
-pub const BENCH_SECONDS_MAX: Duration = Duration::from_secs(60 * 60);
-/// How often `midex bench` tries to remove its files, where an interrupted part still makes some.
-pub const BENCH_REMOVALS_MAX: u32 = 20;
-/// Clients of a store without group commit that `midex bench` measures at once; more of them only wait longer.
-pub const BENCH_SINGLE_IN_FLIGHT_MAX: usize = 256;
-/// Executions that `midex bench` stores before it measures, at most.
-pub const BENCH_STORED_MAX: u32 = 10_000_000;
 }

@@ -4,8 +4,8 @@ use std::{hint::black_box, sync::Arc};
 
 use midex::{
     domain::{
-        Definition, Digest, Execution, Row, Template, Token, check::Built, document,
-        expression::Roots, schema::Schema, token::Grant,
+        Definition, Digest, Execution, Row, Template, Token, document, expression::Roots,
+        schema::Schema, token::Grant,
     },
     registry::{self, Registry, Sources},
     store::{Commit, Position},
@@ -94,7 +94,7 @@ fn workflow_checked() -> Round {
     const TEXT: &str = include_str!("../../workflows/feature-development.md");
     let registry = Registry::load(&Sources::default());
     Box::new(move || {
-        black_box(registry::check_text(NAME, TEXT, &registry, Built::Now));
+        black_box(registry::check_text(NAME, TEXT, &registry));
     })
 }
 

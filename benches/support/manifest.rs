@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use midex::{
-    domain::{
-        Definition,
-        check::{Abilities, Built},
-    },
+    domain::{Definition, check::Abilities},
     registry::{self, Registry, Sources},
 };
 use serde_json::json;
@@ -22,7 +19,7 @@ pub(crate) fn manifest(lines: &str) -> Arc<Definition> {
         ..Abilities::default()
     };
     let registry = Registry::load_for(&Sources::default(), &abilities);
-    let (workflow, findings) = registry::check_text("bench.yaml", &text, &registry, Built::Now);
+    let (workflow, findings) = registry::check_text("bench.yaml", &text, &registry);
     assert_eq!(findings, [], "{text}");
     let whole = json!({ "workflow": workflow, "personas": {} });
     Arc::new(Definition::decode(whole.to_string().as_bytes()).expect("a definition"))

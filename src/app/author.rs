@@ -218,7 +218,12 @@ impl App {
         longest: Duration,
     ) -> Result<Ran> {
         let started = self.start_of(definition, None, inputs, None).await?;
-        let id = ExecutionId::parse(&started.execution_id)?;
+        self.driven(&started.execution_id, longest).await
+    }
+
+    /// Where an execution stands once it has ended or waits for somebody else than the server, or after `longest`.
+    pub(super) async fn driven(&self, id: &str, longest: Duration) -> Result<Ran> {
+        let id = ExecutionId::parse(id)?;
         let until = self.now().after(longest);
         loop {
             let status = self.status(&id).await?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::App;
 use crate::{
     app::{Options, OwnedDirectory},
+    catalog::{NoOperations, Operations},
     clock::Timestamp,
     config::Config,
     engine::{self, Engine},
@@ -111,6 +112,9 @@ impl App {
             operations,
             store,
         } = self.host.options.clone();
+        let catalogs = self.host.catalogs.clone();
+        let catalogs = catalogs.map(|catalogs| catalogs as Arc<dyn Operations>);
+        let operations = operations.or(catalogs).unwrap_or(Arc::new(NoOperations));
         let options = store::Options {
             snapshot_every: config.snapshot_every,
             ..store

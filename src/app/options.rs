@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::{
     activity::Activities,
-    catalog::{NoOperations, Operations},
+    catalog::{Catalogs, Operations, call::Sources},
     clock::{Clock, IdSource},
     config::Config,
-    domain::check::Abilities,
+    domain::check::{self, Abilities},
     store,
 };
 
@@ -22,8 +22,8 @@ pub struct Options {
     pub ids: Arc<dyn IdSource>,
     /// The work of this process that steps may ask for, by name.
     pub activities: Activities,
-    /// The operations of others that steps may ask for.
-    pub operations: Arc<dyn Operations>,
+    /// The operations of others that steps may ask for, where its program brings its own instead of the user's catalogs.
+    pub operations: Option<Arc<dyn Operations>>,
     /// How its store works, but for the snapshots: [`Config::snapshot_every`] says those.
     pub store: store::Options,
 }
@@ -36,16 +36,30 @@ impl Options {
             clock,
             ids,
             activities: Activities::default(),
-            operations: Arc::new(NoOperations),
+            operations: None,
             store: store::Options::default(),
         }
     }
 
-    /// What steps may name of it.
-    pub(super) fn abilities(&self) -> Abilities {
+    /// The user's catalogs, where no others take their place. Reads files.
+    pub(super) fn catalogs(&self) -> Option<Arc<Catalogs>> {
+        if self.operations.is_some() {
+            return None;
+        }
+        let secrets = Sources {
+            environment: self.config.secret_values(),
+            file: self.config.secrets_file.clone(),
+        };
+        let places = self.config.catalogs.clone()?;
+        Some(Arc::new(Catalogs::open(places, secrets)))
+    }
+
+    /// What steps may name of it, and of these catalogs.
+    pub(super) fn abilities(&self, catalogs: Option<&Catalogs>) -> Abilities {
         let activities = self.activities.names().map(str::to_owned);
         Abilities {
             activities: activities.collect(),
+            operations: catalogs.map(|catalogs| check::Operations::now(catalogs.loaded())),
             ..Abilities::default()
         }
     }

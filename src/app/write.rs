@@ -58,17 +58,14 @@ impl App {
     ///
     /// # Errors
     /// As [`registry::save`].
-    pub async fn overwritten(&self, save: &Save) -> Result<Option<Deleted>> {
+    pub async fn overwritten(&self, save: &Save) -> Option<Deleted> {
         let manifest = save.manifest.clone();
         let found = self.write(move |definitions, target| {
             let id = definitions.current().examine(&manifest).name;
             registry::deletable(definitions, target, &id, None)
         });
-        match found.await {
-            Ok(found) => Ok(Some(found)),
-            // The save itself says what is wrong.
-            Err(_) => Ok(None),
-        }
+        // The save itself says what is wrong.
+        found.await.ok()
     }
 
     /// Gives a workflow another id.
@@ -90,9 +87,7 @@ impl App {
                 expected_version.as_deref(),
             )
         });
-        let file = renamed.await?;
-        let referred_by = self.references(id).await;
-        Ok(Referred { file, referred_by })
+        Ok(self.referred(id, renamed.await?).await)
     }
 
     /// What [`App::delete`] would delete. Changes nothing.
@@ -130,9 +125,12 @@ impl App {
         let file = self.write(move |definitions, target| {
             work(definitions, target, &owned, expected.as_deref())
         });
-        let file = file.await?;
+        Ok(self.referred(id, file.await?).await)
+    }
+
+    async fn referred<T>(&self, id: &str, file: T) -> Referred<T> {
         let referred_by = self.references(id).await;
-        Ok(Referred { file, referred_by })
+        Referred { file, referred_by }
     }
 
     /// Does something with the directory that the tools of authors write into.
@@ -173,8 +171,7 @@ impl App {
                 .map(|authoring| &authoring.directory.path);
             target.is_some_and(|target| path.starts_with(target))
         };
-        let all = registry.workflows().chain(registry.hidden_workflows());
-        let others = all.filter(|entry| entry.name == id);
+        let others = registry.all_workflows().filter(|entry| entry.name == id);
         let others = others.filter(|entry| !entry.path.as_deref().is_some_and(is_target));
         references.extend(others.map(|entry| Reference::Workflow {
             path: entry.path.as_ref().map(|path| path.display().to_string()),

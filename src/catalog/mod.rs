@@ -3,11 +3,27 @@
 //! The engine asks through [`Operations`], with retries and time limits as the step declares them, and knows nothing of
 //! how an operation is called.
 
+pub mod call;
+mod catalogs;
+mod change;
+pub mod document;
+mod files;
+pub mod operation;
+mod set;
+mod settings;
+
 use std::{fmt, future::Future, pin::Pin, time::Duration};
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+pub use self::{
+    catalogs::Catalogs,
+    change::{By, Changed, Changes, Import, Planned},
+    files::Places,
+    set::{Catalog, Meant, Named, Set},
+    settings::Settings,
+};
 use crate::domain::{FailureCode, execution::OperationFailure};
 
 /// What a call comes to.
@@ -27,6 +43,9 @@ pub trait Operations: fmt::Debug + Send + Sync {
     /// Whether doing it twice is doing it once, be it that the other side knows it by its idempotency key. Only then it
     /// is called again where the process ended in the midst of it. A step may say otherwise.
     fn is_safe(&self, catalog: &str, operation: &str) -> bool;
+
+    /// Whether there is a catalog of this name and it is enabled. A step whose catalog is not there waits for it.
+    fn has_catalog(&self, catalog: &str) -> bool;
 }
 
 /// A call of an operation.
@@ -40,6 +59,10 @@ pub struct OperationCall {
     pub with: Value,
     /// Its body.
     pub body: Option<Value>,
+    /// How many pages of a list are gathered, where more than one is asked for.
+    pub pages: Option<u32>,
+    /// Whether all that came back is wanted, status and headers too, and not the payload alone.
+    pub whole: bool,
     /// How long it may take. Whoever calls keeps to it too.
     pub timeout: Option<Duration>,
     /// The same for every attempt of a visit, and of no other. 64 hexadecimal digits.
@@ -76,5 +99,10 @@ impl Operations for NoOperations {
 
     fn is_safe(&self, _: &str, _: &str) -> bool {
         false
+    }
+
+    /// None will ever come: a step that names one fails at once.
+    fn has_catalog(&self, _: &str) -> bool {
+        true
     }
 }

@@ -2,15 +2,13 @@
 //! nothing. A terminal is no proof of a person: any process of this user can open one, or use the control socket. So the
 //! history records who answered, by which way, and the digest of the question that they were shown.
 
-use std::io::{self, IsTerminal, Write as _};
-
 use serde_json::{Value, json};
 
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     link::{Link, given},
+    question::{is_possible, prompt},
     run::input::Input,
-    unwritable,
     visible::visible,
 };
 use crate::{
@@ -94,7 +92,7 @@ async fn answer(
     out: &mut Output<'_>,
 ) -> Result<u8> {
     let gate = choose(gates_of(link, id).await?, id, args.step.as_deref())?;
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    if !is_possible() {
         return Err(no_terminal(id));
     }
     let Some((approved, why)) = ask(link, &gate, &mut Input::stdin()).await? else {
@@ -199,14 +197,6 @@ async fn ask(
 async fn line(input: &mut Input, link: &mut Link<'_>) -> Result<String> {
     let said = input.line(link).await?.unwrap_or_default();
     Ok(said.trim().to_owned())
-}
-
-fn prompt(text: &str) -> Result<()> {
-    let mut stderr = anstream::stderr().lock();
-    let told = stderr
-        .write_all(text.as_bytes())
-        .and_then(|()| stderr.flush());
-    told.map_err(unwritable)
 }
 
 /// The name of the user of this process.

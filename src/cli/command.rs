@@ -5,10 +5,17 @@ use crate::{error::Error, uri};
 
 /// Tools with their commands: the name of the tool, the argument that the command takes, and the command.
 const TOOLS: &[(&str, &str, &str)] = &[
+    ("catalog.list", "", "midex catalog list"),
+    ("command.list", "query", "midex call --search"),
     ("execution.list", "", "midex list executions"),
     ("execution.resume", "execution_id", "midex resume"),
     ("execution.wait", "execution_id", "midex tail"),
     ("workflow.start", "workflow_name", "midex run"),
+    ("catalog.list", "", "midex catalog list"),
+    ("command.list", "", "midex catalog list"),
+    ("command.run_safe", "id", "midex call"),
+    ("command.run", "id", "midex call"),
+    ("command.run_destructive", "id", "midex call"),
 ];
 
 /// Resources with their commands: how the address begins, and the command. After a slash the rest of the address is the

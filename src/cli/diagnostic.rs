@@ -3,54 +3,145 @@
 use annotate_snippets::{AnnotationKind, Level, Message, Renderer, Snippet};
 
 use super::visible::{is_invisible, visible};
-use crate::domain::finding::{Finding, Severity};
+use crate::{
+    domain::finding::{Finding, Severity, first_line_end},
+    error::Violation,
+};
 
 /// Draws the findings of one file into its text.
 pub fn render(path: &str, text: &str, findings: &[Finding], color: bool) -> String {
-    let renderer = if color {
-        Renderer::styled()
-    } else {
-        Renderer::plain()
-    };
+    let renderer = renderer(color);
     let mut drawn = String::new();
     for finding in findings {
-        drawn.push_str(&one(&renderer, path, text, finding));
+        drawn.push_str(&one(&renderer, path, text, &Fault::of(finding)));
         drawn.push_str("\n\n");
     }
     drawn
 }
 
-fn one(renderer: &Renderer, path: &str, text: &str, finding: &Finding) -> String {
-    let message = visible(&finding.message);
-    let level = match finding.severity {
-        Severity::Error => Level::ERROR,
-        Severity::Warning => Level::WARNING,
+fn renderer(color: bool) -> Renderer {
+    if color {
+        Renderer::styled()
+    } else {
+        Renderer::plain()
+    }
+}
+
+/// Draws why a document is refused: each violation in its line, where that is known.
+pub(super) fn render_violations(
+    path: &str,
+    text: &str,
+    violations: &[Violation],
+    color: bool,
+) -> String {
+    let renderer = renderer(color);
+    let drawn = violations.iter().map(|violation| {
+        let (line, start) = place_of(text, violation);
+        let suggestion = violation.suggestion.as_ref();
+        let fault = Fault {
+            level: Level::ERROR,
+            rule: &violation.rule,
+            message: &violation.message,
+            line,
+            start,
+            end: first_line_end(text, start, text.len()),
+            expected: violation.expected.as_deref(),
+            suggestion: suggestion.map(|suggestion| &*suggestion.text),
+        };
+        one(&renderer, path, text, &fault) + "\n\n"
+    });
+    drawn.collect()
+}
+
+/// The line of a violation and its first byte. Where it has a pointer alone, that of the pointer's first key: most documents
+/// have it at the beginning of a line.
+fn place_of(text: &str, violation: &Violation) -> (usize, usize) {
+    let lines = || {
+        text.split_inclusive('\n')
+            .zip(1..)
+            .scan(0, |at, (line, number)| {
+                let start = *at;
+                *at += line.len();
+                Some((line, number, start))
+            })
     };
-    let title = level.primary_title(message).id(finding.rule.as_str());
-    // The renderer gets only the line itself. It would search the whole file for each finding, and the place is known
-    // already.
-    let (line, offset) = line_of(text, finding.start);
-    let start = (finding.start.min(text.len()) - offset).min(line.len());
-    let end = finding.end.saturating_sub(offset).clamp(start, line.len());
+    let key = violation.path.split('/').nth(1);
+    let found = match (violation.line, key) {
+        (Some(wanted), _) => lines().find(|(_, number, _)| *number == wanted),
+        (None, Some(key)) => lines().find(|(line, ..)| begins_with_key(line, key)),
+        (None, None) => None,
+    };
+    let Some((line, number, start)) = found else {
+        return (1, 0);
+    };
+    let indent = line.len() - line.trim_start().len();
+    let column = violation
+        .column
+        .map(|column| line.char_indices().nth(column.saturating_sub(1)));
+    let within = column.map_or(indent, |found| found.map_or(line.len(), |(at, _)| at));
+    (number, start + within)
+}
+
+fn begins_with_key(line: &str, key: &str) -> bool {
+    let line = line.trim_start_matches([' ', '{', '"', '\'']);
+    let rest = line.strip_prefix(key);
+    rest.is_some_and(|rest| rest.trim_start_matches(['"', '\'']).starts_with(':'))
+}
+
+/// What is wrong at a place of a text.
+struct Fault<'a> {
+    level: Level<'static>,
+    rule: &'a str,
+    message: &'a str,
+    line: usize,
+    start: usize,
+    end: usize,
+    expected: Option<&'a str>,
+    suggestion: Option<&'a str>,
+}
+
+impl<'a> Fault<'a> {
+    fn of(finding: &'a Finding) -> Self {
+        Self {
+            level: match finding.severity {
+                Severity::Error => Level::ERROR,
+                Severity::Warning => Level::WARNING,
+            },
+            rule: finding.rule.as_str(),
+            message: &finding.message,
+            line: finding.line,
+            start: finding.start,
+            end: finding.end,
+            expected: finding.expected.as_deref(),
+            suggestion: finding.suggestion.as_deref(),
+        }
+    }
+}
+
+fn one(renderer: &Renderer, path: &str, text: &str, fault: &Fault<'_>) -> String {
+    let title = fault.level.clone().primary_title(visible(fault.message));
+    let title = title.id(fault.rule);
+    // The renderer gets only the line itself. It would search the whole file for each fault, and the place is known already.
+    let (line, offset) = line_of(text, fault.start);
+    let start = (fault.start.min(text.len()) - offset).min(line.len());
+    let end = fault.end.saturating_sub(offset).clamp(start, line.len());
     let shown = |at| without_invisible(&line[..line.floor_char_boundary(at)]).len();
     let (start, end) = (shown(start), shown(end));
     let snippet = Snippet::source(without_invisible(line))
-        .line_start(finding.line)
+        .line_start(fault.line)
         .path(visible(path))
         .annotation(AnnotationKind::Primary.span(start..end));
-    let group = title.element(snippet).elements(help(finding));
+    let group = title.element(snippet).elements(help(fault));
     renderer.render(&[group])
 }
 
-fn help(finding: &Finding) -> Vec<Message<'static>> {
-    let expected = finding
+fn help(fault: &Fault<'_>) -> Vec<Message<'static>> {
+    let expected = fault
         .expected
-        .as_ref()
-        .filter(|expected| !finding.message.contains(expected.as_str()))
+        .filter(|expected| !fault.message.contains(*expected))
         .map(|expected| Level::NOTE.message(format!("expected {}", visible(expected))));
-    let suggestion = finding
+    let suggestion = fault
         .suggestion
-        .as_ref()
         .map(|suggestion| Level::HELP.message(visible(suggestion)));
     expected.into_iter().chain(suggestion).collect()
 }

@@ -1,5 +1,6 @@
 //! `midex doctor`: looks for what keeps midex from working in this directory, and says what mends it.
 
+mod catalogs;
 mod clients;
 
 use std::{
@@ -480,7 +481,9 @@ async fn stored(config: &Config) -> Vec<Finding> {
         let (entries, stuck) = examined(&mut link).await?;
         let says = format!("{entries} entries hold together");
         let records = Finding::ok("records", says);
-        Ok(vec![records, executions(&open(&mut link).await?, &stuck)])
+        let mut found = vec![records, executions(&open(&mut link).await?, &stuck)];
+        found.extend(catalogs::catalogs(config, &mut link, &stuck).await?);
+        Ok(found)
     };
     let found = found.await;
     link.end().await;

@@ -39,6 +39,18 @@ impl<'a> Link<'a> {
             .await
     }
 
+    /// Calls a tool that may not be called twice.
+    ///
+    /// # Errors
+    /// The refusal of the tool; `SERVER_STOPPING` if its server goes away: nobody knows whether it was called then.
+    pub(super) async fn call_once(
+        &mut self,
+        tool: &'static str,
+        arguments: Value,
+    ) -> Result<Value> {
+        self.session().await?.client.call(tool, arguments).await
+    }
+
     /// Whether any question was asked more than once.
     pub(super) fn has_retried(&self) -> bool {
         self.has_retried

@@ -2,6 +2,8 @@
 
 mod approve;
 mod bench;
+mod call;
+mod catalog;
 mod command;
 pub mod completions;
 mod config;
@@ -17,6 +19,7 @@ pub mod list;
 mod log;
 pub mod new;
 mod profile;
+mod question;
 mod resolve;
 mod run;
 pub mod schema;
@@ -48,6 +51,7 @@ use self::{
     visible::visible,
 };
 use crate::{
+    app::is_host,
     config::{AuthorTo, Config, parse_names, parse_token_ttl, split_names},
     error::{Code, Error, Result},
     limits,
@@ -112,6 +116,15 @@ struct Global {
         help = "An environment variable that steps of the server may use as a secret; may be given several times [default: those that MIDEX_SECRET_ENV names, with commas between them, else midex.toml]"
     )]
     secret_env: Vec<String>,
+    /// A directory that agents may import catalogs from, or the HOST:PORT of a server; may be given several times
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR|HOST:PORT",
+        value_hint = clap::ValueHint::AnyPath,
+        help = "A directory that agents may import catalogs from besides the project and the user's own, or a HOST:PORT that is not public; may be given several times"
+    )]
+    import_from: Vec<String>,
     /// Whose workflows agents write with the tools of the toolset author
     #[arg(long, global = true, value_name = "WHOSE", value_enum, default_value_t = AuthorToArg::User)]
     author_to: AuthorToArg,
@@ -184,6 +197,13 @@ enum Command {
     New(new::NewArgs),
     /// Show a workflow's steps and their order as a Mermaid or Graphviz graph
     Graph(graph::GraphArgs),
+    /// List, import, show, change and remove catalogs: OpenAPI documents whose operations are commands
+    #[command(subcommand)]
+    Catalog(catalog::CatalogCommand),
+    /// Call an operation of a catalog; without one, list what can be called
+    ///
+    /// The call is an execution of one step: `midex show` tells what came of it, also after a crash.
+    Call(call::CallArgs),
     /// Print a JSON Schema of definition files, outputs or errors
     Schema(schema::SchemaArgs),
     /// Look for what keeps midex from working here, and say what mends it; exit 1 where something does
@@ -208,8 +228,8 @@ enum Command {
     /// Write midex into the configuration of a host, such as an editor or an agent, or take it out again
     ///
     /// Only what midex wrote is changed, and a copy of a file that others wrote too is kept beside it. --data-dir, --workflows,
-    /// --agents, --token-ttl, --allow-env, --secret-env, --toolsets and --tool-names are written down for the server, as they
-    /// are given here; without them those of an earlier install stay.
+    /// --agents, --token-ttl, --allow-env, --secret-env, --import-from, --toolsets and --tool-names are written down for the
+    /// server, as they are given here; without them those of an earlier install stay.
     Install(install::InstallArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
@@ -336,6 +356,8 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
         Command::Resolve(args) => run_to_end(resolve::resolve(args, &config, out)),
         Command::New(args) => new::new(&args, &config, out),
         Command::Graph(args) => graph::graph(&args, &config.registry(), out),
+        Command::Catalog(command) => run_to_end(catalog::catalog(command, &config, out)),
+        Command::Call(args) => run_to_end(call::call(args, &config, out)),
         Command::Schema(args) => schema::schema(&args, out),
         Command::Doctor => run_to_end(doctor::doctor(&config, files, out)),
         Command::Bench(args) => run_to_end(bench::bench(args, &config, out)),
@@ -364,9 +386,23 @@ fn configured(global: &Global) -> Result<Config> {
         token_ttl: global.token_ttl,
         allow_env: names(&global.allow_env),
         secret_env: names(&global.secret_env),
+        import_from: global
+            .import_from
+            .iter()
+            .flat_map(|from| sources(from))
+            .collect(),
         author_to: global.author_to.into(),
         ..Config::new(global.data_dir.clone())?
     })
+}
+
+/// The sources of catalogs in one value of `--import-from`. Directories get their whole paths.
+fn sources(given: &str) -> Vec<String> {
+    let whole = |from: String| match std::path::absolute(&from) {
+        Ok(path) if !is_host(&from) => path.display().to_string(),
+        _ => from,
+    };
+    split_names(given).into_iter().map(whole).collect()
 }
 
 /// Runs a command on a runtime of its own. The runtime is left in the background at the end, so that an unfinished read of

@@ -65,7 +65,10 @@ pub(super) async fn run(
     out: Output<'_>,
 ) -> Result<u8> {
     let inputs = args.inputs.as_deref().map(inputs::whole).transpose()?;
-    let single = args.input.iter().map(|flag| inputs::single(flag));
+    let single = args
+        .input
+        .iter()
+        .map(|flag| inputs::single("--input", flag));
     let single = single.collect::<Result<Vec<_>>>()?;
     let source = OutputSource::of(args.outputs.as_deref(), args.editor)?;
     let signals = signals()?;

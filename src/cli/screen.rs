@@ -122,8 +122,13 @@ impl Screen {
 }
 
 /// A row of a [`Screen::table`].
-pub(super) fn row<const N: usize>(cells: [String; N]) -> Row {
-    let mut row = Row::from(cells.map(|cell| one_line(&cell)));
+pub(super) fn row(cells: impl IntoIterator<Item = String>) -> Row {
+    let mut row = Row::from(
+        cells
+            .into_iter()
+            .map(|cell| one_line(&cell))
+            .collect::<Vec<_>>(),
+    );
     row.max_height(1);
     row
 }

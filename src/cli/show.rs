@@ -11,7 +11,7 @@ use super::{
     link::Link,
     screen::{Screen, Style, cut, row},
     steps,
-    value::{duration, field, fields, final_output_faults, gist},
+    value::{duration, field, fields, final_output_faults, gist, list},
     visible::visible,
 };
 use crate::{
@@ -81,10 +81,6 @@ fn page(shown: &Value, screen: &Screen) -> String {
     parts.join("\n")
 }
 
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
-
 /// The fields of the whole execution, each on a line.
 fn head(status: &Value, screen: &Screen) -> String {
     let title = screen.paint(Style::Bold, &field(status, "execution_id"));
@@ -139,6 +135,10 @@ fn waits(status: &Value, screen: &Screen) -> String {
             "gate" => {
                 let ask = field(&wait["gate"], "ask");
                 format!(" waits for an approval (midex approve {id}): {ask}")
+            }
+            "catalog" => {
+                let catalog = field(wait, "catalog");
+                format!(" waits for the catalog `{catalog}` (midex catalog list)")
             }
             "unknown" => format!(": nobody knows what came of it (midex resolve {id} {step})"),
             _ => " has come to its end, and waits for the resume".to_owned(),

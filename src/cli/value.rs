@@ -35,6 +35,11 @@ pub(super) fn field(value: &Value, name: &str) -> String {
     one_line(value[name].as_str().unwrap_or_default())
 }
 
+/// The items of a list; none where it is none.
+pub(super) fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
 /// The parts of an execution's final output that could not be computed, each in a line.
 pub(super) fn final_output_faults(status: &Value) -> Vec<String> {
     let faults = status["final_output_error"].as_array();

@@ -2,16 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
+use etcetera::BaseStrategy;
 use serde::{Deserialize, Serialize};
 
 use super::Config;
 use crate::{
+    catalog::Places,
     error::{Code, Error, Result},
     registry::{Directory, Source, user_dir},
 };
 
 /// The environment variable that names the directory of workflows of the registry.
 const WORKFLOWS_ENV: &str = "REGISTRY_WORKFLOWS_PATH";
+/// The environment variable that names the directory of catalogs.
+const CATALOGS_ENV: &str = "REGISTRY_CATALOGS_PATH";
 /// The environment variable that names a file beside which that directory lies.
 const CONFIG_ENV: &str = "REGISTRY_CONFIG_PATH";
 
@@ -60,6 +64,23 @@ impl RegistryDir {
             variable: CONFIG_ENV.to_owned(),
         }))
     }
+}
+
+/// Where the user's catalogs lie, as the environment of this process says; `None` where there is no home.
+///
+/// # Errors
+/// `USAGE_INVALID` where a variable holds a relative path.
+pub(super) fn catalogs() -> Result<Option<Places>> {
+    let beside = path_in(CONFIG_ENV)?;
+    let beside = beside.map(|file| file.parent().unwrap_or(&file).join("catalogs"));
+    let path = path_in(CATALOGS_ENV)?.or(beside);
+    let path = path.or_else(|| Some(user_dir()?.join("catalogs")));
+    let cache = etcetera::choose_base_strategy().ok();
+    let cache = cache.map(|base| base.cache_dir().join("midex").join("catalogs"));
+    Ok(path.map(|catalogs| Places {
+        cache: cache.unwrap_or_else(|| catalogs.join(".cache")),
+        catalogs,
+    }))
 }
 
 impl Config {

@@ -2,6 +2,7 @@
 //! out only where all findings are warnings. The findings come in no order.
 
 mod asking;
+mod commands;
 mod doubt;
 mod expression;
 mod fault;
@@ -17,12 +18,11 @@ mod section;
 mod shape;
 mod site;
 mod step;
-mod unbuilt;
 
 pub use self::{
-    known::{Abilities, Agent, Agents, Known},
+    commands::{Argument, BodyFields, Callable, Commands, Found},
+    known::{Abilities, Agent, Agents, Known, Operations},
     shape::{unknown_key, wrong_type},
-    unbuilt::Built,
 };
 use super::{
     definition::{Persona, Step, Workflow},
@@ -35,19 +35,15 @@ use super::{
 };
 use crate::limits;
 
-/// Checks a workflow against the known names; `built` says how much of the grammar it may use.
-pub fn workflow(
-    draft: &WorkflowDraft,
-    known: Known<'_>,
-    built: Built,
-) -> (Option<Workflow>, Vec<Finding>) {
+/// Checks a workflow against the known names.
+pub fn workflow(draft: &WorkflowDraft, known: Known<'_>) -> (Option<Workflow>, Vec<Finding>) {
     let mut findings = Vec::new();
     let found = &mut findings;
     shape::record(found, &draft.document, "", draft.form.record());
     found.extend(no_description(draft));
     let mut quota = Quota::default();
     let inputs = input::inputs(found, draft, &mut quota);
-    unbuilt::unbuilt(found, draft, built);
+    commands::requirements(found, draft, known.abilities.commands());
     let steps = steps(found, draft, known, &mut quota);
     if is_broken(&findings) {
         return (None, findings);
@@ -75,6 +71,7 @@ pub fn workflow(
         timeout: document.read("timeout"),
         max_visits: limit("max_visits"),
         max_steps: limit("max_steps"),
+        requires: commands::required(draft),
     });
     debug_assert!(workflow.is_some(), "a draft without errors is a workflow");
     (workflow, findings)
@@ -144,6 +141,7 @@ fn steps(
     flow.check(found);
     asking::check(found, draft, &list);
     schema::check(found, &list, quota);
+    commands::check(found, draft, &list, known.abilities.commands());
     let secrets = known.abilities.secrets.as_ref();
     let uses = expression::check(found, draft, &list, secrets, &mut flow);
     doubt::unused_inputs(found, draft, &list, &uses);

@@ -3,6 +3,7 @@
 
 mod compiled;
 mod graph;
+mod requirement;
 mod step;
 
 use std::{
@@ -17,7 +18,8 @@ pub(crate) use self::compiled::{CompiledStep, CompiledWorkflow, Parts, input_tex
 pub(super) use self::graph::reach;
 pub use self::{
     graph::Graph,
-    step::{Arm, Next, OnError, Repeat, Retry, RunWhen, Step, StepKind, Via, Wait},
+    requirement::Requirement,
+    step::{Arm, Next, OnError, Paginate, Repeat, Retry, RunWhen, Step, StepKind, Via, Wait},
 };
 use super::{
     complexity::Complexity,
@@ -79,6 +81,9 @@ pub struct Workflow {
     /// How many visits all steps may have together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_steps: Option<u32>,
+    /// The catalogs that it requires.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requires: Vec<Requirement>,
 }
 
 /// A persona: who the model is while it does a step.
@@ -212,6 +217,12 @@ impl Definition {
     /// The activities that its steps name.
     pub(crate) fn activities(&self) -> &BTreeSet<String> {
         &self.compiled().activities
+    }
+
+    /// Whether steps of it call operations of catalogs.
+    pub fn calls_operations(&self) -> bool {
+        let mut steps = self.workflow.steps.iter().map(Step::acting);
+        steps.any(|step| matches!(step.kind, StepKind::Run { .. }))
     }
 
     /// What the workflow evaluates as a whole.

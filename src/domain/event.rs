@@ -54,6 +54,17 @@ pub struct Failure {
     pub step: Option<StepId>,
     /// Which item of that step, from 0, where it is a `foreach`.
     pub item: Option<u32>,
+    /// What the other side answered, where it is an operation that failed.
+    pub response: Option<Box<Response>>,
+}
+
+/// What the other side answered to an operation that failed: nothing of it is a secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Response {
+    /// The status of HTTP.
+    pub status: u16,
+    /// Its body, up to [`crate::limits::CALL_ERROR_BYTES_MAX`].
+    pub payload: Option<Document>,
 }
 
 /// Why a part of the final output is null.
@@ -183,6 +194,11 @@ pub enum Awaiting {
     Deferred(Box<Reported>),
     /// A resume: as many outputs broke the schema as may. The token counts again from then on.
     OutputInvalid(Grant),
+    /// A catalog, which is not there or is disabled: the next attempt begins when it is back.
+    Catalog {
+        /// As the step names it.
+        catalog: String,
+    },
 }
 
 /// What a server's step came to.
@@ -481,6 +497,8 @@ pub enum PauseReason {
     OutcomeUnknown,
     /// Nothing is open but steps whose outputs broke their schema too often; a resume lets those go on.
     OutputInvalid,
+    /// Nothing is open but steps whose catalog is not there; its import lifts it.
+    CatalogMissing,
 }
 
 impl PauseReason {
@@ -492,7 +510,16 @@ impl PauseReason {
             Self::Gate => "gate",
             Self::OutcomeUnknown => "outcome_unknown",
             Self::OutputInvalid => "output_invalid",
+            Self::CatalogMissing => "catalog_missing",
         }
+    }
+
+    /// Whether the execution pauses for it by itself, because nothing else is open: time goes on then.
+    pub const fn is_of_what_is_open(self) -> bool {
+        matches!(
+            self,
+            Self::Gate | Self::OutputInvalid | Self::CatalogMissing
+        )
     }
 
     /// Whether a resume lifts it, whatever else happens.

@@ -56,8 +56,22 @@ codes! {
     FailedOnRequest = "FAILED_ON_REQUEST";
     /// There is no operation of that name.
     OperationNotFound = "OPERATION_NOT_FOUND";
+    /// The catalog is not there, or is disabled: nothing was sent, and the step waits for it.
+    CatalogMissing = "CATALOG_MISSING";
     /// A secret that the step needs is not there.
     SecretMissing = "SECRET_MISSING";
+    /// A secret or a header of a catalog was to go to an origin that may not have it.
+    SecretNotAllowed = "SECRET_NOT_ALLOWED";
+    /// The file of secrets is one that others can read, or a link.
+    SecretsFileUnsafe = "SECRETS_FILE_UNSAFE";
+    /// The arguments or the body of a call break the operation's parameters.
+    ArgumentsInvalid = "ARGUMENTS_INVALID";
+    /// The operation is one that cannot be called, or the URL of its catalog is none.
+    OperationUncallable = "OPERATION_UNCALLABLE";
+    /// The URL of a call, or of a redirect, leads where nobody allowed midex to call.
+    AddressRefused = "ADDRESS_REFUSED";
+    /// The other side redirects the call to where it cannot follow.
+    RedirectRefused = "REDIRECT_REFUSED";
 }
 
 impl From<FailureCode> for String {

@@ -95,6 +95,16 @@ rules! {
     InvalidPersona = "invalid_persona", Error;
     /// The server has no activity of the name that a step gives.
     UnknownActivity = "unknown_activity", Error;
+    /// No catalog has the name that a step gives.
+    UnknownCatalog = "unknown_catalog", Error;
+    /// The catalog has no such operation, or one that cannot be called.
+    UnknownOperation = "unknown_operation", Error;
+    /// The operation takes no such argument.
+    UnknownArgument = "unknown_argument", Error;
+    /// The operation needs an argument that the step does not give.
+    MissingArgument = "missing_argument", Error;
+    /// A catalog that the workflow requires is not there.
+    CatalogRequirement = "catalog_requirement", Warning;
     /// The file of an agent has no body.
     EmptyPersona = "empty_persona", Error;
     /// `result` is not a JSON Schema.

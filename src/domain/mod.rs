@@ -2,6 +2,7 @@
 
 pub mod artifact;
 pub mod check;
+pub mod class;
 pub mod complexity;
 pub mod definition;
 pub mod document;
@@ -14,6 +15,7 @@ pub mod finding;
 pub mod grammar;
 pub mod id;
 pub mod input;
+pub mod mask;
 pub mod nearest;
 pub mod node;
 pub mod schema;
@@ -27,6 +29,7 @@ mod words;
 
 pub use self::{
     artifact::{Artifact, ArtifactKind, ArtifactReference},
+    class::Class,
     complexity::Complexity,
     definition::{Definition, Persona, Step, StepKind, Workflow},
     document::{Digest, Document},
@@ -36,6 +39,7 @@ pub use self::{
     failure::FailureCode,
     id::{AgentName, ExecutionId, InputName, StepId, WorkflowName},
     input::{DefaultSources, Input, Inputs},
+    mask::Mask,
     state::State,
     token::{Grant, Nonce, Token},
 };

@@ -15,7 +15,12 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-pub use self::{equal::Measure, format::names as formats, quota::Quota};
+pub use self::{
+    equal::Measure,
+    format::names as formats,
+    keyword::{Form, TYPES, form},
+    quota::Quota,
+};
 use self::{
     evaluate::{Evaluation, Stop},
     node::{Keyword, Program},

@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::secrets::{AttemptResult, Secrets};
+use super::secrets::{AttemptResult, Secrets, covered};
 use crate::{
     activity::{Activities, Context},
     catalog::{OperationCall, Operations},
@@ -58,6 +58,10 @@ impl Safety for Executors {
             _ => false,
         }
     }
+
+    fn lacks_catalog(&self, kind: &StepKind) -> bool {
+        matches!(kind, StepKind::Run { catalog, .. } if !self.operations.has_catalog(catalog))
+    }
 }
 
 /// Makes the attempt, within its time, and answers whatever happens.
@@ -84,7 +88,7 @@ pub(super) async fn run(
             }),
         },
     };
-    mask.cover(outcome)
+    covered(outcome, &mask)
 }
 
 async fn perform(
@@ -122,13 +126,19 @@ async fn perform(
             activity.run(context).await
         }
         StepKind::Run {
-            catalog, operation, ..
+            catalog,
+            operation,
+            paginate,
+            whole,
+            ..
         } => {
             let call = OperationCall {
                 catalog,
                 operation,
                 with,
                 body: input.get_mut("body").map(Value::take),
+                pages: paginate.map(|paginate| paginate.max_pages),
+                whole,
                 timeout,
                 idempotency_key,
                 cancelled,

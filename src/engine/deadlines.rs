@@ -14,7 +14,7 @@ use super::{Shared, message::Origin};
 use crate::{
     clock::Timestamp,
     domain::{Command, ExecutionId, span::backoff},
-    error::{Code, Error},
+    error::{Code, Error, Result},
     limits,
 };
 
@@ -180,6 +180,14 @@ fn is_hopeless(error: &Error) -> bool {
         error.code(),
         Code::ExecutionNotFound | Code::EngineFault | Code::ServerStopping
     )
+}
+
+/// Finds the executions that wait for a catalog, which may be there now: the store has it that they are due.
+pub(super) async fn look_again(shared: &Shared) -> Result<()> {
+    for (id, due) in shared.store.due(shared.clock.now(), usize::MAX).await? {
+        shared.deadlines.find(&id, due);
+    }
+    Ok(())
 }
 
 /// Finds the open executions that time will move, and those whose work was broken off by the end of a process. Nobody

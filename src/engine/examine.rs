@@ -25,6 +25,8 @@ pub struct Stuck {
     pub execution_id: String,
     /// The activity that it needs and that the owner of the store has not.
     pub activity: Option<String>,
+    /// The catalog that a step of it waits for.
+    pub catalog: Option<String>,
     /// When time should have moved it.
     pub due: Option<String>,
 }
@@ -57,8 +59,10 @@ impl Engine {
         let stuck = Stuck {
             execution_id: execution.id().to_string(),
             activity,
+            catalog: execution.catalog_lacked().map(str::to_owned),
             due: due.map(|due| due.to_string()),
         };
-        Ok((stuck.activity.is_some() || stuck.due.is_some()).then_some(stuck))
+        let is_stuck = stuck.activity.is_some() || stuck.catalog.is_some() || stuck.due.is_some();
+        Ok(is_stuck.then_some(stuck))
     }
 }

@@ -361,6 +361,14 @@ impl Engine {
         Ok(None)
     }
 
+    /// Lets what waits for a catalog look for it again. Whoever changes what catalogs there are calls it.
+    ///
+    /// # Errors
+    /// Those of the store; nothing is lost then, for a start looks too.
+    pub async fn look_for_catalogs(&self) -> Result<()> {
+        deadlines::look_again(&self.shared).await
+    }
+
     /// How many actors are awake.
     pub fn awake(&self) -> usize {
         self.shared.directory.len()

@@ -4,13 +4,10 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde_json::Value;
 
-use crate::{
-    domain::{
-        FailureCode,
-        execution::OperationFailure,
-        expression::{Rendered, SecretPlace, placeholder},
-    },
-    limits,
+use crate::domain::{
+    FailureCode, Mask,
+    execution::OperationFailure,
+    expression::{Rendered, SecretPlace, placeholder},
 };
 
 /// What an attempt comes to.
@@ -47,7 +44,7 @@ impl Secrets {
 
     /// What a step works on with its secrets in their places, and what must not be seen of them.
     pub(super) fn fill(&self, input: &Rendered) -> Result<(Value, Mask), OperationFailure> {
-        let mask = Mask::of(self, &input.secrets);
+        let mask = mask(self, &input.secrets);
         let filled = input.fill(|name| self.values.get(name).cloned());
         filled
             .map(|value| (value, mask))
@@ -62,69 +59,25 @@ fn missing(name: &str) -> OperationFailure {
     }
 }
 
-/// Secrets that an attempt was given, so that nothing of them is kept where the other side repeats them.
-#[derive(Default)]
-pub(super) struct Mask(Vec<(String, String)>);
+/// What must not be seen of the secrets that an attempt was given.
+fn mask(secrets: &Secrets, places: &[SecretPlace]) -> Mask {
+    let given = places.iter().filter_map(|place| {
+        let value = secrets.values.get(&place.name)?;
+        Some((value.clone(), placeholder(&place.name)))
+    });
+    given.collect()
+}
 
-impl Mask {
-    fn of(secrets: &Secrets, places: &[SecretPlace]) -> Self {
-        let mut given: Vec<_> = places
-            .iter()
-            .filter_map(|place| {
-                let value = secrets.values.get(&place.name)?;
-                let is_telling = value.len() >= limits::SECRET_COVERED_BYTES_MIN;
-                is_telling.then(|| (value.clone(), placeholder(&place.name)))
-            })
-            .collect();
-        // One that holds another goes first.
-        given.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
-        given.dedup();
-        Self(given)
+/// The outcome with placeholders where it repeats a secret.
+pub(super) fn covered(outcome: AttemptResult, mask: &Mask) -> AttemptResult {
+    if mask.is_empty() {
+        return outcome;
     }
-
-    /// The outcome with placeholders where it repeats a secret.
-    pub(super) fn cover(&self, outcome: AttemptResult) -> AttemptResult {
-        if self.0.is_empty() {
-            return outcome;
+    match outcome {
+        Ok(mut value) => {
+            mask.value(&mut value);
+            Ok(value)
         }
-        match outcome {
-            Ok(mut value) => {
-                self.cover_value(&mut value);
-                Ok(value)
-            }
-            Err(failure) => Err(OperationFailure {
-                code: failure.code.map(|code| self.covered(&code)),
-                message: self.covered(&failure.message),
-                ..failure
-            }),
-        }
-    }
-
-    fn cover_value(&self, value: &mut Value) {
-        match value {
-            Value::String(text) if self.is_in(text) => *text = self.covered(text),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.cover_value(item)),
-            Value::Object(map) => {
-                if map.keys().any(|key| self.is_in(key)) {
-                    let entries = std::mem::take(map).into_iter();
-                    *map = entries
-                        .map(|(key, value)| (self.covered(&key), value))
-                        .collect();
-                }
-                map.values_mut().for_each(|value| self.cover_value(value));
-            }
-            _ => {}
-        }
-    }
-
-    fn is_in(&self, text: &str) -> bool {
-        self.0.iter().any(|(secret, _)| text.contains(secret))
-    }
-
-    fn covered(&self, text: &str) -> String {
-        let cover = |text: String, (secret, placeholder): &(String, String)| {
-            text.replace(secret, placeholder)
-        };
-        self.0.iter().fold(text.to_owned(), cover)
+        Err(failure) => Err(failure.covered(mask)),
     }
 }

@@ -174,6 +174,33 @@ codes! {
     /// What cannot be undone was not confirmed.
     ConfirmationRequired = "CONFIRMATION_REQUIRED", Conflict, Validation, false,
         Next::Call(again("with confirm 'true'").after("confirm it"));
+    /// No catalog has this id or title.
+    CatalogNotFound = "CATALOG_NOT_FOUND", NotFound, Validation, false,
+        Next::Call(call("catalog.list", &[], "use a catalog_id that it shows"));
+    /// A catalog of this title is there already.
+    CatalogConflict = "CATALOG_CONFLICT", Conflict, Storage, false,
+        Next::Call(again("overwrite 'true' replaces its document and keeps its settings; or choose another catalog_title"));
+    /// The workflow requires a catalog that is not there.
+    CatalogMissing = "CATALOG_MISSING", Conflict, Engine, false,
+        Next::Call(again("it can start then").after("have the catalog imported with {import}"));
+    /// A document lies where tools may not read.
+    SourceRefused = "SOURCE_REFUSED", Validation, Validation, false,
+        Next::Call(again("with a document in the project; or have the user start midex with `--import-from` and its directory, or run `midex catalog add {path}`"));
+    /// The document of a catalog cannot be imported.
+    OpenapiInvalid = "OPENAPI_INVALID", Validation, Validation, false,
+        Next::Call(again("choose another document, or have this one corrected: every violation says where"));
+    /// No operation or workflow has this name.
+    CommandNotFound = "COMMAND_NOT_FOUND", NotFound, Validation, false,
+        Next::Call(call("command.list", &[("query", "{words}")], "use the id of one that it shows"));
+    /// The tool is not the one for commands of this class, or only the user may say that the class is another.
+    CommandClassRefused = "COMMAND_CLASS_REFUSED", Conflict, Validation, false,
+        Next::Call(call("{tool}", &[("id", "{id}")], "with the same arguments, if your user wants what it does"));
+    /// A command was called and did not do what was asked.
+    CommandFailed = "COMMAND_FAILED", Execution, Engine, false,
+        Next::Call(again("correct what the answer of the service says"));
+    /// A secret would go where only the user may send it.
+    SecretNotAllowed = "SECRET_NOT_ALLOWED", Validation, Validation, false,
+        Next::Call(again("without the secret, if your user does not want that").after("run `midex catalog headers` in a terminal: it gives a catalog a secret by its name, for the address that it is called at"));
     /// No tool has this name.
     ToolNotFound = "TOOL_NOT_FOUND", NotFound, Validation, false,
         Next::Call(call("execution.resume", &[], "it shows what is open; the tools are {tools}"));
@@ -241,6 +268,12 @@ codes! {
     /// The execution's state cannot be loaded or its actor keeps dying.
     EngineFault = "ENGINE_FAULT", Internal, Engine, false,
         Next::Call(call("execution.resume", BY_ID, "it is tried again; workflow.read with uri 'midex://workflow/step_history/{execution_id}' has what is known"));
+    /// The URL of a document leads where nobody allowed midex to call.
+    AddressRefused = "ADDRESS_REFUSED", Validation, Validation, false,
+        Next::Call(again("with another URL, or once the address is allowed").after("start midex with `--import-from {host}`, or save the document into a file of the project, if that address is meant"));
+    /// A document could not be fetched.
+    FetchFailed = "FETCH_FAILED", Execution, Storage, true,
+        Next::Call(again("in a while; or save the document into a file of the project and name that"));
     /// A file could not be read or written.
     FileUnusable = "FILE_UNUSABLE", Internal, Storage, false,
         Next::Call(again("").after("make {path} readable and writable for this user, or choose another directory"));

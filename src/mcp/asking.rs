@@ -18,12 +18,12 @@ use rmcp::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-pub(super) use self::confirm::{Agreement, Confirmation};
+pub(super) use self::confirm::{Agreement, Confirmation, Unasked};
 use super::metadata::is_modern;
 use crate::{
     app::App,
     domain::{
-        Digest, ExecutionId, PauseReason, State, StepId,
+        Digest, ExecutionId, State, StepId,
         document::meaning,
         event::Channel,
         execution::{GateAnswer, Report},
@@ -252,9 +252,8 @@ async fn question(app: &App, id: &ExecutionId, wanted: Option<&str>) -> Result<O
 
 fn for_gates(id: &ExecutionId, status: &StatusView) -> Option<Question> {
     // What a person paused goes on when that person says so.
-    let by_itself =
-        |reason: &PauseReason| matches!(reason, PauseReason::Gate | PauseReason::OutputInvalid);
-    let may_ask = status.pause_reasons.iter().all(by_itself);
+    let mut reasons = status.pause_reasons.iter();
+    let may_ask = reasons.all(|reason| reason.is_of_what_is_open());
     let mut waits = status.waits.iter().filter(|_| may_ask);
     waits.find_map(|wait| for_gate(id, wait))
 }

@@ -241,8 +241,10 @@ impl Open {
             if is_relay {
                 // Those of a command are not followed before somebody asks for it.
                 app.definitions().watch();
+                return app;
             }
-            app
+            // Whoever gives a command is the user.
+            app.of_user()
         };
         let app = tokio::task::spawn_blocking(of_caller).await;
         let app = app

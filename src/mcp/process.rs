@@ -158,7 +158,11 @@ impl Process {
         let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
         let (input, output) = tokio::io::split(theirs);
         let transport = LineTransport::until(input, output, app.stopping().clone());
-        let server = Server::new(Arc::new(app.clone())).with_profile(self.profile);
+        let for_them = match self.role {
+            Role::Command => app.clone().of_user(),
+            Role::Relay => app.clone(),
+        };
+        let server = Server::new(Arc::new(for_them)).with_profile(self.profile);
         let stop = CancellationToken::new();
         tokio::spawn(serve(server, transport, stop.child_token()));
         let door = owns.then(|| self.door(&app, stop.child_token()));
@@ -179,6 +183,7 @@ impl Process {
         }
         if self.role == Role::Relay {
             app.definitions().watch();
+            app.follow_catalogs();
             // What is in work is answered; then the link ends, and its holder closes it.
             door = door.handing_over(app.stopping().clone());
         }

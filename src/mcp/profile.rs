@@ -32,6 +32,11 @@ const LOOK: &str = "midex keeps executions of workflows, which other clients wor
     offer the tools for it.\n\
     midex://workflow/executions lists them, midex://workflow/workflow_status/{execution_id} says where one stands.\n";
 
+/// What clients with the tools of catalogs are told (S2, 5.4.4).
+const CATALOGS: &str = "Commands of other services come from catalogs: look with command.list before you call one, by the tool of its class.\n\
+    To import one: catalog.validate_openapi, catalog.preview_import, catalog.import_openapi. Prefer local paths; a URL only where \
+    the user names it. Tell the user every warning and violation. catalog.remove only where the user asks for it.\n";
+
 /// What every client is told.
 const ALL: &str = "Subscribe to midex://workflow/workflow_status/{execution_id} to be told when an execution moves.\n\
     midex://workflow/limits names every limit.\n\
@@ -71,7 +76,12 @@ impl ToolProfile {
         } else {
             LOOK
         };
-        let text = format!("{first}{ALL}");
+        let catalogs = if self.toolsets.contains(Toolset::Catalog) {
+            CATALOGS
+        } else {
+            ""
+        };
+        let text = format!("{first}{catalogs}{ALL}");
         match self.spelling(client) {
             Spelling::Dotted => text,
             spelling @ Spelling::Underscored => {

@@ -196,7 +196,7 @@ pub async fn serve(
     stop: CancellationToken,
 ) -> Result<()> {
     let gone = transport.gone();
-    match serve_server_with_ct(handler, transport, stop).await {
+    match Box::pin(serve_server_with_ct(handler, transport, stop)).await {
         Ok(running) => tokio::select! {
             quit = running.waiting() => match quit {
                 Ok(QuitReason::JoinError(error)) | Err(error) => {
@@ -507,10 +507,8 @@ impl ServerHandler for Server {
                 }
                 Err(prompt) => {
                     let offer = Offer::of(self.profile, context.client_info().as_ref());
-                    let mut values = offer.complete(&self.app, prompt, name).await?;
-                    let begun = value.to_lowercase();
-                    values.retain(|value| value.to_lowercase().starts_with(&begun));
-                    Ok(values)
+                    let values = offer.complete(&self.app, prompt, name).await?;
+                    Ok(resources::beginning(values, value))
                 }
             }
         };

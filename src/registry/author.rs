@@ -6,13 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{
-    Directory, Registry, Source, Sources,
+use super::{Directory, Registry, Source, Sources, template::Template, validate::Kind};
+use crate::{
+    error::{Code, Error, Result, again},
     folder::{Existing, Folder},
-    template::Template,
-    validate::Kind,
 };
-use crate::error::{Code, Error, Result, again};
 
 /// Writes a new definition into the `workflows/` or `agents/` of `project`, which is made if need be.
 /// Gives the path of the file. Refused: a name that cannot be a file's, a file that exists (unless it is

@@ -15,7 +15,7 @@ use super::{
     markdown, shipped,
 };
 use crate::domain::{
-    check::{Agent, Agents, Built, Known},
+    check::{Agent, Agents, Known},
     definition::{Definition, Persona, Workflow},
     finding::{Finding, Rule},
 };
@@ -172,7 +172,7 @@ pub(super) fn workflow(
     known: Known<'_>,
 ) -> Loaded<Arc<Definition>> {
     let define = |workflow| Arc::new(define(workflow, agents));
-    load::workflow(file, known, Built::Now).map(define)
+    load::workflow(file, known).map(define)
 }
 
 /// Whether the personas in a definition are still those of the agents.

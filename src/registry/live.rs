@@ -1,7 +1,6 @@
 //! The registry of the moment: loaded anew when its files changed.
 
 use std::{
-    collections::BTreeSet,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
@@ -97,15 +96,13 @@ impl Definitions {
         self.live.load()
     }
 
-    /// Checks all that is loaded anew, for a server that brings these activities from now on. What the configuration says
-    /// of secrets stays. Reads files: not for a worker of an async runtime.
-    pub fn replace_activities(&self, activities: BTreeSet<String>) {
+    /// Checks all that is loaded anew, for a server that has other abilities from now on. Reads files: not for a worker of an
+    /// async runtime.
+    pub fn change_abilities(&self, change: impl FnOnce(&mut Abilities)) {
         let _loading = self.live.lock();
         let before = self.loaded();
-        let abilities = Abilities {
-            activities,
-            ..before.abilities().clone()
-        };
+        let mut abilities = before.abilities().clone();
+        change(&mut abilities);
         let after = Registry::load_after(before.sources(), &abilities, Some(&before));
         self.live.replace(&before, after);
     }
@@ -198,11 +195,14 @@ impl Live {
     fn replace(&self, before: &Registry, after: Registry) -> bool {
         let differs = !after.same_as(before);
         let is_elsewhere = after.sources() != before.sources() || !after.is_of_same_files(before);
-        if differs || is_elsewhere || after.abilities() != before.abilities() {
+        let has_others = after.abilities() != before.abilities();
+        if differs || is_elsewhere || has_others {
             *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(after);
         }
         if differs {
             difference::log(before, &self.loaded());
+        }
+        if differs || has_others {
             self.version.send_modify(|version| *version += 1);
         }
         differs

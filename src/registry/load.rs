@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use super::{files::File, markdown, read, yaml};
+use super::{files::File, markdown, read, shipped, yaml};
 use crate::domain::{
-    check::{self, Built, Known},
+    check::{self, Known},
     definition::{Persona, Workflow},
     finding::{Finding, Place, Rule, arrange, is_broken},
     id::{AgentName, WorkflowName},
@@ -40,19 +40,27 @@ impl<T> Loaded<T> {
     }
 }
 
-/// Loads a workflow; `built` says how much of the grammar it may use.
-pub(super) fn workflow(file: File, known: Known<'_>, built: Built) -> Loaded<Workflow> {
+/// Loads a workflow.
+pub(super) fn workflow(file: File, known: Known<'_>) -> Loaded<Workflow> {
     let draft = match super::files::extension(&file.path).as_str() {
         "md" => markdown::parse(&file.text).map(|markdown| read::markdown(&markdown)),
         "json" => yaml::parse_json(&file.text).map(|node| read::manifest(&node, &file.text)),
         _ => yaml::parse(&file.text).map(|node| read::manifest(&node, &file.text)),
     };
-    loaded(file, draft, |draft| {
+    let is_shipped = shipped::is_of_midex(&file.path);
+    let mut loaded = loaded(file, draft, |draft| {
         let name = named(&draft.document, draft.form.name_key(), |name| {
             WorkflowName::parse(name).is_ok()
         });
-        (name, check::workflow(draft, known, built))
-    })
+        (name, check::workflow(draft, known))
+    });
+    if is_shipped {
+        // That its user has not the catalog of a workflow that comes with midex is nothing to mend.
+        loaded
+            .findings
+            .retain(|finding| finding.rule != Rule::CatalogRequirement);
+    }
+    loaded
 }
 
 /// Loads an agent.

@@ -8,7 +8,6 @@ mod cache;
 mod difference;
 mod entry;
 mod files;
-mod folder;
 mod format;
 mod gather;
 mod last_good;
@@ -36,7 +35,6 @@ pub use self::{
     author::create,
     entry::{AgentEntry, WorkflowEntry},
     files::is_definition_file,
-    folder::Existing,
     format::Format,
     live::Definitions,
     manifest::{Examined, Manifest},
@@ -46,7 +44,8 @@ pub use self::{
     validate::{FileReport, Kind, check_text, validate, workflow_file},
     write::{Deleted, Renamed, Save, Saved, deletable, delete, rename, save},
 };
-pub(crate) use self::{files::read as read_file, folder::Folder, source::user_dir};
+pub(crate) use self::{files::read as read_file, source::user_dir};
+pub use crate::folder::Existing;
 use crate::{
     domain::{
         check::{Abilities, Known},
@@ -126,7 +125,7 @@ impl Registry {
     /// Whether its workflows are of the same files, whether they show the same or not.
     fn is_of_same_files(&self, other: &Self) -> bool {
         fn files(registry: &Registry) -> impl Iterator<Item = (&str, Source, &Path, Digest)> {
-            let entries = registry.workflows().chain(registry.hidden_workflows());
+            let entries = registry.all_workflows();
             entries.map(|entry| {
                 let path = entry.path.as_deref().unwrap_or(Path::new(""));
                 (entry.name.as_str(), entry.source, path, entry.version)
@@ -155,6 +154,11 @@ impl Registry {
         self.workflows.hidden.iter()
     }
 
+    /// Both: every file of a workflow.
+    pub fn all_workflows(&self) -> impl Iterator<Item = &WorkflowEntry> {
+        self.workflows().chain(self.hidden_workflows())
+    }
+
     /// The workflow of this name.
     pub fn workflow(&self, name: &str) -> Option<&WorkflowEntry> {
         self.workflows.get(name)
@@ -174,6 +178,28 @@ impl Registry {
     pub fn definition(&self, name: &str) -> Result<Arc<Definition>> {
         let entry = self.workflow(name).ok_or_else(|| self.not_found(name))?;
         entry.value.clone().ok_or_else(|| invalid(entry))
+    }
+
+    /// Whether every catalog is there that a definition requires.
+    ///
+    /// # Errors
+    /// `CATALOG_MISSING` with the call that imports it.
+    pub(crate) fn meets_requirements(&self, definition: &Definition) -> Result<()> {
+        let Some(commands) = self.abilities.commands() else {
+            return Ok(());
+        };
+        let workflow = &definition.workflow;
+        let missing = workflow.requires.iter().find(|one| !commands.meets(one));
+        let Some(missing) = missing else {
+            return Ok(());
+        };
+        let message = format!(
+            "workflow '{}' requires a catalog of {missing}, which is not here",
+            workflow.name
+        );
+        Err(Error::new(Code::CatalogMissing, message)
+            .with("workflow", workflow.name.as_str())
+            .with("import", missing.import_call()))
     }
 
     /// The definition for a start of this workflow, parsed anew if the text of its file has changed. `None` if a reload is

@@ -1,6 +1,6 @@
 //! The definitions that are part of midex. They are ordinary files of the repository, embedded.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use super::files::File;
 
@@ -20,6 +20,7 @@ table! {
     "workflows/code-review.md"
     "workflows/component-performance-review.md"
     "workflows/feature-development.md"
+    "workflows/incident-runbook.yaml"
     "workflows/parallel-code-review.md"
     "workflows/parallel-documentation-review.md"
     "workflows/parallel-maintenance-audit.md"
@@ -61,13 +62,23 @@ pub(super) fn workflow(name: &str) -> Option<File> {
     Some(file(path, text))
 }
 
+/// Whether the file of this path is part of midex.
+pub(super) fn is_of_midex(path: &Path) -> bool {
+    path.starts_with(ROOT)
+}
+
+/// What the paths of files that are part of midex begin with.
+const ROOT: &str = "(shipped)";
+
 fn file(path: &str, text: &str) -> File {
-    let path = PathBuf::from(format!("(shipped)/{path}"));
+    let path = Path::new(ROOT).join(path);
     File::of(path, text.replace("\r\n", "\n"))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     #[test]

@@ -3,34 +3,15 @@
 use std::{
     collections::{BTreeMap, HashSet},
     fs::{self, DirEntry, Metadata},
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
 use super::files;
-use crate::limits;
+use crate::{folder::Stamp, limits};
 
 /// The stamps of all files and directories that a load would look at, by path. Nothing stands where nothing is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Stamps(BTreeMap<PathBuf, Option<Stamp>>);
-
-/// Differs from the one before where the content may. Each write moves the second time, which nobody can set back.
-#[derive(Debug, PartialEq, Eq)]
-struct Stamp {
-    file: (u64, u64),
-    bytes: u64,
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            file: (metadata.dev(), metadata.ino()),
-            bytes: metadata.size(),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-}
 
 impl Stamps {
     /// Looks at these directories and what lies in them; links are followed.
@@ -46,7 +27,7 @@ impl Stamps {
             if is_directory
                 && depth <= limits::DEFINITION_DIRECTORY_DEPTH_MAX
                 && stamps.len() + waiting.len() < limits::DEFINITION_STAMPS_MAX
-                && seen.insert(stamp.as_ref().map(|stamp| stamp.file))
+                && seen.insert(stamp.as_ref().map(Stamp::file))
             {
                 waiting.extend(entries(&path).map(|path| (path, depth + 1)));
             }

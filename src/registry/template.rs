@@ -172,7 +172,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        domain::{check::Built, node::Content},
+        domain::node::Content,
         registry::{Registry, Sources, check_text},
     };
 
@@ -202,7 +202,7 @@ mod tests {
         };
         let shown: Vec<_> = text.lines().map(shown).collect();
         let registry = Registry::load(&Sources::default());
-        let (workflow, findings) = check_text("w.yaml", &shown.join("\n"), &registry, Built::All);
+        let (workflow, findings) = check_text("w.yaml", &shown.join("\n"), &registry);
         assert_eq!(findings, []);
         let kinds: Vec<_> = workflow
             .unwrap()

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     domain::{
-        check::{Agent, Agents, Built, Known},
+        check::{Agent, Agents, Known},
         definition::{Persona, Workflow},
         finding::{Finding, Rule, is_broken},
     },
@@ -85,22 +85,16 @@ pub fn workflow_file(path: &Path, registry: &Registry) -> Result<(FileReport, Op
     if let Some(directory) = agents_beside(&real) {
         add_agents(&mut agents, &directory);
     }
-    let mut loaded = load::workflow(read_named(path), beside(&agents, registry), Built::Now);
+    let mut loaded = load::workflow(read_named(path), beside(&agents, registry));
     let workflow = loaded.value.take();
     Ok((report(Kind::Workflow, loaded), workflow))
 }
 
-/// Checks a text as a file of this name, against the agents of `registry` and the abilities that it was loaded for. `built`
-/// says how much of the grammar it may use.
-pub fn check_text(
-    name: &str,
-    text: &str,
-    registry: &Registry,
-    built: Built,
-) -> (Option<Workflow>, Vec<Finding>) {
+/// Checks a text as a file of this name, against the agents of `registry` and the abilities that it was loaded for.
+pub fn check_text(name: &str, text: &str, registry: &Registry) -> (Option<Workflow>, Vec<Finding>) {
     let file = File::of(PathBuf::from(name), text.to_owned());
     let agents = known(&registry.agents);
-    let loaded = load::workflow(file, beside(&agents, registry), built);
+    let loaded = load::workflow(file, beside(&agents, registry));
     (loaded.value, loaded.findings)
 }
 
@@ -256,7 +250,7 @@ fn reports(files: Vec<(Kind, File)>, known: Known<'_>) -> Vec<FileReport> {
         .partition(|(kind, _)| *kind == Kind::Workflow);
     let mut workflows: Vec<_> = workflows
         .into_iter()
-        .map(|(_, file)| load::workflow(file, known, Built::Now))
+        .map(|(_, file)| load::workflow(file, known))
         .collect();
     load::refuse_duplicates(&mut workflows);
     let personas = personas(others.into_iter().map(|(_, file)| file).collect());

@@ -13,13 +13,11 @@ use std::{
 use serde::Serialize;
 
 use self::held::{Held, Room, unwritten};
-use super::{
-    Definitions, Directory, Format, Manifest, Registry, WorkflowEntry, author::unusable,
-    folder::Existing,
-};
+use super::{Definitions, Directory, Format, Manifest, Registry, WorkflowEntry, author::unusable};
 use crate::{
     domain::finding::{Finding, Rule, is_broken},
     error::Result,
+    folder::Existing,
 };
 
 /// A text to be saved, and what it may take the place of.

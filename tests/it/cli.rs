@@ -3,6 +3,7 @@
 
 mod basics;
 mod bench;
+mod catalog;
 pub(crate) mod config;
 mod control;
 mod doctor;

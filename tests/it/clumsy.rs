@@ -30,6 +30,8 @@ async fn a_clumsy_agent_comes_to_the_end_of_every_workflow() {
     let seed = seed(11);
     let world = World::new(seed);
     let mut workflows = shipped();
+    // Its catalog is a person's to bring.
+    workflows.retain(|name| name != "incident-runbook");
     workflows.extend(manifests::names().map(str::to_owned));
     let (mut dead_ends, mut calls) = (Vec::new(), 0);
     for round in 0..rounds(33, 1000) {

@@ -7,12 +7,20 @@
 
 mod planned;
 
-use std::{fmt::Write as _, sync::LazyLock};
+use std::{
+    fmt::Write as _,
+    sync::{Arc, LazyLock},
+};
 
 use serde_json::json;
 
 use midex::{
-    domain::{check::Built, definition::Workflow, finding::Finding},
+    catalog::Set,
+    domain::{
+        check::{Abilities, Operations},
+        definition::Workflow,
+        finding::Finding,
+    },
     error::Edit,
     registry::{Registry, Sources, check_text},
 };
@@ -22,8 +30,14 @@ use crate::support::{
     project::{Project, list},
 };
 
-/// What the shipped agents make known; every check is against it.
-static SHIPPED: LazyLock<Registry> = LazyLock::new(|| Registry::load(&Sources::default()));
+/// What the shipped agents make known to a server without catalogs; every check is against it.
+static SHIPPED: LazyLock<Registry> = LazyLock::new(|| {
+    let abilities = Abilities {
+        operations: Some(Operations::now(Arc::new(Set::default()))),
+        ..Abilities::default()
+    };
+    Registry::load_for(&Sources::default(), &abilities)
+});
 
 const FILES: &[(&str, &str)] = &[
     (
@@ -111,7 +125,7 @@ fn mistake(words: &str) -> Mistake {
 }
 
 fn checked(file: &str, text: &str) -> (Option<Workflow>, Vec<Finding>) {
-    check_text(file, text, &SHIPPED, Built::Now)
+    check_text(file, text, &SHIPPED)
 }
 
 /// What a file means: the workflow without its text.

@@ -197,7 +197,10 @@ async fn what_steps_may_name_is_replaced_while_the_server_runs() {
             app.clone(),
             names.iter().map(|name| (*name).to_owned()).collect(),
         );
-        let replaced = move || app.definitions().replace_activities(names);
+        let replaced = move || {
+            app.definitions()
+                .change_abilities(|of| of.activities = names);
+        };
         tokio::task::spawn_blocking(replaced).await.unwrap();
     };
     assert!(is_good().await);

@@ -15,7 +15,7 @@ use crate::support::{
 };
 
 /// Every tool by the name that the documents have.
-pub(crate) const TOOLS: [&str; 25] = [
+pub(crate) const TOOLS: [&str; 38] = [
     "workflow.start",
     "workflow.next_step",
     "workflow.read",
@@ -40,7 +40,20 @@ pub(crate) const TOOLS: [&str; 25] = [
     "workflow.rename",
     "workflow.delete",
     "command.list",
+    "command.run_safe",
+    "command.run",
+    "command.run_destructive",
     "provider.list",
+    "catalog.list",
+    "catalog.validate_openapi",
+    "catalog.preview_import",
+    "catalog.import_openapi",
+    "catalog.refresh",
+    "catalog.set_enabled",
+    "catalog.set_base_url",
+    "catalog.set_headers",
+    "catalog.set_class",
+    "catalog.remove",
 ];
 
 /// Which protocol a client speaks.

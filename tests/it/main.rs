@@ -7,6 +7,7 @@
 
 mod architecture;
 mod author;
+mod catalog;
 mod cli;
 mod clumsy;
 mod corpus;

@@ -11,6 +11,7 @@ mod directories;
 mod findings;
 mod loading;
 mod manifests;
+mod operations;
 mod reload;
 mod running;
 mod schema;

@@ -14,7 +14,8 @@ mod rounds;
 mod scaffold;
 
 /// The workflows that are manifests with control flow of their own: what is said of the others does not hold for them.
-pub(crate) const MANIFESTS: [&str; 2] = ["app-scaffold", "review-until-approved"];
+pub(crate) const MANIFESTS: [&str; 3] =
+    ["app-scaffold", "incident-runbook", "review-until-approved"];
 
 /// Each workflow with its complexity and its phases, each with its agent; those before the last are independent where
 /// `true`.

@@ -134,7 +134,7 @@ impl Server {
     }
 
     /// What the server writes, read from the first time it is asked for.
-    fn lines(&mut self) -> &mpsc::Receiver<String> {
+    pub(crate) fn lines(&mut self) -> &mpsc::Receiver<String> {
         if let Some(stdout) = self.stdout.take() {
             let (send, lines) = mpsc::channel();
             std::thread::spawn(move || {

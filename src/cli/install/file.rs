@@ -9,8 +9,8 @@ use std::{
 use super::Fault;
 use crate::{
     error::{Code, Error, Result},
+    folder::{Existing, Folder},
     limits,
-    registry::{Existing, Folder},
 };
 
 /// What Windows editors put before the text.

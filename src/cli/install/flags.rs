@@ -4,7 +4,10 @@ use std::{net::IpAddr, path::PathBuf};
 
 use clap::{ArgMatches, parser::ValueSource};
 
-use crate::error::{Code, Error, Result};
+use crate::{
+    app::is_host,
+    error::{Code, Error, Result},
+};
 
 /// The flags of this command line that the server of the block gets too, and the hooks.
 const FLAGS: [&str; 6] = [
@@ -17,7 +20,7 @@ const FLAGS: [&str; 6] = [
 ];
 
 /// Those that only the server gets.
-const FLAGS_OF_SERVER: [&str; 3] = ["author_to", "toolsets", "tool_names"];
+const FLAGS_OF_SERVER: [&str; 4] = ["import_from", "author_to", "toolsets", "tool_names"];
 
 /// The flags of this command line that a server needs too, as they were given, but with whole paths.
 pub(super) fn given_flags(matches: &ArgMatches) -> Result<Vec<String>> {
@@ -40,9 +43,13 @@ fn values(given: &ArgMatches, name: &str) -> Vec<PathBuf> {
     if given.value_source(name) != Some(ValueSource::CommandLine) {
         return Vec::new();
     }
-    let is_path = ["data_dir", "workflows", "agents"].contains(&name);
+    let is_path = |value: &std::ffi::OsStr| match name {
+        "data_dir" | "workflows" | "agents" => true,
+        "import_from" => !value.to_str().is_some_and(is_host),
+        _ => false,
+    };
     let whole = |value: &std::ffi::OsStr| match std::path::absolute(value) {
-        Ok(path) if is_path => path,
+        Ok(path) if is_path(value) => path,
         _ => value.into(),
     };
     given

@@ -18,7 +18,7 @@ use crate::{
 ///
 /// # Errors
 /// `FILE_UNUSABLE` if it cannot be read or is not UTF-8; `LIMIT_EXCEEDED`.
-pub(super) fn read_file(path: &Path, bytes_max: usize) -> Result<String> {
+pub(in crate::cli) fn read_file(path: &Path, bytes_max: usize) -> Result<String> {
     let shown = path.display().to_string();
     let mut bytes = Vec::new();
     let read =

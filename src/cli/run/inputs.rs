@@ -53,23 +53,24 @@ pub(in crate::cli) fn json(name: &str, flag: &str, bytes_max: usize) -> Result<(
     }
 }
 
-/// Splits `--input NAME=VALUE` into its name and its value.
+/// Splits `NAME=VALUE`, which was given as the flag `name`, into the name and the value.
 ///
 /// # Errors
 /// `USAGE_INVALID` without a name or `=`.
-pub(super) fn single(flag: &str) -> Result<(String, String)> {
+pub(in crate::cli) fn single(name: &str, flag: &str) -> Result<(String, String)> {
     match flag.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(Error::new(
-            Code::UsageInvalid,
-            "--input: there is no name with `=` behind it",
-        )
-        .with_action("Write --input NAME=VALUE; nothing was started")),
+        _ => {
+            let message = format!("{name}: there is no name with `=` behind it");
+            Err(Error::new(Code::UsageInvalid, message)
+                .with("flag", name)
+                .with_action("Write {flag} NAME=VALUE; nothing was started"))
+        }
     }
 }
 
 /// Adds each `--input` to the object of `--inputs`, read as its declared type; without one it is a text.
-pub(super) fn together(
+pub(in crate::cli) fn together(
     whole: Option<Value>,
     single: Vec<(String, String)>,
     declared: &[Value],
@@ -141,7 +142,9 @@ mod tests {
             json!({ "name": "e", "schema": { "enum": [1, "2"] } }),
         ];
         let flags = ["n=5", "s=5", "l=[1,{}]", "e=1", "x=5", "s=a=b"];
-        let single = flags.map(|flag| single(flag).expect("a flag")).to_vec();
+        let single = flags
+            .map(|flag| single("--input", flag).expect("a flag"))
+            .to_vec();
         let whole = json!({ "n": 1, "kept": true });
         assert_eq!(
             together(Some(whole), single, &declared),
@@ -153,7 +156,7 @@ mod tests {
     }
 
     fn single_error(flag: &str) -> Code {
-        single(flag).expect_err("no flag").code()
+        single("--input", flag).expect_err("no flag").code()
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::super::{
-    definition::{Arm, Next, OnError, Repeat, Retry, Step, StepKind},
+    definition::{Arm, Next, OnError, Paginate, Repeat, Retry, Step, StepKind},
     draft::StepDraft,
     grammar,
     node::Node,
@@ -34,6 +34,13 @@ pub(super) fn kind(draft: &StepDraft, key: &str, each: Option<Step>) -> Option<S
                 operation: words.join(" "),
                 body: draft.value("body").map(Node::to_json),
                 idempotent: idempotent(),
+                paginate: draft.value("paginate").map(|node| Paginate {
+                    max_pages: node
+                        .get("max_pages")
+                        .and_then(Node::small)
+                        .unwrap_or(limits::CALL_PAGES),
+                }),
+                whole: false,
             });
         }
         "branch" => {

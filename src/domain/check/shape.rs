@@ -2,17 +2,21 @@
 
 use std::collections::HashSet;
 
-use super::{
-    super::{
-        finding::{Finding, Place, Rule},
-        grammar::{self, Id, Key, Record, Shape, foreign, is_template},
-        nearest::{did_you_mean, nearest},
-        node::{Content, Entry, Node, join},
-        span::Span,
-    },
-    unbuilt::not_supported,
+use super::super::{
+    finding::{Finding, Place, Rule},
+    grammar::{self, Id, Key, Record, Shape, foreign, is_template},
+    nearest::{did_you_mean, nearest},
+    node::{Content, Entry, Node, join},
+    span::Span,
 };
 use crate::limits;
+
+/// The finding for a key that nothing acts on yet: no file promises more than midex does.
+fn not_supported(key: &Key, path: &str, place: Place) -> Option<Finding> {
+    let message = format!("`{}` is not supported yet", key.name);
+    let finding = Finding::new(Rule::NotSupportedYet, path, place, message);
+    Some(finding.suggest(key.unbuilt?.to_owned()))
+}
 
 /// How many keys of a mapping a finding lists.
 const KEYS_LISTED_MAX: usize = 8;

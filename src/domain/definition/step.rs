@@ -116,6 +116,12 @@ pub enum StepKind {
         /// Whether the author says that doing it twice is doing it once.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         idempotent: Option<bool>,
+        /// How many further pages of a list are asked for, where they are.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        paginate: Option<Paginate>,
+        /// Whether the output is all that came back, status and headers too, and not its payload alone.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        whole: bool,
     },
     /// The server runs an activity of its own process (S3).
     Activity {
@@ -379,4 +385,11 @@ impl StepKind {
                 | Self::Extract { .. }
         )
     }
+}
+
+/// How the pages of a list are gathered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Paginate {
+    /// How many there may be.
+    pub max_pages: u32,
 }

@@ -133,6 +133,7 @@ impl Failure {
             message: cut_message(message.as_ref()),
             step: step.cloned(),
             item: None,
+            response: None,
         }
     }
 

@@ -142,6 +142,10 @@ impl TransitionBuilder<'_> {
         visit_id: &VisitId,
         visit: &Visit,
     ) -> DecideResult<()> {
+        if let Some(awaiting) = self.catalog_awaited(step) {
+            self.wait_for(visit_id, visit.attempt, awaiting);
+            return Ok(());
+        }
         let input = match visit.input {
             Some(digest) => self.wanted(Need::stored(digest))?,
             None => Arc::default(),
@@ -158,6 +162,17 @@ impl TransitionBuilder<'_> {
         Ok(())
     }
 
+    /// What the step waits for where its catalog is not there.
+    pub(super) fn catalog_awaited(&self, step: &Step) -> Option<Awaiting> {
+        match &step.kind {
+            StepKind::Run { catalog, .. } if self.facts.safety.lacks_catalog(&step.kind) => {
+                let catalog = catalog.clone();
+                Some(Awaiting::Catalog { catalog })
+            }
+            _ => None,
+        }
+    }
+
     fn attempt_failed(
         &mut self,
         step: &Step,
@@ -165,9 +180,17 @@ impl TransitionBuilder<'_> {
         visit: &Visit,
         failure: &OperationFailure,
     ) -> DecideResult<()> {
+        // Nothing was sent, so it is the attempt that it was.
+        if failure.code.as_deref() == Some(FailureCode::CatalogMissing.as_str()) {
+            self.put_off(&attempt_id.visit_id, attempt_id.attempt - 1);
+            return Ok(());
+        }
         let code = failure.code.clone();
         let code = code.unwrap_or_else(|| failure.class.to_uppercase());
-        let told = Failure::new(code, &failure.message, attempt_id.visit_id.step.as_ref());
+        let told = Failure {
+            response: failure.response.clone(),
+            ..Failure::new(code, &failure.message, attempt_id.visit_id.step.as_ref())
+        };
         if let Some(retry) = &step.retry
             && visit.failures + 1 < retry.max_attempts
             && retry.covers(failure)

@@ -303,6 +303,11 @@ impl TransitionBuilder<'_> {
         let kept = serde_json::to_value(&input)
             .map_err(|error| Error::internal("an input cannot be written").because(error))?;
         let kept = self.keep_input(kept)?;
+        if let Some(awaiting) = self.catalog_awaited(step) {
+            self.open(visit_id.clone(), awaiting.clone(), Some(kept));
+            self.wait_for(visit_id, 0, awaiting);
+            return Ok(());
+        }
         let owner = self.facts.owner;
         self.open(visit_id.clone(), Awaiting::Operation { owner }, Some(kept));
         let attempt_id = AttemptId {

@@ -293,8 +293,8 @@ impl<'a> TransitionBuilder<'a> {
             self.pause(*reason)?;
         }
         // Only then: an execution that goes from one pause to another does not run in between.
-        for reason in [PauseReason::Gate, PauseReason::OutputInvalid] {
-            if !wanted.contains(&reason) {
+        for reason in had {
+            if reason.is_of_what_is_open() && !wanted.contains(&reason) {
                 self.lift(reason)?;
             }
         }
@@ -302,24 +302,15 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     /// What the execution pauses for by itself: where something else is open, nothing.
-    fn waits_for_people(&self) -> Vec<PauseReason> {
+    fn waits_for_people(&self) -> BTreeSet<PauseReason> {
         // A `foreach` waits for what its items wait for, where it does not go on with others.
         let is_of_items = |(position, step, visit): &(usize, &StepState, &Visit)| {
             matches!(visit.awaiting, Some(Awaiting::Items { .. }))
                 && !step.has_room(self.step(*position))
         };
         let open = self.next.open().filter(|open| !is_of_items(open));
-        let open: Vec<_> = open.map(|(_, _, visit)| visit).collect();
-        if !open.iter().all(|visit| visit.is_of_people()) {
-            return Vec::new();
-        }
-        let held = open.iter().filter(|visit| visit.is_held()).count();
-        let reasons = [
-            (PauseReason::Gate, held < open.len()),
-            (PauseReason::OutputInvalid, held > 0),
-        ];
-        let wanted = reasons.into_iter().filter(|(_, is_wanted)| *is_wanted);
-        wanted.map(|(reason, _)| reason).collect()
+        let reasons: Option<_> = open.map(|(_, _, visit)| visit.pauses_for()).collect();
+        reasons.unwrap_or_default()
     }
 
     /// Pending steps that wait for nothing.

@@ -190,6 +190,7 @@ impl TransitionBuilder<'_> {
         let message = format!("item {number} of {total} (`{which}`): {}", failure.message);
         Ok(Failure {
             item: visit_id.item,
+            response: failure.response.clone(),
             ..Failure::new(&failure.code, message, failure.step.as_ref())
         })
     }

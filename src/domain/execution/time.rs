@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Awaiting, Decision, Execution, Failure, Outcome, PauseReason, Reported, State, Visit, VisitId,
+    Awaiting, Decision, Execution, Failure, Outcome, Reported, State, Visit, VisitId,
     decision::DecideResult, enter::waited, transition::TransitionBuilder,
 };
 use crate::{
@@ -28,20 +28,37 @@ impl Execution {
         dues.chain(self.expires(definition)).min()
     }
 
-    /// The same for whoever takes the execution up: work that is still in progress when a process ends is looked after at
-    /// once by the next one.
+    /// The same for whoever takes the execution up, or has other catalogs than before: work that is still in progress when a
+    /// process ends is looked after at once by the next one, and so is what waits for a catalog.
     pub fn wake_at(&self, definition: &Definition) -> Option<Timestamp> {
-        if self.state == State::Running && self.operations().next().is_some() {
+        let is_running = self.state == State::Running && self.operations().next().is_some();
+        if is_running || self.lacks_catalog() {
             return Some(self.updated_at);
         }
         self.deadline(definition)
+    }
+
+    /// The first catalog that a step of it waits for.
+    pub fn catalog_lacked(&self) -> Option<&str> {
+        self.open().find_map(|(_, _, visit)| match &visit.awaiting {
+            Some(Awaiting::Catalog { catalog }) => Some(catalog.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Whether it waits for a catalog, which may be there now.
+    fn lacks_catalog(&self) -> bool {
+        let lacks = |visit: &Visit| matches!(visit.awaiting, Some(Awaiting::Catalog { .. }));
+        !self.state.is_final()
+            && !self.stands_still()
+            && self.open().any(|(_, _, visit)| lacks(visit))
     }
 
     /// Whether it waits for a person to let it go on: time brings nothing then.
     fn stands_still(&self) -> bool {
         self.pauses
             .iter()
-            .any(|reason| !matches!(reason, PauseReason::Gate | PauseReason::OutputInvalid))
+            .any(|reason| !reason.is_of_what_is_open())
     }
 
     /// When the execution as a whole has taken too long.
@@ -75,7 +92,10 @@ impl Execution {
         match visit.awaiting.as_ref()? {
             Awaiting::Timer { due } | Awaiting::Retry { due } => Some(*due),
             Awaiting::Gate { due, .. } => [*due, limit].into_iter().flatten().min(),
-            Awaiting::Model(_) | Awaiting::Signal { .. } | Awaiting::Items { .. } => limit,
+            Awaiting::Model(_)
+            | Awaiting::Signal { .. }
+            | Awaiting::Items { .. }
+            | Awaiting::Catalog { .. } => limit,
             // An attempt of the server has its limit in whoever works on it. One that is held nobody may work on.
             Awaiting::Operation { .. }
             | Awaiting::Unknown
@@ -130,6 +150,7 @@ impl TransitionBuilder<'_> {
                 self.on_timer(&visit_id)?;
             }
         }
+        self.go_on_with_catalogs()?;
         self.go_on_with_items()?;
         self.run_to_quiescence()
     }
@@ -174,14 +195,34 @@ impl TransitionBuilder<'_> {
                     Some(most) => format!("within {most}"),
                     None => "in the time that an execution which fails leaves it".to_owned(),
                 };
-                if matches!(visit.awaiting, Some(Awaiting::Items { .. })) {
-                    self.void_items(position);
+                match visit.awaiting {
+                    Some(Awaiting::Items { .. }) => self.void_items(position),
+                    Some(Awaiting::Catalog { .. }) => self.go_on()?,
+                    _ => {}
                 }
                 let message = format!("step '{}' did not end {within}", visit_id.step());
                 self.time_out(visit_id, FailureCode::StepTimedOut, &message)
             }
             None => Ok(()),
         }
+    }
+
+    /// What waited for a catalog that is there now is begun.
+    fn go_on_with_catalogs(&mut self) -> DecideResult<()> {
+        let waiting = self.next.open().filter(|(position, _, visit)| {
+            let step = acting_on(self.step(*position), visit);
+            matches!(visit.awaiting, Some(Awaiting::Catalog { .. }))
+                && !self.facts.safety.lacks_catalog(&step.kind)
+        });
+        let waiting: Vec<_> = waiting
+            .map(|(position, step, visit)| (position, visit.visit_id(&step.id), visit.clone()))
+            .collect();
+        for (position, visit_id, visit) in waiting {
+            self.go_on()?;
+            let step = acting_on(self.step(position), &visit);
+            self.retry_work(step, &visit_id, &visit)?;
+        }
+        Ok(())
     }
 
     fn time_out(

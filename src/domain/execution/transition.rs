@@ -146,8 +146,12 @@ impl<'a> TransitionBuilder<'a> {
 
     /// Something moves again: what the execution pauses for by itself is worked out anew once that is done.
     pub(super) fn go_on(&mut self) -> Result<()> {
-        self.lift(PauseReason::Gate)?;
-        self.lift(PauseReason::OutputInvalid)
+        for reason in self.next.pauses.clone() {
+            if reason.is_of_what_is_open() {
+                self.lift(reason)?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn open(&mut self, visit_id: VisitId, awaiting: Awaiting, input: Option<Payload>) {

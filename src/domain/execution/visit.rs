@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Awaiting, ConsumedCall, Failure, Items, Need, Outcome, Payload, Row, VisitId};
+use super::{
+    Awaiting, ConsumedCall, Failure, Items, Need, Outcome, PauseReason, Payload, Row, VisitId,
+};
 use crate::{
     clock::Timestamp,
     domain::{
@@ -290,12 +292,15 @@ impl Visit {
         matches!(self.awaiting, Some(Awaiting::OutputInvalid(_)))
     }
 
-    /// Whether nobody but a person, or whoever resumes it, can make it go on.
-    pub(super) const fn is_of_people(&self) -> bool {
-        matches!(
-            self.awaiting,
-            Some(Awaiting::Gate { .. } | Awaiting::OutputInvalid(_))
-        )
+    /// What the execution pauses for where nothing is open but such visits: nobody but a person, or whoever resumes it, can
+    /// make this one go on.
+    pub(super) const fn pauses_for(&self) -> Option<PauseReason> {
+        match self.awaiting {
+            Some(Awaiting::Gate { .. }) => Some(PauseReason::Gate),
+            Some(Awaiting::OutputInvalid(_)) => Some(PauseReason::OutputInvalid),
+            Some(Awaiting::Catalog { .. }) => Some(PauseReason::CatalogMissing),
+            _ => None,
+        }
     }
 
     pub(super) fn close(&mut self, row: &Row, outcome: &Outcome, consumed: Option<ConsumedCall>) {

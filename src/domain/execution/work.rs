@@ -3,7 +3,10 @@
 use std::{fmt, time::Duration};
 
 use super::VisitId;
-use crate::domain::{definition::StepKind, expression::Rendered};
+use crate::domain::{
+    FailureCode, definition::StepKind, document::Document, event::Response, expression::Rendered,
+    mask::Mask,
+};
 
 /// One attempt of one visit: what comes of it counts only while it is the one that is waited for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,6 +52,8 @@ pub struct OperationFailure {
     pub retryable: bool,
     /// How long the other side asks to be left alone.
     pub retry_after: Option<Duration>,
+    /// What it answered.
+    pub response: Option<Box<Response>>,
 }
 
 impl OperationFailure {
@@ -60,6 +65,16 @@ impl OperationFailure {
             message: message.into(),
             retryable: false,
             retry_after: None,
+            response: None,
+        }
+    }
+
+    /// The same under a stable name.
+    #[must_use]
+    pub fn coded(self, code: FailureCode) -> Self {
+        Self {
+            code: Some(code.into()),
+            ..self
         }
     }
 
@@ -71,12 +86,32 @@ impl OperationFailure {
             ..self
         }
     }
+
+    /// The same with placeholders where it repeats a secret.
+    #[must_use]
+    pub fn covered(mut self, mask: &Mask) -> Self {
+        self.code = self.code.map(|code| mask.text(&code).into_owned());
+        self.message = mask.text(&self.message).into_owned();
+        if let Some(Response {
+            payload: Some(payload),
+            ..
+        }) = self.response.as_deref_mut()
+        {
+            let mut value = payload.value();
+            mask.value(&mut value);
+            *payload = Document::of(&value);
+        }
+        self
+    }
 }
 
-/// What may be done again where nobody knows whether it was done.
+/// What the server can do: at all, and again where nobody knows whether it was done.
 pub trait Safety: fmt::Debug + Sync {
     /// Whether doing this twice is doing it once.
     fn is_safe(&self, kind: &StepKind) -> bool;
+
+    /// Whether it waits for a catalog that is not there.
+    fn lacks_catalog(&self, kind: &StepKind) -> bool;
 }
 
 /// Nothing is, unless its author says so.
@@ -85,6 +120,10 @@ pub(super) struct Unsafe;
 
 impl Safety for Unsafe {
     fn is_safe(&self, _: &StepKind) -> bool {
+        false
+    }
+
+    fn lacks_catalog(&self, _: &StepKind) -> bool {
         false
     }
 }

@@ -39,14 +39,9 @@ const fn required(name: &'static str, shape: Shape, what: &'static str) -> Key {
 
 /// A key that is refused until something reads it; `instead` is what to write meanwhile.
 const fn planned(name: &'static str, instead: &'static str) -> Key {
-    unbuilt(key(name, Shape::Planned, ""), instead)
-}
-
-/// A key that is read, and refused until something acts on it.
-const fn unbuilt(key: Key, instead: &'static str) -> Key {
     Key {
         unbuilt: Some(instead),
-        ..key
+        ..key(name, Shape::Planned, "")
     }
 }
 
@@ -207,6 +202,48 @@ const CARE: Key = key(
 );
 const WORKFLOW_NAME: &str = "The name that the workflow is started by";
 
+/// A catalog under `requires:`.
+pub(super) static CATALOG: Record = record(
+    "a catalog of `requires`",
+    &[
+        required(
+            "vendor",
+            Shape::Text(limits::WORD_BYTES_MAX),
+            "Whose operations they are",
+        ),
+        key(
+            "title",
+            Shape::Text(limits::WORD_BYTES_MAX),
+            "What the catalog is called, where the vendor has several",
+        ),
+        key(
+            "source",
+            Shape::Text(limits::DESCRIPTION_BYTES_MAX),
+            "Where its document is: a path or a URL",
+        ),
+        key(
+            "source_type",
+            Shape::Choice(&["path", "url"]),
+            "Which of both that is",
+        ),
+        key(
+            "version",
+            Shape::Version,
+            "The version that the author had; nothing compares it",
+        ),
+    ],
+);
+
+/// `requires:` of a workflow.
+pub(super) static REQUIRES: Record = record(
+    "`requires`",
+    &[key(
+        "catalogs",
+        Shape::List(&Shape::Record(&CATALOG), 0, limits::CATALOGS_MAX),
+        "The catalogs whose operations its steps call",
+    )],
+);
+
 /// A workflow in YAML or JSON. Without a description it is valid, with a warning.
 pub static MANIFEST: Record = record(
     "a workflow manifest",
@@ -249,7 +286,11 @@ pub static MANIFEST: Record = record(
         ),
         key("limits", Shape::Record(&LIMITS), "How much it may do"),
         planned("on_failure", FAILURE),
-        planned("requires", "say in `description` what the workflow needs"),
+        key(
+            "requires",
+            Shape::Record(&REQUIRES),
+            "What it needs of the server that runs it",
+        ),
         planned("expose", NOTHING),
         planned("extends", "copy what you need of that workflow"),
     ],

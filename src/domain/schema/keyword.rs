@@ -5,7 +5,7 @@ use super::super::{grammar::foreign, nearest::nearest};
 
 /// The form of a keyword's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub enum Form {
     /// A schema.
     Schema,
     /// A list of schemas, at least one.
@@ -89,13 +89,13 @@ fn keywords() -> impl Iterator<Item = (&'static str, Form)> {
 }
 
 /// The form of a keyword's value; `None` for an unknown keyword.
-pub(super) fn form(keyword: &str) -> Option<Form> {
+pub fn form(keyword: &str) -> Option<Form> {
     let found = keywords().find(|(name, _)| *name == keyword);
     found.map(|(_, form)| form)
 }
 
 /// The names of the types.
-pub(super) const TYPES: [&str; 7] = [
+pub const TYPES: [&str; 7] = [
     "null", "boolean", "integer", "number", "string", "array", "object",
 ];
 

@@ -19,6 +19,7 @@ use crate::{
     clock::Timestamp,
     domain::{
         definition::{Definition, Step},
+        document::Document,
         event::{Event, Failure, OutputFault, Row},
         execution::{Execution, Visit},
         id::AgentName,
@@ -201,11 +202,21 @@ pub struct FailureView {
     /// Which item of that step, from 0, where it is a `foreach`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub item: Option<u32>,
+    /// The status of HTTP that the operation answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The body of that answer, in part where it is long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_payload: Option<Value>,
 }
 
 impl From<&Failure> for FailureView {
     fn from(failure: &Failure) -> Self {
+        let response = failure.response.as_deref();
+        let payload = response.and_then(|response| response.payload.as_ref());
         Self {
+            status: response.map(|response| response.status),
+            response_payload: payload.map(Document::value),
             code: failure.code.clone(),
             message: failure.message.clone(),
             step_name: failure.step.as_ref().map(ToString::to_string),

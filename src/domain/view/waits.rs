@@ -1,6 +1,6 @@
 //! What an execution waits for that is not a model: time, signals, people, and work of the server.
 
-use std::fmt::Display;
+use std::{collections::BTreeSet, fmt::Display};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -31,7 +31,7 @@ pub struct WaitView {
     pub attempt: u32,
     /// What for: operation (the server works on it), timer, retry, signal, gate (a person's approval), unknown (nobody
     /// knows what came of it: `execution.resolve`), held (it has come to its end and waits for the resume), `output_invalid` (too
-    /// many of its outputs broke its schema).
+    /// many of its outputs broke its schema), catalog (that is not there).
     pub waits_for: String,
     /// When it is over, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,6 +39,9 @@ pub struct WaitView {
     /// The signal, where one is waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<String>,
+    /// The catalog that is not there, where one is waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub catalog: Option<String>,
     /// The call that leads on, where one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_call: Option<String>,
@@ -82,6 +85,7 @@ fn wait(
         Awaiting::Unknown => ("unknown", None, None),
         Awaiting::Deferred(_) => ("held", None, None),
         Awaiting::OutputInvalid(_) => ("output_invalid", None, None),
+        Awaiting::Catalog { .. } => ("catalog", None, None),
     };
     Some(WaitView {
         step_name: step.id.to_string(),
@@ -92,6 +96,10 @@ fn wait(
         waits_for: waits_for.to_owned(),
         due: due.map(|due| due.to_string()),
         signal,
+        catalog: match awaiting {
+            Awaiting::Catalog { catalog } => Some(catalog.clone()),
+            _ => None,
+        },
         next_call: next_call(subject.execution, step, awaiting),
         gate: gate(subject, position, awaiting),
     })
@@ -110,6 +118,9 @@ fn next_call(execution: &Execution, step: &StepState, awaiting: &Awaiting) -> Op
                 step.id
             )
         }
+        Awaiting::Catalog { catalog } => format!(
+            "catalog.import_openapi with catalog_title '{catalog}', or catalog.set_enabled where it is disabled"
+        ),
         Awaiting::OutputInvalid(_) | Awaiting::Deferred(_) => {
             format!("execution.resume with execution_id '{id}'")
         }
@@ -153,6 +164,11 @@ pub(super) fn wait_words(step: &StepState, visit: &Visit) -> Option<String> {
             "step '{id}' is held, for {} of its outputs broke its schema, and waits for execution.resume",
             limits::OUTPUT_ATTEMPTS_MAX
         ),
+        Awaiting::Catalog { catalog } => {
+            format!(
+                "step '{id}' waits for the catalog '{catalog}', which is not there or is disabled"
+            )
+        }
     })
 }
 
@@ -160,11 +176,15 @@ pub(super) fn wait_words(step: &StepState, visit: &Visit) -> Option<String> {
 pub(super) fn asked_of_people(subject: &Subject<'_>) -> String {
     let execution = subject.execution;
     let (mut gates, mut unknown, mut held) = (Vec::new(), Vec::new(), Vec::new());
+    let mut catalogs = BTreeSet::new();
     for (_, step, visit) in execution.open() {
         match visit.awaiting.as_ref() {
             Some(Awaiting::Gate { .. }) => gates.push(&step.id),
             Some(Awaiting::Unknown) => unknown.push(&step.id),
             Some(Awaiting::OutputInvalid(_)) => held.push(&step.id),
+            Some(Awaiting::Catalog { catalog }) => {
+                catalogs.insert(catalog);
+            }
             _ => {}
         }
     }
@@ -188,6 +208,12 @@ pub(super) fn asked_of_people(subject: &Subject<'_>) -> String {
             quoted(&held),
             limits::OUTPUT_ATTEMPTS_MAX,
             in_quotes(execution.id().as_str())
+        ));
+    }
+    if !catalogs.is_empty() {
+        text.push(format!(
+            "The execution waits for catalogs that are not there or are disabled: {}. Call catalog.list, then catalog.import_openapi or catalog.set_enabled: it goes on by itself",
+            quoted(catalogs)
         ));
     }
     if text.is_empty() {

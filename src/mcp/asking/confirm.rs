@@ -13,14 +13,23 @@ pub(in crate::mcp) struct Confirmation {
     pub(in crate::mcp) key: String,
     /// What would be done.
     pub(in crate::mcp) message: String,
-    /// The workflow that it would be done to.
-    pub(in crate::mcp) workflow_id: String,
-    /// The file of that workflow.
-    pub(in crate::mcp) path: String,
-    /// Whether nothing is done where the user cannot be asked.
-    pub(in crate::mcp) is_needed: bool,
+    /// What it would be done to, by the names that the context of an error has.
+    pub(in crate::mcp) about: Vec<(&'static str, String)>,
+    /// What follows where the user cannot be asked.
+    pub(in crate::mcp) unasked: Unasked,
     /// The arguments that do just this, and nothing else.
     pub(in crate::mcp) confirmed: Map<String, Value>,
+}
+
+/// What follows where the user cannot be asked.
+#[derive(Debug)]
+pub(in crate::mcp) enum Unasked {
+    /// It is done all the same.
+    Done,
+    /// Nothing is done until the call says that the user wants it.
+    Refused,
+    /// Nothing is done, whatever the call says.
+    Error(Box<Error>),
 }
 
 /// What came of the question.
@@ -41,9 +50,8 @@ impl Call<'_> {
         Confirmation {
             key,
             message,
-            workflow_id,
-            path,
-            is_needed,
+            about,
+            unasked,
             confirmed,
         }: Confirmation,
     ) -> Result<Agreement> {
@@ -60,17 +68,21 @@ impl Call<'_> {
         };
         let refused = |why: &str| {
             let message = format!("nothing was done, for {why}: {message}");
-            Error::new(Code::ConfirmationRequired, message)
-                .with("workflow_id", workflow_id)
-                .with("path", path)
+            let error = Error::new(Code::ConfirmationRequired, message);
+            about
+                .into_iter()
+                .fold(error, |error, (name, value)| error.with(name, value))
         };
         match result {
             ElicitationResult::Accepted(form) if form["decision"] == "yes" => {
                 Ok(Agreement::Agreed(confirmed))
             }
-            ElicitationResult::Unavailable if !is_needed => Ok(Agreement::Agreed(confirmed)),
             ElicitationResult::Pending(needs) => Ok(Agreement::Pending(needs)),
-            ElicitationResult::Unavailable => Err(refused("nobody confirmed it")),
+            ElicitationResult::Unavailable => match unasked {
+                Unasked::Done => Ok(Agreement::Agreed(confirmed)),
+                Unasked::Refused => Err(refused("nobody confirmed it")),
+                Unasked::Error(error) => Err(*error),
+            },
             ElicitationResult::Accepted(_) | ElicitationResult::NotAccepted { .. } => {
                 Err(refused("the user did not agree")
                     .with_action("Leave it as it is, and go on with what your user wants instead"))

@@ -78,9 +78,30 @@ fn at_hand(app: &App, registry: &Registry) -> String {
     } else {
         activities.join(", ")
     };
+    let catalogs = app.catalogs().map(|catalogs| catalogs.loaded());
+    let catalogs: Vec<_> = catalogs
+        .iter()
+        .flat_map(|set| set.catalogs())
+        .filter(|one| one.settings.enabled)
+        .map(|one| {
+            format!(
+                "{} ({} operations)",
+                one.vendor(),
+                one.book.as_ref().map_or(0, |book| book.entries().len())
+            )
+        })
+        .collect();
+    let catalogs = if catalogs.is_empty() {
+        "none".to_owned()
+    } else {
+        format!(
+            "{}; command.list with a query finds their operations",
+            catalogs.join(", ")
+        )
+    };
     let _ = write!(
         text,
-        " Activities: {activities}. Catalogues of operations: none."
+        " Activities: {activities}. Catalogs of operations for `run` steps: {catalogs}."
     );
     text
 }

@@ -8,6 +8,8 @@ use crate::mcp::tools::{self, Spelling, Toolsets};
 pub(super) struct Page {
     text: String,
     spelling: Spelling,
+    /// The tools that our words may name.
+    tools: Vec<&'static str>,
 }
 
 impl Page {
@@ -15,12 +17,13 @@ impl Page {
         Self {
             text: String::new(),
             spelling,
+            tools: tools::names(Toolsets::ALL),
         }
     }
 
     /// Our own words, which may name tools.
     pub(super) fn say(&mut self, words: &str) {
-        let words = self.spelling.text(words, &tools::names(Toolsets::ALL));
+        let words = self.spelling.text(words, &self.tools);
         self.text.extend([words.trim_end(), "\n\n"]);
     }
 

@@ -1,12 +1,14 @@
 //! What authors read (S2, section 3): the manual, the schema, the manifests as they lie, the catalogs and the errors.
 
+use serde_json::Value;
+
 use super::{AUTHORING, MARKDOWN, ResourceContent, SCHEMA, address::ForAuthors, listed_page};
 use crate::{
     app::App,
     error::{NextCall, Result, read as read_next},
     mcp::{
         metadata::CacheHint,
-        tools::{command, listed_manifest, providers},
+        tools::{listed_manifest, page_of_commands, providers},
     },
     registry::{self, Registry, SchemaDraft, SchemaOf},
 };
@@ -32,14 +34,19 @@ pub(super) async fn read(app: &App, what: ForAuthors) -> Result<ResourceContent>
                 ..schema.into()
             })
         }
-        ForAuthors::ProviderCatalog => with_server(providers().into()),
+        ForAuthors::ProviderCatalog => Value::from(providers(app).await?).into(),
         ForAuthors::Manifests(page) => {
             let list = format!("{AUTHORING}manifests");
             listed_page(app, &page, &list, |entry| Some(listed_manifest(entry))).await?
         }
         ForAuthors::CommandCatalog(page) => {
             let list = format!("{AUTHORING}command-catalog");
-            listed_page(app, &page, &list, command).await?
+            let (query, after) = (page.query.as_deref(), page.after.clone());
+            let (commands, end) = page_of_commands(app, query, after, page.limit).await?;
+            ResourceContent {
+                next: end.map(|end| page.next(&list, &end)),
+                ..Value::from(commands).into()
+            }
         }
         ForAuthors::Manifest(id) => {
             app.look_into_registry(move |registry| manifest(registry, &id))

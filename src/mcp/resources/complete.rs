@@ -27,10 +27,14 @@ pub(in crate::mcp) async fn complete(
     if !is_template(reference, sets) {
         return Err(unknown(reference));
     }
-    let mut values = values(app, name, given).await?;
+    Ok(beginning(values(app, name, given).await?, begun))
+}
+
+/// Those of the values that begin with what was typed, whatever its case.
+pub(in crate::mcp) fn beginning(mut values: Vec<String>, begun: &str) -> Vec<String> {
     let begun = begun.to_lowercase();
     values.retain(|value| value.to_lowercase().starts_with(&begun));
-    Ok(values)
+    values
 }
 
 async fn values(app: &App, name: &str, given: &HashMap<String, String>) -> Result<Vec<String>> {

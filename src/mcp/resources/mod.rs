@@ -17,7 +17,7 @@ use serde_json::Value;
 use self::address::{Address, Page};
 pub(super) use self::{
     authors::MANUAL,
-    complete::complete,
+    complete::{beginning, complete},
     listed::{fixed, list, templates},
     skills::{get_skill, list_skills},
     watched::{DefinitionTopic, Watched, needs_no_store},

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     app::Topic,
+    domain::check::Commands,
     error::{Error, Result},
     mcp::tools::{command, listed_manifest},
     registry::Registry,
@@ -105,7 +106,11 @@ impl DefinitionTopic {
                 let version = registry.workflow(id).map(|entry| entry.version.to_string());
                 json!(version)
             }
-            Self::Commands => registry.workflows().filter_map(command).collect(),
+            Self::Commands => {
+                let operations = registry.abilities().commands().map(Commands::version);
+                let workflows: Value = registry.workflows().filter_map(command).collect();
+                json!([operations, workflows])
+            }
             Self::Skill(skill) => json!(skills::text(registry, skill)),
         };
         let mut hasher = DefaultHasher::new();

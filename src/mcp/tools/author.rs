@@ -4,6 +4,7 @@ use rmcp::model::MetaObject;
 use serde_json::{Map, Value, json};
 
 use super::{text, unfit};
+pub(super) use crate::domain::Class;
 use crate::{
     app::Subject,
     error::Result,
@@ -11,30 +12,18 @@ use crate::{
     registry::{Format, Manifest},
 };
 
-/// How much a tool may change (S2, section 5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
-    /// It reads.
-    Safe,
-    /// It changes what can be changed back.
-    Standard,
-    /// It takes away.
-    Destructive,
-}
-
-impl Class {
-    /// S2's `execution_type` and `http_method`, for hosts that route by them.
-    pub(super) fn metadata(self) -> MetaObject {
-        let (class, method) = match self {
-            Self::Safe => ("safe", "GET"),
-            Self::Standard => ("standard", "POST"),
-            Self::Destructive => ("destructive", "DELETE"),
-        };
-        let mut meta = MetaObject::default();
-        meta.0.insert("execution_type".into(), class.into());
-        meta.0.insert("http_method".into(), method.into());
-        meta
-    }
+/// S2's `execution_type` and `http_method` of a tool, for hosts that route by them.
+pub(super) fn metadata(class: Class) -> MetaObject {
+    let method = match class {
+        Class::Safe => "GET",
+        Class::Standard => "POST",
+        Class::Destructive => "DELETE",
+    };
+    let mut meta = MetaObject::default();
+    meta.0
+        .insert("execution_type".into(), class.as_str().into());
+    meta.0.insert("http_method".into(), method.into());
+    meta
 }
 
 /// The schema of an argument that names a workflow.

@@ -2,7 +2,11 @@
 
 mod arguments;
 mod author;
-mod command_list;
+mod catalog;
+mod catalog_import;
+mod catalog_settings;
+mod command_run;
+mod commands;
 mod execution_approve;
 mod execution_list;
 mod execution_resolve;
@@ -40,7 +44,7 @@ use serde_json::{Map, Value, json};
 use self::author::Class;
 use self::schemas::{listed_input, schema_of, shape_of, with_error_shape};
 pub(super) use self::{
-    command_list::{command, providers},
+    commands::{command, page as page_of_commands, providers},
     spelling::Spelling,
     workflow_list::listed_manifest,
 };
@@ -121,7 +125,21 @@ const TABLE: &[(Toolsets, &str)] = &[
     (AUTHOR, "workflow.rename"),
     (AUTHOR, "workflow.delete"),
     (CATALOG, "command.list"),
+    (CATALOG, "command.run_safe"),
+    (CATALOG, "command.run"),
+    (CATALOG, "command.run_destructive"),
     (CATALOG, "provider.list"),
+    (CATALOG, "catalog.list"),
+    (CATALOG, "catalog.validate_openapi"),
+    (CATALOG, "catalog.preview_import"),
+    (CATALOG, "catalog.import_openapi"),
+    (CATALOG, "catalog.refresh"),
+    (CATALOG, "catalog.set_enabled"),
+    (CATALOG, "catalog.set_base_url"),
+    (CATALOG, "catalog.set_headers"),
+    (CATALOG, "catalog.set_class"),
+    (CATALOG, "catalog.remove"),
+    (Toolsets::PEOPLE, catalog_settings::ALLOW),
     (Toolsets::PEOPLE, execution_approve::NAME),
     (Toolsets::PEOPLE, execution_approve::ANSWER),
     (Toolsets::PEOPLE, store_examine::NAME),
@@ -164,7 +182,10 @@ fn specs() -> Vec<ToolSpec> {
         workflow_delete::spec(),
     ];
     specs.extend(workflow_preview::specs());
-    specs.extend(command_list::specs());
+    specs.extend(commands::specs());
+    specs.extend(command_run::specs());
+    specs.extend(catalog_import::specs());
+    specs.extend(catalog_settings::specs());
     specs.extend(lifecycle::specs());
     specs
 }
@@ -334,7 +355,7 @@ impl ToolSpec {
         .with_raw_output_schema(schema(&self.output))
         .with_annotations((self.annotations)());
         match self.class {
-            Some(class) => tool.with_meta(class.metadata()),
+            Some(class) => tool.with_meta(author::metadata(class)),
             None => tool,
         }
     }

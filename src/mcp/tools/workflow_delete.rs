@@ -7,7 +7,11 @@ use super::{
     author::{Class, references_schema, version, version_schema, workflow_id_schema},
     text, view,
 };
-use crate::{app::App, error::Result, mcp::asking::Confirmation};
+use crate::{
+    app::App,
+    error::Result,
+    mcp::asking::{Confirmation, Unasked},
+};
 
 const NAME: &str = "workflow.delete";
 
@@ -56,9 +60,8 @@ async fn question(app: &App, arguments: &Map<String, Value>) -> Result<Option<Co
             there.file.path,
             there.told()
         ),
-        workflow_id: id.to_owned(),
-        path: there.file.path,
-        is_needed: true,
+        about: vec![("workflow_id", id.to_owned()), ("path", there.file.path)],
+        unasked: Unasked::Refused,
         confirmed,
     }))
 }

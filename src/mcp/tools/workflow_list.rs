@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{ToolSpec, acts, author::Class, text, unfit, whole};
 use crate::{
     app::App,
+    domain::check::Commands,
     error::{Error, Result},
     limits,
     registry::{Registry, Source, WorkflowEntry},
@@ -127,7 +128,7 @@ impl Page {
         let next = page.last().filter(|_| left.next().is_some());
         let next = next.map(|(key, ..)| key.print());
         let workflows: Vec<_> = { page.iter() }
-            .map(|(_, entry, nearer)| shown(entry, *nearer))
+            .map(|(_, entry, nearer)| shown(registry, entry, *nearer))
             .collect();
         let mut answer = json!({ "success": true, "workflows": workflows, "total": total });
         if let Some(next) = next {
@@ -155,12 +156,28 @@ pub(in crate::mcp) fn listed_manifest(entry: &WorkflowEntry) -> Value {
     })
 }
 
+/// The catalogs that it requires and that are not there.
+fn needs(entry: &WorkflowEntry, commands: Option<&dyn Commands>) -> Vec<String> {
+    let required = entry
+        .value
+        .iter()
+        .flat_map(|known| &known.workflow.requires);
+    let missing = required.filter(|one| commands.is_some_and(|commands| !commands.meets(one)));
+    missing
+        .map(|one| format!("catalog:{}", one.title.as_ref().unwrap_or(&one.vendor)))
+        .collect()
+}
+
 /// A file; `nearer` is the one that hides it.
-fn shown(entry: &WorkflowEntry, nearer: Option<&WorkflowEntry>) -> Value {
+fn shown(registry: &Registry, entry: &WorkflowEntry, nearer: Option<&WorkflowEntry>) -> Value {
     let mut shown = listed_manifest(entry);
     shown["source"] = json!(entry.source);
     if let Some(metadata) = entry.metadata() {
         shown["metadata"] = json!(metadata);
+    }
+    let needs = needs(entry, registry.abilities().commands());
+    if !needs.is_empty() {
+        shown["needs"] = json!(needs);
     }
     if let Some(nearer) = nearer {
         shown["shadowed_by"] = json!({ "source": nearer.source, "path": nearer.path });

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     app::App,
     error::Result,
-    mcp::asking::Confirmation,
+    mcp::asking::{Confirmation, Unasked},
     registry::{Manifest, Save},
 };
 
@@ -55,7 +55,7 @@ async fn question(app: &App, arguments: &Map<String, Value>) -> Result<Option<Co
     if !save.overwrite || save.expected_version.is_some() {
         return Ok(None);
     }
-    let Some(there) = app.overwritten(&save).await? else {
+    let Some(there) = app.overwritten(&save).await else {
         return Ok(None);
     };
     let mut confirmed = arguments.clone();
@@ -71,9 +71,8 @@ async fn question(app: &App, arguments: &Map<String, Value>) -> Result<Option<Co
             "Replace the workflow `{}` in `{}`?",
             there.workflow_id, there.path
         ),
-        workflow_id: there.workflow_id,
-        path: there.path,
-        is_needed: false,
+        about: vec![("workflow_id", there.workflow_id), ("path", there.path)],
+        unasked: Unasked::Done,
         confirmed,
     }))
 }

@@ -12,16 +12,15 @@ use rustix::io::Errno;
 
 use super::{
     super::{
-        Definitions, Directory, Format, Manifest, Registry, WorkflowEntry,
-        author::unusable,
+        Definitions, Directory, Format, Manifest, Registry, WorkflowEntry, author::unusable,
         files::Root,
-        folder::{Folder, WriteLock},
     },
     refusal,
 };
 use crate::{
     domain::document::Digest,
     error::{Code, Error, Result},
+    folder::{Folder, WriteLock},
     limits,
 };
 
@@ -86,10 +85,7 @@ impl Room {
 
     /// The workflows that lie in the directory.
     fn entries(&self) -> impl Iterator<Item = (&WorkflowEntry, &Path)> {
-        let all = self
-            .registry
-            .workflows()
-            .chain(self.registry.hidden_workflows());
+        let all = self.registry.all_workflows();
         let with_paths = all.filter_map(|entry| Some((entry, entry.path.as_deref()?)));
         with_paths.filter(|(_, path)| path.starts_with(&self.directory))
     }

@@ -23,6 +23,16 @@ steps:
 final_output: { twice: '${{ memory.twice }}' }
 ";
 
+/// A document whose service nobody may call.
+const SHOP: &str = r#"{
+    "openapi": "3.0.3", "info": { "title": "Shop", "version": "1" }, "servers": [{ "url": "http://127.0.0.1:9" }],
+    "paths": { "/orders": {
+        "get": { "summary": "List orders", "responses": { "200": { "description": "" } } },
+        "post": { "summary": "Make an order", "responses": { "201": { "description": "" } } },
+        "delete": { "summary": "Delete all orders", "responses": { "204": { "description": "" } } }
+    } }
+}"#;
+
 /// The skill that is a workflow of the project.
 const SKILL: &str = "skill://workflow/triage/SKILL.md";
 
@@ -39,6 +49,7 @@ impl Door {
         let project = Project::new(&[
             ("workflows/triage.yaml", TRIAGE),
             ("workflows/broken.json", "{"),
+            ("shop.json", SHOP),
         ]);
         let owner = is_relayed.then(|| {
             let mut owner = project.serve();
@@ -99,7 +110,10 @@ fn mask(value: &mut Value, ids: &mut Vec<String>) {
                     {
                         ids.push(id.clone());
                     }
-                    ("new_token" | "continuation_token" | "expires_at", Value::String(_)) => {
+                    (
+                        "new_token" | "continuation_token" | "expires_at" | "imported_at",
+                        Value::String(_),
+                    ) => {
                         *value = Value::Null;
                     }
                     _ => mask(value, ids),
@@ -182,6 +196,47 @@ fn calls() -> Vec<(&'static str, Value)> {
     ]
 }
 
+/// The same of catalogs.
+fn calls_of_catalogs() -> Vec<(&'static str, Value)> {
+    let shop = json!({ "source": "shop.json", "catalog_title": "Shop" });
+    vec![
+        ("catalog.validate_openapi", json!({ "source": "shop.json" })),
+        ("catalog.preview_import", shop.clone()),
+        ("catalog.import_openapi", shop.clone()),
+        ("catalog.import_openapi", shop),
+        ("catalog.list", json!({})),
+        ("catalog.refresh", json!({ "catalog_id": "shop" })),
+        ("command.list", json!({ "id": "shop orders:list" })),
+        ("command.run_safe", json!({ "id": "shop orders:list" })),
+        ("command.run", json!({ "id": "shop orders:create" })),
+        (
+            "command.run_destructive",
+            json!({ "id": "shop orders:delete" }),
+        ),
+        (
+            "catalog.set_headers",
+            json!({ "catalog_id": "shop", "headers": { "X-A": "1" } }),
+        ),
+        (
+            "catalog.set_base_url",
+            json!({ "catalog_id": "shop", "base_url": "https://shop.invalid" }),
+        ),
+        (
+            "catalog.set_class",
+            json!({ "catalog_id": "shop", "id": "orders:list", "class": "standard" }),
+        ),
+        (
+            "catalog.set_enabled",
+            json!({ "catalog_id": "shop", "enabled": false }),
+        ),
+        (
+            "catalog.remove",
+            json!({ "catalog_id": "shop", "confirm": true }),
+        ),
+        ("catalog.remove", json!({ "catalog_id": "none" })),
+    ]
+}
+
 /// Requests for every prompt and resource that the lists of `client` name.
 fn reads(client: &mut Reader) -> Vec<(&'static str, Value)> {
     let empty = json!({});
@@ -239,11 +294,13 @@ fn every_door_has_the_same_tools_prompts_and_resources_with_the_same_answers() {
     // S2 says of its own tools how much they may change.
     tools.retain(|tool| tool.get("_meta").is_some());
     for name in &each(&tools, "name") {
-        let is_called = calls().iter().any(|(called, _)| called == name);
+        let mut all = calls().into_iter().chain(calls_of_catalogs());
+        let is_called = all.any(|(called, _)| called == name);
         assert!(is_called, "{name} is not called");
     }
     let mut requests = reads(&mut doors[0].client);
-    let calls = calls().into_iter().map(|(tool, arguments)| {
+    let calls = calls().into_iter().chain(calls_of_catalogs());
+    let calls = calls.map(|(tool, arguments)| {
         (
             "tools/call",
             json!({ "name": tool, "arguments": arguments }),

@@ -146,8 +146,8 @@ fn what_no_manifest_has_is_refused_with_what_to_write() {
             "ill_formed_duration steps[0].repeat.timeout",
         ),
         (
-            with("requires: { catalogs: [{ vendor: x }] }\nsteps: [{ id: s, guidance: G }]"),
-            "not_supported_yet requires",
+            with("extends: other\nsteps: [{ id: s, guidance: G }]"),
+            "not_supported_yet extends",
         ),
         (with("steps: []"), "no_steps steps"),
         (with(""), "missing_key steps"),

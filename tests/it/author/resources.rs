@@ -201,7 +201,7 @@ fn results_say_how_long_they_may_be_kept_and_names_are_completed() {
         ("spec", lasting),
         ("schema", lasting),
         ("errors", lasting),
-        ("provider-catalog", lasting),
+        ("provider-catalog", 0),
         ("manifests", 0),
         ("manifest/triage", 0),
         ("command-catalog", 0),

@@ -155,6 +155,7 @@ fn the_text_names_values_origins_files_and_draws_findings() {
     token-ttl        24h                            default
     allow-env        none                           default
     secret-env       none                           default
+    import-from      none                           default
     author-to        user                           default
     snapshot-every   1                              default
     http             none                           default
@@ -212,7 +213,12 @@ fn what_a_file_may_not_say_is_left_out_and_warned_of() {
             "only the user's file may set `http`",
             "move it to ",
         ),
-        (PROJECTS, "import-from = \"x\"", "no key `import-from`", ""),
+        (
+            PROJECTS,
+            "import-from = [\"x\"]",
+            "only the user's file may set `import-from`",
+            "move it to ",
+        ),
     ] {
         project.write(file, &format!("# first\nsnapshot-every = 2\n{text}\n"));
         let said = config(&project, &[], &[]);
@@ -480,7 +486,7 @@ fn log(project: &Project) -> String {
 #[test]
 fn a_project_neither_reaches_the_server_nor_reads_the_environment() {
     let text = "data-dir = \"here\"\nhttp = \"127.0.0.1:0\"\nhttp-host = [\"h\"]\nhttp-token-file = \"t\"\nstdio = false\n\
-        allow-env = [\"MIDEX_TEST_PORT\"]\nsecret-env = [\"MIDEX_TEST_PORT\"]\n";
+        allow-env = [\"MIDEX_TEST_PORT\"]\nsecret-env = [\"MIDEX_TEST_PORT\"]\nimport-from = [\"/\"]\n";
     let project = Project::new(&[("workflows/w.yaml", SECRETIVE)]);
     let env = [("MIDEX_TEST_PORT", "8080")];
     let start = |id: &str| json!({ "workflow_name": "w", "execution_id": id });
@@ -500,6 +506,7 @@ fn a_project_neither_reaches_the_server_nor_reads_the_environment() {
         "stdio",
         "allow-env",
         "secret-env",
+        "import-from",
     ] {
         assert_has(&said, &[&format!("only the user's file may set `{key}`")]);
         assert_eq!(setting(&config(&project, &[], &[]), key).1, "default");

@@ -58,7 +58,13 @@ fn name(text: &str) -> String {
 }
 
 /// What the names of tools begin with.
-const KINDS: [&str; 4] = ["workflow.", "execution.", "command.", "provider."];
+const KINDS: [&str; 5] = [
+    "workflow.",
+    "execution.",
+    "command.",
+    "provider.",
+    "catalog.",
+];
 
 /// Fault F25 of the study: the documents told of tools that did not exist.
 #[test]

@@ -3,7 +3,6 @@
 
 use midex::{
     catalog::{BoxFuture, OperationCall, Operations, Outcome},
-    domain::check::Built,
     engine::Secrets,
     error::Code,
     registry::{self, Registry, Sources},
@@ -30,6 +29,10 @@ impl Operations for Echo {
             }
             Ok(json!({ "with": with, "body": body, "ready": false }))
         })
+    }
+
+    fn has_catalog(&self, _: &str) -> bool {
+        true
     }
 
     fn is_safe(&self, _: &str, _: &str) -> bool {
@@ -80,7 +83,7 @@ async fn led(steps: Value, more: Value, inputs: Value) -> (Engine, Echo, StatusV
 
 fn findings(text: &str) -> Vec<String> {
     let none = Registry::load(&Sources::default());
-    let (_, findings) = registry::check_text("w.yaml", text, &none, Built::All);
+    let (_, findings) = registry::check_text("w.yaml", text, &none);
     let told = findings
         .iter()
         .map(|finding| format!("{} {}", finding.rule.as_str(), finding.path));
@@ -260,7 +263,7 @@ async fn fault_16_the_order_is_the_authors_and_a_reference_is_a_dependency() {
         "{head}  - {{ id: a, guidance: A., depends_on: [], result: {{}} }}\n  - {{ id: b, guidance: '${{{{ steps.a.x }}}}', depends_on: [] }}\n"
     );
     let none = Registry::load(&Sources::default());
-    let (workflow, findings) = registry::check_text("w.yaml", &beside, &none, Built::Now);
+    let (workflow, findings) = registry::check_text("w.yaml", &beside, &none);
     assert_eq!(findings, []);
     assert_eq!(
         workflow.expect("a workflow").steps[1].depends_on[0].as_str(),

@@ -1,10 +1,14 @@
 //! Operations of catalogs: what is called, with what, and what is called again.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::{crash::process, *};
 use midex::{
     catalog::{BoxFuture, OperationCall, Operations, Outcome},
-    domain::PauseReason,
+    clock::Timestamp,
+    domain::{Change, PauseReason},
     engine::Secrets,
+    error::Code,
 };
 
 /// A catalog whose reads are safe and whose other operations are not. Each call takes 10 s.
@@ -18,6 +22,10 @@ impl Operations for Shop {
             tokio::time::sleep(seconds(10)).await;
             Ok(json!({ "status": 200 }))
         })
+    }
+
+    fn has_catalog(&self, _: &str) -> bool {
+        true
     }
 
     fn is_safe(&self, catalog: &str, operation: &str) -> bool {
@@ -94,4 +102,104 @@ fn after_a_crash_an_operation_is_called_again_only_where_its_catalog_says_that_i
     let (keys, state, reasons) = crashed_in("orders.create");
     assert_eq!((keys.len(), state.as_str()), (1, "paused"));
     assert_eq!(reasons, [PauseReason::OutcomeUnknown]);
+}
+
+/// A shop whose catalog comes and goes.
+#[derive(Debug, Default)]
+struct Closing {
+    shop: Shop,
+    is_open: AtomicBool,
+}
+
+impl Operations for Closing {
+    fn call(&self, call: OperationCall) -> BoxFuture<'_, Outcome> {
+        self.shop.call(call)
+    }
+
+    fn has_catalog(&self, _: &str) -> bool {
+        self.is_open.load(Ordering::SeqCst)
+    }
+
+    fn is_safe(&self, catalog: &str, operation: &str) -> bool {
+        self.shop.is_safe(catalog, operation)
+    }
+}
+
+async fn closing(store: Arc<Faulty>, operations: &Arc<Closing>, at: Timestamp) -> Engine {
+    let options = Options {
+        operations: operations.clone(),
+        ..Options::new(
+            store,
+            Arc::new(TokioClock::starting_at(at)),
+            Arc::new(SeededIds::new(1)),
+        )
+    };
+    Engine::new(options).await.expect("an engine")
+}
+
+fn order() -> Arc<Definition> {
+    let kind = json!({ "run": { "catalog": "shop", "operation": "orders.create" } });
+    defined(json!([step("call", None, kind, json!({}))]), json!({}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_waits_for_its_catalog_and_goes_on_by_itself() {
+    let (store, closed) = (Arc::<Faulty>::default(), Arc::<Closing>::default());
+    let engine = closing(store.clone(), &closed, EPOCH).await;
+    begin(&engine, order(), json!({})).await;
+    let status = until(&engine, |status| status.state == "paused").await;
+    assert_eq!(status.pause_reasons, [PauseReason::CatalogMissing]);
+    let [wait] = &status.waits[..] else {
+        panic!("one wait: {status:?}");
+    };
+    assert_eq!((wait.waits_for.as_str(), wait.attempt), ("catalog", 1));
+    let next = wait.next_call.as_deref().expect("a call");
+    assert!(next.contains("catalog_title 'shop'"), "{next}");
+
+    // Nothing is begun by time, nor by a resume.
+    let resume = Change {
+        lifecycle: Lifecycle::Resume,
+        reason: None,
+    };
+    let resumed = engine.command(&id(), resume).await;
+    let refusal = resumed.expect_err("nothing to resume");
+    assert_eq!(refusal.code(), Code::ExecutionPaused);
+    assert!(refusal.suggested_action().contains("catalog.list"));
+    engine.look_for_catalogs().await.expect("a look");
+    tokio::time::sleep(seconds(3600)).await;
+    assert!(closed.shop.0.lock().expect("a list").is_empty());
+
+    closed.is_open.store(true, Ordering::SeqCst);
+    engine.look_for_catalogs().await.expect("a look");
+    let status = until(&engine, |status| status.state == "completed").await;
+    assert!(status.pause_reasons.is_empty());
+    assert_eq!(closed.shop.0.lock().expect("a list").len(), 1);
+}
+
+#[test]
+fn a_catalog_that_came_while_no_server_ran_is_found_by_the_next_start() {
+    let (store, closed) = (Arc::<Faulty>::default(), Arc::<Closing>::default());
+    process().block_on(async {
+        let engine = closing(store.clone(), &closed, EPOCH).await;
+        begin(&engine, order(), json!({})).await;
+        until(&engine, |status| status.state == "paused").await;
+    });
+    closed.is_open.store(true, Ordering::SeqCst);
+    process().block_on(async {
+        let engine = closing(store, &closed, EPOCH.after(seconds(60))).await;
+        until(&engine, |status| status.state == "completed").await;
+    });
+    assert_eq!(closed.shop.0.lock().expect("a list").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_waits_for_its_catalog_fails_by_its_own_time_limit() {
+    let (store, closed) = (Arc::<Faulty>::default(), Arc::<Closing>::default());
+    let engine = closing(store, &closed, EPOCH).await;
+    let kind = json!({ "run": { "catalog": "shop", "operation": "orders.create" } });
+    let steps = json!([step("call", None, kind, json!({ "timeout": "1m" }))]);
+    begin(&engine, defined(steps, json!({})), json!({})).await;
+    let status = until(&engine, |status| status.state == "failed").await;
+    let failure = status.error.expect("a failure");
+    assert_eq!(failure.code, "STEP_TIMED_OUT");
 }

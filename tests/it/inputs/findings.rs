@@ -1,9 +1,6 @@
 //! What is found in the inputs of a manifest, and where exactly.
 
-use midex::{
-    domain::{check::Built, finding::Finding},
-    registry::check_text,
-};
+use midex::{domain::finding::Finding, registry::check_text};
 
 use super::{DEPLOY, manifest};
 use crate::registry::{SHIPPED, places};
@@ -11,7 +8,7 @@ use crate::registry::{SHIPPED, places};
 /// Everything that is found in a manifest with these inputs, which begin on line 3.
 fn findings(inputs: &str) -> Vec<Finding> {
     let text = manifest(inputs).replace("worker", "reviewer");
-    let (workflow, findings) = check_text("w.yaml", &text, &SHIPPED, Built::Now);
+    let (workflow, findings) = check_text("w.yaml", &text, &SHIPPED);
     assert_eq!(workflow.is_none(), !findings.is_empty(), "{findings:#?}");
     findings
 }

@@ -7,12 +7,17 @@ use serde_json::{Value, json};
 
 use crate::support::{Client, Server, has_fields, project::Project};
 
-const SOURCE: &str = include_str!("../../../src/limits.rs");
+const SOURCES: [&str; 3] = [
+    include_str!("../../../src/limits.rs"),
+    include_str!("../../../src/limits/catalog.rs"),
+    include_str!("../../../src/limits/cli.rs"),
+];
 
 /// Each constant of the module: its name, its type and what it is set to.
 fn constants() -> Vec<(&'static str, &'static str, &'static str)> {
-    let lines = SOURCE
-        .lines()
+    let lines = SOURCES
+        .into_iter()
+        .flat_map(str::lines)
         .filter_map(|line| line.trim().strip_prefix("pub const "));
     lines
         .map(|line| {

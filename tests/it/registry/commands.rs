@@ -95,7 +95,7 @@ fn validate_says_what_is_wrong_and_exits_accordingly() {
     let shipped = Registry::load(&Sources::default());
     assert_eq!(
         validated(&[], &shipped, false, false),
-        ("23 files, no findings\n".into(), 0)
+        ("24 files, no findings\n".into(), 0)
     );
     let good = [project.path("workflows/good.md")];
     assert_eq!(
@@ -118,7 +118,7 @@ fn validate_says_what_is_wrong_and_exits_accordingly() {
     let (json, code) = validated(&[], &registry, true, true);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((code, &json["findings"]), (1, &2.into()));
-    assert_eq!(json["files"].as_array().unwrap().len(), 25);
+    assert_eq!(json["files"].as_array().unwrap().len(), 26);
     let bad = &json["files"][0];
     let written = fs::read_to_string(project.path("workflows/bad.md")).unwrap();
     let bad_at = written.find("reveiwer").unwrap();
@@ -170,6 +170,10 @@ fn list_shows_what_is_shipped() {
     feature-development            design, implement, review               shipped  Build a feature from request to
                                                                                     reviewed change, with the design
                                                                                     settled before the code
+    incident-runbook               ask, look, instances, diagnose,         shipped  Look into an incident of a service,
+                                   approve, remove, watch, report                   remove the instance at fault once a
+                                                                                    person agrees, and watch until it is
+                                                                                    over
     parallel-code-review           quality-review, security-review,        shipped  Review one change from five sides at
                                    performance-review,                              once, and bring the findings together
                                    maintainability-review,                          into one verdict

@@ -60,8 +60,8 @@ fn broken() -> Vec<(&'static str, String, &'static str)> {
         ),
         (
             "manifest.yaml",
-            "workflow: manifest\ndescription: d\nsteps:\n- {id: a, run: x y}\n".into(),
-            "steps[0].run: not_supported_yet",
+            "workflow: manifest\ndescription: d\nsteps:\n- {id: a, workflow: x}\n".into(),
+            "steps[0].workflow: not_supported_yet",
         ),
         (
             "json.json",

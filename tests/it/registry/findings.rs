@@ -112,7 +112,6 @@ fn every_finding_of_a_manifest_has_its_place() {
             "4:1 unknown_key versoin",
             "5:1 unknown_key name",
             "7:5 missing_kind steps[0]",
-            "11:5 not_supported_yet steps[1].run",
             "11:5 several_kinds steps[1].run",
             "18:5 duplicate_key steps[3].dependsOn",
             "19:5 unknown_key steps[3].depend_on",

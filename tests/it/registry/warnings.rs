@@ -5,10 +5,7 @@ use midex::{
         Output,
         validate::{ValidateArgs, validate},
     },
-    domain::{
-        check::Built,
-        finding::{Rule, Severity, arrange},
-    },
+    domain::finding::{Rule, Severity, arrange},
     limits,
     registry::check_text,
 };
@@ -105,7 +102,7 @@ fn errors_are_listed_before_warnings_where_there_is_no_room_for_all() {
 /// The rules of what is found in a manifest with these lines after its head.
 fn rules(lines: &str) -> Vec<String> {
     let text = format!("workflow: w\ndescription: d\n{lines}");
-    let (workflow, findings) = check_text("w.yaml", &text, &SHIPPED, Built::Now);
+    let (workflow, findings) = check_text("w.yaml", &text, &SHIPPED);
     assert!(workflow.is_some(), "{text}: {findings:?}");
     findings
         .iter()

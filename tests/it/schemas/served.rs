@@ -3,7 +3,7 @@
 use std::{path::Path, process::Command};
 
 use midex::{
-    domain::{check::Built, finding::Finding},
+    domain::finding::Finding,
     limits,
     registry::{Registry, Sources, check_text},
 };
@@ -105,7 +105,7 @@ fn findings(result: &Value, example: Option<&Value>) -> Vec<Finding> {
 
 fn check(text: &str) -> Vec<Finding> {
     let registry = Registry::load(&Sources::default());
-    check_text("w.yaml", text, &registry, Built::Now).1
+    check_text("w.yaml", text, &registry).1
 }
 
 fn rules(findings: &[Finding]) -> Vec<&str> {

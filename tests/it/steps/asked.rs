@@ -3,7 +3,6 @@
 use midex::{
     domain::{
         Lifecycle,
-        check::Built,
         execution::{Report, SignalRequest},
     },
     error::Code,
@@ -471,7 +470,7 @@ fn what_fits_into_no_form_is_found_where_the_user_alone_is_asked() {
     ] {
         let found = |via: &str| {
             let none = Registry::load(&Sources::default());
-            registry::check_text("w.yaml", &form("w", kind, via), &none, Built::Now).1
+            registry::check_text("w.yaml", &form("w", kind, via), &none).1
         };
         let findings = found("elicitation");
         let told: Vec<_> = findings

@@ -286,7 +286,6 @@ fn what_is_asked_for_must_be_declared_and_may_be_left_open() {
             "w.yaml",
             &text,
             &midex::registry::Registry::load(&midex::registry::Sources::default()),
-            midex::domain::check::Built::Now,
         );
         let told = midex::domain::finding::errors(&findings).map(|finding| {
             format!(

@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use midex::{
-    domain::{
-        check::Built,
-        execution::{Report, SignalRequest},
-    },
+    domain::execution::{Report, SignalRequest},
     limits,
     registry::{self, Registry, Sources},
 };
@@ -295,7 +292,7 @@ fn what_an_item_cannot_be_is_said_with_what_to_write() {
             "workflow: w\ndescription: d\nsteps:\n  - id: each\n    foreach: {{ in: [1], do: {{ {body} }} }}\n"
         );
         let registry = Registry::load(&Sources::default());
-        let (_, findings) = registry::check_text("w.yaml", &text, &registry, Built::Now);
+        let (_, findings) = registry::check_text("w.yaml", &text, &registry);
         let said = format!("{findings:?}");
         assert!(said.contains(words), "{said}");
         assert!(!said.contains("run, "), "{said}");

@@ -183,7 +183,7 @@ async fn a_later_format_is_refused() {
     edit(&path, |transaction| {
         let mut meta = transaction.open_table(META).unwrap();
         let later = b"midex-2".as_slice();
-        meta.insert("store_format", later).unwrap();
+        meta.insert("state_format", later).unwrap();
     });
     let error = refused(&path, Code::StoreTooNew);
     assert!(error.message().contains("`midex-2`"), "{error:?}");
@@ -196,11 +196,12 @@ async fn a_file_of_a_build_before_the_first_release_is_refused() {
         ("format", b"\x03", true),
         ("release_format", b"midex-1", true),
         ("released_format", b"midex-1", true),
+        ("store_format", b"midex-1", true),
     ] {
         let (_directory, path) = stored(5).await;
         edit(&path, |transaction| {
             let mut meta = transaction.open_table(META).unwrap();
-            meta.remove("store_format").unwrap();
+            meta.remove("state_format").unwrap();
             meta.insert(key, format).unwrap();
             if !has_index {
                 let open = TableDefinition::<&str, Option<i64>>::new("open.v1");
@@ -221,7 +222,7 @@ async fn a_file_of_a_build_before_the_first_release_is_refused() {
     let (_directory, path) = stored(5).await;
     edit(&path, |transaction| {
         let mut meta = transaction.open_table(META).unwrap();
-        meta.remove("store_format").unwrap();
+        meta.remove("state_format").unwrap();
     });
     refused(&path, Code::StoreCorrupt);
 }
@@ -234,7 +235,7 @@ async fn a_file_of_an_earlier_build_that_crashed_is_left_as_it_is_too() {
     let transaction = database.begin_write().unwrap();
     {
         let mut meta = transaction.open_table(META).unwrap();
-        meta.remove("store_format").unwrap();
+        meta.remove("state_format").unwrap();
         meta.insert("format", [3].as_slice()).unwrap();
     }
     transaction.commit().unwrap();

@@ -47,7 +47,7 @@ async fn the_bytes_of_a_record_do_not_change() {
     store.close().await.unwrap();
     let path = directory.path().join("executions.redb");
     let meta = |key: &str| stored::<&str>(&path, "meta.v1", key);
-    assert_eq!(meta("store_format"), hex(b"midex-1"));
+    assert_eq!(meta("state_format"), hex(b"midex-1"));
     assert_eq!(
         super::index::index(directory.path()),
         ["one".to_owned()].into()
@@ -122,9 +122,10 @@ fn variants_keep_their_places() {
     );
     assert_eq!(
         variants::<Awaiting>(),
-        "Model Operation Timer Retry Signal Gate Items Unknown Deferred OutputInvalid"
+        "Model Operation Timer Retry Signal Gate Items Unknown Deferred OutputInvalid \
+         Catalog"
     );
-    let reasons = "person engine_fault gate outcome_unknown output_invalid";
+    let reasons = "person engine_fault gate outcome_unknown output_invalid catalog_missing";
     assert_eq!(variants::<PauseReason>(), reasons);
     let bodies = "Work OnSuccess OnFailure OnComplete Compensation";
     assert_eq!(variants::<Body>(), bodies);
@@ -166,6 +167,9 @@ enum LaterAwaiting {
     Unknown,
     Deferred(Box<Reported>),
     OutputInvalid(Grant),
+    Catalog {
+        catalog: String,
+    },
     Child {
         execution: String,
     },

@@ -6,7 +6,6 @@ use midex::{
     clock::TokioClock,
     domain::{
         Change, Definition, ExecutionId, Lifecycle,
-        check::Built,
         execution::{Command, Report},
         finding::errors,
         view::{Advanced, CurrentStep, HistoryRow, ReadyStep, StatusView},
@@ -63,7 +62,7 @@ pub(crate) async fn memory_engine() -> Engine {
 pub(crate) fn defined(lines: &str) -> Arc<Definition> {
     let text = format!("workflow: w\ndescription: d\n{lines}");
     let shipped = Registry::load(&Sources::default());
-    let (workflow, findings) = registry::check_text("w.yaml", &text, &shipped, Built::Now);
+    let (workflow, findings) = registry::check_text("w.yaml", &text, &shipped);
     let errors: Vec<_> = errors(&findings).collect();
     assert!(errors.is_empty(), "{text}: {errors:?}");
     let whole = json!({ "workflow": workflow.unwrap(), "personas": {} });

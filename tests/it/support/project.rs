@@ -62,6 +62,8 @@ impl Project {
             "XDG_DATA_HOME",
             "REGISTRY_WORKFLOWS_PATH",
             "REGISTRY_CONFIG_PATH",
+            "REGISTRY_CATALOGS_PATH",
+            "XDG_CACHE_HOME",
         ] {
             command.env_remove(name);
         }

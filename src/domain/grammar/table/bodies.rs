@@ -199,6 +199,16 @@ static CONTRACT_FIELD: Record = record(
     ],
 );
 
+/// `paginate:`.
+pub(super) static PAGINATE: Record = record(
+    "`paginate`",
+    &[key(
+        "max_pages",
+        Shape::Count(1, limits::CALL_PAGES_MAX),
+        "How many pages at most; 10 without it",
+    )],
+);
+
 /// `output_contract:`.
 pub(super) static CONTRACT: Record = record(
     "`output_contract`",

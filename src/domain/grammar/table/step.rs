@@ -2,8 +2,11 @@
 
 use super::{
     END, FAILURE, Id, Key, NOTHING, ON_ERROR, Record, Role, Shape,
-    bodies::{ARM, CONTRACT, EXTRACT, FAIL, FOREACH, GATE, INPUT, NAME, REPEAT, RETRY, TEXT, WAIT},
-    key, planned, record, required, unbuilt,
+    bodies::{
+        ARM, CONTRACT, EXTRACT, FAIL, FOREACH, GATE, INPUT, NAME, PAGINATE, REPEAT, RETRY, TEXT,
+        WAIT,
+    },
+    key, planned, record, required,
 };
 use crate::limits;
 
@@ -132,13 +135,10 @@ pub static STEP: Record = record(
             Shape::Record(&EXTRACT),
             "The model takes inputs out of free text",
         ),
-        unbuilt(
-            kind(
-                "run",
-                Shape::Operation,
-                "The HTTP operation that the server calls: a catalog and an operation of it",
-            ),
-            "let the model do it: `guidance: Run …` for a command, `tool: NAME` where the client makes the call; or an `activity` of the program that serves",
+        kind(
+            "run",
+            Shape::Operation,
+            "The HTTP operation that the server calls: a catalog and an operation of it",
         ),
         kind(
             "activity",
@@ -205,9 +205,12 @@ pub static STEP: Record = record(
             WORKED,
         ),
         field("with", Shape::Values, "What the step works on", WORKED),
-        unbuilt(
-            field("body", Shape::Value, "The body of the request", &["run"]),
-            "hand over what the step works on in `with:`",
+        field("body", Shape::Value, "The body of the request", &["run"]),
+        field(
+            "paginate",
+            Shape::Record(&PAGINATE),
+            "The pages of a list are gathered into one",
+            &["run"],
         ),
         field(
             "idempotent",

@@ -15,7 +15,7 @@ use crate::support::{
 };
 
 /// The codes that are not provoked here: where they are met instead, and the test that meets each there.
-pub(super) const ELSEWHERE: [(Code, &str, &str); 16] = [
+pub(super) const ELSEWHERE: [(Code, &str, &str); 27] = [
     (
         Code::Unauthorized,
         "over HTTP",
@@ -95,6 +95,61 @@ pub(super) const ELSEWHERE: [(Code, &str, &str); 16] = [
         Code::Cancelled,
         "in the log alone",
         "a_withdrawn_call_has_its_code_in_the_log_alone",
+    ),
+    (
+        Code::AddressRefused,
+        "of a document that is fetched",
+        "a_document_is_fetched_from_where_may_be_called_and_nowhere_else",
+    ),
+    (
+        Code::FetchFailed,
+        "of a document that is fetched",
+        "a_document_is_fetched_from_where_may_be_called_and_nowhere_else",
+    ),
+    (
+        Code::CatalogConflict,
+        "over MCP, with a document",
+        "a_document_becomes_commands_that_are_found_and_called_by_the_tool_of_their_class",
+    ),
+    (
+        Code::CommandNotFound,
+        "over MCP, with a catalog",
+        "a_document_becomes_commands_that_are_found_and_called_by_the_tool_of_their_class",
+    ),
+    (
+        Code::CommandClassRefused,
+        "over MCP, with a catalog",
+        "a_tool_makes_a_class_stricter_and_never_looser",
+    ),
+    (
+        Code::CommandFailed,
+        "over MCP, with a service",
+        "what_goes_wrong_is_told_with_the_words_of_the_service_and_nothing_is_sent_that_may_not",
+    ),
+    (
+        Code::CatalogMissing,
+        "over MCP, with a workflow",
+        "steps_of_a_workflow_call_operations_and_wait_for_their_catalog",
+    ),
+    (
+        Code::CatalogNotFound,
+        "over MCP, with a document",
+        "documents_lie_where_tools_may_read",
+    ),
+    (
+        Code::OpenapiInvalid,
+        "over MCP, with a document",
+        "documents_lie_where_tools_may_read",
+    ),
+    (
+        Code::SourceRefused,
+        "over MCP, with a document",
+        "documents_lie_where_tools_may_read",
+    ),
+    (
+        Code::SecretNotAllowed,
+        "over MCP, with a secret",
+        "secrets_go_where_the_user_sent_them_and_are_seen_nowhere",
     ),
 ];
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use midex::{
-    domain::{Definition, check::Built},
+    domain::Definition,
     registry::{self, Registry, Sources},
 };
 use proptest::prelude::*;
@@ -224,7 +224,7 @@ impl Flow {
         let manifest =
             json!({ "workflow": "w", "description": "d", "memory": memory, "steps": told });
         let manifest = serde_json::to_string_pretty(&manifest).expect("JSON");
-        let (workflow, findings) = registry::check_text("w.json", &manifest, &NONE, Built::Now);
+        let (workflow, findings) = registry::check_text("w.json", &manifest, &NONE);
         let workflow = workflow.filter(|_| findings.is_empty())?;
         let position = |name: &str| IDS.iter().position(|id| *id == name).expect("a step");
         let before = workflow.steps.iter();

@@ -262,7 +262,7 @@ fn a_secret_that_the_configuration_does_not_name_is_a_warning() {
             ..activities(&["x"])
         };
         let registry = Registry::load_for(&Sources::default(), &abilities);
-        check_text("w.yaml", &text, &registry, Built::Now)
+        check_text("w.yaml", &text, &registry)
     };
     assert_eq!(findings(None).1, [], "nobody knows");
     assert_eq!(findings(Some(&["API_KEY"])).1, []);

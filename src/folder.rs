@@ -40,13 +40,38 @@ const LOCK: &str = ".midex.lock";
 /// The first part of the name of a file that is not whole yet, and the last.
 const UNFINISHED: (&str, &str) = (".midex-", ".tmp");
 
+/// Tells whether a file is another one, or has other content, than when its stamp was taken: each write moves the second
+/// time, which nobody can set back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    file: (u64, u64),
+    bytes: u64,
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    /// That of the file with these properties.
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        Self {
+            file: (metadata.dev(), metadata.ino()),
+            bytes: metadata.size(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    /// Which file it is.
+    pub(crate) const fn file(&self) -> (u64, u64) {
+        self.file
+    }
+}
+
 /// A directory, held open.
 #[derive(Debug)]
 pub(crate) struct Folder(OwnedFd);
 
 /// The right to write into a directory: of all processes one has it. It ends with this.
 #[derive(Debug)]
-pub(super) struct WriteLock(File);
+pub(crate) struct WriteLock(File);
 
 impl Drop for WriteLock {
     /// Lets go at once: a process that was just forked holds a copy of the file until it begins its own program.
@@ -73,7 +98,7 @@ impl Folder {
     ///
     /// # Errors
     /// `WouldBlock` where another one has the lock for longer.
-    pub(super) fn lock(&self) -> io::Result<WriteLock> {
+    pub(crate) fn lock(&self) -> io::Result<WriteLock> {
         for _ in 0..limits::WRITE_LOCK_TRIES_MAX {
             let flags = OFlags::RDONLY | OFlags::CREATE;
             let file: File = self.at(OsStr::new(LOCK), flags)?.into();
@@ -95,7 +120,7 @@ impl Folder {
     ///
     /// # Errors
     /// Also where it is a link, or anything else than a file.
-    pub(super) fn read(&self, name: &OsStr, max: u64) -> io::Result<Option<(Vec<u8>, Metadata)>> {
+    pub(crate) fn read(&self, name: &OsStr, max: u64) -> io::Result<Option<(Vec<u8>, Metadata)>> {
         let file: File = match self.at(name, OFlags::RDONLY | OFlags::NONBLOCK) {
             Ok(opened) => opened.into(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -141,14 +166,14 @@ impl Folder {
     ///
     /// # Errors
     /// `AlreadyExists` where another file has it.
-    pub(super) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         self.rename_to_free(from, to)?;
         self.sync();
         Ok(())
     }
 
     /// Removes a file.
-    pub(super) fn remove(&self, name: &OsStr) -> io::Result<()> {
+    pub(crate) fn remove(&self, name: &OsStr) -> io::Result<()> {
         rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?;
         self.sync();
         Ok(())

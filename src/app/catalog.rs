@@ -1,0 +1,300 @@
+//! Catalogs of operations: where their documents may come from, what follows a change, and what refers to them.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde::Serialize;
+
+use super::{App, open::Slot};
+use crate::{
+    catalog::{By, Catalog, Catalogs, Changes, Meant, Set, Settings, call::Reach},
+    domain::{
+        StepKind,
+        check::Operations,
+        definition::{Definition, Step},
+    },
+    error::{Code, Error, Result},
+    limits,
+    registry::{Definitions, user_dir},
+};
+
+/// Where a document lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceType {
+    /// In a file.
+    Path,
+    /// At a URL.
+    Url,
+}
+
+impl SourceType {
+    /// What a source looks like.
+    pub fn of(source: &str) -> Self {
+        let is_url = source.split_once("://").is_some_and(|(scheme, _)| {
+            scheme.len() > 1 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        });
+        if is_url { Self::Url } else { Self::Path }
+    }
+}
+
+/// A step that a change of a catalog breaks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Break {
+    /// The workflow.
+    pub workflow_id: String,
+    /// The step.
+    pub step_id: String,
+    /// Why.
+    pub why: String,
+}
+
+impl App {
+    /// The user's catalogs.
+    ///
+    /// # Errors
+    /// `CATALOG_NOT_FOUND` where the program brings operations of its own, or the user has no directory.
+    pub fn catalogs(&self) -> Result<&Arc<Catalogs>> {
+        self.host.catalogs.as_ref().ok_or_else(|| {
+            let message = "this midex has no catalogs: its program brings its own operations, or there is no home directory";
+            Error::new(Code::CatalogNotFound, message)
+        })
+    }
+
+    /// Who asks.
+    pub fn by(&self) -> By {
+        self.by
+    }
+
+    /// The catalogs as they stand, those on disk included.
+    ///
+    /// # Errors
+    /// As [`App::catalogs`].
+    pub async fn catalog_set(&self) -> Result<Arc<Set>> {
+        self.with_catalogs(|catalogs| Ok(catalogs.current())).await
+    }
+
+    /// Works with the catalogs, off the workers.
+    ///
+    /// # Errors
+    /// As [`App::catalogs`], and those of the work.
+    pub async fn with_catalogs<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Catalogs) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let catalogs = self.catalogs()?.clone();
+        let worked = tokio::task::spawn_blocking(move || work(&catalogs)).await;
+        worked.map_err(|error| Error::internal("the work with catalogs panicked").because(error))?
+    }
+
+    /// Changes catalogs. What follows from that, in definitions and executions, is in force before the answer.
+    ///
+    /// # Errors
+    /// As [`App::with_catalogs`]. Nothing is changed then.
+    pub async fn change_catalogs<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Catalogs) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let worked = self.with_catalogs(work).await?;
+        self.catalogs_changed().await;
+        Ok(worked)
+    }
+
+    /// Changes the settings of a catalog.
+    ///
+    /// # Errors
+    /// As [`App::change_catalogs`].
+    pub async fn change_catalog(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut Settings, &Catalog) -> Result<()> + Send + 'static,
+    ) -> Result<Arc<Catalog>> {
+        let name = name.to_owned();
+        self.change_catalogs(move |catalogs| catalogs.change(&name, change))
+            .await
+    }
+
+    /// Follows the files of catalogs until the process stops. To be called on a runtime.
+    pub fn follow_catalogs(&self) {
+        let Some(catalogs) = &self.host.catalogs else {
+            return;
+        };
+        catalogs.watch();
+        let (app, mut changes) = (self.clone(), catalogs.changes());
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    () = app.stopping().cancelled() => return,
+                    told = changes.changed() => if told.is_err() { return },
+                }
+                app.catalogs_changed().await;
+            }
+        });
+    }
+
+    /// Definitions are checked against the catalogs that there are now, and what waits for one looks for it.
+    async fn catalogs_changed(&self) {
+        let Ok(catalogs) = self.catalogs() else {
+            return;
+        };
+        let set = catalogs.loaded();
+        let all = self.all_definitions();
+        let check = move || {
+            for definitions in all {
+                let operations = Operations::now(set.clone());
+                definitions.change_abilities(|abilities| abilities.operations = Some(operations));
+            }
+        };
+        if let Err(error) = tokio::task::spawn_blocking(check).await {
+            tracing::error!("checking the definitions against the catalogs panicked: {error}");
+        }
+        let slot = self.host.engine.lock().await;
+        if let Slot::Open(engine) = &*slot
+            && let Err(error) = engine.look_for_catalogs().await
+        {
+            tracing::warn!(
+                code = error.code().as_str(),
+                "what waits for a catalog could not be looked for"
+            );
+        }
+    }
+
+    fn all_definitions(&self) -> Vec<Arc<Definitions>> {
+        let mut known = self.host.definitions.lock();
+        let known = known.as_mut().unwrap_or_else(|poisoned| poisoned.get_mut());
+        known
+            .iter()
+            .filter_map(|(_, definitions)| definitions.upgrade())
+            .collect()
+    }
+
+    /// The text of a document, and what it is called: the absolute path, or the URL.
+    ///
+    /// # Errors
+    /// `SOURCE_REFUSED` where a tool may not read there; `FILE_UNUSABLE`, `ADDRESS_REFUSED`, `FETCH_FAILED`,
+    /// `LIMIT_EXCEEDED`.
+    pub async fn document_of(
+        &self,
+        source: &str,
+        source_type: Option<SourceType>,
+    ) -> Result<(String, Arc<[u8]>)> {
+        let bytes = match source_type.unwrap_or(SourceType::of(source)) {
+            SourceType::Url => {
+                let hosts = self.config().import_from.iter().map(String::as_str);
+                let reach = Reach::new("", hosts.filter(|host| is_host(host)));
+                let reach = reach.unwrap_or_default();
+                let bytes = self.catalogs()?.caller().fetch(source, &reach).await?;
+                return Ok((source.to_owned(), bytes.into()));
+            }
+            SourceType::Path => {
+                let path = self.project_dir.join(source);
+                let roots = self.import_roots();
+                let by = self.by;
+                let read = move || read(&path, by, &roots);
+                let read = tokio::task::spawn_blocking(read).await;
+                read.map_err(|error| {
+                    Error::internal("reading a document panicked").because(error)
+                })??
+            }
+        };
+        Ok(bytes)
+    }
+
+    /// The directories that tools may import from.
+    fn import_roots(&self) -> Vec<PathBuf> {
+        let named = self
+            .config()
+            .import_from
+            .iter()
+            .filter(|from| !is_host(from));
+        let named = named.map(|from| self.project_dir.join(from));
+        let own = [self.project_dir.to_path_buf()]
+            .into_iter()
+            .chain(user_dir());
+        own.chain(named).collect()
+    }
+
+    /// What a change of a catalog breaks in the definitions that are loaded.
+    /// `before` are the catalogs without it.
+    ///
+    /// # Errors
+    /// The definitions could not be read.
+    pub async fn broken_by(
+        &self,
+        before: &Arc<Set>,
+        catalog_id: &str,
+        changes: &Changes,
+    ) -> Result<Vec<Break>> {
+        let (set, id) = (before.clone(), catalog_id.to_owned());
+        let removed = changes.removed.clone();
+        self.look_into_registry(move |registry| {
+            let entries = registry.workflows().filter_map(|entry| entry.value.clone());
+            entries
+                .flat_map(|definition| breaks(&definition, &set, &id, &removed))
+                .collect()
+        })
+        .await
+    }
+}
+
+fn breaks(definition: &Definition, set: &Set, id: &str, removed: &[String]) -> Vec<Break> {
+    let steps = definition.workflow.steps.iter().map(Step::acting);
+    let broken = steps.filter_map(|step| {
+        let StepKind::Run {
+            catalog, operation, ..
+        } = &step.kind
+        else {
+            return None;
+        };
+        let Meant::Operation(named) = set.meaning(catalog, operation) else {
+            return None;
+        };
+        let name = named.entry()?.name.to_string();
+        (named.catalog.id == id && removed.contains(&name)).then(|| Break {
+            workflow_id: definition.workflow.name.to_string(),
+            step_id: step.id.to_string(),
+            why: format!("the new document has no `{name}`"),
+        })
+    });
+    broken.collect()
+}
+
+/// Whether it is a host and a port, and no directory.
+pub(crate) fn is_host(from: &str) -> bool {
+    let port = from.rsplit_once(':').map(|(_, port)| port);
+    port.is_some_and(|port| port.parse::<u16>().is_ok()) && !from.contains('/')
+}
+
+/// Reads a document where the caller may.
+fn read(path: &Path, by: By, roots: &[PathBuf]) -> Result<(String, Arc<[u8]>)> {
+    let unusable = |error: std::io::Error| {
+        let message = format!("{} cannot be read: {error}", path.display());
+        Error::new(Code::FileUnusable, message).with("path", path.display().to_string())
+    };
+    let real = path.canonicalize().map_err(unusable)?;
+    let is_below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| real.starts_with(root));
+    if by == By::Tool && !roots.iter().any(is_below) {
+        let message = format!(
+            "{} lies neither in the project nor in the user's directory",
+            path.display()
+        );
+        return Err(
+            Error::new(Code::SourceRefused, message).with("path", path.display().to_string())
+        );
+    }
+    let length = real.metadata().map_err(unusable)?.len();
+    if length > limits::DOCUMENT_BYTES_MAX as u64 {
+        let message = format!(
+            "{} has {length} bytes, the limit is {}",
+            path.display(),
+            limits::DOCUMENT_BYTES_MAX
+        );
+        return Err(Error::new(Code::LimitExceeded, message).with(
+            "limit",
+            format!("a document may have {} bytes", limits::DOCUMENT_BYTES_MAX),
+        ));
+    }
+    let bytes = std::fs::read(&real).map_err(unusable)?;
+    Ok((real.display().to_string(), bytes.into()))
+}

@@ -1,0 +1,198 @@
+//! Commands: the operations of catalogs, and workflows as if they were some. A call of an operation is an execution of one
+//! step, so it stands in the journal and is recovered as any other.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Map, Value, json};
+
+use super::{App, Ran};
+use crate::{
+    catalog::{Meant, Named, Set},
+    domain::{
+        Class, Definition, StepId, StepKind,
+        check::{Commands, Found},
+        definition::{Paginate, Step},
+        nearest::nearest,
+        span::Span,
+    },
+    engine::StartRequest,
+    error::{Code, Error, NextCall, Result, again, call},
+    limits,
+};
+
+/// A command that is to be run.
+#[derive(Clone, Debug)]
+pub struct CommandCall {
+    /// Its arguments.
+    pub with: Map<String, Value>,
+    /// Its body.
+    pub body: Option<Value>,
+    /// How long one attempt may take.
+    pub timeout: Option<Duration>,
+    /// How many pages of a list are gathered, where they are.
+    pub pages: Option<u32>,
+}
+
+/// What a command is.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// An operation of a catalog.
+    Operation(Named),
+    /// A workflow.
+    Workflow(String),
+}
+
+/// The first word of the id of a workflow as a command.
+pub const WORKFLOW: &str = "workflow";
+
+impl App {
+    /// The project that stands for the commands of this caller's project, in lists of executions.
+    pub fn commands_project(&self) -> String {
+        format!("{}#commands", self.project())
+    }
+
+    /// What an id means, with its class.
+    ///
+    /// # Errors
+    /// `COMMAND_NOT_FOUND` with the nearest; `CATALOG_MISSING` where its catalog is disabled.
+    pub async fn command_meant(&self, id: &str) -> Result<(Command, Class)> {
+        let words: Vec<_> = id.split_whitespace().collect();
+        let Some((first, rest)) = words.split_first().filter(|(_, rest)| !rest.is_empty()) else {
+            return Err(no_command(id, None));
+        };
+        let rest = rest.join(" ");
+        if *first == WORKFLOW {
+            let class = self.look_into_registry(move |registry| {
+                let definition = registry.definition(&rest)?;
+                Ok((
+                    Command::Workflow(rest.clone()),
+                    class_of(&definition, registry.abilities().commands()),
+                ))
+            });
+            return class.await?;
+        }
+        let set = self.catalog_set().await?;
+        match set.meaning(first, &rest) {
+            Meant::Operation(named) => {
+                let class = named
+                    .entry()
+                    .map_or(Class::Destructive, |entry| named.catalog.class(entry));
+                Ok((Command::Operation(named), class))
+            }
+            Meant::Disabled => {
+                let message = format!("the catalog of `{id}` is disabled or cannot be used");
+                let error = Error::new(Code::CommandNotFound, message);
+                Err(error.with("catalog_id", *first).with_next(ENABLE))
+            }
+            Meant::Several(ids) => {
+                let near = format!("{} {rest}", ids[0]);
+                let message = format!("several catalogs have it: {}", ids.join(", "));
+                Err(no_command(id, Some(near))
+                    .with_message(format!("`{id}` is not one command: {message}")))
+            }
+            Meant::NoOperation(near) => {
+                Err(no_command(id, near.map(|near| format!("{first} {near}"))))
+            }
+            Meant::NoCatalog(_) => Err(no_command(id, nearest_of(&set, id))),
+        }
+    }
+
+    /// Calls an operation, and answers where its execution stands when it has ended or `longest` is over.
+    ///
+    /// # Errors
+    /// `LIMIT_EXCEEDED` where the arguments are too large, and those of a start.
+    pub async fn call(&self, id: &str, call: CommandCall, longest: Duration) -> Result<Ran> {
+        let (definition, inputs) = of_one_step(id, &call)?;
+        let request = StartRequest {
+            definition: Arc::new(definition),
+            execution_id: None,
+            project: Some(self.commands_project()),
+            inputs: Some(inputs),
+        };
+        let started = self.engine().await?.start(request).await?;
+        self.driven(&started.execution_id, longest).await
+    }
+}
+
+/// The definition of a call, and the inputs of its start. What the caller gives is data: nothing in it is an expression.
+fn of_one_step(id: &str, call: &CommandCall) -> Result<(Definition, Value)> {
+    let (catalog, operation) = id.split_once(' ').unwrap_or((id, ""));
+    let values: Vec<_> = call.with.values().cloned().collect();
+    let named = call.with.keys().enumerate();
+    let with =
+        named.map(|(at, name)| (name.clone(), json!(format!("${{{{ inputs.with[{at}] }}}}"))));
+    let kind = StepKind::Run {
+        catalog: catalog.to_owned(),
+        operation: operation.to_owned(),
+        body: call.body.as_ref().map(|_| json!("${{ inputs.body }}")),
+        idempotent: None,
+        paginate: call.pages.map(|max_pages| Paginate { max_pages }),
+        whole: true,
+    };
+    let step = Step {
+        with: Some(with.collect()),
+        timeout: call.timeout.map(Span::of),
+        ..Step::new(StepId::parse(STEP)?, kind)
+    };
+    let workflow = json!({
+        "name": NAME,
+        "description": format!("A call of `{id}`"),
+        "steps": [step],
+        "final_output": format!("${{{{ steps.{STEP} }}}}"),
+    });
+    let text = json!({ "workflow": workflow, "personas": {} }).to_string();
+    let definition = Definition::decode(text.as_bytes())?;
+    Ok((definition, json!({ "with": values, "body": call.body })))
+}
+
+/// The name of the workflow that a call is an execution of.
+const NAME: &str = "command";
+/// The id of its step.
+const STEP: &str = "call";
+
+/// A workflow is as strict as the strictest of its steps, and starts something at least.
+fn class_of(definition: &Definition, commands: Option<&dyn Commands>) -> Class {
+    let steps = definition.workflow.steps.iter().map(Step::acting);
+    let classes = steps.filter_map(|step| match (&step.kind, commands) {
+        (
+            StepKind::Run {
+                catalog, operation, ..
+            },
+            Some(commands),
+        ) => match commands.find(catalog, operation) {
+            Found::Operation(callable) => Some(callable.class),
+            _ => None,
+        },
+        _ => None,
+    });
+    classes.fold(Class::Standard, Class::max)
+}
+
+/// Suggests to enable the catalog.
+const ENABLE: NextCall = call(
+    "catalog.set_enabled",
+    &[("catalog_id", "{catalog_id}"), ("enabled", "true")],
+    "if your user wants it",
+);
+
+/// Suggests the same call with the nearest id.
+const NEAREST: NextCall = again("if that is the one meant").with(&[("id", "{nearest}")]);
+
+fn no_command(id: &str, near: Option<String>) -> Error {
+    let shown: String = id.chars().take(limits::WORKFLOW_NAME_BYTES_MAX).collect();
+    let hint = near
+        .as_ref()
+        .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    let message = format!("there is no command `{shown}`{hint}");
+    let error = Error::new(Code::CommandNotFound, message).with("words", shown);
+    match near {
+        Some(near) => error.with("nearest", near).with_next(NEAREST),
+        None => error,
+    }
+}
+
+fn nearest_of(set: &Set, id: &str) -> Option<String> {
+    let ids: Vec<_> = set.search(id, limits::NEAREST_COMMANDS_MAX, |_| true);
+    let ids: Vec<_> = ids.iter().map(|named| set.id_of(named)).collect();
+    nearest(id, ids.iter().map(String::as_str)).map(str::to_owned)
+}

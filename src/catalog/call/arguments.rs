@@ -1,0 +1,381 @@
+//! What a call is given, held to the parameters and the body of its operation before anything is sent.
+
+use std::{
+    borrow::Cow,
+    collections::BTreeSet,
+    sync::{LazyLock, OnceLock},
+};
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    body::{self, Kind},
+    write::{escape, is_json},
+};
+use crate::{
+    catalog::operation::{Content, Location, Operation, Parameter},
+    domain::{nearest::did_you_mean, schema::Schema},
+    error::{Suggestion, Violation},
+    limits,
+};
+
+/// The arguments where there are none.
+static NOTHING: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+/// An operation whose schemas are compiled, once one of them is needed.
+#[derive(Debug)]
+pub struct Prepared {
+    operation: Operation,
+    /// Of the arguments: an object.
+    schema: Value,
+    compiled: OnceLock<Option<Schema>>,
+    /// Of the body.
+    body_schema: Option<Value>,
+    body_compiled: OnceLock<Option<Schema>>,
+    /// The fields of a body whose fields may stand among the arguments.
+    fields: Option<Fields>,
+}
+
+/// The fields of an object.
+#[derive(Debug, Default)]
+struct Fields {
+    names: BTreeSet<String>,
+    /// Whether there may be others.
+    is_open: bool,
+}
+
+impl Prepared {
+    /// The operation, whose schemas stand alone.
+    pub fn new(operation: Operation) -> Self {
+        let schema = schema_of(&operation.parameters);
+        let contents = operation.body.as_ref().map(|body| &body.contents);
+        let content = contents.and_then(|contents| contents.first());
+        let takes_fields = content
+            .filter(|content| is_json(&content.media_type) && may_be_object(&content.schema));
+        Self {
+            fields: takes_fields.map(|content| Fields::of(&content.schema)),
+            body_schema: content.map(|content| content.schema.clone()),
+            schema,
+            compiled: OnceLock::new(),
+            body_compiled: OnceLock::new(),
+            operation,
+        }
+    }
+
+    /// The operation.
+    pub fn operation(&self) -> &Operation {
+        &self.operation
+    }
+
+    /// Whether keys of `with` that are no arguments become the body, where none is given: the operation takes a JSON object.
+    pub fn takes_fields(&self) -> bool {
+        self.fields.is_some()
+    }
+
+    fn arguments_break(&self, given: &Value) -> Vec<Violation> {
+        let schema = self
+            .compiled
+            .get_or_init(|| Schema::compile(&self.schema).ok());
+        broken(schema.as_ref(), given, "/with", "the arguments")
+    }
+
+    fn body_breaks(&self, given: &Value, place: &str) -> Vec<Violation> {
+        let compile = || {
+            self.body_schema
+                .as_ref()
+                .and_then(|schema| Schema::compile(schema).ok())
+        };
+        let schema = self.body_compiled.get_or_init(compile);
+        broken(schema.as_ref(), given, place, "the body")
+    }
+}
+
+/// What breaks the schema. One that cannot be compiled holds nobody up: the service judges what it is sent.
+fn broken(schema: Option<&Schema>, given: &Value, place: &str, name: &str) -> Vec<Violation> {
+    let found = schema.map(|schema| schema.violations_named(given, name));
+    let placed = |violation: Violation| Violation {
+        path: format!("{place}{}", violation.path),
+        ..violation
+    };
+    found.unwrap_or_default().into_iter().map(placed).collect()
+}
+
+/// The schema of the arguments: an object. What the schemas of parameters share is the same in each.
+fn schema_of(parameters: &[Parameter]) -> Value {
+    let (mut properties, mut shared) = (Map::new(), Map::new());
+    for parameter in parameters {
+        let mut schema = parameter.schema.clone();
+        if let Some(Value::Object(own)) = schema
+            .as_object_mut()
+            .and_then(|schema| schema.remove("$defs"))
+        {
+            shared.extend(own);
+        }
+        properties.insert(parameter.argument.clone(), schema);
+    }
+    json!({ "properties": properties, "$defs": shared })
+}
+
+/// The name of the shared schema that this one is.
+fn referred(schema: &Map<String, Value>) -> Option<String> {
+    let pointer = schema.get("$ref")?.as_str()?.strip_prefix("#/$defs/")?;
+    let name = pointer.split('/').next()?;
+    let name = crate::uri::decode(name)?;
+    Some(name.replace("~1", "/").replace("~0", "~"))
+}
+
+/// The schemas that this one is made of, where `whole` has what they share. Each shared one is looked at once.
+fn members<'a>(
+    schema: &'a Map<String, Value>,
+    whole: &'a Value,
+    seen: &mut BTreeSet<String>,
+) -> Vec<&'a Value> {
+    let alternatives = ["allOf", "anyOf", "oneOf"].into_iter();
+    let alternatives = alternatives.filter_map(|key| schema.get(key)?.as_array());
+    let name = referred(schema).filter(|name| seen.insert(name.clone()));
+    let shared = name.and_then(|name| whole.get("$defs")?.get(&name));
+    alternatives.flatten().chain(shared).collect()
+}
+
+fn may_be_object(whole: &Value) -> bool {
+    fn may_be(schema: &Value, whole: &Value, seen: &mut BTreeSet<String>) -> bool {
+        let Value::Object(schema) = schema else {
+            return schema != &Value::Bool(false);
+        };
+        let is_object = |kind: &Value| kind == "object";
+        let is_said = match schema.get("type") {
+            None => true,
+            Some(Value::Array(kinds)) => kinds.iter().any(is_object),
+            Some(kind) => is_object(kind),
+        };
+        let members = members(schema, whole, seen);
+        is_said && (members.is_empty() || members.iter().any(|member| may_be(member, whole, seen)))
+    }
+    may_be(whole, whole, &mut BTreeSet::new())
+}
+
+impl Fields {
+    fn of(whole: &Value) -> Self {
+        let mut fields = Self::default();
+        fields.read(whole, whole, &mut BTreeSet::new());
+        fields
+    }
+
+    fn read(&mut self, schema: &Value, whole: &Value, seen: &mut BTreeSet<String>) {
+        let Value::Object(schema) = schema else {
+            self.is_open = true;
+            return;
+        };
+        let declared = schema.get("properties").and_then(Value::as_object);
+        let names = declared.into_iter().flat_map(Map::keys);
+        self.names.extend(names.cloned());
+        let others = schema.get("additionalProperties");
+        let has_others = others.is_some_and(|others| *others != Value::Bool(false));
+        self.is_open |= has_others || schema.contains_key("patternProperties");
+        let members = members(schema, whole, seen);
+        // One that only says what is required names no fields, and lets no others in.
+        let is_bare = declared.is_none() && members.is_empty();
+        let says_more = ["required", "$ref"]
+            .iter()
+            .any(|key| schema.contains_key(*key));
+        self.is_open |= is_bare && !says_more;
+        for member in members {
+            self.read(member, whole, seen);
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.is_open || self.names.contains(name)
+    }
+}
+
+/// The arguments of a call, each with its parameter, and its body with the content that it is written as.
+#[derive(Debug)]
+pub(super) struct Given<'a> {
+    pub(super) parameters: Vec<(&'a Parameter, &'a Value)>,
+    pub(super) body: Option<(&'a Content, Cow<'a, Value>)>,
+}
+
+/// Holds what a call is given to its operation. An argument that is null counts as not given.
+///
+/// # Errors
+/// Every violation, with its place in `with` or `body`.
+pub(super) fn read<'a>(
+    prepared: &'a Prepared,
+    with: &'a Value,
+    body: Option<&'a Value>,
+    has_key: bool,
+) -> Result<Given<'a>, Vec<Violation>> {
+    let with = match with {
+        Value::Object(map) => map,
+        Value::Null => &NOTHING,
+        _ => {
+            let message = "`with` is an object: each key names an argument";
+            return Err(vec![Violation::new("/with", "type", message)]);
+        }
+    };
+    let mut reading = Reading {
+        prepared,
+        with,
+        violations: Vec::new(),
+    };
+    let parameters = reading.parameters(has_key);
+    let body = reading.body(body);
+    reading.violations.truncate(limits::VIOLATIONS_MAX);
+    if reading.violations.is_empty() {
+        Ok(Given { parameters, body })
+    } else {
+        Err(reading.violations)
+    }
+}
+
+struct Reading<'a> {
+    prepared: &'a Prepared,
+    with: &'a Map<String, Value>,
+    violations: Vec<Violation>,
+}
+
+impl<'a> Reading<'a> {
+    fn parameters(&mut self, has_key: bool) -> Vec<(&'a Parameter, &'a Value)> {
+        let operation = self.prepared.operation();
+        let (mut given, mut values) = (Vec::new(), Map::new());
+        for parameter in &operation.parameters {
+            let name = &parameter.argument;
+            match self.with.get(name).filter(|value| !value.is_null()) {
+                Some(value) => {
+                    given.push((parameter, value));
+                    values.insert(name.clone(), value.clone());
+                }
+                None if parameter.is_required && !(has_key && is_key(operation, parameter)) => {
+                    let message = format!("the argument `{name}` is missing");
+                    let missing =
+                        Violation::new(format!("/with/{}", escape(name)), "required", message);
+                    self.violations.push(missing.expecting(expected(parameter)));
+                }
+                None => {}
+            }
+        }
+        self.violations
+            .extend(self.prepared.arguments_break(&Value::Object(values)));
+        given
+    }
+
+    /// The keys of `with` that are no arguments.
+    fn others(&self) -> Map<String, Value> {
+        let is_argument = |name: &str| {
+            self.prepared
+                .operation
+                .parameters
+                .iter()
+                .any(|known| known.argument == name)
+        };
+        let others = self.with.iter().filter(|(name, _)| !is_argument(name));
+        others
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    }
+
+    fn body(&mut self, body: Option<&'a Value>) -> Option<(&'a Content, Cow<'a, Value>)> {
+        let prepared = self.prepared;
+        let declared = prepared.operation.body.as_ref();
+        let others = self.others();
+        let (place, value) = match (body, &prepared.fields) {
+            (None, Some(fields))
+                if !others.is_empty() || declared.is_some_and(|body| body.is_required) =>
+            {
+                let unknown = others.keys().filter(|name| !fields.has(name));
+                unknown.for_each(|name| self.unknown(name, false));
+                ("/with", Cow::Owned(Value::Object(others)))
+            }
+            (body, _) => {
+                others
+                    .keys()
+                    .for_each(|name| self.unknown(name, body.is_some()));
+                (
+                    "/body",
+                    Cow::Borrowed(body.or_else(|| self.missing_body())?),
+                )
+            }
+        };
+        let Some(content) = declared.and_then(|body| body.contents.first()) else {
+            let message = format!("`{}` takes no body", prepared.operation.name);
+            self.violations
+                .push(Violation::new("/body", "body", message));
+            return None;
+        };
+        if let Some(judged) = body::judged(Kind::of(&content.media_type), &value) {
+            self.violations.extend(prepared.body_breaks(&judged, place));
+        }
+        Some((content, value))
+    }
+
+    /// Nothing, which is a violation where a body is needed.
+    fn missing_body(&mut self) -> Option<&'a Value> {
+        let body = self.prepared.operation.body.as_ref()?;
+        if body.is_required {
+            let media_type = body
+                .contents
+                .first()
+                .map(|content| content.media_type.as_str());
+            let message = format!(
+                "the body is missing, which is `{}`",
+                media_type.unwrap_or_default()
+            );
+            self.violations
+                .push(Violation::new("/body", "required", message));
+        }
+        None
+    }
+
+    fn unknown(&mut self, name: &str, has_body: bool) {
+        let operation = self.prepared.operation();
+        let arguments = operation
+            .parameters
+            .iter()
+            .map(|parameter| parameter.argument.as_str());
+        let fields = self
+            .prepared
+            .fields
+            .iter()
+            .flat_map(|fields| fields.names.iter().map(String::as_str));
+        let is_field = has_body
+            && self
+                .prepared
+                .fields
+                .as_ref()
+                .is_some_and(|fields| fields.names.contains(name));
+        let text = if is_field {
+            Some("put it into `body`, or leave `body` out".to_owned())
+        } else {
+            did_you_mean(name, arguments.chain(fields))
+        };
+        let message = format!("`{}` has no argument `{name}`", operation.name);
+        let violation = Violation::new(
+            format!("/with/{}", escape(name)),
+            "unknown_argument",
+            message,
+        );
+        self.violations.push(Violation {
+            suggestion: text.map(|text| Suggestion {
+                text,
+                edits: Vec::new(),
+            }),
+            ..violation
+        });
+    }
+}
+
+/// Whether the parameter is the header by which the service knows a repeated call.
+pub(super) fn is_key(operation: &Operation, parameter: &Parameter) -> bool {
+    let header = operation.idempotency_header.as_deref();
+    parameter.location == Location::Header
+        && header.is_some_and(|name| name.eq_ignore_ascii_case(&parameter.name))
+}
+
+fn expected(parameter: &Parameter) -> String {
+    let kind = parameter.schema.get("type").and_then(Value::as_str);
+    match (kind, parameter.description.lines().next()) {
+        (Some(kind), Some(line)) => format!("{kind}: {line}"),
+        (Some(kind), None) => kind.to_owned(),
+        (None, line) => line.unwrap_or("a value").to_owned(),
+    }
+}

@@ -1,0 +1,272 @@
+//! Bodies: JSON, forms, multipart with files, text and bytes.
+
+use std::borrow::Cow;
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use serde_json::{Map, Value};
+
+use super::write::{content, escape, is_json, pairs};
+use crate::{
+    catalog::operation::{Content, Style, Written},
+    domain::document::{Digest, plain},
+    error::Violation,
+};
+
+/// How a body is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Json,
+    Form,
+    Multipart,
+    Text,
+    Bytes,
+}
+
+impl Kind {
+    pub(super) fn of(media_type: &str) -> Self {
+        let media_type = media_type.to_ascii_lowercase();
+        let is_text = media_type.starts_with("text/")
+            || media_type.ends_with("xml")
+            || ["yaml", "javascript", "graphql", "ndjson", "jsonl", "csv"]
+                .iter()
+                .any(|word| media_type.contains(word));
+        match media_type.as_str() {
+            media_type if is_json(media_type) => Self::Json,
+            "application/x-www-form-urlencoded" => Self::Form,
+            media_type if media_type.starts_with("multipart/") => Self::Multipart,
+            _ if is_text => Self::Text,
+            _ => Self::Bytes,
+        }
+    }
+}
+
+/// What the body's schema is held against: files count as their text, and bytes are not judged.
+pub(super) fn judged(kind: Kind, body: &Value) -> Option<Cow<'_, Value>> {
+    match (kind, body) {
+        (Kind::Bytes, _) => None,
+        (Kind::Multipart, Value::Object(fields)) => {
+            let fields = fields
+                .iter()
+                .map(|(name, value)| (name.clone(), without_files(value)));
+            Some(Cow::Owned(Value::Object(fields.collect())))
+        }
+        _ => Some(Cow::Borrowed(body)),
+    }
+}
+
+fn without_files(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(without_files).collect(),
+        Value::Object(map) if is_file(map) => {
+            let text = map.get("content").or_else(|| map.get("base64"));
+            text.cloned().unwrap_or_default()
+        }
+        value => value.clone(),
+    }
+}
+
+/// Whether a field is a file: `{filename?, content_type?, content | base64}`.
+fn is_file(map: &Map<String, Value>) -> bool {
+    let is_known =
+        |key: &String| ["filename", "content_type", "content", "base64"].contains(&key.as_str());
+    map.contains_key("content") != map.contains_key("base64")
+        && map.keys().all(is_known)
+        && map.values().all(Value::is_string)
+}
+
+/// The bytes of a body, and its `Content-Type`.
+pub(super) fn encode(of: &Content, body: &Value) -> Result<(String, Vec<u8>), Box<Violation>> {
+    let media_type = of.media_type.clone();
+    match Kind::of(&media_type) {
+        Kind::Json if media_type == "*/*" => {
+            Ok(("application/json".to_owned(), body.to_string().into_bytes()))
+        }
+        Kind::Json => Ok((media_type, body.to_string().into_bytes())),
+        Kind::Form => Ok((media_type, form(of, fields(body)?).into_bytes())),
+        Kind::Multipart => multipart(of, fields(body)?),
+        Kind::Text => text(media_type, body),
+        Kind::Bytes => {
+            let media_type = if media_type.contains('*') {
+                "application/octet-stream".to_owned()
+            } else {
+                media_type
+            };
+            let text = body.as_str().or_else(|| body.get("base64")?.as_str());
+            let bytes = text.and_then(|text| BASE64_STANDARD.decode(text.trim()).ok());
+            let message = "the body is bytes: write them as a text in base64, or as `{base64: …}`";
+            bytes
+                .map(|bytes| (media_type, bytes))
+                .ok_or_else(|| Box::new(Violation::new("/body", "base64", message)))
+        }
+    }
+}
+
+fn fields(body: &Value) -> Result<&Map<String, Value>, Box<Violation>> {
+    let message = "the body is a form: an object whose keys name its fields";
+    body.as_object()
+        .ok_or_else(|| Box::new(Violation::new("/body", "type", message)))
+}
+
+fn text(media_type: String, body: &Value) -> Result<(String, Vec<u8>), Box<Violation>> {
+    match body {
+        Value::Array(_) | Value::Object(_) => {
+            let message = format!("the body is `{media_type}`: write it as a text");
+            Err(Box::new(Violation::new("/body", "type", message)))
+        }
+        body if media_type.contains("charset") => Ok((media_type, plain(body).into_bytes())),
+        body => Ok((
+            format!("{media_type}; charset=utf-8"),
+            plain(body).into_bytes(),
+        )),
+    }
+}
+
+/// The fields as pairs. What the document says nothing about is written as most services read it: lists as the same name
+/// again, objects as JSON.
+fn form(of: &Content, fields: &Map<String, Value>) -> String {
+    let pairs = fields
+        .iter()
+        .flat_map(|(name, value)| pairs(name, value, &written(of, name, value)));
+    let pairs: Vec<_> = pairs
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    pairs.join("&")
+}
+
+fn written(of: &Content, name: &str, value: &Value) -> Written {
+    let encoding = of.encoding.get(name);
+    let said = |key: &str| encoding.and_then(|encoding| encoding.get(key));
+    let flag = |key: &str| said(key).and_then(Value::as_bool);
+    let style = said("style").and_then(|style| serde_json::from_value::<Style>(style.clone()).ok());
+    let media_type = said("contentType").and_then(Value::as_str);
+    let is_styled = style.is_some() || flag("explode").is_some() || flag("allowReserved").is_some();
+    match media_type {
+        Some(media_type) if !is_styled => Written::Content(media_type.to_owned()),
+        _ if !is_styled && value.is_object() => Written::Content("application/json".to_owned()),
+        _ => Written::Styled {
+            style: style.unwrap_or(Style::Form),
+            explode: flag("explode").unwrap_or(style.is_none_or(|style| style == Style::Form)),
+            allow_reserved: flag("allowReserved").unwrap_or_default(),
+        },
+    }
+}
+
+/// A part of a multipart body (RFC 7578).
+struct Part<'a> {
+    name: &'a str,
+    filename: Option<&'a str>,
+    content_type: Option<Cow<'a, str>>,
+    content: Vec<u8>,
+}
+
+fn multipart(
+    of: &Content,
+    fields: &Map<String, Value>,
+) -> Result<(String, Vec<u8>), Box<Violation>> {
+    let mut parts = Vec::new();
+    for (name, value) in fields {
+        match value {
+            Value::Null => {}
+            Value::Array(items) => {
+                for item in items {
+                    parts.push(part(of, name, item)?);
+                }
+            }
+            value => parts.push(part(of, name, value)?),
+        }
+    }
+    // Made of the contents, so that it stands in none of them, and the same request is the same bytes.
+    let all: Vec<u8> = parts
+        .iter()
+        .flat_map(|part| part.content.iter().copied())
+        .collect();
+    let boundary = format!("midex-{}", &Digest::of(&all).to_string()[..32]);
+    let mut body = Vec::new();
+    for part in parts {
+        body.extend_from_slice(part.head(&boundary).as_bytes());
+        body.extend_from_slice(&part.content);
+        body.extend_from_slice(b"\r\n");
+    }
+    body.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
+    Ok((format!("{}; boundary={boundary}", of.media_type), body))
+}
+
+fn part<'a>(of: &'a Content, name: &'a str, value: &'a Value) -> Result<Part<'a>, Box<Violation>> {
+    let said = of
+        .encoding
+        .get(name)
+        .and_then(|encoding| encoding.get("contentType")?.as_str());
+    // Several are a choice, which the document leaves to the caller.
+    let said = said.filter(|said| !said.contains([',', '*']));
+    let (file, content, usual) = match value {
+        Value::Object(map) if is_file(map) => (
+            Some(map),
+            bytes_of(name, map)?,
+            Some("application/octet-stream"),
+        ),
+        Value::Object(_) | Value::Array(_) => (
+            None,
+            content("application/json", value).into_bytes(),
+            Some("application/json"),
+        ),
+        value => (None, plain(value).into_bytes(), None),
+    };
+    let text = |key: &str| file.and_then(|file| file.get(key)?.as_str());
+    let content_type = text("content_type").or(said).or(usual);
+    if let Some(content_type) = content_type
+        && !content_type.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+    {
+        let message =
+            format!("the content type of `{name}` has characters that no header may have");
+        return Err(Box::new(Violation::new(
+            format!("/body/{}/content_type", escape(name)),
+            "header",
+            message,
+        )));
+    }
+    Ok(Part {
+        name,
+        filename: file.map(|_| text("filename").unwrap_or(name)),
+        content_type: content_type.map(Cow::Borrowed),
+        content,
+    })
+}
+
+fn bytes_of(name: &str, file: &Map<String, Value>) -> Result<Vec<u8>, Box<Violation>> {
+    let text = |key: &str| file.get(key).and_then(Value::as_str);
+    if let Some(text) = text("content") {
+        return Ok(text.as_bytes().to_vec());
+    }
+    let decoded = BASE64_STANDARD.decode(text("base64").unwrap_or_default().trim());
+    let message = format!("the file `{name}` is no base64");
+    decoded.map_err(|_| {
+        Box::new(Violation::new(
+            format!("/body/{}/base64", escape(name)),
+            "base64",
+            message,
+        ))
+    })
+}
+
+impl Part<'_> {
+    fn head(&self, boundary: &str) -> String {
+        let mut head = format!(
+            "--{boundary}\r\nContent-Disposition: form-data; name=\"{}\"",
+            quoted(self.name)
+        );
+        if let Some(filename) = self.filename {
+            head.extend(["; filename=\"", &quoted(filename), "\""]);
+        }
+        if let Some(content_type) = &self.content_type {
+            head.extend(["\r\nContent-Type: ", content_type]);
+        }
+        head + "\r\n\r\n"
+    }
+}
+
+/// A name between quotes, as browsers write it (WHATWG HTML, 4.10.21.8): it ends neither the quotes nor the line.
+fn quoted(name: &str) -> String {
+    name.replace('\r', "%0D")
+        .replace('\n', "%0A")
+        .replace('"', "%22")
+}

@@ -1,0 +1,317 @@
+//! The connections: names resolved by us and each address looked at as it is connected to, redirects followed by us.
+
+use std::{
+    error::Error as StdError,
+    fmt, io,
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, OnceLock},
+};
+
+use reqwest::{
+    Client, Response, Url,
+    dns::{Addrs, Name, Resolve, Resolving},
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap, LOCATION},
+    redirect::Policy,
+};
+use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use rustls_platform_verifier::BuilderVerifierExt as _;
+
+use super::{
+    address,
+    reach::{Reach, Refusal, Way, host_and_port, shown},
+    request::Request,
+};
+use crate::{
+    catalog::{BoxFuture, operation::Method},
+    limits,
+};
+
+/// How names become addresses.
+pub trait Resolver: fmt::Debug + Send + Sync {
+    /// The addresses of a name.
+    fn addresses(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
+}
+
+/// As this machine resolves them.
+#[derive(Debug)]
+pub(super) struct SystemResolver;
+
+impl Resolver for SystemResolver {
+    fn addresses(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        let name = name.to_owned();
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            Ok(found.map(|address| address.ip()).collect())
+        })
+    }
+}
+
+/// What a name resolves to, without what must not be called.
+struct Checked {
+    names: Arc<dyn Resolver>,
+    way: Way,
+}
+
+/// A name of which no address is public: one of them, and the rule that refuses it.
+#[derive(Debug)]
+struct RefusedAddress(&'static str, IpAddr);
+
+impl fmt::Display for RefusedAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is refused: {}", self.1, self.0)
+    }
+}
+
+impl StdError for RefusedAddress {}
+
+impl Resolve for Checked {
+    fn resolve(&self, name: Name) -> Resolving {
+        let (found, way) = (self.names.addresses(name.as_str()), self.way);
+        Box::pin(async move {
+            let mut addresses = found.await?;
+            let refused =
+                |address: &IpAddr| Some(RefusedAddress(address::refused(*address)?, *address));
+            if way == Way::Public {
+                let first = addresses.iter().find_map(refused);
+                addresses.retain(|address| refused(address).is_none());
+                if let (true, Some(first)) = (addresses.is_empty(), first) {
+                    return Err(first.into());
+                }
+            }
+            let addresses = addresses
+                .into_iter()
+                .map(|address| SocketAddr::new(address, 0));
+            Ok(Box::new(addresses) as Addrs)
+        })
+    }
+}
+
+/// Two pools of connections: a connection to an address that somebody allowed is never used for a catalog that did not.
+#[derive(Debug)]
+pub(super) struct Clients {
+    names: Arc<dyn Resolver>,
+    public: OnceLock<Client>,
+    allowed: OnceLock<Client>,
+}
+
+/// Why a request has no answer.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// It may not be sent there.
+    Refused(Refusal),
+    /// It is redirected to where it cannot follow.
+    Redirect(String),
+    /// The connection could not be made: nothing was sent.
+    NotConnected(String),
+    /// The connection broke.
+    Broken(String),
+    /// The answer is larger than the limit.
+    TooLarge(String),
+}
+
+/// The answer to a request, and where it came from.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) response: Response,
+    /// The other origin that it was redirected to, and that got no header of the catalog's.
+    pub(super) other_origin: Option<String>,
+}
+
+impl Clients {
+    pub(super) fn new(names: Arc<dyn Resolver>) -> Self {
+        Self {
+            names,
+            public: OnceLock::new(),
+            allowed: OnceLock::new(),
+        }
+    }
+
+    fn of(&self, way: Way) -> Result<&Client, Fault> {
+        let place = match way {
+            Way::Public => &self.public,
+            Way::Allowed => &self.allowed,
+        };
+        if let Some(client) = place.get() {
+            return Ok(client);
+        }
+        let names = self.names.clone();
+        let client = client(Checked { names, way }).map_err(Fault::NotConnected)?;
+        Ok(place.get_or_init(|| client))
+    }
+
+    /// Sends a request, and again where it is redirected to.
+    pub(super) async fn send(
+        &self,
+        mut request: Request,
+        reach: &Reach,
+    ) -> Result<Answered, Fault> {
+        let mut other_origin = None;
+        for _ in 0..=limits::CALL_REDIRECTS_MAX {
+            let response = self.send_once(&request, reach).await?;
+            let Some(next) = redirected(&request.url, &response, reach)? else {
+                return Ok(Answered {
+                    response,
+                    other_origin,
+                });
+            };
+            let changed = follow(&mut request, next, response.status().as_u16())?;
+            other_origin = changed.or(other_origin);
+        }
+        Err(Fault::Redirect(format!(
+            "it is redirected more than {} times",
+            limits::CALL_REDIRECTS_MAX
+        )))
+    }
+
+    async fn send_once(&self, request: &Request, reach: &Reach) -> Result<Response, Fault> {
+        let way = reach.admit(&request.url).map_err(Fault::Refused)?;
+        let mut sent = self
+            .of(way)?
+            .request(method(request.method), request.url.clone());
+        sent = sent.headers(request.headers.clone());
+        if let Some(body) = &request.body {
+            sent = sent.body(body.clone());
+        }
+        let response = sent
+            .send()
+            .await
+            .map_err(|error| fault(error, &request.url, reach))?;
+        let bytes = |headers: &HeaderMap| -> usize {
+            headers
+                .iter()
+                .map(|(name, value)| name.as_str().len() + value.len())
+                .sum()
+        };
+        match bytes(response.headers()) {
+            bytes if bytes <= limits::CALL_HEADERS_BYTES_MAX => Ok(response),
+            bytes => Err(Fault::TooLarge(format!(
+                "the headers of an answer may have {} bytes, these have {bytes}",
+                limits::CALL_HEADERS_BYTES_MAX
+            ))),
+        }
+    }
+}
+
+fn client(names: Checked) -> Result<Client, String> {
+    let client = Client::builder()
+        .tls_backend_preconfigured(encryption().map_err(|error| error.to_string())?)
+        .dns_resolver(names)
+        .no_proxy()
+        .redirect(Policy::none())
+        .referer(false)
+        .connect_timeout(limits::CALL_CONNECT_MAX)
+        .pool_max_idle_per_host(limits::CALL_IDLE_CONNECTIONS_MAX)
+        .user_agent(concat!("midex/", env!("CARGO_PKG_VERSION")))
+        .build();
+    client.map_err(causes)
+}
+
+/// With the certificate authorities that this machine trusts. Where it has none, whatever is called by https fails.
+fn encryption() -> Result<ClientConfig, rustls::Error> {
+    let provider = Arc::new(ring::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let trusting = builder.clone().with_platform_verifier();
+    let trusting = trusting.unwrap_or_else(|error| {
+        tracing::warn!(%error, "this machine has no certificate authorities: nothing can be called by https");
+        builder.with_root_certificates(RootCertStore::empty())
+    });
+    Ok(trusting.with_no_client_auth())
+}
+
+fn method(method: Method) -> reqwest::Method {
+    match method {
+        Method::Get => reqwest::Method::GET,
+        Method::Head => reqwest::Method::HEAD,
+        Method::Options => reqwest::Method::OPTIONS,
+        Method::Trace => reqwest::Method::TRACE,
+        Method::Post => reqwest::Method::POST,
+        Method::Put => reqwest::Method::PUT,
+        Method::Patch => reqwest::Method::PATCH,
+        Method::Delete => reqwest::Method::DELETE,
+    }
+}
+
+/// What the error of a request is. Its text has no URL: a secret may stand in that.
+fn fault(error: reqwest::Error, url: &Url, reach: &Reach) -> Fault {
+    let mut cause: Option<&(dyn StdError + 'static)> = Some(&error);
+    while let Some(error) = cause {
+        if let Some(RefusedAddress(rule, address)) = error.downcast_ref() {
+            let host = host_and_port(url).unwrap_or_default();
+            return Fault::Refused(reach.refused_address(rule, *address, &host));
+        }
+        cause = error.source();
+    }
+    let is_before = error.is_connect() || error.is_builder();
+    let message = format!("`{}`: {}", shown(url), causes(error));
+    if is_before {
+        Fault::NotConnected(message)
+    } else {
+        Fault::Broken(message)
+    }
+}
+
+/// The error with its causes, each once.
+pub(super) fn causes(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let words = error.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Where the answer sends the request on to.
+fn redirected(from: &Url, response: &Response, reach: &Reach) -> Result<Option<Url>, Fault> {
+    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return Ok(None);
+    }
+    let Some(location) = response.headers().get(LOCATION) else {
+        return Ok(None);
+    };
+    let location = String::from_utf8_lossy(location.as_bytes());
+    let next = from
+        .join(&location)
+        .map_err(|error| Fault::Refused(reach.no_url(error)))?;
+    Ok(Some(next))
+}
+
+/// Turns the request to where it is redirected (RFC 9110, 15.4). Another origin gets no headers and no body of this call,
+/// for secrets may stand in them: it is what the answer is.
+fn follow(request: &mut Request, next: Url, status: u16) -> Result<Option<String>, Fault> {
+    let is_safe = matches!(
+        request.method,
+        Method::Get | Method::Head | Method::Options | Method::Trace
+    );
+    let becomes_get =
+        status == 303 || (matches!(status, 301 | 302) && request.method == Method::Post);
+    if becomes_get && !is_safe {
+        request.method = Method::Get;
+        request.body = None;
+        request.headers.remove(CONTENT_TYPE);
+    }
+    let is_other = next.origin() != request.url.origin();
+    if is_other {
+        if request.body.is_some() || !matches!(request.method, Method::Get | Method::Head) {
+            let message = format!(
+                "it is redirected to `{}`, and a call that changes something follows to its own origin alone",
+                shown(&next)
+            );
+            return Err(Fault::Redirect(message));
+        }
+        request.headers = without_secrets(&request.headers);
+    }
+    request.url = next;
+    Ok(is_other.then(|| request.url.origin().ascii_serialization()))
+}
+
+/// The headers that another origin gets.
+fn without_secrets(headers: &HeaderMap) -> HeaderMap {
+    let accept = headers.get(ACCEPT).cloned();
+    accept.map(|accept| (ACCEPT, accept)).into_iter().collect()
+}

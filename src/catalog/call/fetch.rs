@@ -1,0 +1,80 @@
+//! Fetching a document that is to be imported.
+
+use reqwest::{Url, header::HeaderMap};
+
+use super::{
+    Caller,
+    answer::read,
+    client::Fault,
+    reach::{Reach, shown},
+    request::Request,
+};
+use crate::{
+    catalog::operation::Method,
+    error::{Code, Error, Result},
+    limits,
+};
+
+impl Caller {
+    /// The document at `url`, unpacked: at most [`limits::DOCUMENT_BYTES_MAX`] within [`limits::DOCUMENT_FETCH_MAX`].
+    ///
+    /// # Errors
+    /// `ADDRESS_REFUSED` where `reach` or a redirect does not allow it, `LIMIT_EXCEEDED`, and `FETCH_FAILED` for all that the
+    /// network and the server do.
+    pub async fn fetch(&self, url: &str, reach: &Reach) -> Result<Vec<u8>> {
+        let parsed =
+            Url::parse(url).map_err(|error| refused(Fault::Refused(reach.no_url(error)), url))?;
+        let place = shown(&parsed);
+        let request = Request {
+            method: Method::Get,
+            url: parsed,
+            headers: HeaderMap::default(),
+            body: None,
+        };
+        let most = limits::DOCUMENT_FETCH_MAX;
+        match tokio::time::timeout(most, self.fetched(request, reach)).await {
+            Ok(outcome) => outcome.map_err(|fault| refused(fault, &place)),
+            Err(_) => Err(failed(&place, &format!("it was not there within {most:?}"))),
+        }
+    }
+
+    async fn fetched(&self, request: Request, reach: &Reach) -> Result<Vec<u8>, Fault> {
+        let mut response = self.clients.send(request, reach).await?.response;
+        if !response.status().is_success() {
+            return Err(Fault::Broken(format!(
+                "the server answered {}",
+                response.status()
+            )));
+        }
+        read(&mut response, limits::DOCUMENT_BYTES_MAX, false).await
+    }
+}
+
+fn failed(place: &str, why: &str) -> Error {
+    Error::new(
+        Code::FetchFailed,
+        format!("`{place}` was not fetched: {why}"),
+    )
+    .with("source", place)
+}
+
+fn refused(fault: Fault, place: &str) -> Error {
+    match fault {
+        Fault::Refused(refusal) => {
+            let error = Error::new(Code::AddressRefused, refusal.to_string());
+            let error = error
+                .with("rule", refusal.rule)
+                .with("catalog_id", refusal.catalog);
+            match refusal.allowable {
+                Some(host) => error.with("host", host),
+                None => error.with_action("Choose another URL: this one can never be called"),
+            }
+        }
+        Fault::TooLarge(_) => Error::limit(format!(
+            "a document may have {} bytes",
+            limits::DOCUMENT_BYTES_MAX
+        ))
+        .with("source", place),
+        Fault::Redirect(why) | Fault::NotConnected(why) | Fault::Broken(why) => failed(place, &why),
+    }
+}

@@ -1,0 +1,336 @@
+//! An operation with its arguments becomes a request, and the request an answer.
+//!
+//! Arguments are held to the document before anything is sent (`arguments`, `write`, `body`, [`Request`]). Then the catalog's
+//! headers and credentials are filled in where they may go (`security`, `secret`), and the request goes where it may
+//! ([`Reach`], `client`). Nothing outside this module names the client of HTTP.
+
+mod address;
+mod answer;
+mod arguments;
+mod body;
+mod client;
+mod fetch;
+mod pages;
+mod reach;
+mod request;
+mod secret;
+mod security;
+mod write;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
+
+use reqwest::Url;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+pub use self::{
+    answer::{Answer, Payload},
+    arguments::Prepared,
+    client::Resolver,
+    pages::Paginate,
+    reach::{Reach, Refusal, origin},
+    request::{Arguments, Request},
+    secret::{Sources, has_reference, references, secrets_in},
+};
+use self::{
+    client::{Answered, Clients, Fault, SystemResolver},
+    security::{Secured, secure},
+};
+use super::operation::{Class, Operation, SecurityScheme};
+use crate::{
+    domain::{FailureCode, Mask, execution::OperationFailure},
+    error::Violation,
+    limits,
+};
+
+/// Where the operations of a catalog are called, and with what. It belongs to one catalog and no other.
+#[derive(Clone, Default)]
+pub struct Target {
+    /// Where it may call.
+    pub reach: Reach,
+    /// What paths begin with, where an operation has no servers of its own.
+    pub base_url: String,
+    /// Headers of every call. Values may refer to secrets: `Bearer ${env:NAME}`, `${file:NAME}`.
+    pub headers: Vec<(String, String)>,
+    /// The security schemes of its document by name.
+    pub schemes: BTreeMap<String, SecurityScheme>,
+    /// Credentials by the name of their scheme, written as headers are; for basic authentication `user:password`.
+    pub credentials: BTreeMap<String, String>,
+    /// The origins that may have headers and credentials, as [`origin`] writes them.
+    pub origins: BTreeSet<String>,
+    /// Whether its user says that the service knows a repeated call by `Idempotency-Key`.
+    pub knows_idempotency_keys: bool,
+}
+
+/// Without the values of headers and credentials.
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headers: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
+        let credentials: Vec<_> = self.credentials.keys().collect();
+        write!(f, "Target({} {headers:?} {credentials:?})", self.base_url)
+    }
+}
+
+impl Target {
+    /// Whether doing the operation twice is doing it once: its method says so, or the service knows a repeated call by its
+    /// key, as the document or the user says.
+    pub fn is_repeatable(&self, operation: &Operation) -> bool {
+        operation.method.is_idempotent()
+            || operation.idempotency_header.is_some()
+            || self.knows_idempotency_keys
+    }
+
+    /// What the paths of the operation begin with.
+    pub fn base_url_of<'a>(&'a self, operation: &'a Operation) -> &'a str {
+        operation.servers.first().unwrap_or(&self.base_url)
+    }
+}
+
+/// How an operation is called.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// How long all of it may take; [`limits::CALL_MAX`] for each page where nobody says.
+    pub timeout: Option<Duration>,
+    /// By what the service may know a repeated call. It is sent with each call that changes something.
+    pub idempotency_key: Option<String>,
+    /// Cancelled as soon as nobody waits for the answer any more.
+    pub cancelled: CancellationToken,
+    /// Whether further pages are asked for.
+    pub paginate: Option<Paginate>,
+}
+
+/// Calls operations and fetches documents, with one set of connections for the process. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    clients: Arc<Clients>,
+    sources: Arc<Sources>,
+}
+
+impl Caller {
+    /// One whose catalogs may refer to the secrets of `sources`.
+    pub fn new(sources: Sources) -> Self {
+        Self::with_resolver(sources, Arc::new(SystemResolver))
+    }
+
+    /// The same with names resolved by `resolver`.
+    pub fn with_resolver(sources: Sources, resolver: Arc<dyn Resolver>) -> Self {
+        Self {
+            clients: Arc::new(Clients::new(resolver)),
+            sources: Arc::new(sources),
+        }
+    }
+
+    /// Calls an operation.
+    ///
+    /// # Errors
+    /// The class says what happened: `network`, `timeout`, `http_4xx`, `http_5xx`, `http_429`, `too_large`, `cancelled`; and
+    /// before anything is sent `arguments_invalid`, `address_refused`, `secret_missing`, `secret_not_allowed`. What the
+    /// service answered stands in the failure. No secret of the catalog stands in what is returned.
+    pub async fn call(
+        &self,
+        prepared: &Prepared,
+        target: &Target,
+        with: &Value,
+        body: Option<&Value>,
+        options: &Options,
+    ) -> Result<Answer, OperationFailure> {
+        let call = Call {
+            caller: self,
+            prepared,
+            target,
+            options,
+        };
+        let work = async {
+            match &options.paginate {
+                None => call
+                    .once(with, body, Page::default())
+                    .await
+                    .map(|(answer, _)| answer),
+                Some(paginate) => pages::gather(&call, with, body, paginate).await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = options.cancelled.cancelled() => {
+                Err(OperationFailure::new("cancelled", "nobody waits for the answer any more"))
+            }
+            outcome = call.within(options.timeout, work) => outcome,
+        }
+    }
+}
+
+/// A call of an operation.
+struct Call<'a> {
+    caller: &'a Caller,
+    prepared: &'a Prepared,
+    target: &'a Target,
+    options: &'a Options,
+}
+
+/// Which page is asked for: the first by arguments alone.
+#[derive(Default)]
+struct Page {
+    number: u32,
+    /// Where an answer said that it lies.
+    url: Option<Url>,
+}
+
+impl Page {
+    fn new(number: u32, url: Option<Url>) -> Self {
+        Self { number, url }
+    }
+}
+
+impl Call<'_> {
+    fn operation(&self) -> &Operation {
+        self.prepared.operation()
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.target.is_repeatable(self.operation())
+    }
+
+    async fn within(
+        &self,
+        limit: Option<Duration>,
+        work: impl Future<Output = Result<Answer, OperationFailure>>,
+    ) -> Result<Answer, OperationFailure> {
+        let Some(limit) = limit else {
+            return work.await;
+        };
+        match tokio::time::timeout(limit, work).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(self.timed_out(limit)),
+        }
+    }
+
+    fn timed_out(&self, limit: Duration) -> OperationFailure {
+        let message = format!(
+            "`{}` had no whole answer within {limit:?}",
+            self.operation().name
+        );
+        OperationFailure {
+            retryable: self.is_repeatable(),
+            ..OperationFailure::new("timeout", message).coded(FailureCode::StepTimedOut)
+        }
+    }
+
+    /// Asks for one page, and answers the URL that it was asked at.
+    async fn once(
+        &self,
+        with: &Value,
+        body: Option<&Value>,
+        page: Page,
+    ) -> Result<(Answer, Url), OperationFailure> {
+        let mut request = self.request(with, body, page.number)?;
+        request.url = page.url.unwrap_or(request.url);
+        let url = request.url.clone();
+        let limit = self.options.timeout.is_none().then_some(limits::CALL_MAX);
+        let answer = self.within(limit, self.exchange(request)).await?;
+        Ok((answer, url))
+    }
+
+    fn request(
+        &self,
+        with: &Value,
+        body: Option<&Value>,
+        page: u32,
+    ) -> Result<Request, OperationFailure> {
+        let operation = self.operation();
+        if let Some(why) = &operation.uncallable {
+            let message = format!("`{}` cannot be called: {why}", operation.name);
+            return Err(OperationFailure::new("uncallable", message)
+                .coded(FailureCode::OperationUncallable));
+        }
+        let takes_key =
+            operation.idempotency_header.is_some() || operation.method.class() == Class::Standard;
+        let key = self.options.idempotency_key.as_ref().filter(|_| takes_key);
+        // Each page is a call of its own.
+        let key = key.map(|key| {
+            if page == 0 {
+                key.clone()
+            } else {
+                format!("{key}-{page}")
+            }
+        });
+        let arguments = Arguments {
+            with,
+            body,
+            idempotency_key: key.as_deref(),
+        };
+        let base_url = self.target.base_url_of(operation);
+        Request::build(self.prepared, base_url, arguments)
+            .map_err(|violations| invalid(operation, &violations))
+    }
+
+    /// Adds headers and credentials, sends the request, and reads what comes.
+    async fn exchange(&self, mut request: Request) -> Result<Answer, OperationFailure> {
+        // Before secrets are looked for: an address that is refused needs none.
+        let admitted = self.target.reach.admit(&request.url).map(drop);
+        admitted.map_err(|refusal| Fault::Refused(refusal).into_failure(false))?;
+        let sources = &self.caller.sources;
+        let secured = secure(&mut request, self.operation(), self.target, sources).await?;
+        let Secured { mask, note } = secured;
+        match self.answer(request, &mask, note).await {
+            Ok(mut answer) => {
+                let covered = |note: &mut String| *note = mask.text(note).into_owned();
+                answer.notes.iter_mut().for_each(covered);
+                Ok(answer)
+            }
+            Err(failure) => Err(failure.covered(&mask)),
+        }
+    }
+
+    async fn answer(
+        &self,
+        request: Request,
+        mask: &Mask,
+        note: Option<String>,
+    ) -> Result<Answer, OperationFailure> {
+        let place = reach::shown(&request.url);
+        let what = format!("`{} {place}`", request.method.as_str());
+        let failed = |fault: Fault| fault.into_failure(self.is_repeatable());
+        let clients = &self.caller.clients;
+        let answered = clients.send(request, &self.target.reach).await;
+        let Answered {
+            mut response,
+            other_origin,
+        } = answered.map_err(failed)?;
+        let mut notes: Vec<_> = note.into_iter().collect();
+        notes.extend(other_origin.map(|origin| {
+            format!("it was redirected to `{origin}`, which got no headers and credentials of the catalog")
+        }));
+        if !response.status().is_success() {
+            let mut failure = answer::failure(&mut response, &what, mask).await;
+            failure.message = [vec![failure.message], notes].concat().join("; ");
+            return Err(failure);
+        }
+        let answer = answer::success(&mut response, mask).await;
+        let answer = answer.map_err(failed)?;
+        Ok(Answer { notes, ..answer })
+    }
+}
+
+/// The failure of arguments, each named.
+fn invalid(operation: &Operation, violations: &[Violation]) -> OperationFailure {
+    let line = |violation: &Violation| {
+        let suggestion = violation
+            .suggestion
+            .as_ref()
+            .map(|suggestion| format!(" ({})", suggestion.text));
+        format!(
+            "{}: {}{}",
+            violation.path,
+            violation.message,
+            suggestion.unwrap_or_default()
+        )
+    };
+    let lines: Vec<_> = violations.iter().map(line).collect();
+    let message = format!("`{}` was not called: {}", operation.name, lines.join("; "));
+    OperationFailure::new("arguments_invalid", message).coded(FailureCode::ArgumentsInvalid)
+}

@@ -1,0 +1,346 @@
+//! Where may be called: one rule for the fetching of documents, for calls and for each redirect.
+//!
+//! A URL is looked at before anything is sent; of a name, what it resolves to is looked at when it is connected to
+//! (`names`), so that a name whose address changes changes nothing.
+
+use std::{collections::BTreeSet, fmt, net::IpAddr};
+
+use reqwest::Url;
+
+use super::address;
+
+/// Where a catalog may call: public addresses by https, and what its user allowed.
+#[derive(Clone, Debug, Default)]
+pub struct Reach {
+    catalog: String,
+    allowed: BTreeSet<String>,
+}
+
+/// How an admitted URL is connected to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Where its address is public.
+    Public,
+    /// Wherever it leads: the user allowed it by its name.
+    Allowed,
+}
+
+/// Why a URL is not called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The rule: `scheme`, `userinfo`, `plain_http`, `loopback`, `private`, `metadata`…
+    pub rule: &'static str,
+    /// What it was about, for the reader.
+    pub message: String,
+    /// The host and port that the user may allow for this catalog, where that would help.
+    pub allowable: Option<String>,
+    /// The catalog.
+    pub catalog: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (rule `{}`)", self.message, self.rule)?;
+        match &self.allowable {
+            Some(host) => write!(
+                f,
+                "; `midex catalog allow {} {host}` allows it",
+                self.catalog
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The host and port of a URL: what a user allows.
+pub(super) fn host_and_port(url: &Url) -> Option<String> {
+    let port = url.port_or_known_default()?;
+    Some(format!("{}:{port}", url.host_str()?))
+}
+
+/// The scheme, host and port of a URL: what secrets are bound to. `None` where the text is no URL of http.
+pub fn origin(url: &str) -> Option<String> {
+    let url = Url::parse(url).ok()?;
+    matches!(url.scheme(), "http" | "https").then(|| url.origin().ascii_serialization())
+}
+
+impl Reach {
+    /// That of `catalog`, whose user allowed these of the form `HOST:PORT`.
+    ///
+    /// # Errors
+    /// The first that has another form.
+    pub fn new<'a>(
+        catalog: impl Into<String>,
+        allowed: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, String> {
+        let read = |text: &str| allowable(text).ok_or_else(|| text.to_owned());
+        Ok(Self {
+            catalog: catalog.into(),
+            allowed: allowed.into_iter().map(read).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Whether `url` may be called, as far as its text says.
+    pub(super) fn admit(&self, url: &Url) -> Result<Way, Refusal> {
+        let refuse = |rule, message: String| Err(self.refusal(rule, message, None));
+        let shown = shown(url);
+        if !matches!(url.scheme(), "http" | "https") {
+            let message = format!("`{}:` is no scheme that midex calls", url.scheme());
+            return refuse("scheme", message);
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return refuse(
+                "userinfo",
+                format!("`{shown}` has a user or password in it"),
+            );
+        }
+        let Some(host) = host_and_port(url) else {
+            return refuse("url", format!("`{shown}` names no host"));
+        };
+        if self.allowed.contains(&host) {
+            return Ok(Way::Allowed);
+        }
+        if let Some(address) = literal(url) {
+            self.admit_address(address, &host)?;
+        }
+        if url.scheme() == "http" {
+            let message = format!("`{shown}` is not https");
+            return Err(self.refusal("plain_http", message, Some(host)));
+        }
+        Ok(Way::Public)
+    }
+
+    fn admit_address(&self, address: IpAddr, host: &str) -> Result<(), Refusal> {
+        match address::refused(address) {
+            None => Ok(()),
+            Some(rule) => Err(self.refused_address(rule, address, host)),
+        }
+    }
+
+    /// The refusal of an address, which `host` is or resolves to.
+    pub(super) fn refused_address(
+        &self,
+        rule: &'static str,
+        address: IpAddr,
+        host: &str,
+    ) -> Refusal {
+        let message = format!("`{host}` leads to {address}, which is not public");
+        self.refusal(rule, message, Some(host.to_owned()))
+    }
+
+    /// The refusal of what is no URL at all.
+    pub(super) fn no_url(&self, why: impl fmt::Display) -> Refusal {
+        self.refusal("url", format!("this is no URL: {why}"), None)
+    }
+
+    fn refusal(&self, rule: &'static str, message: String, allowable: Option<String>) -> Refusal {
+        Refusal {
+            rule,
+            message,
+            allowable,
+            catalog: self.catalog.clone(),
+        }
+    }
+}
+
+/// `HOST:PORT` as [`host_and_port`] writes it.
+fn allowable(text: &str) -> Option<String> {
+    let url = Url::parse(&format!("http://{text}/")).ok()?;
+    let has_port = text
+        .rsplit_once(':')
+        .is_some_and(|(_, port)| !port.is_empty() && !port.contains(']'));
+    let is_bare = url.path() == "/" && url.username().is_empty() && url.password().is_none();
+    let is_bare = is_bare && url.query().is_none() && url.fragment().is_none();
+    (has_port && is_bare).then(|| host_and_port(&url)).flatten()
+}
+
+/// The address that stands in the URL instead of a name. The URL's parser has read every spelling of it: decimal, octal,
+/// hexadecimal, short.
+fn literal(url: &Url) -> Option<IpAddr> {
+    let host = url.host_str()?;
+    host.trim_start_matches('[')
+        .trim_end_matches(']')
+        .parse()
+        .ok()
+}
+
+/// The URL for a reader: without user, password, query and fragment, any of which may hold a secret.
+pub(super) fn shown(url: &Url) -> String {
+    let host = host_and_port(url).unwrap_or_default();
+    format!("{}://{host}{}", url.scheme(), url.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule_of(reach: &Reach, url: &str) -> Option<&'static str> {
+        let Ok(url) = Url::parse(url) else {
+            return Some("url");
+        };
+        reach.admit(&url).err().map(|refusal| refusal.rule)
+    }
+
+    /// Every way that is known of writing an address that must not be called.
+    const REFUSED: &[(&str, &str)] = &[
+        ("https://127.0.0.1/", "loopback"),
+        ("https://127.1/", "loopback"),
+        ("https://127.0.1/", "loopback"),
+        ("https://2130706433/", "loopback"),
+        ("https://0x7f000001/", "loopback"),
+        ("https://0x7f.0.0.1/", "loopback"),
+        ("https://0x7f.1/", "loopback"),
+        ("https://0177.0.0.1/", "loopback"),
+        ("https://0177.0.0.01/", "loopback"),
+        ("https://017700000001/", "loopback"),
+        ("https://127.0.0.1./", "loopback"),
+        ("https://127.000.000.001/", "loopback"),
+        ("https://%31%32%37.0.0.1/", "loopback"),
+        ("https://１２７.０.０.１/", "loopback"),
+        ("https://①②⑦.0.0.1/", "loopback"),
+        ("https://127。0。0。1/", "loopback"),
+        ("https:127.0.0.1", "loopback"),
+        ("https:\\\\127.0.0.1\\", "loopback"),
+        ("https:////127.0.0.1/", "loopback"),
+        ("https://0/", "unspecified"),
+        ("https://0.0.0.0/", "unspecified"),
+        ("https://0x0/", "unspecified"),
+        ("https://10.1.2.3/", "private"),
+        ("https://167772161/", "private"),
+        ("https://012.1.2.3/", "private"),
+        ("https://0xa.1.2.3/", "private"),
+        ("https://172.16.0.1/", "private"),
+        ("https://192.168.0.1/", "private"),
+        ("https://0xc0a80001/", "private"),
+        ("https://3232235521/", "private"),
+        ("https://192.168.1/", "private"),
+        ("https://100.64.0.1/", "shared"),
+        ("https://169.254.1.1/", "link_local"),
+        ("https://169.254.169.254/latest/meta-data/", "metadata"),
+        ("https://2852039166/", "metadata"),
+        ("https://0xa9fea9fe/", "metadata"),
+        ("https://0251.0376.0251.0376/", "metadata"),
+        ("https://169.254.43518/", "metadata"),
+        ("https://[fd00:ec2::254]/", "metadata"),
+        ("https://224.0.0.1/", "multicast"),
+        ("https://255.255.255.255/", "broadcast"),
+        ("https://198.18.0.1/", "benchmarking"),
+        ("https://203.0.113.1/", "documentation"),
+        ("https://240.0.0.1/", "reserved"),
+        ("https://[::]/", "unspecified"),
+        ("https://[::1]/", "loopback"),
+        ("https://[0:0:0:0:0:0:0:1]/", "loopback"),
+        ("https://[::ffff:127.0.0.1]/", "v4_mapped"),
+        ("https://[::ffff:7f00:1]/", "v4_mapped"),
+        ("https://[0:0:0:0:0:ffff:a9fe:a9fe]/", "v4_mapped"),
+        ("https://[::127.0.0.1]/", "v4_compatible"),
+        ("https://[64:ff9b::7f00:1]/", "nat64"),
+        ("https://[64:ff9b:1::a00:1]/", "nat64"),
+        ("https://[2002:7f00:1::]/", "6to4"),
+        ("https://[2001:0:4136:e378:8000:63bf:3fff:fdd2]/", "teredo"),
+        ("https://[fe80::1]/", "link_local"),
+        ("https://[fc00::1]/", "unique_local"),
+        ("https://[ff02::1]/", "multicast"),
+        ("https://[fe80::1%25eth0]/", "url"),
+        ("https://user@1.1.1.1/", "userinfo"),
+        ("https://user:pass@1.1.1.1/", "userinfo"),
+        ("https://1.1.1.1@127.0.0.1/", "userinfo"),
+        ("https://:pass@1.1.1.1/", "userinfo"),
+        ("https://1.1.1.1%00.example/", "url"),
+        ("https://127.0.0.1%00/", "url"),
+        ("https://exa\u{0}mple/", "url"),
+        ("https://exa mple/", "url"),
+        ("https://256.1.1.1/", "url"),
+        ("https://1.1.1.1:99999/", "url"),
+        ("https:///", "url"),
+        ("http://1.1.1.1/", "plain_http"),
+        ("http://example.com/", "plain_http"),
+        ("file:///etc/passwd", "scheme"),
+        ("ftp://example.com/", "scheme"),
+        ("gopher://127.0.0.1:6379/_", "scheme"),
+        ("data:text/plain,x", "scheme"),
+        ("unix:/run/docker.sock", "scheme"),
+        ("javascript:1", "scheme"),
+        ("//example.com/", "url"),
+        ("example.com", "url"),
+    ];
+
+    #[test]
+    fn no_spelling_of_an_address_that_is_not_public_is_admitted() {
+        let reach = Reach::new("shop", ["127.0.0.1:8080"]).expect("a reach");
+        assert!(REFUSED.len() >= 60);
+        for (url, rule) in REFUSED {
+            assert_eq!(rule_of(&reach, url), Some(*rule), "{url}");
+        }
+        assert_eq!(rule_of(&reach, "https://api.example.com/v1"), None);
+        assert_eq!(rule_of(&reach, "https://1.1.1.1:8443/"), None);
+    }
+
+    #[test]
+    fn what_the_user_allowed_is_admitted_and_nothing_beside_it() {
+        let reach = Reach::new(
+            "shop",
+            [
+                "127.0.0.1:8080",
+                "LocalHost:80",
+                "[::1]:9000",
+                "10.0.0.1:443",
+            ],
+        );
+        let reach = reach.expect("a reach");
+        for url in [
+            "http://127.0.0.1:8080/a",
+            "https://127.1:8080/",
+            "http://localhost/",
+            "http://[::1]:9000/",
+            "https://10.0.0.1/",
+        ] {
+            assert_eq!(rule_of(&reach, url), None, "{url}");
+        }
+        for url in [
+            "http://127.0.0.1:8081/",
+            "https://localhost:443@10.0.0.1/",
+            "https://[::1]/",
+            "http://10.0.0.1/",
+        ] {
+            assert!(rule_of(&reach, url).is_some(), "{url}");
+        }
+        for text in [
+            "",
+            "localhost",
+            "localhost:",
+            "a:b@localhost:1",
+            "localhost:1/x",
+            "localhost:1?x",
+            "[::1]",
+        ] {
+            assert_eq!(Reach::new("shop", [text]).err().as_deref(), Some(text));
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_its_rule_and_the_command_that_allows_it() {
+        let url = Url::parse("https://10.0.0.1/x?key=secret").expect("a URL");
+        let refusal = Reach::new("shop", [])
+            .expect("a reach")
+            .admit(&url)
+            .expect_err("it is private");
+        assert_eq!(
+            refusal.to_string(),
+            "`10.0.0.1:443` leads to 10.0.0.1, which is not public (rule `private`); `midex catalog allow shop 10.0.0.1:443` allows it"
+        );
+    }
+
+    #[test]
+    fn an_origin_is_scheme_host_and_port() {
+        assert_eq!(
+            origin("https://API.example.com:443/v1?x").as_deref(),
+            Some("https://api.example.com")
+        );
+        assert_eq!(
+            origin("http://127.0.0.1:8080/").as_deref(),
+            Some("http://127.0.0.1:8080")
+        );
+        assert_eq!(origin("file:///etc/passwd"), None);
+    }
+}

@@ -1,0 +1,340 @@
+//! A request: an operation with its arguments, written as its document says. Building one is pure.
+
+use std::fmt::Write as _;
+
+use reqwest::{
+    Url,
+    header::{ACCEPT, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue},
+};
+use serde_json::Value;
+
+use super::{
+    arguments::{self, Given, Prepared},
+    body,
+    write::{Encoding, content, escape, is_json, pairs, segment},
+};
+use crate::{
+    catalog::operation::{Content, Location, Method, Operation, Parameter, Written},
+    domain::document::plain,
+    error::Violation,
+    limits, uri,
+};
+
+/// Headers that say how a message is carried: a call that could write them could smuggle another one (RFC 9110, 7.6).
+const OF_THE_CONNECTION: &[&str] = &[
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// What an operation is called with.
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments<'a> {
+    /// The arguments by name: an object, or null.
+    pub with: &'a Value,
+    /// The body.
+    pub body: Option<&'a Value>,
+    /// By what the service is to know a repeated call: the value of its header, unless an argument gives that.
+    pub idempotency_key: Option<&'a str>,
+}
+
+/// A request, without the headers and credentials of its catalog.
+#[derive(Clone)]
+pub struct Request {
+    pub(super) method: Method,
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Option<Vec<u8>>,
+}
+
+/// Without what is sent: secrets may stand in it.
+impl std::fmt::Debug for Request {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Request({} {})", self.method.as_str(), self.url.path())
+    }
+}
+
+impl Request {
+    /// The request of an operation below `base_url`.
+    ///
+    /// # Errors
+    /// Every violation: arguments that are missing, unknown, or none that can be written; a body that breaks its schema; a
+    /// base URL that is none. A path is refused that does not lead where the document says: with an empty value, `.` or `..`.
+    pub fn build(
+        prepared: &Prepared,
+        base_url: &str,
+        arguments: Arguments<'_>,
+    ) -> Result<Self, Vec<Violation>> {
+        let Arguments {
+            with,
+            body,
+            idempotency_key,
+        } = arguments;
+        let operation = prepared.operation();
+        let given = arguments::read(prepared, with, body, idempotency_key.is_some())?;
+        let url = url_of(operation, base_url, &given).map_err(|violation| vec![*violation])?;
+        let headers = headers_of(operation, &given, idempotency_key)?;
+        let mut request = Self {
+            method: operation.method,
+            url,
+            headers,
+            body: None,
+        };
+        if let Some((content, body)) = &given.body {
+            request
+                .write_body(content, body)
+                .map_err(|violation| vec![*violation])?;
+        }
+        Ok(request)
+    }
+
+    fn write_body(&mut self, content: &Content, value: &Value) -> Result<(), Box<Violation>> {
+        let (content_type, body) = body::encode(content, value)?;
+        if body.len() > limits::CALL_REQUEST_BYTES_MAX {
+            let message = format!(
+                "a request may have {} bytes, this body has {}",
+                limits::CALL_REQUEST_BYTES_MAX,
+                body.len()
+            );
+            return Err(Violation::new("/body", "limit", message).into());
+        }
+        let content_type = HeaderValue::from_str(&content_type);
+        let content_type = content_type
+            .map_err(|_| Box::new(Violation::new("/body", "header", "its media type is none")))?;
+        self.headers.insert(CONTENT_TYPE, content_type);
+        self.body = Some(body);
+        Ok(())
+    }
+
+    /// The method.
+    pub fn method(&self) -> Method {
+        self.method
+    }
+
+    /// The URL.
+    pub fn url(&self) -> &str {
+        self.url.as_str()
+    }
+
+    /// A header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The body.
+    pub fn body(&self) -> Option<&[u8]> {
+        self.body.as_deref()
+    }
+
+    /// Adds a pair to the query.
+    pub(super) fn add_query(&mut self, name: &str, value: &str) {
+        let pair = format!("{}={}", uri::encode(name), uri::encode(value));
+        let query = self.url.query().filter(|query| !query.is_empty());
+        let query = query.map_or_else(|| pair.clone(), |query| format!("{query}&{pair}"));
+        self.url.set_query(Some(&query));
+    }
+
+    /// Adds a cookie.
+    pub(super) fn add_cookie(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let others = self
+            .header(COOKIE.as_str())
+            .map(|others| format!("{others}; "));
+        let cookie = format!(
+            "{}{}={}",
+            others.unwrap_or_default(),
+            uri::encode(name),
+            uri::encode(value)
+        );
+        self.set_header(COOKIE.as_str(), &cookie)
+    }
+
+    /// Sets a header; the error is what it cannot be.
+    pub(super) fn set_header(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let (name, value) = header(name, value)?;
+        self.headers.insert(name, value);
+        Ok(())
+    }
+}
+
+/// A header; the error says why it is none.
+fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let known =
+        HeaderName::try_from(name).map_err(|_| format!("`{name}` is no name of a header"))?;
+    if OF_THE_CONNECTION.contains(&known.as_str()) {
+        return Err(format!("the header `{name}` is midex's own"));
+    }
+    let is_plain = value
+        .bytes()
+        .all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
+    let value = HeaderValue::from_str(value).ok().filter(|_| is_plain);
+    let value = value.ok_or_else(|| {
+        format!("the header `{name}` may have printable ASCII alone, on one line")
+    })?;
+    Ok((known, value))
+}
+
+/// The violation of an argument.
+fn violation(parameter: &Parameter, rule: &str, message: String) -> Box<Violation> {
+    let path = format!("/with/{}", escape(&parameter.argument));
+    Box::new(Violation::new(path, rule, message))
+}
+
+fn url_of(operation: &Operation, base_url: &str, given: &Given<'_>) -> Result<Url, Box<Violation>> {
+    let no_base = |why: String| {
+        let message = format!("the base URL `{base_url}` {why}");
+        Box::new(Violation::new("", "base_url", message))
+    };
+    if base_url.contains(['?', '#']) {
+        return Err(no_base("has a query or a fragment".to_owned()));
+    }
+    if base_url.contains(['{', '}']) {
+        return Err(no_base("has a variable without a value".to_owned()));
+    }
+    // Some documents tell operations apart by what follows a `#`, which is never sent.
+    let path = operation.path.split('#').next().unwrap_or_default();
+    let (path, fixed) = path.split_once('?').unwrap_or((path, ""));
+    let path = path_of(path, given)?;
+    let text = match path.trim_start_matches('/') {
+        "" if !operation.path.starts_with('/') => base_url.to_owned(),
+        path => format!("{}/{path}", base_url.trim_end_matches('/')),
+    };
+    let mut url = Url::parse(&text).map_err(|error| no_base(format!("is none: {error}")))?;
+    let query = query_of(fixed, given);
+    url.set_query((!query.is_empty()).then_some(query.as_str()));
+    let (bytes, most) = (url.as_str().len(), limits::CALL_URL_BYTES_MAX);
+    if bytes > most {
+        let message = format!("a URL may have {most} bytes, this one has {bytes}");
+        return Err(Violation::new("/with", "limit", message).into());
+    }
+    Ok(url)
+}
+
+/// The query: what the path has of its own, then the arguments.
+fn query_of(fixed: &str, given: &Given<'_>) -> String {
+    let mut query = Vec::new();
+    if !fixed.is_empty() {
+        query.push(fixed.to_owned());
+    }
+    for (parameter, value) in &given.parameters {
+        if parameter.location == Location::Query {
+            let pairs = pairs(&parameter.name, value, &parameter.written).into_iter();
+            query.extend(pairs.map(|(name, value)| format!("{name}={value}")));
+        }
+    }
+    query.join("&")
+}
+
+/// The path with its values. No `{NAME}` is left, and no segment leads up.
+fn path_of(template: &str, given: &Given<'_>) -> Result<String, Box<Violation>> {
+    let mut path = template.to_owned();
+    for (parameter, value) in &given.parameters {
+        if parameter.location != Location::Path {
+            continue;
+        }
+        let name = &parameter.argument;
+        let text = plain(value);
+        let written = segment(
+            &parameter.name,
+            value,
+            &parameter.written,
+            Encoding::Percent,
+        );
+        if written.is_empty() || matches!(text.as_str(), "" | "." | "..") {
+            let message = format!(
+                "the argument `{name}` stands in the path: it cannot be empty, `.` or `..`"
+            );
+            return Err(violation(parameter, "path", message));
+        }
+        path = path.replace(&format!("{{{}}}", parameter.name), &written);
+    }
+    if path.contains(['{', '}']) {
+        let message = format!("the path `{template}` has places that no argument fills");
+        return Err(Violation::new("/with", "path", message).into());
+    }
+    let leads_up = |segment: &str| matches!(uri::decode(segment).as_deref(), Some("." | ".."));
+    if path.split('/').any(leads_up) {
+        let message = format!("the path `{template}` would lead elsewhere with these arguments");
+        return Err(Violation::new("/with", "path", message).into());
+    }
+    Ok(path)
+}
+
+fn headers_of(
+    operation: &Operation,
+    given: &Given<'_>,
+    idempotency_key: Option<&str>,
+) -> Result<HeaderMap, Vec<Violation>> {
+    let mut headers = HeaderMap::new();
+    headers.insert(
+        ACCEPT,
+        HeaderValue::from_static("application/json, */*;q=0.8"),
+    );
+    if let Some(key) = idempotency_key {
+        let name = operation
+            .idempotency_header
+            .as_deref()
+            .unwrap_or("Idempotency-Key");
+        if let Ok((name, value)) = header(name, key) {
+            headers.insert(name, value);
+        }
+    }
+    let mut violations = Vec::new();
+    let mut cookies = Vec::new();
+    for (parameter, value) in &given.parameters {
+        match parameter.location {
+            Location::Header => match header(&parameter.name, &header_value(parameter, value)) {
+                Ok((name, value)) => drop(headers.insert(name, value)),
+                Err(why) => violations.push(*violation(parameter, "header", why)),
+            },
+            Location::Cookie => {
+                let pairs = pairs(&parameter.name, value, &parameter.written).into_iter();
+                cookies.extend(pairs.map(|(name, value)| format!("{name}={value}")));
+            }
+            Location::Path | Location::Query => {}
+        }
+    }
+    if let Ok(cookies) = HeaderValue::from_str(&cookies.join("; "))
+        && !cookies.is_empty()
+    {
+        headers.insert(COOKIE, cookies);
+    }
+    if violations.is_empty() {
+        Ok(headers)
+    } else {
+        Err(violations)
+    }
+}
+
+/// The value of a header. A document in it is ASCII: what is not is escaped as JSON allows.
+fn header_value(parameter: &Parameter, value: &Value) -> String {
+    match &parameter.written {
+        Written::Content(media_type) => {
+            let text = content(media_type, value);
+            if !is_json(media_type) {
+                return text;
+            }
+            let mut escaped = String::new();
+            for letter in text.chars() {
+                match letter {
+                    letter if letter.is_ascii() => escaped.push(letter),
+                    letter => letter.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
+                        // Writing to a text cannot fail.
+                        let _ = write!(escaped, "\\u{unit:04x}");
+                    }),
+                }
+            }
+            escaped
+        }
+        written @ Written::Styled { .. } => {
+            segment(&parameter.name, value, written, Encoding::Plain)
+        }
+    }
+}

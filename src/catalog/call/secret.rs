@@ -1,0 +1,274 @@
+//! Secrets by reference: a text of a catalog says `Bearer ${env:NAME}` or `${file:NAME}`, and only the request has the value.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    fs::File,
+    io::Read as _,
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{Mode, OFlags, open};
+
+use crate::{
+    domain::{FailureCode, Mask, execution::OperationFailure},
+    limits,
+};
+
+/// Where secrets come from: listed environment variables, and a file.
+#[derive(Clone, Default)]
+pub struct Sources {
+    /// The values of the environment variables that may be named, as the user listed them.
+    pub environment: BTreeMap<String, String>,
+    /// A file of lines `NAME=value`, which nobody but its owner may read.
+    pub file: Option<PathBuf>,
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.environment.keys().collect();
+        write!(f, "Sources({names:?}, {:?})", self.file)
+    }
+}
+
+/// Part of a text with references.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part<'a> {
+    Plain(&'a str),
+    Environment(&'a str),
+    File(&'a str),
+}
+
+/// Whether the text refers to a secret.
+pub fn has_reference(text: &str) -> bool {
+    parts(text)
+        .iter()
+        .any(|part| !matches!(part, Part::Plain(_)))
+}
+
+/// The names that the text refers to, as it writes them: `env:NAME`, `file:NAME`.
+pub fn references(text: &str) -> Vec<String> {
+    let named = parts(text).into_iter().filter_map(|part| match part {
+        Part::Plain(_) => None,
+        Part::Environment(name) => Some(format!("env:{name}")),
+        Part::File(name) => Some(format!("file:{name}")),
+    });
+    named.collect()
+}
+
+fn parts(text: &str) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while let Some((before, part, after)) = next_reference(rest) {
+        parts.extend([Part::Plain(before), part]);
+        rest = after;
+    }
+    parts.push(Part::Plain(rest));
+    parts.retain(|part| *part != Part::Plain(""));
+    parts
+}
+
+fn next_reference(text: &str) -> Option<(&str, Part<'_>, &str)> {
+    text.match_indices("${").find_map(|(start, _)| {
+        let (inside, after) = text[start + 2..].split_once('}')?;
+        let part = match inside.split_once(':')? {
+            ("env", name) => Part::Environment(name),
+            ("file", name) => Part::File(name),
+            _ => return None,
+        };
+        Some((&text[..start], part, after))
+    })
+}
+
+/// Texts with their secrets filled in, and what must not be seen of them.
+#[derive(Default)]
+pub(super) struct Filler {
+    values: BTreeMap<String, String>,
+}
+
+impl Filler {
+    /// The values of all that `texts` refer to. The file is read only where one names it.
+    pub(super) async fn of<'a>(
+        sources: &Sources,
+        texts: impl Iterator<Item = &'a String>,
+    ) -> Result<Self, OperationFailure> {
+        let mut names: Vec<_> = texts.flat_map(|text| references(text)).collect();
+        names.sort_unstable();
+        names.dedup();
+        let mut of_file = BTreeMap::new();
+        if names.iter().any(|name| name.starts_with("file:")) {
+            of_file = read_file(sources.file.clone()).await?;
+        }
+        let find = |name: String| {
+            let value = match name.split_once(':') {
+                Some(("env", name)) => sources.environment.get(name),
+                Some((_, name)) => of_file.get(name),
+                None => None,
+            };
+            let value = value.cloned().ok_or_else(|| missing(&name))?;
+            Ok((name, value))
+        };
+        let values = names.into_iter().map(find).collect::<Result<_, _>>()?;
+        Ok(Self { values })
+    }
+
+    /// The text with its secrets.
+    pub(super) fn fill(&self, text: &str) -> String {
+        let value = |kind: &str, name: &str| {
+            let value = self.values.get(&format!("{kind}:{name}"));
+            value.cloned().unwrap_or_default()
+        };
+        let part = |part| match part {
+            Part::Plain(text) => text.to_owned(),
+            Part::Environment(name) => value("env", name),
+            Part::File(name) => value("file", name),
+        };
+        parts(text).into_iter().map(part).collect()
+    }
+
+    /// What covers them.
+    pub(super) fn mask(&self) -> Mask {
+        let given = self.values.iter();
+        given
+            .map(|(name, value)| (value.clone(), format!("${{{name}}}")))
+            .collect()
+    }
+}
+
+fn missing(name: &str) -> OperationFailure {
+    let how = match name.split_once(':') {
+        Some(("file", _)) => "the file of secrets has no such line",
+        _ => "it is not set, or not listed with `--secret-env`",
+    };
+    let message = format!("the catalog refers to `${{{name}}}`: {how}");
+    OperationFailure::new("secret_missing", message).coded(FailureCode::SecretMissing)
+}
+
+async fn read_file(path: Option<PathBuf>) -> Result<BTreeMap<String, String>, OperationFailure> {
+    let Some(path) = path else {
+        let message = "the catalog refers to a file of secrets, and there is none";
+        return Err(
+            OperationFailure::new("secret_missing", message).coded(FailureCode::SecretMissing)
+        );
+    };
+    let read = tokio::task::spawn_blocking(move || secrets_in(&path)).await;
+    let read = read.unwrap_or_else(|_| Err("the file of secrets was not read".to_owned()));
+    read.map_err(|message| {
+        OperationFailure::new("secrets_file", message).coded(FailureCode::SecretsFileUnsafe)
+    })
+}
+
+/// The secrets of a file: lines `NAME=value`, empty ones, and comments that begin with `#`.
+///
+/// # Errors
+/// The file is a link, or no regular file of this user's own that nobody else may read; a line is none of those.
+pub fn secrets_in(path: &Path) -> Result<BTreeMap<String, String>, String> {
+    let shown = path.display();
+    let text = read_own(path)
+        .map_err(|why| format!("the file of secrets `{shown}` is not read: {why}"))?;
+    let mut secrets = BTreeMap::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim_start();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let Some((name, value)) = line.split_once('=') else {
+            return Err(format!(
+                "the file of secrets `{shown}` has no `NAME=value` in line {}",
+                number + 1
+            ));
+        };
+        secrets.insert(name.trim().to_owned(), value.to_owned());
+    }
+    Ok(secrets)
+}
+
+fn read_own(path: &Path) -> Result<String, String> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = match open(path, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(rustix::io::Errno::LOOP) => return Err("it is a symbolic link".to_owned()),
+        Err(error) => return Err(error.to_string()),
+    };
+    let stat = rustix::fs::fstat(&file).map_err(|error| error.to_string())?;
+    if !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() {
+        return Err("it is no regular file".to_owned());
+    }
+    if stat.st_uid != rustix::process::geteuid().as_raw() {
+        return Err("it belongs to another user".to_owned());
+    }
+    if stat.st_mode & 0o077 != 0 {
+        let mode = stat.st_mode & 0o777;
+        return Err(format!(
+            "others may use it (mode {mode:04o}): run `chmod 600` on it"
+        ));
+    }
+    let mut text = String::new();
+    let most = limits::SECRETS_FILE_BYTES_MAX;
+    let read = file.take(most + 1).read_to_string(&mut text);
+    match read.map_err(|error| error.to_string())? {
+        read if read as u64 > most => Err(format!("it has more than {most} bytes")),
+        _ => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
+    use super::*;
+
+    #[test]
+    fn references_are_read_at_any_place_and_nothing_else_is_one() {
+        let text = "Bearer ${env:A} ${x} ${file:B_C}${secret:D} ${env:";
+        assert_eq!(references(text), ["env:A", "file:B_C"]);
+        let whole: String = parts(text)
+            .iter()
+            .map(|part| match part {
+                Part::Plain(text) => (*text).to_owned(),
+                Part::Environment(name) | Part::File(name) => format!("<{name}>"),
+            })
+            .collect();
+        assert_eq!(whole, "Bearer <A> ${x} <B_C>${secret:D} ${env:");
+        assert!(!has_reference("plain") && has_reference("${env:A}"));
+    }
+
+    #[test]
+    fn a_file_of_secrets_is_read_only_where_nobody_else_can_read_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("secrets");
+        fs::write(&path, "# of mine\n\nA=1=2 \n  B =x\n").expect("a file");
+        for (mode, is_read) in [
+            (0o600, true),
+            (0o400, true),
+            (0o644, false),
+            (0o640, false),
+            (0o604, false),
+        ] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("a mode");
+            assert_eq!(secrets_in(&path).is_ok(), is_read, "{mode:o}");
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
+        let secrets = secrets_in(&path).expect("secrets");
+        assert_eq!(
+            (secrets["A"].as_str(), secrets["B"].as_str()),
+            ("1=2 ", "x")
+        );
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).expect("a link");
+        let refused = secrets_in(&link).expect_err("a link");
+        assert!(refused.contains("symbolic link"), "{refused}");
+        assert!(secrets_in(directory.path()).is_err(), "a directory");
+        fs::write(&path, "A=1\nhunter2hunter2\n").expect("a file");
+        let refused = secrets_in(&path).expect_err("no `=`");
+        assert!(
+            refused.contains("line 2") && !refused.contains("hunter2"),
+            "{refused}"
+        );
+        let most = usize::try_from(limits::SECRETS_FILE_BYTES_MAX).expect("a length");
+        fs::write(&path, format!("A={}", "x".repeat(most - 2))).expect("a file");
+        assert!(secrets_in(&path).is_ok());
+        fs::write(&path, format!("A={}", "x".repeat(most - 1))).expect("a file");
+        assert!(secrets_in(&path).is_err(), "a byte too many");
+    }
+}

@@ -1,0 +1,165 @@
+//! The headers and credentials of a catalog: they go to the origins that its user gave them for, and nowhere else.
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+
+use super::{
+    Target,
+    reach::{origin, shown},
+    request::Request,
+    secret::{Filler, Sources, has_reference},
+};
+use crate::{
+    catalog::operation::{Location, Operation, SecurityScheme},
+    domain::{FailureCode, Mask, execution::OperationFailure},
+};
+
+/// What became of the secrets of a call.
+pub(super) struct Secured {
+    /// What must not be seen of them.
+    pub(super) mask: Mask,
+    /// What the caller should know.
+    pub(super) note: Option<String>,
+}
+
+/// Adds the headers and the credentials of the catalog to the request, with their secrets.
+///
+/// # Errors
+/// A secret is not there; or the request goes to an origin that may not have the catalog's, and the operation needs them.
+pub(super) async fn secure(
+    request: &mut Request,
+    operation: &Operation,
+    target: &Target,
+    sources: &Sources,
+) -> Result<Secured, OperationFailure> {
+    let origin = origin(request.url()).unwrap_or_default();
+    let has_any = !target.headers.is_empty() || !target.credentials.is_empty();
+    if has_any && !target.origins.contains(&origin) {
+        return without(request, operation, &origin);
+    }
+    let alternative = alternative(operation, target);
+    let credentials = alternative.iter().map(|(_, _, credential)| *credential);
+    let texts = target
+        .headers
+        .iter()
+        .map(|(_, value)| value)
+        .chain(credentials);
+    let filler = Filler::of(sources, texts).await?;
+    let mut covered = Vec::new();
+    for (name, scheme, credential) in &alternative {
+        let value = filler.fill(credential);
+        place(request, scheme, &value).map_err(|why| unusable(name, &why))?;
+        covered.push((
+            BASE64_STANDARD.encode(&value),
+            format!("${{credential:{name}}}"),
+        ));
+        covered.push((value, format!("${{credential:{name}}}")));
+    }
+    for (name, text) in &target.headers {
+        let value = filler.fill(text);
+        request
+            .set_header(name, &value)
+            .map_err(|why| unusable(name, &why))?;
+        if is_telling(name) && !has_reference(text) {
+            let value = value.rsplit(' ').next().unwrap_or_default().to_owned();
+            covered.push((value, format!("${{header:{name}}}")));
+        }
+    }
+    Ok(Secured {
+        mask: filler.mask().and(covered.into_iter().collect()),
+        note: missing(operation, target, alternative.is_empty()),
+    })
+}
+
+/// The call goes without headers and credentials where its operation allows that.
+fn without(
+    request: &Request,
+    operation: &Operation,
+    origin: &str,
+) -> Result<Secured, OperationFailure> {
+    let is_free = operation.security.is_empty() || operation.security.iter().any(Vec::is_empty);
+    let place = shown(&request.url);
+    if is_free {
+        let note = format!(
+            "`{origin}` is no origin that the catalog's headers and credentials were given for: it got none"
+        );
+        return Ok(Secured {
+            mask: Mask::default(),
+            note: Some(note),
+        });
+    }
+    let message = format!(
+        "`{place}` needs credentials, and those of the catalog may not go to `{origin}`: its user gave them for other origins"
+    );
+    Err(OperationFailure::new("secret_not_allowed", message).coded(FailureCode::SecretNotAllowed))
+}
+
+/// The first alternative of which the catalog has every credential: names, schemes and credentials.
+fn alternative<'a>(
+    operation: &'a Operation,
+    target: &'a Target,
+) -> Vec<(&'a String, &'a SecurityScheme, &'a String)> {
+    let of = |name: &'a String| {
+        Some((
+            name,
+            target.schemes.get(name)?,
+            target.credentials.get(name)?,
+        ))
+    };
+    let mut alternatives = operation.security.iter().filter(|names| !names.is_empty());
+    let found = alternatives.find_map(|names| names.iter().map(of).collect::<Option<Vec<_>>>());
+    found.unwrap_or_default()
+}
+
+fn place(request: &mut Request, scheme: &SecurityScheme, credential: &str) -> Result<(), String> {
+    match scheme {
+        SecurityScheme::ApiKey {
+            location: Location::Query,
+            name,
+        } => {
+            if !request.url.query_pairs().any(|(known, _)| known == *name) {
+                request.add_query(name, credential);
+            }
+            Ok(())
+        }
+        SecurityScheme::ApiKey {
+            location: Location::Cookie,
+            name,
+        } => request.add_cookie(name, credential),
+        SecurityScheme::ApiKey { name, .. } => request.set_header(name, credential),
+        SecurityScheme::Basic => request.set_header(
+            "authorization",
+            &format!("Basic {}", BASE64_STANDARD.encode(credential)),
+        ),
+        SecurityScheme::Bearer => {
+            request.set_header("authorization", &format!("Bearer {credential}"))
+        }
+        SecurityScheme::Other { scheme } => Err(format!("midex has no way for `{scheme}`")),
+    }
+}
+
+/// What the operation asks for and the catalog does not have.
+fn missing(operation: &Operation, target: &Target, has_none: bool) -> Option<String> {
+    let is_free = operation.security.is_empty() || operation.security.iter().any(Vec::is_empty);
+    if !has_none || is_free || !target.headers.is_empty() {
+        return None;
+    }
+    let names = operation.security.first()?.join("`, `");
+    Some(format!(
+        "it asks for `{names}`, for which the catalog has no credential"
+    ))
+}
+
+fn unusable(name: &str, why: &str) -> OperationFailure {
+    let message = format!("the header or credential `{name}` of the catalog cannot be sent: {why}");
+    OperationFailure::new("secret_not_allowed", message).coded(FailureCode::OperationUncallable)
+}
+
+/// Whether a header of this name usually holds a secret.
+fn is_telling(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    [
+        "auth", "cookie", "key", "password", "secret", "session", "token",
+    ]
+    .iter()
+    .any(|word| name.contains(word))
+}

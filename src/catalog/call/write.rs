@@ -1,0 +1,357 @@
+//! How the values of parameters are written: style and explode of `OpenAPI` (3.1.1, 4.8.12.2 and 4.8.12.3, after RFC 6570).
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+
+use crate::{
+    catalog::operation::{Style, Written},
+    domain::document::plain,
+    uri,
+};
+
+/// Reserved characters that stay as they are where the document allows it: those that mean nothing in a query.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b':')
+    .remove(b'/')
+    .remove(b'?')
+    .remove(b'@')
+    .remove(b'!')
+    .remove(b'$')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b'*')
+    .remove(b',')
+    .remove(b';')
+    .remove(b'=');
+
+/// How texts are encoded where they are written.
+#[derive(Clone, Copy)]
+pub(super) enum Encoding {
+    /// As a part of a URL, a cookie or a form.
+    Percent,
+    /// The same, with reserved characters as they are.
+    Reserved,
+    /// Not at all: the value of a header.
+    Plain,
+}
+
+impl Encoding {
+    pub(super) fn of(self, text: &str) -> String {
+        match self {
+            Self::Percent => uri::encode(text),
+            Self::Reserved => utf8_percent_encode(text, RESERVED).to_string(),
+            Self::Plain => text.to_owned(),
+        }
+    }
+}
+
+/// The value as a text of one segment: of a path, of a header.
+pub(super) fn segment(name: &str, value: &Value, written: &Written, encoding: Encoding) -> String {
+    let (style, explode) = match written {
+        Written::Content(media_type) => return encoding.of(&content(media_type, value)),
+        Written::Styled { style, explode, .. } => (*style, *explode),
+    };
+    let (before, between) = match style {
+        Style::Label if explode => (".", "."),
+        Style::Label => (".", ","),
+        Style::Matrix if explode => (";", ";"),
+        Style::Matrix => (";", ","),
+        _ => ("", ","),
+    };
+    let named = |text: String| match style {
+        Style::Matrix if text.is_empty() => encoding.of(name),
+        Style::Matrix => format!("{}={text}", encoding.of(name)),
+        _ => text,
+    };
+    let parts = parts(value, explode, encoding);
+    match (style, explode, value) {
+        (Style::Matrix, true, Value::Array(_)) => {
+            let parts: Vec<_> = parts.into_iter().map(named).collect();
+            format!("{before}{}", parts.join(between))
+        }
+        (_, true, Value::Object(_)) => format!("{before}{}", parts.join(between)),
+        _ => format!("{before}{}", named(parts.join(between))),
+    }
+}
+
+/// The parts of a value: its items, or its keys and values, joined where it is exploded.
+fn parts(value: &Value, explode: bool, encoding: Encoding) -> Vec<String> {
+    match value {
+        Value::Array(items) => items
+            .iter()
+            .filter_map(|item| scalar(item, encoding))
+            .collect(),
+        Value::Object(map) => {
+            let pairs = map
+                .iter()
+                .filter_map(|(key, value)| Some((encoding.of(key), scalar(value, encoding)?)));
+            if explode {
+                pairs.map(|(key, value)| format!("{key}={value}")).collect()
+            } else {
+                pairs.flat_map(|(key, value)| [key, value]).collect()
+            }
+        }
+        other => scalar(other, encoding).into_iter().collect(),
+    }
+}
+
+/// A scalar as it is, anything else as JSON; nothing of null.
+fn scalar(value: &Value, encoding: Encoding) -> Option<String> {
+    (!value.is_null()).then(|| encoding.of(&plain(value)))
+}
+
+/// The value as a document of a media type.
+pub(super) fn content(media_type: &str, value: &Value) -> String {
+    match value {
+        Value::String(text) if !is_json(media_type) => text.clone(),
+        value => value.to_string(),
+    }
+}
+
+/// Whether a media type is JSON.
+pub(super) fn is_json(media_type: &str) -> bool {
+    let media_type = media_type.to_ascii_lowercase();
+    media_type.ends_with("/json") || media_type.ends_with("+json") || media_type == "*/*"
+}
+
+/// A key as a part of a JSON pointer.
+pub(super) fn escape(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+/// The value as pairs of a query, a cookie or a form: encoded names with encoded values.
+pub(super) fn pairs(name: &str, value: &Value, written: &Written) -> Vec<(String, String)> {
+    let (style, explode, encoding) = match written {
+        Written::Content(media_type) => {
+            return vec![(uri::encode(name), uri::encode(&content(media_type, value)))];
+        }
+        Written::Styled {
+            style,
+            explode,
+            allow_reserved: true,
+        } => (*style, *explode, Encoding::Reserved),
+        Written::Styled { style, explode, .. } => (*style, *explode, Encoding::Percent),
+    };
+    let encoded = uri::encode(name);
+    match (style, value) {
+        (Style::DeepObject, Value::Object(_)) => deep(name, value, encoding),
+        (Style::Form, Value::Object(map)) if explode => {
+            let pairs = map
+                .iter()
+                .filter_map(|(key, value)| Some((uri::encode(key), scalar(value, encoding)?)));
+            pairs.collect()
+        }
+        (_, Value::Array(_)) if explode => {
+            let parts = parts(value, true, encoding);
+            parts
+                .into_iter()
+                .map(|part| (encoded.clone(), part))
+                .collect()
+        }
+        (_, Value::Array(_) | Value::Object(_)) => {
+            let parts = parts(value, false, encoding);
+            // A list without items is not written: an empty text would be one item.
+            let joined = parts.join(separator(style));
+            if parts.is_empty() {
+                Vec::new()
+            } else {
+                vec![(encoded, joined)]
+            }
+        }
+        (_, value) => scalar(value, encoding)
+            .map(|text| (encoded, text))
+            .into_iter()
+            .collect(),
+    }
+}
+
+fn separator(style: Style) -> &'static str {
+    match style {
+        Style::SpaceDelimited => "%20",
+        Style::PipeDelimited => "%7C",
+        _ => ",",
+    }
+}
+
+/// `name[key]=value`, and `name[key][inner]=value` for what lies deeper, as services read it.
+fn deep(name: &str, value: &Value, encoding: Encoding) -> Vec<(String, String)> {
+    match value {
+        Value::Object(map) => {
+            let each = map
+                .iter()
+                .flat_map(|(key, value)| deep(&format!("{name}[{key}]"), value, encoding));
+            each.collect()
+        }
+        Value::Array(items) => {
+            let each = items.iter().enumerate();
+            each.flat_map(|(place, item)| deep(&format!("{name}[{place}]"), item, encoding))
+                .collect()
+        }
+        value => scalar(value, encoding)
+            .map(|text| (uri::encode(name), text))
+            .into_iter()
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn styled(style: Style, explode: bool) -> Written {
+        Written::Styled {
+            style,
+            explode,
+            allow_reserved: false,
+        }
+    }
+
+    /// The examples of `OpenAPI`: `color` as nothing, a text, a list and an object.
+    fn row(style: Style, explode: bool) -> [String; 3] {
+        let values = [
+            json!("blue"),
+            json!(["blue", "black"]),
+            json!({ "R": 100, "G": 200 }),
+        ];
+        values.map(|value| match style {
+            Style::Simple | Style::Label | Style::Matrix => {
+                segment("color", &value, &styled(style, explode), Encoding::Percent)
+            }
+            _ => {
+                let pairs = pairs("color", &value, &styled(style, explode)).into_iter();
+                let pairs: Vec<_> = pairs
+                    .map(|(name, value)| format!("{name}={value}"))
+                    .collect();
+                pairs.join("&")
+            }
+        })
+    }
+
+    #[test]
+    fn each_style_is_written_as_the_table_of_openapi_has_it() {
+        for (style, explode, expected) in [
+            (
+                Style::Matrix,
+                false,
+                [";color=blue", ";color=blue,black", ";color=R,100,G,200"],
+            ),
+            (
+                Style::Matrix,
+                true,
+                [";color=blue", ";color=blue;color=black", ";R=100;G=200"],
+            ),
+            (
+                Style::Label,
+                false,
+                [".blue", ".blue,black", ".R,100,G,200"],
+            ),
+            (Style::Label, true, [".blue", ".blue.black", ".R=100.G=200"]),
+            (Style::Simple, false, ["blue", "blue,black", "R,100,G,200"]),
+            (Style::Simple, true, ["blue", "blue,black", "R=100,G=200"]),
+            (
+                Style::Form,
+                false,
+                ["color=blue", "color=blue,black", "color=R,100,G,200"],
+            ),
+            (
+                Style::Form,
+                true,
+                ["color=blue", "color=blue&color=black", "R=100&G=200"],
+            ),
+            (
+                Style::SpaceDelimited,
+                false,
+                [
+                    "color=blue",
+                    "color=blue%20black",
+                    "color=R%20100%20G%20200",
+                ],
+            ),
+            (
+                Style::PipeDelimited,
+                false,
+                [
+                    "color=blue",
+                    "color=blue%7Cblack",
+                    "color=R%7C100%7CG%7C200",
+                ],
+            ),
+            (
+                Style::DeepObject,
+                true,
+                [
+                    "color=blue",
+                    "color=blue&color=black",
+                    "color%5BR%5D=100&color%5BG%5D=200",
+                ],
+            ),
+        ] {
+            assert_eq!(row(style, explode), expected, "{style:?} {explode}");
+        }
+    }
+
+    #[test]
+    fn separators_in_values_are_encoded_and_reserved_ones_stay_where_that_is_allowed() {
+        let value = json!(["a,b", "c d", "e&f=g"]);
+        let written = pairs("x", &value, &styled(Style::Form, false));
+        assert_eq!(
+            written,
+            [("x".to_owned(), "a%2Cb,c%20d,e%26f%3Dg".to_owned())]
+        );
+        let reserved = Written::Styled {
+            style: Style::Form,
+            explode: true,
+            allow_reserved: true,
+        };
+        let written = pairs("x", &json!("a/b?c:d#e&f+g[h]"), &reserved);
+        assert_eq!(written[0].1, "a/b?c:d%23e%26f%2Bg%5Bh%5D");
+        let deep = pairs(
+            "f",
+            &json!({ "a": { "b": [1, { "c": 2 }] }, "n": null }),
+            &styled(Style::DeepObject, true),
+        );
+        let deep: Vec<_> = deep
+            .iter()
+            .map(|(name, value)| (name.replace("%5B", "[").replace("%5D", "]"), value.as_str()))
+            .collect();
+        assert_eq!(
+            deep,
+            [
+                ("f[a][b][0]".to_owned(), "1"),
+                ("f[a][b][1][c]".to_owned(), "2")
+            ]
+        );
+        assert!(pairs("x", &json!([]), &styled(Style::Form, false)).is_empty());
+        assert_eq!(
+            segment(
+                "x",
+                &json!(""),
+                &styled(Style::Matrix, false),
+                Encoding::Percent
+            ),
+            ";x"
+        );
+    }
+
+    #[test]
+    fn a_document_is_written_as_json() {
+        let json_content = Written::Content("application/json".into());
+        let written = pairs("filter", &json!({ "a": 1 }), &json_content);
+        assert_eq!(
+            written,
+            [("filter".to_owned(), "%7B%22a%22%3A1%7D".to_owned())]
+        );
+        assert_eq!(
+            segment("x", &json!("a"), &json_content, Encoding::Plain),
+            "\"a\""
+        );
+        assert_eq!(content("text/plain", &json!("a")), "a");
+    }
+}

@@ -1,0 +1,281 @@
+//! The catalogs of this process: read from their files, followed, and called.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError, RwLock,
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+};
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::{
+    BoxFuture, OperationCall, Operations, Outcome,
+    call::{Answer, Caller, Options, Paginate, Prepared, Sources},
+    files::{Places, Stamps},
+    set::{Catalog, Meant, Named, Set},
+};
+use crate::{
+    domain::{FailureCode, execution::OperationFailure},
+    limits,
+};
+
+/// The catalogs of this process.
+pub struct Catalogs {
+    live: Arc<Live>,
+    followed: OnceLock<mpsc::Sender<()>>,
+}
+
+struct Live {
+    places: Places,
+    caller: Caller,
+    set: RwLock<Arc<Set>>,
+    /// Held while files are read.
+    loading: Mutex<()>,
+    version: watch::Sender<u64>,
+}
+
+impl fmt::Debug for Catalogs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Catalogs({})", self.live.places.catalogs.display())
+    }
+}
+
+impl Catalogs {
+    /// Those in these places, whose headers may refer to these secrets. Reads files: not for a worker of an async runtime.
+    pub fn open(places: Places, secrets: Sources) -> Self {
+        Self::with_caller(places, Caller::new(secrets))
+    }
+
+    /// The same, called by `caller`.
+    pub fn with_caller(places: Places, caller: Caller) -> Self {
+        let catalogs = Self {
+            live: Arc::new(Live {
+                places,
+                caller,
+                set: RwLock::default(),
+                loading: Mutex::default(),
+                version: watch::Sender::new(0),
+            }),
+            followed: OnceLock::new(),
+        };
+        catalogs.current();
+        catalogs
+    }
+
+    /// Where they lie.
+    pub fn places(&self) -> &Places {
+        &self.live.places
+    }
+
+    /// What calls them and fetches documents.
+    pub fn caller(&self) -> &Caller {
+        &self.live.caller
+    }
+
+    /// Those that were loaded last.
+    pub fn loaded(&self) -> Arc<Set> {
+        self.live.loaded()
+    }
+
+    /// Those that there are now. Looks at files: not for a worker of an async runtime.
+    pub fn current(&self) -> Arc<Set> {
+        self.live.catch_up();
+        self.live.loaded()
+    }
+
+    /// A number that changes whenever what there is has changed.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.live.version.subscribe()
+    }
+
+    /// Begins to look for changes every [`limits::DEFINITIONS_LOOK_EVERY`]; ends when this is dropped.
+    pub fn watch(&self) {
+        self.followed.get_or_init(|| {
+            let (followed, ended) = mpsc::channel();
+            let live = self.live.clone();
+            let builder = thread::Builder::new().name("midex-catalogs".to_owned());
+            if let Err(error) = builder.spawn(move || live.follow(&ended)) {
+                tracing::warn!("changes to catalogs are only noticed by calls: {error}");
+            }
+            followed
+        });
+    }
+
+    /// Calls an operation, and answers with all that came back.
+    ///
+    /// # Errors
+    /// As [`Caller::call`]; and where there is no such catalog or operation.
+    pub async fn answer(&self, call: &OperationCall) -> Result<Answer, OperationFailure> {
+        let named = self.meant(&call.catalog, &call.operation)?;
+        let prepared = self.prepared(&named).await?;
+        let target = named.catalog.target().map_err(|error| damaged(&error))?;
+        let options = Options {
+            timeout: call.timeout,
+            idempotency_key: Some(call.idempotency_key.clone()),
+            cancelled: call.cancelled.clone(),
+            paginate: call.pages.map(|max_pages| Paginate {
+                max_pages: Some(max_pages),
+                items_path: None,
+            }),
+        };
+        let body = call.body.as_ref();
+        self.live
+            .caller
+            .call(&prepared, &target, &call.with, body, &options)
+            .await
+    }
+
+    /// The operation, ready to be called. The first time a record is read from the disk.
+    async fn prepared(&self, named: &Named) -> Result<Arc<Prepared>, OperationFailure> {
+        if let Some(prepared) = named.catalog.kept(named.place) {
+            return Ok(prepared);
+        }
+        let (catalog, place) = (named.catalog.clone(), named.place);
+        let prepared = tokio::task::spawn_blocking(move || catalog.prepared(place)).await;
+        let prepared = prepared.map_err(|error| damaged(&error.to_string()))?;
+        prepared.map_err(|error| damaged(&error))
+    }
+
+    fn meant(&self, catalog: &str, operation: &str) -> Result<Named, OperationFailure> {
+        let (code, message) = match self.loaded().meaning(catalog, operation) {
+            Meant::Operation(named) => return Ok(named),
+            Meant::NoCatalog(_) => (
+                FailureCode::CatalogMissing,
+                format!("there is no catalog '{catalog}' here"),
+            ),
+            Meant::Disabled => (
+                FailureCode::CatalogMissing,
+                format!("the catalog '{catalog}' is disabled or cannot be used"),
+            ),
+            Meant::NoOperation(_) => (
+                FailureCode::OperationNotFound,
+                format!("the catalog '{catalog}' has no operation '{operation}'"),
+            ),
+            Meant::Several(ids) => (
+                FailureCode::OperationNotFound,
+                format!(
+                    "several catalogs of '{catalog}' have an operation '{operation}': {}",
+                    ids.join(", ")
+                ),
+            ),
+        };
+        Err(OperationFailure {
+            code: Some(code.into()),
+            ..OperationFailure::new("not_found", message)
+        })
+    }
+}
+
+/// All that came back.
+fn whole(answer: Answer) -> Value {
+    let mut whole = json!({
+        "status_code": answer.status,
+        "headers": answer.headers,
+        "payload": answer.payload.into_value(),
+    });
+    if answer.pages > 1 {
+        whole["pages"] = answer.pages.into();
+    }
+    if !answer.notes.is_empty() {
+        whole["notes"] = answer.notes.into();
+    }
+    whole
+}
+
+fn damaged(error: &str) -> OperationFailure {
+    OperationFailure::new("internal", format!("the catalog cannot be used: {error}"))
+}
+
+impl Operations for Catalogs {
+    fn call(&self, call: OperationCall) -> BoxFuture<'_, Outcome> {
+        Box::pin(async move {
+            let answer = self.answer(&call).await?;
+            Ok(if call.whole {
+                whole(answer)
+            } else {
+                answer.payload.into_value()
+            })
+        })
+    }
+
+    fn is_safe(&self, catalog: &str, operation: &str) -> bool {
+        let Ok(named) = self.meant(catalog, operation) else {
+            return false;
+        };
+        let prepared = named.catalog.prepared(named.place);
+        let target = named.catalog.target();
+        matches!((prepared, target), (Ok(prepared), Ok(target)) if target.is_repeatable(prepared.operation()))
+    }
+
+    fn has_catalog(&self, catalog: &str) -> bool {
+        self.loaded().has(catalog)
+    }
+}
+
+impl Live {
+    fn follow(&self, ended: &mpsc::Receiver<()>) {
+        let every = limits::DEFINITIONS_LOOK_EVERY;
+        while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+            self.catch_up();
+        }
+    }
+
+    fn loaded(&self) -> Arc<Set> {
+        self.set
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Reads what changed.
+    fn catch_up(&self) {
+        let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamps = self.places.stamps();
+        let before = self.loaded();
+        if stamps == before.stamps {
+            return;
+        }
+        let catalogs = stamps.keys().map(|id| self.load(id, &stamps, &before));
+        let set = Set {
+            catalogs: catalogs.collect(),
+            version: before.version + 1,
+            stamps,
+        };
+        let version = set.version;
+        *self.set.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
+        self.version.send_replace(version);
+    }
+
+    fn load(&self, id: &str, stamps: &Stamps, before: &Set) -> Arc<Catalog> {
+        let (is_same, was) = (before.stamps.get(id), before.named(id));
+        if let (Some(was), true) = (was, is_same == stamps.get(id)) {
+            return was.clone();
+        }
+        let [_, document] = stamps[id];
+        let has_same_document = is_same.is_some_and(|[_, before]| *before == document);
+        let kept = was
+            .filter(|_| has_same_document)
+            .map(|was| was.book.clone());
+        let book = || {
+            let Some(document) = document else {
+                return Err(format!(
+                    "{} is not there",
+                    self.places.document(id).display()
+                ));
+            };
+            kept.unwrap_or_else(|| self.places.book(id, document).map(Arc::new))
+        };
+        let catalog = match self.places.read(id) {
+            Ok(files) => Catalog::new(id, files.settings, book()),
+            Err(error) => Catalog::new(id, super::Settings::default(), Err(error)),
+        };
+        if let Err(error) = &catalog.book {
+            tracing::warn!(catalog = id, "a catalog cannot be used: {error}");
+        }
+        Arc::new(catalog)
+    }
+}

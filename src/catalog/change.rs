@@ -1,0 +1,468 @@
+//! Imports and changes of catalogs. What a tool may ask for and what only a person may is told apart by [`By`]: a tool
+//! never lowers a class, and never brings a secret to an origin that it was not given for.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde::Serialize;
+
+use super::{
+    Catalog, Catalogs, Set, Settings,
+    call::{has_reference, origin},
+    document::{self, Book, Compiled, Inspection},
+    files::{first, slug},
+    operation::Class,
+};
+use crate::{
+    error::{Code, Error, Result, Violation},
+    limits,
+};
+
+/// Who asks for a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// A tool, and so a model.
+    Tool,
+    /// The user: at the command line, or by saying yes to the question that shows it.
+    User,
+}
+
+/// A document that is to become a catalog.
+#[derive(Clone, Debug)]
+pub struct Import {
+    /// Where it came from: a path or a URL.
+    pub source: String,
+    /// Its text.
+    pub document: Arc<[u8]>,
+    /// What the catalog is to be called.
+    pub title: String,
+    /// The first word of its operations; what is there already, else the id.
+    pub vendor: Option<String>,
+    /// What paths follow; the document's own where nothing is said.
+    pub base_url: Option<String>,
+    /// Whether it may take the place of a catalog of this title.
+    pub overwrite: bool,
+    /// Whether it may be called.
+    pub enabled: Option<bool>,
+    /// The time, as RFC 3339 has it.
+    pub at: String,
+}
+
+/// What an import comes to, or would.
+#[derive(Debug)]
+pub struct Planned {
+    /// The id of the catalog.
+    pub id: String,
+    /// What would be written.
+    pub settings: Settings,
+    /// The document.
+    pub compiled: Compiled,
+    /// What is different from the catalog that is there.
+    pub changes: Changes,
+    /// The text of its settings.
+    text: String,
+}
+
+/// How the operations of a catalog change with a new document.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Changes {
+    /// New ones.
+    pub added: Vec<String>,
+    /// Those that are gone.
+    pub removed: Vec<String>,
+    /// Those that take or answer something else.
+    pub changed: Vec<Changed>,
+}
+
+/// An operation that another document has otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Changed {
+    /// Its name.
+    pub id: String,
+    /// What is other: `method`, `path`, `parameters`, `body`, `output`, `security`.
+    pub what: Vec<&'static str>,
+}
+
+impl Catalogs {
+    /// What an import would come to. Nothing is written. Blocks.
+    ///
+    /// # Errors
+    /// `OPENAPI_INVALID` with every violation; `ARGUMENTS_INVALID` where the title makes no id or the base URL is none.
+    pub fn plan(&self, import: &Import) -> Result<Planned> {
+        let compiled = document::compile(&import.document).map_err(|refused| invalid(&refused))?;
+        let set = self.current();
+        let there = set.named(&import.title);
+        let id = there.map_or_else(|| slug(&import.title), |there| there.id.clone());
+        if id.is_empty() {
+            let message = format!("the title `{}` makes no id", import.title);
+            return Err(wrong(
+                message,
+                "Give the catalog a title with letters or digits",
+            ));
+        }
+        let (text, before) = self.before(&id)?;
+        let base_url = match (&import.base_url, &before) {
+            (Some(url), _) => url.clone(),
+            (None, Some(before)) if compiled.servers.contains(&before.base_url) => {
+                before.base_url.clone()
+            }
+            _ => compiled
+                .servers
+                .first()
+                .map_or_else(String::new, |server| absolute(server, &import.source)),
+        };
+        if import.base_url.is_some() && origin(&base_url).is_none() {
+            let message = format!("`{base_url}` is no URL of http or https");
+            return Err(wrong(message, "Give base_url as https://HOST/PATH"));
+        }
+        let before = before.unwrap_or_default();
+        let settings = Settings {
+            title: import.title.trim().to_owned(),
+            vendor: match &import.vendor {
+                Some(vendor) => vendor.clone(),
+                None if before.vendor.is_empty() => id.clone(),
+                None => before.vendor.clone(),
+            },
+            enabled: import.enabled.unwrap_or(before.enabled),
+            source: import.source.clone(),
+            imported_at: import.at.clone(),
+            base_url,
+            ..before
+        };
+        check_vendor(&settings.vendor)?;
+        let changes = match there.and_then(|there| there.book.as_ref().ok()) {
+            Some(book) => Changes::between(book, &compiled),
+            None => Changes::default(),
+        };
+        Ok(Planned {
+            id,
+            settings,
+            compiled,
+            changes,
+            text,
+        })
+    }
+
+    /// Imports a document. Blocks.
+    ///
+    /// # Errors
+    /// As [`Catalogs::plan`]; `CATALOG_CONFLICT` where the catalog is there and nobody said that it may be replaced;
+    /// `FILE_UNUSABLE`, `SERVER_BUSY`. Nothing is changed then.
+    pub fn import(&self, import: &Import) -> Result<Planned> {
+        let _lock = self.places().lock()?;
+        let planned = self.plan(import)?;
+        if !import.overwrite
+            && self
+                .current()
+                .catalogs()
+                .iter()
+                .any(|one| one.id == planned.id)
+        {
+            let message = format!("there is a catalog `{}` already", planned.id);
+            return Err(Error::new(Code::CatalogConflict, message).with("catalog_id", planned.id));
+        }
+        if self.current().catalogs().len() >= limits::CATALOGS_MAX {
+            let message = format!(
+                "there are {} catalogs, which is the limit",
+                limits::CATALOGS_MAX
+            );
+            return Err(Error::new(Code::LimitExceeded, message));
+        }
+        let text = written(&planned.settings, &planned.text)?;
+        self.places().write(&planned.id, &text, &import.document)?;
+        self.current();
+        Ok(planned)
+    }
+
+    /// Changes the settings of a catalog. Blocks.
+    ///
+    /// # Errors
+    /// `CATALOG_NOT_FOUND`, what `change` says, `FILE_UNUSABLE`, `SERVER_BUSY`.
+    pub fn change(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut Settings, &Catalog) -> Result<()>,
+    ) -> Result<Arc<Catalog>> {
+        let _lock = self.places().lock()?;
+        let catalog = self.current().require(name)?;
+        let files = self
+            .places()
+            .read(&catalog.id)
+            .map_err(|error| unreadable(&catalog.id, &error))?;
+        let mut settings = files.settings;
+        change(&mut settings, &catalog)?;
+        let text = written(&settings, &files.text)?;
+        self.places().write_settings(&catalog.id, &text)?;
+        self.current().require(&catalog.id)
+    }
+
+    /// Takes a catalog away, and its document where that is said. Blocks.
+    ///
+    /// # Errors
+    /// `CATALOG_NOT_FOUND`, `FILE_UNUSABLE`, `SERVER_BUSY`.
+    pub fn remove(&self, name: &str, with_document: bool) -> Result<Arc<Set>> {
+        let _lock = self.places().lock()?;
+        let catalog = self.current().require(name)?;
+        self.places().remove(&catalog.id, with_document)?;
+        Ok(self.current())
+    }
+
+    /// What the settings of a catalog are, with their text; of one whose file is gone only a document may be there.
+    fn before(&self, id: &str) -> Result<(String, Option<Settings>)> {
+        if !self.places().settings(id).exists() {
+            return Ok((String::new(), None));
+        }
+        let files = self
+            .places()
+            .read(id)
+            .map_err(|error| unreadable(id, &error))?;
+        Ok((files.text, Some(files.settings)))
+    }
+}
+
+impl Set {
+    /// The catalog of this id or title.
+    ///
+    /// # Errors
+    /// `CATALOG_NOT_FOUND` with the nearest.
+    pub fn require(&self, name: &str) -> Result<Arc<Catalog>> {
+        if let Some(catalog) = self.named(name) {
+            return Ok(catalog.clone());
+        }
+        let names = self
+            .catalogs()
+            .iter()
+            .flat_map(|one| [&*one.id, &*one.settings.title]);
+        let hint = crate::domain::nearest::did_you_mean(name, names);
+        let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
+        let message = format!("there is no catalog `{name}`{hint}");
+        Err(Error::new(Code::CatalogNotFound, message).with("catalog_id", name))
+    }
+}
+
+impl Settings {
+    /// Gives the catalog another base URL. Where that is of another origin, it has no secrets unless the user says so.
+    ///
+    /// # Errors
+    /// `ARGUMENTS_INVALID`.
+    pub fn set_base_url(&mut self, url: &str, by: By) -> Result<()> {
+        let Some(origin) = origin(url) else {
+            let message = format!("`{url}` is no URL of http or https");
+            return Err(wrong(message, "Give base_url as https://HOST/PATH"));
+        };
+        url.trim_end_matches('/').clone_into(&mut self.base_url);
+        if by == By::User {
+            self.origins.insert(origin);
+        }
+        Ok(())
+    }
+
+    /// Sets headers, or takes away those that are null. With `replace` no others stay. Those of a tool are kept apart from the
+    /// user's, and go to the origin that the catalog is called at now.
+    ///
+    /// # Errors
+    /// `SECRET_NOT_ALLOWED` where a tool names a secret; `ARGUMENTS_INVALID`.
+    pub fn set_headers(
+        &mut self,
+        headers: &BTreeMap<String, Option<String>>,
+        replace: bool,
+        by: By,
+    ) -> Result<()> {
+        for (name, value) in headers {
+            check_header(name, value.as_deref())?;
+            if by == By::Tool && value.as_deref().is_some_and(has_reference) {
+                return Err(secret_of_tool(name));
+            }
+        }
+        let origin = origin(&self.base_url).unwrap_or_default();
+        let given = match by {
+            By::User => &mut self.headers,
+            By::Tool => self.tool_headers.entry(origin).or_default(),
+        };
+        if replace {
+            given.clear();
+        }
+        for (name, value) in headers {
+            given.retain(|known, _| !known.eq_ignore_ascii_case(name));
+            if let Some(value) = value {
+                given.insert(name.clone(), value.clone());
+            }
+        }
+        self.tool_headers.retain(|_, headers| !headers.is_empty());
+        self.trust_base_url(by);
+        Ok(())
+    }
+
+    /// The headers and credentials may go to where the catalog is called now. Only the user says so: an origin that a tool
+    /// had added would be there when secrets come.
+    pub fn trust_base_url(&mut self, by: By) {
+        if let Some(origin) = origin(&self.base_url).filter(|_| by == By::User) {
+            self.origins.insert(origin);
+        }
+    }
+
+    /// Says of which class an operation is. A tool may only make it stricter.
+    ///
+    /// # Errors
+    /// `COMMAND_CLASS_REFUSED`.
+    pub fn set_class(
+        &mut self,
+        operation: &str,
+        before: Class,
+        class: Class,
+        by: By,
+    ) -> Result<()> {
+        if by == By::Tool && class < before {
+            let message = format!(
+                "`{operation}` is {}: only the user makes it {}",
+                before.as_str(),
+                class.as_str()
+            );
+            return Err(Error::new(Code::CommandClassRefused, message).with_action(
+                "Ask your user to run `midex catalog class` in a terminal, if they want that",
+            ));
+        }
+        self.classes.insert(operation.to_owned(), class);
+        Ok(())
+    }
+}
+
+fn written(settings: &Settings, text: &str) -> Result<String> {
+    let written = settings.written_into(text);
+    written.map_err(|error| Error::internal(format!("the settings cannot be written: {error}")))
+}
+
+fn wrong(message: String, action: &'static str) -> Error {
+    Error::new(Code::ArgumentsInvalid, message).with_action(action)
+}
+
+fn secret_of_tool(header: &str) -> Error {
+    let message =
+        format!("the header `{header}` would be given a secret, which only the user may do");
+    Error::new(Code::SecretNotAllowed, message)
+}
+
+fn unreadable(id: &str, error: &str) -> Error {
+    let message = format!("the settings of catalog `{id}` cannot be read: {error}");
+    Error::new(Code::FileUnusable, message).with("path", id)
+}
+
+/// The refusal of a document that cannot be imported.
+fn invalid(refused: &Inspection) -> Error {
+    let message = format!("the document cannot be imported: {}", first(refused));
+    let violations: Vec<Violation> = refused.violations.clone();
+    Error::new(Code::OpenapiInvalid, message).with_violations(violations)
+}
+
+fn check_vendor(vendor: &str) -> Result<()> {
+    let is_word = !vendor.is_empty() && !vendor.contains(char::is_whitespace);
+    if is_word && vendor.len() <= limits::WORD_BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!("`{vendor}` is no vendor: it is the first word of `run`");
+    Err(wrong(message, "Give the vendor as one word"))
+}
+
+/// Headers that belong to the connection, or to the request itself.
+const FORBIDDEN: &[&str] = &[
+    "host",
+    "content-length",
+    "content-type",
+    "transfer-encoding",
+    "connection",
+    "upgrade",
+    "te",
+    "trailer",
+    "expect",
+    "idempotency-key",
+];
+
+fn check_header(name: &str, value: Option<&str>) -> Result<()> {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_token) {
+        return Err(wrong(
+            format!("`{name}` is no name of a header"),
+            "Correct the name",
+        ));
+    }
+    if FORBIDDEN
+        .iter()
+        .any(|forbidden| name.eq_ignore_ascii_case(forbidden))
+    {
+        let message = format!("the header `{name}` is set by midex itself");
+        return Err(wrong(message, "Leave the header out"));
+    }
+    let is_visible = |byte: u8| (0x20..0x7f).contains(&byte);
+    match value {
+        Some(value)
+            if value.len() > limits::CATALOG_HEADER_BYTES_MAX || !value.bytes().all(is_visible) =>
+        {
+            let message = format!(
+                "the value of `{name}` must be of at most {} visible ASCII characters",
+                limits::CATALOG_HEADER_BYTES_MAX
+            );
+            Err(wrong(message, "Correct the value"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A server of a document that came from a URL may be relative to that.
+fn absolute(server: &str, source: &str) -> String {
+    match origin(source) {
+        Some(origin) if server.starts_with('/') => format!("{origin}{server}"),
+        _ => server.to_owned(),
+    }
+}
+
+impl Changes {
+    /// What is other in a new document.
+    fn between(before: &Book, after: &Compiled) -> Self {
+        let known: BTreeMap<_, _> = before
+            .entries()
+            .iter()
+            .enumerate()
+            .map(|(place, entry)| (&*entry.name, place))
+            .collect();
+        let mut changes = Self::default();
+        for operation in &after.operations {
+            match known.get(operation.name.as_str()) {
+                None => changes.added.push(operation.name.clone()),
+                Some(place) => {
+                    let Ok(was) = before.bare(*place) else {
+                        continue;
+                    };
+                    let parts = [
+                        ("method", was.method != operation.method),
+                        ("path", was.path != operation.path),
+                        ("parameters", was.parameters != operation.parameters),
+                        ("body", was.body != operation.body),
+                        ("output", was.output != operation.output),
+                        ("security", was.security != operation.security),
+                    ];
+                    let what: Vec<_> = parts
+                        .into_iter()
+                        .filter_map(|(part, is_other)| is_other.then_some(part))
+                        .collect();
+                    if !what.is_empty() {
+                        changes.changed.push(Changed {
+                            id: operation.name.clone(),
+                            what,
+                        });
+                    }
+                }
+            }
+        }
+        let is_gone = |name: &&str| {
+            after
+                .operations
+                .iter()
+                .all(|operation| operation.name != **name)
+        };
+        changes.removed = known
+            .keys()
+            .filter(|name| is_gone(name))
+            .map(|name| (*name).to_owned())
+            .collect();
+        changes
+    }
+}

@@ -1,0 +1,388 @@
+//! The compiled form of a document, as it lies in the cache: an index that is kept in memory, and records that are read one
+//! by one. It can always be made again, so whatever is odd about it only makes it unusable.
+//!
+//! ```text
+//! magic (16) · digest of the document (32) · length of all (8) · place and length of the index (8 + 8) · its check (8)
+//! records: check (8), JSON · index (postcard)
+//! ```
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fmt, io,
+    sync::OnceLock,
+};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+use super::{Collision, Compiled, Providers, entry::Entry, schema::named, words::Words};
+use crate::{
+    catalog::operation::{Operation, SecurityScheme},
+    domain::Digest,
+    error::Violation,
+    limits,
+};
+
+/// The number grows with each change of what follows it, so an older file is made again.
+const MAGIC: &[u8; 16] = b"midex-catalog 1\n";
+const HEADER: usize = 80;
+const CHECK: usize = 8;
+
+/// Fills the bytes that begin at an offset.
+pub type Source = Box<dyn Fn(u64, &mut [u8]) -> io::Result<()> + Send + Sync>;
+
+/// A compiled document whose operations are read when they are asked for.
+pub struct Book {
+    source: Source,
+    digest: Digest,
+    head: Head,
+    index: Index,
+    words: OnceLock<Words>,
+}
+
+impl fmt::Debug for Book {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Book({}, {} operations)",
+            self.head.title,
+            self.index.entries.len()
+        )
+    }
+}
+
+/// What a document says of itself, as [`Compiled`] has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "`Compiled` says what they are")]
+pub struct Head {
+    pub title: String,
+    pub version: String,
+    pub description: String,
+    pub servers: Vec<String>,
+    pub schemes: BTreeMap<String, SecurityScheme>,
+    /// How many providers there are.
+    pub provider_count: usize,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Index {
+    /// JSON, for postcard cannot read enums with tags.
+    head: String,
+    entries: Vec<Entry>,
+    operations: Vec<Place>,
+    /// The shared schemas in the order of their names.
+    schemas: Vec<(Box<str>, Place)>,
+    notes: Place,
+}
+
+/// Where a record lies.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Place {
+    at: u64,
+    length: u32,
+}
+
+/// What is seldom asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Notes {
+    /// The contracts of providers.
+    pub providers: Providers,
+    /// Operations that did not get the name that they come to.
+    pub collisions: Vec<Collision>,
+    /// What is odd about the document.
+    pub warnings: Vec<Violation>,
+}
+
+impl Compiled {
+    /// The compiled form, which [`Book::open`] reads.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; HEADER];
+        let operations = self
+            .operations
+            .iter()
+            .map(|operation| record(&mut bytes, operation))
+            .collect();
+        let schemas = self.schemas.iter();
+        let schemas = schemas
+            .map(|(name, schema)| (name.as_str().into(), record(&mut bytes, schema)))
+            .collect();
+        let notes = record(
+            &mut bytes,
+            &Notes {
+                providers: self.providers.clone(),
+                collisions: self.collisions.clone(),
+                warnings: self.warnings.clone(),
+            },
+        );
+        let index = Index {
+            head: serde_json::to_string(&self.head()).unwrap_or_default(),
+            entries: self.operations.iter().map(Entry::of).collect(),
+            operations,
+            schemas,
+            notes,
+        };
+        let index = postcard::to_stdvec(&index).unwrap_or_default();
+        let at = bytes.len() as u64;
+        bytes.extend_from_slice(&index);
+        let length = bytes.len() as u64;
+        let numbers = [length, at, index.len() as u64]
+            .map(u64::to_le_bytes)
+            .concat();
+        let header = [
+            MAGIC,
+            self.digest.as_bytes().as_slice(),
+            &numbers,
+            &check(&index),
+        ]
+        .concat();
+        bytes[..HEADER].copy_from_slice(&header);
+        bytes
+    }
+
+    fn head(&self) -> Head {
+        Head {
+            title: self.title.clone(),
+            version: self.version.clone(),
+            description: self.description.clone(),
+            servers: self.servers.clone(),
+            schemes: self.schemes.clone(),
+            provider_count: self.providers.providers.len(),
+        }
+    }
+}
+
+/// Appends a record.
+fn record(bytes: &mut Vec<u8>, value: &impl Serialize) -> Place {
+    let json = serde_json::to_vec(value).unwrap_or_default();
+    let at = bytes.len() as u64;
+    bytes.extend_from_slice(&check(&json));
+    bytes.extend_from_slice(&json);
+    Place {
+        at,
+        length: u32::try_from(json.len()).unwrap_or(u32::MAX),
+    }
+}
+
+fn check(bytes: &[u8]) -> [u8; CHECK] {
+    let mut check = [0; CHECK];
+    check.copy_from_slice(&Digest::of(bytes).as_bytes()[..CHECK]);
+    check
+}
+
+fn odd(what: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("{what}: compile the document again"),
+    )
+}
+
+impl Book {
+    /// Opens a compiled form of so many bytes. Reads its index, and no operation.
+    ///
+    /// # Errors
+    /// `InvalidData` where it is of another version, cut off or damaged: the document is to be compiled again.
+    pub fn open(length: u64, source: Source) -> io::Result<Self> {
+        let mut header = [0; HEADER];
+        if length < HEADER as u64 {
+            return Err(odd("the compiled document is cut off"));
+        }
+        source(0, &mut header)?;
+        if &header[..16] != MAGIC {
+            return Err(odd("this is no compiled document of this version"));
+        }
+        let number = |at: usize| {
+            header[at..at + 8]
+                .iter()
+                .rev()
+                .fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte))
+        };
+        let (all, at, index) = (number(48), number(56), number(64));
+        if all != length || at.checked_add(index) != Some(length) {
+            return Err(odd("the compiled document is cut off"));
+        }
+        let mut bytes = vec![0; usize::try_from(index).map_err(io::Error::other)?];
+        source(at, &mut bytes)?;
+        if check(&bytes) != header[72..] {
+            return Err(odd("the index of the compiled document is damaged"));
+        }
+        let index: Index = postcard::from_bytes(&bytes)
+            .map_err(|_| odd("the index of the compiled document cannot be read"))?;
+        let head = serde_json::from_str(&index.head)?;
+        let digest =
+            postcard::from_bytes(&header[16..48]).map_err(|_| odd("the digest cannot be read"))?;
+        Ok(Self {
+            source,
+            digest,
+            head,
+            index,
+            words: OnceLock::new(),
+        })
+    }
+
+    /// A compiled form in memory.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn of(bytes: Vec<u8>) -> io::Result<Self> {
+        let length = bytes.len() as u64;
+        let source: Source = Box::new(move |at, into| {
+            let at = usize::try_from(at).map_err(io::Error::other)?;
+            let part = at
+                .checked_add(into.len())
+                .and_then(|end| bytes.get(at..end));
+            into.copy_from_slice(part.ok_or_else(|| odd("the compiled document is cut off"))?);
+            Ok(())
+        });
+        Self::open(length, source)
+    }
+
+    /// The digest of the document that it was made of.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// What the document says of itself.
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Its operations in the order of their names; their places are what [`Self::operation`] takes.
+    pub fn entries(&self) -> &[Entry] {
+        &self.index.entries
+    }
+
+    /// The place of the operation of a name, or of another name of it.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        let entries = &self.index.entries;
+        let found = entries
+            .binary_search_by(|entry| (*entry.name).cmp(name))
+            .ok();
+        found.or_else(|| {
+            entries
+                .iter()
+                .position(|entry| entry.aliases.iter().any(|alias| **alias == *name))
+        })
+    }
+
+    /// An operation whose schemas stand alone: what they share with others stands under their `$defs`, up to
+    /// [`limits::OPERATION_SCHEMAS_BYTES_MAX`] for each; what is past that accepts anything.
+    ///
+    /// # Errors
+    /// `InvalidData` where the compiled form is damaged, and what the source says.
+    pub fn operation(&self, place: usize) -> io::Result<Operation> {
+        let mut operation = self.bare(place)?;
+        let mut read = HashMap::new();
+        let bodies = operation
+            .body
+            .iter_mut()
+            .flat_map(|body| &mut body.contents)
+            .map(|content| &mut content.schema);
+        let parameters = operation
+            .parameters
+            .iter_mut()
+            .map(|parameter| &mut parameter.schema);
+        for schema in parameters.chain(bodies).chain(&mut operation.output) {
+            self.complete(schema, &mut read)?;
+        }
+        Ok(operation)
+    }
+
+    /// An operation whose schemas name shared ones that are not there: enough to list it, and cheap.
+    ///
+    /// # Errors
+    /// As [`Self::operation`].
+    pub fn bare(&self, place: usize) -> io::Result<Operation> {
+        let place = self
+            .index
+            .operations
+            .get(place)
+            .ok_or(io::ErrorKind::NotFound)?;
+        self.record(*place)
+    }
+
+    /// What is seldom asked for.
+    ///
+    /// # Errors
+    /// As [`Self::operation`].
+    pub fn notes(&self) -> io::Result<Notes> {
+        self.record(self.index.notes)
+    }
+
+    /// The words by which its operations are found; prepared once.
+    pub(super) fn words(&self) -> &Words {
+        self.words.get_or_init(|| Words::of(&self.index.entries))
+    }
+
+    /// Prepares the search, which else the first one does.
+    pub fn prepare(&self) {
+        self.words();
+    }
+
+    /// Puts what a schema leads to under its `$defs`.
+    fn complete(
+        &self,
+        schema: &mut Value,
+        read: &mut HashMap<String, (Value, usize)>,
+    ) -> io::Result<()> {
+        let mut definitions = Map::new();
+        let mut bytes = 0;
+        let mut seen = HashSet::new();
+        let mut open = names(schema);
+        while !open.is_empty() {
+            let mut next = Vec::new();
+            for name in open.into_iter().filter(|name| seen.insert(name.clone())) {
+                let (value, length) = self.shared(&name, read)?;
+                bytes += length;
+                if definitions.len() < limits::OPERATION_SCHEMAS_MAX
+                    && bytes <= limits::OPERATION_SCHEMAS_BYTES_MAX
+                {
+                    next.extend(names(value));
+                    definitions.insert(name, value.clone());
+                } else {
+                    definitions.insert(name, Value::Bool(true));
+                }
+            }
+            open = next;
+        }
+        if let Some(schema) = schema.as_object_mut().filter(|_| !definitions.is_empty()) {
+            schema.insert("$defs".into(), definitions.into());
+        }
+        Ok(())
+    }
+
+    fn shared<'a>(
+        &self,
+        name: &str,
+        read: &'a mut HashMap<String, (Value, usize)>,
+    ) -> io::Result<&'a (Value, usize)> {
+        if !read.contains_key(name) {
+            let found = self
+                .index
+                .schemas
+                .binary_search_by(|(known, _)| (**known).cmp(name));
+            let place = found.map_err(|_| odd("a shared schema is not there"))?;
+            let place = self.index.schemas[place].1;
+            read.insert(
+                name.to_owned(),
+                (self.record(place)?, place.length as usize),
+            );
+        }
+        Ok(&read[name])
+    }
+
+    fn record<T: DeserializeOwned>(&self, place: Place) -> io::Result<T> {
+        let mut bytes = vec![0; CHECK + place.length as usize];
+        (self.source)(place.at, &mut bytes)?;
+        let (sum, json) = bytes.split_at(CHECK);
+        if sum != check(json) {
+            return Err(odd("a record of the compiled document is damaged"));
+        }
+        Ok(serde_json::from_slice(json)?)
+    }
+}
+
+fn names(schema: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    named(schema, &mut found);
+    found.into_iter().map(str::to_owned).collect()
+}

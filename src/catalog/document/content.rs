@@ -1,0 +1,147 @@
+//! Bodies and answers: media types and their schemas.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    operation::{self, Reader, Site},
+    reference::{entries, flag, follow, text},
+};
+use crate::{
+    catalog::operation::{Body, Content, Operation},
+    domain::truncate::shortened,
+    limits,
+};
+
+impl<'a> Reader<'a, '_> {
+    /// Fills the body.
+    pub(super) fn body(&mut self, site: Site<'a>, operation: &mut Operation) {
+        let Some(value) = site.value.get("requestBody") else {
+            return;
+        };
+        let value = match follow(self.root, value) {
+            Ok(value) => value,
+            Err(broken) => {
+                return self.refuse(operation, format!("its body is not known: {broken}"));
+            }
+        };
+        let mut contents: Vec<Content> = Vec::new();
+        for (media_type, content) in entries(value, "content").take(limits::OPERATION_CONTENTS_MAX)
+        {
+            let media_type = plain(media_type);
+            if !contents.iter().any(|one| one.media_type == media_type) {
+                contents.push(self.content(media_type, content, operation));
+            }
+        }
+        contents.sort_by_key(|content| rank(&content.media_type));
+        operation.body = (!contents.is_empty()).then(|| Body {
+            is_required: flag(value, "required"),
+            description: shortened(
+                text(value, "description").trim(),
+                limits::OPERATION_SUMMARY_CHARS_MAX,
+            )
+            .into_owned(),
+            contents,
+        });
+    }
+
+    fn content(
+        &mut self,
+        media_type: String,
+        content: &'a Value,
+        operation: &mut Operation,
+    ) -> Content {
+        let is_opaque = rank(&media_type) > 2;
+        let schema = match content.get("schema") {
+            // Text and bytes are sent as they are given: a schema of what they hold is none of the text.
+            Some(schema) if !is_opaque || text(schema, "type") == "string" => {
+                self.needed(schema, operation)
+            }
+            _ if is_opaque => json!({ "type": "string" }),
+            _ => json!({}),
+        };
+        let encoding =
+            entries(content, "encoding").map(|(name, value)| (name.clone(), encoding(value)));
+        Content {
+            media_type,
+            schema,
+            encoding: encoding.collect(),
+        }
+    }
+
+    /// Fills the schema of the answer. Returns whether the answer names its next page in a header.
+    pub(super) fn output(&mut self, site: Site<'a>, operation: &mut Operation) -> bool {
+        let mut good: Vec<_> = entries(site.value, "responses")
+            .filter(|(status, _)| status.starts_with('2'))
+            .collect();
+        good.sort_by_key(|(status, _)| *status);
+        let mut links = false;
+        for (_, response) in good {
+            let Ok(response) = follow(self.root, response) else {
+                continue;
+            };
+            links |=
+                entries(response, "headers").any(|(name, _)| name.eq_ignore_ascii_case("link"));
+            let json =
+                entries(response, "content").find(|(media_type, _)| rank(&plain(media_type)) == 0);
+            let schema = json.and_then(|(_, content)| content.get("schema"));
+            if let Some(schema) = schema.filter(|_| operation.output.is_none()) {
+                operation.output = self.answer(site, schema);
+            }
+        }
+        links
+    }
+
+    fn answer(&mut self, site: Site<'a>, schema: &'a Value) -> Option<Value> {
+        match self.schemas.convert(schema, self.warnings) {
+            Ok(schema) => Some(schema),
+            Err(broken) => {
+                let place = operation::place(site.path, Some(site.method));
+                self.warnings.add(
+                    place,
+                    "reference",
+                    format!("{broken}: what the operation answers is not known"),
+                );
+                None
+            }
+        }
+    }
+}
+
+/// A media type without parameters. One that stands for all of them is JSON, as services mean it.
+fn plain(media_type: &str) -> String {
+    let bare = media_type
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
+    match bare.as_str() {
+        "*/*" | "application/*" | "" => "application/json".into(),
+        _ => bare,
+    }
+}
+
+/// How easily a media type is written: JSON, forms, multipart, text, bytes.
+fn rank(media_type: &str) -> u8 {
+    match media_type {
+        "application/json" => 0,
+        other if other.ends_with("+json") || other.ends_with("/json") => 0,
+        "application/x-www-form-urlencoded" => 1,
+        other if other.starts_with("multipart/") => 2,
+        other
+            if other.starts_with("text/") || other.ends_with("/xml") || other.ends_with("+xml") =>
+        {
+            3
+        }
+        _ => 4,
+    }
+}
+
+/// How one field is written: the keys that decide its bytes.
+fn encoding(value: &Value) -> Value {
+    let keys = ["contentType", "style", "explode", "allowReserved"];
+    let kept = keys
+        .iter()
+        .filter_map(|key| Some(((*key).to_owned(), value.get(*key)?.clone())));
+    Value::Object(kept.collect::<Map<_, _>>())
+}

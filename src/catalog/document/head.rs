@@ -1,0 +1,174 @@
+//! What a document says of itself: whether it can be imported, its title, its security schemes.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{
+    Inspection, Kind,
+    operation::METHODS,
+    reference::{entries, follow, text},
+};
+use crate::{
+    catalog::operation::{Location, SecurityScheme},
+    domain::{document::type_name, truncate::shortened},
+    error::Violation,
+    limits,
+};
+
+/// Whether the document is of OpenAPI 3.0, and not of a later 3.
+///
+/// # Errors
+/// What it must have and has not.
+pub(super) fn judge(root: &Value) -> Result<bool, Inspection> {
+    let operation_count = count(root);
+    let refused = |kind, violations| Inspection {
+        kind,
+        operation_count,
+        warnings: Vec::new(),
+        violations,
+    };
+    if !root.is_object() {
+        let message = format!(
+            "an OpenAPI document is a mapping, this is {}",
+            type_name(root)
+        );
+        let violation = Violation::new("", "document_type", message).expecting("a mapping");
+        return Err(refused(Kind::Unknown, vec![violation]));
+    }
+    if let Some(version) = root.get("swagger") {
+        return Err(refused(
+            Kind::OpenApi2,
+            vec![generation(&version_of(version))],
+        ));
+    }
+    let version = root.get("openapi").map(version_of);
+    let Some(version) = version.filter(|version| version.starts_with("3.")) else {
+        return Err(refused(Kind::Unknown, vec![unversioned(root)]));
+    };
+    match missing(root, operation_count) {
+        Some(violation) => Err(refused(Kind::OpenApi3, vec![violation])),
+        None => Ok(version.starts_with("3.0")),
+    }
+}
+
+/// The refusal of a document whose operations come to more than they may.
+pub(super) fn expanded(root: &Value) -> Inspection {
+    let message = format!(
+        "the operations of the document come to more than {} bytes, with what several of them name counted for each: put large schemas under `components/schemas` and name them with `$ref`, or split the document by paths",
+        limits::DOCUMENT_EXPANDED_BYTES_MAX
+    );
+    Inspection {
+        kind: Kind::OpenApi3,
+        operation_count: count(root),
+        warnings: Vec::new(),
+        violations: vec![Violation::new("/paths", "document_expansion", message)],
+    }
+}
+
+/// A version as it is written; YAML reads `3.1` without quotes as a number.
+fn version_of(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn generation(version: &str) -> Violation {
+    let message = format!(
+        "this is a document of Swagger {version}, and midex reads OpenAPI 3: convert it first, with `npx swagger2openapi DOCUMENT --outfile openapi.json`, and import what that writes"
+    );
+    Violation::new("/swagger", "openapi_generation", message).expecting("openapi: 3.x")
+}
+
+fn unversioned(root: &Value) -> Violation {
+    let violation = |message: String| Violation::new("/openapi", "openapi_version", message);
+    let violation = match root.get("openapi") {
+        Some(other) => violation(format!("`openapi` is {}, and midex reads 3.0, 3.1 and 3.2", shortened(&other.to_string(), 40))),
+        None => violation("the document has no key `openapi` at its top: it is another kind of document, or a part of one".into()),
+    };
+    violation.expecting("openapi: 3.x")
+}
+
+fn missing(root: &Value, operation_count: usize) -> Option<Violation> {
+    let Some(paths) = root.get("paths") else {
+        let message = "the document has no `paths`, so it describes nothing that can be called";
+        return Some(Violation::new("", "paths_required", message).expecting("paths"));
+    };
+    if !paths.is_object() {
+        let message = format!(
+            "`paths` must be a mapping of paths, this is {}",
+            type_name(paths)
+        );
+        return Some(Violation::new("/paths", "paths_type", message).expecting("a mapping"));
+    }
+    let most = limits::DOCUMENT_OPERATIONS_MAX;
+    match operation_count {
+        0 => {
+            let message = "no path of the document has an operation (`get`, `post`, …), so there is nothing to call";
+            Some(Violation::new("/paths", "operations_presence", message))
+        }
+        count if count > most => {
+            let message = format!(
+                "the document has {count} operations, the limit is {most}: split it by paths"
+            );
+            Some(Violation::new("/paths", "operations_limit", message))
+        }
+        _ => None,
+    }
+}
+
+fn count(root: &Value) -> usize {
+    let items = entries(root, "paths").filter_map(|(_, item)| follow(root, item).ok());
+    items
+        .map(|item| {
+            METHODS
+                .iter()
+                .filter(|(word, _)| item.get(*word).is_some_and(Value::is_object))
+                .count()
+        })
+        .sum()
+}
+
+/// A text of `info`.
+pub(super) fn about(root: &Value, key: &str) -> String {
+    let value = root
+        .get("info")
+        .and_then(|info| info.get(key))
+        .map(version_of)
+        .unwrap_or_default();
+    shortened(value.trim(), limits::OPERATION_DESCRIPTION_CHARS_MAX).into_owned()
+}
+
+/// The security schemes by name.
+pub(super) fn schemes(root: &Value) -> BTreeMap<String, SecurityScheme> {
+    let components = root.get("components").unwrap_or(&Value::Null);
+    let scheme =
+        |(name, value): (&String, _)| Some((name.clone(), scheme(follow(root, value).ok()?)));
+    entries(components, "securitySchemes")
+        .filter_map(scheme)
+        .collect()
+}
+
+fn scheme(value: &Value) -> SecurityScheme {
+    let other = |scheme: &str| SecurityScheme::Other {
+        scheme: scheme.to_owned(),
+    };
+    let location = match text(value, "in") {
+        "query" => Location::Query,
+        "cookie" => Location::Cookie,
+        _ => Location::Header,
+    };
+    match (
+        text(value, "type"),
+        text(value, "scheme").to_ascii_lowercase().as_str(),
+    ) {
+        ("apiKey", _) => SecurityScheme::ApiKey {
+            location,
+            name: text(value, "name").to_owned(),
+        },
+        ("oauth2" | "openIdConnect", _) | ("http", "bearer") => SecurityScheme::Bearer,
+        ("http", "basic") => SecurityScheme::Basic,
+        ("http", scheme) => other(scheme),
+        (kind, _) => other(kind),
+    }
+}

@@ -1,0 +1,302 @@
+//! Names of operations: `services:deploys:create`.
+//!
+//! A name is made of the method and the path alone, so no other path of a document changes it:
+//! - the parts of the path without parameters, in lower case with dashes; `.json` at the end of a part goes;
+//! - without versions (`v2`, `v1beta1`, `2010-04-01`), and without `api`, `apis` and `rest` at the beginning;
+//! - then what is done: `list` for a GET, `info` where the path ends with a parameter, `create` for a POST, `update` for a
+//!   PUT or PATCH, `delete`; else the method.
+//!
+//! Where several operations come to one name, it is had by one that changes or deletes a single thing before one that does so
+//! to many, then by the one with the shortest path; of one path by PATCH before PUT, for it changes less. Each of the others gets the first that is free of: the name with the last part of the path after it
+//! (`things:create-things`), its `operationId`, the name with a digest of method and path. So a new version of a document
+//! changes names only among operations that come to one name, never by the order of its paths. `name` is the only place
+//! where this is done, and what it did is listed.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Warnings, operation::place};
+use crate::{
+    catalog::operation::{Method, Operation},
+    domain::Digest,
+    limits,
+};
+
+/// An operation whose name another one has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Collision {
+    /// The name that both come to.
+    pub wanted: String,
+    /// The name that it has instead.
+    pub name: String,
+    /// The method.
+    pub method: Method,
+    /// The path.
+    pub path: String,
+}
+
+/// Names all operations, and leaves of their aliases those that only one has.
+pub(super) fn name(operations: &mut [Operation], warnings: &mut Warnings) -> Vec<Collision> {
+    let ids = ids(operations);
+    let mut groups: BTreeMap<String, Vec<&mut Operation>> = BTreeMap::new();
+    for operation in operations.iter_mut() {
+        let wanted = wanted(operation.method, &operation.path);
+        groups.entry(wanted).or_default().push(operation);
+    }
+    let mut collisions = Vec::new();
+    for (wanted, mut group) in groups {
+        group.sort_by_key(|operation| rank(operation));
+        let mut taken = HashSet::new();
+        for operation in group {
+            let name = free(operation, &wanted, &ids, &taken);
+            taken.insert(name.clone());
+            if name != wanted {
+                collisions.push(Collision {
+                    wanted: wanted.clone(),
+                    name: name.clone(),
+                    method: operation.method,
+                    path: operation.path.clone(),
+                });
+            }
+            operation.name = name;
+        }
+    }
+    single(operations, warnings);
+    collisions
+}
+
+/// How many operations have an `operationId`, as a name.
+fn ids(operations: &[Operation]) -> HashMap<String, usize> {
+    let mut ids = HashMap::new();
+    for alias in operations.iter().flat_map(|operation| &operation.aliases) {
+        *ids.entry(dashed(alias)).or_default() += 1;
+    }
+    ids
+}
+
+/// Who comes first among operations of one name.
+fn rank(operation: &Operation) -> (bool, usize, String, bool) {
+    let is_of_one = matches!(
+        operation.method,
+        Method::Put | Method::Patch | Method::Delete
+    );
+    let is_of_many = is_of_one && !ends_with_parameter(&operation.path);
+    let parts = operation.path.split('/').count();
+    (
+        is_of_many,
+        parts,
+        operation.path.clone(),
+        operation.method != Method::Patch,
+    )
+}
+
+fn free(
+    operation: &Operation,
+    wanted: &str,
+    ids: &HashMap<String, usize>,
+    taken: &HashSet<String>,
+) -> String {
+    let last = parts(&operation.path).pop().unwrap_or_default();
+    let own = operation.aliases.iter().map(|id| dashed(id));
+    let own = own
+        .filter(|id| !id.is_empty() && ids.get(id) == Some(&1))
+        .map(bounded);
+    let candidates = [wanted.to_owned(), bounded(format!("{wanted}-{last}"))]
+        .into_iter()
+        .chain(own);
+    let mut candidates = candidates.filter(|name| !taken.contains(name));
+    candidates.next().unwrap_or_else(|| {
+        let method = operation.method.as_str();
+        let digest = digest(&format!("{method} {}", operation.path));
+        format!("{wanted}-{}-{digest}", method.to_ascii_lowercase())
+    })
+}
+
+/// The name of an operation if no other one wants it.
+fn wanted(method: Method, path: &str) -> String {
+    let mut parts = parts(path);
+    let done = match method {
+        Method::Get if ends_with_parameter(path) => "info",
+        Method::Get => "list",
+        Method::Post => "create",
+        Method::Put | Method::Patch => "update",
+        Method::Delete => "delete",
+        Method::Head => "head",
+        Method::Options => "options",
+        Method::Trace => "trace",
+    };
+    if parts.is_empty() {
+        parts.push("root".into());
+    }
+    parts.push(done.into());
+    bounded(parts.join(":"))
+}
+
+/// The parts of a path that stand in a name.
+pub(super) fn parts(path: &str) -> Vec<String> {
+    let all = path.split('/').map(still).filter(|part| !part.is_empty());
+    let mut parts: Vec<_> = all
+        .filter(|part| !is_version(part))
+        .map(|part| dashed(&part))
+        .collect();
+    parts.retain(|part| !part.is_empty());
+    let roots = parts
+        .iter()
+        .take_while(|part| ["api", "apis", "rest"].contains(&part.as_str()));
+    let roots = roots.count();
+    if roots < parts.len() {
+        parts.drain(..roots);
+    }
+    parts
+}
+
+/// A part of a path without its parameters.
+fn still(part: &str) -> String {
+    let mut left = String::new();
+    let mut depth = 0_usize;
+    for c in part.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            c if depth == 0 => left.push(c),
+            _ => {}
+        }
+    }
+    left.strip_suffix(".json")
+        .map_or(left.clone(), str::to_owned)
+}
+
+pub(super) fn ends_with_parameter(path: &str) -> bool {
+    let last = path
+        .trim_end_matches('/')
+        .rsplit('/')
+        .next()
+        .unwrap_or_default();
+    last.contains('{') && dashed(&still(last)).is_empty()
+}
+
+/// `v2`, `v1beta1`, `v1.1`, `2.0`, `2010-04-01`.
+fn is_version(part: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = part.strip_prefix(['v', 'V']).unwrap_or(part);
+    let release = number.split(['.', '-']).all(digits);
+    let number_end = number
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(number.len());
+    let stage = ["alpha", "beta", "rc", "preview"]
+        .iter()
+        .find_map(|stage| number[number_end..].strip_prefix(stage));
+    let staged = number_end > 0 && stage.is_some_and(|rest| rest.is_empty() || digits(rest));
+    (release && (part.len() > number.len() || part.contains(['.', '-'])))
+        || (part.len() > number.len() && staged)
+}
+
+/// Lower case, with a dash where words meet: `pullRequests` and `pull_requests` are `pull-requests`.
+pub(super) fn dashed(text: &str) -> String {
+    let mut made = String::with_capacity(text.len() + 4);
+    let mut was_small = false;
+    for c in text.chars() {
+        let meets = c.is_uppercase() && was_small;
+        if (meets || !c.is_alphanumeric()) && !made.is_empty() && !made.ends_with('-') {
+            made.push('-');
+        }
+        if c.is_alphanumeric() {
+            made.extend(c.to_lowercase());
+        }
+        was_small = c.is_lowercase() || c.is_numeric();
+    }
+    made.truncate(made.trim_end_matches('-').len());
+    made
+}
+
+fn bounded(name: String) -> String {
+    let most = limits::OPERATION_NAME_BYTES_MAX;
+    if name.len() <= most {
+        return name;
+    }
+    let digest = digest(&name);
+    let end = name.floor_char_boundary(most - digest.len() - 1);
+    format!("{}-{digest}", &name[..end])
+}
+
+fn digest(text: &str) -> String {
+    Digest::of(text.as_bytes()).to_string()[..8].to_owned()
+}
+
+/// Takes away aliases that lead to several operations, or to another one by its name.
+fn single(operations: &mut [Operation], warnings: &mut Warnings) {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for operation in operations.iter() {
+        for word in operation.aliases.iter().chain([&operation.name]) {
+            *seen.entry(word.clone()).or_default() += 1;
+        }
+    }
+    for operation in operations {
+        let (path, method, name) = (&operation.path, operation.method, &operation.name);
+        operation.aliases.retain(|alias| {
+            let is_single = seen.get(alias) == Some(&1);
+            if !is_single && alias != name {
+                let message = format!("several operations have the `operationId` `{alias}`: this one is called `{name}` only");
+                warnings.add(place(path, Some(method)), "duplicate_operation_id", message);
+            }
+            is_single
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_made_of_method_and_path() {
+        for (method, path, name) in [
+            (Method::Get, "/v1/services", "services:list"),
+            (Method::Get, "/api/v2/services/{id}", "services:info"),
+            (
+                Method::Post,
+                "/apis/apps/v1beta1/deployments",
+                "apps:deployments:create",
+            ),
+            (
+                Method::Put,
+                "/repos/{owner}/{repo}/topics/",
+                "repos:topics:update",
+            ),
+            (
+                Method::Patch,
+                "/pullRequests/{number}",
+                "pull-requests:update",
+            ),
+            (
+                Method::Delete,
+                "/2010-04-01/Accounts/{Sid}.json",
+                "accounts:delete",
+            ),
+            (Method::Get, "/2010-04-01/Accounts.json", "accounts:list"),
+            (Method::Get, "/files/{id}:download", "files:download:list"),
+            (Method::Get, "/compare/{base}...{head}", "compare:info"),
+            (Method::Get, "/", "root:list"),
+            (Method::Get, "/api", "api:list"),
+            (Method::Head, "/files", "files:head"),
+            (Method::Options, "/files", "files:options"),
+            (Method::Trace, "/v2.1/files", "files:trace"),
+            (Method::Get, "/volumes/v", "volumes:v:list"),
+            (Method::Get, "/orders/2024", "orders:2024:list"),
+        ] {
+            assert_eq!(wanted(method, path), name, "{path}");
+        }
+    }
+
+    #[test]
+    fn long_names_keep_apart_and_within_their_limit() {
+        let path = |end: &str| format!("/{}/{end}", "a".repeat(limits::OPERATION_NAME_BYTES_MAX));
+        let (one, two) = (
+            wanted(Method::Get, &path("x")),
+            wanted(Method::Get, &path("y")),
+        );
+        assert_ne!(one, two);
+        assert_eq!(one.len(), limits::OPERATION_NAME_BYTES_MAX);
+    }
+}

@@ -1,0 +1,261 @@
+//! The operations of a document, without their names.
+
+use serde_json::{Map, Value};
+
+use super::{
+    Warnings, page,
+    reference::{Broken, entries, flag, follow, text},
+    schema::Schemas,
+    server::servers,
+    shape::Shared,
+};
+use crate::{
+    catalog::operation::{Method, Operation, Pagination},
+    domain::truncate::{length, shortened},
+    limits,
+};
+
+/// The methods by their keys in a path item.
+pub(super) const METHODS: [(&str, Method); 8] = [
+    ("get", Method::Get),
+    ("head", Method::Head),
+    ("options", Method::Options),
+    ("trace", Method::Trace),
+    ("post", Method::Post),
+    ("put", Method::Put),
+    ("patch", Method::Patch),
+    ("delete", Method::Delete),
+];
+
+/// What the parts of operations are read from and into.
+pub(super) struct Reader<'a, 'w> {
+    pub(super) root: &'a Value,
+    pub(super) schemas: Schemas<'a>,
+    pub(super) warnings: &'w mut Warnings,
+}
+
+/// An operation of the document.
+#[derive(Clone, Copy)]
+pub(super) struct Site<'a> {
+    pub(super) path: &'a str,
+    pub(super) method: Method,
+    /// The path item.
+    pub(super) item: &'a Value,
+    pub(super) value: &'a Value,
+}
+
+/// All operations, in the order of the document, and the schemas that they share. Nothing where they come to more than
+/// they may.
+pub(super) fn all(
+    root: &Value,
+    is_generation_30: bool,
+    warnings: &mut Warnings,
+) -> Option<(Vec<Operation>, Shared)> {
+    let schemas = Schemas::new(root, is_generation_30);
+    let mut reader = Reader {
+        root,
+        schemas,
+        warnings,
+    };
+    let mut made = Vec::new();
+    for (path, item) in entries(root, "paths").filter(|(path, _)| !path.starts_with("x-")) {
+        reader.item(path, item, &mut made);
+        if reader.schemas.is_spent() {
+            return None;
+        }
+    }
+    for operation in &mut made {
+        reader.judge(operation);
+    }
+    let shared = reader.schemas.end(warnings);
+    for operation in &mut made {
+        let known = operation.pagination.take();
+        operation.pagination = known.or_else(|| page::pagination(operation, &shared));
+    }
+    Some((made, shared))
+}
+
+/// The JSON pointer of a path, or of an operation of it.
+pub(super) fn place(path: &str, method: Option<Method>) -> String {
+    let path = path.replace('~', "~0").replace('/', "~1");
+    let method = method.map(|method| format!("/{}", method.as_str().to_ascii_lowercase()));
+    format!("/paths/{path}{}", method.unwrap_or_default())
+}
+
+impl<'a> Reader<'a, '_> {
+    /// Reads the operations of a path.
+    fn item(&mut self, path: &'a str, item: &'a Value, made: &mut Vec<Operation>) {
+        let item = match follow(self.root, item) {
+            Ok(item) => item,
+            Err(broken) => {
+                let message = format!("{broken}: `{path}` has no operations");
+                return self.warnings.add(place(path, None), "reference", message);
+            }
+        };
+        self.others(path, item);
+        for (word, method) in METHODS {
+            if let Some(value) = item.get(word).filter(|value| value.is_object()) {
+                let operation = self.operation(Site {
+                    path,
+                    method,
+                    item,
+                    value,
+                });
+                self.schemas.charge(weight(&operation));
+                made.push(operation);
+            }
+        }
+    }
+
+    fn operation(&mut self, site: Site<'a>) -> Operation {
+        let value = site.value;
+        let (summary, description) = words(value);
+        let mut operation = Operation {
+            name: String::new(),
+            aliases: Some(text(value, "operationId").to_owned())
+                .filter(|id| !id.is_empty())
+                .into_iter()
+                .collect(),
+            summary,
+            description,
+            method: site.method,
+            path: site.path.to_owned(),
+            servers: Some(servers(value))
+                .filter(|own| !own.is_empty())
+                .unwrap_or_else(|| servers(site.item)),
+            parameters: Vec::new(),
+            body: None,
+            output: None,
+            security: security(value.get("security").or_else(|| self.root.get("security"))),
+            pagination: None,
+            idempotency_header: None,
+            is_deprecated: flag(value, "deprecated"),
+            extensions: extensions(value),
+            uncallable: unusable(site.path),
+        };
+        self.parameters(site, &mut operation);
+        self.body(site, &mut operation);
+        let links = self.output(site, &mut operation) && site.method == Method::Get;
+        operation.pagination = links.then_some(Pagination::Link);
+        operation
+    }
+
+    /// Notes why an operation cannot be called; the first reason stays.
+    pub(super) fn refuse(&mut self, operation: &mut Operation, why: String) {
+        if operation.uncallable.is_none() {
+            self.warnings.add(
+                place(&operation.path, Some(operation.method)),
+                "operation_uncallable",
+                why.clone(),
+            );
+            operation.uncallable = Some(why);
+        }
+    }
+
+    /// Converts a schema that a request needs. Where that leads out of the document the operation cannot be called.
+    pub(super) fn needed(&mut self, value: &'a Value, operation: &mut Operation) -> Value {
+        self.schemas
+            .convert(value, self.warnings)
+            .unwrap_or_else(|broken| {
+                self.refuse(operation, broken.to_string());
+                Value::Bool(true)
+            })
+    }
+
+    /// Looks for what leads out of the document in the shared schemas that the request needs, and the answer names.
+    fn judge(&mut self, operation: &mut Operation) {
+        let bodies = operation
+            .body
+            .iter()
+            .flat_map(|body| &body.contents)
+            .map(|content| &content.schema);
+        let mut schemas = operation
+            .parameters
+            .iter()
+            .map(|parameter| &parameter.schema)
+            .chain(bodies);
+        let broken = schemas
+            .find_map(|schema| self.schemas.external(schema))
+            .map(Broken::to_string);
+        if let Some(why) = broken {
+            self.refuse(operation, why);
+        }
+    }
+
+    /// Warns of methods that have no way into a request here.
+    fn others(&mut self, path: &str, item: &Value) {
+        let query = item
+            .get("query")
+            .filter(|value| value.is_object())
+            .map(|_| "query");
+        let more = entries(item, "additionalOperations").map(|(method, _)| method.as_str());
+        for method in query.into_iter().chain(more) {
+            let message = format!(
+                "midex does not send the method `{method}` of `{path}`: the operation is left out"
+            );
+            self.warnings.add(place(path, None), "method", message);
+        }
+    }
+}
+
+/// Summary and description. Either is made of the other where it is missing.
+fn words(value: &Value) -> (String, String) {
+    let (summary, description) = (
+        text(value, "summary").trim(),
+        text(value, "description").trim(),
+    );
+    let first = description.lines().next().unwrap_or_default();
+    let summary = if summary.is_empty() { first } else { summary };
+    let summary = summary.split_whitespace().collect::<Vec<_>>().join(" ");
+    (
+        shortened(&summary, limits::OPERATION_SUMMARY_CHARS_MAX).into_owned(),
+        shortened(description, limits::OPERATION_DESCRIPTION_CHARS_MAX).into_owned(),
+    )
+}
+
+fn security(value: Option<&Value>) -> Vec<Vec<String>> {
+    let alternatives = value.and_then(Value::as_array).into_iter().flatten();
+    let names = |one: &Value| one.as_object().map(|map| map.keys().cloned().collect());
+    alternatives.filter_map(names).collect()
+}
+
+fn extensions(value: &Value) -> Map<String, Value> {
+    let map = value.as_object().into_iter().flatten();
+    let is_kept = |(key, value): &(&String, &Value)| {
+        key.starts_with("x-") && length(value) <= limits::OPERATION_EXTENSION_BYTES_MAX
+    };
+    map.filter(is_kept)
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
+}
+
+/// The bytes of an operation without its schemas, nearly.
+fn weight(operation: &Operation) -> usize {
+    let extensions = operation.extensions.len() * limits::OPERATION_EXTENSION_BYTES_MAX / 4;
+    let parameters = operation
+        .parameters
+        .iter()
+        .map(|one| 200 + one.description.len());
+    let contents = operation.body.iter().flat_map(|body| &body.contents);
+    let encodings: usize = contents.map(|content| 100 * content.encoding.len()).sum();
+    500 + operation.description.len() + extensions + parameters.sum::<usize>() + encodings
+}
+
+/// Why a path can be no part of an address.
+fn unusable(path: &str) -> Option<String> {
+    if !path.starts_with('/') {
+        return Some(format!("the path `{path}` does not begin with `/`"));
+    }
+    let sign = path
+        .chars()
+        .find(|sign| *sign == '?' || sign.is_control() || sign.is_whitespace())?;
+    Some(format!(
+        "the path `{}` has {sign:?} in it, which a path cannot have",
+        shortened(path, 200)
+    ))
+}
+
+/// Leaves what of a path is sent: some documents tell operations of one path apart by a `#fragment`.
+pub(super) fn sent(path: &mut String) {
+    path.truncate(path.find('#').unwrap_or(path.len()));
+}

@@ -1,0 +1,186 @@
+//! Parameters: those of the path item, overridden by those of the operation.
+
+use serde_json::{Value, json};
+
+use super::{
+    operation::{self, Reader, Site},
+    reference::{entries, flag, follow, text},
+};
+use crate::{
+    catalog::operation::{Location, Operation, Parameter, Style, Written},
+    domain::truncate::shortened,
+    limits,
+};
+
+/// Headers that other parts of the document decide (OpenAPI 3.1, 4.8.12.1).
+const IGNORED_HEADERS: [&str; 3] = ["accept", "content-type", "authorization"];
+/// Headers by which a service knows a repeated call.
+const IDEMPOTENCY_HEADERS: [&str; 3] = ["idempotency-key", "x-idempotency-key", "idempotency_key"];
+
+impl<'a> Reader<'a, '_> {
+    /// Fills the parameters, and the header of idempotency.
+    pub(super) fn parameters(&mut self, site: Site<'a>, operation: &mut Operation) {
+        let most = limits::OPERATION_PARAMETERS_MAX;
+        let lists = [site.item, site.value]
+            .into_iter()
+            .filter_map(|holder| holder.get("parameters")?.as_array());
+        let mut found: Vec<(Location, &str, &'a Value)> = Vec::new();
+        for (count, value) in lists.flatten().enumerate() {
+            if count >= most {
+                self.refuse(
+                    operation,
+                    format!("it has more parameters than an operation may: the limit is {most}"),
+                );
+                break;
+            }
+            match follow(self.root, value) {
+                Ok(value) => self.place(value, site, operation, &mut found),
+                Err(broken) => self.refuse(
+                    operation,
+                    format!("one of its parameters is not known: {broken}"),
+                ),
+            }
+        }
+        for (location, name, value) in found {
+            let parameter = self.parameter(location, name, value, operation);
+            operation.parameters.push(parameter);
+        }
+        undeclared(site.path, &mut operation.parameters);
+        name(&mut operation.parameters);
+    }
+
+    /// Puts a parameter among the others, in place of one with its name and location.
+    fn place(
+        &mut self,
+        value: &'a Value,
+        site: Site<'_>,
+        operation: &mut Operation,
+        found: &mut Vec<(Location, &'a str, &'a Value)>,
+    ) {
+        let name = text(value, "name");
+        let lower = name.to_ascii_lowercase();
+        let location = match text(value, "in") {
+            "path" if site.path.contains(&format!("{{{name}}}")) => Location::Path,
+            "path" => return,
+            "query" => Location::Query,
+            "cookie" => Location::Cookie,
+            "header" if IGNORED_HEADERS.contains(&lower.as_str()) => return,
+            "header" if IDEMPOTENCY_HEADERS.contains(&lower.as_str()) => {
+                operation.idempotency_header = Some(name.to_owned());
+                return;
+            }
+            "header" => Location::Header,
+            other => {
+                let why = format!(
+                    "its parameter `{name}` stands in `{other}`, and midex knows path, query, header and cookie"
+                );
+                if flag(value, "required") {
+                    return self.refuse(operation, why);
+                }
+                return self.warnings.add(
+                    operation::place(site.path, Some(site.method)),
+                    "parameter",
+                    why,
+                );
+            }
+        };
+        match found
+            .iter_mut()
+            .find(|(at, known, _)| (*at, *known) == (location, name))
+        {
+            Some(known) => known.2 = value,
+            None => found.push((location, name, value)),
+        }
+    }
+
+    fn parameter(
+        &mut self,
+        location: Location,
+        name: &str,
+        value: &'a Value,
+        operation: &mut Operation,
+    ) -> Parameter {
+        let content = entries(value, "content").next();
+        let (schema, written) = match content {
+            Some((media_type, content)) => {
+                (content.get("schema"), Written::Content(media_type.clone()))
+            }
+            None => (value.get("schema"), styled(location, value)),
+        };
+        let schema = schema.map_or_else(|| json!({}), |schema| self.needed(schema, operation));
+        Parameter {
+            argument: name.to_owned(),
+            name: name.to_owned(),
+            location,
+            is_required: location == Location::Path || flag(value, "required"),
+            description: shortened(
+                text(value, "description").trim(),
+                limits::OPERATION_SUMMARY_CHARS_MAX,
+            )
+            .into_owned(),
+            schema,
+            written,
+        }
+    }
+}
+
+/// The style and its companions, with the defaults of OpenAPI 3.1, 4.8.12.2.
+fn styled(location: Location, value: &Value) -> Written {
+    let simple = matches!(location, Location::Path | Location::Header);
+    let style = match (text(value, "style"), location) {
+        ("label", Location::Path) => Style::Label,
+        ("matrix", Location::Path) => Style::Matrix,
+        ("spaceDelimited", Location::Query) => Style::SpaceDelimited,
+        ("pipeDelimited", Location::Query) => Style::PipeDelimited,
+        ("deepObject", Location::Query) => Style::DeepObject,
+        _ if simple => Style::Simple,
+        _ => Style::Form,
+    };
+    let explode = value.get("explode").and_then(Value::as_bool);
+    Written::Styled {
+        style,
+        explode: explode.unwrap_or(style == Style::Form),
+        allow_reserved: flag(value, "allowReserved"),
+    }
+}
+
+/// Adds the parameters that the path names and nobody declares: without them no request can be made.
+fn undeclared(path: &str, parameters: &mut Vec<Parameter>) {
+    let names = path
+        .split('{')
+        .skip(1)
+        .filter_map(|rest| Some(rest.split_once('}')?.0));
+    for name in names.filter(|name| !name.is_empty()) {
+        let is_known = |one: &Parameter| one.location == Location::Path && one.name == name;
+        if !parameters.iter().any(is_known) {
+            parameters.push(Parameter {
+                argument: name.to_owned(),
+                name: name.to_owned(),
+                location: Location::Path,
+                is_required: true,
+                description: String::new(),
+                schema: json!({ "type": "string" }),
+                written: styled(Location::Path, &Value::Null),
+            });
+        }
+    }
+}
+
+/// Gives each its argument. Path comes before query, query before header and cookie: so the names of arguments do not hang
+/// on the order of a document.
+fn name(parameters: &mut [Parameter]) {
+    let rank = |location| match location {
+        Location::Path => 0,
+        Location::Query => 1,
+        Location::Header => 2,
+        Location::Cookie => 3,
+    };
+    parameters.sort_by_key(|parameter| rank(parameter.location));
+    for at in 1..parameters.len() {
+        let (before, rest) = parameters.split_at_mut(at);
+        if before.iter().any(|one| one.argument == rest[0].name) {
+            let location = ["path", "query", "header", "cookie"][rank(rest[0].location)];
+            rest[0].argument = format!("{location}.{}", rest[0].name);
+        }
+    }
+}

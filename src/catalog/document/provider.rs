@@ -1,0 +1,325 @@
+//! Contracts of providers: operations that answer lists of objects, and the arguments of others that are chosen of them.
+//! They are inferred from the document; nothing is called.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    name::{dashed, ends_with_parameter, parts},
+    shape::{Shared, items, kind, meant, properties},
+};
+use crate::{
+    catalog::operation::{Location, Method, Operation, Parameter},
+    limits,
+};
+
+/// All contracts of a document.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Providers {
+    /// The operations that give values, in the order of their names.
+    pub providers: Vec<Provider>,
+    /// The arguments that take them.
+    pub uses: Vec<Use>,
+}
+
+/// An operation that answers a list of objects.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provider {
+    /// Its name.
+    pub id: String,
+    /// What it must or may be given itself.
+    pub arguments: Vec<Need>,
+    /// Where the list stands in the answer, with dots; empty where it is the answer.
+    pub items_path: String,
+    /// What each object has.
+    pub fields: Vec<Field>,
+    /// Which fields a person chooses by.
+    pub select: Select,
+}
+
+/// An argument of a provider.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Need {
+    /// Its name.
+    pub name: String,
+    /// Whether a call needs it.
+    pub required: bool,
+    /// The tags of fields whose values fit.
+    pub accepts: Vec<String>,
+}
+
+/// A field of the objects.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// Its type as JSON Schema names it; empty where it may be anything.
+    pub r#type: String,
+    /// What its value is, so that arguments can ask for it: `app_id`.
+    pub tags: Vec<String>,
+}
+
+/// The fields by which a person chooses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Select {
+    /// What an argument is given.
+    pub value_field: String,
+    /// What a person reads.
+    pub display_field: String,
+    /// What tells two objects apart.
+    pub id_field: Option<String>,
+}
+
+/// An argument whose values a provider has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Use {
+    /// The operation that takes it.
+    pub operation: String,
+    /// The argument.
+    pub argument: String,
+    /// The provider.
+    pub provider: String,
+}
+
+/// Fields that name an object, the best first.
+const IDS: &[&str] = &[
+    "id", "uuid", "gid", "uid", "sid", "slug", "key", "number", "name", "login", "code",
+];
+/// Fields that a person reads, the best first.
+const DISPLAYS: &[&str] = &[
+    "name",
+    "title",
+    "display_name",
+    "displayName",
+    "full_name",
+    "label",
+    "login",
+    "slug",
+    "email",
+    "key",
+    "description",
+];
+/// Fields that hold a list, the best first.
+const LISTS: &[&str] = &[
+    "items", "results", "data", "values", "entries", "list", "value", "records", "objects",
+];
+
+/// The contracts of operations, which are in the order of their names.
+pub(super) fn infer(operations: &[Operation], shared: &Shared) -> Providers {
+    let lists = operations
+        .iter()
+        .filter(|operation| operation.uncallable.is_none() && is_list(operation));
+    let found: Vec<_> = lists
+        .filter_map(|operation| Some((operation, provider(operation, shared)?)))
+        .collect();
+    let uses = Uses::of(&found);
+    let uses = operations
+        .iter()
+        .flat_map(|operation| uses.made(operation))
+        .collect();
+    Providers {
+        providers: found.into_iter().map(|(_, provider)| provider).collect(),
+        uses,
+    }
+}
+
+fn is_list(operation: &Operation) -> bool {
+    operation.method == Method::Get && !ends_with_parameter(&operation.path)
+}
+
+fn provider(operation: &Operation, shared: &Shared) -> Option<Provider> {
+    let output = operation.output.as_ref()?;
+    let noun = noun(&operation.path);
+    let (items_path, item) = list(output, &noun, shared)?;
+    let fields: Vec<_> = properties(item, shared)
+        .into_iter()
+        .take(limits::PROVIDER_FIELDS_MAX)
+        .map(|(name, value)| Field {
+            name: name.to_owned(),
+            r#type: kind(value, shared).unwrap_or_default().to_owned(),
+            tags: tags(name, &noun),
+        })
+        .collect();
+    Some(Provider {
+        id: operation.name.clone(),
+        arguments: operation
+            .parameters
+            .iter()
+            .map(|parameter| need(parameter, &operation.path))
+            .collect(),
+        items_path,
+        select: select(&fields)?,
+        fields,
+    })
+}
+
+/// Where an answer has its list of objects, and the schema of one.
+fn list<'a>(output: &'a Value, noun: &str, shared: &'a Shared) -> Option<(String, &'a Value)> {
+    let object =
+        |value: &'a Value| items(value, shared).filter(|item| !properties(item, shared).is_empty());
+    if let Some(item) = object(output) {
+        return Some((String::new(), item));
+    }
+    let found: Vec<_> = properties(meant(output, shared), shared)
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, object(value)?)))
+        .collect();
+    let best = LISTS
+        .iter()
+        .find_map(|list| found.iter().find(|(name, _)| name == list));
+    let own = found
+        .iter()
+        .find(|(name, _)| singular(&snake(name)) == noun);
+    let (name, item) = own
+        .or(best)
+        .or_else(|| found.first().filter(|_| found.len() == 1))?;
+    Some(((*name).to_owned(), *item))
+}
+
+fn select(fields: &[Field]) -> Option<Select> {
+    let scalar = |name: &str| {
+        let field = fields.iter().find(|field| field.name == name)?;
+        (!matches!(field.r#type.as_str(), "object" | "array")).then(|| name.to_owned())
+    };
+    let id = IDS.iter().find_map(|name| scalar(name)).or_else(|| {
+        let mut others = fields.iter().filter(|field| field.name.ends_with("_id"));
+        others.find_map(|field| scalar(&field.name))
+    });
+    let display = DISPLAYS.iter().find_map(|name| scalar(name));
+    let value_field = id.clone().or_else(|| display.clone())?;
+    Some(Select {
+        display_field: display.unwrap_or_else(|| value_field.clone()),
+        value_field,
+        id_field: id,
+    })
+}
+
+fn tags(field: &str, noun: &str) -> Vec<String> {
+    let name = snake(field);
+    if name.starts_with(noun) || noun.is_empty() || !IDS.contains(&name.as_str()) {
+        vec![name]
+    } else {
+        vec![format!("{noun}_{name}"), name]
+    }
+}
+
+fn need(parameter: &Parameter, path: &str) -> Need {
+    let name = snake(&parameter.name);
+    let mut accepts = vec![name.clone()];
+    if parameter.location == Location::Path {
+        let before = before(path, &parameter.name)
+            .map(noun)
+            .filter(|noun| !name.starts_with(noun.as_str()));
+        accepts.extend(before.map(|noun| format!("{noun}_{name}")));
+    }
+    Need {
+        name: parameter.argument.clone(),
+        required: parameter.is_required,
+        accepts,
+    }
+}
+
+/// The path before a path parameter.
+fn before<'a>(path: &'a str, parameter: &str) -> Option<&'a str> {
+    let at = path.find(&format!("{{{parameter}}}"))?;
+    Some(path[..at].trim_end_matches('/'))
+}
+
+/// What one of the things is called that stand behind a path: `/apps/{id}/dynos` has a `dyno`.
+fn noun(path: &str) -> String {
+    singular(&snake(&parts(path).pop().unwrap_or_default()))
+}
+
+fn snake(name: &str) -> String {
+    dashed(name).replace('-', "_")
+}
+
+/// One of several: `policies` has a `policy`.
+pub(super) fn singular(word: &str) -> String {
+    if let Some(stem) = word.strip_suffix("ies").filter(|stem| stem.len() > 1) {
+        return format!("{stem}y");
+    }
+    let hisses = ["sses", "xes", "ches", "shes", "zes"];
+    if hisses.iter().any(|end| word.ends_with(end)) {
+        return word[..word.len() - 2].to_owned();
+    }
+    let is_plural =
+        word.ends_with('s') && !["ss", "us", "is"].iter().any(|end| word.ends_with(end));
+    word[..word.len() - usize::from(is_plural)].to_owned()
+}
+
+/// The providers by their paths and by what they list.
+struct Uses<'a> {
+    paths: HashMap<&'a str, &'a Provider>,
+    nouns: HashMap<String, Vec<&'a Provider>>,
+}
+
+impl<'a> Uses<'a> {
+    fn of(found: &'a [(&'a Operation, Provider)]) -> Self {
+        let mut nouns: HashMap<String, Vec<&Provider>> = HashMap::new();
+        for (operation, provider) in found {
+            nouns
+                .entry(noun(&operation.path))
+                .or_default()
+                .push(provider);
+        }
+        let required = |provider: &&Provider| {
+            provider
+                .arguments
+                .iter()
+                .filter(|need| need.required)
+                .count()
+        };
+        for providers in nouns.values_mut() {
+            providers.sort_by_key(|provider| (required(provider), provider.id.len()));
+        }
+        Self {
+            paths: found
+                .iter()
+                .map(|(operation, provider)| (operation.path.trim_end_matches('/'), provider))
+                .collect(),
+            nouns,
+        }
+    }
+
+    fn made(&self, operation: &Operation) -> Vec<Use> {
+        let provided = |parameter: &Parameter| {
+            let provider = self
+                .provider(operation, parameter)
+                .filter(|provider| provider.id != operation.name)?;
+            Some(Use {
+                operation: operation.name.clone(),
+                argument: parameter.argument.clone(),
+                provider: provider.id.clone(),
+            })
+        };
+        operation.parameters.iter().filter_map(provided).collect()
+    }
+
+    fn provider(&self, operation: &Operation, parameter: &Parameter) -> Option<&'a Provider> {
+        if parameter.location == Location::Path {
+            let listed =
+                before(&operation.path, &parameter.name).and_then(|path| self.paths.get(path));
+            if let Some(provider) = listed {
+                return Some(provider);
+            }
+        }
+        let name = snake(&parameter.name);
+        let noun = name
+            .strip_suffix("_id")
+            .or_else(|| name.strip_suffix("_ids"))?;
+        let has = |need: &Need| {
+            !need.required
+                || operation
+                    .parameters
+                    .iter()
+                    .any(|own| own.argument == need.name && own.argument != parameter.argument)
+        };
+        let mut fitting = self.nouns.get(&singular(noun))?.iter();
+        fitting
+            .find(|provider| provider.arguments.iter().all(has))
+            .copied()
+    }
+}

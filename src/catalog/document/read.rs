@@ -1,0 +1,119 @@
+//! Bytes become a JSON value, within limits. The only place of a catalog that names the YAML library.
+
+use serde_json::Value;
+use serde_saphyr::{
+    Options,
+    options::{DuplicateKeyPolicy, MergeKeyPolicy},
+};
+
+use crate::{error::Violation, limits};
+
+/// Why a text cannot be read. In a box, for it is large beside a value.
+type Faulty = Box<Violation>;
+
+/// Reads JSON, or else YAML.
+pub(super) fn read(text: &[u8]) -> Result<Value, Faulty> {
+    let text = text_of(text)?;
+    match text.trim_start().chars().next() {
+        None => Err(faulty(
+            "document_empty",
+            "the document is empty".into(),
+            None,
+        )),
+        Some('<') => {
+            let message = "this is HTML or XML, not an OpenAPI document: it is probably a page about the API; give the address of its `openapi.json` or `openapi.yaml`";
+            Err(faulty("document_kind", message.into(), Some((1, 1))))
+        }
+        Some('{' | '[') => json(text),
+        Some(_) => yaml(text),
+    }
+}
+
+fn text_of(bytes: &[u8]) -> Result<&str, Faulty> {
+    let most = limits::DOCUMENT_BYTES_MAX;
+    if bytes.len() > most {
+        let message = format!(
+            "the document has {} bytes, the limit is {most}: import a smaller one, without examples or parts that nobody calls",
+            bytes.len()
+        );
+        return Err(faulty("document_size", message, None));
+    }
+    let text = str::from_utf8(bytes).map_err(|error| {
+        let at = error.valid_up_to();
+        faulty(
+            "encoding",
+            format!("the document is no UTF-8 text, from byte {at} on"),
+            None,
+        )
+    })?;
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+fn json(text: &str) -> Result<Value, Faulty> {
+    // Each value but the first has one of these before it; those in texts count too.
+    let values = text.bytes().filter(|byte| b",[{".contains(byte)).count();
+    let most = limits::DOCUMENT_NODES_MAX;
+    if values > most {
+        let message = format!(
+            "the document has some {values} values, the limit is {most}: split it by paths"
+        );
+        return Err(faulty("document_size", message, None));
+    }
+    serde_json::from_str(text).map_err(|error| {
+        let words = error.to_string();
+        let words = words.split(" at line ").next().unwrap_or_default();
+        unread("JSON", words, Some((error.line(), error.column())))
+    })
+}
+
+fn yaml(text: &str) -> Result<Value, Faulty> {
+    serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
+        let place = error.location().map(|location| {
+            let number = |number| usize::try_from(number).unwrap_or(1);
+            (number(location.line()), number(location.column()))
+        });
+        unread("YAML", &error.without_snippet().to_string(), place)
+    })
+}
+
+fn options() -> Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            // A value is at most three events.
+            max_events: 3 * limits::DOCUMENT_NODES_MAX,
+            max_nodes: limits::DOCUMENT_NODES_MAX,
+            max_aliases: limits::DOCUMENT_ALIASES_MAX,
+            max_anchors: limits::DOCUMENT_ALIASES_MAX,
+            max_recorded_anchor_events: limits::DOCUMENT_NODES_MAX,
+            max_depth: limits::DOCUMENT_DEPTH_MAX,
+            flow_nesting_limit: limits::DOCUMENT_DEPTH_MAX,
+            max_documents: 2,
+            // Many aliases of one anchor are usual in documents; what they repeat is bounded.
+            enforce_alias_anchor_ratio: false,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: limits::DOCUMENT_ALIAS_EVENTS_MAX,
+            max_replay_stack_depth: 16,
+        },
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+        merge_keys: MergeKeyPolicy::Merge,
+        strict_booleans: true,
+        with_snippet: false,
+    }
+}
+
+fn unread(language: &str, words: &str, place: Option<(usize, usize)>) -> Faulty {
+    faulty(
+        "syntax",
+        format!("the document cannot be read as {language}: {words}"),
+        place,
+    )
+}
+
+fn faulty(rule: &str, message: String, place: Option<(usize, usize)>) -> Faulty {
+    Box::new(Violation {
+        line: place.map(|(line, _)| line.max(1)),
+        column: place.map(|(_, column)| column.max(1)),
+        ..Violation::new("", rule, message)
+    })
+}

@@ -1,0 +1,94 @@
+//! References (`$ref`) within a document.
+
+use std::fmt;
+
+use percent_encoding::percent_decode_str;
+use serde_json::{Map, Value};
+
+use crate::{domain::truncate::shortened, limits};
+
+/// Why a reference leads to nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// It leads out of the document.
+    External(String),
+    /// Nothing stands there.
+    Missing(String),
+    /// It leads back to itself, or over too many others.
+    Endless(String),
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::External(text) => write!(
+                f,
+                "`$ref: {text}` leads out of the document, and midex fetches nothing: bundle the document into one file first (`npx @redocly/cli bundle`)"
+            ),
+            Self::Missing(text) => write!(f, "`$ref: {text}` leads to nothing in the document"),
+            Self::Endless(text) => write!(
+                f,
+                "`$ref: {text}` leads to itself, or over more than {} others",
+                limits::REFERENCE_HOPS_MAX
+            ),
+        }
+    }
+}
+
+/// The reference that stands here instead of a value.
+pub(super) fn reference(value: &Value) -> Option<&str> {
+    value.get("$ref")?.as_str()
+}
+
+/// The value that is meant: `value` itself, or what its reference leads to in the end.
+pub(super) fn follow<'a>(root: &'a Value, value: &'a Value) -> Result<&'a Value, Broken> {
+    let mut at = value;
+    for _ in 0..limits::REFERENCE_HOPS_MAX {
+        let Some(text) = reference(at) else {
+            return Ok(at);
+        };
+        at = target(root, text)?;
+    }
+    let text = reference(value).unwrap_or_default();
+    Err(Broken::Endless(shown(text)))
+}
+
+/// What one reference leads to.
+pub(super) fn target<'a>(root: &'a Value, text: &str) -> Result<&'a Value, Broken> {
+    let pointer = pointer(text)?;
+    let found = root.pointer(&pointer);
+    found.ok_or_else(|| Broken::Missing(shown(text)))
+}
+
+/// The JSON pointer of a reference within the document.
+pub(super) fn pointer(text: &str) -> Result<String, Broken> {
+    let Some(fragment) = text.strip_prefix('#') else {
+        return Err(Broken::External(shown(text)));
+    };
+    Ok(percent_decode_str(fragment)
+        .decode_utf8_lossy()
+        .into_owned())
+}
+
+fn shown(text: &str) -> String {
+    shortened(text, limits::VIOLATION_PART_CHARS_MAX).to_string()
+}
+
+/// The value under a key where it is a mapping, else an empty one.
+pub(super) fn entries<'a>(
+    value: &'a Value,
+    key: &str,
+) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
+    let map: Option<&Map<String, Value>> = value.get(key).and_then(Value::as_object);
+    map.into_iter().flatten()
+}
+
+/// The text under a key, empty where there is none.
+pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The flag under a key; what is no flag counts as not set.
+pub(super) fn flag(value: &Value, key: &str) -> bool {
+    value.get(key).and_then(Value::as_bool).unwrap_or_default()
+}

@@ -1,0 +1,414 @@
+//! Schemas of OpenAPI become schemas of JSON Schema 2020-12 that [`crate::domain::schema`] reads: what OpenAPI adds goes,
+//! what it says in its own way is said in theirs, and what is no schema at all accepts anything. A schema that a reference
+//! names is converted once and shared.
+
+mod ring;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    Warnings,
+    reference::{Broken, flag, pointer, target},
+};
+use crate::{
+    domain::{
+        schema::{self, Form, Quota, Schema},
+        truncate::length,
+    },
+    limits,
+};
+
+/// The schemas of a document: those that are shared, by name, and those that still are to be converted.
+pub(super) struct Schemas<'a> {
+    root: &'a Value,
+    /// In 3.0 whatever stands beside a `$ref` is ignored.
+    is_generation_30: bool,
+    names: HashMap<String, String>,
+    taken: HashSet<String>,
+    waiting: Vec<(String, &'a Value)>,
+    shared: BTreeMap<String, Value>,
+    /// The external reference that a shared schema holds.
+    external: BTreeMap<String, Broken>,
+    /// The external reference that was met last.
+    met: Option<Broken>,
+    /// The bytes that operations and shared schemas may still come to.
+    left: usize,
+    /// Whether a pattern, or a format, can be evaluated.
+    usable: HashMap<(&'static str, &'a str), bool>,
+}
+
+impl<'a> Schemas<'a> {
+    pub(super) fn new(root: &'a Value, is_generation_30: bool) -> Self {
+        Self {
+            root,
+            is_generation_30,
+            names: HashMap::new(),
+            taken: HashSet::new(),
+            waiting: Vec::new(),
+            shared: BTreeMap::new(),
+            external: BTreeMap::new(),
+            met: None,
+            left: limits::DOCUMENT_EXPANDED_BYTES_MAX,
+            usable: HashMap::new(),
+        }
+    }
+
+    /// Converts a schema. The error is an external reference in it; of shared schemas [`Self::external`] tells.
+    pub(super) fn convert(
+        &mut self,
+        value: &'a Value,
+        warnings: &mut Warnings,
+    ) -> Result<Value, Broken> {
+        self.met = None;
+        let made = self.schema(value, warnings);
+        let met = self.met.take();
+        while let Some((name, value)) = self.waiting.pop() {
+            let made = self.schema(value, warnings);
+            self.external
+                .extend(self.met.take().map(|met| (name.clone(), met)));
+            self.shared.insert(name, made);
+        }
+        met.map_or(Ok(made), Err)
+    }
+
+    /// Counts bytes that the document comes to.
+    pub(super) fn charge(&mut self, bytes: usize) {
+        self.left = self.left.saturating_sub(bytes);
+    }
+
+    /// Whether the document comes to more than it may: what is converted from then on is worth nothing.
+    pub(super) fn is_spent(&self) -> bool {
+        self.left == 0
+    }
+
+    /// The external reference in a shared schema that `value` leads to.
+    pub(super) fn external(&self, value: &Value) -> Option<&Broken> {
+        if self.external.is_empty() {
+            return None;
+        }
+        let reached = reached(value, |name| self.shared.get(name));
+        reached.iter().find_map(|name| self.external.get(*name))
+    }
+
+    /// All shared schemas. None holds itself without a part between.
+    pub(super) fn end(mut self, warnings: &mut Warnings) -> BTreeMap<String, Value> {
+        for name in ring::cut(&mut self.shared) {
+            let words = format!(
+                "the schema `{name}` holds itself, or too many others, without a part between: it accepts anything"
+            );
+            warnings.add(
+                format!("#/components/schemas/{name}"),
+                "schema_cycle",
+                words,
+            );
+        }
+        self.shared
+    }
+
+    fn schema(&mut self, value: &'a Value, warnings: &mut Warnings) -> Value {
+        match value {
+            Value::Object(map) if !self.is_spent() => self.object(map, warnings),
+            Value::Bool(_) => value.clone(),
+            _ => Value::Bool(true),
+        }
+    }
+
+    fn object(&mut self, map: &'a Map<String, Value>, warnings: &mut Warnings) -> Value {
+        let mut made = Map::new();
+        let reference = map.get("$ref").and_then(Value::as_str);
+        if let Some(name) = reference.and_then(|text| self.share(text, warnings)) {
+            made.insert("$ref".into(), format!("{DEFINITIONS}{name}").into());
+        }
+        let is_alone = reference.is_some() && self.is_generation_30;
+        let counts = |word: &str| !is_alone || word == "description";
+        for (word, value) in map.iter().filter(|(word, _)| counts(word)) {
+            let Some(form) = schema::form(word).filter(|_| !FORGOTTEN.contains(&word.as_str()))
+            else {
+                continue;
+            };
+            if word == "items" && value.is_array() {
+                let list = self.value("prefixItems", Form::Schemas, value, warnings);
+                made.extend(list.map(|list| ("prefixItems".into(), list)));
+            } else if let Some(value) = self.value(word, form, value, warnings) {
+                made.insert(word.clone(), value);
+            }
+        }
+        if !is_alone {
+            bounds(map, &mut made);
+            one_sided(map, &mut made);
+            example(map, &mut made);
+        }
+        if map.get("nullable") == Some(&Value::Bool(true)) {
+            return nullable(made);
+        }
+        Value::Object(made)
+    }
+
+    /// The value of a keyword as JSON Schema has it, if it can be used.
+    fn value(
+        &mut self,
+        word: &str,
+        form: Form,
+        value: &'a Value,
+        warnings: &mut Warnings,
+    ) -> Option<Value> {
+        let is_schema = |value: &Value| value.is_object() || value.is_boolean();
+        let fits = match form {
+            Form::Schema | Form::Items => {
+                return is_schema(value).then(|| self.schema(value, warnings));
+            }
+            Form::Schemas => {
+                let list = value.as_array()?.iter().filter(|value| is_schema(value));
+                let list: Vec<_> = list.map(|value| self.schema(value, warnings)).collect();
+                return (!list.is_empty()).then_some(Value::Array(list));
+            }
+            Form::Named | Form::Patterns => {
+                let mut made = Map::new();
+                for (name, value) in value.as_object()? {
+                    if is_schema(value) && (form == Form::Named || self.is_usable("pattern", name))
+                    {
+                        self.charge(name.len());
+                        made.insert(name.clone(), self.schema(value, warnings));
+                    }
+                }
+                return Some(Value::Object(made));
+            }
+            Form::Types => return types(value),
+            Form::Texts => return Some(texts(value.as_array()?)),
+            Form::Count => {
+                let whole = value
+                    .as_f64()
+                    .filter(|number| *number >= 0.0 && number.fract() == 0.0);
+                value.is_u64() || whole.is_some()
+            }
+            Form::Number => value.is_number(),
+            Form::Positive => value.as_f64().is_some_and(|number| number > 0.0),
+            Form::Flag => value.is_boolean(),
+            Form::Pattern => self.is_usable("pattern", value.as_str()?),
+            Form::Text if word == "format" => self.is_usable("format", value.as_str()?),
+            Form::Text => value.is_string(),
+            Form::Values => value.as_array().is_some_and(|list| !list.is_empty()),
+            Form::Any => true,
+            Form::NamedTexts | Form::Dependencies => false,
+        };
+        self.charge(word.len() + weight(value));
+        fits.then(|| value.clone())
+    }
+
+    /// The name of the shared schema that a reference leads to; nothing for one that leads nowhere, which accepts anything.
+    fn share(&mut self, text: &'a str, warnings: &mut Warnings) -> Option<String> {
+        if let Some(name) = self.names.get(text) {
+            return Some(name.clone());
+        }
+        let found = pointer(text).and_then(|pointer| Ok((target(self.root, text)?, pointer)));
+        match found {
+            Ok((value, pointer)) => {
+                let name = self.free(&pointer);
+                self.names.insert(text.to_owned(), name.clone());
+                self.waiting.push((name.clone(), value));
+                Some(name)
+            }
+            Err(broken @ Broken::External(_)) => {
+                self.met = Some(broken);
+                None
+            }
+            Err(broken) => {
+                warnings.add(
+                    String::new(),
+                    "reference",
+                    format!("{broken}: anything is accepted there"),
+                );
+                None
+            }
+        }
+    }
+
+    /// A name that no other schema has, of characters that need no escapes.
+    fn free(&mut self, pointer: &str) -> String {
+        let path = pointer
+            .strip_prefix("/components/schemas")
+            .unwrap_or(pointer);
+        let plain = |c: char| {
+            if c.is_ascii_alphanumeric() || "._-".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        };
+        let name: String = path
+            .trim_start_matches('/')
+            .replace('/', ".")
+            .chars()
+            .map(plain)
+            .collect();
+        let mut free = name.clone();
+        let mut number = 1;
+        while !self.taken.insert(free.clone()) {
+            number += 1;
+            free = format!("{name}-{number}");
+        }
+        free
+    }
+
+    fn is_usable(&mut self, word: &'static str, text: &'a str) -> bool {
+        if self.usable.len() >= limits::DOCUMENT_PATTERNS_MAX {
+            return false;
+        }
+        *self.usable.entry((word, text)).or_insert_with(|| {
+            let (_, faults) = Schema::read(&json!({ word: text }), &mut Quota::default());
+            faults.is_empty()
+        })
+    }
+}
+
+/// The bytes of a value, nearly.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(_) | Value::Object(_) => length(value),
+        _ => 8,
+    }
+}
+
+/// What a reference to a shared schema begins with.
+const DEFINITIONS: &str = "#/$defs/";
+
+/// Keywords that make sense only where a schema stands in its own document, or that midex says in another way.
+const FORGOTTEN: &[&str] = &[
+    "$ref",
+    "$schema",
+    "$id",
+    "$anchor",
+    "$dynamicAnchor",
+    "$dynamicRef",
+    "$recursiveRef",
+    "$recursiveAnchor",
+    "$vocabulary",
+    "$comment",
+    "$defs",
+    "definitions",
+    "additionalItems",
+];
+
+/// The shared schema that a reference names.
+pub(super) fn shared_name(reference: &str) -> Option<&str> {
+    reference.strip_prefix(DEFINITIONS)
+}
+
+/// The shared schemas that a value names itself.
+pub(super) fn named<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+    match value {
+        Value::Object(map) => {
+            let reference = map.get("$ref").and_then(Value::as_str);
+            found.extend(reference.and_then(shared_name));
+            map.values().for_each(|value| named(value, found));
+        }
+        Value::Array(list) => list.iter().for_each(|value| named(value, found)),
+        _ => {}
+    }
+}
+
+/// The shared schemas that a value leads to, the near ones first.
+fn reached<'a>(value: &'a Value, shared: impl Fn(&str) -> Option<&'a Value>) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    let mut seen = HashSet::new();
+    named(value, &mut found);
+    found.retain(|name| seen.insert(*name));
+    let mut at = 0;
+    while at < found.len() {
+        let mut next = Vec::new();
+        if let Some(value) = shared(found[at]) {
+            named(value, &mut next);
+        }
+        found.extend(next.into_iter().filter(|name| seen.insert(*name)));
+        at += 1;
+    }
+    found
+}
+
+fn types(value: &Value) -> Option<Value> {
+    let one = std::slice::from_ref(value);
+    let list = value.as_array().map_or(one, Vec::as_slice).iter();
+    let known: Vec<_> = list
+        .filter(|name| {
+            name.as_str()
+                .is_some_and(|name| schema::TYPES.contains(&name))
+        })
+        .collect();
+    match known[..] {
+        [] => None,
+        [one] => Some(one.clone()),
+        _ => Some(texts(&known)),
+    }
+}
+
+/// The texts of a list, each once.
+fn texts<V: std::borrow::Borrow<Value>>(list: &[V]) -> Value {
+    let mut seen = HashSet::new();
+    let texts = list.iter().filter_map(|value| value.borrow().as_str());
+    texts.filter(|text| seen.insert(*text)).collect()
+}
+
+/// `exclusiveMinimum: true` of 3.0 makes another bound of `minimum`.
+fn bounds(map: &Map<String, Value>, made: &mut Map<String, Value>) {
+    for (word, exclusive) in [
+        ("minimum", "exclusiveMinimum"),
+        ("maximum", "exclusiveMaximum"),
+    ] {
+        if map.get(exclusive) == Some(&Value::Bool(true))
+            && let Some(bound) = made.shift_remove(word)
+        {
+            made.insert(exclusive.into(), bound);
+        }
+    }
+}
+
+/// A property that stands only in requests, or only in answers, cannot be required in both.
+fn one_sided(map: &Map<String, Value>, made: &mut Map<String, Value>) {
+    let Some(properties) = map.get("properties") else {
+        return;
+    };
+    if let Some(Value::Array(names)) = made.get_mut("required") {
+        names.retain(|name| {
+            let property = name.as_str().and_then(|name| properties.get(name));
+            !property.is_some_and(|value| flag(value, "readOnly") || flag(value, "writeOnly"))
+        });
+    }
+}
+
+fn example(map: &Map<String, Value>, made: &mut Map<String, Value>) {
+    let example = map
+        .get("example")
+        .filter(|value| !value.is_object() && !value.is_array() && !value.is_null());
+    if let Some(example) = example.filter(|_| !made.contains_key("examples")) {
+        made.insert("examples".into(), json!([example]));
+    }
+}
+
+/// The schema that accepts null too.
+fn nullable(mut made: Map<String, Value>) -> Value {
+    let is_open = !["$ref", "allOf", "anyOf", "oneOf", "const"]
+        .iter()
+        .any(|word| made.contains_key(*word));
+    if !is_open {
+        return json!({ "anyOf": [made, { "type": "null" }] });
+    }
+    if let Some(names) = made.get_mut("type") {
+        let mut list = names
+            .as_array()
+            .cloned()
+            .unwrap_or_else(|| vec![names.clone()]);
+        if !list.contains(&"null".into()) {
+            list.push("null".into());
+        }
+        *names = list.into();
+    }
+    if let Some(Value::Array(options)) = made.get_mut("enum")
+        && !options.contains(&Value::Null)
+    {
+        options.push(Value::Null);
+    }
+    Value::Object(made)
+}

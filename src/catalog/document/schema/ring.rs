@@ -1,0 +1,90 @@
+//! Shared schemas that hold themselves for the same value (`A: {allOf: [A]}`) say nothing, and no evaluation of one would
+//! end.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::Value;
+
+use super::shared_name;
+use crate::limits;
+
+/// Lets the schemas accept anything that lead back to themselves, or over too many others, for the same value. Returns
+/// their names.
+pub(super) fn cut(shared: &mut BTreeMap<String, Value>) -> Vec<String> {
+    let mut depths = HashMap::new();
+    let mut found = Vec::new();
+    for name in shared.keys() {
+        measure(name, shared, &mut depths, &mut found);
+    }
+    for name in &found {
+        shared.insert(name.clone(), Value::Bool(true));
+    }
+    found
+}
+
+/// The longest chain from a schema on, found without recursion. Marks those to be cut, which end a chain.
+fn measure<'a>(
+    first: &'a str,
+    shared: &'a BTreeMap<String, Value>,
+    depths: &mut HashMap<&'a str, Option<usize>>,
+    cut: &mut Vec<String>,
+) {
+    let mut stack = vec![first];
+    while let Some(name) = stack.last().copied() {
+        let targets = targets(name, shared);
+        let is_open = match depths.get(name) {
+            Some(Some(_)) => {
+                stack.pop();
+                continue;
+            }
+            open => open.is_some(),
+        };
+        if !is_open {
+            depths.insert(name, None);
+            stack.extend(
+                targets
+                    .into_iter()
+                    .filter(|target| !depths.contains_key(target)),
+            );
+            continue;
+        }
+        let mut longest = targets
+            .iter()
+            .map(|target| depths.get(target).copied().flatten());
+        let depth = longest.try_fold(0, |most: usize, one| Some(most.max(one? + 1)));
+        let depth = depth.filter(|depth| *depth <= limits::SCHEMA_REFERENCES_MAX);
+        if depth.is_none() {
+            cut.push(name.to_owned());
+        }
+        depths.insert(name, Some(depth.unwrap_or(0)));
+        stack.pop();
+    }
+}
+
+/// The shared schemas that are held for the same value.
+fn targets<'a>(name: &str, shared: &'a BTreeMap<String, Value>) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    let mut open: Vec<_> = shared.get(name).into_iter().collect();
+    while let Some(value) = open.pop() {
+        let reference = value.get("$ref").and_then(Value::as_str);
+        let name = reference.and_then(shared_name);
+        found.extend(name.filter(|name| shared.contains_key(*name)));
+        for word in ["allOf", "anyOf", "oneOf"] {
+            open.extend(
+                value
+                    .get(word)
+                    .and_then(Value::as_array)
+                    .into_iter()
+                    .flatten(),
+            );
+        }
+        open.extend(
+            ["not", "if", "then", "else"]
+                .iter()
+                .filter_map(|word| value.get(word)),
+        );
+        let dependent = value.get("dependentSchemas").and_then(Value::as_object);
+        open.extend(dependent.into_iter().flat_map(|map| map.values()));
+    }
+    found
+}

@@ -1,0 +1,54 @@
+//! Base URLs.
+
+use serde_json::Value;
+
+use super::reference::{entries, text};
+use crate::limits;
+
+/// The base URLs of `servers` of a document, path item or operation: with the default of each variable, then with its
+/// other values. A slash at the end is left out.
+pub(super) fn servers(holder: &Value) -> Vec<String> {
+    let list = holder.get("servers").and_then(Value::as_array);
+    let all = list
+        .into_iter()
+        .flatten()
+        .take(limits::DOCUMENT_SERVERS_MAX)
+        .flat_map(urls);
+    let mut found: Vec<String> = Vec::new();
+    for url in all {
+        let url = url.trim().trim_end_matches('/');
+        if !url.is_empty() && !found.iter().any(|one| one == url) {
+            found.push(url.to_owned());
+        }
+    }
+    found.truncate(limits::DOCUMENT_SERVERS_MAX);
+    found
+}
+
+fn urls(server: &Value) -> Vec<String> {
+    let most = limits::DOCUMENT_SERVERS_MAX;
+    let fits = |text: &str| text.len() <= limits::SERVER_URL_BYTES_MAX;
+    let mut made = vec![text(server, "url").to_owned()];
+    made.retain(|url| fits(url));
+    for (name, variable) in entries(server, "variables").take(most) {
+        let mark = format!("{{{name}}}");
+        let default = text(variable, "default");
+        let others = variable
+            .get("enum")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
+        let others = others
+            .filter_map(Value::as_str)
+            .filter(|value| *value != default);
+        let values = std::iter::once(default)
+            .chain(others)
+            .filter(|value| fits(value));
+        let values: Vec<_> = values.take(most).collect();
+        let filled = values
+            .iter()
+            .flat_map(|value| made.iter().map(|url| url.replace(&mark, value)));
+        made = filled.filter(|url| fits(url)).take(most).collect();
+    }
+    made
+}

@@ -1,0 +1,82 @@
+//! What a converted schema shows of the values that it accepts.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{reference::entries, schema::shared_name};
+use crate::limits;
+
+/// The schemas that several operations share.
+pub(super) type Shared = BTreeMap<String, Value>;
+
+/// How deep parts of `allOf` are looked into.
+const PARTS_DEPTH: usize = 4;
+
+/// The schema that is meant: `value` itself, or what its reference leads to.
+pub(super) fn meant<'a>(value: &'a Value, shared: &'a Shared) -> &'a Value {
+    let mut at = value;
+    for _ in 0..limits::REFERENCE_HOPS_MAX {
+        let reference = at.get("$ref").and_then(Value::as_str);
+        match reference
+            .and_then(shared_name)
+            .and_then(|name| shared.get(name))
+        {
+            Some(next) => at = next,
+            None => break,
+        }
+    }
+    at
+}
+
+/// The properties of an object, those of its `allOf` included.
+pub(super) fn properties<'a>(value: &'a Value, shared: &'a Shared) -> Vec<(&'a str, &'a Value)> {
+    let mut found = Vec::new();
+    collect(value, shared, PARTS_DEPTH, &mut found);
+    found
+}
+
+fn collect<'a>(
+    value: &'a Value,
+    shared: &'a Shared,
+    depth: usize,
+    found: &mut Vec<(&'a str, &'a Value)>,
+) {
+    let value = meant(value, shared);
+    found.extend(entries(value, "properties").map(|(name, value)| (name.as_str(), value)));
+    let parts = value
+        .get("allOf")
+        .and_then(Value::as_array)
+        .filter(|_| depth > 0);
+    for part in parts.into_iter().flatten() {
+        collect(part, shared, depth - 1, found);
+    }
+}
+
+/// The schema of the items of a list; nothing where the value is no list.
+pub(super) fn items<'a>(value: &'a Value, shared: &'a Shared) -> Option<&'a Value> {
+    meant(value, shared).get("items")
+}
+
+/// The type that a value has beside null, where it is one; that of the first alternative where it has several.
+pub(super) fn kind<'a>(value: &'a Value, shared: &'a Shared) -> Option<&'a str> {
+    let mut at = meant(value, shared);
+    for _ in 0..PARTS_DEPTH {
+        let names = at.get("type").map(|names| {
+            names
+                .as_array()
+                .map_or(std::slice::from_ref(names), Vec::as_slice)
+        });
+        if let Some(names) = names {
+            return names
+                .iter()
+                .filter_map(Value::as_str)
+                .find(|name| *name != "null");
+        }
+        let parts = ["allOf", "anyOf", "oneOf"]
+            .iter()
+            .find_map(|word| at.get(word));
+        at = meant(parts?.as_array()?.first()?, shared);
+    }
+    None
+}

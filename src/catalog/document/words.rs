@@ -1,0 +1,135 @@
+//! The words by which the operations of a book are found, prepared once.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::{
+    entry::Entry,
+    name::{dashed, parts},
+    provider::singular,
+};
+
+/// The words of a text as they are compared: small, without endings.
+pub(super) fn words(text: &str) -> Vec<String> {
+    let dashed = dashed(text);
+    dashed
+        .split('-')
+        .filter(|word| !word.is_empty())
+        .map(stem)
+        .collect()
+}
+
+/// A word without the ending of a plural or of a form of a verb.
+pub(super) fn stem(word: &str) -> String {
+    let word = singular(word);
+    for end in ["ing", "ed"] {
+        if let Some(stem) = word.strip_suffix(end).filter(|stem| stem.len() > 3) {
+            return stem.to_owned();
+        }
+    }
+    word.strip_suffix('e')
+        .filter(|stem| stem.len() > 3)
+        .map_or(word.clone(), str::to_owned)
+}
+
+/// The prepared words of a book.
+#[derive(Debug, Default)]
+pub(super) struct Words {
+    /// In order, each with the end of its postings.
+    known: Vec<(Box<str>, u32)>,
+    postings: Vec<Posting>,
+    /// For each operation the words of its name.
+    pub(super) sizes: Vec<u8>,
+}
+
+/// A word of an operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Posting {
+    pub(super) operation: u32,
+    pub(super) weight: u8,
+}
+
+/// What a word counts for by where it stands: the last part of a path is what the operation is about.
+const LAST: u8 = 10;
+pub(super) const PART: u8 = 6;
+const ALIAS: u8 = 5;
+pub(super) const SUMMARY: u8 = 5;
+const PARAMETER: u8 = 2;
+
+impl Words {
+    pub(super) fn of(entries: &[Entry]) -> Self {
+        let mut found: BTreeMap<String, Vec<Posting>> = BTreeMap::new();
+        let mut sizes = Vec::with_capacity(entries.len());
+        for (operation, entry) in entries.iter().enumerate() {
+            let operation = u32::try_from(operation).unwrap_or(u32::MAX);
+            let (words, size) = weighed(entry);
+            sizes.push(size);
+            for (word, weight) in words {
+                found
+                    .entry(word)
+                    .or_default()
+                    .push(Posting { operation, weight });
+            }
+        }
+        let mut made = Self {
+            sizes,
+            ..Self::default()
+        };
+        for (word, postings) in found {
+            made.postings.extend(postings);
+            let end = u32::try_from(made.postings.len()).unwrap_or(u32::MAX);
+            made.known.push((word.into(), end));
+        }
+        made.postings.shrink_to_fit();
+        made
+    }
+
+    /// The operations that have a word, or one that begins with it where none has it.
+    pub(super) fn having(&self, word: &str) -> &[Posting] {
+        let first = self.known.partition_point(|(known, _)| **known < *word);
+        let is_known = self
+            .known
+            .get(first)
+            .is_some_and(|(known, _)| **known == *word);
+        let count = if is_known {
+            1
+        } else if word.len() < 3 {
+            0
+        } else {
+            self.known[first..]
+                .iter()
+                .take_while(|(known, _)| known.starts_with(word))
+                .count()
+        };
+        let end = |at: usize| at.checked_sub(1).map_or(0, |at| self.known[at].1 as usize);
+        &self.postings[end(first)..end(first + count)]
+    }
+}
+
+/// The words of an operation with what each counts for, and how many the name has.
+fn weighed(entry: &Entry) -> (BTreeMap<String, u8>, u8) {
+    let mut found = BTreeMap::new();
+    let mut put = |text: &str, weight: u8| {
+        for word in words(text) {
+            let known = found.entry(word).or_insert(0);
+            *known = weight.max(*known);
+        }
+    };
+    let parts = parts(&entry.path);
+    let (last, before) = parts
+        .split_last()
+        .map_or(("", &parts[..]), |(last, before)| (last.as_str(), before));
+    put(last, LAST);
+    for part in before {
+        put(part, PART);
+    }
+    entry.aliases.iter().for_each(|alias| put(alias, ALIAS));
+    put(&entry.summary, SUMMARY);
+    let parameters = entry
+        .path
+        .split('{')
+        .skip(1)
+        .filter_map(|rest| rest.split('}').next());
+    parameters.for_each(|name| put(name, PARAMETER));
+    let named: HashSet<_> = parts.iter().flat_map(|part| words(part)).collect();
+    (found, u8::try_from(named.len()).unwrap_or(u8::MAX))
+}

@@ -1,0 +1,280 @@
+//! The directory of catalogs: `ID/catalog.toml` beside `ID/document.yaml`. A catalog appears, and is replaced, as a whole.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    fs::{self, File},
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{CWD, RenameFlags};
+
+use super::{
+    document::{self, Book, Inspection},
+    settings::Settings,
+};
+use crate::{
+    domain::Digest,
+    error::{Code, Error, Result},
+    folder::{Existing, Folder, Stamp, WriteLock},
+    limits,
+};
+
+/// What is said of a catalog.
+const SETTINGS: &str = "catalog.toml";
+/// What it was imported from.
+const DOCUMENT: &str = "document.yaml";
+
+/// Where catalogs lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// The catalogs, each in a directory of its own. It need not be there.
+    pub catalogs: PathBuf,
+    /// Their compiled forms, which can be made again.
+    pub cache: PathBuf,
+}
+
+/// The stamps of the files of every catalog, by id.
+pub(super) type Stamps = BTreeMap<String, [Option<Stamp>; 2]>;
+
+/// A catalog as its files have it.
+pub(super) struct Files {
+    pub(super) text: String,
+    pub(super) settings: Settings,
+}
+
+impl Places {
+    /// The path of a catalog's settings.
+    pub fn settings(&self, id: &str) -> PathBuf {
+        self.catalogs.join(id).join(SETTINGS)
+    }
+
+    /// The path of its document.
+    pub fn document(&self, id: &str) -> PathBuf {
+        self.catalogs.join(id).join(DOCUMENT)
+    }
+
+    /// What there is, without opening a file.
+    pub(super) fn stamps(&self) -> Stamps {
+        let entries = fs::read_dir(&self.catalogs).into_iter().flatten().flatten();
+        let ids = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let ids = ids.filter(|id| is_id(id) && self.settings(id).exists());
+        let stamp = |path: PathBuf| fs::metadata(path).ok().map(|data| Stamp::of(&data));
+        let stamps = ids.map(|id| {
+            let both = [stamp(self.settings(&id)), stamp(self.document(&id))];
+            (id, both)
+        });
+        stamps.take(limits::CATALOGS_MAX).collect()
+    }
+
+    /// Reads the settings of a catalog.
+    pub(super) fn read(&self, id: &str) -> Result<Files, String> {
+        let path = self.settings(id);
+        let text = read_text(&path, limits::CATALOG_SETTINGS_BYTES_MAX)?;
+        let settings =
+            Settings::read(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Files { text, settings })
+    }
+
+    /// The compiled form of a catalog's document: that of the cache where it is of the same file, else made anew.
+    pub(super) fn book(&self, id: &str, stamp: Stamp) -> Result<Book, String> {
+        let path = self.document(id);
+        let key = Digest::of(format!("{}\n{stamp:?}", path.display()).as_bytes());
+        let cached = self.cache.join(format!("{key}.book"));
+        if let Ok(book) = open(&cached) {
+            return Ok(book);
+        }
+        let bytes = read_bytes(&path, limits::DOCUMENT_BYTES_MAX)?;
+        let compiled = document::compile(&bytes).map_err(|refused| first(&refused))?;
+        let bytes = compiled.encode();
+        match self.keep(&cached, &bytes) {
+            Ok(()) => open(&cached),
+            // It is only slower without.
+            Err(error) => {
+                tracing::warn!(path = %self.cache.display(), "the compiled form of a catalog cannot be kept: {error}");
+                Book::of(bytes)
+            }
+        }
+        .map_err(|error| error.to_string())
+    }
+
+    fn keep(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        fs::create_dir_all(&self.cache)?;
+        let name = path.file_name().unwrap_or_default();
+        Folder::open(&self.cache)?.write(name, bytes, None, Existing::Replace)
+    }
+
+    /// Waits until nobody else writes here. Makes the directory where need be.
+    pub(super) fn lock(&self) -> Result<WriteLock> {
+        let path = &self.catalogs;
+        fs::create_dir_all(path).map_err(|error| unusable(path, error))?;
+        let folder = Folder::open(path).map_err(|error| unusable(path, error))?;
+        let lock = folder.lock().map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => {
+                let message = format!("another process writes into {}", path.display());
+                Error::new(Code::ServerBusy, message)
+            }
+            _ => unusable(path, error),
+        })?;
+        self.remove_unfinished();
+        Ok(lock)
+    }
+
+    /// Replaces the settings of a catalog.
+    pub(super) fn write_settings(&self, id: &str, text: &str) -> Result<()> {
+        let path = self.catalogs.join(id);
+        let written = Folder::open(&path).and_then(|folder| {
+            folder.write(
+                OsStr::new(SETTINGS),
+                text.as_bytes(),
+                None,
+                Existing::Replace,
+            )
+        });
+        written.map_err(|error| unusable(&path, error))
+    }
+
+    /// Writes a catalog with its document, in the place of the one that has the id.
+    pub(super) fn write(&self, id: &str, settings: &str, document: &[u8]) -> Result<()> {
+        let (new, path) = (self.unfinished(id), self.catalogs.join(id));
+        let written = fs::create_dir_all(&new).and_then(|()| {
+            let folder = Folder::open(&new)?;
+            folder.write(OsStr::new(DOCUMENT), document, None, Existing::Replace)?;
+            let settings = settings.as_bytes();
+            folder.write(OsStr::new(SETTINGS), settings, None, Existing::Replace)?;
+            put(&new, &path)
+        });
+        let _ = fs::remove_dir_all(&new);
+        written.map_err(|error| unusable(&path, error))
+    }
+
+    /// Takes a catalog away; where the document stays, so does its directory.
+    pub(super) fn remove(&self, id: &str, with_document: bool) -> Result<()> {
+        let path = self.catalogs.join(id);
+        let removed = if with_document {
+            // In one step it is no catalog any more.
+            let away = self.unfinished(id);
+            let removed = fs::rename(&path, &away);
+            let _ = fs::remove_dir_all(&away);
+            removed
+        } else {
+            Folder::open(&path).and_then(|folder| folder.remove(OsStr::new(SETTINGS)))
+        };
+        removed.map_err(|error| unusable(&path, error))
+    }
+
+    fn unfinished(&self, id: &str) -> PathBuf {
+        self.catalogs.join(format!("{UNFINISHED}{id}"))
+    }
+
+    /// What a killed writer left. Only the one who holds the lock may.
+    fn remove_unfinished(&self) {
+        let entries = fs::read_dir(&self.catalogs).into_iter().flatten().flatten();
+        for entry in entries {
+            if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+}
+
+/// The first part of the name of a directory that is not whole.
+const UNFINISHED: &str = ".midex-new-";
+
+/// Gives a directory its name in one step; what has the name has the other one then.
+fn put(new: &Path, path: &Path) -> io::Result<()> {
+    let flags = if path.exists() {
+        RenameFlags::EXCHANGE
+    } else {
+        RenameFlags::NOREPLACE
+    };
+    rustix::fs::renameat_with(CWD, new, CWD, path, flags)?;
+    if let Some(above) = path.parent() {
+        let _ = File::open(above).and_then(|above| above.sync_all());
+    }
+    Ok(())
+}
+
+fn open(path: &Path) -> io::Result<Book> {
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    Book::open(
+        length,
+        Box::new(move |at, into| file.read_exact_at(into, at)),
+    )
+}
+
+/// Whether a directory of this name may be a catalog.
+pub(super) fn is_id(id: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    !id.is_empty()
+        && id.len() <= limits::CATALOG_ID_BYTES_MAX
+        && id.bytes().all(is_plain)
+        && !id.starts_with(['.', '-'])
+}
+
+/// The id of a catalog with this title.
+pub(super) fn slug(title: &str) -> String {
+    let mut slug = String::new();
+    for c in title.chars().flat_map(char::to_lowercase) {
+        if c.is_ascii_alphanumeric() {
+            slug.push(c);
+        } else if !slug.is_empty() && !slug.ends_with('-') {
+            slug.push('-');
+        }
+    }
+    slug.truncate(limits::CATALOG_ID_BYTES_MAX);
+    slug.trim_end_matches('-').to_owned()
+}
+
+pub(super) fn first(refused: &Inspection) -> String {
+    let first = refused.violations.first();
+    first.map_or_else(String::new, |first| first.message.clone())
+}
+
+pub(super) fn read_bytes(path: &Path, max: usize) -> Result<Vec<u8>, String> {
+    use io::Read as _;
+    let read = || {
+        let mut bytes = Vec::new();
+        let file = File::open(path)?;
+        file.take(max as u64 + 1).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().map_err(|error: io::Error| format!("{}: {error}", path.display()))?;
+    if bytes.len() > max {
+        return Err(format!("{} is larger than {max} bytes", path.display()));
+    }
+    Ok(bytes)
+}
+
+fn read_text(path: &Path, max: usize) -> Result<String, String> {
+    let bytes = read_bytes(path, max)?;
+    String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8", path.display()))
+}
+
+fn unusable(path: &Path, error: io::Error) -> Error {
+    let message = format!("{} cannot be used: {error}", path.display());
+    Error::new(Code::FileUnusable, message)
+        .with("path", path.display().to_string())
+        .because(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_become_ids() {
+        for (title, id) in [
+            ("Render API", "render-api"),
+            ("  GitHub v3 (REST) ", "github-v3-rest"),
+            ("Ünï", "n"),
+            ("---", ""),
+        ] {
+            assert_eq!(slug(title), id, "{title}");
+        }
+        assert!(is_id("render-api") && !is_id("..") && !is_id("a/b") && !is_id(""));
+    }
+}

@@ -1,0 +1,415 @@
+//! The catalogs that there are at one moment, and what a name means among them.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use serde_json::Value;
+
+use super::{
+    call::{Prepared, Reach, Target},
+    document::{Book, Entry, Hit, Shelf, search},
+    files::Stamps,
+    operation::{Class, Operation},
+    settings::Settings,
+};
+use crate::{
+    domain::{
+        check::{Argument, BodyFields, Callable, Commands, Found},
+        definition::Requirement,
+        nearest::{fold, nearest},
+    },
+    limits,
+};
+
+/// A catalog.
+pub struct Catalog {
+    /// Its id, which is the name of its directory.
+    pub id: String,
+    /// What its file says.
+    pub settings: Settings,
+    /// Its operations; or why it has none.
+    pub book: Result<Arc<Book>, String>,
+    prepared: Mutex<HashMap<usize, Arc<Prepared>>>,
+    target: OnceLock<Result<Arc<Target>, String>>,
+}
+
+impl fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Catalog({})", self.id)
+    }
+}
+
+impl Catalog {
+    pub(super) fn new(id: &str, settings: Settings, book: Result<Arc<Book>, String>) -> Self {
+        Self {
+            id: id.to_owned(),
+            settings,
+            book,
+            prepared: Mutex::default(),
+            target: OnceLock::new(),
+        }
+    }
+
+    /// What it is called in a workflow: the vendor, else its id.
+    pub fn vendor(&self) -> &str {
+        match self.settings.vendor.as_str() {
+            "" => &self.id,
+            vendor => vendor,
+        }
+    }
+
+    /// Its operations, where it can be called.
+    fn usable(&self) -> Option<&Book> {
+        let book = self.book.as_ref().ok();
+        book.map(|book| &**book).filter(|_| self.settings.enabled)
+    }
+
+    fn is_called(&self, name: &str) -> bool {
+        self.id == name || fold(self.vendor()) == fold(name)
+    }
+
+    /// What an operation of it may change.
+    pub fn class(&self, entry: &Entry) -> Class {
+        let said = self.settings.classes.get(&*entry.name).copied();
+        said.unwrap_or(entry.method.class())
+    }
+
+    /// The operation, ready to be called. The latest ones are kept.
+    ///
+    /// # Errors
+    /// The compiled form is damaged.
+    pub fn prepared(&self, place: usize) -> Result<Arc<Prepared>, String> {
+        if let Some(prepared) = self.kept(place) {
+            return Ok(prepared);
+        }
+        let operation = self.operation(place)?;
+        let prepared = Arc::new(Prepared::new(operation));
+        let mut kept = self.lock();
+        if kept.len() >= limits::CATALOG_PREPARED_MAX {
+            kept.clear();
+        }
+        kept.insert(place, prepared.clone());
+        Ok(prepared)
+    }
+
+    /// The same where nothing has to be read for it.
+    pub(super) fn kept(&self, place: usize) -> Option<Arc<Prepared>> {
+        self.lock().get(&place).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<usize, Arc<Prepared>>> {
+        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The operation with all that its document says.
+    ///
+    /// # Errors
+    /// As [`Catalog::prepared`].
+    pub fn operation(&self, place: usize) -> Result<Operation, String> {
+        let book = self.book.as_ref().map_err(Clone::clone)?;
+        book.operation(place).map_err(|error| error.to_string())
+    }
+
+    /// Where its operations are called, and with what.
+    ///
+    /// # Errors
+    /// What its file allows is no address.
+    pub fn target(&self) -> Result<Arc<Target>, String> {
+        let target = self.target.get_or_init(|| self.targeted().map(Arc::new));
+        target.clone()
+    }
+
+    fn targeted(&self) -> Result<Target, String> {
+        let settings = &self.settings;
+        let allowed = settings.allow.iter().map(String::as_str);
+        let book = self.book.as_ref().map_err(Clone::clone)?;
+        let sent = settings.sent();
+        Ok(Target {
+            reach: Reach::new(self.id.as_str(), allowed)?,
+            base_url: settings.base_url.clone(),
+            headers: sent.headers.into_iter().collect(),
+            schemes: book.head().schemes.clone(),
+            credentials: sent.credentials,
+            origins: sent.origins,
+            knows_idempotency_keys: settings.idempotency_key,
+        })
+    }
+}
+
+/// An operation among all.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// Its catalog.
+    pub catalog: Arc<Catalog>,
+    /// Its place in the catalog's book.
+    pub place: usize,
+}
+
+impl Named {
+    /// What is known of it without reading it.
+    pub fn entry(&self) -> Option<&Entry> {
+        self.catalog.book.as_ref().ok()?.entries().get(self.place)
+    }
+}
+
+/// What two words mean.
+#[derive(Debug)]
+pub enum Meant {
+    /// An operation.
+    Operation(Named),
+    /// No catalog of that name; one that is called much like it.
+    NoCatalog(Option<String>),
+    /// The catalog is disabled, or cannot be used.
+    Disabled,
+    /// No operation of that name; one that is called much like it.
+    NoOperation(Option<String>),
+    /// One of each of these catalogs.
+    Several(Vec<String>),
+}
+
+/// All catalogs, in the order of their ids.
+#[derive(Debug, Default)]
+pub struct Set {
+    pub(super) catalogs: Vec<Arc<Catalog>>,
+    pub(super) stamps: Stamps,
+    pub(super) version: u64,
+}
+
+impl Set {
+    /// Every catalog, also those that cannot be called.
+    pub fn catalogs(&self) -> &[Arc<Catalog>] {
+        &self.catalogs
+    }
+
+    /// The catalog of this id, or with this title, however that is written.
+    pub fn named(&self, name: &str) -> Option<&Arc<Catalog>> {
+        let by_id = self.catalogs.iter().find(|catalog| catalog.id == name);
+        let is_titled = |catalog: &&Arc<Catalog>| {
+            catalog.settings.title.to_lowercase() == name.trim().to_lowercase()
+        };
+        by_id.or_else(|| self.catalogs.iter().find(is_titled))
+    }
+
+    /// What a step, or a caller, means by a catalog and an operation. An id comes before a vendor.
+    pub fn meaning(&self, catalog: &str, operation: &str) -> Meant {
+        let called: Vec<_> = match self.catalogs.iter().find(|one| one.id == catalog) {
+            Some(by_id) if by_id.usable().is_some() || fold(by_id.vendor()) != fold(catalog) => {
+                vec![by_id]
+            }
+            _ => self
+                .catalogs
+                .iter()
+                .filter(|one| one.is_called(catalog))
+                .collect(),
+        };
+        if called.is_empty() {
+            let names = self
+                .catalogs
+                .iter()
+                .flat_map(|one| [one.vendor(), &*one.id]);
+            return Meant::NoCatalog(nearest(catalog, names).map(str::to_owned));
+        }
+        let usable: Vec<_> = called
+            .into_iter()
+            .filter(|one| one.usable().is_some())
+            .collect();
+        let mut found = usable.iter().filter_map(|one| {
+            let place = one.usable()?.find(operation)?;
+            let catalog = Arc::clone(one);
+            Some(Named { catalog, place })
+        });
+        match (found.next(), found.next()) {
+            (Some(named), None) => Meant::Operation(named),
+            (Some(one), Some(other)) => {
+                let ids = [one, other].into_iter().chain(found);
+                Meant::Several(ids.map(|named| named.catalog.id.clone()).collect())
+            }
+            (None, _) if usable.is_empty() => Meant::Disabled,
+            (None, _) => {
+                let names = usable.iter().filter_map(|one| one.usable());
+                let names = names.flat_map(Book::entries).map(|entry| &*entry.name);
+                Meant::NoOperation(like(operation, names.collect()).map(str::to_owned))
+            }
+        }
+    }
+
+    /// Whether a catalog of this name can be called.
+    pub fn has(&self, name: &str) -> bool {
+        let mut named = self.catalogs.iter().filter(|one| one.is_called(name));
+        named.any(|one| one.usable().is_some())
+    }
+
+    /// Whether one word is enough for an operation of this vendor: no other catalog of it has one of that name.
+    pub fn id_of(&self, named: &Named) -> String {
+        let Some(entry) = named.entry() else {
+            return named.catalog.id.clone();
+        };
+        let vendor = named.catalog.vendor();
+        let first = match self.meaning(vendor, &entry.name) {
+            Meant::Operation(meant) if Arc::ptr_eq(&meant.catalog, &named.catalog) => vendor,
+            _ => &named.catalog.id,
+        };
+        format!("{first} {}", entry.name)
+    }
+
+    /// The operations of these catalogs that fit a query, the best first.
+    pub fn search(
+        &self,
+        query: &str,
+        limit: usize,
+        counts: impl Fn(&Catalog) -> bool,
+    ) -> Vec<Named> {
+        let catalogs: Vec<_> = self.catalogs.iter().filter(|one| counts(one)).collect();
+        let usable: Vec<_> = catalogs
+            .into_iter()
+            .filter_map(|one| Some((one, one.usable()?)))
+            .collect();
+        let shelves: Vec<_> = usable
+            .iter()
+            .map(|(catalog, book)| Shelf {
+                book,
+                title: &catalog.settings.title,
+                vendor: catalog.vendor(),
+                description: &catalog.settings.description,
+            })
+            .collect();
+        let named = |hit: Hit| Named {
+            catalog: usable[hit.shelf].0.clone(),
+            place: hit.operation,
+        };
+        search(&shelves, query, limit)
+            .into_iter()
+            .map(named)
+            .collect()
+    }
+
+    /// Every operation of these catalogs that can be called, in the order of catalogs and names.
+    pub fn all(&self, counts: impl Fn(&Catalog) -> bool) -> impl Iterator<Item = Named> {
+        let catalogs = self.catalogs.iter().filter(move |one| counts(one));
+        catalogs.flat_map(|catalog| {
+            let count = catalog.usable().map_or(0, |book| book.entries().len());
+            (0..count).map(|place| Named {
+                catalog: catalog.clone(),
+                place,
+            })
+        })
+    }
+}
+
+/// The operation that may have been meant: the shortest one that ends so, else one that is written much alike.
+fn like<'a>(operation: &str, names: Vec<&'a str>) -> Option<&'a str> {
+    let end = format!(":{operation}");
+    let ending = names.iter().filter(|name| name.ends_with(&end));
+    let shortest = ending.min_by_key(|name| name.len()).copied();
+    shortest.or_else(|| nearest(operation, names))
+}
+
+impl Commands for Set {
+    fn find(&self, catalog: &str, operation: &str) -> Found {
+        match self.meaning(catalog, operation) {
+            Meant::NoCatalog(near) => Found::NoCatalog(near),
+            Meant::Disabled => Found::Disabled,
+            Meant::NoOperation(near) => Found::NoOperation(near),
+            Meant::Several(catalogs) => Found::Several(catalogs),
+            Meant::Operation(named) => match callable(&named) {
+                Ok(callable) => Found::Operation(Arc::new(callable)),
+                Err(_) => Found::Disabled,
+            },
+        }
+    }
+
+    fn meets(&self, requirement: &Requirement) -> bool {
+        self.catalogs.iter().any(|catalog| {
+            let is_titled = |title: &String| fold(title) == fold(&catalog.settings.title);
+            catalog.usable().is_some()
+                && fold(catalog.vendor()) == fold(&requirement.vendor)
+                && requirement.title.as_ref().is_none_or(is_titled)
+        })
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+}
+
+fn callable(named: &Named) -> Result<Callable, String> {
+    let operation = named.catalog.operation(named.place)?;
+    let class = named
+        .entry()
+        .map_or(Class::Destructive, |entry| named.catalog.class(entry));
+    let arguments = operation.parameters.iter().map(|parameter| Argument {
+        name: parameter.argument.clone(),
+        is_required: parameter.is_required,
+    });
+    let body = operation.body.as_ref().map(|body| {
+        let schema = body
+            .contents
+            .first()
+            .map(|content| (&*content.media_type, &content.schema));
+        BodyFields {
+            is_required: body.is_required,
+            ..schema.map_or_else(none, |(media_type, schema)| fields(media_type, schema))
+        }
+    });
+    Ok(Callable {
+        class,
+        arguments: arguments.collect(),
+        body,
+        output: operation.output,
+        uncallable: operation.uncallable,
+    })
+}
+
+fn none() -> BodyFields {
+    BodyFields {
+        is_required: false,
+        fields: Vec::new(),
+        is_open: false,
+    }
+}
+
+/// The fields of a JSON object, as far as its schema lists them.
+fn fields(media_type: &str, schema: &Value) -> BodyFields {
+    let is_json = media_type == "application/json" || media_type.ends_with("+json");
+    if !is_json {
+        return none();
+    }
+    let mut at = schema;
+    // A reference to a shared schema, and what that refers to.
+    for _ in 0..limits::SCHEMA_REFERENCES_FOLLOWED_MAX {
+        let name = at.get("$ref").and_then(Value::as_str);
+        let Some(name) = name.and_then(|name| name.strip_prefix("#/$defs/")) else {
+            break;
+        };
+        let Some(next) = schema.get("$defs").and_then(|defs| defs.get(name)) else {
+            break;
+        };
+        at = next;
+    }
+    let properties = at.get("properties").and_then(Value::as_object);
+    let required = at.get("required").and_then(Value::as_array);
+    let is_required = |name: &str| {
+        required.is_some_and(|required| required.iter().any(|one| one.as_str() == Some(name)))
+    };
+    let is_composed = ["allOf", "anyOf", "oneOf", "$ref"]
+        .iter()
+        .any(|key| at.get(key).is_some());
+    let is_object =
+        properties.is_some() || at.get("type").and_then(Value::as_str) == Some("object");
+    BodyFields {
+        is_required: false,
+        fields: properties
+            .into_iter()
+            .flat_map(|properties| properties.keys())
+            .map(|name| Argument {
+                name: name.clone(),
+                is_required: is_required(name),
+            })
+            .collect(),
+        is_open: is_composed
+            || is_object && at.get("additionalProperties") != Some(&Value::Bool(false)),
+    }
+}

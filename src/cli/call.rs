@@ -1,0 +1,257 @@
+//! `midex call`: calls one operation of a catalog, over the tool for its class.
+
+mod answer;
+
+use serde_json::{Map, Value, json};
+
+use self::answer::{noted, page};
+use super::{
+    EXIT_FINDINGS, EXIT_OK, Output,
+    catalog::{self, page::command_table, schema},
+    link::{Link, given, is_final},
+    question,
+    run::inputs,
+    screen::Screen,
+    value::{field, list},
+};
+use crate::{
+    config::{Config, parse_duration},
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// Which command, and what it is given.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct CallArgs {
+    /// The vendor and the operation, such as `shop orders:list`; without them, what can be called is listed
+    #[arg(value_name = "COMMAND")]
+    command: Vec<String>,
+    /// List the commands that fit these words, the best first
+    #[arg(long, value_name = "WORDS", conflicts_with = "command")]
+    search: Option<String>,
+    /// How many commands are listed at most
+    #[arg(long, value_name = "N", default_value_t = limits::COMMANDS_LISTED)]
+    limit: usize,
+    /// An argument, read as its type: a number, true or false, JSON for lists and objects; may be given several times
+    #[arg(long, value_name = "NAME=VALUE")]
+    with: Vec<String>,
+    /// All arguments as a JSON object, or a file that holds one; those of --with come before
+    #[arg(long, value_name = "JSON|@FILE")]
+    with_json: Option<String>,
+    /// The body: any JSON value, or a file that holds one
+    #[arg(long, value_name = "JSON|@FILE")]
+    body: Option<String>,
+    /// How long an attempt may take
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    timeout: Option<String>,
+    /// Gather so many pages of a list
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::CALL_PAGES_MAX)))]
+    max_pages: Option<u32>,
+    /// Do not ask before a call that takes something away
+    #[arg(long)]
+    yes: bool,
+}
+
+/// A duration as it is written, which the server reads again.
+fn duration(text: &str) -> Result<String, String> {
+    parse_duration(text).map(|_| text.to_owned())
+}
+
+/// Calls the command and prints its answer; without one, lists what can be called.
+pub(super) async fn call(args: CallArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
+    let mut link = Link::new(config);
+    let done = if args.command.is_empty() {
+        listed(args, &mut link, &mut out).await.map(|()| EXIT_OK)
+    } else {
+        called(args, &mut link, &mut out).await
+    };
+    link.end().await;
+    done
+}
+
+async fn listed(args: CallArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<()> {
+    let arguments = given(json!({ "query": args.search }));
+    let (commands, is_cut) = catalog::commands(arguments, args.limit, link).await?;
+    let text = || {
+        if commands.is_empty() {
+            return "no command fits; `midex catalog list` shows the catalogs\n".to_owned();
+        }
+        let more = if is_cut {
+            "there are more: --limit N shows N\n"
+        } else {
+            ""
+        };
+        command_table(&commands, &Screen::stdout()) + more
+    };
+    out.print(|| json!({ "commands": commands, "is_cut": is_cut }), text)
+}
+
+async fn called(args: CallArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u8> {
+    let words: Vec<_> = args
+        .command
+        .iter()
+        .flat_map(|word| word.split_whitespace())
+        .collect();
+    let id = words.join(" ");
+    let command = catalog::command(&id, link).await.map_err(nearest)?;
+    let arguments = arguments(&id, &args, &command)?;
+    let answer = match field(&command, "class").as_str() {
+        "safe" => link.call("command.run_safe", arguments).await,
+        "standard" => link.call_once("command.run", arguments).await,
+        _ => {
+            let question = format!(
+                "`{id}` takes something away. Call it with {}?",
+                arguments["with"]
+            );
+            if !args.yes && !question::ask(&question, "--yes", link).await? {
+                return Ok(EXIT_FINDINGS);
+            }
+            let mut arguments = arguments;
+            arguments["confirm"] = json!(true);
+            link.call_once("command.run_destructive", arguments).await
+        }
+    };
+    let answer = ended(answer.map_err(|error| explained(error, &command))?, link).await;
+    let answer = answer.map_err(|error| explained(error, &command))?;
+    noted(&answer, out)?;
+    out.print(|| answer.clone(), || page(&answer, &Screen::stdout()))?;
+    Ok(EXIT_OK)
+}
+
+fn arguments(id: &str, args: &CallArgs, command: &Value) -> Result<Value> {
+    let whole = match &args.with_json {
+        Some(given) => match inputs::json("--with-json", given, limits::INPUTS_BYTES_MAX)? {
+            (_, object @ Value::Object(_)) => Some(object),
+            (place, _) => {
+                let error = Error::new(Code::UsageInvalid, format!("{place}: not a JSON object"));
+                return Err(error.with_action("Give a JSON object, or @FILE with one in it"));
+            }
+        },
+        None => None,
+    };
+    let single = args.with.iter().map(|flag| inputs::single("--with", flag));
+    let single: Vec<_> = single.collect::<Result<_>>()?;
+    let with = inputs::together(whole, single, &declared(command));
+    let body = args
+        .body
+        .as_ref()
+        .map(|given| inputs::json("--body", given, limits::INPUTS_BYTES_MAX));
+    let body = body.transpose()?.map(|(_, body)| body);
+    let pages = args.max_pages.map(|pages| json!({ "max_pages": pages }));
+    let with = with.unwrap_or_else(|| json!({}));
+    Ok(given(json!({
+        "id": id, "with": with, "body": body, "timeout": args.timeout, "paginate": pages
+    })))
+}
+
+/// The types of the arguments, and of the fields of a body that may be given among them.
+fn declared(command: &Value) -> Vec<Value> {
+    let declared = |name: &str, schema: &Value, root: &Value| {
+        let one_of = &schema["enum"];
+        json!({ "name": name, "schema": { "type": schema::kind(schema, root), "enum": one_of } })
+    };
+    let of_workflow = list(&command["arguments"])
+        .iter()
+        .filter(|one| one["schema"].is_object());
+    let of_workflow = of_workflow.map(|one| {
+        declared(
+            one["name"].as_str().unwrap_or_default(),
+            &one["schema"],
+            &one["schema"],
+        )
+    });
+    let properties = |schema: &'_ Value| {
+        schema["properties"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default()
+    };
+    let arguments: Map<_, _> = properties(&command["input_schema"]);
+    let arguments = arguments
+        .into_iter()
+        .map(|(name, schema)| declared(&name, &schema, &schema));
+    let root = &command["body_schema"];
+    let fields = properties(schema::followed(root));
+    let fields = fields
+        .into_iter()
+        .map(|(name, schema)| declared(&name, &schema, root));
+    of_workflow.chain(arguments).chain(fields).collect()
+}
+
+/// The end of a call that took longer than its tool waits; one that is held up is answered as it stands.
+async fn ended(answer: Value, link: &mut Link<'_>) -> Result<Value> {
+    let is_operation = answer.get("waits").is_some();
+    let id = answer["execution_id"].clone();
+    let mut status = json!({ "state": answer["status"] });
+    while is_operation && status["state"] == "running" {
+        status = link
+            .call("execution.wait", json!({ "execution_id": id }))
+            .await?;
+    }
+    if !is_operation || !is_final(&status["state"]) {
+        return Ok(answer);
+    }
+    if let Some(message) = status["error"]["message"].as_str() {
+        return Err(Error::new(Code::CommandFailed, message)
+            .with("execution_id", id)
+            .with("failure_code", status["error"]["code"].clone()));
+    }
+    let mut whole = status["final_output"].take();
+    if let (Value::Object(whole), Value::Object(answer)) = (&mut whole, answer) {
+        let known = answer
+            .into_iter()
+            .filter(|(name, _)| !["status", "waits"].contains(&name.as_str()));
+        whole.extend(known);
+    }
+    Ok(whole)
+}
+
+/// The error of a name that is much like another one.
+fn nearest(error: Error) -> Error {
+    if error.code() == Code::CommandNotFound && error.context("nearest").is_some() {
+        return error
+            .with_action("Run `midex call {nearest}` with the same flags, if that is meant");
+    }
+    error
+}
+
+/// The error of a call with what a person does next.
+fn explained(error: Error, command: &Value) -> Error {
+    let failure = error
+        .context("failure_code")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let action = match (error.code(), failure) {
+        (Code::ServerStopping, _) => {
+            "Look with `midex list executions --all-projects` whether the call was done before it is done again"
+        }
+        (Code::ArgumentsInvalid, _) | (_, "ARGUMENTS_INVALID") => {
+            "Give each argument with --with NAME=VALUE; `midex catalog show {catalog} {operation}` shows what there is"
+        }
+        (_, "OPERATION_UNCALLABLE") => {
+            "Run `midex catalog show {catalog} {operation}`: it says why"
+        }
+        (_, "ADDRESS_REFUSED" | "REDIRECT_REFUSED") => {
+            "Run `midex catalog allow {catalog} HOST:PORT`, if that address is meant"
+        }
+        (_, "SECRET_MISSING") => {
+            "Set the secret where the server is started, and list it there with --secret-env; `midex catalog headers {catalog}` names it"
+        }
+        (_, "SECRET_NOT_ALLOWED") => {
+            "Run `midex catalog base-url {catalog} URL` with the address that may have its headers"
+        }
+        (_, "SECRETS_FILE_UNSAFE") => {
+            "Make the file of secrets one that only you can read: chmod 600"
+        }
+        (Code::CommandFailed, _) => {
+            "Correct what the service says; `midex show {execution_id}` shows the call again"
+        }
+        _ => return error,
+    };
+    let id = field(command, "id");
+    let operation = id.split_once(' ').map_or("", |(_, operation)| operation);
+    error
+        .with("catalog", field(command, "catalog_id"))
+        .with("operation", operation)
+        .with_action(action)
+}

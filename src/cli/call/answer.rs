@@ -1,0 +1,182 @@
+//! Prints the answer of an operation: a list of objects as a table, text as it is, anything else as JSON.
+
+use serde_json::Value;
+
+use crate::{
+    cli::{
+        Output,
+        question::prompt,
+        screen::{Screen, cut, one_line, row},
+        validate::counted,
+        value::{duration, field, json_text, list},
+        visible::visible,
+    },
+    error::Result,
+};
+
+/// The widest column of a table.
+const COLUMN_MAX: usize = 40;
+/// What is between two columns.
+const GAP: usize = 2;
+
+/// Says beside the output how the call went.
+pub(super) fn noted(answer: &Value, out: &Output<'_>) -> Result<()> {
+    if out.json {
+        return Ok(());
+    }
+    let id = field(answer, "execution_id");
+    let Some(status) = answer["status_code"].as_u64() else {
+        let state = field(answer, "status");
+        return prompt(&format!(
+            "{state}: `midex show {id}` says what it waits for\n"
+        ));
+    };
+    let took = answer["duration_ms"]
+        .as_u64()
+        .map(duration)
+        .unwrap_or_default();
+    let rows = match list(&answer["payload"]).len() {
+        0 => String::new(),
+        rows => format!(", {}", counted(rows, "row")),
+    };
+    prompt(&format!("{status} in {took}{rows} ({id})\n"))?;
+    let notes = list(&answer["notes"]).iter().filter_map(Value::as_str);
+    let left = Grid::of(&answer["payload"], &Screen::stdout()).map(|grid| grid.left_out);
+    let left = left.filter(|left| !left.is_empty());
+    let left = left.map(|left| format!("columns left out: {}; --json has them", left.join(", ")));
+    notes
+        .map(str::to_owned)
+        .chain(left)
+        .try_for_each(|note| prompt(&format!("note: {}\n", visible(&note))))
+}
+
+/// The body of the answer.
+pub(super) fn page(answer: &Value, screen: &Screen) -> String {
+    match answer.get("payload") {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => screen.block(None, "", text),
+        Some(payload) => match Grid::of(payload, screen) {
+            Some(grid) => grid.print(screen),
+            None => json_text(payload, true) + "\n",
+        },
+    }
+}
+
+/// A list of objects as a table.
+struct Grid {
+    columns: Vec<String>,
+    rows: Vec<Vec<String>>,
+    /// The columns that have no room, or hold more than one value.
+    left_out: Vec<String>,
+}
+
+impl Grid {
+    /// `None` for what is no list of objects, or has no column.
+    fn of(payload: &Value, screen: &Screen) -> Option<Self> {
+        let objects = payload.as_array()?.iter().map(Value::as_object);
+        let objects = objects.collect::<Option<Vec<_>>>()?;
+        let mut names: Vec<&String> = Vec::new();
+        for name in objects.iter().flat_map(|object| object.keys()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let is_scalar = |name: &str| {
+            let mut values = objects.iter().filter_map(|object| object.get(name));
+            !values.any(|value| value.is_object() || value.is_array())
+        };
+        let cells = |name: &str| -> Vec<String> {
+            objects
+                .iter()
+                .map(|object| cell(object.get(name)))
+                .collect()
+        };
+        let mut left = screen.columns();
+        let (mut columns, mut all, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+        for name in names {
+            let cells = cells(name);
+            let width = cells
+                .iter()
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or(0);
+            let needed = width.max(name.chars().count()).min(COLUMN_MAX) + GAP;
+            // The first one is shown in any case.
+            let fits = needed <= left || columns.is_empty();
+            if !is_scalar(name) || !fits {
+                left_out.push(one_line(name));
+                continue;
+            }
+            left = left.saturating_sub(needed);
+            columns.push(cut(&one_line(name), COLUMN_MAX));
+            all.push(cells);
+        }
+        let rows = (0..objects.len()).map(|at| all.iter().map(|cells| cells[at].clone()).collect());
+        let rows = rows.collect();
+        (!columns.is_empty()).then_some(Self {
+            columns,
+            rows,
+            left_out,
+        })
+    }
+
+    fn print(self, screen: &Screen) -> String {
+        let header: Vec<_> = self.columns.iter().map(String::as_str).collect();
+        let mut table = screen.table(&header);
+        for cells in self.rows {
+            table.add_row(row(cells));
+        }
+        table.trim_fmt() + "\n"
+    }
+}
+
+/// A value in one line.
+fn cell(value: Option<&Value>) -> String {
+    let text = match value {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => one_line(text),
+        Some(value) => one_line(&value.to_string()),
+    };
+    cut(&text, COLUMN_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_list_of_objects_is_a_table_of_its_single_values() {
+        let payload = json!([
+            { "id": 1, "name": "a", "tags": ["x"], "note": "y".repeat(100) },
+            { "id": 2, "open": true, "name": null, "tags": [] }
+        ]);
+        let grid = Grid::of(&payload, &Screen::stdout()).expect("a table");
+        assert_eq!(grid.columns, ["id", "name", "note", "open"]);
+        assert_eq!(grid.left_out, ["tags"]);
+        assert_eq!(grid.rows[1], ["2", "", "", "true"]);
+        assert_eq!(grid.rows[0][2].chars().count(), COLUMN_MAX);
+    }
+
+    #[test]
+    fn other_values_are_no_table() {
+        for value in [
+            json!([]),
+            json!([1]),
+            json!({ "a": 1 }),
+            json!([{}]),
+            json!([{ "a": [] }]),
+        ] {
+            assert!(Grid::of(&value, &Screen::stdout()).is_none(), "{value}");
+        }
+    }
+
+    #[test]
+    fn an_answer_does_not_steer_the_terminal() {
+        let answer = json!({ "payload": [{ "\u{1b}[31m": "\u{1b}[2J" }] });
+        assert!(!page(&answer, &Screen::stdout()).contains('\u{1b}'));
+        let text = json!({ "payload": "a\u{1b}[2Jb" });
+        assert!(!page(&text, &Screen::stdout()).contains('\u{1b}'));
+    }
+}

@@ -1,0 +1,404 @@
+//! `midex catalog`: lists, imports, changes and removes catalogs, over the tools of the toolset `catalog`.
+
+mod args;
+pub(super) mod page;
+pub(super) mod schema;
+
+use std::path::{Path, absolute};
+
+use clap::ValueEnum;
+use serde_json::{Map, Value, json};
+
+pub(super) use self::args::CatalogCommand;
+use self::{
+    args::{
+        AddArgs, AllowArgs, BaseUrlArgs, ClassArgs, DocumentArgs, HeadersArgs, NamedArgs,
+        RefreshArgs, RemoveArgs, ShowArgs,
+    },
+    page::{brought, catalog_page, catalog_table, command_page, difference, sent},
+};
+use super::{
+    EXIT_FINDINGS, EXIT_OK, Output, color,
+    diagnostic::render_violations,
+    link::{Link, given},
+    question,
+    run::input::read_file,
+    screen::Screen,
+    value::{field, list},
+    visible::visible,
+    warn,
+};
+use crate::{
+    app::SourceType,
+    config::Config,
+    domain::nearest::did_you_mean,
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// Does one of the commands.
+pub(super) async fn catalog(
+    command: CatalogCommand,
+    config: &Config,
+    mut out: Output<'_>,
+) -> Result<u8> {
+    let mut link = Link::new(config);
+    let done = run(command, &mut link, &mut out).await;
+    link.end().await;
+    done
+}
+
+async fn run(command: CatalogCommand, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u8> {
+    match command {
+        CatalogCommand::List => {
+            let listed = link.call("catalog.list", json!({})).await?;
+            out.print(
+                || listed.clone(),
+                || catalog_table(list(&listed["catalogs"])),
+            )?;
+        }
+        CatalogCommand::Add(args) => return add(args, link, out).await,
+        CatalogCommand::Preview(args) => return preview(args, link, out).await,
+        CatalogCommand::Show(args) => show(args, link, out).await?,
+        CatalogCommand::Enable(args) => set_enabled(args, true, link, out).await?,
+        CatalogCommand::Disable(args) => set_enabled(args, false, link, out).await?,
+        CatalogCommand::Remove(args) => return remove(args, link, out).await,
+        CatalogCommand::Refresh(args) => refresh(args, link, out).await?,
+        CatalogCommand::Headers(args) => headers(args, link, out).await?,
+        CatalogCommand::Class(args) => set_class(args, link, out).await?,
+        CatalogCommand::Allow(args) => allow(args, link, out).await?,
+        CatalogCommand::BaseUrl(args) => set_base_url(args, link, out).await?,
+    }
+    Ok(EXIT_OK)
+}
+
+impl DocumentArgs {
+    /// The arguments of the tools. The server may have another working directory.
+    fn arguments(&self) -> Value {
+        let is_url = SourceType::of(&self.source) == SourceType::Url;
+        let path = absolute(&self.source).unwrap_or_else(|_| self.source.clone().into());
+        let (source, source_type) = if is_url {
+            (json!(self.source), "url")
+        } else {
+            (json!(path), "path")
+        };
+        given(json!({
+            "source": source, "source_type": source_type, "catalog_title": self.title,
+            "vendor": self.vendor, "base_url": self.base_url
+        }))
+    }
+
+    /// What came of a tool that reads the document. One that cannot be imported is drawn where it can be read here, and then
+    /// there is no answer.
+    fn read(&self, answer: Result<Value>, out: &Output<'_>) -> Result<Option<Value>> {
+        let error = match answer {
+            Ok(answer) => return Ok(Some(answer)),
+            Err(error) if error.code() == Code::CatalogConflict => {
+                let action = "Add --overwrite to replace its document and keep its settings, or choose another --title";
+                return Err(error.with_action(action));
+            }
+            Err(error) => error,
+        };
+        let path = Path::new(&self.source);
+        let text = match error.code() {
+            Code::OpenapiInvalid if !out.json => read_file(path, limits::DOCUMENT_BYTES_MAX).ok(),
+            _ => None,
+        };
+        let Some(text) = text else {
+            return Err(error);
+        };
+        let drawn = render_violations(&self.source, &text, error.violations(), color());
+        let code = error.code();
+        question::prompt(&format!(
+            "{drawn}error[{code}]: {}\n",
+            visible(error.message())
+        ))?;
+        Ok(None)
+    }
+}
+
+async fn add(args: AddArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u8> {
+    let mut arguments = args.document.arguments();
+    arguments["overwrite"] = json!(args.overwrite);
+    if args.disabled {
+        arguments["enabled"] = json!(false);
+    }
+    let answer = link.call("catalog.import_openapi", arguments).await;
+    let Some(answer) = args.document.read(answer, out)? else {
+        return Ok(EXIT_FINDINGS);
+    };
+    for host_port in args.allow {
+        let arguments = json!({ "catalog_id": answer["catalog_id"], "host_port": host_port });
+        link.call("catalog.allow", arguments).await?;
+    }
+    warnings(&answer, out);
+    out.print(|| answer.clone(), || imported(&answer))?;
+    Ok(EXIT_OK)
+}
+
+fn imported(answer: &Value) -> String {
+    let id = field(answer, "catalog_id");
+    let count = &answer["command_count"];
+    let place = field(answer, "catalog_path");
+    let text = format!("Catalog `{id}` has {count} commands; its settings are in {place}\n");
+    let called = match answer["base_url"].as_str() {
+        None | Some("") => format!(
+            "The document does not say where it is called: run `midex catalog base-url {id} URL`\n"
+        ),
+        Some(url) => format!("They are called at {}\n", visible(url)),
+    };
+    let next = if answer["enabled"] == false {
+        format!("It is disabled: run `midex catalog enable {id}` to let it be called\n")
+    } else {
+        format!("See them with `midex catalog show {id}`\n")
+    };
+    text + &called + &next
+}
+
+/// The warnings about a document, beside the output.
+fn warnings(answer: &Value, out: &Output<'_>) {
+    if out.json {
+        return;
+    }
+    for warning in list(&answer["warnings"]) {
+        let place = field(warning, "path");
+        let place = if place.is_empty() {
+            place
+        } else {
+            format!("{place}: ")
+        };
+        warn(&format!("{place}{}", field(warning, "message")));
+    }
+}
+
+async fn preview(args: DocumentArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u8> {
+    let mut arguments = args.arguments();
+    arguments["include_command_preview"] = json!(true);
+    let answer = link.call("catalog.preview_import", arguments).await;
+    let Some(answer) = args.read(answer, out)? else {
+        return Ok(EXIT_FINDINGS);
+    };
+    warnings(&answer, out);
+    out.print(|| answer.clone(), || brought(&answer, &Screen::stdout()))?;
+    Ok(EXIT_OK)
+}
+
+async fn show(args: ShowArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<()> {
+    let found = entry(&args.named.catalog, link).await?;
+    let id = field(&found, "catalog_id");
+    let screen = Screen::stdout();
+    if let Some(operation) = &args.operation {
+        let shown = command(&format!("{id} {operation}"), link).await?;
+        return out.print(|| shown.clone(), || command_page(&shown, &screen));
+    }
+    let arguments = json!({ "catalog": id });
+    let (commands, is_cut) = commands(arguments, args.limit, link).await?;
+    out.print(
+        || json!({ "catalog": found, "commands": commands, "is_cut": is_cut }),
+        || catalog_page(&found, &commands, is_cut, &screen),
+    )
+}
+
+/// Everything about one command.
+pub(super) async fn command(id: &str, link: &mut Link<'_>) -> Result<Value> {
+    let mut answer = link.call("command.list", json!({ "id": id })).await?;
+    Ok(answer["command"].take())
+}
+
+/// At most so many commands, and whether there are more.
+pub(super) async fn commands(
+    mut arguments: Value,
+    limit: usize,
+    link: &mut Link<'_>,
+) -> Result<(Vec<Value>, bool)> {
+    let mut commands = Vec::new();
+    loop {
+        let left = (limit - commands.len()).clamp(1, limits::COMMANDS_LISTED_MAX);
+        arguments["limit"] = json!(left);
+        let mut page = link.call("command.list", arguments.clone()).await?;
+        if let Value::Array(listed) = page["commands"].take() {
+            commands.extend(listed);
+        }
+        let cursor = page["next_cursor"].take();
+        if cursor.is_null() || commands.len() >= limit {
+            return Ok((commands, !cursor.is_null()));
+        }
+        arguments["cursor"] = cursor;
+    }
+}
+
+/// The catalog of this id or title, as `catalog.list` has it.
+async fn entry(name: &str, link: &mut Link<'_>) -> Result<Value> {
+    let listed = link.call("catalog.list", json!({})).await?;
+    let catalogs = list(&listed["catalogs"]);
+    let is_titled = |one: &&Value| field(one, "title").to_lowercase() == name.trim().to_lowercase();
+    let by_id = catalogs.iter().find(|one| one["catalog_id"] == name);
+    let found = by_id.or_else(|| catalogs.iter().find(is_titled));
+    found.cloned().ok_or_else(|| {
+        let ids = catalogs.iter().filter_map(|one| one["catalog_id"].as_str());
+        let hint = did_you_mean(name, ids).map_or_else(String::new, |hint| format!("; {hint}"));
+        Error::new(
+            Code::CatalogNotFound,
+            format!("there is no catalog `{name}`{hint}"),
+        )
+    })
+}
+
+async fn set_enabled(
+    args: NamedArgs,
+    enabled: bool,
+    link: &mut Link<'_>,
+    out: &mut Output<'_>,
+) -> Result<()> {
+    let arguments = json!({ "catalog_id": args.catalog, "enabled": enabled });
+    let answer = link.call("catalog.set_enabled", arguments).await?;
+    let id = field(&answer, "catalog_id");
+    let text = || {
+        if enabled {
+            let count = &answer["command_count_after_toggle"];
+            format!("Catalog `{id}` is enabled: {count} commands can be called\n")
+        } else {
+            format!("Catalog `{id}` is disabled: steps that call it wait until it is enabled\n")
+        }
+    };
+    out.print(|| answer.clone(), text)
+}
+
+async fn remove(args: RemoveArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u8> {
+    let id = field(&entry(&args.named.catalog, link).await?, "catalog_id");
+    let document = if args.with_document {
+        "with its document"
+    } else {
+        "and keep its document"
+    };
+    let question = format!("Remove the catalog `{id}` {document}? Steps that call it will wait.");
+    if !args.yes && !question::ask(&question, "--yes", link).await? {
+        return Ok(EXIT_FINDINGS);
+    }
+    let arguments =
+        json!({ "catalog_id": id, "remove_manifest": args.with_document, "confirm": true });
+    let answer = link.call("catalog.remove", arguments).await?;
+    out.print(
+        || answer.clone(),
+        || {
+            let left = &answer["remaining_catalog_count"];
+            format!("Removed the catalog `{id}`; there are {left} others\n")
+        },
+    )?;
+    Ok(EXIT_OK)
+}
+
+async fn refresh(args: RefreshArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<()> {
+    let mut arguments = json!({ "catalog_id": args.named.catalog, "apply": args.apply });
+    let mut answer = link.call("catalog.refresh", arguments.clone()).await?;
+    warnings(&answer, out);
+    if out.json {
+        return out.print(|| answer.clone(), String::new);
+    }
+    let shown = difference(&answer, &Screen::stdout());
+    out.write(if shown.is_empty() {
+        "The commands are the same\n"
+    } else {
+        &shown
+    })?;
+    let id = field(&answer, "catalog_id");
+    let question = format!("Take the new document of the catalog `{id}`?");
+    let is_wanted = !args.apply && question::is_possible();
+    if is_wanted && question::ask(&question, "--apply", link).await? {
+        arguments["apply"] = json!(true);
+        answer = link.call("catalog.refresh", arguments).await?;
+    } else if is_wanted {
+        return Ok(());
+    }
+    out.write(if answer["applied"] == true {
+        format!("The catalog `{id}` has the new document\n")
+    } else {
+        format!("Nothing was changed: `midex catalog refresh {id} --apply` takes it\n")
+    })
+}
+
+async fn headers(args: HeadersArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<()> {
+    let headers = args.headers.iter().map(|given| header(given));
+    let headers = headers.collect::<Result<Map<_, _>>>()?;
+    let answer = if headers.is_empty() && !args.replace {
+        let found = entry(&args.named.catalog, link).await?;
+        json!({ "catalog_id": found["catalog_id"], "headers": found["headers"], "origins": found["origins"] })
+    } else {
+        warn_of_literals(&headers);
+        let mode = if args.replace { "replace" } else { "upsert" };
+        let arguments =
+            json!({ "catalog_id": args.named.catalog, "headers": headers, "mode": mode });
+        link.call("catalog.set_headers", arguments).await?
+    };
+    out.print(|| answer.clone(), || sent(&answer, &Screen::stdout()))
+}
+
+/// A header of the command line; null for one that is to be removed.
+fn header(given: &str) -> Result<(String, Value)> {
+    match given.split_once('=') {
+        Some((name, "")) if !name.is_empty() => Ok((name.to_owned(), Value::Null)),
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), json!(value))),
+        _ => {
+            let message = "a header is given without a name and `=` behind it";
+            Err(Error::new(Code::UsageInvalid, message).with_action(
+                "Write 'NAME=VALUE', such as 'Authorization=Bearer ${env:NAME}', or NAME= to remove it; nothing was changed",
+            ))
+        }
+    }
+}
+
+/// Warns of a value that looks like a secret: it would stand in a file.
+fn warn_of_literals(headers: &Map<String, Value>) {
+    const SECRET: [&str; 5] = ["authorization", "cookie", "key", "token", "secret"];
+    let is_literal = |name: &str, value: &Value| {
+        let value = value.as_str().unwrap_or_default();
+        let name = name.to_lowercase();
+        !value.is_empty() && !value.contains("${") && SECRET.iter().any(|word| name.contains(word))
+    };
+    let literals = headers
+        .iter()
+        .filter(|(name, value)| is_literal(name, value));
+    for (name, _) in literals {
+        warn(&format!(
+            "the value of `{name}` stands in the catalog's file as it is; a secret is safer by its name: '{name}=${{env:NAME}}'"
+        ));
+    }
+}
+
+async fn set_class(args: ClassArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<()> {
+    let class = args.class.to_possible_value();
+    let class = class.map_or_else(String::new, |class| class.get_name().to_owned());
+    let arguments =
+        json!({ "catalog_id": args.named.catalog, "id": args.operation, "class": class });
+    let answer = link.call("catalog.set_class", arguments).await?;
+    let text = || {
+        let (id, operation) = (field(&answer, "catalog_id"), field(&answer, "id"));
+        format!("`{operation}` of the catalog `{id}` is {class}\n")
+    };
+    out.print(|| answer.clone(), text)
+}
+
+async fn allow(args: AllowArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<()> {
+    let arguments = json!({ "catalog_id": args.named.catalog, "host_port": args.host_port });
+    let answer = link.call("catalog.allow", arguments).await?;
+    let text = || {
+        let id = field(&answer, "catalog_id");
+        let allowed = list(&answer["allow"]).iter().filter_map(Value::as_str);
+        let allowed: Vec<_> = allowed.map(visible).collect();
+        format!(
+            "The catalog `{id}` may be called at {} too\n",
+            allowed.join(", ")
+        )
+    };
+    out.print(|| answer.clone(), text)
+}
+
+async fn set_base_url(args: BaseUrlArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<()> {
+    let arguments = json!({ "catalog_id": args.named.catalog, "base_url": args.url });
+    let answer = link.call("catalog.set_base_url", arguments).await?;
+    let text = || {
+        let (id, url) = (field(&answer, "catalog_id"), field(&answer, "base_url"));
+        format!("The catalog `{id}` is called at {url}; its headers go there\n")
+    };
+    out.print(|| answer.clone(), text)
+}

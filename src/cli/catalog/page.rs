@@ -1,0 +1,404 @@
+//! What `midex catalog` prints for people.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::schema::{followed, kind};
+use crate::cli::{
+    command::quoted,
+    screen::{Screen, Style, row},
+    value::{field, list},
+    visible::visible,
+};
+
+/// The margin of the lines below a title.
+const INDENT: &str = "  ";
+
+/// All catalogs.
+pub(super) fn catalog_table(catalogs: &[Value]) -> String {
+    if catalogs.is_empty() {
+        return "no catalogs; `midex catalog add FILE --title TITLE` makes one of an OpenAPI document\n".into();
+    }
+    let screen = Screen::stdout();
+    let mut table = screen.table(&["catalog", "state", "commands", "called at", "title"]);
+    for catalog in catalogs {
+        table.add_row(row([
+            field(catalog, "catalog_id"),
+            state(catalog).to_owned(),
+            catalog["operations"].to_string(),
+            field(catalog, "base_url"),
+            field(catalog, "title"),
+        ]));
+    }
+    table.trim_fmt() + "\n"
+}
+
+/// Whether its commands can be called.
+pub(in crate::cli) fn state(catalog: &Value) -> &'static str {
+    match list(&catalog["findings"]) {
+        [] if catalog["enabled"] == false => "disabled",
+        [] => "usable",
+        _ => "broken",
+    }
+}
+
+/// A catalog and the first of its commands.
+pub(super) fn catalog_page(
+    catalog: &Value,
+    commands: &[Value],
+    is_cut: bool,
+    screen: &Screen,
+) -> String {
+    let id = field(catalog, "catalog_id");
+    let mut text = format!(
+        "{}  {}\n",
+        screen.paint(Style::Bold, &id),
+        field(catalog, "title")
+    );
+    let imported = format!(
+        "{}, {}",
+        field(catalog, "source"),
+        field(catalog, "imported_at")
+    );
+    let count = &catalog["operations"];
+    let count = match field(catalog, "document_version") {
+        version if version.is_empty() => count.to_string(),
+        version => format!("{count}, of version {version} of the document"),
+    };
+    text += &named(
+        &[
+            ("state", state(catalog).to_owned()),
+            ("about", field(catalog, "description")),
+            ("vendor", field(catalog, "vendor")),
+            ("called at", field(catalog, "base_url")),
+            ("or at", others(catalog)),
+            ("allowed", words(&catalog["allow"])),
+            ("headers", headers_in_a_line(catalog)),
+            ("sent to", words(&catalog["origins"])),
+            ("document", imported),
+            ("commands", count),
+        ],
+        screen,
+    );
+    for finding in list(&catalog["findings"]) {
+        text += &screen.block(
+            Some(Style::Bad),
+            INDENT,
+            finding.as_str().unwrap_or_default(),
+        );
+    }
+    if !commands.is_empty() {
+        let _ = write!(text, "\n{}", command_table(commands, screen));
+    }
+    if is_cut {
+        let more = "there are more: --limit N shows N, `midex call --search WORDS` finds some";
+        let _ = writeln!(text, "{}", screen.paint(Style::Dim, more));
+    }
+    text
+}
+
+/// The other base URLs that the document offers.
+fn others(catalog: &Value) -> String {
+    let all = list(&catalog["base_urls"])
+        .iter()
+        .filter(|url| **url != catalog["base_url"]);
+    let all: Vec<_> = all.filter_map(Value::as_str).map(visible).collect();
+    all.join(", ")
+}
+
+fn headers_in_a_line(catalog: &Value) -> String {
+    let of = |header: &Value| format!("{} ({})", field(header, "name"), field(header, "source"));
+    let headers: Vec<_> = list(&catalog["headers"]).iter().map(of).collect();
+    headers.join(", ")
+}
+
+fn words(value: &Value) -> String {
+    let words: Vec<_> = list(value)
+        .iter()
+        .filter_map(Value::as_str)
+        .map(visible)
+        .collect();
+    words.join(", ")
+}
+
+/// Names and values, each on a line; those that are empty are left out.
+fn named(all: &[(&str, String)], screen: &Screen) -> String {
+    let mut text = String::new();
+    let there = all.iter().filter(|(_, value)| !value.is_empty());
+    for (name, value) in there {
+        let name = screen.paint(Style::Dim, &format!("{name:<9}"));
+        let _ = writeln!(text, "{INDENT}{name} {value}");
+    }
+    text
+}
+
+/// Commands, each on a line.
+pub(in crate::cli) fn command_table(commands: &[Value], screen: &Screen) -> String {
+    let mut table = screen.table(&["command", "class", "what it does"]);
+    for command in commands {
+        let summary = match field(command, "summary") {
+            summary if command["uncallable"].is_string() => format!("(cannot be called) {summary}"),
+            summary => summary,
+        };
+        table.add_row(row([
+            field(command, "id"),
+            field(command, "class"),
+            summary,
+        ]));
+    }
+    table.trim_fmt() + "\n"
+}
+
+/// Everything about one command.
+pub(super) fn command_page(command: &Value, screen: &Screen) -> String {
+    let id = field(command, "id");
+    let called = format!(
+        "{} {}",
+        field(command, "http_method"),
+        field(command, "path")
+    );
+    let mut text = format!(
+        "{}  {}  {}\n",
+        screen.paint(Style::Bold, &id),
+        field(command, "class"),
+        called.trim()
+    );
+    let [summary, description] = ["summary", "description"].map(|name| field(command, name));
+    text += &screen.block(None, INDENT, &summary);
+    if description != summary {
+        let description = command["description"].as_str().unwrap_or_default();
+        text += &screen.block(None, INDENT, description);
+    }
+    if let Some(why) = command["uncallable"].as_str() {
+        text += &screen.block(
+            Some(Style::Bad),
+            INDENT,
+            &format!("It cannot be called: {why}"),
+        );
+    }
+    let rows = arguments(command);
+    if !rows.is_empty() {
+        let mut table = screen.table(&["argument", "in", "type", "", "what it is"]);
+        for cells in rows {
+            table.add_row(row(cells));
+        }
+        let _ = write!(text, "\n{}\n", table.trim_fmt());
+    }
+    let _ = writeln!(text, "\n{}", screen.paint(Style::Dim, &example(command)));
+    text
+}
+
+/// A row of each argument, and of each field of the body.
+fn arguments(command: &Value) -> Vec<[String; 5]> {
+    let row = |name: &str, place: &str, schema: &Value, root: &Value, required: bool| {
+        let is_required = if required { "required" } else { "" };
+        let what = field(schema, "description");
+        [
+            visible(name),
+            visible(place),
+            type_of(schema, root),
+            is_required.to_owned(),
+            what,
+        ]
+    };
+    let arguments = list(&command["arguments"]).iter().map(|argument| {
+        let name = argument["name"].as_str().unwrap_or_default();
+        // Those of a workflow have their schemas beside them.
+        let declared = command["input_schema"]["properties"].get(name);
+        let schema = declared.unwrap_or(&argument["schema"]);
+        let place = argument["in"].as_str().unwrap_or("input");
+        row(name, place, schema, schema, argument["required"] == true)
+    });
+    let root = &command["body_schema"];
+    let body = followed(root);
+    let required = list(&body["required"]);
+    let fields = body["properties"].as_object().into_iter().flatten();
+    let fields = fields.map(|(name, schema)| {
+        row(
+            name,
+            "body",
+            schema,
+            root,
+            required.iter().any(|one| one == name),
+        )
+    });
+    let mut rows: Vec<_> = arguments.chain(fields).collect();
+    if command["body"].is_object() && body["properties"].is_null() {
+        let mut whole = row(
+            "--body",
+            "body",
+            body,
+            root,
+            command["body"]["required"] == true,
+        );
+        whole[2] = field(&command["body"], "media_type");
+        rows.push(whole);
+    }
+    rows
+}
+
+/// What a value may be, in a word or a few.
+fn type_of(schema: &Value, root: &Value) -> String {
+    let choices = list(&schema["enum"]).iter();
+    let choices = choices.map(|one| one.as_str().map_or_else(|| one.to_string(), visible));
+    match choices.collect::<Vec<_>>() {
+        none if none.is_empty() => {
+            kind(schema, root).map_or_else(String::new, |kind| visible(&kind))
+        }
+        choices => choices.join("|"),
+    }
+}
+
+/// A call with the arguments that are required.
+fn example(command: &Value) -> String {
+    let with = command["example"]["arguments"]["with"].as_object();
+    let with = with.into_iter().flatten();
+    let with = with.map(|(name, value)| {
+        let value = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        format!(" --with {}", quoted(&visible(&format!("{name}={value}"))))
+    });
+    let body = if command["body"]["required"] == true {
+        " --body @FILE"
+    } else {
+        ""
+    };
+    format!(
+        "midex call {}{}{body}",
+        quoted(&field(command, "id")),
+        with.collect::<String>()
+    )
+}
+
+/// What an import would bring.
+pub(super) fn brought(answer: &Value, screen: &Screen) -> String {
+    let catalog = &answer["catalog"];
+    let mut text = format!(
+        "{}  {}\n",
+        screen.paint(Style::Bold, &field(catalog, "catalog_id")),
+        field(catalog, "title")
+    );
+    let prefixes = list(&answer["projected_group_prefixes"]);
+    text += &named(
+        &[
+            ("vendor", field(catalog, "vendor")),
+            ("called at", field(catalog, "base_url")),
+            ("or at", others(catalog)),
+            ("commands", answer["projected_command_count"].to_string()),
+            (
+                "choices",
+                format!(
+                    "{} commands list choices for arguments",
+                    answer["provider_contract_count"]
+                ),
+            ),
+            ("groups", words(&Value::from(prefixes))),
+        ],
+        screen,
+    );
+    if !changed(answer).is_empty() {
+        let _ = write!(
+            text,
+            "\nBeside the catalog that is there:\n{}",
+            difference(&answer["changes"], screen)
+        );
+    }
+    let _ = write!(
+        text,
+        "\n{}",
+        command_table(list(&answer["command_preview"]), screen)
+    );
+    if answer["command_preview_truncated"] == true {
+        let _ = writeln!(text, "{}", screen.paint(Style::Dim, "there are more"));
+    }
+    text + "\nNothing was written: `midex catalog add` with the same arguments imports it\n"
+}
+
+/// Whether anything is different.
+fn changed(answer: &Value) -> String {
+    difference(&answer["changes"], &Screen::stdout())
+}
+
+/// What is different in a new document.
+pub(super) fn difference(changes: &Value, screen: &Screen) -> String {
+    let of = |key: &str| list(&changes[key]);
+    let line =
+        |style, mark: &str, text: String| screen.paint(style, &format!("{mark} {text}")) + "\n";
+    let mut text = String::new();
+    for added in of("added") {
+        text += &line(
+            Style::Good,
+            "+",
+            visible(added.as_str().unwrap_or_default()),
+        );
+    }
+    for removed in of("removed") {
+        text += &line(
+            Style::Bad,
+            "-",
+            visible(removed.as_str().unwrap_or_default()),
+        );
+    }
+    for changed in of("changed") {
+        text += &line(
+            Style::Bold,
+            "~",
+            format!("{}: {}", field(changed, "id"), words(&changed["what"])),
+        );
+    }
+    for broken in of("breaks") {
+        let [workflow, step, why] =
+            ["workflow_id", "step_id", "why"].map(|name| field(broken, name));
+        text += &line(
+            Style::Bad,
+            "!",
+            format!("step `{step}` of workflow `{workflow}` breaks: {why}"),
+        );
+    }
+    text
+}
+
+/// The headers of a catalog, and where they go.
+pub(super) fn sent(answer: &Value, screen: &Screen) -> String {
+    let id = field(answer, "catalog_id");
+    let headers = list(&answer["headers"]);
+    if headers.is_empty() {
+        return format!("The catalog `{id}` sends no headers of its own\n");
+    }
+    let mut text = format!("With every call the catalog `{id}` sends:\n");
+    let mut table = screen.table(&["name", "value"]);
+    let mut names = Vec::new();
+    for header in headers {
+        let source = field(header, "source");
+        names.extend(
+            source
+                .split(", ")
+                .filter_map(|name| name.strip_prefix("env:"))
+                .map(str::to_owned),
+        );
+        let shown = if source == "literal" {
+            "as it stands in the catalog's file".to_owned()
+        } else {
+            format!("with the secret {source}")
+        };
+        table.add_row(row([field(header, "name"), shown]));
+    }
+    text += &(table.trim_fmt() + "\n");
+    let origins = words(&answer["origins"]);
+    let goes = match origins.as_str() {
+        "" => format!("They go nowhere yet: run `midex catalog base-url {id} URL`\n"),
+        origins => format!("They go to {origins}, and nowhere else\n"),
+    };
+    text.push_str(&goes);
+    names.sort();
+    names.dedup();
+    for name in names {
+        let _ = writeln!(
+            text,
+            "The value of {name} stays in the environment of the server: list it with --secret-env {name}"
+        );
+    }
+    text
+}

@@ -1,0 +1,40 @@
+//! Questions before what cannot be undone: asked on a terminal alone, and left out where a flag has answered them.
+
+use std::io::{self, IsTerminal, Write as _};
+
+use super::{link::Link, run::input::Input, unwritable};
+use crate::error::{Code, Error, Result};
+
+/// Asks a question; true where the answer is yes. `flag` answers it for a script.
+///
+/// # Errors
+/// `USAGE_INVALID` where there is no terminal to ask on.
+pub(super) async fn ask(question: &str, flag: &'static str, link: &mut Link<'_>) -> Result<bool> {
+    if !is_possible() {
+        let message = format!("there is no terminal to ask on: {question}");
+        return Err(Error::new(Code::UsageInvalid, message)
+            .with("flag", flag)
+            .with_action("Add {flag} if that is meant; nothing was done"));
+    }
+    prompt(&format!("{question} [y]es, anything else does nothing: "))?;
+    let said = Input::stdin().line(link).await?.unwrap_or_default();
+    let is_yes = ["y", "yes"].contains(&said.trim().to_lowercase().as_str());
+    if !is_yes {
+        prompt("Nothing was done.\n")?;
+    }
+    Ok(is_yes)
+}
+
+/// Whether a person can be asked.
+pub(super) fn is_possible() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Writes to stderr, and ends no line.
+pub(super) fn prompt(text: &str) -> Result<()> {
+    let mut stderr = anstream::stderr().lock();
+    let told = stderr
+        .write_all(text.as_bytes())
+        .and_then(|()| stderr.flush());
+    told.map_err(unwritable)
+}

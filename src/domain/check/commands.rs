@@ -1,0 +1,256 @@
+//! The operations that `run` steps name, against the catalogs that there are.
+
+use std::{fmt, sync::Arc};
+
+use serde_json::Value;
+
+use super::super::{
+    class::Class,
+    definition::Requirement,
+    draft::{RawField, StepDraft, WorkflowDraft},
+    finding::{Finding, Rule},
+    node::{Entry, Node},
+};
+
+/// The operations of the catalogs of the moment.
+pub trait Commands: fmt::Debug + Send + Sync {
+    /// What a step means by these two words.
+    fn find(&self, catalog: &str, operation: &str) -> Found;
+
+    /// Whether a catalog that is enabled is what a workflow requires.
+    fn meets(&self, requirement: &Requirement) -> bool;
+
+    /// Another one after each change of what there is.
+    fn version(&self) -> u64;
+}
+
+/// What the catalogs have under a name.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// No catalog of this name; one that is called much like it.
+    NoCatalog(Option<String>),
+    /// The catalog is disabled.
+    Disabled,
+    /// No operation of this name; one that is called much like it.
+    NoOperation(Option<String>),
+    /// Several catalogs of the vendor have it: their ids.
+    Several(Vec<String>),
+    /// The operation.
+    Operation(Arc<Callable>),
+}
+
+/// What a step must know of an operation to be right.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Callable {
+    /// How much it may change.
+    pub class: Class,
+    /// What it takes beside a body.
+    pub arguments: Vec<Argument>,
+    /// Its body, where it takes one.
+    pub body: Option<BodyFields>,
+    /// The schema of its answer, where its document has one.
+    pub output: Option<Value>,
+    /// Why it cannot be called, where it cannot.
+    pub uncallable: Option<String>,
+}
+
+/// An argument, or a field of a body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Argument {
+    /// Its name.
+    pub name: String,
+    /// Whether a call needs it.
+    pub is_required: bool,
+}
+
+/// The fields of a body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodyFields {
+    /// Whether a call needs a body.
+    pub is_required: bool,
+    /// Those that are known; none where it is no object.
+    pub fields: Vec<Argument>,
+    /// Whether it may have others. Where it is no object it has none.
+    pub is_open: bool,
+}
+
+/// Warns of each catalog that the workflow requires and that is not there.
+pub(super) fn requirements(
+    found: &mut Vec<Finding>,
+    draft: &WorkflowDraft,
+    commands: Option<&dyn Commands>,
+) {
+    let Some(commands) = commands else { return };
+    for (at, node) in listed(draft).iter().enumerate() {
+        let Some(requirement) = requirement(node) else {
+            continue;
+        };
+        if !commands.meets(&requirement) {
+            let message = format!(
+                "there is no catalog of {requirement} here: what steps call of it is not judged, and no start is taken until it is imported"
+            );
+            let path = format!("requires.catalogs[{at}]");
+            let finding = node.finding(Rule::CatalogRequirement, &path, message);
+            found.push(finding.suggest(requirement.import_call()));
+        }
+    }
+}
+
+/// The catalogs that a workflow requires.
+pub(super) fn required(draft: &WorkflowDraft) -> Vec<Requirement> {
+    listed(draft).iter().filter_map(requirement).collect()
+}
+
+fn requirement(node: &Node) -> Option<Requirement> {
+    Some(Requirement {
+        vendor: node.read("vendor")?,
+        title: node.read("title"),
+        source: node.read("source"),
+        source_type: node.read("source_type"),
+        version: node.get("version").and_then(Node::written),
+    })
+}
+
+fn listed(draft: &WorkflowDraft) -> &[Node] {
+    let requires = draft.document.get("requires");
+    let catalogs = requires.and_then(|requires| requires.get("catalogs")?.items());
+    catalogs.unwrap_or_default()
+}
+
+/// Checks the `run` steps: what they call, and whether they give what it takes.
+pub(super) fn check(
+    found: &mut Vec<Finding>,
+    draft: &WorkflowDraft,
+    steps: &[StepDraft],
+    commands: Option<&dyn Commands>,
+) {
+    let Some(commands) = commands else { return };
+    let required = required(draft);
+    for step in steps.iter().flat_map(StepDraft::bodies) {
+        let Some((field, catalog, operation)) = named(step) else {
+            continue;
+        };
+        match commands.find(catalog, &operation) {
+            Found::Operation(callable) => arguments(found, step, field, &callable),
+            Found::NoCatalog(_) | Found::Disabled
+                if required.iter().any(|of| of.is_called(catalog)) => {}
+            missed => found.push(missing(field, catalog, &operation, missed)),
+        }
+    }
+}
+
+/// The catalog and the operation that a step names.
+fn named(step: &StepDraft) -> Option<(&RawField, &str, String)> {
+    let field = step.field("run")?;
+    let (catalog, operation) = field.value.text()?.trim().split_once(char::is_whitespace)?;
+    let words: Vec<_> = operation.split_whitespace().collect();
+    Some((field, catalog, words.join(" ")))
+}
+
+fn missing(field: &RawField, catalog: &str, operation: &str, missed: Found) -> Finding {
+    let (rule, message, hint, near) = match missed {
+        Found::NoCatalog(near) => (
+            Rule::UnknownCatalog,
+            format!("there is no catalog `{catalog}` here"),
+            "import it with `catalog.import_openapi`, or name it under `requires.catalogs`; a command on the user's machine is `guidance: Run …`"
+                .to_owned(),
+            near.map(|near| (catalog.to_owned(), near)),
+        ),
+        Found::Disabled => (
+            Rule::UnknownCatalog,
+            format!("the catalog `{catalog}` is disabled"),
+            "enable it with `catalog.set_enabled`".to_owned(),
+            None,
+        ),
+        Found::Several(catalogs) => (
+            Rule::UnknownOperation,
+            format!(
+                "several catalogs of `{catalog}` have an operation `{operation}`: {}",
+                catalogs.join(", ")
+            ),
+            "name the one that is meant by its id".to_owned(),
+            None,
+        ),
+        Found::NoOperation(near) => (
+            Rule::UnknownOperation,
+            format!("catalog `{catalog}` has no operation `{operation}`"),
+            format!("look for it: `command.list` with catalog '{catalog}' and a query"),
+            near.map(|near| (operation.to_owned(), near)),
+        ),
+        Found::Operation(_) => unreachable!("that one is there"),
+    };
+    let finding = field.value_finding(rule, message).suggest(hint);
+    match near {
+        Some((wrong, near)) => finding.did_you_mean(field.value.place, &wrong, [near.as_str()]),
+        None => finding,
+    }
+}
+
+/// Whether a step gives what the operation takes.
+fn arguments(found: &mut Vec<Finding>, step: &StepDraft, run: &RawField, callable: &Callable) {
+    if let Some(why) = &callable.uncallable {
+        let message = format!("it cannot be called: {why}");
+        found.push(run.value_finding(Rule::UnknownOperation, message));
+        return;
+    }
+    let with = step.field("with");
+    let given = with
+        .and_then(|field| field.value.entries())
+        .unwrap_or_default();
+    let has_body = step.field("body").is_some();
+    if let Some(body) = step.field("body").filter(|_| callable.body.is_none()) {
+        let message = "the operation takes no body";
+        found.push(
+            body.finding(Rule::NoEffect, message)
+                .suggest("leave it out".to_owned()),
+        );
+    }
+    // Without a body, what is no argument is a field of it.
+    let fields = callable.body.as_ref().filter(|_| !has_body);
+    let names = callable
+        .arguments
+        .iter()
+        .chain(fields.iter().flat_map(|body| &body.fields));
+    let names: Vec<_> = names.map(|argument| argument.name.as_str()).collect();
+    if !fields.is_some_and(|body| body.is_open) {
+        let unknown = given
+            .iter()
+            .filter(|entry| !names.contains(&entry.key.as_str()));
+        found.extend(unknown.map(|entry| unknown_argument(with, entry, &names)));
+    }
+    let is_given = |name: &str| given.iter().any(|entry| entry.key == name);
+    let of_body = fields
+        .filter(|body| body.is_required || body.fields.iter().any(|field| is_given(&field.name)));
+    let needed = callable
+        .arguments
+        .iter()
+        .chain(of_body.iter().flat_map(|body| &body.fields));
+    let lacking = needed.filter(|argument| argument.is_required && !is_given(&argument.name));
+    let lacking: Vec<_> = lacking
+        .map(|argument| format!("`{}`", argument.name))
+        .collect();
+    if !lacking.is_empty() {
+        let message = format!("the operation needs {}", lacking.join(", "));
+        let finding = run.value_finding(Rule::MissingArgument, message);
+        found.push(finding.suggest(format!("give {} under `with`", lacking.join(", "))));
+    } else if of_body.is_some_and(|body| body.fields.is_empty() && !body.is_open) {
+        let finding = run.value_finding(Rule::MissingArgument, "the operation needs a body");
+        found.push(finding.suggest("give it under `body`".to_owned()));
+    }
+}
+
+fn unknown_argument(with: Option<&RawField>, entry: &Entry, names: &[&str]) -> Finding {
+    let path = with.map_or("with", |field| &field.path);
+    let message = match names {
+        [] => format!("the operation takes no argument, so no `{}`", entry.key),
+        _ => format!("the operation takes no argument `{}`", entry.key),
+    };
+    let path = format!("{path}.{}", entry.key);
+    let finding = Finding::new(Rule::UnknownArgument, path, entry.place, message);
+    let listed: Vec<_> = names.iter().take(ARGUMENTS_LISTED_MAX).copied().collect();
+    let finding = finding.suggest(format!("it takes {}", listed.join(", ")));
+    finding.did_you_mean(entry.place, &entry.key, names.iter().copied())
+}
+
+/// How many arguments a finding lists.
+const ARGUMENTS_LISTED_MAX: usize = 12;

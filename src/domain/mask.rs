@@ -1,0 +1,348 @@
+//! Covers secrets: wherever the other side repeats one that it was given, its placeholder stands instead. Encoded ones are
+//! known too: as percent-encoding, in escapes of JSON, as hexadecimal digits and as base64, at any place of a longer text.
+
+use std::borrow::Cow;
+
+use base64::{
+    Engine as _,
+    prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD},
+};
+use serde_json::{Map, Value};
+
+use crate::limits;
+
+/// Secrets that must not be seen, with what stands for each.
+#[derive(Clone, Default)]
+pub struct Mask {
+    secrets: Vec<Covered>,
+    /// Whether a place where a repeated secret may begin has this byte.
+    begins: Vec<bool>,
+}
+
+#[derive(Clone)]
+struct Covered {
+    plain: Vec<u8>,
+    base64: Vec<Vec<u8>>,
+    placeholder: String,
+}
+
+impl std::fmt::Debug for Mask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let placeholders = self.secrets.iter().map(|secret| &secret.placeholder);
+        f.debug_set().entries(placeholders).finish()
+    }
+}
+
+impl FromIterator<(String, String)> for Mask {
+    /// Of secrets and their placeholders. Those under [`limits::SECRET_COVERED_BYTES_MIN`] are left out.
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(given: I) -> Self {
+        let is_telling = |secret: &str| secret.len() >= limits::SECRET_COVERED_BYTES_MIN;
+        let given = given.into_iter().filter(|(secret, _)| is_telling(secret));
+        let mut secrets: Vec<_> = given
+            .map(|(secret, placeholder)| Covered::new(secret, placeholder))
+            .collect();
+        // One that holds another goes first.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.plain.len()));
+        secrets.dedup_by(|a, b| a.plain == b.plain);
+        let begins = (0..=u8::MAX).map(|byte| secrets.iter().any(|secret| secret.may_begin(byte)));
+        Self {
+            begins: begins.collect(),
+            secrets,
+        }
+    }
+}
+
+impl Covered {
+    fn new(secret: String, placeholder: String) -> Self {
+        let plain = secret.into_bytes();
+        let base64 = (0..3).flat_map(|place| encoded(&plain, place)).collect();
+        Self {
+            plain,
+            base64,
+            placeholder,
+        }
+    }
+
+    fn may_begin(&self, byte: u8) -> bool {
+        let first = self.plain[0];
+        let of_hex = char::from_digit((first >> 4).into(), 16);
+        byte == first
+            || matches!(byte, b'%' | b'\\')
+            || (first == b' ' && byte == b'+')
+            || of_hex.is_some_and(|digit| digit == char::from(byte.to_ascii_lowercase()))
+            || self.base64.iter().any(|text| text[0] == byte)
+    }
+
+    /// The length of the repeated secret at the beginning of `text`.
+    fn length_in(&self, text: &[u8]) -> Option<usize> {
+        let in_base64 = || {
+            let mut all = self.base64.iter();
+            all.find(|encoded| text.starts_with(encoded)).map(Vec::len)
+        };
+        let is_plain = text.starts_with(&self.plain);
+        is_plain
+            .then_some(self.plain.len())
+            .or_else(|| length_of(&self.plain, text, unescaped))
+            .or_else(|| length_of(&self.plain, text, of_hex))
+            .or_else(in_base64)
+    }
+}
+
+/// What is the same in every text that holds `secret` at a place of this remainder by 3, in both alphabets of base64:
+/// without the characters at its edges that its neighbours change.
+fn encoded(secret: &[u8], place: usize) -> [Vec<u8>; 2] {
+    let text = [&[0; 2][..place], secret].concat();
+    let (start, end) = ((place * 8).div_ceil(6), text.len() * 8 / 6);
+    [BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD]
+        .map(|alphabet| alphabet.encode(&text).as_bytes()[start..end].to_vec())
+}
+
+/// How much of `text` spells `secret`, where `read` takes the next character of it: its bytes, and the length it has.
+fn length_of(
+    secret: &[u8],
+    text: &[u8],
+    read: impl Fn(&[u8], u8) -> Option<(Spelled, usize)>,
+) -> Option<usize> {
+    let (mut matched, mut at) = (0, 0);
+    while let Some(wanted) = secret.get(matched) {
+        let (spelled, length) = read(text.get(at..)?, *wanted)?;
+        let spelled = &spelled.0[..spelled.1];
+        if !secret[matched..].starts_with(spelled) {
+            return None;
+        }
+        matched += spelled.len();
+        at += length;
+    }
+    Some(at)
+}
+
+/// The bytes of one character, and how many they are.
+struct Spelled([u8; 4], usize);
+
+impl Spelled {
+    const fn byte(byte: u8) -> Self {
+        Self([byte, 0, 0, 0], 1)
+    }
+}
+
+/// A byte as it is, percent-encoded, or as a string of JSON has it.
+fn unescaped(text: &[u8], wanted: u8) -> Option<(Spelled, usize)> {
+    match *text.first()? {
+        b'%' => of_hex(text.get(1..)?, wanted).map(|(byte, length)| (byte, length + 1)),
+        b'\\' => escaped(text),
+        b'+' if wanted == b' ' => Some((Spelled::byte(b' '), 1)),
+        byte => (byte == wanted).then_some((Spelled::byte(byte), 1)),
+    }
+}
+
+/// `\n`, `\u0041`…
+fn escaped(text: &[u8]) -> Option<(Spelled, usize)> {
+    let byte = match *text.get(1)? {
+        b'u' => {
+            let digits = std::str::from_utf8(text.get(2..6)?).ok()?;
+            let letter = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
+            let mut bytes = [0; 4];
+            let length = letter.encode_utf8(&mut bytes).len();
+            return Some((Spelled(bytes, length), 6));
+        }
+        b'n' => b'\n',
+        b't' => b'\t',
+        b'r' => b'\r',
+        b'b' => 8,
+        b'f' => 12,
+        byte @ (b'"' | b'\\' | b'/') => byte,
+        _ => return None,
+    };
+    Some((Spelled::byte(byte), 2))
+}
+
+/// Two hexadecimal digits.
+fn of_hex(text: &[u8], _: u8) -> Option<(Spelled, usize)> {
+    let digit = |at: usize| char::from(*text.get(at)?).to_digit(16);
+    let byte = u8::try_from(digit(0)? * 16 + digit(1)?).ok()?;
+    Some((Spelled::byte(byte), 2))
+}
+
+impl Mask {
+    /// Whether there is nothing to cover.
+    pub fn is_empty(&self) -> bool {
+        self.secrets.is_empty()
+    }
+
+    /// These and those of `other`.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        let given = self.secrets.drain(..).chain(other.secrets);
+        let text = |secret: Covered| {
+            (
+                String::from_utf8_lossy(&secret.plain).into_owned(),
+                secret.placeholder,
+            )
+        };
+        given.map(text).collect()
+    }
+
+    /// The bytes with placeholders; `None` where they repeat no secret.
+    pub fn bytes(&self, text: &[u8]) -> Option<Vec<u8>> {
+        let (mut covered, mut kept, mut at) = (None::<Vec<u8>>, 0, 0);
+        while at < text.len() {
+            match self.found_at(text, at) {
+                None => at += 1,
+                Some((placeholder, length)) => {
+                    let covered = covered.get_or_insert_default();
+                    covered.extend_from_slice(&text[kept..at]);
+                    covered.extend_from_slice(placeholder.as_bytes());
+                    at += length;
+                    kept = at;
+                }
+            }
+        }
+        covered.map(|mut covered| {
+            covered.extend_from_slice(&text[kept..]);
+            covered
+        })
+    }
+
+    fn found_at(&self, text: &[u8], at: usize) -> Option<(&str, usize)> {
+        if !*self.begins.get(usize::from(text[at]))? {
+            return None;
+        }
+        let found = |secret: &Covered| secret.length_in(&text[at..]);
+        let mut found = self.secrets.iter().map(|secret| (secret, found(secret)));
+        found.find_map(|(secret, length)| Some((secret.placeholder.as_str(), length?)))
+    }
+
+    /// The text with placeholders.
+    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self.bytes(text.as_bytes()) {
+            None => Cow::Borrowed(text),
+            Some(covered) => Cow::Owned(String::from_utf8_lossy(&covered).into_owned()),
+        }
+    }
+
+    /// Covers every text, key and number of `value`.
+    pub fn value(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Cow::Owned(covered) = self.text(text) {
+                    *text = covered;
+                }
+            }
+            Value::Number(number) => {
+                if let Cow::Owned(covered) = self.text(&number.to_string()) {
+                    *value = Value::String(covered);
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
+            Value::Object(map) => self.map(map),
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    fn map(&self, map: &mut Map<String, Value>) {
+        if map
+            .keys()
+            .any(|key| matches!(self.text(key), Cow::Owned(_)))
+        {
+            let entries = std::mem::take(map).into_iter();
+            *map = entries
+                .map(|(key, value)| (self.text(&key).into_owned(), value))
+                .collect();
+        }
+        map.values_mut().for_each(|value| self.value(value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE};
+    use serde_json::json;
+
+    use super::*;
+
+    const SECRET: &str = "s3cr\"t / ü?~key";
+
+    fn mask() -> Mask {
+        let given = [
+            (SECRET, "${env:KEY}"),
+            ("1234567890", "${env:PIN}"),
+            ("short", "no"),
+        ];
+        let owned =
+            |(secret, placeholder): (&str, &str)| (secret.to_owned(), placeholder.to_owned());
+        given.into_iter().map(owned).collect()
+    }
+
+    #[test]
+    fn a_secret_is_covered_however_it_is_written() {
+        let percent = crate::uri::encode(SECRET);
+        let ascii: Vec<_> = SECRET
+            .encode_utf16()
+            .map(|unit| format!("\\u{unit:04X}"))
+            .collect();
+        let hex: Vec<_> = SECRET.bytes().map(|byte| format!("{byte:02X}")).collect();
+        let (ascii, hex) = (ascii.concat(), hex.concat());
+        let spelled = [
+            SECRET.to_owned(),
+            percent.to_lowercase(),
+            percent.replace("%20", "+"),
+            percent,
+            json!(SECRET).to_string(),
+            json!(SECRET).to_string().replace('/', "\\/"),
+            ascii,
+            hex.to_lowercase(),
+            hex,
+        ];
+        for text in spelled {
+            let covered = mask().text(&format!("a {text} b")).into_owned();
+            assert!(covered.contains("${env:KEY}"), "{text}: {covered}");
+            assert!(
+                covered.starts_with("a ") && covered.ends_with(" b"),
+                "{covered}"
+            );
+            assert!(
+                !covered.contains("s3") && !covered.contains("key"),
+                "{covered}"
+            );
+        }
+    }
+
+    #[test]
+    fn in_base64_a_secret_is_covered_at_any_place() {
+        for before in ["", "u", "us", "use", "user:"] {
+            for after in ["", "x", "xx"] {
+                let text = format!("{before}{SECRET}{after}");
+                for encoded in [BASE64_STANDARD.encode(&text), BASE64_URL_SAFE.encode(&text)] {
+                    let covered = mask().text(&encoded).into_owned();
+                    assert!(covered.contains("${env:KEY}"), "{text}: {covered}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn values_are_covered_with_their_keys_and_numbers_and_else_left_alone() {
+        let mut value = json!({ SECRET: [SECRET, 1_234_567_890, "short", null], "b": { "c": 1 } });
+        mask().value(&mut value);
+        let covered =
+            json!({ "${env:KEY}": ["${env:KEY}", "${env:PIN}", "short", null], "b": { "c": 1 } });
+        assert_eq!(value, covered);
+        assert_eq!(mask().bytes(b"nothing of it"), None);
+        assert!(Mask::default().is_empty() && Mask::default().bytes(b"x").is_none());
+        assert_eq!(
+            mask().bytes(b"\xff1234567890\xfe").as_deref(),
+            Some(&b"\xff${env:PIN}\xfe"[..])
+        );
+    }
+
+    #[test]
+    fn what_two_masks_cover_one_covers() {
+        let other: Mask = [("another-one".to_owned(), "${file:B}".to_owned())]
+            .into_iter()
+            .collect();
+        let both = mask().and(other);
+        let covered = both.text("another-one, 1234567890").into_owned();
+        assert_eq!(covered, "${file:B}, ${env:PIN}");
+        assert!(!format!("{both:?}").contains("another-one"));
+    }
+}

@@ -1,0 +1,134 @@
+//! What the tools of catalogs have in common: how a catalog is named, and how it is shown.
+
+use serde_json::{Map, Value, json};
+
+use super::{text, unfit};
+use crate::{
+    app::App,
+    catalog::{Catalog, Settings, call},
+    error::{Result, Violation},
+    limits,
+};
+
+/// The properties with those that name a catalog.
+pub(super) fn with_catalog(properties: Value) -> Value {
+    let mut all = json!({
+        "catalog_id": name_schema(),
+        "catalog_title": { "type": "string" },
+    });
+    if let (Some(all), Value::Object(properties)) = (all.as_object_mut(), properties) {
+        all.extend(properties);
+    }
+    all
+}
+
+/// The schema of a name of a catalog.
+pub(super) fn name_schema() -> Value {
+    json!({ "type": "string", "minLength": 1, "maxLength": limits::WORD_BYTES_MAX })
+}
+
+/// The schema of an answer with these fields.
+pub(super) fn answer(fields: &[&str]) -> Value {
+    let properties: Map<_, _> = fields
+        .iter()
+        .map(|name| ((*name).to_owned(), json!({})))
+        .collect();
+    let required: Vec<_> = ["success"].iter().chain(fields).collect();
+    json!({ "type": "object", "properties": properties, "required": required })
+}
+
+/// The same with the id of the catalog.
+pub(super) fn answer_of_catalog(fields: &[&str]) -> Value {
+    answer(&[&["catalog_id"], fields].concat())
+}
+
+/// The id of the catalog that a call names.
+///
+/// # Errors
+/// `CATALOG_NOT_FOUND`; `ARGUMENTS_INVALID` where it names none, or two.
+pub(super) async fn named(
+    app: &App,
+    arguments: &Map<String, Value>,
+    tool: &'static str,
+) -> Result<String> {
+    let set = app.catalog_set().await?;
+    let (id, title) = (
+        text(arguments, "catalog_id"),
+        text(arguments, "catalog_title"),
+    );
+    let Some(name) = id.or(title) else {
+        return Err(unfit(
+            tool,
+            "/catalog_id",
+            "required",
+            "name the catalog by catalog_id",
+        ));
+    };
+    let catalog = set.require(name)?;
+    match title {
+        Some(title) if set.require(title)?.id != catalog.id => {
+            let message = format!(
+                "catalog_id is `{}` and catalog_title is another one's",
+                catalog.id
+            );
+            Err(unfit(tool, "/catalog_title", "contradiction", &message))
+        }
+        _ => Ok(catalog.id.clone()),
+    }
+}
+
+/// A catalog as `catalog.list` shows it.
+pub(super) fn shown(catalog: &Catalog) -> Value {
+    let Catalog {
+        id, settings, book, ..
+    } = catalog;
+    let (head, findings) = match book {
+        Ok(book) => (Some(book.head()), Vec::new()),
+        Err(error) => (None, vec![error.as_str()]),
+    };
+    json!({
+        "catalog_id": id,
+        "title": settings.title,
+        "vendor": catalog.vendor(),
+        "description": settings.description,
+        "enabled": settings.enabled,
+        "base_url": settings.base_url,
+        "base_urls": head.map_or(&[][..], |head| &head.servers),
+        "operations": book.as_ref().map_or(0, |book| book.entries().len()),
+        "contracts": head.map_or(0, |head| head.provider_count),
+        "headers": headers(settings),
+        "origins": settings.origins,
+        "allow": settings.allow,
+        "source": settings.source,
+        "imported_at": settings.imported_at,
+        "document_version": head.map_or("", |head| &head.version),
+        "findings": findings,
+    })
+}
+
+/// The headers and credentials of a catalog: which there are and where their values come from, and no value.
+pub(super) fn headers(settings: &Settings) -> Value {
+    let of = |values: &std::collections::BTreeMap<String, String>, kind: &str| {
+        let shown = values.iter().map(|(name, value)| {
+            let references = call::references(value);
+            let source = match &references[..] {
+                [] => "literal".to_owned(),
+                references => references.join(", "),
+            };
+            json!({ "name": name, "set": true, "source": source, "kind": kind })
+        });
+        shown.collect::<Vec<_>>()
+    };
+    let mut headers = of(&settings.headers, "header");
+    headers.extend(of(&settings.credentials, "credential"));
+    for given in settings.tool_headers.values() {
+        headers.extend(of(given, "header of a tool"));
+    }
+    headers.into()
+}
+
+/// Violations and warnings of a document.
+pub(super) fn told(violations: &[Violation]) -> Value {
+    let told = violations.iter().take(limits::VIOLATIONS_MAX);
+    told.map(|one| json!(one)).collect()
+}

@@ -1,0 +1,205 @@
+//! `command.run_safe`, `command.run` and `command.run_destructive` (S2): one tool for each class, so that a host can tell
+//! what may take something away.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::{ToolSpec, Work, acts, author::Class, catalog::answer, text, unfit};
+use crate::{
+    app::{App, CommandCall, CommandMeant},
+    config::parse_duration,
+    domain::State,
+    error::{Code, Error, Result},
+    limits,
+    mcp::asking::{Confirmation, Unasked},
+};
+
+const SAFE: &str = "command.run_safe";
+const STANDARD: &str = "command.run";
+const DESTRUCTIVE: &str = "command.run_destructive";
+
+pub(super) fn specs() -> [ToolSpec; 3] {
+    let spec = |name, title, description, annotations: fn() -> _, work| {
+        let mut properties = json!({
+            "id": { "type": "string", "description": "As command.list has it" },
+            "with": { "type": "object" },
+            "body": {},
+            "timeout": { "type": "string", "description": "10s" },
+            "paginate": { "type": "object", "properties": { "max_pages": { "type": "integer", "minimum": 1, "maximum": limits::CALL_PAGES_MAX } }, "additionalProperties": false }
+        });
+        if name == DESTRUCTIVE {
+            properties["confirm"] = json!({ "type": "boolean", "default": false });
+        }
+        let output = answer(&["run_id", "execution_id", "id"]);
+        ToolSpec::doing(
+            (name, title, description),
+            annotations,
+            (properties, &["id"], output),
+            work,
+        )
+        .of(class_of(name))
+        .lasting(|_| limits::WAIT_MAX)
+    };
+    [
+        spec(
+            SAFE,
+            "Run a command that reads",
+            "Calls a command of class safe.",
+            || acts(true, false, true).open_world(true),
+            Work::Answer(|app, arguments| Box::pin(run(app, arguments, SAFE))),
+        ),
+        spec(
+            STANDARD,
+            "Run a command",
+            "Calls a command of class standard: it changes something.",
+            || acts(false, false, false).open_world(true),
+            Work::Answer(|app, arguments| Box::pin(run(app, arguments, STANDARD))),
+        ),
+        spec(
+            DESTRUCTIVE,
+            "Run a destructive command",
+            "Calls a command that takes something away, once the user agrees.",
+            || acts(false, true, false).open_world(true),
+            Work::Confirmed(
+                |app, arguments| Box::pin(question(app, arguments)),
+                |app, arguments| Box::pin(run(app, arguments, DESTRUCTIVE)),
+            ),
+        ),
+    ]
+}
+
+fn class_of(tool: &str) -> Class {
+    match tool {
+        SAFE => Class::Safe,
+        STANDARD => Class::Standard,
+        _ => Class::Destructive,
+    }
+}
+
+fn tool_of(class: Class) -> &'static str {
+    match class {
+        Class::Safe => SAFE,
+        Class::Standard => STANDARD,
+        Class::Destructive => DESTRUCTIVE,
+    }
+}
+
+async fn question(app: &App, arguments: &Map<String, Value>) -> Result<Option<Confirmation>> {
+    let id = text(arguments, "id").unwrap_or_default();
+    meant(app, id, DESTRUCTIVE).await?;
+    if arguments.get("confirm") == Some(&json!(true)) {
+        return Ok(None);
+    }
+    let with = arguments.get("with").cloned().unwrap_or(json!({}));
+    let shown: String = with
+        .to_string()
+        .chars()
+        .take(limits::QUESTION_SHOWN_CHARS)
+        .collect();
+    Ok(Some(Confirmation {
+        key: format!("{DESTRUCTIVE}:{}", Value::Object(arguments.clone())),
+        message: format!("Call `{id}`, which takes something away, with {shown}?"),
+        about: vec![("id", id.to_owned())],
+        unasked: Unasked::Refused,
+        confirmed: arguments.clone(),
+    }))
+}
+
+/// What is to be called, where this is the tool for it.
+async fn meant(app: &App, id: &str, tool: &'static str) -> Result<CommandMeant> {
+    let (meant, class) = app.command_meant(id).await?;
+    if class == class_of(tool) {
+        return Ok(meant);
+    }
+    let message = format!(
+        "`{id}` is of class {}: {} is the tool for it",
+        class.as_str(),
+        tool_of(class)
+    );
+    Err(Error::new(Code::CommandClassRefused, message)
+        .with("tool", tool_of(class))
+        .with("id", id))
+}
+
+async fn run(app: &App, arguments: Map<String, Value>, tool: &'static str) -> Result<Value> {
+    let id = text(&arguments, "id")
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    let timeout = text(&arguments, "timeout").map(parse_duration).transpose();
+    let timeout = timeout.map_err(|message| unfit(tool, "/timeout", "format", &message))?;
+    let with = arguments
+        .get("with")
+        .and_then(Value::as_object)
+        .cloned()
+        .unwrap_or_default();
+    match meant(app, &id, tool).await? {
+        CommandMeant::Workflow(name) => started(app, &id, &name, with).await,
+        CommandMeant::Operation(_) => {
+            let pages = arguments.get("paginate").map(|paginate| {
+                let pages = paginate.get("max_pages").and_then(Value::as_u64);
+                pages
+                    .and_then(|pages| u32::try_from(pages).ok())
+                    .unwrap_or(limits::CALL_PAGES)
+            });
+            let call = CommandCall {
+                with,
+                body: arguments
+                    .get("body")
+                    .cloned()
+                    .filter(|body| !body.is_null()),
+                timeout,
+                pages,
+            };
+            called(app, &id, call).await
+        }
+    }
+}
+
+/// A workflow as a command is a start of it.
+async fn started(app: &App, id: &str, name: &str, inputs: Map<String, Value>) -> Result<Value> {
+    let inputs = (!inputs.is_empty()).then_some(Value::Object(inputs));
+    let begun = app.start(name, None, inputs, None).await?;
+    Ok(json!({
+        "success": true, "run_id": begun.execution_id, "execution_id": begun.execution_id, "id": id,
+        "status": begun.workflow_state,
+    }))
+}
+
+async fn called(app: &App, id: &str, call: CommandCall) -> Result<Value> {
+    let begun = app.now();
+    let ran = app.call(id, call, WAITED).await?;
+    let status = ran.status;
+    let run = json!({ "run_id": status.execution_id, "execution_id": status.execution_id });
+    if let Some(failure) = &status.error {
+        let message = failure.message.clone();
+        let error = Error::new(Code::CommandFailed, message)
+            .with("command", id)
+            .with("execution_id", status.execution_id.as_str())
+            .with("failure_code", failure.code.as_str());
+        let error = match failure.status {
+            Some(status) => error.with("status_code", status),
+            None => error,
+        };
+        return Err(match &failure.response_payload {
+            Some(payload) => error.with("response_payload", payload.clone()),
+            None => error,
+        });
+    }
+    let mut answer = match &status.final_output {
+        Some(whole) if status.state == State::Completed.as_str() => whole.clone(),
+        _ => json!({ "status": status.state, "waits": status.waits }),
+    };
+    if let (Some(answer), Some(run)) = (answer.as_object_mut(), run.as_object()) {
+        answer.extend(run.clone());
+    }
+    answer["success"] = json!(true);
+    answer["id"] = json!(id);
+    answer["duration_ms"] = json!(app.now().since(begun).as_millis());
+    Ok(answer)
+}
+
+/// How long a call is waited for; then it goes on, and `execution.wait` tells its end.
+const WAITED: Duration = limits::WAIT_MAX;

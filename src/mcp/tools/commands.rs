@@ -1,0 +1,369 @@
+//! `command.list` and `provider.list` (S2, 3.4): what can be called, with its arguments. A workflow is a command too.
+
+use serde_json::{Map, Value, json};
+
+use super::{ToolSpec, acts, author::Class, count, text, unfit};
+use crate::{
+    app::{App, CommandMeant, WORKFLOW_COMMAND},
+    catalog::{
+        Catalog, Named, Set,
+        document::Provider,
+        operation::{Location, Operation},
+    },
+    domain::view,
+    error::{Error, Result},
+    limits,
+    registry::WorkflowEntry,
+};
+
+pub(super) fn specs() -> [ToolSpec; 2] {
+    let list = |name: &str| {
+        json!({
+            "type": "object",
+            "properties": { name: { "type": "array", "items": { "type": "object" } } },
+            "required": ["success"]
+        })
+    };
+    let word = json!({ "type": "string", "maxLength": limits::WORD_BYTES_MAX });
+    let commands = json!({
+        "query": word,
+        "vendor": word,
+        "catalog": word,
+        "limit": { "type": "integer", "minimum": 1, "maximum": limits::COMMANDS_LISTED_MAX },
+        "cursor": { "type": "string", "maxLength": limits::WORD_BYTES_MAX },
+        "id": { "type": "string", "description": "All about one command" }
+    });
+    [
+        ToolSpec::new(
+            (
+                "command.list",
+                "Find commands",
+                "Finds commands (operations of catalogs, and workflows) by words: what to do with what.",
+            ),
+            || acts(true, false, true),
+            (commands, &[], list("commands")),
+            |app, arguments| Box::pin(commands_listed(app, arguments)),
+        )
+        .of(Class::Safe),
+        ToolSpec::new(
+            (
+                "provider.list",
+                "List providers",
+                "Lists commands whose answers are the choices for arguments of others.",
+            ),
+            || acts(true, false, true),
+            (json!({ "query": word }), &[], list("providers")),
+            |app, arguments| {
+                Box::pin(async move {
+                    let query = text(&arguments, "query").unwrap_or_default().to_lowercase();
+                    let mut providers = providers(app).await?;
+                    let words: Vec<_> = query.split_whitespace().collect();
+                    providers.retain(|one| words.iter().all(|word| one["id"].to_string().to_lowercase().contains(word)));
+                    Ok(json!({ "success": true, "providers": providers }))
+                })
+            },
+        )
+        .of(Class::Safe),
+    ]
+}
+
+async fn commands_listed(app: &App, arguments: Map<String, Value>) -> Result<Value> {
+    if let Some(id) = text(&arguments, "id") {
+        return Ok(json!({ "success": true, "command": everything(app, id).await? }));
+    }
+    let set = set(app).await?;
+    let limit = count(&arguments, "limit").map_or(limits::COMMANDS_LISTED, |limit| limit as usize);
+    let from: usize = match text(&arguments, "cursor").map(str::parse) {
+        None => 0,
+        Some(Ok(from)) => from,
+        Some(Err(_)) => {
+            let message =
+                "the cursor is none of this list; expected the next_cursor of the page before";
+            return Err(unfit("command.list", "/cursor", "format", message));
+        }
+    };
+    let query = text(&arguments, "query").unwrap_or_default().to_owned();
+    let (vendor, catalog) = (text(&arguments, "vendor"), text(&arguments, "catalog"));
+    let is_meant = |of: Option<&str>, names: &[&str]| {
+        of.is_none_or(|of| names.iter().any(|name| name.eq_ignore_ascii_case(of)))
+    };
+    let counts = |one: &Catalog| {
+        is_meant(vendor, &[one.vendor()]) && is_meant(catalog, &[&one.id, &one.settings.title])
+    };
+    // Workflows have no catalog; they come first, for they are few.
+    let mut commands = Vec::new();
+    if vendor.or(catalog).is_none_or(|of| of == WORKFLOW_COMMAND) {
+        commands = workflows(app, &query).await?;
+    }
+    let wanted = from + limit + 1;
+    let operations: Vec<_> = if query.trim().is_empty() {
+        set.all(counts)
+            .take(wanted.saturating_sub(commands.len()))
+            .collect()
+    } else {
+        set.search(&query, wanted.saturating_sub(commands.len()), counts)
+    };
+    let shown = tokio::task::spawn_blocking(move || {
+        operations
+            .iter()
+            .filter_map(|named| entry(&set, named))
+            .collect::<Vec<_>>()
+    });
+    let shown = shown
+        .await
+        .map_err(|error| Error::internal("reading a catalog panicked").because(error))?;
+    // What a person looks for by words is an operation first.
+    if query.trim().is_empty() {
+        commands.extend(shown);
+    } else {
+        commands = shown.into_iter().chain(commands).collect();
+    }
+    let more = commands.len() > from + limit;
+    let page: Vec<_> = commands.into_iter().skip(from).take(limit).collect();
+    let mut answer = json!({ "success": true, "commands": page });
+    if more {
+        answer["next_cursor"] = json!((from + limit).to_string());
+    }
+    Ok(answer)
+}
+
+/// The catalogs; none where the program brings operations of its own.
+async fn set(app: &App) -> Result<std::sync::Arc<Set>> {
+    match app.catalogs() {
+        Ok(_) => app.catalog_set().await,
+        Err(_) => Ok(std::sync::Arc::default()),
+    }
+}
+
+/// Some commands, in the order of workflows, catalogs and names, and the id of the last one where there are more: those
+/// after the one of the id `after`, and where there is a query those that fit it best.
+pub(in crate::mcp) async fn page(
+    app: &App,
+    query: Option<&str>,
+    after: Option<String>,
+    limit: usize,
+) -> Result<(Vec<Value>, Option<String>)> {
+    let (query, set) = (query.unwrap_or_default().to_owned(), set(app).await?);
+    let first = workflows(app, &query).await?;
+    let page = move || {
+        let operations: Vec<_> = if query.is_empty() {
+            set.all(|_| true).collect()
+        } else {
+            set.search(&query, limits::COMMAND_CATALOG_MAX, |_| true)
+        };
+        let first = first.into_iter().map(|one| {
+            (
+                one["id"].as_str().unwrap_or_default().to_owned(),
+                Some(one),
+                None,
+            )
+        });
+        let ids = operations
+            .into_iter()
+            .map(|named| (set.id_of(&named), None, Some(named)));
+        let all = first
+            .chain(ids)
+            .skip_while(|(id, ..)| after.as_ref().is_some_and(|after| after != id));
+        let mut rest = all.skip(usize::from(after.is_some()));
+        let page: Vec<_> = rest.by_ref().take(limit).collect();
+        let last = page
+            .last()
+            .map(|(id, ..)| id.clone())
+            .filter(|_| rest.next().is_some());
+        let shown = page
+            .into_iter()
+            .filter_map(|(_, shown, named)| shown.or_else(|| entry(&set, &named?)));
+        (shown.collect(), last)
+    };
+    let page = tokio::task::spawn_blocking(page).await;
+    page.map_err(|error| Error::internal("reading a catalog panicked").because(error))
+}
+
+async fn workflows(app: &App, query: &str) -> Result<Vec<Value>> {
+    let query = query.to_lowercase();
+    app.look_into_registry(move |registry| {
+        let entries = registry.workflows();
+        let entries = entries.filter(|entry| entry.speaks_of(query.split_whitespace()));
+        entries.filter_map(command).collect()
+    })
+    .await
+}
+
+/// What can provide values.
+pub(in crate::mcp) async fn providers(app: &App) -> Result<Vec<Value>> {
+    let set = set(app).await?;
+    let read = tokio::task::spawn_blocking(move || {
+        let books = set.catalogs().iter().filter(|one| one.settings.enabled);
+        let notes = books.filter_map(|one| Some((one, one.book.as_ref().ok()?.notes().ok()?)));
+        let providers = notes.flat_map(|(one, notes)| {
+            let vendor = one.vendor().to_owned();
+            notes
+                .providers
+                .providers
+                .into_iter()
+                .map(move |provider| provider_of(&vendor, &provider))
+        });
+        providers
+            .take(limits::COMMAND_CATALOG_MAX)
+            .collect::<Vec<_>>()
+    });
+    read.await
+        .map_err(|error| Error::internal("reading a catalog panicked").because(error))
+}
+
+fn provider_of(vendor: &str, provider: &Provider) -> Value {
+    let mut shown = json!(provider);
+    shown["id"] = json!(format!("{vendor} {}", provider.id));
+    shown
+}
+
+/// An operation as lists show it.
+fn entry(set: &Set, named: &Named) -> Option<Value> {
+    let book = named.catalog.book.as_ref().ok()?;
+    Some(listed(set, named, &book.bare(named.place).ok()?))
+}
+
+fn listed(set: &Set, named: &Named, operation: &Operation) -> Value {
+    let class = named.entry().map(|entry| named.catalog.class(entry));
+    let arguments = operation.parameters.iter().map(|parameter| {
+        let kind = parameter.schema.get("type").cloned().unwrap_or(Value::Null);
+        let location = match parameter.location {
+            Location::Path => "path",
+            Location::Query => "query",
+            Location::Header => "header",
+            Location::Cookie => "cookie",
+        };
+        json!({ "name": parameter.argument, "in": location, "type": kind, "required": parameter.is_required })
+    });
+    let mut shown = json!({
+        "id": set.id_of(named),
+        "aliases": operation.aliases,
+        "catalog_id": named.catalog.id,
+        "vendor": named.catalog.vendor(),
+        "summary": operation.summary,
+        "class": class,
+        "execution_type": "http",
+        "http_method": operation.method.as_str(),
+        "path": operation.path,
+        "arguments": arguments.collect::<Vec<_>>(),
+    });
+    if let Some(body) = &operation.body {
+        let media_type = body.contents.first().map(|content| &content.media_type);
+        shown["body"] = json!({ "media_type": media_type, "required": body.is_required });
+    }
+    if operation.is_deprecated {
+        shown["deprecated"] = json!(true);
+    }
+    if let Some(why) = &operation.uncallable {
+        shown["uncallable"] = json!(why);
+    }
+    shown
+}
+
+/// All that is known of one command.
+async fn everything(app: &App, id: &str) -> Result<Value> {
+    let named = match app.command_meant(id).await?.0 {
+        CommandMeant::Operation(named) => named,
+        CommandMeant::Workflow(name) => {
+            let shown =
+                app.look_into_registry(move |registry| registry.workflow(&name).and_then(command));
+            return Ok(shown.await?.unwrap_or_default());
+        }
+    };
+    let set = set(app).await?;
+    let read = tokio::task::spawn_blocking(move || whole(&set, &named));
+    let read = read
+        .await
+        .map_err(|error| Error::internal("reading a catalog panicked").because(error))?;
+    read.map_err(|error| {
+        Error::internal("a catalog cannot be read").because(std::io::Error::other(error))
+    })
+}
+
+fn whole(set: &Set, named: &Named) -> Result<Value, String> {
+    let operation = named.catalog.operation(named.place)?;
+    let mut shown = listed(set, named, &operation);
+    let parameters = operation.parameters.iter();
+    let properties: Map<_, _> = parameters
+        .clone()
+        .map(|parameter| {
+            let mut schema = parameter.schema.clone();
+            if let Some(schema) = schema
+                .as_object_mut()
+                .filter(|_| !parameter.description.is_empty())
+            {
+                schema
+                    .entry("description")
+                    .or_insert_with(|| json!(parameter.description));
+            }
+            (parameter.argument.clone(), schema)
+        })
+        .collect();
+    let required = parameters.filter(|parameter| parameter.is_required);
+    let required: Vec<_> = required.map(|parameter| &parameter.argument).collect();
+    let content = operation
+        .body
+        .as_ref()
+        .and_then(|body| body.contents.first());
+    let notes = named.catalog.book.as_ref().map_err(Clone::clone)?.notes();
+    let uses = notes.map(|notes| notes.providers.uses).unwrap_or_default();
+    let uses = uses
+        .into_iter()
+        .filter(|one| one.operation == operation.name);
+    shown["description"] = json!(operation.description);
+    shown["input_schema"] = json!({
+        "type": "object", "properties": properties, "required": required, "additionalProperties": false
+    });
+    shown["body_schema"] = content.map_or(Value::Null, |content| content.schema.clone());
+    shown["output_schema"] = operation.output.clone().unwrap_or_default();
+    shown["security"] = json!(operation.security);
+    shown["providers"] = uses.map(|one| json!({ "argument": one.argument, "provider": format!("{} {}", named.catalog.vendor(), one.provider) })).collect();
+    shown["pagination"] = json!(operation.pagination);
+    shown["example"] = example(&shown);
+    Ok(shown)
+}
+
+/// One call, with the arguments that are required.
+fn example(shown: &Value) -> Value {
+    let tool = match shown["class"].as_str() {
+        Some("safe") => "command.run_safe",
+        Some("standard") => "command.run",
+        _ => "command.run_destructive",
+    };
+    let arguments = shown["arguments"].as_array().into_iter().flatten();
+    let required = arguments.filter(|argument| argument["required"] == true);
+    let with: Map<_, _> = required
+        .map(|argument| {
+            let value = match argument["type"].as_str() {
+                Some("integer" | "number") => json!(1),
+                Some("boolean") => json!(true),
+                Some("array") => json!([]),
+                Some("object") => json!({}),
+                _ => json!("…"),
+            };
+            (
+                argument["name"].as_str().unwrap_or_default().to_owned(),
+                value,
+            )
+        })
+        .collect();
+    json!({ "tool": tool, "arguments": { "id": shown["id"], "with": with } })
+}
+
+/// A workflow as a command, where it can be started.
+pub(in crate::mcp) fn command(entry: &WorkflowEntry) -> Option<Value> {
+    let workflow = &entry.value.as_ref()?.workflow;
+    let arguments = workflow.inputs.iter().flat_map(view::inputs);
+    let arguments = arguments.map(
+        |input| json!({ "name": input.name, "required": input.required, "schema": input.schema }),
+    );
+    Some(json!({
+        "id": format!("{WORKFLOW_COMMAND} {}", workflow.name),
+        "summary": workflow.description,
+        "execution_type": "workflow",
+        "http_method": null,
+        "class": "standard",
+        "arguments": arguments.collect::<Vec<_>>(),
+        "body": null,
+    }))
+}
