@@ -163,10 +163,7 @@ impl Catalogs {
                 ),
             ),
         };
-        Err(OperationFailure {
-            code: Some(code.into()),
-            ..OperationFailure::new("not_found", message)
-        })
+        Err(OperationFailure::new("not_found", message).coded(code))
     }
 }
 

@@ -85,16 +85,11 @@ pub struct NoOperations;
 impl Operations for NoOperations {
     fn call(&self, call: OperationCall) -> BoxFuture<'_, Outcome> {
         let (catalog, operation) = (call.catalog, call.operation);
-        let failure = OperationFailure {
-            code: Some(FailureCode::OperationNotFound.into()),
-            ..OperationFailure::new(
-                "not_found",
-                format!(
-                    "there is no catalog '{catalog}' here, so its operation '{operation}' cannot be called"
-                ),
-            )
-        };
-        Box::pin(async { Err(failure) })
+        let message = format!(
+            "there is no catalog '{catalog}' here, so its operation '{operation}' cannot be called"
+        );
+        let failure = OperationFailure::new("not_found", message);
+        Box::pin(async { Err(failure.coded(FailureCode::OperationNotFound)) })
     }
 
     fn is_safe(&self, _: &str, _: &str) -> bool {

@@ -169,19 +169,6 @@ impl Mask {
         self.secrets.is_empty()
     }
 
-    /// These and those of `other`.
-    #[must_use]
-    pub fn and(mut self, other: Self) -> Self {
-        let given = self.secrets.drain(..).chain(other.secrets);
-        let text = |secret: Covered| {
-            (
-                String::from_utf8_lossy(&secret.plain).into_owned(),
-                secret.placeholder,
-            )
-        };
-        given.map(text).collect()
-    }
-
     /// The bytes with placeholders; `None` where they repeat no secret.
     pub fn bytes(&self, text: &[u8]) -> Option<Vec<u8>> {
         let (mut covered, mut kept, mut at) = (None::<Vec<u8>>, 0, 0);
@@ -262,7 +249,7 @@ mod tests {
 
     const SECRET: &str = "s3cr\"t / ü?~key";
 
-    fn mask() -> Mask {
+    fn given() -> impl Iterator<Item = (String, String)> {
         let given = [
             (SECRET, "${env:KEY}"),
             ("1234567890", "${env:PIN}"),
@@ -270,7 +257,11 @@ mod tests {
         ];
         let owned =
             |(secret, placeholder): (&str, &str)| (secret.to_owned(), placeholder.to_owned());
-        given.into_iter().map(owned).collect()
+        given.into_iter().map(owned)
+    }
+
+    fn mask() -> Mask {
+        given().collect()
     }
 
     #[test]
@@ -336,11 +327,9 @@ mod tests {
     }
 
     #[test]
-    fn what_two_masks_cover_one_covers() {
-        let other: Mask = [("another-one".to_owned(), "${file:B}".to_owned())]
-            .into_iter()
-            .collect();
-        let both = mask().and(other);
+    fn secrets_of_two_sources_are_covered_by_one_mask() {
+        let other = ("another-one".to_owned(), "${file:B}".to_owned());
+        let both: Mask = given().chain([other]).collect();
         let covered = both.text("another-one, 1234567890").into_owned();
         assert_eq!(covered, "${file:B}, ${env:PIN}");
         assert!(!format!("{both:?}").contains("another-one"));

@@ -81,11 +81,11 @@ pub(super) async fn run(
         None => work.await,
         Some(limit) => match tokio::time::timeout(limit, work).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(OperationFailure {
-                code: Some(FailureCode::StepTimedOut.into()),
-                ..OperationFailure::new("timeout", format!("no outcome within {limit:?}"))
-                    .retryable()
-            }),
+            Err(_) => Err(
+                OperationFailure::new("timeout", format!("no outcome within {limit:?}"))
+                    .coded(FailureCode::StepTimedOut)
+                    .retryable(),
+            ),
         },
     };
     covered(outcome, &mask)

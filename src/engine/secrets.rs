@@ -53,10 +53,8 @@ impl Secrets {
 }
 
 fn missing(name: &str) -> OperationFailure {
-    OperationFailure {
-        code: Some(FailureCode::SecretMissing.into()),
-        ..OperationFailure::new("secret_missing", format!("there is no secret `{name}`"))
-    }
+    OperationFailure::new("secret_missing", format!("there is no secret `{name}`"))
+        .coded(FailureCode::SecretMissing)
 }
 
 /// What must not be seen of the secrets that an attempt was given.

@@ -83,7 +83,6 @@ impl Reach {
     /// Whether `url` may be called, as far as its text says.
     pub(super) fn admit(&self, url: &Url) -> Result<Way, Refusal> {
         let refuse = |rule, message: String| Err(self.refusal(rule, message, None));
-        let shown = shown(url);
         if !matches!(url.scheme(), "http" | "https") {
             let message = format!("`{}:` is no scheme that midex calls", url.scheme());
             return refuse("scheme", message);
@@ -91,11 +90,11 @@ impl Reach {
         if !url.username().is_empty() || url.password().is_some() {
             return refuse(
                 "userinfo",
-                format!("`{shown}` has a user or password in it"),
+                format!("`{}` has a user or password in it", shown(url)),
             );
         }
         let Some(host) = host_and_port(url) else {
-            return refuse("url", format!("`{shown}` names no host"));
+            return refuse("url", format!("`{}` names no host", shown(url)));
         };
         if self.allowed.contains(&host) {
             return Ok(Way::Allowed);
@@ -104,7 +103,7 @@ impl Reach {
             self.admit_address(address, &host)?;
         }
         if url.scheme() == "http" {
-            let message = format!("`{shown}` is not https");
+            let message = format!("`{}` is not https", shown(url));
             return Err(self.refusal("plain_http", message, Some(host)));
         }
         Ok(Way::Public)

@@ -11,7 +11,7 @@ use std::{
 use rustix::fs::{Mode, OFlags, open};
 
 use crate::{
-    domain::{FailureCode, Mask, execution::OperationFailure},
+    domain::{FailureCode, execution::OperationFailure},
     limits,
 };
 
@@ -41,9 +41,7 @@ enum Part<'a> {
 
 /// Whether the text refers to a secret.
 pub fn has_reference(text: &str) -> bool {
-    parts(text)
-        .iter()
-        .any(|part| !matches!(part, Part::Plain(_)))
+    next_reference(text).is_some()
 }
 
 /// The names that the text refers to, as it writes them: `env:NAME`, `file:NAME`.
@@ -126,12 +124,10 @@ impl Filler {
         parts(text).into_iter().map(part).collect()
     }
 
-    /// What covers them.
-    pub(super) fn mask(&self) -> Mask {
+    /// The secrets, each with the placeholder that covers it.
+    pub(super) fn covered(&self) -> impl Iterator<Item = (String, String)> {
         let given = self.values.iter();
-        given
-            .map(|(name, value)| (value.clone(), format!("${{{name}}}")))
-            .collect()
+        given.map(|(name, value)| (value.clone(), format!("${{{name}}}")))
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) async fn secure(
         }
     }
     Ok(Secured {
-        mask: filler.mask().and(covered.into_iter().collect()),
+        mask: filler.covered().chain(covered).collect(),
         note: missing(operation, target, alternative.is_empty()),
     })
 }
