@@ -2,6 +2,8 @@
 //! too; of what somebody else is to bring nothing is known, so what depends on it is not known either. It presumes that
 //! every step that somebody works on comes to a good end.
 
+mod unknown;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
@@ -11,7 +13,7 @@ use super::{
     Event, Failure, Outcome, Payload, Skipped, Start, State, StepStatus, VisitId,
     decision::{DecideResult, Facts, Interrupt},
     flow::Readiness,
-    scope::{EvalContext, WORKFLOW_INPUT},
+    scope::EvalContext,
     transition::TransitionBuilder,
 };
 use crate::{
@@ -19,7 +21,7 @@ use crate::{
     domain::{
         definition::{CompiledStep, Parts, Step, StepKind},
         document::Digest,
-        expression::{Expression, Reference, Root, Roots, Template, Unresolved},
+        expression::{Roots, Template, Unresolved},
         id::{ExecutionId, StepId},
         input::DefaultSources,
     },
@@ -481,91 +483,6 @@ impl<'a> Rehearsing<'a> {
         template.preview(&roots, &|reference| self.why_reference(reference, position))
     }
 
-    fn why_unknown(&self, expression: Option<&Expression>, position: usize) -> Option<String> {
-        let mut references = expression?.references().iter();
-        references.find_map(|reference| self.why_reference(reference, position))
-    }
-
-    /// Why a path leads to no value yet, for the step at `position`.
-    fn why_reference(&self, reference: &Reference, position: usize) -> Option<String> {
-        let first = reference.path.first().map(|segment| segment.key());
-        let why = match (reference.root, first.as_deref()) {
-            (Root::Env | Root::Secrets, _) => None,
-            (Root::Run, _) => Some("it is known once the execution runs".to_owned()),
-            (Root::Item | Root::Index, _) => Some("it is another one for each item".to_owned()),
-            (Root::Inputs, Some(name)) => self.why_input(name, position),
-            (Root::Inputs, None) => self.why_inputs(position),
-            (Root::Steps, Some(id)) => self.why_output(id),
-            (Root::Steps, None) => self.all(|step| self.why_output(step.id.as_str())),
-            (Root::Memory, Some(name)) => self.why_memory(name, position),
-            (Root::Memory, None) => self
-                .all(|step| matches!(step.kind, StepKind::Set { .. }).then(|| BY_WHOM.to_owned())),
-        };
-        why.map(|why| format!("`{reference}`: {why}"))
-    }
-
-    fn all(&self, why: impl Fn(&Step) -> Option<String>) -> Option<String> {
-        self.builder
-            .facts
-            .definition
-            .workflow
-            .steps
-            .iter()
-            .find_map(why)
-    }
-
-    fn why_inputs(&self, position: usize) -> Option<String> {
-        let asks = |step: &Step| step.kind.asks_for().is_some();
-        let known = self.inputs.values().next().cloned();
-        known.or_else(|| self.unordered(position, asks))
-    }
-
-    fn why_input(&self, name: &str, position: usize) -> Option<String> {
-        let asks = |step: &Step| {
-            step.kind
-                .asks_for()
-                .is_some_and(|names| names.iter().any(|asked| asked == name))
-        };
-        let known = self.inputs.get(name).cloned();
-        known.or_else(|| self.unordered(position, asks))
-    }
-
-    fn why_memory(&self, name: &str, position: usize) -> Option<String> {
-        let sets = |step: &Step| matches!(&step.kind, StepKind::Set { entries } if entries.contains_key(name));
-        let unknown = self.memory.get(name).cloned();
-        unknown
-            .or_else(|| self.unordered(position, sets))
-            .or_else(|| match name {
-                WORKFLOW_INPUT => self.why_inputs(position),
-                _ if self.builder.next.memory.contains_key(name) => None,
-                // S3: the output of the step of that name.
-                _ => self.position(name).and_then(|_| self.why_output(name)),
-            })
-    }
-
-    /// That a step that changes something may come before or after the one at `position`.
-    fn unordered(&self, position: usize, changes: impl Fn(&Step) -> bool) -> Option<String> {
-        let definition = self.builder.facts.definition;
-        let graph = definition.graph();
-        let is_ordered = |at: usize| {
-            position >= definition.workflow.steps.len()
-                || graph.ancestors(position).contains(&at)
-                || graph.downstream(position).contains(&at)
-        };
-        let mut steps = definition.workflow.steps.iter().enumerate();
-        let found = steps.find(|(at, step)| changes(step) && !is_ordered(*at));
-        found.map(|(_, step)| format!("step `{}` may change it before or after", step.id))
-    }
-
-    fn why_output(&self, id: &str) -> Option<String> {
-        let position = self.position(id)?;
-        match self.builder.next.steps[position].status {
-            StepStatus::Skipped | StepStatus::Failed => None,
-            StepStatus::Completed if !self.opaque.contains(&position) => None,
-            _ => Some(BY_WHOM.to_owned()),
-        }
-    }
-
     fn position(&self, id: &str) -> Option<usize> {
         let id = StepId::parse(id).ok()?;
         self.builder.facts.definition.graph().position(&id)
@@ -575,8 +492,6 @@ impl<'a> Rehearsing<'a> {
         &self.builder.step(position).id
     }
 }
-
-const BY_WHOM: &str = "the step has not run yet";
 
 fn below(key: &str, mut unresolved: Unresolved) -> Unresolved {
     let joint = if unresolved.path.is_empty() || unresolved.path.starts_with('[') {

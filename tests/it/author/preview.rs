@@ -199,6 +199,45 @@ fn steps_are_rendered_as_they_would_be_entered_and_nothing_begins() {
     }
 }
 
+/// A loop beside a step may have gone round any number of times before the step is entered.
+#[test]
+fn what_a_loop_beside_a_step_changes_is_not_known() {
+    let text = "\
+workflow: w
+description: d
+memory: { rounds: 0 }
+steps:
+  - id: talk
+    depends_on: []
+    guidance: Talk.
+  - id: count
+    depends_on: []
+    set: { rounds: '${{ memory.rounds + 1 }}' }
+  - id: tell
+    depends_on: [talk, count]
+    guidance: There were ${{ memory.rounds }} rounds.
+  - id: again
+    depends_on: [count]
+    branch: [{ if: memory.rounds < 3, next: count }, { next: last }]
+  - id: last
+    depends_on: [again]
+    guidance: There were ${{ memory.rounds }} rounds in all.
+";
+    let project = Project::new(&[]);
+    let mut client = Reader::new(&project, ERAS[0], "other", &[]);
+    let manifest = json!({ "manifest": text });
+    let shown = done(&mut client, "workflow.preview_rendered", manifest);
+    assert_eq!(
+        shown["steps"][2]["unresolved"][0]["why"],
+        "`memory.rounds`: step `count` may change it before or after",
+        "{shown}"
+    );
+    assert_eq!(
+        shown["steps"][4]["rendered"]["guidance"],
+        "There were 3 rounds in all."
+    );
+}
+
 #[test]
 fn a_secret_is_a_placeholder_and_an_environment_is_the_callers() {
     let text = "\

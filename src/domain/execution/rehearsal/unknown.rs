@@ -1,0 +1,127 @@
+//! Why something is not known before anybody has worked.
+
+use std::collections::BTreeSet;
+
+use super::Rehearsing;
+use crate::domain::{
+    definition::{Step, StepKind},
+    execution::{StepStatus, scope::WORKFLOW_INPUT},
+    expression::{Expression, Reference, Root},
+};
+
+const BY_WHOM: &str = "the step has not run yet";
+
+impl Rehearsing<'_> {
+    pub(super) fn why_unknown(
+        &self,
+        expression: Option<&Expression>,
+        position: usize,
+    ) -> Option<String> {
+        let mut references = expression?.references().iter();
+        references.find_map(|reference| self.why_reference(reference, position))
+    }
+
+    /// Why a path leads to no value yet, for the step at `position`.
+    pub(super) fn why_reference(&self, reference: &Reference, position: usize) -> Option<String> {
+        let first = reference.path.first().map(|segment| segment.key());
+        let why = match (reference.root, first.as_deref()) {
+            (Root::Env | Root::Secrets, _) => None,
+            (Root::Run, _) => Some("it is known once the execution runs".to_owned()),
+            (Root::Item | Root::Index, _) => Some("it is another one for each item".to_owned()),
+            (Root::Inputs, Some(name)) => self.why_input(name, position),
+            (Root::Inputs, None) => self.why_inputs(position),
+            (Root::Steps, Some(id)) => self.why_output(id, position),
+            (Root::Steps, None) => self.all(|step| self.why_output(step.id.as_str(), position)),
+            (Root::Memory, Some(name)) => self.why_memory(name, position),
+            (Root::Memory, None) => self
+                .all(|step| matches!(step.kind, StepKind::Set { .. }).then(|| BY_WHOM.to_owned())),
+        };
+        why.map(|why| format!("`{reference}`: {why}"))
+    }
+
+    fn all(&self, why: impl Fn(&Step) -> Option<String>) -> Option<String> {
+        self.builder
+            .facts
+            .definition
+            .workflow
+            .steps
+            .iter()
+            .find_map(why)
+    }
+
+    fn why_inputs(&self, position: usize) -> Option<String> {
+        let asks = |step: &Step| step.kind.asks_for().is_some();
+        let known = self.inputs.values().next().cloned();
+        known.or_else(|| self.unordered(position, asks))
+    }
+
+    fn why_input(&self, name: &str, position: usize) -> Option<String> {
+        let asks = |step: &Step| {
+            step.kind
+                .asks_for()
+                .is_some_and(|names| names.iter().any(|asked| asked == name))
+        };
+        let known = self.inputs.get(name).cloned();
+        known.or_else(|| self.unordered(position, asks))
+    }
+
+    fn why_memory(&self, name: &str, position: usize) -> Option<String> {
+        let sets = |step: &Step| matches!(&step.kind, StepKind::Set { entries } if entries.contains_key(name));
+        let unknown = self.memory.get(name).cloned();
+        unknown
+            .or_else(|| self.unordered(position, sets))
+            .or_else(|| match name {
+                WORKFLOW_INPUT => self.why_inputs(position),
+                _ if self.builder.next.memory.contains_key(name) => None,
+                // S3: the output of the step of that name.
+                _ => self
+                    .position(name)
+                    .and_then(|_| self.why_output(name, position)),
+            })
+    }
+
+    /// That a step that changes something may come before or after the one at `position`.
+    fn unordered(&self, position: usize, changes: impl Fn(&Step) -> bool) -> Option<String> {
+        let definition = self.builder.facts.definition;
+        let graph = definition.graph();
+        if position >= definition.workflow.steps.len() {
+            return None;
+        }
+        let again = self.brought_back_beside(position);
+        let (before, after) = (graph.ancestors(position), graph.downstream(position));
+        let is_ordered =
+            |at: usize| (before.contains(&at) || after.contains(&at)) && !again.contains(&at);
+        let mut steps = definition.workflow.steps.iter().enumerate();
+        let found = steps.find(|(at, step)| changes(step) && !is_ordered(*at));
+        found.map(|(_, step)| format!("step `{}` may change it before or after", step.id))
+    }
+
+    /// What control may come back to while the step at `position` waits for something else: by jumps of steps that it is
+    /// not ordered with, and of those that are entered again after them.
+    fn brought_back_beside(&self, position: usize) -> BTreeSet<usize> {
+        let definition = self.builder.facts.definition;
+        let (graph, steps) = (definition.graph(), &definition.workflow.steps);
+        let targets = |at: usize| steps[at].jumps().filter_map(|id| graph.position(id));
+        let (before, after) = (graph.ancestors(position), graph.downstream(position));
+        let beside = (0..steps.len()).filter(|at| !before.contains(at) && !after.contains(at));
+        let mut left: Vec<usize> = beside.flat_map(targets).collect();
+        let mut found = BTreeSet::new();
+        while let Some(at) = left.pop() {
+            if found.insert(at) {
+                left.extend(graph.dependents(at).iter().copied().chain(targets(at)));
+            }
+        }
+        found
+    }
+
+    fn why_output(&self, id: &str, position: usize) -> Option<String> {
+        let of = self.position(id)?;
+        match self.builder.next.steps[of].status {
+            StepStatus::Completed if self.opaque.contains(&of) => Some(BY_WHOM.to_owned()),
+            StepStatus::Skipped | StepStatus::Failed | StepStatus::Completed => {
+                self.unordered(position, |step| step.id.as_str() == id)
+            }
+            _ => Some(BY_WHOM.to_owned()),
+        }
+    }
+}
