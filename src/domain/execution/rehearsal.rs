@@ -336,6 +336,10 @@ impl<'a> Rehearsing<'a> {
                     (None, "it runs where a step before it fails")
                 }
             };
+            // One of which it is not known whether it was entered may have been, in an earlier round.
+            if self.blocked.contains(&position) {
+                continue;
+            }
             let known = self.steps[position].get_or_insert_default();
             if known.will_run != Some(true) {
                 (known.will_run, known.why) = (will_run, why.to_owned());

@@ -239,6 +239,26 @@ steps:
 }
 
 #[test]
+fn what_may_have_run_in_an_earlier_round_is_not_said_to_be_passed() {
+    let text = "\
+workflow: w
+description: d
+steps:
+  - { id: mend, guidance: Mend., run_when: failed, next: $end }
+  - { id: first, depends_on: [mend], if: run.visits.mend < 1, guidance: Begin. }
+  - { id: work, depends_on: [], guidance: Work., next: mend }
+";
+    let project = Project::new(&[]);
+    let mut client = Reader::new(&project, ERAS[0], "other", &[]);
+    let plan = done(
+        &mut client,
+        "workflow.step_plan",
+        json!({ "manifest": text }),
+    );
+    assert_eq!(plan["steps"][1]["will_run"], "unknown", "{plan}");
+}
+
+#[test]
 fn a_secret_is_a_placeholder_and_an_environment_is_the_callers() {
     let text = "\
 workflow: w
