@@ -82,6 +82,7 @@ impl Rehearsal {
             steps: vec![None; count],
             blocked: BTreeSet::new(),
             opaque: BTreeSet::new(),
+            open: BTreeMap::new(),
             inputs: open
                 .into_iter()
                 .map(|name| (name, NO_VALUE.to_owned()))
@@ -101,6 +102,8 @@ struct Rehearsing<'a> {
     blocked: BTreeSet<usize>,
     /// Steps whose output somebody else brings.
     opaque: BTreeSet<usize>,
+    /// Those among them that wait for it.
+    open: BTreeMap<usize, VisitId>,
     inputs: Unknowns,
     memory: Unknowns,
 }
@@ -115,6 +118,9 @@ impl<'a> Rehearsing<'a> {
                 self.enter(target)
             } else if let Some(position) = self.builder.queue.pop_first() {
                 self.consider(position)
+            } else if let Some((_, visit_id)) = self.open.pop_first() {
+                // Only once whatever the server does at once is done.
+                self.bring(&visit_id)
             } else {
                 break;
             };
@@ -225,24 +231,30 @@ impl<'a> Rehearsing<'a> {
                     let why = format!("step `{}` asks for it", step.id);
                     self.inputs.entry(name.clone()).or_insert(why);
                 }
-                self.bring(position, visit_id)
+                self.wait(position, visit_id);
+                Ok(())
             }
-            _ => self.bring(position, visit_id),
+            _ => {
+                self.wait(position, visit_id);
+                Ok(())
+            }
         }
     }
 
-    /// Somebody else ends the step, with an output that nobody knows.
-    fn bring(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
+    /// The step waits for somebody else.
+    fn wait(&mut self, position: usize, visit_id: &VisitId) {
         self.opaque.insert(position);
+        let waiting = self.builder.new_token();
+        self.builder.open(visit_id.clone(), waiting, None);
+        self.open.insert(position, visit_id.clone());
+    }
+
+    /// Somebody else ends the step, with an output that nobody knows.
+    fn bring(&mut self, visit_id: &VisitId) -> DecideResult<()> {
         // Between two steps that somebody works on the engine makes another row.
         self.builder.done_at_once = 0;
-        let output = Payload {
-            digest: Digest::of(format!("{visit_id:?}").as_bytes()),
-            bytes: 0,
-            inline: None,
-        };
-        self.builder
-            .done(position, visit_id, &Outcome::Completed(output))
+        let outcome = unknown_output(visit_id);
+        self.builder.finish(visit_id, &outcome, None)
     }
 
     fn set(
@@ -270,7 +282,9 @@ impl<'a> Rehearsing<'a> {
         );
         self.memory
             .extend(entries.keys().map(|name| (name.clone(), why.clone())));
-        self.bring(position, visit_id)
+        self.opaque.insert(position);
+        self.builder
+            .done(position, visit_id, &unknown_output(visit_id))
     }
 
     /// What memory holds at the start, name by name.
@@ -403,9 +417,43 @@ impl<'a> Rehearsing<'a> {
         }
     }
 
+    /// Of a step beside a jump back nobody knows whether it is entered first, unless it waits for nothing but what comes
+    /// before the jump.
+    fn doubt_beside(&mut self) {
+        let definition = self.builder.facts.definition;
+        let graph = definition.graph();
+        let steps = &definition.workflow.steps;
+        let mut doubted = BTreeSet::new();
+        for from in (0..steps.len()).filter(|at| steps[*at].is_jumping()) {
+            let (before, after) = (graph.ancestors(from), graph.downstream(from));
+            let targets = steps[from].jumps().filter_map(|id| graph.position(id));
+            let again = targets
+                .filter(|at| before.contains(at))
+                .flat_map(|at| graph.downstream(at));
+            let is_late = |at: &usize| {
+                let waits_for = graph.dependencies(*at);
+                !before.contains(at)
+                    && !after.contains(at)
+                    && waits_for.iter().any(|at| !before.contains(at))
+            };
+            doubted.extend(again.filter(is_late));
+        }
+        let doubted: BTreeSet<_> = doubted
+            .into_iter()
+            .flat_map(|at| graph.downstream(at))
+            .collect();
+        for position in doubted {
+            if let Some(step) = self.steps[position].as_mut() {
+                let why = "it depends on whether a jump back comes first";
+                (step.will_run, step.why) = (None, why.to_owned());
+            }
+        }
+    }
+
     fn end(mut self) -> Rehearsal {
         self.doubt_passed();
         self.doubt_crossing();
+        self.doubt_beside();
         let definition = self.builder.facts.definition;
         let mut steps = Vec::new();
         for position in 0..self.steps.len() {
@@ -495,6 +543,14 @@ impl<'a> Rehearsing<'a> {
     fn id(&self, position: usize) -> &StepId {
         &self.builder.step(position).id
     }
+}
+
+fn unknown_output(visit_id: &VisitId) -> Outcome {
+    Outcome::Completed(Payload {
+        digest: Digest::of(format!("{visit_id:?}").as_bytes()),
+        bytes: 0,
+        inline: None,
+    })
 }
 
 fn below(key: &str, mut unresolved: Unresolved) -> Unresolved {
