@@ -14,12 +14,15 @@ use tokio::sync::watch;
 
 use super::{
     BoxFuture, OperationCall, Operations, Outcome,
-    call::{Answer, Caller, Options, Paginate, Prepared, Sources},
+    call::{Answer, Caller, Options, Paged, Paginate, Prepared, Sources},
     files::{Places, Stamps},
     set::{Catalog, Meant, Named, Set},
 };
 use crate::{
-    domain::{FailureCode, execution::OperationFailure},
+    domain::{
+        FailureCode,
+        execution::{Brought, OperationFailure, Page},
+    },
     limits,
 };
 
@@ -105,30 +108,6 @@ impl Catalogs {
         });
     }
 
-    /// Calls an operation, and answers with all that came back.
-    ///
-    /// # Errors
-    /// As [`Caller::call`]; and where there is no such catalog or operation.
-    pub async fn answer(&self, call: &OperationCall) -> Result<Answer, OperationFailure> {
-        let named = self.meant(&call.catalog, &call.operation)?;
-        let prepared = self.prepared(&named).await?;
-        let target = named.catalog.target().map_err(|error| damaged(&error))?;
-        let options = Options {
-            timeout: call.timeout,
-            idempotency_key: Some(call.idempotency_key.clone()),
-            cancelled: call.cancelled.clone(),
-            paginate: call.pages.map(|max_pages| Paginate {
-                max_pages: Some(max_pages),
-                items_path: None,
-            }),
-        };
-        let body = call.body.as_ref();
-        self.live
-            .caller
-            .call(&prepared, &target, &call.with, body, &options)
-            .await
-    }
-
     /// The operation, ready to be called. The first time a record is read from the disk.
     async fn prepared(&self, named: &Named) -> Result<Arc<Prepared>, OperationFailure> {
         if let Some(prepared) = named.catalog.kept(named.place) {
@@ -183,6 +162,14 @@ fn whole(answer: Answer) -> Value {
     whole
 }
 
+fn brought(answer: Answer, is_whole: bool) -> Value {
+    if is_whole {
+        whole(answer)
+    } else {
+        answer.payload.into_value()
+    }
+}
+
 fn damaged(error: &str) -> OperationFailure {
     OperationFailure::new("internal", format!("the catalog cannot be used: {error}"))
 }
@@ -190,11 +177,37 @@ fn damaged(error: &str) -> OperationFailure {
 impl Operations for Catalogs {
     fn call(&self, call: OperationCall) -> BoxFuture<'_, Outcome> {
         Box::pin(async move {
-            let answer = self.answer(&call).await?;
-            Ok(if call.whole {
-                whole(answer)
-            } else {
-                answer.payload.into_value()
+            let named = self.meant(&call.catalog, &call.operation)?;
+            let prepared = self.prepared(&named).await?;
+            let target = named.catalog.target().map_err(|error| damaged(&error))?;
+            let options = Options {
+                timeout: call.timeout,
+                idempotency_key: Some(call.idempotency_key),
+                cancelled: call.cancelled,
+            };
+            let (caller, body) = (&self.live.caller, call.body.as_ref());
+            let Some(pages) = call.pages else {
+                let answer = caller.call(&prepared, &target, &call.with, body, &options);
+                return Ok(brought(answer.await?, call.whole).into());
+            };
+            let paginate = Paginate {
+                max_pages: Some(pages.most),
+                items_path: None,
+            };
+            let (arguments, pages) = ((&call.with, body), (&paginate, pages.next.as_ref()));
+            let page = caller.page(&prepared, &target, arguments, &options, pages);
+            let Paged {
+                answer,
+                items,
+                next,
+            } = page.await?;
+            Ok(match items {
+                None => brought(answer, call.whole).into(),
+                Some(items) => Brought::Page(Page {
+                    items,
+                    next,
+                    around: call.whole.then(|| whole(answer)),
+                }),
             })
         })
     }

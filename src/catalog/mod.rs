@@ -24,10 +24,13 @@ pub use self::{
     set::{Catalog, Meant, Named, Set},
     settings::Settings,
 };
-use crate::domain::{FailureCode, execution::OperationFailure};
+use crate::domain::{
+    FailureCode,
+    execution::{Brought, OperationFailure},
+};
 
 /// What a call comes to.
-pub type Outcome = Result<Value, OperationFailure>;
+pub type Outcome = Result<Brought, OperationFailure>;
 
 /// A future that a `dyn Operations` can return.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -59,8 +62,8 @@ pub struct OperationCall {
     pub with: Value,
     /// Its body.
     pub body: Option<Value>,
-    /// How many pages of a list are gathered, where more than one is asked for.
-    pub pages: Option<u32>,
+    /// Which page of a list is asked for, where all of them are wanted.
+    pub pages: Option<Pages>,
     /// Whether all that came back is wanted, status and headers too, and not the payload alone.
     pub whole: bool,
     /// How long it may take. Whoever calls keeps to it too.
@@ -69,6 +72,17 @@ pub struct OperationCall {
     pub idempotency_key: String,
     /// Cancelled as soon as nobody waits for the outcome any more.
     pub cancelled: CancellationToken,
+}
+
+/// A list that comes in pages, each a call of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pages {
+    /// How many are asked for at most.
+    pub most: u32,
+    /// What the page before said of where this one is ([`Page::next`]); `None` for the first.
+    ///
+    /// [`Page::next`]: crate::domain::execution::Page::next
+    pub next: Option<Value>,
 }
 
 /// Without what is sent: secrets stand in it.

@@ -77,6 +77,10 @@ pub struct Operation {
     pub security: Vec<Vec<String>>,
     /// How further pages are asked for.
     pub pagination: Option<Pagination>,
+    /// Where its list stands in an answer, with dots, empty where the answer is the list; `None` where the document shows
+    /// none.
+    #[serde(default)]
+    pub items_path: Option<String>,
     /// The header by which the service knows a repeated call, where the document declares one.
     pub idempotency_header: Option<String>,
     /// Whether the document advises against it.

@@ -471,8 +471,8 @@ pub struct AttemptEnded {
     pub visit_id: VisitId,
     /// Which attempt, from 1.
     pub attempt: u32,
-    /// Why it failed; `None` where it is repeated until something holds, or where what it brought led to another
-    /// question.
+    /// Why it failed; `None` where it is repeated until something holds, where it brought a page of a list, or where what
+    /// it brought led to another question.
     pub failure: Option<Failure>,
     /// The call that ended it, where one did.
     pub consumed: Option<ConsumedCall>,

@@ -17,6 +17,7 @@ mod items;
 mod judged;
 mod lifecycle;
 mod list;
+mod pages;
 mod people;
 mod rehearsal;
 mod scope;
@@ -39,7 +40,7 @@ pub use self::{
     list::Items,
     rehearsal::{Rehearsal, Rehearsed},
     visit::{Closed, RecordedCall, StepState, StepStatus, SupersededToken, Visit},
-    work::{AttemptId, Begin, Effect, OperationFailure, Safety},
+    work::{AttemptId, Begin, Brought, Effect, OperationFailure, Page, Safety},
 };
 use super::{
     document::Digest,

@@ -38,17 +38,19 @@ impl FromIterator<(String, String)> for Mask {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(given: I) -> Self {
         let is_telling = |secret: &str| secret.len() >= limits::SECRET_COVERED_BYTES_MIN;
         let given = given.into_iter().filter(|(secret, _)| is_telling(secret));
-        let mut secrets: Vec<_> = given
+        let mut given: Vec<_> = given.collect();
+        // One that holds another goes first.
+        given.sort_by_key(|(secret, _)| std::cmp::Reverse(secret.len()));
+        given.dedup_by(|(a, _), (b, _)| a == b);
+        let secrets: Vec<_> = given
+            .into_iter()
             .map(|(secret, placeholder)| Covered::new(secret, placeholder))
             .collect();
-        // One that holds another goes first.
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.plain.len()));
-        secrets.dedup_by(|a, b| a.plain == b.plain);
-        let begins = (0..=u8::MAX).map(|byte| secrets.iter().any(|secret| secret.may_begin(byte)));
-        Self {
-            begins: begins.collect(),
-            secrets,
+        let mut begins = vec![false; if secrets.is_empty() { 0 } else { 256 }];
+        for byte in secrets.iter().flat_map(Covered::begins) {
+            begins[usize::from(byte)] = true;
         }
+        Self { secrets, begins }
     }
 }
 
@@ -63,14 +65,14 @@ impl Covered {
         }
     }
 
-    fn may_begin(&self, byte: u8) -> bool {
+    /// The bytes that a spelling of it begins with: its own, those of escapes, a digit, and those in base64.
+    fn begins(&self) -> impl Iterator<Item = u8> {
         let first = self.plain[0];
-        let of_hex = char::from_digit((first >> 4).into(), 16);
-        byte == first
-            || matches!(byte, b'%' | b'\\')
-            || (first == b' ' && byte == b'+')
-            || of_hex.is_some_and(|digit| digit == char::from(byte.to_ascii_lowercase()))
-            || self.base64.iter().any(|text| text[0] == byte)
+        let space = (first == b' ').then_some(b'+');
+        let digit = b"0123456789abcdef"[usize::from(first >> 4)];
+        let spelled = [first, b'%', b'\\', digit, digit.to_ascii_uppercase()];
+        let of_base64 = self.base64.iter().map(|text| text[0]);
+        spelled.into_iter().chain(space).chain(of_base64)
     }
 
     /// The length of the repeated secret at the beginning of `text`.

@@ -15,11 +15,11 @@ use tokio_util::sync::CancellationToken;
 use super::secrets::{AttemptResult, Secrets, covered};
 use crate::{
     activity::{Activities, Context},
-    catalog::{OperationCall, Operations},
+    catalog::{OperationCall, Operations, Pages},
     domain::{
         Definition, Digest, ExecutionId, FailureCode, StepKind,
         event::VisitId,
-        execution::{Begin, OperationFailure, Safety},
+        execution::{Begin, Brought, OperationFailure, Safety},
     },
 };
 
@@ -123,7 +123,7 @@ async fn perform(
                 idempotency_key,
                 cancelled,
             };
-            activity.run(context).await
+            activity.run(context).await.map(Brought::Output)
         }
         StepKind::Run {
             catalog,
@@ -137,7 +137,10 @@ async fn perform(
                 operation,
                 with,
                 body: input.get_mut("body").map(Value::take),
-                pages: paginate.map(|paginate| paginate.max_pages),
+                pages: paginate.map(|paginate| Pages {
+                    most: paginate.max_pages,
+                    next: input.pointer_mut("/pages/next").map(Value::take),
+                }),
                 whole,
                 timeout,
                 idempotency_key,

@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use crate::domain::{
     FailureCode, Mask,
-    execution::OperationFailure,
+    execution::{Brought, OperationFailure},
     expression::{Rendered, SecretPlace, placeholder},
 };
 
 /// What an attempt comes to.
-pub(super) type AttemptResult = Result<Value, OperationFailure>;
+pub(super) type AttemptResult = Result<Brought, OperationFailure>;
 
 /// Secrets by name. Cheap to clone, and shown without their values.
 #[derive(Clone, Default)]
@@ -72,10 +72,7 @@ pub(super) fn covered(outcome: AttemptResult, mask: &Mask) -> AttemptResult {
         return outcome;
     }
     match outcome {
-        Ok(mut value) => {
-            mask.value(&mut value);
-            Ok(value)
-        }
+        Ok(brought) => Ok(brought.covered(mask)),
         Err(failure) => Err(failure.covered(mask)),
     }
 }

@@ -7,6 +7,7 @@ mod crash;
 mod fence;
 mod known_faults;
 mod operations;
+mod pages;
 mod resolve;
 mod retries;
 mod timers;

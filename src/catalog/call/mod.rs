@@ -32,13 +32,14 @@ pub use self::{
     answer::{Answer, Payload},
     arguments::Prepared,
     client::Resolver,
-    pages::Paginate,
+    pages::{Paged, Paginate},
     reach::{Reach, Refusal, origin},
     request::{Arguments, Request},
     secret::{Sources, has_reference, references, secrets_in},
 };
 use self::{
     client::{Answered, Clients, Fault, SystemResolver},
+    pages::Turn,
     security::{Secured, secure},
 };
 use super::operation::{Class, Operation, SecurityScheme};
@@ -94,14 +95,12 @@ impl Target {
 /// How an operation is called.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How long all of it may take; [`limits::CALL_MAX`] for each page where nobody says.
+    /// How long it may take; [`limits::CALL_MAX`] where nobody says.
     pub timeout: Option<Duration>,
     /// By what the service may know a repeated call. It is sent with each call that changes something.
     pub idempotency_key: Option<String>,
     /// Cancelled as soon as nobody waits for the answer any more.
     pub cancelled: CancellationToken,
-    /// Whether further pages are asked for.
-    pub paginate: Option<Paginate>,
 }
 
 /// Calls operations and fetches documents, with one set of connections for the process. Cheap to clone.
@@ -139,27 +138,41 @@ impl Caller {
         body: Option<&Value>,
         options: &Options,
     ) -> Result<Answer, OperationFailure> {
-        let call = Call {
+        let call = self.prepare(prepared, target, options);
+        let work = call.once(with, body, Page::default());
+        let answered = call.unless_cancelled(work).await;
+        answered.map(|(answer, _)| answer)
+    }
+
+    /// Asks for a page of a list: the first, or the one that the page before said is `next`.
+    ///
+    /// # Errors
+    /// As [`Caller::call`]; and `redirect_refused` where the next page lies at another origin.
+    pub async fn page(
+        &self,
+        prepared: &Prepared,
+        target: &Target,
+        (with, body): (&Value, Option<&Value>),
+        options: &Options,
+        (paginate, next): (&Paginate, Option<&Value>),
+    ) -> Result<Paged, OperationFailure> {
+        let call = self.prepare(prepared, target, options);
+        let turn = Turn::read(next)?;
+        let work = pages::page(&call, with, body, paginate, turn);
+        call.unless_cancelled(work).await
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        prepared: &'a Prepared,
+        target: &'a Target,
+        options: &'a Options,
+    ) -> Call<'a> {
+        Call {
             caller: self,
             prepared,
             target,
             options,
-        };
-        let work = async {
-            match &options.paginate {
-                None => call
-                    .once(with, body, Page::default())
-                    .await
-                    .map(|(answer, _)| answer),
-                Some(paginate) => pages::gather(&call, with, body, paginate).await,
-            }
-        };
-        tokio::select! {
-            biased;
-            () = options.cancelled.cancelled() => {
-                Err(OperationFailure::new("cancelled", "nobody waits for the answer any more"))
-            }
-            outcome = call.within(options.timeout, work) => outcome,
         }
     }
 }
@@ -195,14 +208,24 @@ impl Call<'_> {
         self.target.is_repeatable(self.operation())
     }
 
-    async fn within(
+    async fn unless_cancelled<T>(
         &self,
-        limit: Option<Duration>,
-        work: impl Future<Output = Result<Answer, OperationFailure>>,
-    ) -> Result<Answer, OperationFailure> {
-        let Some(limit) = limit else {
-            return work.await;
-        };
+        work: impl Future<Output = Result<T, OperationFailure>>,
+    ) -> Result<T, OperationFailure> {
+        tokio::select! {
+            biased;
+            () = self.options.cancelled.cancelled() => {
+                Err(OperationFailure::new("cancelled", "nobody waits for the answer any more"))
+            }
+            outcome = work => outcome,
+        }
+    }
+
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        work: impl Future<Output = Result<T, OperationFailure>>,
+    ) -> Result<T, OperationFailure> {
         match tokio::time::timeout(limit, work).await {
             Ok(outcome) => outcome,
             Err(_) => Err(self.timed_out(limit)),
@@ -230,7 +253,7 @@ impl Call<'_> {
         let mut request = self.request(with, body, page.number)?;
         request.url = page.url.unwrap_or(request.url);
         let url = request.url.clone();
-        let limit = self.options.timeout.is_none().then_some(limits::CALL_MAX);
+        let limit = self.options.timeout.unwrap_or(limits::CALL_MAX);
         let answer = self.within(limit, self.exchange(request)).await?;
         Ok((answer, url))
     }
@@ -292,8 +315,7 @@ impl Call<'_> {
         mask: &Mask,
         note: Option<String>,
     ) -> Result<Answer, OperationFailure> {
-        let place = reach::shown(&request.url);
-        let what = format!("`{} {place}`", request.method.as_str());
+        let (method, url) = (request.method, request.url.clone());
         let failed = |fault: Fault| fault.into_failure(self.is_repeatable());
         let clients = &self.caller.clients;
         let answered = clients.send(request, &self.target.reach).await;
@@ -306,6 +328,7 @@ impl Call<'_> {
             format!("it was redirected to `{origin}`, which got no headers and credentials of the catalog")
         }));
         if !response.status().is_success() {
+            let what = format!("`{} {}`", method.as_str(), reach::shown(&url));
             let mut failure = answer::failure(&mut response, &what, mask).await;
             failure.message = [vec![failure.message], notes].concat().join("; ");
             return Err(failure);

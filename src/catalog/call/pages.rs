@@ -1,80 +1,134 @@
-//! Pages: one call after the other, until the list has ended or a limit is met.
+//! Pages of a list: each is a call, and says where the next one is, until the list has ended or a limit is met.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt::Display};
 
 use reqwest::Url;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Call, Page, Payload, client::Fault};
+use super::{Answer, Call, Page, Payload, client::Fault, secret::has_reference};
 use crate::{
     catalog::operation::{Operation, Pagination},
     domain::{Digest, execution::OperationFailure},
-    limits,
+    limits, uri,
 };
+
+/// Hexadecimal digits of a digest that tell one page from another.
+const SEEN_CHARS: usize = 24;
 
 /// That further pages are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Paginate {
     /// How many at most; [`limits::CALL_PAGES`] where nobody says, and never more than [`limits::CALL_PAGES_MAX`].
     pub max_pages: Option<u32>,
-    /// Where the list stands in an answer: `data.items`. Empty where the answer is the list; where nobody says, the answer
-    /// itself or its only list.
+    /// Where the list stands in an answer: `data.items`. Empty where the answer is the list; where nobody says, where the
+    /// document has it, or else the answer itself or its only list.
     pub items_path: Option<String>,
 }
 
-/// What is gathered.
-#[derive(Default)]
-struct Gathered {
-    items: Vec<Value>,
+/// One page of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Paged {
+    /// The answer. Its payload is empty, unless it is no list.
+    pub answer: Answer,
+    /// The items; `None` where the answer is no list.
+    pub items: Option<Vec<Value>>,
+    /// What the call for the next page is given; `None` where this is the last.
+    pub next: Option<Value>,
+}
+
+/// How far a list came, and where its next page is.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Turn {
+    pages: u32,
+    items: usize,
     bytes: usize,
-    /// What was seen: cursors, URLs, digests of pages.
+    /// Digests of what was seen: cursors, URLs, pages.
     seen: BTreeSet<String>,
+    next: Option<Next>,
 }
 
 /// How the next page is asked for.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 enum Next {
     With(String, Value),
-    At(Url),
+    At(String),
 }
 
-/// Asks for page after page: the answer is the list of all their items, with the status and headers of the last one.
-pub(super) async fn gather(
+impl Turn {
+    /// The one that the page before gave.
+    pub(super) fn read(given: Option<&Value>) -> Result<Self, OperationFailure> {
+        let read = given.map(Self::deserialize).transpose();
+        Ok(read.map_err(unknown)?.unwrap_or_default())
+    }
+}
+
+fn unknown(error: impl Display) -> OperationFailure {
+    let message = format!("nobody knows where the next page is: {error}");
+    OperationFailure::new("internal", message)
+}
+
+/// Asks for one page.
+pub(super) async fn page(
     call: &Call<'_>,
     with: &Value,
     body: Option<&Value>,
     paginate: &Paginate,
-) -> Result<Answer, OperationFailure> {
-    let most = paginate
-        .max_pages
-        .unwrap_or(limits::CALL_PAGES)
-        .clamp(1, limits::CALL_PAGES_MAX);
+    mut turn: Turn,
+) -> Result<Paged, OperationFailure> {
     let mut with = with.clone();
-    let mut gathered = Gathered::default();
-    let mut page = Page::default();
-    loop {
-        let number = page.number;
-        let (mut answer, url) = call.once(&with, body, page).await?;
-        let payload = std::mem::replace(&mut answer.payload, Payload::Empty).into_value();
-        let Some(items) = items_of(&payload, paginate.items_path.as_deref()) else {
-            let why = "an answer has no list of items";
-            if number > 0 {
-                return Ok(gathered.answer(answer, number, Some(why.to_owned())));
-            }
-            answer.notes.push(format!("this is one page: {why}"));
-            answer.payload = Payload::Json(payload);
-            return Ok(answer);
-        };
-        let next = next(call.operation(), &with, &url, &answer, &payload, items)?;
-        let stopped = gathered.add(items);
-        let stopped = stopped.or_else(|| gathered.stops_before(next.as_ref()?, number + 1, most));
-        match next.filter(|_| stopped.is_none()) {
-            None => return Ok(gathered.answer(answer, number + 1, stopped)),
-            Some(Next::At(url)) => page = Page::new(number + 1, Some(url)),
-            Some(Next::With(argument, value)) => {
-                page = Page::new(number + 1, None);
-                set(&mut with, argument, value);
-            }
+    let number = turn.pages;
+    let asked = match turn.next.take() {
+        None => Page::default(),
+        Some(Next::At(url)) => Page::new(number, Some(Url::parse(&url).map_err(unknown)?)),
+        Some(Next::With(argument, value)) => {
+            set(&mut with, argument, value);
+            Page::new(number, None)
         }
+    };
+    let (mut answer, url) = call.once(&with, body, asked).await?;
+    let payload = std::mem::replace(&mut answer.payload, Payload::Empty).into_value();
+    let operation = call.operation();
+    let Some(items) = list_of(&payload, paginate, operation) else {
+        return Ok(no_list(answer, payload, number));
+    };
+    let next = next(operation, &with, &url, &answer, &payload, items)?;
+    let (items, stopped) = turn.add(items);
+    let stopped = stopped.or_else(|| turn.stops_before(next.as_ref()?, paginate));
+    answer.pages = turn.pages;
+    let has_stopped = stopped.is_some();
+    answer
+        .notes
+        .extend(stopped.map(|why| format!("there may be more items: {why}")));
+    turn.next = next.filter(|_| !has_stopped);
+    let next = turn
+        .next
+        .is_some()
+        .then(|| serde_json::to_value(&turn).unwrap_or_default());
+    let items = Some(items);
+    Ok(Paged {
+        answer,
+        items,
+        next,
+    })
+}
+
+/// An answer that is no list: all of it where it is the first, else the end of the list.
+fn no_list(mut answer: Answer, payload: Value, number: u32) -> Paged {
+    let why = "an answer has no list of items";
+    if number > 0 {
+        answer.pages = number;
+        answer.notes.push(format!("there may be more items: {why}"));
+    } else {
+        answer.notes.push(format!("this is one page: {why}"));
+        answer.payload = Payload::Json(payload);
+    }
+    let items = (number > 0).then(Vec::new);
+    Paged {
+        answer,
+        items,
+        next: None,
     }
 }
 
@@ -87,53 +141,68 @@ fn set(with: &mut Value, argument: String, value: Value) {
     }
 }
 
-impl Gathered {
-    /// Adds the items of a page, as far as the limits go; why no further ones are wanted.
-    fn add(&mut self, items: &[Value]) -> Option<String> {
-        let page = Digest::of(Value::from(items).to_string().as_bytes());
-        if !items.is_empty() && !self.seen.insert(format!("page {page}")) {
-            return Some("a page was the same as one before it".to_owned());
+impl Turn {
+    /// Counts the items of a page, as far as the limits go: those, and why no further ones are wanted.
+    fn add(&mut self, items: &[Value]) -> (Vec<Value>, Option<String>) {
+        self.pages += 1;
+        let mut taken = Vec::new();
+        if !items.is_empty() && !self.sees("page", &Value::from(items).to_string()) {
+            return (
+                taken,
+                Some("a page was the same as one before it".to_owned()),
+            );
         }
         for item in items {
             let bytes = self.bytes + item.to_string().len();
-            if self.items.len() == limits::CALL_ITEMS_MAX {
-                return Some(format!("a list may have {} items", limits::CALL_ITEMS_MAX));
+            if self.items == limits::CALL_ITEMS_MAX {
+                let why = format!("a list may have {} items", limits::CALL_ITEMS_MAX);
+                return (taken, Some(why));
             }
             if bytes > limits::CALL_ITEMS_BYTES_MAX {
-                return Some(format!(
-                    "a list may have {} bytes",
-                    limits::CALL_ITEMS_BYTES_MAX
-                ));
+                let why = format!("a list may have {} bytes", limits::CALL_ITEMS_BYTES_MAX);
+                return (taken, Some(why));
             }
             self.bytes = bytes;
-            self.items.push(item.clone());
+            self.items += 1;
+            taken.push(item.clone());
         }
-        None
+        (taken, None)
     }
 
-    /// Why the next page is not asked for, after so many.
-    fn stops_before(&mut self, next: &Next, pages: u32, most: u32) -> Option<String> {
-        let seen = match next {
-            Next::At(url) => format!("url {url}"),
-            Next::With(_, value) => format!("value {value}"),
+    /// Whether this is seen for the first time.
+    fn sees(&mut self, kind: &str, text: &str) -> bool {
+        let digest = Digest::of(format!("{kind} {text}").as_bytes()).to_string();
+        // It is stored with every page: as much of it as tells a thousand pages apart.
+        self.seen.insert(digest.chars().take(SEEN_CHARS).collect())
+    }
+
+    /// Why the next page is not asked for.
+    fn stops_before(&mut self, next: &Next, paginate: &Paginate) -> Option<String> {
+        let is_new = match next {
+            Next::At(url) => self.sees("url", url),
+            Next::With(_, value) => self.sees("value", &value.to_string()),
         };
-        if !self.seen.insert(seen) {
+        if !is_new {
             return Some("a page named one that was asked for before as the next".to_owned());
         }
-        (pages == most).then(|| format!("{most} pages were asked for"))
+        let most = paginate.max_pages.unwrap_or(limits::CALL_PAGES);
+        let most = most.clamp(1, limits::CALL_PAGES_MAX);
+        (self.pages >= most).then(|| format!("{most} pages were asked for"))
     }
+}
 
-    /// The answer to the last page with all that was gathered.
-    fn answer(self, last: Answer, pages: u32, stopped: Option<String>) -> Answer {
-        let mut notes = last.notes;
-        notes.extend(stopped.map(|why| format!("there may be more items: {why}")));
-        Answer {
-            payload: Payload::Json(Value::Array(self.items)),
-            pages,
-            notes,
-            ..last
-        }
+/// The items of an answer: where it is said, or where the document has them, or the only ones.
+fn list_of<'a>(
+    payload: &'a Value,
+    paginate: &Paginate,
+    operation: &Operation,
+) -> Option<&'a [Value]> {
+    if let Some(said) = &paginate.items_path {
+        return items_of(payload, Some(said));
     }
+    let declared = operation.items_path.as_deref();
+    let declared = declared.and_then(|path| items_of(payload, Some(path)));
+    declared.or_else(|| items_of(payload, None))
 }
 
 /// The items of an answer.
@@ -234,12 +303,27 @@ fn next_link(links: &str) -> Option<&str> {
 /// The next page lies where the one before it lay: to another origin neither arguments nor secrets go.
 fn same_origin(url: &Url, target: &str) -> Result<Next, OperationFailure> {
     match url.join(target) {
-        Ok(next) if next.origin() == url.origin() => Ok(Next::At(next)),
+        Ok(next) if next.origin() == url.origin() => Ok(Next::At(without_credentials(next).into())),
         _ => {
             let message = "the next page lies at another origin, or at no URL".to_owned();
             Err(Fault::Redirect(message).into_failure(false))
         }
     }
+}
+
+/// The URL without credentials that the service repeated, of which only the placeholders are left: the next call adds them.
+fn without_credentials(mut url: Url) -> Url {
+    let Some(query) = url.query() else {
+        return url;
+    };
+    let is_covered = |pair: &&str| {
+        let pair = uri::decode(pair);
+        pair.is_some_and(|pair| pair.contains("${credential:") || has_reference(&pair))
+    };
+    let kept: Vec<_> = query.split('&').filter(|pair| !is_covered(pair)).collect();
+    let kept = kept.join("&");
+    url.set_query((!kept.is_empty()).then_some(kept.as_str()));
+    url
 }
 
 #[cfg(test)]
@@ -282,15 +366,37 @@ mod tests {
 
     #[test]
     fn a_list_ends_at_its_limits() {
-        let mut gathered = Gathered::default();
+        let mut turn = Turn::default();
         let page: Vec<_> = (0..limits::CALL_ITEMS_MAX).map(Value::from).collect();
-        assert_eq!(gathered.add(&page), None);
-        assert!(gathered.add(&[json!("one more")]).is_some());
-        assert_eq!(gathered.items.len(), limits::CALL_ITEMS_MAX);
-        let mut gathered = Gathered::default();
+        assert_eq!(turn.add(&page), (page, None));
+        let (taken, stopped) = turn.add(&[json!("one more")]);
+        assert!(taken.is_empty() && stopped.is_some());
+        let mut turn = Turn::default();
         let large = json!("x".repeat(limits::CALL_ITEMS_BYTES_MAX - 2));
-        assert_eq!(gathered.add(&[large]), None);
-        assert!(gathered.add(&[json!(1)]).is_some());
-        assert_eq!(gathered.items.len(), 1);
+        assert_eq!(turn.add(std::slice::from_ref(&large)).1, None);
+        let (taken, stopped) = turn.add(&[json!(1)]);
+        assert!(taken.is_empty() && stopped.is_some());
+    }
+
+    #[test]
+    fn a_covered_credential_is_left_out_of_the_next_url() {
+        let url = Url::parse("https://a/list?page=1").unwrap();
+        for (target, expected) in [
+            (
+                "/list?page=2&key=${credential:key}",
+                "https://a/list?page=2",
+            ),
+            (
+                "/list?key=$%7Benv:KEY%7D&page=2&q=%24",
+                "https://a/list?page=2&q=%24",
+            ),
+            ("/list?key=${file:K}", "https://a/list"),
+            ("/list?q=${other}", "https://a/list?q=${other}"),
+        ] {
+            let Ok(Next::At(next)) = same_origin(&url, target) else {
+                panic!("{target}");
+            };
+            assert_eq!(next, expected);
+        }
     }
 }

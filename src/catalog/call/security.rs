@@ -4,7 +4,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 
 use super::{
     Target,
-    reach::{origin, shown},
+    reach::shown,
     request::Request,
     secret::{Filler, Sources, has_reference},
 };
@@ -31,7 +31,7 @@ pub(super) async fn secure(
     target: &Target,
     sources: &Sources,
 ) -> Result<Secured, OperationFailure> {
-    let origin = origin(request.url()).unwrap_or_default();
+    let origin = request.url.origin().ascii_serialization();
     let has_any = !target.headers.is_empty() || !target.credentials.is_empty();
     if has_any && !target.origins.contains(&origin) {
         return without(request, operation, &origin);
@@ -48,11 +48,11 @@ pub(super) async fn secure(
     for (name, scheme, credential) in &alternative {
         let value = filler.fill(credential);
         place(request, scheme, &value).map_err(|why| unusable(name, &why))?;
-        covered.push((
-            BASE64_STANDARD.encode(&value),
-            format!("${{credential:{name}}}"),
-        ));
-        covered.push((value, format!("${{credential:{name}}}")));
+        let placeholder = format!("${{credential:{name}}}");
+        if matches!(scheme, SecurityScheme::Basic) {
+            covered.push((BASE64_STANDARD.encode(&value), placeholder.clone()));
+        }
+        covered.push((value, placeholder));
     }
     for (name, text) in &target.headers {
         let value = filler.fill(text);

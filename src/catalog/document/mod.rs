@@ -120,6 +120,12 @@ pub fn compile(text: &[u8]) -> Result<Compiled, Inspection> {
     }
     operations.sort_by(|one, other| one.name.cmp(&other.name));
     let providers = provider::infer(&operations, &shared);
+    for provider in &providers.providers {
+        let place = operations.binary_search_by(|one| one.name.cmp(&provider.id));
+        if let Ok(place) = place {
+            operations[place].items_path = Some(provider.items_path.clone());
+        }
+    }
     Ok(Compiled {
         digest: Digest::of(text),
         title: head::about(&root, "title"),

@@ -128,6 +128,7 @@ impl<'a> Reader<'a, '_> {
             output: None,
             security: security(value.get("security").or_else(|| self.root.get("security"))),
             pagination: None,
+            items_path: None,
             idempotency_header: None,
             is_deprecated: flag(value, "deprecated"),
             extensions: extensions(value),

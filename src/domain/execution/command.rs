@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Value, json};
 
-use super::{AttemptId, OperationFailure, State};
+use super::{AttemptId, Brought, OperationFailure, State};
 use crate::domain::{
     document::{Digest, meaning, meaning_of_list},
     event::Channel,
@@ -47,7 +47,7 @@ pub enum Command {
         /// Of which attempt.
         attempt_id: AttemptId,
         /// What it came to.
-        outcome: Arc<Result<Value, OperationFailure>>,
+        outcome: Arc<Result<Brought, OperationFailure>>,
     },
     /// Go on with what the server was doing when its process ended, or find out that nobody knows what came of it.
     /// `alive` are the attempts that this process is working on.
@@ -118,7 +118,10 @@ impl Command {
                 Report::Output(value) | Report::Answer(value) => Some(value),
                 Report::Error { .. } => None,
             },
-            Self::Outcome { outcome, .. } => outcome.as_ref().as_ref().ok(),
+            Self::Outcome { outcome, .. } => match &**outcome {
+                Ok(Brought::Output(value)) => Some(value),
+                Ok(Brought::Page(_)) | Err(_) => None,
+            },
             Self::Resolve(resolution) => match &resolution.verdict {
                 Verdict::Output(value) => Some(value),
                 Verdict::Retry | Verdict::Failed(_) => None,

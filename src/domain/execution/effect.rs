@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use serde_json::Value;
 
 use super::{
-    AttemptId, Awaiting, Decision, Execution, Failure, Need, OperationFailure, Outcome, Owner,
-    PauseReason, Reported, State, StepState, Visit, VisitId,
+    AttemptId, Awaiting, Brought, Decision, Execution, Failure, Need, OperationFailure, Outcome,
+    Owner, PauseReason, Reported, State, StepState, Visit, VisitId,
     decision::{DecideResult, Interrupt},
     scope::EvalContext,
     transition::TransitionBuilder,
@@ -16,6 +16,7 @@ use crate::{
     domain::{
         FailureCode,
         definition::{Retry, Step, StepKind},
+        expression::Rendered,
         schema::over_budget,
         span::backoff,
     },
@@ -62,7 +63,7 @@ impl Execution {
         &self,
         mut builder: TransitionBuilder<'_>,
         attempt_id: &AttemptId,
-        outcome: &Result<Value, OperationFailure>,
+        outcome: &Result<Brought, OperationFailure>,
     ) -> DecideResult<Decision> {
         let Some((position, _, visit)) = self.visit(&attempt_id.visit_id) else {
             return Ok(Decision::Stay);
@@ -74,7 +75,12 @@ impl Execution {
         let step = builder.step(position).acting();
         match outcome {
             Err(failure) => builder.attempt_failed(step, attempt_id, visit, failure)?,
-            Ok(output) => builder.attempt_succeeded(position, step, attempt_id, visit, output)?,
+            Ok(Brought::Output(output)) => {
+                builder.attempt_succeeded(position, step, attempt_id, visit, output)?;
+            }
+            Ok(Brought::Page(page)) => {
+                builder.page_came(position, step, attempt_id, visit, page)?;
+            }
         }
         builder.run_to_quiescence()?;
         Ok(builder.decision(None))
@@ -146,13 +152,7 @@ impl TransitionBuilder<'_> {
             self.wait_for(visit_id, visit.attempt, awaiting);
             return Ok(());
         }
-        let input = match visit.input {
-            Some(digest) => self.wanted(Need::stored(digest))?,
-            None => Arc::default(),
-        };
-        let input = serde_json::from_value(Value::clone(&input)).map_err(|error| {
-            Error::internal("the input of a step cannot be read").because(error)
-        })?;
+        let input = self.work_of(visit)?;
         let attempt = visit.attempt + 1;
         let owner = self.facts.owner;
         self.wait_for(visit_id, attempt, Awaiting::Operation { owner });
@@ -160,6 +160,19 @@ impl TransitionBuilder<'_> {
         let attempt_id = AttemptId { visit_id, attempt };
         self.begin_work(step, attempt_id, input);
         Ok(())
+    }
+
+    /// What a visit of the server's works on.
+    pub(super) fn work_of(&self, visit: &Visit) -> DecideResult<Rendered> {
+        let input = match visit.input {
+            Some(digest) => self.wanted(Need::stored(digest))?,
+            None => Arc::default(),
+        };
+        Ok(
+            serde_json::from_value(Value::clone(&input)).map_err(|error| {
+                Error::internal("the input of a step cannot be read").because(error)
+            })?,
+        )
     }
 
     /// What the step waits for where its catalog is not there.
@@ -211,7 +224,7 @@ impl TransitionBuilder<'_> {
         self.end_attempt(visit_id, *attempt, failure, None, Awaiting::Retry { due });
     }
 
-    fn attempt_succeeded(
+    pub(super) fn attempt_succeeded(
         &mut self,
         position: usize,
         step: &Step,

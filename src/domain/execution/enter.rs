@@ -300,9 +300,7 @@ impl TransitionBuilder<'_> {
         if matches!(step.kind, StepKind::Activity { .. }) && input.value.get("with").is_none() {
             input.value["with"] = self.data_before(visit_id)?;
         }
-        let kept = serde_json::to_value(&input)
-            .map_err(|error| Error::internal("an input cannot be written").because(error))?;
-        let kept = self.keep_input(kept)?;
+        let kept = self.keep_work(&input)?;
         if let Some(awaiting) = self.catalog_awaited(step) {
             self.open(visit_id.clone(), awaiting.clone(), Some(kept));
             self.wait_for(visit_id, 0, awaiting);
@@ -316,6 +314,13 @@ impl TransitionBuilder<'_> {
         };
         self.begin_work(step, attempt_id, input);
         Ok(())
+    }
+
+    /// Stores what a visit of the server's works on.
+    pub(super) fn keep_work(&mut self, input: &Rendered) -> DecideResult<Payload> {
+        let input = serde_json::to_value(input)
+            .map_err(|error| Error::internal("an input cannot be written").because(error))?;
+        self.keep_input(input)
     }
 
     pub(super) fn keep_input(&mut self, input: Value) -> DecideResult<Payload> {

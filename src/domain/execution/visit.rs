@@ -337,7 +337,9 @@ impl Visit {
         if ended.failure.is_some() {
             self.failures += 1;
         } else if ended.consumed.is_none() {
-            (self.failures, self.repeats) = (0, self.repeats + 1);
+            // A page of a list is followed by the next one, and only what waits is repeated.
+            let is_repeated = !matches!(ended.awaiting, Awaiting::Operation { .. });
+            (self.failures, self.repeats) = (0, self.repeats + u32::from(is_repeated));
         }
         self.awaiting = Some(ended.awaiting.clone());
     }

@@ -2,6 +2,8 @@
 
 use std::{fmt, time::Duration};
 
+use serde_json::Value;
+
 use super::VisitId;
 use crate::domain::{
     FailureCode, definition::StepKind, document::Document, event::Response, expression::Rendered,
@@ -33,10 +35,54 @@ pub struct Begin {
     pub attempt_id: AttemptId,
     /// What is to be done.
     pub kind: StepKind,
-    /// With what: an object with `with` and, for operations, `body`. Secrets are filled in by whoever begins it.
+    /// With what: an object with `with` and, for operations, `body`; with `pages` where a list is not whole yet. Secrets are
+    /// filled in by whoever begins it.
     pub input: Rendered,
     /// How long it may take.
     pub timeout: Option<Duration>,
+}
+
+/// What an attempt of the server came to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Brought {
+    /// The output of its step.
+    Output(Value),
+    /// A part of a list: the output is the whole list.
+    Page(Page),
+}
+
+/// One page of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// Its items.
+    pub items: Vec<Value>,
+    /// Where the next one is, for the attempt that asks for it; `None` where this is the last.
+    pub next: Option<Value>,
+    /// An object whose `payload` is to be the list, where more than the list is wanted.
+    pub around: Option<Value>,
+}
+
+impl From<Value> for Brought {
+    fn from(output: Value) -> Self {
+        Self::Output(output)
+    }
+}
+
+impl Brought {
+    /// The same with placeholders where it repeats a secret.
+    #[must_use]
+    pub fn covered(mut self, mask: &Mask) -> Self {
+        match &mut self {
+            Self::Output(output) => mask.value(output),
+            Self::Page(page) => {
+                let parts = page.items.iter_mut().chain(&mut page.next);
+                parts
+                    .chain(&mut page.around)
+                    .for_each(|part| mask.value(part));
+            }
+        }
+        self
+    }
 }
 
 /// Why an attempt of the server came to nothing.

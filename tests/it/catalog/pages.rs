@@ -1,7 +1,7 @@
 //! Pages of each kind, gathered into one list, and what stops the gathering.
 
 use midex::{
-    catalog::call::{Paginate, Payload},
+    catalog::call::{Paged, Paginate, Payload},
     limits,
 };
 
@@ -17,14 +17,30 @@ async fn gathered(
     paginate: Paginate,
 ) -> Result<Answer, OperationFailure> {
     let options = Options {
-        paginate: Some(paginate),
         idempotency_key: Some("k".into()),
         ..Options::default()
     };
-    let prepared = prepared(operation);
-    caller()
-        .call(&prepared, &target(service), &with, None, &options)
-        .await
+    let (caller, prepared, target) = (caller(), prepared(operation), target(service));
+    let (mut items, mut next) = (Vec::new(), None);
+    loop {
+        let turn = (&paginate, next.as_ref());
+        let page = caller.page(&prepared, &target, (&with, None), &options, turn);
+        let Paged {
+            mut answer,
+            items: more,
+            next: further,
+        } = page.await?;
+        let Some(more) = more else {
+            return Ok(answer);
+        };
+        items.extend(more);
+        if further.is_none() {
+            answer.payload = Payload::Json(Value::Array(items));
+            return Ok(answer);
+        }
+        // As it is stored between two calls.
+        next = further.map(|next| serde_json::from_str(&next.to_string()).unwrap());
+    }
 }
 
 fn list(pagination: Value) -> Operation {

@@ -163,7 +163,7 @@ struct Live;
 
 impl Operations for Live {
     fn call(&self, _: OperationCall) -> BoxFuture<'_, Outcome> {
-        Box::pin(async { Ok(json!({ "id": "dep-1", "status": "live" })) })
+        Box::pin(async { Ok(json!({ "id": "dep-1", "status": "live" }).into()) })
     }
 
     fn has_catalog(&self, _: &str) -> bool {

@@ -29,7 +29,7 @@ fn decide(
 fn outcome(attempt_id: &AttemptId, outcome: midex::activity::Outcome) -> Command {
     Command::Outcome {
         attempt_id: attempt_id.clone(),
-        outcome: Arc::new(outcome),
+        outcome: Arc::new(outcome.map(Into::into)),
     }
 }
 

@@ -27,7 +27,7 @@ impl Operations for Echo {
                 let message = r#"422: {"field":"name","reason":"taken"}"#;
                 return Err(OperationFailure::new("http_4xx", message));
             }
-            Ok(json!({ "with": with, "body": body, "ready": false }))
+            Ok(json!({ "with": with, "body": body, "ready": false }).into())
         })
     }
 

@@ -20,7 +20,7 @@ impl Operations for Shop {
         Box::pin(async move {
             self.0.lock().expect("a list").push(call);
             tokio::time::sleep(seconds(10)).await;
-            Ok(json!({ "status": 200 }))
+            Ok(json!({ "status": 200 }).into())
         })
     }
 

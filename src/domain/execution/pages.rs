@@ -1,0 +1,125 @@
+//! Lists that come in pages: each page is an attempt, so that whatever ends the process, the next one goes on where it was.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    AttemptId, Awaiting, Event, Need, Page, State, Visit, VisitId,
+    decision::{DecideResult, Interrupt},
+    transition::TransitionBuilder,
+};
+use crate::{
+    domain::{definition::Step, document::Digest, expression::Rendered},
+    error::Error,
+    limits,
+};
+
+/// Where the input of a visit says how far its list came.
+const PAGES: &str = "pages";
+
+/// How far a list came.
+#[derive(Default, Serialize, Deserialize)]
+struct Pages {
+    /// The pages that came, each a stored list of items.
+    kept: Vec<Digest>,
+    /// Where the next one is.
+    next: Value,
+}
+
+impl TransitionBuilder<'_> {
+    /// A page of a list came: the next one is asked for, or the list is whole.
+    pub(super) fn page_came(
+        &mut self,
+        position: usize,
+        step: &Step,
+        attempt_id: &AttemptId,
+        visit: &Visit,
+        page: &Page,
+    ) -> DecideResult<()> {
+        let mut input = self.work_of(visit)?;
+        let pages = pages_of(&mut input)?;
+        if let Some(next) = &page.next {
+            return self.turn_page(step, attempt_id, input, pages, (&page.items, next));
+        }
+        let output = self.whole_list(&pages, page)?;
+        if !pages.kept.is_empty() {
+            // Where it is done again it begins with its first page.
+            self.change_work(&attempt_id.visit_id, &input)?;
+        }
+        self.attempt_succeeded(position, step, attempt_id, visit, &output)
+    }
+
+    fn turn_page(
+        &mut self,
+        step: &Step,
+        attempt_id: &AttemptId,
+        mut input: Rendered,
+        mut pages: Pages,
+        (items, next): (&[Value], &Value),
+    ) -> DecideResult<()> {
+        let items = self.keep_apart(Value::from(items), limits::OUTPUT_BYTES_MAX, "page")?;
+        pages.kept.push(items.digest);
+        pages.next = next.clone();
+        input.value[PAGES] = serde_json::to_value(&pages)
+            .map_err(|error| Error::internal("pages cannot be written").because(error))?;
+        let AttemptId { visit_id, attempt } = attempt_id;
+        self.change_work(visit_id, &input)?;
+        let owner = self.facts.owner;
+        self.end_attempt(
+            visit_id,
+            *attempt,
+            None,
+            None,
+            Awaiting::Operation { owner },
+        );
+        if self.next.state != State::Running {
+            self.put_off(visit_id, *attempt);
+            return Ok(());
+        }
+        let visit = self.next.visit(visit_id).map(|(_, _, visit)| visit.clone());
+        visit.map_or(Ok(()), |visit| self.retry_work(step, visit_id, &visit))
+    }
+
+    fn change_work(&mut self, visit_id: &VisitId, input: &Rendered) -> DecideResult<()> {
+        let input = self.keep_work(input)?;
+        let visit_id = visit_id.clone();
+        self.push(Event::TaskChanged { visit_id, input });
+        Ok(())
+    }
+
+    /// The items of all pages.
+    fn whole_list(&self, pages: &Pages, last: &Page) -> DecideResult<Value> {
+        let before = pages
+            .kept
+            .iter()
+            .map(|digest| self.value(Need::stored(*digest)));
+        let (found, needed): (Vec<_>, Vec<_>) = before.partition(Result::is_ok);
+        let needed: Vec<_> = needed.into_iter().filter_map(Result::err).collect();
+        if !needed.is_empty() {
+            return Err(Interrupt::Needs(needed));
+        }
+        let found: Vec<Arc<Value>> = found.into_iter().flatten().collect();
+        let before = found.iter().filter_map(|page| page.as_array()).flatten();
+        let items = before.chain(&last.items).cloned().collect();
+        Ok(match last.around.clone() {
+            Some(mut around) => {
+                around["payload"] = items;
+                around
+            }
+            None => items,
+        })
+    }
+}
+
+/// Takes out of an input how far its list came.
+fn pages_of(input: &mut Rendered) -> DecideResult<Pages> {
+    let pages = input
+        .value
+        .as_object_mut()
+        .and_then(|input| input.remove(PAGES));
+    let pages = pages.map(serde_json::from_value).transpose();
+    let pages = pages.map_err(|error| Error::internal("pages cannot be read").because(error))?;
+    Ok(pages.unwrap_or_default())
+}
