@@ -174,10 +174,14 @@ pub(super) async fn read(
 pub(super) async fn success(response: &mut Response, mask: &Mask) -> Result<Answer, Fault> {
     let bytes = read(response, limits::CALL_ANSWER_BYTES_MAX, false).await?;
     let headers = response.headers();
-    let kept = KEPT.iter().filter_map(|name| {
-        let value = headers.get(*name)?.to_str().ok()?;
-        Some(((*name).to_owned(), mask.text(value).into_owned()))
-    });
+    let is_kept = |name: &HeaderName| KEPT.contains(&name.as_str());
+    let kept = headers
+        .keys()
+        .filter(|name| is_kept(name))
+        .filter_map(|name| {
+            let value = headers.get(name)?.to_str().ok()?;
+            Some((name.to_string(), mask.text(value).into_owned()))
+        });
     Ok(Answer {
         status: response.status().as_u16(),
         headers: kept.collect(),

@@ -8,7 +8,7 @@ use std::{
 };
 
 use reqwest::{
-    Client, Response, Url,
+    Body, Client, Response, Url,
     dns::{Addrs, Name, Resolve, Resolving},
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, LOCATION},
     redirect::Policy,
@@ -139,15 +139,16 @@ impl Clients {
         Ok(place.get_or_init(|| client))
     }
 
-    /// Sends a request, and again where it is redirected to.
+    /// Sends a request that is admitted by this way, and again where it is redirected to.
     pub(super) async fn send(
         &self,
         mut request: Request,
+        mut way: Way,
         reach: &Reach,
     ) -> Result<Answered, Fault> {
         let mut other_origin = None;
         for _ in 0..=limits::CALL_REDIRECTS_MAX {
-            let response = self.send_once(&request, reach).await?;
+            let response = self.send_once(&request, way, reach).await?;
             let Some(next) = redirected(&request.url, &response, reach)? else {
                 return Ok(Answered {
                     response,
@@ -156,6 +157,7 @@ impl Clients {
             };
             let changed = follow(&mut request, next, response.status().as_u16())?;
             other_origin = changed.or(other_origin);
+            way = reach.admit(&request.url).map_err(Fault::Refused)?;
         }
         Err(Fault::Redirect(format!(
             "it is redirected more than {} times",
@@ -163,17 +165,18 @@ impl Clients {
         )))
     }
 
-    async fn send_once(&self, request: &Request, reach: &Reach) -> Result<Response, Fault> {
-        let way = reach.admit(&request.url).map_err(Fault::Refused)?;
-        let mut sent = self
+    async fn send_once(
+        &self,
+        request: &Request,
+        way: Way,
+        reach: &Reach,
+    ) -> Result<Response, Fault> {
+        let mut sent = reqwest::Request::new(method(request.method), request.url.clone());
+        *sent.headers_mut() = request.headers.clone();
+        *sent.body_mut() = request.body.clone().map(Body::from);
+        let response = self
             .of(way)?
-            .request(method(request.method), request.url.clone());
-        sent = sent.headers(request.headers.clone());
-        if let Some(body) = &request.body {
-            sent = sent.body(body.clone());
-        }
-        let response = sent
-            .send()
+            .execute(sent)
             .await
             .map_err(|error| fault(error, &request.url, reach))?;
         let bytes = |headers: &HeaderMap| -> usize {

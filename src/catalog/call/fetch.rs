@@ -39,7 +39,8 @@ impl Caller {
     }
 
     async fn fetched(&self, request: Request, reach: &Reach) -> Result<Vec<u8>, Fault> {
-        let mut response = self.clients.send(request, reach).await?.response;
+        let way = reach.admit(&request.url).map_err(Fault::Refused)?;
+        let mut response = self.clients.send(request, way, reach).await?.response;
         if !response.status().is_success() {
             return Err(Fault::Broken(format!(
                 "the server answered {}",

@@ -20,6 +20,7 @@ mod write;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
+    pin::pin,
     sync::Arc,
     time::Duration,
 };
@@ -40,6 +41,7 @@ pub use self::{
 use self::{
     client::{Answered, Clients, Fault, SystemResolver},
     pages::Turn,
+    reach::Way,
     security::{Secured, secure},
 };
 use super::operation::{Class, Operation, SecurityScheme};
@@ -139,7 +141,8 @@ impl Caller {
         options: &Options,
     ) -> Result<Answer, OperationFailure> {
         let call = self.prepare(prepared, target, options);
-        let work = call.once(with, body, Page::default());
+        // Pinned where it is made: it is large, and would be copied each time that it is handed on.
+        let work = pin!(call.once(with, body, Page::default()));
         let answered = call.unless_cancelled(work).await;
         answered.map(|(answer, _)| answer)
     }
@@ -158,7 +161,7 @@ impl Caller {
     ) -> Result<Paged, OperationFailure> {
         let call = self.prepare(prepared, target, options);
         let turn = Turn::read(next)?;
-        let work = pages::page(&call, with, body, paginate, turn);
+        let work = pin!(pages::page(&call, with, body, paginate, turn));
         call.unless_cancelled(work).await
     }
 
@@ -254,7 +257,10 @@ impl Call<'_> {
         request.url = page.url.unwrap_or(request.url);
         let url = request.url.clone();
         let limit = self.options.timeout.unwrap_or(limits::CALL_MAX);
-        let answer = self.within(limit, self.exchange(request)).await?;
+        let answer = {
+            let exchange = pin!(self.exchange(request, &url));
+            self.within(limit, exchange).await?
+        };
         Ok((answer, url))
     }
 
@@ -292,14 +298,14 @@ impl Call<'_> {
     }
 
     /// Adds headers and credentials, sends the request, and reads what comes.
-    async fn exchange(&self, mut request: Request) -> Result<Answer, OperationFailure> {
+    async fn exchange(&self, mut request: Request, url: &Url) -> Result<Answer, OperationFailure> {
         // Before secrets are looked for: an address that is refused needs none.
-        let admitted = self.target.reach.admit(&request.url).map(drop);
-        admitted.map_err(|refusal| Fault::Refused(refusal).into_failure(false))?;
+        let admitted = self.target.reach.admit(url);
+        let way = admitted.map_err(|refusal| Fault::Refused(refusal).into_failure(false))?;
         let sources = &self.caller.sources;
         let secured = secure(&mut request, self.operation(), self.target, sources).await?;
         let Secured { mask, note } = secured;
-        match self.answer(request, &mask, note).await {
+        match self.answer((request, way), url, &mask, note).await {
             Ok(mut answer) => {
                 let covered = |note: &mut String| *note = mask.text(note).into_owned();
                 answer.notes.iter_mut().for_each(covered);
@@ -311,14 +317,15 @@ impl Call<'_> {
 
     async fn answer(
         &self,
-        request: Request,
+        (request, way): (Request, Way),
+        url: &Url,
         mask: &Mask,
         note: Option<String>,
     ) -> Result<Answer, OperationFailure> {
-        let (method, url) = (request.method, request.url.clone());
+        let method = request.method;
         let failed = |fault: Fault| fault.into_failure(self.is_repeatable());
         let clients = &self.caller.clients;
-        let answered = clients.send(request, &self.target.reach).await;
+        let answered = clients.send(request, way, &self.target.reach).await;
         let Answered {
             mut response,
             other_origin,
@@ -328,7 +335,7 @@ impl Call<'_> {
             format!("it was redirected to `{origin}`, which got no headers and credentials of the catalog")
         }));
         if !response.status().is_success() {
-            let what = format!("`{} {}`", method.as_str(), reach::shown(&url));
+            let what = format!("`{} {}`", method.as_str(), reach::shown(url));
             let mut failure = answer::failure(&mut response, &what, mask).await;
             failure.message = [vec![failure.message], notes].concat().join("; ");
             return Err(failure);
