@@ -3,7 +3,7 @@
 mod authoring;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -48,6 +48,9 @@ pub struct Config {
     pub allow_env: Vec<String>,
     /// The environment variables that steps of the server may use as `secrets.NAME`. Their values are never shown.
     pub secret_env: Vec<String>,
+    /// The hosts that a secret may be sent to, by its name: `HOST`, or `HOST:PORT`. One that is not named here goes wherever
+    /// its catalog calls.
+    pub secret_hosts: BTreeMap<String, BTreeSet<String>>,
     /// A directory of workflows that comes before the project's.
     pub registry_dir: Option<RegistryDir>,
     /// Whose workflows the tools of authors write.
@@ -92,6 +95,7 @@ impl Config {
             snapshot_every: 1,
             allow_env: named_in(ALLOW_ENV_ENV),
             secret_env: named_in(SECRET_ENV_ENV),
+            secret_hosts: BTreeMap::new(),
             registry_dir: RegistryDir::from_environment()?,
             author_to: AuthorTo::default(),
             catalogs: authoring::catalogs()?,

@@ -91,7 +91,7 @@ fn rig(address: SocketAddr) -> Rig {
             .expect("a client"),
         caller: Caller::new(Sources {
             environment: [("KEY".to_owned(), "0123456789abcdef".to_owned())].into(),
-            file: None,
+            ..Sources::default()
         }),
         prepared: Prepared::new(serde_json::from_value(operation).expect("an operation")),
         target: Target {

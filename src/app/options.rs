@@ -49,6 +49,7 @@ impl Options {
         let secrets = Sources {
             environment: self.config.secret_values(),
             file: self.config.secrets_file.clone(),
+            hosts: self.config.secret_hosts.clone(),
         };
         let places = self.config.catalogs.clone()?;
         Some(Arc::new(Catalogs::open(places, secrets)))

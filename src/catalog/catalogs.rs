@@ -183,6 +183,7 @@ impl Operations for Catalogs {
             let options = Options {
                 timeout: call.timeout,
                 idempotency_key: Some(call.idempotency_key),
+                secrets: call.secrets,
                 cancelled: call.cancelled,
             };
             let (caller, body) = (&self.live.caller, call.body.as_ref());

@@ -62,6 +62,8 @@ pub struct OperationCall {
     pub with: Value,
     /// Its body.
     pub body: Option<Value>,
+    /// The names of the secrets that stand in both.
+    pub secrets: Vec<String>,
     /// Which page of a list is asked for, where all of them are wanted.
     pub pages: Option<Pages>,
     /// Whether all that came back is wanted, status and headers too, and not the payload alone.

@@ -35,6 +35,7 @@ mod value;
 mod visible;
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fmt,
     io::{self, Write},
     path::PathBuf,
@@ -52,6 +53,7 @@ use self::{
 };
 use crate::{
     app::is_host,
+    catalog::call::secret_host,
     config::{AuthorTo, Config, parse_names, parse_token_ttl, split_names},
     error::{Code, Error, Result},
     limits,
@@ -116,6 +118,9 @@ struct Global {
         help = "An environment variable that steps of the server may use as a secret; may be given several times [default: those that MIDEX_SECRET_ENV names, with commas between them, else midex.toml]"
     )]
     secret_env: Vec<String>,
+    /// A host that a secret may be sent to, and no other; may be given several times
+    #[arg(long, global = true, value_name = "NAME=HOST", value_parser = parse_secret_host)]
+    secret_host: Vec<(String, String)>,
     /// A directory that agents may import catalogs from, or the HOST:PORT of a server; may be given several times
     #[arg(
         long,
@@ -386,6 +391,7 @@ fn configured(global: &Global) -> Result<Config> {
         token_ttl: global.token_ttl,
         allow_env: names(&global.allow_env),
         secret_env: names(&global.secret_env),
+        secret_hosts: hosts(&global.secret_host),
         import_from: global
             .import_from
             .iter()
@@ -393,6 +399,25 @@ fn configured(global: &Global) -> Result<Config> {
             .collect(),
         author_to: global.author_to.into(),
         ..Config::new(global.data_dir.clone())?
+    })
+}
+
+/// The hosts of each secret.
+fn hosts(given: &[(String, String)]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut hosts = BTreeMap::<_, BTreeSet<_>>::new();
+    for (name, host) in given {
+        hosts.entry(name.clone()).or_default().insert(host.clone());
+    }
+    hosts
+}
+
+fn parse_secret_host(text: &str) -> std::result::Result<(String, String), String> {
+    let parsed = text.split_once('=').and_then(|(name, host)| {
+        let name = Some(name.trim()).filter(|name| !name.is_empty())?;
+        Some((name.to_owned(), secret_host(host.trim())?))
+    });
+    parsed.ok_or_else(|| {
+        "it is NAME=HOST or NAME=HOST:PORT, as DEPLOY_KEY=api.example.com".to_owned()
     })
 }
 

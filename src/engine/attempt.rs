@@ -76,6 +76,11 @@ pub(super) async fn run(
     let _over = cancelled.clone().drop_guard();
     let limit = begin.timeout;
     let (input, mask) = executors.secrets.fill(&begin.input)?;
+    let secrets = begin.input.secrets.iter().map(|place| place.name.clone());
+    let input = Filled {
+        secrets: secrets.collect(),
+        input,
+    };
     let work = contained(perform(executors, id, begin, input, cancelled));
     let outcome = match limit {
         None => work.await,
@@ -91,11 +96,18 @@ pub(super) async fn run(
     covered(outcome, &mask)
 }
 
+/// What an attempt works on, with its secrets in their places.
+struct Filled {
+    input: Value,
+    /// Their names.
+    secrets: Vec<String>,
+}
+
 async fn perform(
     executors: &Executors,
     id: &ExecutionId,
     begin: Begin,
-    mut input: Value,
+    Filled { mut input, secrets }: Filled,
     cancelled: CancellationToken,
 ) -> AttemptResult {
     let Begin {
@@ -137,6 +149,7 @@ async fn perform(
                 operation,
                 with,
                 body: input.get_mut("body").map(Value::take),
+                secrets,
                 pages: paginate.map(|paginate| Pages {
                     most: paginate.max_pages,
                     next: input.pointer_mut("/pages/next").map(Value::take),

@@ -36,7 +36,7 @@ pub use self::{
     pages::{Paged, Paginate},
     reach::{Reach, Refusal, origin},
     request::{Arguments, Request},
-    secret::{Sources, has_reference, references, secrets_in},
+    secret::{Sources, has_reference, references, secret_host, secrets_in},
 };
 use self::{
     client::{Answered, Clients, Fault, SystemResolver},
@@ -101,6 +101,8 @@ pub struct Options {
     pub timeout: Option<Duration>,
     /// By what the service may know a repeated call. It is sent with each call that changes something.
     pub idempotency_key: Option<String>,
+    /// The names of the secrets that stand in the arguments and the body.
+    pub secrets: Vec<String>,
     /// Cancelled as soon as nobody waits for the answer any more.
     pub cancelled: CancellationToken,
 }
@@ -303,6 +305,7 @@ impl Call<'_> {
         let admitted = self.target.reach.admit(url);
         let way = admitted.map_err(|refusal| Fault::Refused(refusal).into_failure(false))?;
         let sources = &self.caller.sources;
+        sources.admit(self.options.secrets.iter().map(String::as_str), url)?;
         let secured = secure(&mut request, self.operation(), self.target, sources).await?;
         let Secured { mask, note } = secured;
         match self.answer((request, way), url, &mask, note).await {

@@ -1,15 +1,17 @@
 //! Secrets by reference: a text of a catalog says `Bearer ${env:NAME}` or `${file:NAME}`, and only the request has the value.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     fs::File,
     io::Read as _,
     path::{Path, PathBuf},
 };
 
+use reqwest::Url;
 use rustix::fs::{Mode, OFlags, open};
 
+use super::reach::host_and_port;
 use crate::{
     domain::{FailureCode, execution::OperationFailure},
     limits,
@@ -22,6 +24,50 @@ pub struct Sources {
     pub environment: BTreeMap<String, String>,
     /// A file of lines `NAME=value`, which nobody but its owner may read.
     pub file: Option<PathBuf>,
+    /// The hosts that a secret may be sent to, by its name; one without an entry goes wherever its catalog calls.
+    pub hosts: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Sources {
+    /// Refuses to send a secret to a host that its user did not name for it.
+    pub(super) fn admit<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+        url: &Url,
+    ) -> Result<(), OperationFailure> {
+        let at = host_and_port(url).unwrap_or_default();
+        let is_at = |host: &String| *host == at || url.host_str() == Some(host);
+        for name in names {
+            if let Some(hosts) = self.hosts.get(name)
+                && !hosts.iter().any(is_at)
+            {
+                return Err(not_for(name, &at, hosts));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn not_for(name: &str, at: &str, hosts: &BTreeSet<String>) -> OperationFailure {
+    let hosts: Vec<_> = hosts.iter().map(String::as_str).collect();
+    let message = format!(
+        "the secret `{name}` may not go to `{at}`: the user's midex.toml allows it under `[secrets.{name}]` for {} alone",
+        hosts.join(", ")
+    );
+    OperationFailure::new("secret_not_allowed", message).coded(FailureCode::SecretNotAllowed)
+}
+
+/// A host as [`Sources::hosts`] has it, `HOST` or `HOST:PORT`; `None` where the text is neither.
+pub fn secret_host(text: &str) -> Option<String> {
+    let url = Url::parse(&format!("https://{text}/")).ok()?;
+    let is_bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+    let is_bare = is_bare && url.username().is_empty() && url.password().is_none();
+    let host = url.host_str().filter(|_| is_bare)?;
+    // The parser leaves out the usual port.
+    let port = text
+        .rsplit_once(':')
+        .and_then(|(_, port)| port.parse::<u16>().ok());
+    Some(port.map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
 }
 
 impl fmt::Debug for Sources {
@@ -85,14 +131,19 @@ pub(super) struct Filler {
 }
 
 impl Filler {
-    /// The values of all that `texts` refer to. The file is read only where one names it.
+    /// The values of all that `texts` refer to, to be sent to `url`. The file is read only where one names it.
     pub(super) async fn of<'a>(
         sources: &Sources,
         texts: impl Iterator<Item = &'a String>,
+        url: &Url,
     ) -> Result<Self, OperationFailure> {
         let mut names: Vec<_> = texts.flat_map(|text| references(text)).collect();
         names.sort_unstable();
         names.dedup();
+        let bare = names
+            .iter()
+            .filter_map(|name| Some(name.split_once(':')?.1));
+        sources.admit(bare, url)?;
         let mut of_file = BTreeMap::new();
         if names.iter().any(|name| name.starts_with("file:")) {
             of_file = read_file(sources.file.clone()).await?;

@@ -43,7 +43,7 @@ pub(super) async fn secure(
         .iter()
         .map(|(_, value)| value)
         .chain(credentials);
-    let filler = Filler::of(sources, texts).await?;
+    let filler = Filler::of(sources, texts, &request.url).await?;
     let mut covered = Vec::new();
     for (name, scheme, credential) in &alternative {
         let value = filler.fill(credential);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde::Serialize;
-use toml_edit::{Document, Item, Value};
+use toml_edit::{Document, Item, TableLike, Value};
 
 use super::key::{Key, keys};
 use crate::{
@@ -98,7 +98,12 @@ impl File {
         };
         for (name, item) in document.iter() {
             let key = document.key(name).and_then(toml_edit::Key::span);
-            match context.setting(name, place(text, key), item) {
+            let at = place(text, key);
+            let setting = match name {
+                SECRETS => context.secrets(at, item),
+                name => context.setting(name, at, item),
+            };
+            match setting {
                 Ok(setting) => self.settings.push(setting),
                 Err(finding) => self.findings.push(*finding),
             }
@@ -131,7 +136,26 @@ struct Context<'a> {
     users: Option<&'a Path>,
 }
 
+/// The table of tables `[secrets.NAME]`, each with `hosts`.
+const SECRETS: &str = "secrets";
+/// The key that says the same in a flag.
+const SECRET_HOST: &str = "secret-host";
+
 impl Context<'_> {
+    /// What `[secrets.NAME]` says, as the flag would be given it.
+    fn secrets(&self, at: Place, item: &Item) -> Result<Setting, Box<Finding>> {
+        self.key(SECRET_HOST, at, item)?;
+        let mut pairs = toml_edit::Array::new();
+        for (name, secret) in item.as_table_like().into_iter().flat_map(TableLike::iter) {
+            for host in
+                hosts(secret).ok_or_else(|| no_hosts(name, place(self.text, secret.span())))?
+            {
+                pairs.push(format!("{name}={host}"));
+            }
+        }
+        self.setting(SECRET_HOST, at, &Item::Value(pairs.into()))
+    }
+
     fn setting(&self, name: &str, at: Place, item: &Item) -> Result<Setting, Box<Finding>> {
         let key = self.key(name, at, item)?;
         let value_at = place(self.text, item.span());
@@ -176,6 +200,21 @@ impl Context<'_> {
             finding.suggest("write keys without a table around them".to_owned())
         }
     }
+}
+
+/// The hosts of a secret: of a table that says nothing else.
+fn hosts(secret: &Item) -> Option<Vec<&str>> {
+    let table = secret.as_table_like().filter(|table| table.len() == 1)?;
+    let hosts = table.get("hosts")?.as_array()?;
+    hosts.iter().map(Value::as_str).collect()
+}
+
+fn no_hosts(name: &str, at: Place) -> Finding {
+    let message = format!("`[secrets.{name}]` has `hosts` alone, a list of texts");
+    let finding = Finding::new(Rule::WrongType, SECRETS, at, message);
+    finding.suggest(format!(
+        "write `hosts = [\"api.example.com\"]` below `[secrets.{name}]`"
+    ))
 }
 
 fn wrong_type(key: &Key, at: Place, item: &Item) -> Finding {

@@ -20,7 +20,13 @@ const FLAGS: [&str; 6] = [
 ];
 
 /// Those that only the server gets.
-const FLAGS_OF_SERVER: [&str; 4] = ["import_from", "author_to", "toolsets", "tool_names"];
+const FLAGS_OF_SERVER: [&str; 5] = [
+    "secret_host",
+    "import_from",
+    "author_to",
+    "toolsets",
+    "tool_names",
+];
 
 /// The flags of this command line that a server needs too, as they were given, but with whole paths.
 pub(super) fn given_flags(matches: &ArgMatches) -> Result<Vec<String>> {

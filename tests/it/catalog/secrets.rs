@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use midex::{
-    catalog::{call::Payload, operation::SecurityScheme},
+    catalog::{
+        call::{Payload, secret_host},
+        operation::SecurityScheme,
+    },
     uri,
 };
 
@@ -25,7 +28,7 @@ fn sources() -> Sources {
         environment: environment
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into(),
-        file: None,
+        ..Sources::default()
     }
 }
 
@@ -398,4 +401,66 @@ async fn what_an_operation_asks_for_and_a_catalog_has_not_is_named_in_its_failur
     let failure = call_with(sources(), guarded(), &unknown).await.unwrap_err();
     assert!(failure.message.contains("mutualTLS"), "{}", failure.message);
     let _ = Payload::Empty;
+}
+
+#[tokio::test]
+async fn a_secret_goes_only_to_the_hosts_that_its_user_names() {
+    let service = Service::new(|_| answer(204, &[], b"")).await;
+    let scheme = json!({ "type": "bearer" });
+    let target = secured(&service, scheme, "${env:PLAIN}");
+    for (hosts, is_sent) in [
+        (&["127.0.0.1"][..], true),
+        (&["api.example.com", "127.0.0.1"], true),
+        (&[&*service.host], true),
+        (&["127.0.0.1:1"], false),
+        (&["api.example.com"], false),
+        (&[], false),
+    ] {
+        let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+        let sources = Sources {
+            hosts: [("PLAIN".to_owned(), hosts)].into(),
+            ..sources()
+        };
+        let before = service.seen().len();
+        // In a credential of the catalog, and in an argument of a step.
+        let by_header = call_with(sources.clone(), guarded(), &target).await;
+        let options = Options {
+            secrets: vec!["PLAIN".to_owned()],
+            ..Options::default()
+        };
+        let (with, free) = (json!({}), self::target(&service));
+        let prepared = prepared(operation("GET", "/x", json!({})));
+        let by_argument = Caller::new(sources)
+            .call(&prepared, &free, &with, None, &options)
+            .await;
+        for outcome in [by_header, by_argument] {
+            match outcome {
+                Ok(_) => assert!(is_sent),
+                Err(failure) => {
+                    assert!(!is_sent, "{failure:?}");
+                    assert_eq!(failure.code.as_deref(), Some("SECRET_NOT_ALLOWED"));
+                    assert!(failure.message.contains("[secrets.PLAIN]"), "{failure:?}");
+                }
+            }
+        }
+        assert_eq!(service.seen().len() - before, if is_sent { 2 } else { 0 });
+    }
+}
+
+#[test]
+fn a_host_of_a_secret_is_a_host_with_or_without_a_port() {
+    for (text, expected) in [
+        ("API.Example.com", Some("api.example.com")),
+        ("api.example.com:443", Some("api.example.com:443")),
+        ("[::1]:80", Some("[::1]:80")),
+        ("127.1", Some("127.0.0.1")),
+        ("", None),
+        ("a b", None),
+        ("https://a", None),
+        ("a/b", None),
+        ("me@a", None),
+        ("a?b", None),
+    ] {
+        assert_eq!(secret_host(text).as_deref(), expected, "{text}");
+    }
 }

@@ -114,6 +114,25 @@ fn flags_come_before_the_environment_the_project_the_user_and_the_default() {
     }
 }
 
+#[test]
+fn the_hosts_of_a_secret_are_a_table_of_the_users_file() {
+    let project = Project::new(&[]);
+    let text =
+        "[secrets.KEY]\nhosts = [\"a.example\", \"b.example:8443\"]\n[secrets.PIN]\nhosts = []\n";
+    project.write(USERS, text);
+    let (value, from) = setting(&config(&project, &[], &[]), "secret-host");
+    assert_eq!(value, json!(["KEY=a.example", "KEY=b.example:8443"]));
+    assert_eq!(from, "user 1");
+    project.remove(USERS);
+    project.write(PROJECTS, text);
+    let said = config(&project, &[], &[]);
+    assert_eq!(setting(&said, "secret-host").1, "default");
+    assert_has(
+        findings(&said)[0]["message"].as_str().unwrap(),
+        &["only the user's file may set `secret-host`"],
+    );
+}
+
 /// The flags of `midex serve`, which this command takes too.
 #[test]
 fn a_setting_of_the_server_is_shown_with_its_type() {
@@ -155,6 +174,7 @@ fn the_text_names_values_origins_files_and_draws_findings() {
     token-ttl        24h                            default
     allow-env        none                           default
     secret-env       none                           default
+    secret-host      none                           default
     import-from      none                           default
     author-to        user                           default
     snapshot-every   1                              default
@@ -268,6 +288,16 @@ fn a_file_that_cannot_be_used_ends_every_command_and_names_its_place() {
             "must be a whole number, this is a text",
         ),
         ("snapshot-every = 0", (1, 18), "0 is not in 1.."),
+        (
+            "[secrets.KEY]\nhost = [\"a\"]",
+            (1, 1),
+            "`[secrets.KEY]` has `hosts` alone",
+        ),
+        (
+            "[secrets.KEY]\nhosts = [\"a/b\"]",
+            (1, 1),
+            "it is NAME=HOST",
+        ),
         (
             "tool-names = \"doted\"",
             (1, 14),
