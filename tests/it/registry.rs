@@ -6,6 +6,7 @@
 
 mod activities;
 mod broken;
+mod calls;
 mod commands;
 mod directories;
 mod findings;

@@ -1,6 +1,8 @@
 //! The operations that `run` steps name, against the catalogs that there are.
 
-use std::{fmt, sync::Arc};
+mod values;
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde_json::Value;
 
@@ -11,11 +13,16 @@ use super::super::{
     finding::{Finding, Rule},
     node::{Entry, Node},
 };
+use crate::error::Violation;
 
 /// The operations of the catalogs of the moment.
 pub trait Commands: fmt::Debug + Send + Sync {
     /// What a step means by these two words.
     fn find(&self, catalog: &str, operation: &str) -> Found;
+
+    /// How what a step gives breaks the schemas of its operation, in the words of a call. The paths begin with `/with` and
+    /// `/body`. Expressions in it stand there as they were written, so what is said of them means nothing.
+    fn breaks(&self, named: (&str, &str), with: &Value, body: Option<&Value>) -> Vec<Violation>;
 
     /// Whether a catalog that is enabled is what a workflow requires.
     fn meets(&self, requirement: &Requirement) -> bool;
@@ -117,26 +124,48 @@ fn listed(draft: &WorkflowDraft) -> &[Node] {
     catalogs.unwrap_or_default()
 }
 
+/// The operations that the `run` steps call, by the paths of the steps; only those that are known.
+#[derive(Debug, Default)]
+pub(super) struct Calls(BTreeMap<String, Arc<Callable>>);
+
+impl Calls {
+    /// The operation that a step calls.
+    pub(super) fn of(&self, step: &StepDraft) -> Option<&Callable> {
+        self.0.get(&step.path).map(|callable| &**callable)
+    }
+}
+
 /// Checks the `run` steps: what they call, and whether they give what it takes.
 pub(super) fn check(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     steps: &[StepDraft],
     commands: Option<&dyn Commands>,
-) {
-    let Some(commands) = commands else { return };
+) -> Calls {
+    let mut calls = Calls::default();
+    let Some(commands) = commands else {
+        return calls;
+    };
     let required = required(draft);
     for step in steps.iter().flat_map(StepDraft::bodies) {
         let Some((field, catalog, operation)) = named(step) else {
             continue;
         };
         match commands.find(catalog, &operation) {
-            Found::Operation(callable) => arguments(found, step, field, &callable),
+            Found::Operation(callable) => {
+                let before = found.len();
+                arguments(found, step, field, &callable);
+                if found.len() == before {
+                    values::check(found, step, commands, (catalog, &operation));
+                }
+                calls.0.insert(step.path.clone(), callable);
+            }
             Found::NoCatalog(_) | Found::Disabled
                 if required.iter().any(|of| of.is_called(catalog)) => {}
             missed => found.push(missing(field, catalog, &operation, missed)),
         }
     }
+    calls
 }
 
 /// The catalog and the operation that a step names.
