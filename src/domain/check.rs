@@ -23,7 +23,7 @@ mod site;
 mod step;
 
 pub use self::{
-    commands::{Argument, BodyFields, Callable, Commands, Found},
+    commands::{Argument, BodyFields, Callable, Commands, Found, needs},
     known::{Abilities, Agent, Agents, Known, Operations},
     shape::{unknown_key, wrong_type},
 };
@@ -46,6 +46,7 @@ pub fn workflow(draft: &WorkflowDraft, known: Known<'_>) -> (Option<Workflow>, V
     found.extend(no_description(draft));
     let mut quota = Quota::default();
     let inputs = input::inputs(found, draft, &mut quota);
+    input::provider::check(found, draft, known.abilities.commands());
     commands::requirements(found, draft, known.abilities.commands());
     let steps = steps(found, draft, known, &mut quota);
     if is_broken(&findings) {

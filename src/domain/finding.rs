@@ -105,6 +105,12 @@ rules! {
     MissingArgument = "missing_argument", Error;
     /// A value is none that the operation takes.
     InvalidArgument = "invalid_argument", Error;
+    /// The catalog has no operation of this name that lists choices.
+    UnknownProvider = "unknown_provider", Error;
+    /// What the provider lists has no such field.
+    ProviderSelectValueFieldMissing = "provider_select_value_field_missing", Error;
+    /// The field of what the provider lists is no single value.
+    ProviderSelectValueFieldNonScalar = "provider_select_value_field_non_scalar", Error;
     /// The document of the catalog names no such field in the answer of a step.
     StepTemplateOutputPathMissing = "step_template_output_path_missing", Warning;
     /// A path leads into the items of a list and does not say which.

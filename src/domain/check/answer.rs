@@ -131,6 +131,50 @@ impl<'a> Walk<'a> {
         let mut lists = properties.filter_map(|value| self.meant(value).get("items"));
         lists.next().filter(|_| lists.next().is_none())
     }
+
+    /// The schema at a path of names with dots between them; nothing for the whole.
+    pub(super) fn at(&mut self, schema: &'a Value, dotted: &str) -> Option<&'a Value> {
+        let mut names = dotted.split('.').filter(|name| !name.is_empty());
+        names.try_fold(schema, |at, name| {
+            let mut properties = self.properties(at).into_iter();
+            properties
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| value)
+        })
+    }
+
+    /// The names of the properties of a schema, its parts and alternatives included, each with its schema.
+    pub(super) fn properties(&mut self, schema: &'a Value) -> Vec<(&'a str, &'a Value)> {
+        let Some(left) = self.left.checked_sub(1) else {
+            return Vec::new();
+        };
+        self.left = left;
+        let own = schema.get("properties").and_then(Value::as_object);
+        let own = own.into_iter().flatten();
+        let mut found: Vec<_> = own.map(|(name, value)| (name.as_str(), value)).collect();
+        let parts = ["allOf", "anyOf", "oneOf"].iter();
+        let parts = parts.flat_map(|key| members(schema, key));
+        for part in self.referred(schema).into_iter().chain(parts) {
+            found.extend(self.properties(part));
+        }
+        found
+    }
+
+    /// The types that a value may have beside null; nothing where it may be anything.
+    pub(super) fn types(&mut self, schema: &'a Value) -> Vec<&'a str> {
+        let Some(left) = self.left.checked_sub(1) else {
+            return Vec::new();
+        };
+        self.left = left;
+        let own = types(schema);
+        if !own.is_empty() {
+            return own;
+        }
+        let parts = ["allOf", "anyOf", "oneOf"].iter();
+        let parts = parts.flat_map(|key| members(schema, key));
+        let parts = self.referred(schema).into_iter().chain(parts);
+        parts.flat_map(|part| self.types(part)).collect()
+    }
 }
 
 fn members<'a>(schema: &'a Value, key: &str) -> Vec<&'a Value> {

@@ -42,6 +42,8 @@ impl<'a> Scope<'a> {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Owner {
+    /// The choices of an input, before the execution begins.
+    Inputs,
     /// The initial memory, before any step.
     Memory,
     /// The final output, after all steps.
@@ -83,6 +85,7 @@ pub(super) fn check(
     };
     for field in &draft.fields {
         let owner = match field.key.name {
+            "inputs" => Owner::Inputs,
             "memory" => Owner::Memory,
             _ => Owner::End,
         };
@@ -368,6 +371,13 @@ impl<'d> Checker<'_, '_, 'd> {
 
     fn reference(&mut self, site: &Site<'_>, scope: Scope<'_>, reference: &Reference) {
         match reference.root {
+            root if scope.owner == Owner::Inputs && root != Root::Inputs => {
+                let message = format!(
+                    "`{reference}` is not there yet when inputs are chosen: only other inputs are"
+                );
+                self.found
+                    .push(site.about(Rule::ReferenceTooEarly, reference, message));
+            }
             Root::Item | Root::Index if scope.alias.is_none() => {
                 let message = format!("`{reference}` is only there in what a `foreach` does");
                 self.found
@@ -454,7 +464,7 @@ impl<'d> Checker<'_, '_, 'd> {
             return;
         };
         match scope.owner {
-            Owner::End => {}
+            Owner::End | Owner::Inputs => {}
             Owner::Memory => {
                 let message = format!("`{id}` cannot have been done when memory begins");
                 self.found

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::*;
 
 /// A document of a shop. An order has parts (`allOf`), a choice (`anyOf`) and a field that may hold anything.
-pub(super) fn document() -> Value {
+pub(crate) fn document() -> Value {
     let answer = |schema: Value| json!({ "200": { "description": "", "content": { "application/json": { "schema": schema } } } });
     let done = json!({ "204": { "description": "" } });
     let text = json!({ "type": "string" });

@@ -56,6 +56,10 @@ impl Commands for Shop {
         }
     }
 
+    fn items_of(&self, _: &str, _: &str) -> Result<String, Option<String>> {
+        Err(None)
+    }
+
     fn breaks(&self, _: (&str, &str), _: &Value, _: Option<&Value>) -> Vec<Violation> {
         Vec::new()
     }
