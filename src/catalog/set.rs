@@ -322,26 +322,12 @@ impl Commands for Set {
         }
     }
 
-    fn items_of(&self, catalog: &str, operation: &str) -> Result<String, Option<String>> {
-        let named = match self.meaning(catalog, operation) {
-            Meant::Operation(named) => Some(named),
-            _ => None,
-        };
-        let name = named
-            .as_ref()
-            .and_then(Named::entry)
-            .map(|entry| &*entry.name);
-        let called = self.catalogs.iter().filter(|one| match &named {
-            Some(named) => Arc::ptr_eq(one, &named.catalog),
-            None => one.is_called(catalog),
-        });
+    fn provider_like(&self, catalog: &str, operation: &str) -> Option<String> {
+        let called = self.catalogs.iter().filter(|one| one.is_called(catalog));
         let notes = called.filter_map(|one| one.usable()?.notes().ok());
         let providers: Vec<_> = notes.flat_map(|notes| notes.providers.providers).collect();
-        let own = providers.iter().find(|one| Some(one.id.as_str()) == name);
-        own.map(|one| one.items_path.clone()).ok_or_else(|| {
-            let ids = providers.iter().map(|one| one.id.as_str()).collect();
-            like(operation, ids).map(str::to_owned)
-        })
+        let ids = providers.iter().map(|one| one.id.as_str()).collect();
+        like(operation, ids).map(str::to_owned)
     }
 
     fn breaks(&self, named: (&str, &str), with: &Value, body: Option<&Value>) -> Vec<Violation> {
@@ -391,6 +377,7 @@ fn callable(named: &Named) -> Result<Callable, String> {
         arguments: arguments.collect(),
         body,
         output: operation.output.clone(),
+        items_path: operation.items_path.clone(),
         uncallable: operation.uncallable.clone(),
     })
 }

@@ -8,7 +8,7 @@ use super::super::{
     expression::{Reference, Segment},
     finding::{Finding, Rule},
 };
-use super::site::Site;
+use super::{commands::Callable, site::Site};
 use crate::limits;
 
 /// What a document says of a path into an answer.
@@ -25,18 +25,20 @@ pub(super) enum Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// What the schema of an answer says of a path, where `is_gathered` says that its pages are gathered into one list.
-    pub(super) fn new(output: &'a Value, is_gathered: bool, path: &[Segment]) -> Self {
+    /// What is known of a path into the answer of an operation, where `is_gathered` says that its pages are gathered into one
+    /// list. Nothing where its document has no schema of the answer.
+    pub(super) fn new(callable: &'a Callable, is_gathered: bool, path: &[Segment]) -> Option<Self> {
+        let output = callable.output.as_ref()?;
         let mut walk = Walk::of(output);
-        match (is_gathered, path) {
+        Some(match (is_gathered, path) {
             (false, path) => walk.follow(vec![output], path, 0),
             (true, []) => Self::Possible,
-            (true, [first, rest @ ..]) => match (walk.items(output), first) {
+            (true, [first, rest @ ..]) => match (walk.listed(callable), first) {
                 (None, _) => Self::Possible,
                 (Some(_), Segment::Key(_)) => Self::NoIndex(0),
                 (Some(item), Segment::Index(_)) => walk.follow(vec![item], rest, 1),
             },
-        }
+        })
     }
 }
 
@@ -121,8 +123,16 @@ impl<'a> Walk<'a> {
         hops.fold(schema, |at, _| self.referred(at).unwrap_or(at))
     }
 
-    /// The items of an answer that is a list, or whose only list stands in it: what gathered pages come to.
-    pub(super) fn items(&self, answer: &'a Value) -> Option<&'a Value> {
+    /// What the list in an answer has: the one that the document is known for, else the answer itself or its only list. So
+    /// pages are gathered, too.
+    pub(super) fn listed(&mut self, callable: &'a Callable) -> Option<&'a Value> {
+        let answer = callable.output.as_ref()?;
+        let path = callable.items_path.as_deref();
+        let said = path.and_then(|path| self.at(answer, path)?.get("items"));
+        said.or_else(|| self.only_list(answer))
+    }
+
+    fn only_list(&self, answer: &'a Value) -> Option<&'a Value> {
         let answer = self.meant(answer);
         if let Some(items) = answer.get("items") {
             return Some(items);
@@ -133,14 +143,14 @@ impl<'a> Walk<'a> {
     }
 
     /// The schema at a path of names with dots between them; nothing for the whole.
-    pub(super) fn at(&mut self, schema: &'a Value, dotted: &str) -> Option<&'a Value> {
+    fn at(&mut self, schema: &'a Value, dotted: &str) -> Option<&'a Value> {
         let mut names = dotted.split('.').filter(|name| !name.is_empty());
-        names.try_fold(schema, |at, name| {
+        let at = names.try_fold(schema, |at, name| {
             let mut properties = self.properties(at).into_iter();
-            properties
-                .find(|(known, _)| *known == name)
-                .map(|(_, value)| value)
-        })
+            let found = properties.find(|(known, _)| *known == name);
+            found.map(|(_, value)| value)
+        });
+        at.map(|at| self.meant(at))
     }
 
     /// The names of the properties of a schema, its parts and alternatives included, each with its schema.

@@ -20,12 +20,8 @@ pub trait Commands: fmt::Debug + Send + Sync {
     /// What a step means by these two words.
     fn find(&self, catalog: &str, operation: &str) -> Found;
 
-    /// Where the answer of an operation has the list of objects that choices are made of: names with dots between them, none
-    /// for the answer itself.
-    ///
-    /// # Errors
-    /// It is no provider; one that is called much like it.
-    fn items_of(&self, catalog: &str, operation: &str) -> Result<String, Option<String>>;
+    /// The provider of a catalog that is called much like this.
+    fn provider_like(&self, catalog: &str, operation: &str) -> Option<String>;
 
     /// How what a step gives breaks the schemas of its operation, in the words of a call. The paths begin with `/with` and
     /// `/body`. Expressions in it stand there as they were written, so what is said of them means nothing.
@@ -76,6 +72,9 @@ pub struct Callable {
     pub body: Option<BodyFields>,
     /// The schema of its answer, where its document has one.
     pub output: Option<Value>,
+    /// Where its answer has the list of objects that choices are made of, with dots, empty where the answer is the list;
+    /// `None` where it is no provider.
+    pub items_path: Option<String>,
     /// Why it cannot be called, where it cannot.
     pub uncallable: Option<String>,
 }

@@ -322,10 +322,9 @@ impl<'d> Checker<'_, '_, 'd> {
     /// Checks a referenced field against the answer that the document of a catalog promises.
     fn answer(&mut self, site: &Site<'_>, reference: &Reference) {
         let answer = self.body_of(reference).and_then(|(_, step, path)| {
-            let output = self.calls.of(step)?.output.as_ref()?;
             let is_gathered = step.field("paginate").is_some();
+            let answer = Answer::new(self.calls.of(step)?, is_gathered, path)?;
             // A `result` says what the answer is held to.
-            let answer = Answer::new(output, is_gathered, path);
             step.field("result").is_none().then_some((step, answer))
         });
         if let Some((step, answer)) = answer {

@@ -39,7 +39,7 @@ pub(crate) fn document() -> Value {
                         { "name": "filter", "in": "query", "content": { "application/json": { "schema": filter } } }
                     ],
                     "responses": answer(json!({ "type": "object", "properties": {
-                        "data": { "type": "array", "items": order }, "cursor": text } }))
+                        "data": { "type": "array", "items": order }, "cursor": text, "errors": { "type": "array", "items": text } } }))
                 },
                 "post": { "requestBody": body, "responses": answer(order.clone()) }
             },

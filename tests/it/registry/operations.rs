@@ -33,6 +33,7 @@ impl Commands for Shop {
                 arguments: arguments.to_vec(),
                 body,
                 output: None,
+                items_path: None,
                 uncallable: None,
             }))
         };
@@ -56,8 +57,8 @@ impl Commands for Shop {
         }
     }
 
-    fn items_of(&self, _: &str, _: &str) -> Result<String, Option<String>> {
-        Err(None)
+    fn provider_like(&self, _: &str, _: &str) -> Option<String> {
+        None
     }
 
     fn breaks(&self, _: (&str, &str), _: &Value, _: Option<&Value>) -> Vec<Violation> {

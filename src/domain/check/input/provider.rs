@@ -205,20 +205,17 @@ impl<'a> Chosen<'a> {
                 return;
             }
         };
-        match (commands.items_of(catalog, &operation), callable) {
-            (Ok(items_path), Some(callable)) => {
-                self.arguments(found, (node, &path), &callable);
-                self.select(found, &callable, &items_path);
-            }
-            (items, _) => {
-                let near = items.err().flatten();
-                let message = format!("catalog `{catalog}` has no provider `{operation}`");
-                let hint = "a provider is an operation that answers a list of objects: look for it with `provider.list`";
-                let finding = node.finding(Rule::UnknownProvider, &path, message);
-                let finding = finding.suggest(hint.to_owned());
-                found.push(finding.did_you_mean(node.place, &operation, near.as_deref()));
-            }
+        if let Some(callable) = callable.filter(|callable| callable.items_path.is_some()) {
+            self.arguments(found, (node, &path), &callable);
+            self.select(found, &callable);
+            return;
         }
+        let near = commands.provider_like(catalog, &operation);
+        let message = format!("catalog `{catalog}` has no provider `{operation}`");
+        let hint = "a provider is an operation that answers a list of objects: look for it with `provider.list`";
+        let finding = node.finding(Rule::UnknownProvider, &path, message);
+        let finding = finding.suggest(hint.to_owned());
+        found.push(finding.did_you_mean(node.place, &operation, near.as_deref()));
     }
 
     /// Whether the provider is given what it takes.
@@ -259,15 +256,12 @@ impl<'a> Chosen<'a> {
     }
 
     /// Whether the objects have the fields that are selected.
-    fn select(&self, found: &mut Vec<Finding>, callable: &Callable, items_path: &str) {
+    fn select(&self, found: &mut Vec<Finding>, callable: &Callable) {
         let (Some(output), Some(select)) = (&callable.output, self.node.get("select")) else {
             return;
         };
         let mut walk = Walk::of(output);
-        let Some(item) = walk
-            .at(output, items_path)
-            .and_then(|list| walk.items(list))
-        else {
+        let Some(item) = walk.listed(callable) else {
             return;
         };
         for key in ["value_field", "display_field", "id_field"] {
