@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 use super::App;
 use crate::{
     domain::{
-        DefaultSources, Definition, ExecutionId, Inputs, State,
+        DefaultSources, Definition, ExecutionId, Inputs, State, check,
         definition::Workflow,
         execution::{Facts, Rehearsal},
         finding::is_broken,
-        input::InputReport,
+        input::{InputReport, ProviderResolution},
         view::{CurrentStep, StatusView},
     },
     error::{Error, Result, Violation},
@@ -83,6 +83,8 @@ pub struct Resolved {
     pub inputs: Vec<InputReport>,
     /// The values that are known, by name.
     pub known: Map<String, Value>,
+    /// What becomes of the arguments of providers.
+    pub providers: Vec<ProviderResolution>,
     /// That names are given that are no inputs.
     unknown: Vec<Violation>,
 }
@@ -94,6 +96,7 @@ impl Resolved {
             return Self {
                 inputs: Vec::new(),
                 known: given,
+                providers: Vec::new(),
                 unknown: Vec::new(),
             };
         };
@@ -102,14 +105,17 @@ impl Resolved {
         let known = known.map(|report| (report.name.clone(), report.value.clone()));
         Self {
             known: known.collect(),
+            providers: Vec::new(),
             inputs,
             unknown,
         }
     }
 
-    /// Whether nothing is missing or wrong.
+    /// Whether nothing is missing or wrong, and every provider can be asked that has to be.
     pub fn is_ready(&self) -> bool {
-        self.unknown.is_empty() && !self.inputs.iter().any(InputReport::is_open)
+        let has_open = self.inputs.iter().any(InputReport::is_open)
+            || self.providers.iter().any(ProviderResolution::is_open);
+        self.unknown.is_empty() && !has_open
     }
 
     /// Everything that is wrong, missing inputs included.
@@ -148,8 +154,29 @@ impl App {
         definition: &Definition,
         given: Map<String, Value>,
     ) -> Result<Resolved> {
-        let sources = self.default_sources(&definition.workflow, &given).await?;
-        Ok(Resolved::of(&definition.workflow, given, &sources))
+        let workflow = &definition.workflow;
+        let sources = self.default_sources(workflow, &given).await?;
+        let resolved = Resolved::of(workflow, given, &sources);
+        let has_provider = |inputs: &&Inputs| inputs.iter().any(|input| input.provider.is_some());
+        let Some(inputs) = workflow
+            .inputs
+            .clone()
+            .filter(|inputs| has_provider(&inputs))
+        else {
+            return Ok(resolved);
+        };
+        let known = resolved.known.clone();
+        let look = move |registry: &Registry| {
+            let commands = registry.abilities().commands();
+            inputs.provider_resolutions(&known, |provider, argument| {
+                commands.is_some_and(|commands| check::needs(commands, provider, argument))
+            })
+        };
+        let providers = self.look_into_registry(look).await?;
+        Ok(Resolved {
+            providers,
+            ..resolved
+        })
     }
 
     async fn default_sources(

@@ -21,6 +21,7 @@ use crate::{
         definition::Requirement,
         nearest::{fold, nearest},
     },
+    error::Violation,
     limits,
 };
 
@@ -321,6 +322,22 @@ impl Commands for Set {
         }
     }
 
+    fn provider_like(&self, catalog: &str, operation: &str) -> Option<String> {
+        let called = self.catalogs.iter().filter(|one| one.is_called(catalog));
+        let notes = called.filter_map(|one| one.usable()?.notes().ok());
+        let providers: Vec<_> = notes.flat_map(|notes| notes.providers.providers).collect();
+        let ids = providers.iter().map(|one| one.id.as_str()).collect();
+        like(operation, ids).map(str::to_owned)
+    }
+
+    fn breaks(&self, named: (&str, &str), with: &Value, body: Option<&Value>) -> Vec<Violation> {
+        let Meant::Operation(named) = self.meaning(named.0, named.1) else {
+            return Vec::new();
+        };
+        let prepared = named.catalog.prepared(named.place);
+        prepared.map_or_else(|_| Vec::new(), |prepared| prepared.breaks(with, body))
+    }
+
     fn meets(&self, requirement: &Requirement) -> bool {
         self.catalogs.iter().any(|catalog| {
             let is_titled = |title: &String| fold(title) == fold(&catalog.settings.title);
@@ -336,7 +353,8 @@ impl Commands for Set {
 }
 
 fn callable(named: &Named) -> Result<Callable, String> {
-    let operation = named.catalog.operation(named.place)?;
+    let prepared = named.catalog.prepared(named.place)?;
+    let operation = prepared.operation();
     let class = named
         .entry()
         .map_or(Class::Destructive, |entry| named.catalog.class(entry));
@@ -358,8 +376,9 @@ fn callable(named: &Named) -> Result<Callable, String> {
         class,
         arguments: arguments.collect(),
         body,
-        output: operation.output,
-        uncallable: operation.uncallable,
+        output: operation.output.clone(),
+        items_path: operation.items_path.clone(),
+        uncallable: operation.uncallable.clone(),
     })
 }
 

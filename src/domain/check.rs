@@ -1,7 +1,9 @@
 //! Checks a draft and makes a definition of it. Every finding is reported, not only the first; a workflow or persona comes
 //! out only where all findings are warnings. The findings come in no order.
 
+mod answer;
 mod asking;
+mod change;
 mod commands;
 mod doubt;
 mod expression;
@@ -13,6 +15,7 @@ mod known;
 mod lookalike;
 mod names;
 mod order;
+mod quoted;
 mod schema;
 mod section;
 mod shape;
@@ -20,7 +23,7 @@ mod site;
 mod step;
 
 pub use self::{
-    commands::{Argument, BodyFields, Callable, Commands, Found},
+    commands::{Argument, BodyFields, Callable, Commands, Found, needs},
     known::{Abilities, Agent, Agents, Known, Operations},
     shape::{unknown_key, wrong_type},
 };
@@ -43,6 +46,7 @@ pub fn workflow(draft: &WorkflowDraft, known: Known<'_>) -> (Option<Workflow>, V
     found.extend(no_description(draft));
     let mut quota = Quota::default();
     let inputs = input::inputs(found, draft, &mut quota);
+    input::provider::check(found, draft, known.abilities.commands());
     commands::requirements(found, draft, known.abilities.commands());
     let steps = steps(found, draft, known, &mut quota);
     if is_broken(&findings) {
@@ -141,9 +145,10 @@ fn steps(
     flow.check(found);
     asking::check(found, draft, &list);
     schema::check(found, &list, quota);
-    commands::check(found, draft, &list, known.abilities.commands());
+    let calls = commands::check(found, draft, &list, known.abilities.commands());
     let secrets = known.abilities.secrets.as_ref();
-    let uses = expression::check(found, draft, &list, secrets, &mut flow);
+    let uses = expression::check(found, draft, &list, (secrets, &calls), &mut flow);
+    change::check(found, &list, (&calls, known.abilities), &flow);
     doubt::unused_inputs(found, draft, &list, &uses);
     doubt::short_loops(found, draft, &list, &flow);
     let steps: Vec<_> = list

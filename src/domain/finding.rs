@@ -103,6 +103,24 @@ rules! {
     UnknownArgument = "unknown_argument", Error;
     /// The operation needs an argument that the step does not give.
     MissingArgument = "missing_argument", Error;
+    /// A value is none that the operation takes.
+    InvalidArgument = "invalid_argument", Error;
+    /// The catalog has no operation of this name that lists choices.
+    UnknownProvider = "unknown_provider", Error;
+    /// What the provider lists has no such field.
+    ProviderSelectValueFieldMissing = "provider_select_value_field_missing", Error;
+    /// The field of what the provider lists is no single value.
+    ProviderSelectValueFieldNonScalar = "provider_select_value_field_non_scalar", Error;
+    /// The document of the catalog names no such field in the answer of a step.
+    StepTemplateOutputPathMissing = "step_template_output_path_missing", Warning;
+    /// A path leads into the items of a list and does not say which.
+    StepTemplateArrayOutputMissingIndex = "step_template_array_output_missing_index", Warning;
+    /// A step changes something, and nobody is asked before.
+    MutationWithoutGate = "mutation_without_gate", Warning;
+    /// The first call of a workflow that changes something comes before any that only reads.
+    WorkflowMutationBeforePreflight = "workflow_mutation_before_preflight", Warning;
+    /// Quotes around an expression make a text of a value that is none.
+    QuotedTemplate = "quoted_template", Warning;
     /// A catalog that the workflow requires is not there.
     CatalogRequirement = "catalog_requirement", Warning;
     /// The file of an agent has no body.

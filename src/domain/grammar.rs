@@ -44,6 +44,8 @@ pub enum Shape {
     NotNull,
     /// A mapping of anything; texts in it may hold `${{ … }}`.
     Values,
+    /// The same, where a value may be such a mapping, which says what it is bound to.
+    Bindings(&'static Record),
     /// The same with so many entries at least, whose names memory can have.
     Memory(usize),
     /// A mapping of at most so many scalars, taken as they are.
@@ -178,6 +180,7 @@ impl Shape {
             Self::Record(record)
             | Self::TextOr(record)
             | Self::Inputs(record)
+            | Self::Bindings(record)
             | Self::Steps(record) => record.all(),
             Self::List(of, ..) => of.records(),
             _ => Vec::new(),

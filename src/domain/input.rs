@@ -3,6 +3,7 @@
 
 mod default;
 mod output;
+mod provider;
 mod report;
 mod resolve;
 mod schema;
@@ -10,13 +11,17 @@ mod schema;
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
 
-pub(crate) use self::output::OutputOf;
 pub use self::{
     default::{DefaultFrom, DefaultSources, InputDefault, read_text},
+    provider::{ProviderOutcome, ProviderResolution, ProviderSource, Select},
     report::{InputReport, InputStatus},
     resolve::{Rejected, Taken},
+};
+pub(crate) use self::{
+    output::OutputOf,
+    provider::{ON_MISSING, inputs_of},
 };
 use super::{
     id::{InputName, WorkflowName},
@@ -86,6 +91,18 @@ pub struct Input {
     /// What a value may look like.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub example: Option<Value>,
+    /// The operation that lists the choices: a catalog and an operation of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// Which fields of what it lists count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub select: Option<Select>,
+    /// What it is given, by argument.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub provider_args: Map<String, Value>,
+    /// The same for arguments that `provider_args` does not name.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub depends_on: Map<String, Value>,
 }
 
 /// What a value must satisfy beyond its type. Lengths count Unicode characters.

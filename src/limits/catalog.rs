@@ -34,6 +34,8 @@ pub const CATALOG_HEADER_BYTES_MAX: usize = 8 << 10;
 pub const CATALOG_PREPARED_MAX: usize = 256;
 /// References of a schema to a shared one that are followed for the fields of a body.
 pub const SCHEMA_REFERENCES_FOLLOWED_MAX: usize = 8;
+/// Schemas that are looked at to follow one path into an answer. Past it the path counts as possible.
+pub const ANSWER_SCHEMAS_WALKED_MAX: usize = 400;
 /// Operations of one document.
 pub const DOCUMENT_OPERATIONS_MAX: usize = 10_000;
 /// Levels of mappings and lists in a document. It is also the limit of the JSON parser.

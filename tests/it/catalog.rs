@@ -7,6 +7,7 @@ mod faults;
 mod names;
 mod odd;
 mod pages;
+mod providers;
 mod public;
 mod reach;
 mod requests;

@@ -6,12 +6,14 @@
 
 mod activities;
 mod broken;
+pub(crate) mod calls;
 mod commands;
 mod directories;
 mod findings;
 mod loading;
 mod manifests;
 mod operations;
+mod providers;
 mod reload;
 mod running;
 mod schema;

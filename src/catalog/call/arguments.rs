@@ -71,6 +71,19 @@ impl Prepared {
         self.fields.is_some()
     }
 
+    /// How what a step would give breaks the schemas, before it is known what its expressions come to. Where a schema
+    /// chooses by values and expressions stand among them, nothing is said.
+    pub fn breaks(&self, with: &Value, body: Option<&Value>) -> Vec<Violation> {
+        let is_open = |value: &Value| value.to_string().contains("${{");
+        let chooses = |schema: &Value| schema.to_string().contains("\"if\":");
+        let schemas = [&self.schema].into_iter().chain(&self.body_schema);
+        let has_open = is_open(with) || body.is_some_and(is_open);
+        if has_open && schemas.into_iter().any(chooses) {
+            return Vec::new();
+        }
+        read(self, with, body, true).err().unwrap_or_default()
+    }
+
     fn arguments_break(&self, given: &Value) -> Vec<Violation> {
         let schema = self
             .compiled

@@ -1,6 +1,8 @@
 //! The operations that `run` steps name, against the catalogs that there are.
 
-use std::{fmt, sync::Arc};
+mod values;
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde_json::Value;
 
@@ -11,17 +13,37 @@ use super::super::{
     finding::{Finding, Rule},
     node::{Entry, Node},
 };
+use crate::error::Violation;
 
 /// The operations of the catalogs of the moment.
 pub trait Commands: fmt::Debug + Send + Sync {
     /// What a step means by these two words.
     fn find(&self, catalog: &str, operation: &str) -> Found;
 
+    /// The provider of a catalog that is called much like this.
+    fn provider_like(&self, catalog: &str, operation: &str) -> Option<String>;
+
+    /// How what a step gives breaks the schemas of its operation, in the words of a call. The paths begin with `/with` and
+    /// `/body`. Expressions in it stand there as they were written, so what is said of them means nothing.
+    fn breaks(&self, named: (&str, &str), with: &Value, body: Option<&Value>) -> Vec<Violation>;
+
     /// Whether a catalog that is enabled is what a workflow requires.
     fn meets(&self, requirement: &Requirement) -> bool;
 
     /// Another one after each change of what there is.
     fn version(&self) -> u64;
+}
+
+/// Whether an operation, named by these words, cannot do without an argument.
+pub fn needs(commands: &dyn Commands, operation: &str, argument: &str) -> bool {
+    let Some((catalog, operation)) = words(operation) else {
+        return false;
+    };
+    let Found::Operation(callable) = commands.find(catalog, &operation) else {
+        return false;
+    };
+    let mut arguments = callable.arguments.iter();
+    arguments.any(|one| one.is_required && one.name == argument)
 }
 
 /// What the catalogs have under a name.
@@ -50,6 +72,9 @@ pub struct Callable {
     pub body: Option<BodyFields>,
     /// The schema of its answer, where its document has one.
     pub output: Option<Value>,
+    /// Where its answer has the list of objects that choices are made of, with dots, empty where the answer is the list;
+    /// `None` where it is no provider.
+    pub items_path: Option<String>,
     /// Why it cannot be called, where it cannot.
     pub uncallable: Option<String>,
 }
@@ -117,37 +142,74 @@ fn listed(draft: &WorkflowDraft) -> &[Node] {
     catalogs.unwrap_or_default()
 }
 
+/// The operations that the `run` steps call, by the paths of the steps; only those that are known.
+#[derive(Debug, Default)]
+pub(super) struct Calls(BTreeMap<String, Arc<Callable>>);
+
+impl Calls {
+    /// The operation that a step calls.
+    pub(super) fn of(&self, step: &StepDraft) -> Option<&Callable> {
+        self.0.get(&step.path).map(|callable| &**callable)
+    }
+}
+
 /// Checks the `run` steps: what they call, and whether they give what it takes.
 pub(super) fn check(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     steps: &[StepDraft],
     commands: Option<&dyn Commands>,
-) {
-    let Some(commands) = commands else { return };
+) -> Calls {
+    let mut calls = Calls::default();
+    let Some(commands) = commands else {
+        return calls;
+    };
     let required = required(draft);
     for step in steps.iter().flat_map(StepDraft::bodies) {
         let Some((field, catalog, operation)) = named(step) else {
             continue;
         };
         match commands.find(catalog, &operation) {
-            Found::Operation(callable) => arguments(found, step, field, &callable),
+            Found::Operation(callable) => {
+                let before = found.len();
+                arguments(found, step, field, &callable);
+                if found.len() == before {
+                    values::check(found, step, commands, (catalog, &operation));
+                }
+                calls.0.insert(step.path.clone(), callable);
+            }
             Found::NoCatalog(_) | Found::Disabled
                 if required.iter().any(|of| of.is_called(catalog)) => {}
-            missed => found.push(missing(field, catalog, &operation, missed)),
+            missed => {
+                let at = (&field.value, field.path.as_str());
+                found.push(missing(at, catalog, &operation, missed));
+            }
         }
     }
+    calls
 }
 
 /// The catalog and the operation that a step names.
 fn named(step: &StepDraft) -> Option<(&RawField, &str, String)> {
     let field = step.field("run")?;
-    let (catalog, operation) = field.value.text()?.trim().split_once(char::is_whitespace)?;
-    let words: Vec<_> = operation.split_whitespace().collect();
-    Some((field, catalog, words.join(" ")))
+    let (catalog, operation) = words(field.value.text()?)?;
+    Some((field, catalog, operation))
 }
 
-fn missing(field: &RawField, catalog: &str, operation: &str, missed: Found) -> Finding {
+/// The catalog and the operation that a text names.
+pub(super) fn words(text: &str) -> Option<(&str, String)> {
+    let (catalog, operation) = text.trim().split_once(char::is_whitespace)?;
+    let words: Vec<_> = operation.split_whitespace().collect();
+    Some((catalog, words.join(" ")))
+}
+
+/// The finding for a name that means no operation.
+pub(super) fn missing(
+    (node, path): (&Node, &str),
+    catalog: &str,
+    operation: &str,
+    missed: Found,
+) -> Finding {
     let (rule, message, hint, near) = match missed {
         Found::NoCatalog(near) => (
             Rule::UnknownCatalog,
@@ -179,9 +241,9 @@ fn missing(field: &RawField, catalog: &str, operation: &str, missed: Found) -> F
         ),
         Found::Operation(_) => unreachable!("that one is there"),
     };
-    let finding = field.value_finding(rule, message).suggest(hint);
+    let finding = node.finding(rule, path, message).suggest(hint);
     match near {
-        Some((wrong, near)) => finding.did_you_mean(field.value.place, &wrong, [near.as_str()]),
+        Some((wrong, near)) => finding.did_you_mean(node.place, &wrong, [near.as_str()]),
         None => finding,
     }
 }
@@ -216,7 +278,10 @@ fn arguments(found: &mut Vec<Finding>, step: &StepDraft, run: &RawField, callabl
         let unknown = given
             .iter()
             .filter(|entry| !names.contains(&entry.key.as_str()));
-        found.extend(unknown.map(|entry| unknown_argument(with, entry, &names)));
+        let path = with.map_or("with", |field| &field.path);
+        let unknown =
+            unknown.map(|entry| unknown_argument(&format!("{path}.{}", entry.key), entry, &names));
+        found.extend(unknown);
     }
     let is_given = |name: &str| given.iter().any(|entry| entry.key == name);
     let of_body = fields
@@ -239,13 +304,12 @@ fn arguments(found: &mut Vec<Finding>, step: &StepDraft, run: &RawField, callabl
     }
 }
 
-fn unknown_argument(with: Option<&RawField>, entry: &Entry, names: &[&str]) -> Finding {
-    let path = with.map_or("with", |field| &field.path);
+/// The finding for an argument that the operation does not take.
+pub(super) fn unknown_argument(path: &str, entry: &Entry, names: &[&str]) -> Finding {
     let message = match names {
         [] => format!("the operation takes no argument, so no `{}`", entry.key),
         _ => format!("the operation takes no argument `{}`", entry.key),
     };
-    let path = format!("{path}.{}", entry.key);
     let finding = Finding::new(Rule::UnknownArgument, path, entry.place, message);
     let listed: Vec<_> = names.iter().take(ARGUMENTS_LISTED_MAX).copied().collect();
     let finding = finding.suggest(format!("it takes {}", listed.join(", ")));

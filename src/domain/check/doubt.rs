@@ -10,6 +10,7 @@ use super::{
         node::Node,
     },
     flow::Flow,
+    input,
 };
 
 /// Which inputs a workflow reads.
@@ -49,7 +50,8 @@ pub(super) fn unused_inputs(
     let asked = steps.iter().flat_map(|step| &step.fields);
     let asked = asked.filter(|field| ["input", "extract"].contains(&field.key.name));
     let asked = asked.filter_map(|field| field.value.get("properties")?.items());
-    let asked: BTreeSet<_> = asked.flatten().filter_map(Node::text).collect();
+    let asked = asked.flatten().filter_map(Node::text);
+    let asked: BTreeSet<_> = asked.chain(input::provider::bound(draft)).collect();
     for input in declared.unwrap_or_default() {
         let name = input.key.as_str();
         if !uses.inputs.contains(name) && !asked.contains(name) {

@@ -1,21 +1,27 @@
 //! Checks the expressions of a manifest: they parse, and what they refer to can exist. A reference to a step that might run
 //! concurrently becomes a dependency on it.
 
-use std::{borrow::Cow, collections::BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use super::super::{
     draft::{RawField, StepDraft, WorkflowDraft},
     expression::{Expression, ExpressionFault, FaultKind, Reference, Root, Segment, Template},
     finding::{Finding, Rule},
-    grammar::{self, is_template},
+    grammar::{self, Shape, is_template},
     node::Node,
 };
 use super::{
+    answer::{self, Answer},
+    commands::Calls,
     doubt::Uses,
     fault,
     flow::{Flow, is_conditional},
     lookalike,
     names::{self, Leads, Unknown},
+    quoted,
     site::{Site, collect},
 };
 
@@ -36,6 +42,8 @@ impl<'a> Scope<'a> {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Owner {
+    /// The choices of an input, before the execution begins.
+    Inputs,
     /// The initial memory, before any step.
     Memory,
     /// The final output, after all steps.
@@ -61,7 +69,7 @@ pub(super) fn check(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     steps: &[StepDraft],
-    secrets: Option<&BTreeSet<String>>,
+    (secrets, calls): (Option<&BTreeSet<String>>, &Calls),
     flow: &mut Flow<'_>,
 ) -> Uses {
     let mut checker = Checker {
@@ -71,10 +79,13 @@ pub(super) fn check(
         inputs: declared_inputs(draft),
         memory: names::memory(draft, steps),
         secrets,
+        calls,
+        types: quoted::types(draft),
         steps,
     };
     for field in &draft.fields {
         let owner = match field.key.name {
+            "inputs" => Owner::Inputs,
             "memory" => Owner::Memory,
             _ => Owner::End,
         };
@@ -106,6 +117,9 @@ struct Checker<'f, 'a, 'd> {
     /// The keys that memory may have; `None` if they are unknown.
     memory: Option<BTreeSet<&'d str>>,
     secrets: Option<&'d BTreeSet<String>>,
+    calls: &'d Calls,
+    /// The types of the inputs that are no texts.
+    types: BTreeMap<&'d str, &'d str>,
     uses: Uses,
 }
 
@@ -129,6 +143,12 @@ impl<'d> Checker<'_, '_, 'd> {
         for site in sites {
             self.site(&site, scope);
             self.literal(&site, scope);
+            if matches!(
+                field.key.shape,
+                Shape::Value | Shape::Values | Shape::Memory(_)
+            ) {
+                self.found.extend(quoted::finding(&site, &self.types));
+            }
         }
     }
 
@@ -142,6 +162,7 @@ impl<'d> Checker<'_, '_, 'd> {
             self.reference(site, scope, reference);
             if self.found.len() == before {
                 self.field(site, &references, reference);
+                self.answer(site, reference);
                 self.conditional(site, scope, &references, reference);
             }
         }
@@ -298,16 +319,38 @@ impl<'d> Checker<'_, '_, 'd> {
         self.found.push(finding.suggest(hint));
     }
 
+    /// Checks a referenced field against the answer that the document of a catalog promises.
+    fn answer(&mut self, site: &Site<'_>, reference: &Reference) {
+        let answer = self.body_of(reference).and_then(|(_, step, path)| {
+            let is_gathered = step.field("paginate").is_some();
+            let answer = Answer::new(self.calls.of(step)?, is_gathered, path)?;
+            // A `result` says what the answer is held to.
+            step.field("result").is_none().then_some((step, answer))
+        });
+        if let Some((step, answer)) = answer {
+            let finding = answer::finding(site, reference, step, &answer);
+            self.found.extend(finding);
+        }
+    }
+
     /// The schema of the output that a path leads into, with the id of its step and the path inside.
     fn schema_of<'r>(&self, reference: &'r Reference) -> Option<(String, &'d Node, &'r [Segment])> {
+        let (id, step, path) = self.body_of(reference)?;
+        Some((id.into_owned(), &step.field("result")?.value, path))
+    }
+
+    /// The step whose output a path leads into, with its id and the path inside. A `foreach` has a list of outputs.
+    fn body_of<'r>(
+        &self,
+        reference: &'r Reference,
+    ) -> Option<(Cow<'r, str>, &'d StepDraft, &'r [Segment])> {
         let id = reference.step()?;
         let step = self.steps.get(self.flow.position(&id)?)?;
-        let (step, path) = match (&step.each, reference.path.get(1)) {
-            (None, _) => (step, &reference.path[1..]),
-            (Some(each), Some(Segment::Index(_))) => (&**each, &reference.path[2..]),
-            _ => return None,
-        };
-        Some((id.into_owned(), &step.field("result")?.value, path))
+        match (&step.each, reference.path.get(1)) {
+            (None, _) => Some((id, step, &reference.path[1..])),
+            (Some(each), Some(Segment::Index(_))) => Some((id, each, &reference.path[2..])),
+            _ => None,
+        }
     }
 
     fn unknown(
@@ -327,6 +370,13 @@ impl<'d> Checker<'_, '_, 'd> {
 
     fn reference(&mut self, site: &Site<'_>, scope: Scope<'_>, reference: &Reference) {
         match reference.root {
+            root if scope.owner == Owner::Inputs && root != Root::Inputs => {
+                let message = format!(
+                    "`{reference}` is not there yet when inputs are chosen: only other inputs are"
+                );
+                self.found
+                    .push(site.about(Rule::ReferenceTooEarly, reference, message));
+            }
             Root::Item | Root::Index if scope.alias.is_none() => {
                 let message = format!("`{reference}` is only there in what a `foreach` does");
                 self.found
@@ -413,7 +463,7 @@ impl<'d> Checker<'_, '_, 'd> {
             return;
         };
         match scope.owner {
-            Owner::End => {}
+            Owner::End | Owner::Inputs => {}
             Owner::Memory => {
                 let message = format!("`{id}` cannot have been done when memory begins");
                 self.found

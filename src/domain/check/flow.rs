@@ -107,6 +107,29 @@ impl<'a> Flow<'a> {
         reached(before(then), before).contains(&first)
     }
 
+    /// The steps that may have been done before the step is entered first.
+    pub(super) fn earlier(&self, position: usize) -> BTreeSet<usize> {
+        let mut after = self.jumps.clone();
+        let mut before = vec![Vec::new(); self.steps.len()];
+        for (at, waits) in self.before.iter().enumerate() {
+            for first in waits {
+                after[first.position].push(at);
+            }
+        }
+        for (at, next) in after.iter().enumerate() {
+            for next in next {
+                before[*next].push(at);
+            }
+        }
+        let begins = (0..self.steps.len()).filter(|at| self.before[*at].is_empty());
+        // What only the step itself leads to comes after it, also where a loop leads back.
+        after[position].clear();
+        let reached_first = reached(begins.collect(), |at| after[at].clone());
+        let mut earlier = reached(before[position].clone(), |at| before[at].clone());
+        earlier.retain(|at| *at != position && reached_first.contains(at));
+        earlier
+    }
+
     /// The step below, if control always falls through to it.
     pub(super) fn below(&self, position: usize) -> Option<&'a StepDraft> {
         let step = self.steps.get(position + 1)?;

@@ -1,5 +1,6 @@
 //! Checks the inputs that a manifest declares: each field, and the rules between them.
 
+pub(super) mod provider;
 mod value;
 
 use serde_json::{Map, Value, json};

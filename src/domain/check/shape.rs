@@ -78,6 +78,7 @@ fn conform(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
         Shape::FreeText(max) => words(found, node, path, (*max, false)),
         Shape::Version => words(found, node, path, (limits::VERSION_BYTES_MAX, true)),
         Shape::Memory(min) => memory(found, node, path, *min),
+        Shape::Bindings(binding) => bindings(found, node, path, binding),
         Shape::Scalars(max) => scalars(found, node, path, *max),
         Shape::Items => items(found, node, path),
         Shape::List(of, min, max) => list(found, node, path, (of, *min, *max)),
@@ -373,6 +374,24 @@ fn memory(found: &mut Vec<Finding>, node: &Node, path: &str, min: usize) {
             let rule = Rule::IllFormedName;
             found.push(Finding::new(rule, path, entry.place, message));
         }
+    }
+}
+
+/// Whether a value says what it is bound to, and does not stand for itself.
+pub(super) fn is_binding(node: &Node) -> bool {
+    ["from_input", "from_step"]
+        .iter()
+        .any(|key| node.get(key).is_some())
+}
+
+fn bindings(found: &mut Vec<Finding>, node: &Node, path: &str, binding: &Record) {
+    let Some(entries) = node.entries() else {
+        return found.push(wrong_type(node, path, "a mapping"));
+    };
+    let count = (entries.len(), 0, limits::OPERATION_PARAMETERS_MAX);
+    amount(found, node, path, count);
+    for entry in entries.iter().filter(|entry| is_binding(&entry.value)) {
+        record(found, &entry.value, &join(path, &entry.key), binding);
     }
 }
 

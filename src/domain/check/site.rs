@@ -5,8 +5,9 @@ use super::super::{
     finding::{Finding, Place, Rule},
     grammar::{Record, Shape, is_template},
     nearest::{is_sure, nearest},
-    node::{Content, Node},
+    node::{Content, Node, join},
 };
+use super::shape::is_binding;
 
 /// A text that may hold expressions, or is one.
 pub(super) struct Site<'a> {
@@ -63,6 +64,18 @@ pub(super) fn collect<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str,
         Shape::Items if node.text().is_some_and(|text| !is_template(text)) => {}
         Shape::Value | Shape::Values | Shape::Memory(_) | Shape::Items => {
             node.each_text(path, &mut |node, _, path| site(sites, node, path, false));
+        }
+        Shape::Bindings(_) => {
+            let entries = node.entries().unwrap_or_default().iter();
+            for entry in entries.filter(|entry| !is_binding(&entry.value)) {
+                let path = join(path, &entry.key);
+                collect(sites, &entry.value, &path, &Shape::Value);
+            }
+        }
+        Shape::Inputs(record) => {
+            for entry in node.entries().unwrap_or_default() {
+                fields(sites, &entry.value, &join(path, &entry.key), record);
+            }
         }
         Shape::List(of, ..) => {
             for (at, item) in node.items().unwrap_or_default().iter().enumerate() {

@@ -14,7 +14,7 @@ pub(super) use self::{
 };
 use super::{Id, Key, Record, Role, Shape};
 use crate::{
-    domain::input::{DefaultFrom, InputType},
+    domain::input::{DefaultFrom, InputType, ON_MISSING},
     limits,
 };
 
@@ -134,6 +134,48 @@ const fn input_words(name: &'static str, what: &'static str) -> Key {
     key(name, Shape::FreeText(limits::DESCRIPTION_BYTES_MAX), what)
 }
 
+/// `select:` of an input.
+static SELECT: Record = record(
+    "`select`",
+    &[
+        key("value_field", FIELD, "The field that becomes the value"),
+        key("display_field", FIELD, "The field that a person reads"),
+        key("id_field", FIELD, "The field that tells two objects apart"),
+    ],
+);
+const FIELD: Shape = Shape::Text(limits::WORD_BYTES_MAX);
+
+/// What an argument of a provider is bound to.
+static BINDING: Record = record(
+    "a binding of a provider's argument",
+    &[
+        required(
+            "from_input",
+            Shape::Id(Id::Input),
+            "The input that it comes from",
+        ),
+        planned(
+            "from_step",
+            "write `from_input`: inputs are chosen before any step is done",
+        ),
+        key(
+            "path",
+            Shape::Text(limits::EXPRESSION_BYTES_MAX),
+            "Where in that input's value it stands: `owner.id`",
+        ),
+        key(
+            "required",
+            Shape::Flag,
+            "Whether the provider cannot do without it",
+        ),
+        key(
+            "on_missing",
+            Shape::Choice(ON_MISSING),
+            "What happens where it has no value: somebody is asked, it is left out, or it is an error. Without it an error where `required`, else somebody is asked",
+        ),
+    ],
+);
+
 /// An input that a workflow declares.
 pub static DECLARED: Record = record(
     "an input",
@@ -164,14 +206,30 @@ pub static DECLARED: Record = record(
         input_words("placeholder", "What an empty field shows"),
         input_words("hint", "A word of help"),
         key("example", Shape::NotNull, "What a value may look like"),
-        planned("provider", "list the choices in `enum`"),
-        planned("provider_args", NOTHING),
-        planned("select", NOTHING),
+        key(
+            "provider",
+            Shape::Operation,
+            "The operation that lists the choices: a catalog and an operation of it",
+        ),
+        key(
+            "provider_args",
+            Shape::Bindings(&BINDING),
+            "What the provider is given, by argument; expressions in it read other inputs",
+        ),
+        key(
+            "select",
+            Shape::Record(&SELECT),
+            "Which fields of what the provider lists count",
+        ),
         planned("mode", NOTHING),
         planned("join", NOTHING),
         planned("cache_ttl_sec", NOTHING),
         planned("on_error", NOTHING),
-        planned("depends_on", NOTHING),
+        key(
+            "depends_on",
+            Shape::Bindings(&BINDING),
+            "The same for arguments that `provider_args` does not name. Which inputs the choices depend on is known without it",
+        ),
     ],
 );
 

@@ -117,7 +117,7 @@ fn shown(input: &Input) -> Value {
         "type": input.effective_type(),
         "required": input.is_required(),
         "rules": input.constraints(),
-        "depends_on": [],
+        "depends_on": input.dependencies(),
         "source": input.source(),
     });
     let optional = [
@@ -126,6 +126,7 @@ fn shown(input: &Input) -> Value {
         ("default", json!(input.default)),
         ("hint", json!(input.hint)),
         ("example", json!(input.example)),
+        ("provider", json!(input.provider)),
     ];
     for (name, value) in optional.into_iter().filter(|(_, value)| !value.is_null()) {
         shown[name] = value;
@@ -157,7 +158,7 @@ async fn resolve_inputs(app: &App, arguments: Map<String, Value>) -> Result<Valu
         "resolved_inputs": resolved.known,
         "inputs": resolved.inputs,
         "violations": resolved.violations(),
-        "provider_resolutions": [],
+        "provider_resolutions": resolved.providers,
     }))
 }
 

@@ -167,7 +167,7 @@ fn shape(shape: &Shape) -> Value {
             json!({ "type": ["string", "number", "boolean", "object", "array", "null"] })
         }
         Shape::NotNull => json!({ "type": ["string", "number", "boolean", "array", "object"] }),
-        Shape::Values => json!({ "type": "object" }),
+        Shape::Values | Shape::Bindings(_) => json!({ "type": "object" }),
         Shape::Memory(min) => memory(*min),
         Shape::Scalars(max) => scalars(*max),
         Shape::Items => json!({ "anyOf": [{ "type": "array" }, template()] }),

@@ -111,7 +111,7 @@ fn what_no_manifest_has_is_refused_with_what_to_write() {
         ),
         (
             input("{ type: string, provider: apps list }"),
-            "not_supported_yet inputs.a.provider: list the choices in `enum`",
+            "unknown_catalog inputs.a.provider",
         ),
         (
             with("steps: [{ id: s, guidance: G, flags: { a: 1 } }]"),

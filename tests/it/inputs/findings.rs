@@ -174,19 +174,18 @@ fn what_cannot_hold_together_is_found() {
 #[test]
 fn keys_that_nothing_acts_on_are_refused_until_something_does() {
     for (key, value) in [
-        ("provider", "render owners"),
-        ("provider_args", "{ o: 5 }"),
-        ("select", "{ value_field: id }"),
         ("mode", "multiple"),
         ("join", "{ separator: x }"),
         ("cache_ttl_sec", "60"),
         ("on_error", "manual"),
-        ("depends_on", "{ o: { from_input: y } }"),
     ] {
         let inputs = format!("inputs:\n  x: {{ {key}: {value} }}\n");
         check(&inputs, &[&format!("4:8 not_supported_yet inputs.x.{key}")]);
     }
-    suggestion("{ provider: owners }", "list the choices in `enum`");
+    suggestion(
+        "{ mode: multiple }",
+        "leave it out: nothing would act on it",
+    );
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn found(body: &str, has: &[&str]) -> (Vec<String>, String, String) {
 
 #[test]
 fn an_activity_of_the_server_may_be_named_with_all_that_belongs_to_it() {
-    let whole = "    idempotent: false\n    timeout: 5s\n    retry: {max_attempts: 2, on: [timeout]}\n    repeat: {until: steps.a.sent, every: 1s, max_attempts: 3}\n    with: {to: me}\n    result: {type: object}\n";
+    let whole = "    idempotent: true\n    timeout: 5s\n    retry: {max_attempts: 2, on: [timeout]}\n    repeat: {until: steps.a.sent, every: 1s, max_attempts: 3}\n    with: {to: me}\n    result: {type: object}\n";
     let each = "  - id: b\n    foreach:\n      in: [1, 2]\n      do: {activity: note, idempotent: true, repeat: {until: 'true'}}\n";
     let (places, ..) = found(&format!("{SEND}{whole}{each}"), &["note", "send"]);
     assert_eq!(places, [""; 0]);

@@ -105,6 +105,7 @@ steps:
     on_error: stop
   - id: work
     activity: build
+    idempotent: true
     run_when: finished
     on_error: continue
   - id: each
@@ -368,9 +369,9 @@ fn a_field_that_nothing_would_act_on_says_so() {
         fail: {code: X, message: y} / optional: true => no_effect optional
         fail: {code: X, message: y} / on_error: fail => no_effect on_error
         fail: {code: X, message: y} / next: a => no_effect next
-        activity: x / body: 1 => no_effect body
-        activity: x / example: 1 => no_effect example
-        activity: x / instructions: x => no_effect instructions
+        activity: x / idempotent: true / body: 1 => no_effect body
+        activity: x / idempotent: true / example: 1 => no_effect example
+        activity: x / idempotent: true / instructions: x => no_effect instructions
         foreach: {in: [1], do: {guidance: x, next: a}} => no_effect foreach.do.next
         foreach: {in: [1], do: {guidance: x, depends_on: []}} => no_effect foreach.do.depends_on
         foreach: {in: [1], do: {guidance: x, run_when: finished}} => no_effect foreach.do.run_when

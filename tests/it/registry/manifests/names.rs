@@ -255,7 +255,9 @@ fn numbers_are_those_of_the_core_schema_and_none_is_changed_in_silence() {
 
 #[test]
 fn a_secret_that_the_configuration_does_not_name_is_a_warning() {
-    let text = after_a("  - id: b\n    activity: x\n    with: {key: '${{ secrets.API_KEY }}'}\n");
+    let text = after_a(
+        "  - id: b\n    activity: x\n    idempotent: true\n    with: {key: '${{ secrets.API_KEY }}'}\n",
+    );
     let findings = |secrets: Option<&[&str]>| {
         let abilities = Abilities {
             secrets: secrets.map(|names| names.iter().map(|name| (*name).to_owned()).collect()),

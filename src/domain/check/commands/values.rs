@@ -1,0 +1,65 @@
+//! What a step gives its operation, as far as the manifest says it word by word: it is held to the schemas of the operation
+//! as it is at the call, so that nobody has to run a workflow to learn of a wrong constant.
+
+use serde_json::Value;
+
+use super::{
+    super::super::{
+        draft::{RawField, StepDraft},
+        finding::{Finding, Rule},
+        grammar::is_template,
+        node::Node,
+    },
+    Commands,
+};
+use crate::error::Violation;
+
+/// Adds a finding for each value without an expression that the operation does not take.
+pub(super) fn check(
+    found: &mut Vec<Finding>,
+    step: &StepDraft,
+    commands: &dyn Commands,
+    named: (&str, &str),
+) {
+    let [with, body] = ["with", "body"].map(|key| step.field(key));
+    let json = |field: Option<&RawField>| field.map(|field| field.value.to_json());
+    let given = json(with).unwrap_or(Value::Null);
+    let breaks = commands.breaks(named, &given, json(body).as_ref());
+    let breaks = breaks.into_iter().filter_map(|violation| {
+        let (field, pointer) = match violation.path.strip_prefix("/with") {
+            Some(pointer) => (with?, pointer),
+            None => (body?, violation.path.strip_prefix("/body")?),
+        };
+        finding(field, pointer, &violation)
+    });
+    found.extend(breaks);
+}
+
+/// The finding for a violation, where what it is about is there and no expression stands in it.
+fn finding(field: &RawField, pointer: &str, violation: &Violation) -> Option<Finding> {
+    let told_elsewhere = ["unknown_argument", "body"].contains(&violation.rule.as_str());
+    field.value.to_json().pointer(pointer)?;
+    let (node, path) = field.value.at_pointer(pointer, &field.path);
+    if told_elsewhere || has_expression(node) {
+        return None;
+    }
+    let finding = node.finding(Rule::InvalidArgument, &path, violation.message.as_str());
+    let finding = finding.suggest(
+        violation
+            .suggestion
+            .as_ref()
+            .map(|meant| meant.text.clone()),
+    );
+    Some(
+        match violation.expected.as_ref().zip(violation.actual.as_ref()) {
+            Some((expected, actual)) => finding.expected(expected, actual),
+            None => finding,
+        },
+    )
+}
+
+fn has_expression(node: &Node) -> bool {
+    let mut is_there = false;
+    node.each_text("", &mut |_, text, _| is_there |= is_template(text));
+    is_there
+}

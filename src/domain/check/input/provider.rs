@@ -1,0 +1,396 @@
+//! Checks the providers of inputs against the catalogs that there are, and what they are given against the other inputs.
+//!
+//! What an argument is worked out from says already which inputs it depends on, so `depends_on` may be left out. Where it is
+//! there too, both must name the same inputs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::super::{
+    answer::{Answer, Walk},
+    commands::{self, Callable, Commands, Found},
+};
+use crate::domain::{
+    definition::Requirement,
+    draft::WorkflowDraft,
+    expression::{Expression, Reference},
+    finding::{Finding, Rule},
+    input::inputs_of,
+    nearest::nearest,
+    node::{Entry, Node, join},
+};
+
+/// The keys that say what a provider is given; the first one counts where both do.
+const GIVEN: [&str; 2] = ["provider_args", "depends_on"];
+
+/// An input with its place in the file.
+struct Chosen<'a> {
+    name: &'a str,
+    node: &'a Node,
+    path: String,
+}
+
+/// An argument that a provider is given.
+struct Given<'a> {
+    entry: &'a Entry,
+    path: String,
+}
+
+/// Checks the providers of all inputs.
+pub(in super::super) fn check(
+    found: &mut Vec<Finding>,
+    draft: &WorkflowDraft,
+    commands: Option<&dyn Commands>,
+) {
+    let inputs = draft
+        .field("inputs")
+        .and_then(|field| Some((field, field.value.entries()?)));
+    let Some((field, entries)) = inputs else {
+        return;
+    };
+    let chosen = entries.iter().map(|entry| Chosen {
+        name: &entry.key,
+        node: &entry.value,
+        path: join(&field.path, &entry.key),
+    });
+    let chosen: Vec<_> = chosen.collect();
+    let required = commands::required(draft);
+    for one in &chosen {
+        one.idle(found);
+        one.bound(found, &chosen);
+        one.twins(found);
+        if let Some(commands) = commands {
+            one.provider(found, &required, commands);
+        }
+    }
+    cycles(found, &chosen);
+}
+
+/// The names of the inputs that providers are given by a binding; those in expressions are found where expressions are.
+pub(in super::super) fn bound(draft: &WorkflowDraft) -> impl Iterator<Item = &str> {
+    let entries = draft
+        .field("inputs")
+        .and_then(|field| field.value.entries());
+    let given = entries.unwrap_or_default().iter().flat_map(|entry| {
+        let both = GIVEN
+            .iter()
+            .filter_map(|key| entry.value.get(key)?.entries());
+        both.flatten()
+    });
+    given.filter_map(|entry| entry.value.get("from_input")?.text())
+}
+
+impl<'a> Chosen<'a> {
+    fn below(&self, key: &str) -> Vec<Given<'a>> {
+        let entries = self.node.get(key).and_then(Node::entries);
+        let path = join(&self.path, key);
+        let given = entries.unwrap_or_default().iter().map(|entry| Given {
+            entry,
+            path: join(&path, &entry.key),
+        });
+        given.collect()
+    }
+
+    /// What its provider is given.
+    fn given(&self) -> Vec<Given<'a>> {
+        let [mut given, others] = GIVEN.map(|key| self.below(key));
+        let known: BTreeSet<_> = given.iter().map(|one| one.entry.key.as_str()).collect();
+        let others = others
+            .into_iter()
+            .filter(|one| !known.contains(one.entry.key.as_str()));
+        let others: Vec<_> = others.collect();
+        given.extend(others);
+        given
+    }
+
+    fn dependencies(&self) -> BTreeSet<String> {
+        let given = self.given().into_iter();
+        let names = given.filter_map(|one| inputs_of(&one.entry.value.to_json()));
+        names.flatten().collect()
+    }
+
+    /// What is said of a provider where there is none.
+    fn idle(&self, found: &mut Vec<Finding>) {
+        if self.node.get("provider").is_some() {
+            return;
+        }
+        for entry in self.node.entries().unwrap_or_default() {
+            if ["select"].iter().chain(&GIVEN).any(|key| *key == entry.key) {
+                let message = format!("`{}` has no effect without `provider`", entry.key);
+                let path = join(&self.path, &entry.key);
+                let finding = Finding::new(Rule::NoEffect, path, entry.place, message);
+                let hint =
+                    "name the operation that lists the choices under `provider`, or leave it out";
+                found.push(finding.suggest(hint.to_owned()));
+            }
+        }
+    }
+
+    /// Bindings to inputs that there are not, and paths that cannot be read.
+    fn bound(&self, found: &mut Vec<Finding>, all: &[Self]) {
+        for one in GIVEN.into_iter().flat_map(|key| self.below(key)) {
+            let Some(node) = one.entry.value.get("from_input") else {
+                continue;
+            };
+            let name = node.text().unwrap_or_default();
+            if all.iter().all(|other| other.name != name) {
+                let message = format!("no input is called `{name}`");
+                let path = format!("{}.from_input", one.path);
+                let finding = node.finding(Rule::UnknownReference, &path, message);
+                let others = all.iter().map(|other| other.name);
+                found.push(finding.did_you_mean(node.place, name, others));
+            } else if inputs_of(&one.entry.value.to_json()).is_none()
+                && let Some(node) = one.entry.value.get("path")
+            {
+                let message = "`path` is names with dots between them, and indexes: `owner.ids[0]`";
+                let path = format!("{}.path", one.path);
+                found.push(node.finding(Rule::IllFormedExpression, &path, message));
+            }
+        }
+    }
+
+    /// An argument under both keys reads the same inputs in both.
+    fn twins(&self, found: &mut Vec<Finding>) {
+        let [given, depends_on] = GIVEN.map(|key| self.below(key));
+        for one in depends_on {
+            let key = &one.entry.key;
+            let twin = given.iter().find(|twin| twin.entry.key == *key);
+            let both = twin.and_then(|twin| {
+                let names = |given: &Given<'_>| inputs_of(&given.entry.value.to_json());
+                Some((names(twin)?, names(&one)?))
+            });
+            if let Some((reads, says)) = both.filter(|(reads, says)| reads != says) {
+                let message = format!(
+                    "`depends_on` says that `{key}` depends on {}, and `provider_args` reads {}",
+                    listed(&says),
+                    listed(&reads)
+                );
+                let finding =
+                    Finding::new(Rule::Contradiction, &one.path, one.entry.place, message);
+                let hint = "leave it out: what `provider_args` reads is what it depends on";
+                found.push(finding.suggest(hint.to_owned()));
+            }
+        }
+    }
+
+    fn provider(
+        &self,
+        found: &mut Vec<Finding>,
+        required: &[Requirement],
+        commands: &dyn Commands,
+    ) {
+        let Some(node) = self.node.get("provider") else {
+            return;
+        };
+        let path = join(&self.path, "provider");
+        let Some((catalog, operation)) = node.text().and_then(commands::words) else {
+            return;
+        };
+        let callable = match commands.find(catalog, &operation) {
+            Found::NoCatalog(_) | Found::Disabled
+                if required.iter().any(|of| of.is_called(catalog)) =>
+            {
+                return;
+            }
+            Found::Operation(callable) => Some(callable),
+            Found::NoOperation(_) => None,
+            missed => {
+                found.push(commands::missing(
+                    (node, &path),
+                    catalog,
+                    &operation,
+                    missed,
+                ));
+                return;
+            }
+        };
+        if let Some(callable) = callable.filter(|callable| callable.items_path.is_some()) {
+            self.arguments(found, (node, &path), &callable);
+            self.select(found, &callable);
+            return;
+        }
+        let near = commands.provider_like(catalog, &operation);
+        let message = format!("catalog `{catalog}` has no provider `{operation}`");
+        let hint = "a provider is an operation that answers a list of objects: look for it with `provider.list`";
+        let finding = node.finding(Rule::UnknownProvider, &path, message);
+        let finding = finding.suggest(hint.to_owned());
+        found.push(finding.did_you_mean(node.place, &operation, near.as_deref()));
+    }
+
+    /// Whether the provider is given what it takes.
+    fn arguments(
+        &self,
+        found: &mut Vec<Finding>,
+        (node, path): (&Node, &str),
+        callable: &Callable,
+    ) {
+        let names = callable
+            .arguments
+            .iter()
+            .map(|argument| argument.name.as_str());
+        let names: Vec<_> = names.collect();
+        let given = self.given();
+        for one in given
+            .iter()
+            .filter(|one| !names.contains(&one.entry.key.as_str()))
+        {
+            found.push(commands::unknown_argument(&one.path, one.entry, &names));
+        }
+        let is_given = |name: &str| given.iter().any(|one| one.entry.key == name);
+        let needed = callable
+            .arguments
+            .iter()
+            .filter(|argument| argument.is_required);
+        let lacking = needed.filter(|argument| !is_given(&argument.name));
+        let lacking: Vec<_> = lacking
+            .map(|argument| format!("`{}`", argument.name))
+            .collect();
+        if !lacking.is_empty() {
+            let message = format!("the provider needs {}", lacking.join(", "));
+            let finding = node.finding(Rule::MissingArgument, path, message);
+            found.push(
+                finding.suggest(format!("give {} under `provider_args`", lacking.join(", "))),
+            );
+        }
+    }
+
+    /// Whether the objects have the fields that are selected.
+    fn select(&self, found: &mut Vec<Finding>, callable: &Callable) {
+        let (Some(output), Some(select)) = (&callable.output, self.node.get("select")) else {
+            return;
+        };
+        let mut walk = Walk::of(output);
+        let Some(item) = walk.listed(callable) else {
+            return;
+        };
+        for key in ["value_field", "display_field", "id_field"] {
+            let Some(node) = select.get(key) else {
+                continue;
+            };
+            let path = format!("{}.select.{key}", self.path);
+            found.extend(field(&mut walk, item, (node, &path), key == "value_field"));
+        }
+    }
+}
+
+/// The finding for a selected field that the objects do not have, or whose value is none that an input is given.
+fn field<'a>(
+    walk: &mut Walk<'a>,
+    item: &'a Value,
+    (node, path): (&Node, &str),
+    is_value: bool,
+) -> Option<Finding> {
+    let text = node.text()?;
+    let expression = Expression::parse(&format!("inputs.item.{text}"));
+    let references = expression.as_ref().map(Expression::references);
+    let path_of = |references: &[Reference]| Some(references.first()?.path.get(1..)?.to_vec());
+    let answer = match references.ok().and_then(path_of) {
+        Some(segments) => walk.follow(vec![item], &segments, 0),
+        None => Answer::Missing(0, Vec::new()),
+    };
+    let what = match answer {
+        Answer::At(schemas) if is_value => {
+            let mut kinds = schemas.into_iter().map(|schema| walk.types(schema));
+            let is_composed = |kinds: Vec<&str>| {
+                !kinds.is_empty() && kinds.iter().all(|kind| ["object", "array"].contains(kind))
+            };
+            kinds.all(is_composed).then_some("is no single value")?
+        }
+        Answer::NoIndex(_) if is_value => "leads through a list, so it is no single value",
+        Answer::Missing(..) => return Some(no_field(walk, item, (node, path), text)),
+        _ => return None,
+    };
+    let message = format!("`{text}` {what}: an input is given a text, a number or a truth value");
+    let rule = Rule::ProviderSelectValueFieldNonScalar;
+    let within = below(walk, item).into_iter();
+    let within: Vec<_> = within
+        .filter(|name| name.starts_with(&format!("{text}.")))
+        .collect();
+    let hint = (!within.is_empty()).then(|| format!("name a field in it: {}", within.join(", ")));
+    Some(node.finding(rule, path, message).suggest(hint))
+}
+
+/// The finding for a field that the objects do not have, with the one that may be meant: a similar one, or one of that name
+/// in an object inside.
+fn no_field<'a>(
+    walk: &mut Walk<'a>,
+    item: &'a Value,
+    (node, path): (&Node, &str),
+    text: &str,
+) -> Finding {
+    let all = below(walk, item);
+    let outer: Vec<_> = all
+        .iter()
+        .filter(|name| !name.contains('.'))
+        .cloned()
+        .collect();
+    let message = format!("what the provider lists has no field `{text}`");
+    let rule = Rule::ProviderSelectValueFieldMissing;
+    let finding = node.finding(rule, path, message);
+    let finding = finding.suggest(format!("there are {}", outer.join(", ")));
+    let inside = all.iter().find(|name| name.ends_with(&format!(".{text}")));
+    match inside.filter(|_| nearest(text, outer.iter().map(String::as_str)).is_none()) {
+        Some(inside) => finding.is_called(node.place, text, inside),
+        None => finding.did_you_mean(node.place, text, all.iter().map(String::as_str)),
+    }
+}
+
+/// The fields of an object, and those of objects in it: `owner`, `owner.id`.
+fn below<'a>(walk: &mut Walk<'a>, item: &'a Value) -> Vec<String> {
+    let mut all = Vec::new();
+    for (name, value) in walk.properties(item) {
+        all.push(name.to_owned());
+        let inner = walk.properties(value).into_iter();
+        all.extend(inner.map(|(inner, _)| format!("{name}.{inner}")));
+    }
+    all
+}
+
+fn listed(names: &BTreeSet<String>) -> String {
+    let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    match names.as_slice() {
+        [] => "no input".to_owned(),
+        names => names.join(", "),
+    }
+}
+
+/// One finding for each ring of inputs whose choices wait for each other.
+fn cycles(found: &mut Vec<Finding>, all: &[Chosen<'_>]) {
+    let before = all.iter().map(|one| (one.name, one.dependencies()));
+    let before: BTreeMap<_, _> = before.collect();
+    let mut told = BTreeSet::new();
+    for one in all {
+        let ring = waited_for(one.name, &before).into_iter();
+        let ring = ring.filter(|name| waited_for(name, &before).contains(one.name));
+        let ring: Vec<_> = ring.collect();
+        let message = match ring.as_slice() {
+            _ if told.contains(one.name) => continue,
+            [] => continue,
+            [_] => format!("the choices of `{}` wait for its own value", one.name),
+            ring => format!(
+                "the choices of these inputs wait for each other: {}",
+                ring.join(", ")
+            ),
+        };
+        told.extend(ring);
+        let finding = one.node.finding(Rule::CyclicDependency, &one.path, message);
+        found.push(
+            finding.suggest("let one of them be given by hand, without a provider".to_owned()),
+        );
+    }
+}
+
+/// The inputs that one of them waits for, directly or not.
+fn waited_for(name: &str, before: &BTreeMap<&str, BTreeSet<String>>) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    let mut open = vec![name];
+    while let Some(at) = open.pop() {
+        for next in before.get(at).into_iter().flatten() {
+            if all.insert(next.clone()) {
+                open.push(next);
+            }
+        }
+    }
+    all
+}

@@ -1,0 +1,55 @@
+//! Quotes around an expression: `"'${{ inputs.count }}'"` is the text `'3'` with its quotes, where 3 was meant.
+
+use std::collections::BTreeMap;
+
+use super::super::{
+    draft::WorkflowDraft,
+    expression::{Expression, Root, Segment},
+    finding::{Finding, Rule},
+    node::Node,
+};
+use super::site::Site;
+
+/// The types of the inputs that declare one other than text.
+pub(super) fn types(draft: &WorkflowDraft) -> BTreeMap<&str, &str> {
+    let inputs = draft
+        .field("inputs")
+        .and_then(|field| field.value.entries());
+    let inputs = inputs.unwrap_or_default().iter();
+    let typed = inputs.filter_map(|input| {
+        let kind = input.value.get("type").and_then(Node::text)?;
+        (kind != "string").then_some((input.key.as_str(), kind))
+    });
+    typed.collect()
+}
+
+/// The warning for a value that is nothing but an expression between quotes, where the expression is an input of a type that
+/// the quotes take away.
+pub(super) fn finding(site: &Site<'_>, types: &BTreeMap<&str, &str>) -> Option<Finding> {
+    let text = site.text.trim();
+    let inner = ['\'', '"', '`'].iter().find_map(|quote| {
+        let inner = text.strip_prefix(*quote)?.strip_suffix(*quote)?;
+        inner.trim_start().starts_with("${{").then_some(inner)
+    })?;
+    let expression = Expression::parse(inner).ok()?;
+    let [reference] = expression.references() else {
+        return None;
+    };
+    let [Segment::Key(name)] = reference.path.as_slice() else {
+        return None;
+    };
+    let kind = types.get(name.as_str())?;
+    if reference.root != Root::Inputs {
+        return None;
+    }
+    let message = format!(
+        "the quotes are part of the value: `{name}` is of type {kind}, and this is a text around it"
+    );
+    let finding = Finding::new(Rule::QuotedTemplate, &site.path, site.place, message);
+    let whole = (0, site.text.len());
+    Some(
+        finding
+            .suggest(format!("write `{inner}` without the inner quotes"))
+            .replace_within(site.place, site.text, whole, inner),
+    )
+}
