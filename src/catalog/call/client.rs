@@ -10,7 +10,7 @@ use std::{
 use reqwest::{
     Client, Response, Url,
     dns::{Addrs, Name, Resolve, Resolving},
-    header::{ACCEPT, CONTENT_TYPE, HeaderMap, LOCATION},
+    header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, LOCATION},
     redirect::Policy,
 };
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
@@ -22,7 +22,10 @@ use super::{
     request::Request,
 };
 use crate::{
-    catalog::{BoxFuture, operation::Method},
+    catalog::{
+        BoxFuture,
+        operation::{Class, Method},
+    },
     limits,
 };
 
@@ -169,9 +172,12 @@ impl Clients {
             .of(way)?
             .request(method(request.method), request.url.clone());
         sent = sent.headers(request.headers.clone());
-        if let Some(body) = &request.body {
-            sent = sent.body(body.clone());
-        }
+        sent = match &request.body {
+            Some(body) => sent.body(body.clone()),
+            // Many services refuse such a method without a length, and the client leaves it out (RFC 9110, 8.6).
+            None if request.method.class() == Class::Standard => sent.header(CONTENT_LENGTH, 0),
+            None => sent,
+        };
         let response = sent
             .send()
             .await

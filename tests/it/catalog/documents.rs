@@ -341,6 +341,7 @@ fn parameters_are_inherited_overridden_and_kept_apart() {
             { "name": "filter", "in": "query", "style": "deepObject", "explode": true },
             { "name": "where", "in": "query", "content": { "application/json": { "schema": { "type": "object" } } } },
             { "name": "Accept", "in": "header" }, { "name": "Authorization", "in": "header" },
+            { "name": "Content-Length", "in": "header", "required": true }, { "name": "Host", "in": "header", "required": true },
             { "name": "Idempotency-Key", "in": "header", "required": true },
             { "name": "gone", "in": "path", "required": true },
         ] },

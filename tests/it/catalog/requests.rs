@@ -91,7 +91,7 @@ const STYLES: &[(&str, &str, bool, [&str; 3])] = &[
         true,
         [
             "/v1?p=a%20b%2Fc",
-            "/v1?p=1&p=2",
+            "/v1?p%5B0%5D=1&p%5B1%5D=2",
             "/v1?p%5BR%5D=1&p%5BG%5D=x%26y",
         ],
     ),
@@ -492,6 +492,20 @@ fn a_body_is_held_to_its_schema_wherever_its_keys_stand() {
     // With a body no key stands for a part of it.
     let found = rules(json!({ "name": "ab" }), Some(json!({ "name": "ab" })));
     assert_eq!(found, pair("/with/name", "unknown_argument"));
+}
+
+#[tokio::test]
+async fn a_call_that_changes_something_says_the_length_of_no_body() {
+    for (method, length) in [
+        ("POST", Some("0")),
+        ("PUT", Some("0")),
+        ("PATCH", Some("0")),
+        ("GET", None),
+        ("DELETE", None),
+    ] {
+        let seen = reaches(operation(method, "/x", json!({})), json!({}), None).await;
+        assert_eq!(seen.header("content-length"), length, "{method}");
+    }
 }
 
 #[test]
