@@ -21,7 +21,7 @@ use std::{
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use midex::catalog::{
     call::{Caller, Options, Prepared, Target},
-    operation::{Location, Operation},
+    operation::{CONTENT_TYPE_ARGUMENT, Content, Location, Operation},
 };
 use serde_json::{Map, Value, json};
 
@@ -251,14 +251,17 @@ impl Given {
     }
 
     fn add_body(&mut self, prepared: &Prepared, dice: &mut Dice) -> Option<()> {
-        let content = prepared.operation().body.as_ref()?.contents.first()?;
+        let contents = &prepared.operation().body.as_ref()?.contents;
+        let chosen = self.parameters.get(CONTENT_TYPE_ARGUMENT);
+        let is_chosen = |content: &&Content| chosen.is_some_and(|one| *one == content.media_type);
+        let content = contents.iter().find(is_chosen).or(contents.first())?;
         let media_type = content.media_type.as_str();
         let is_json = media_type.ends_with("json");
         let used = if is_json { Use::Json } else { Use::Encoded };
         let value = generated::value(&content.schema, used, dice)?;
         self.meant_body = Some(value.clone());
         match value {
-            Value::Object(fields) if takes(prepared, &fields) && dice.roll(2) == 0 => {
+            Value::Object(fields) if is_json && takes(prepared, &fields) && dice.roll(2) == 0 => {
                 let with = self.with.as_object_mut()?;
                 with.extend(fields);
             }
@@ -288,7 +291,9 @@ impl Given {
                 Location::Cookie => "cookie",
             };
             let value = self.parameters.get(&one.argument)?;
-            Some((one.name.as_str(), location, value.clone()))
+            // What it says stands in the body's own header.
+            (one.argument != CONTENT_TYPE_ARGUMENT)
+                .then(|| (one.name.as_str(), location, value.clone()))
         });
         Meant {
             method: operation.method.as_str(),
