@@ -87,6 +87,8 @@ struct Inner {
     context: Map<String, Value>,
     violations: Vec<Violation>,
     next: Option<Next>,
+    /// What counts in the place of what the code says.
+    is_retryable: Option<bool>,
     source: Option<std::sync::Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -99,6 +101,7 @@ impl Error {
             context: Map::new(),
             violations: Vec::new(),
             next: None,
+            is_retryable: None,
             source: None,
         }))
     }
@@ -156,6 +159,19 @@ impl Error {
     pub fn with_action(mut self, action: &'static str) -> Self {
         self.0.next = Some(Next::Words(action));
         self
+    }
+
+    /// Says whether the same call may succeed later, where that depends on more than the code.
+    #[must_use]
+    pub fn with_retryable(mut self, is_retryable: bool) -> Self {
+        self.0.is_retryable = Some(is_retryable);
+        self
+    }
+
+    /// Whether the same call may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        let of_code = self.0.code.retryable();
+        self.0.is_retryable.unwrap_or(of_code)
     }
 
     /// Replaces the message.
@@ -259,7 +275,7 @@ impl Error {
         payload.insert("message".into(), json!(self.0.message));
         payload.insert("context".into(), Value::Object(self.wire_context()));
         payload.insert("failure_stage".into(), json!(self.stage()));
-        payload.insert("retryable".into(), json!(self.0.code.retryable()));
+        payload.insert("retryable".into(), json!(self.is_retryable()));
         payload.insert("suggested_action".into(), json!(self.suggested_action()));
         payload.insert("correlation_id".into(), json!(correlation_id));
         if !self.0.violations.is_empty() {
@@ -289,6 +305,7 @@ impl Error {
             error.0.context.clone_from(context);
         }
         error.0.next = text("suggested_action").map(|action| Next::Verbatim(action.to_owned()));
+        error.0.is_retryable = payload.get("retryable").and_then(Value::as_bool);
         let violations = payload
             .get("violations")
             .cloned()
@@ -302,7 +319,7 @@ impl Error {
         match self.0.code {
             Code::UsageInvalid => 2,
             code if code.category() == Category::Internal => 2,
-            code if code.retryable() => 75,
+            _ if self.is_retryable() => 75,
             _ => 1,
         }
     }

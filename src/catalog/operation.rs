@@ -153,7 +153,12 @@ pub enum Written {
     Content(String),
 }
 
-/// What may be sent as a body: of the contents one. The first one is meant where a caller says nothing.
+/// The argument that chooses the media type of a body, where an operation takes several. No parameter of a document has this
+/// name: what a document says of the header counts for nothing (OpenAPI 3.1, 4.8.12.1).
+pub const CONTENT_TYPE_ARGUMENT: &str = "Content-Type";
+
+/// What may be sent as a body: of the contents one. [`CONTENT_TYPE_ARGUMENT`] chooses it where there are several, and the
+/// first one is meant where a caller says nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Body {
     /// Whether a call needs it.

@@ -363,13 +363,21 @@ fn callable(named: &Named) -> Result<Callable, String> {
         is_required: parameter.is_required,
     });
     let body = operation.body.as_ref().map(|body| {
-        let schema = body
-            .contents
-            .first()
-            .map(|content| (&*content.media_type, &content.schema));
+        let of_each = body.contents.iter();
+        let of_each = of_each.map(|content| fields(&content.media_type, &content.schema));
+        let mut taking = of_each.filter(|fields| *fields != none());
+        let fields = match (taking.next(), taking.next()) {
+            (Some(first), None) => first,
+            // Which of them is sent is said only when it is called.
+            (Some(_), Some(_)) => BodyFields {
+                is_open: true,
+                ..none()
+            },
+            (None, _) => none(),
+        };
         BodyFields {
             is_required: body.is_required,
-            ..schema.map_or_else(none, |(media_type, schema)| fields(media_type, schema))
+            ..fields
         }
     });
     Ok(Callable {

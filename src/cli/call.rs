@@ -243,6 +243,9 @@ fn explained(error: Error, command: &Value) -> Error {
         (_, "SECRETS_FILE_UNSAFE") => {
             "Make the file of secrets one that only you can read: chmod 600"
         }
+        (Code::CommandFailed, _) if error.is_retryable() => {
+            "Run the same command again a little later: nothing is wrong with the call"
+        }
         (Code::CommandFailed, _) => {
             "Correct what the service says; `midex show {execution_id}` shows the call again"
         }

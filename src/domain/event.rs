@@ -56,6 +56,8 @@ pub struct Failure {
     pub item: Option<u32>,
     /// What the other side answered, where it is an operation that failed.
     pub response: Option<Box<Response>>,
+    /// Whether the same may succeed later, as the operation says that failed.
+    pub is_retryable: bool,
 }
 
 /// What the other side answered to an operation that failed: nothing of it is a secret.

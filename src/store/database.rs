@@ -21,11 +21,12 @@ use crate::error::{Code, Error, Result};
 const ROOM_PER_LOG_BYTE: u64 = 4;
 
 /// The entries that earlier builds wrote, before the first release.
-const UNRELEASED_KEYS: [&str; 4] = [
+const UNRELEASED_KEYS: [&str; 5] = [
     "format",
     "release_format",
     "released_format",
     "store_format",
+    "state_format",
 ];
 
 /// Our tables, without the version that their names end with.

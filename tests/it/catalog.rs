@@ -1,6 +1,8 @@
 //! Catalogs: OpenAPI documents and what becomes of them; calls of their operations, as a service sees them.
 
 mod answers;
+mod bodies;
+mod called;
 mod changes;
 mod documents;
 mod faults;

@@ -13,7 +13,7 @@ use super::{
     write::{escape, is_json},
 };
 use crate::{
-    catalog::operation::{Content, Location, Operation, Parameter},
+    catalog::operation::{CONTENT_TYPE_ARGUMENT, Content, Location, Operation, Parameter},
     domain::{nearest::did_you_mean, schema::Schema},
     error::{Suggestion, Violation},
     limits,
@@ -28,11 +28,34 @@ pub struct Prepared {
     /// Of the arguments: an object.
     schema: Value,
     compiled: OnceLock<Option<Schema>>,
-    /// Of the body.
-    body_schema: Option<Value>,
-    body_compiled: OnceLock<Option<Schema>>,
+    /// Of each content of the body.
+    bodies: Vec<Taken>,
+}
+
+/// What a body of one media type is held to.
+#[derive(Debug)]
+struct Taken {
+    schema: Value,
+    compiled: OnceLock<Option<Schema>>,
     /// The fields of a body whose fields may stand among the arguments.
     fields: Option<Fields>,
+}
+
+impl Taken {
+    fn new(content: &Content) -> Self {
+        let takes_fields = is_json(&content.media_type) && may_be_object(&content.schema);
+        Self {
+            fields: takes_fields.then(|| Fields::of(&content.schema)),
+            schema: content.schema.clone(),
+            compiled: OnceLock::new(),
+        }
+    }
+
+    fn breaks(&self, given: &Value, place: &str) -> Vec<Violation> {
+        let compile = || Schema::compile(&self.schema).ok();
+        let schema = self.compiled.get_or_init(compile);
+        broken(schema.as_ref(), given, place, "the body")
+    }
 }
 
 /// The fields of an object.
@@ -47,16 +70,11 @@ impl Prepared {
     /// The operation, whose schemas stand alone.
     pub fn new(operation: Operation) -> Self {
         let schema = schema_of(&operation.parameters);
-        let contents = operation.body.as_ref().map(|body| &body.contents);
-        let content = contents.and_then(|contents| contents.first());
-        let takes_fields = content
-            .filter(|content| is_json(&content.media_type) && may_be_object(&content.schema));
+        let contents = operation.body.iter().flat_map(|body| &body.contents);
         Self {
-            fields: takes_fields.map(|content| Fields::of(&content.schema)),
-            body_schema: content.map(|content| content.schema.clone()),
+            bodies: contents.map(Taken::new).collect(),
             schema,
             compiled: OnceLock::new(),
-            body_compiled: OnceLock::new(),
             operation,
         }
     }
@@ -66,9 +84,11 @@ impl Prepared {
         &self.operation
     }
 
-    /// Whether keys of `with` that are no arguments become the body, where none is given: the operation takes a JSON object.
+    /// Whether keys of `with` that are no arguments become the body, where none is given: the operation takes a JSON object
+    /// where nobody says otherwise.
     pub fn takes_fields(&self) -> bool {
-        self.fields.is_some()
+        let first = self.bodies.first();
+        first.is_some_and(|first| first.fields.is_some())
     }
 
     /// How what a step would give breaks the schemas, before it is known what its expressions come to. Where a schema
@@ -91,14 +111,13 @@ impl Prepared {
         broken(schema.as_ref(), given, "/with", "the arguments")
     }
 
-    fn body_breaks(&self, given: &Value, place: &str) -> Vec<Violation> {
-        let compile = || {
-            self.body_schema
-                .as_ref()
-                .and_then(|schema| Schema::compile(schema).ok())
-        };
-        let schema = self.body_compiled.get_or_init(compile);
-        broken(schema.as_ref(), given, place, "the body")
+    /// The content of the body that the arguments choose; the first one where they do not.
+    fn chosen(&self, with: &Map<String, Value>) -> Option<(&Content, &Taken)> {
+        let contents = &self.operation.body.as_ref()?.contents;
+        let wanted = with.get(CONTENT_TYPE_ARGUMENT).and_then(Value::as_str);
+        let is_wanted = |content: &Content| wanted == Some(&*content.media_type);
+        let place = contents.iter().position(is_wanted).unwrap_or_default();
+        Some((contents.get(place)?, self.bodies.get(place)?))
     }
 }
 
@@ -255,7 +274,10 @@ impl<'a> Reading<'a> {
             let name = &parameter.argument;
             match self.with.get(name).filter(|value| !value.is_null()) {
                 Some(value) => {
-                    given.push((parameter, value));
+                    // Which the body writes itself, with what belongs to it.
+                    if name != CONTENT_TYPE_ARGUMENT {
+                        given.push((parameter, value));
+                    }
                     values.insert(name.clone(), value.clone());
                 }
                 None if parameter.is_required && !(has_key && is_key(operation, parameter)) => {
@@ -291,7 +313,9 @@ impl<'a> Reading<'a> {
         let prepared = self.prepared;
         let declared = prepared.operation.body.as_ref();
         let others = self.others();
-        let (place, value) = match (body, &prepared.fields) {
+        let chosen = prepared.chosen(self.with);
+        let fields = chosen.and_then(|(_, taken)| taken.fields.as_ref());
+        let (place, value) = match (body, fields) {
             (None, Some(fields))
                 if !others.is_empty() || declared.is_some_and(|body| body.is_required) =>
             {
@@ -309,14 +333,14 @@ impl<'a> Reading<'a> {
                 )
             }
         };
-        let Some(content) = declared.and_then(|body| body.contents.first()) else {
+        let Some((content, taken)) = chosen else {
             let message = format!("`{}` takes no body", prepared.operation.name);
             self.violations
                 .push(Violation::new("/body", "body", message));
             return None;
         };
         if let Some(judged) = body::judged(Kind::of(&content.media_type), &value) {
-            self.violations.extend(prepared.body_breaks(&judged, place));
+            self.violations.extend(taken.breaks(&judged, place));
         }
         Some((content, value))
     }
@@ -325,10 +349,8 @@ impl<'a> Reading<'a> {
     fn missing_body(&mut self) -> Option<&'a Value> {
         let body = self.prepared.operation.body.as_ref()?;
         if body.is_required {
-            let media_type = body
-                .contents
-                .first()
-                .map(|content| content.media_type.as_str());
+            let chosen = self.prepared.chosen(self.with);
+            let media_type = chosen.map(|(content, _)| content.media_type.as_str());
             let message = format!(
                 "the body is missing, which is `{}`",
                 media_type.unwrap_or_default()
@@ -345,17 +367,11 @@ impl<'a> Reading<'a> {
             .parameters
             .iter()
             .map(|parameter| parameter.argument.as_str());
-        let fields = self
-            .prepared
-            .fields
-            .iter()
-            .flat_map(|fields| fields.names.iter().map(String::as_str));
-        let is_field = has_body
-            && self
-                .prepared
-                .fields
-                .as_ref()
-                .is_some_and(|fields| fields.names.contains(name));
+        let chosen = self.prepared.chosen(self.with);
+        let known = chosen.and_then(|(_, taken)| taken.fields.as_ref());
+        let is_field = has_body && known.is_some_and(|fields| fields.names.contains(name));
+        let fields = known.into_iter().flat_map(|fields| &fields.names);
+        let fields = fields.map(String::as_str);
         let text = if is_field {
             Some("put it into `body`, or leave `body` out".to_owned())
         } else {

@@ -10,7 +10,7 @@ use std::{
 use reqwest::{
     Body, Client, Response, Url,
     dns::{Addrs, Name, Resolve, Resolving},
-    header::{ACCEPT, CONTENT_TYPE, HeaderMap, LOCATION},
+    header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION},
     redirect::Policy,
 };
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
@@ -22,7 +22,10 @@ use super::{
     request::Request,
 };
 use crate::{
-    catalog::{BoxFuture, operation::Method},
+    catalog::{
+        BoxFuture,
+        operation::{Class, Method},
+    },
     limits,
 };
 
@@ -174,6 +177,11 @@ impl Clients {
         let mut sent = reqwest::Request::new(method(request.method), request.url.clone());
         *sent.headers_mut() = request.headers.clone();
         *sent.body_mut() = request.body.clone().map(Body::from);
+        // Many services refuse such a method without a length, and the client leaves it out (RFC 9110, 8.6).
+        if request.body.is_none() && request.method.class() == Class::Standard {
+            let none = HeaderValue::from_static("0");
+            sent.headers_mut().insert(CONTENT_LENGTH, none);
+        }
         let response = self
             .of(way)?
             .execute(sent)

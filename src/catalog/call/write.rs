@@ -139,7 +139,7 @@ pub(super) fn pairs(name: &str, value: &Value, written: &Written) -> Vec<(String
     };
     let encoded = uri::encode(name);
     match (style, value) {
-        (Style::DeepObject, Value::Object(_)) => deep(name, value, encoding),
+        (Style::DeepObject, Value::Object(_) | Value::Array(_)) => deep(name, value, encoding),
         (Style::Form, Value::Object(map)) if explode => {
             let pairs = map
                 .iter()
@@ -178,7 +178,9 @@ fn separator(style: Style) -> &'static str {
     }
 }
 
-/// `name[key]=value`, and `name[key][inner]=value` for what lies deeper, as services read it.
+/// `name[key]=value`, and `name[key][inner]=value` for what lies deeper. `OpenAPI` says nothing of lists in this style: they
+/// are written as services expect them that read such names (Stripe, Rack, PHP, `qs`), by place, for those take the same
+/// name again for one text.
 fn deep(name: &str, value: &Value, encoding: Encoding) -> Vec<(String, String)> {
     match value {
         Value::Object(map) => {
@@ -188,7 +190,8 @@ fn deep(name: &str, value: &Value, encoding: Encoding) -> Vec<(String, String)> 
             each.collect()
         }
         Value::Array(items) => {
-            let each = items.iter().enumerate();
+            // A place that nothing is written for would be a gap, and with a gap it is no list for those who read it.
+            let each = items.iter().filter(|item| !is_empty(item)).enumerate();
             each.flat_map(|(place, item)| deep(&format!("{name}[{place}]"), item, encoding))
                 .collect()
         }
@@ -196,6 +199,16 @@ fn deep(name: &str, value: &Value, encoding: Encoding) -> Vec<(String, String)> 
             .map(|text| (uri::encode(name), text))
             .into_iter()
             .collect(),
+    }
+}
+
+/// Whether nothing is written of a value in brackets.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.iter().all(is_empty),
+        Value::Object(map) => map.values().all(is_empty),
+        _ => false,
     }
 }
 
@@ -288,7 +301,7 @@ mod tests {
                 true,
                 [
                     "color=blue",
-                    "color=blue&color=black",
+                    "color%5B0%5D=blue&color%5B1%5D=black",
                     "color%5BR%5D=100&color%5BG%5D=200",
                 ],
             ),
@@ -328,6 +341,10 @@ mod tests {
                 ("f[a][b][1][c]".to_owned(), "2")
             ]
         );
+        let gaps = json!([null, { "a": 1 }, {}, { "a": [{}, 2] }]);
+        let written = pairs("l", &gaps, &styled(Style::DeepObject, true));
+        assert_eq!(written[0].0, "l%5B0%5D%5Ba%5D");
+        assert_eq!(written[1].0, "l%5B1%5D%5Ba%5D%5B0%5D");
         assert!(pairs("x", &json!([]), &styled(Style::Form, false)).is_empty());
         assert_eq!(
             segment(

@@ -7,7 +7,9 @@ use super::{
     reference::{entries, flag, follow, text},
 };
 use crate::{
-    catalog::operation::{Body, Content, Operation},
+    catalog::operation::{
+        Body, CONTENT_TYPE_ARGUMENT, Content, Location, Operation, Parameter, Style, Written,
+    },
     domain::truncate::shortened,
     limits,
 };
@@ -32,7 +34,10 @@ impl<'a> Reader<'a, '_> {
                 contents.push(self.content(media_type, content, operation));
             }
         }
-        contents.sort_by_key(|content| rank(&content.media_type));
+        contents.sort_by_key(|content| (rank(&content.media_type), is_list(&content.media_type)));
+        if contents.len() > 1 {
+            choice(&contents, &mut operation.parameters);
+        }
         operation.body = (!contents.is_empty()).then(|| Body {
             is_required: flag(value, "required"),
             description: shortened(
@@ -105,6 +110,33 @@ impl<'a> Reader<'a, '_> {
             }
         }
     }
+}
+
+/// Adds the argument that chooses one of several contents, among the headers.
+fn choice(contents: &[Content], parameters: &mut Vec<Parameter>) {
+    let known: Vec<_> = contents.iter().map(|content| &content.media_type).collect();
+    let at = parameters
+        .iter()
+        .position(|one| one.location == Location::Cookie);
+    let choice = Parameter {
+        argument: CONTENT_TYPE_ARGUMENT.to_owned(),
+        name: CONTENT_TYPE_ARGUMENT.to_owned(),
+        location: Location::Header,
+        is_required: false,
+        description: format!("What the body is; `{}` where this is left out", known[0]),
+        schema: json!({ "type": "string", "enum": known }),
+        written: Written::Styled {
+            style: Style::Simple,
+            explode: false,
+            allow_reserved: false,
+        },
+    };
+    parameters.insert(at.unwrap_or(parameters.len()), choice);
+}
+
+/// Whether a body is a list of changes (RFC 6902) and not what they are made to, which is easier to write.
+fn is_list(media_type: &str) -> bool {
+    media_type == "application/json-patch+json"
 }
 
 /// A media type without parameters. One that stands for all of them is JSON, as services mean it.

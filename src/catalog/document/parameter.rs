@@ -12,8 +12,15 @@ use crate::{
     limits,
 };
 
-/// Headers that other parts of the document decide (OpenAPI 3.1, 4.8.12.1).
-const IGNORED_HEADERS: [&str; 3] = ["accept", "content-type", "authorization"];
+/// Headers that other parts of the document decide (OpenAPI 3.1, 4.8.12.1), and those that are written for the body and the
+/// address of every request, so that no caller may give them.
+const IGNORED_HEADERS: [&str; 5] = [
+    "accept",
+    "content-type",
+    "authorization",
+    "content-length",
+    "host",
+];
 /// Headers by which a service knows a repeated call.
 const IDEMPOTENCY_HEADERS: [&str; 3] = ["idempotency-key", "x-idempotency-key", "idempotency_key"];
 

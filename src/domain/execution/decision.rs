@@ -134,6 +134,7 @@ impl Failure {
             step: step.cloned(),
             item: None,
             response: None,
+            is_retryable: false,
         }
     }
 

@@ -202,6 +202,7 @@ impl TransitionBuilder<'_> {
         let code = code.unwrap_or_else(|| failure.class.to_uppercase());
         let told = Failure {
             response: failure.response.clone(),
+            is_retryable: failure.retryable,
             ..Failure::new(code, &failure.message, attempt_id.visit_id.step.as_ref())
         };
         if let Some(retry) = &step.retry

@@ -191,6 +191,7 @@ impl TransitionBuilder<'_> {
         Ok(Failure {
             item: visit_id.item,
             response: failure.response.clone(),
+            is_retryable: failure.is_retryable,
             ..Failure::new(&failure.code, message, failure.step.as_ref())
         })
     }

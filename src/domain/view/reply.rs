@@ -208,6 +208,9 @@ pub struct FailureView {
     /// The body of that answer, in part where it is long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_payload: Option<Value>,
+    /// Whether the same call may succeed later. The errors of tools say so.
+    #[serde(skip)]
+    pub is_retryable: bool,
 }
 
 impl From<&Failure> for FailureView {
@@ -221,6 +224,7 @@ impl From<&Failure> for FailureView {
             message: failure.message.clone(),
             step_name: failure.step.as_ref().map(ToString::to_string),
             item: failure.item,
+            is_retryable: failure.is_retryable,
         }
     }
 }

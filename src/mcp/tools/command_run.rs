@@ -179,6 +179,11 @@ async fn called(app: &App, id: &str, call: CommandCall) -> Result<Value> {
             .with("command", id)
             .with("execution_id", status.execution_id.as_str())
             .with("failure_code", failure.code.as_str());
+        let error = if failure.is_retryable {
+            error.with_retryable(true).with_action(LATER)
+        } else {
+            error
+        };
         let error = match failure.status {
             Some(status) => error.with("status_code", status),
             None => error,
@@ -200,6 +205,9 @@ async fn called(app: &App, id: &str, call: CommandCall) -> Result<Value> {
     answer["duration_ms"] = json!(app.now().since(begun).as_millis());
     Ok(answer)
 }
+
+/// What comes next where nothing is wrong with the call.
+const LATER: &str = "Call {tool} again a little later: nothing is wrong with the call";
 
 /// How long a call is waited for; then it goes on, and `execution.wait` tells its end.
 const WAITED: Duration = limits::WAIT_MAX;

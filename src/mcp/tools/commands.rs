@@ -315,6 +315,15 @@ fn whole(set: &Set, named: &Named) -> Result<Value, String> {
         "type": "object", "properties": properties, "required": required, "additionalProperties": false
     });
     shown["body_schema"] = content.map_or(Value::Null, |content| content.schema.clone());
+    if let Some(body) = operation
+        .body
+        .as_ref()
+        .filter(|body| body.contents.len() > 1)
+    {
+        let each = body.contents.iter();
+        let each = each.map(|content| (content.media_type.clone(), content.schema.clone()));
+        shown["body_schemas"] = Value::Object(each.collect());
+    }
     shown["output_schema"] = operation.output.clone().unwrap_or_default();
     shown["security"] = json!(operation.security);
     shown["providers"] = uses.map(|one| json!({ "argument": one.argument, "provider": format!("{} {}", named.catalog.vendor(), one.provider) })).collect();

@@ -341,6 +341,7 @@ fn parameters_are_inherited_overridden_and_kept_apart() {
             { "name": "filter", "in": "query", "style": "deepObject", "explode": true },
             { "name": "where", "in": "query", "content": { "application/json": { "schema": { "type": "object" } } } },
             { "name": "Accept", "in": "header" }, { "name": "Authorization", "in": "header" },
+            { "name": "Content-Length", "in": "header", "required": true }, { "name": "Host", "in": "header", "required": true },
             { "name": "Idempotency-Key", "in": "header", "required": true },
             { "name": "gone", "in": "path", "required": true },
         ] },
@@ -439,7 +440,7 @@ fn bodies_are_in_the_order_in_which_they_are_easiest_to_send() {
         json!({}),
     );
     let operation = only(&document);
-    let body = operation.body.unwrap();
+    let body = operation.body.as_ref().unwrap();
     let types: Vec<_> = body
         .contents
         .iter()
@@ -467,6 +468,36 @@ fn bodies_are_in_the_order_in_which_they_are_easiest_to_send() {
     );
     assert_eq!(body.contents[5].schema, json!({ "type": "string" }));
     assert!(body.is_required);
+    // The caller chooses.
+    let choice = &operation.parameters[0];
+    assert_eq!(
+        (choice.argument.as_str(), choice.is_required),
+        ("Content-Type", false)
+    );
+    assert_eq!(choice.schema["enum"], json!(types));
+}
+
+#[test]
+fn a_body_that_lists_changes_comes_after_the_other_json() {
+    let types = ["json-patch+json", "merge-patch+json", "apply-patch+yaml"];
+    let contents = types.map(|name| (format!("application/{name}"), json!({})));
+    let contents: serde_json::Map<_, _> = contents.into_iter().collect();
+    let patch = json!({ "/pods": {
+        "patch": { "requestBody": { "content": contents }, "parameters": [{ "name": "s", "in": "cookie" }] },
+    } });
+    let operation = only(&document(patch, json!({})));
+    let of_body = operation.body.unwrap().contents;
+    let types: Vec<_> = of_body.iter().map(|one| one.media_type.as_str()).collect();
+    assert_eq!(
+        types,
+        [
+            "application/merge-patch+json",
+            "application/json-patch+json",
+            "application/apply-patch+yaml"
+        ]
+    );
+    let names = operation.parameters.iter().map(|one| one.argument.as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["Content-Type", "s"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, LazyLock},
     thread,
 };
@@ -31,13 +31,13 @@ const NAMES: [&str; 9] = [
 ];
 
 /// A document with its compiled form.
-struct Public {
-    name: &'static str,
-    compiled: Compiled,
-    book: Book,
+pub(super) struct Public {
+    pub(super) name: &'static str,
+    pub(super) compiled: Compiled,
+    pub(super) book: Book,
 }
 
-static PUBLIC: LazyLock<Vec<Arc<Public>>> = LazyLock::new(|| {
+pub(super) static PUBLIC: LazyLock<Vec<Arc<Public>>> = LazyLock::new(|| {
     let read = |name| thread::spawn(move || public(name));
     let threads: Vec<_> = NAMES.into_iter().map(read).collect();
     let read = threads
@@ -47,9 +47,7 @@ static PUBLIC: LazyLock<Vec<Arc<Public>>> = LazyLock::new(|| {
 });
 
 fn public(name: &'static str) -> Option<Public> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("target/openapi")
-        .join(name);
+    let path = place(name);
     let Ok(text) = fs::read(&path) else {
         assert!(
             std::env::var_os("MIDEX_CORPUS").is_none(),
@@ -65,6 +63,13 @@ fn public(name: &'static str) -> Option<Public> {
         compiled,
         book,
     })
+}
+
+/// Where a document is put.
+pub(super) fn place(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("target/openapi")
+        .join(name)
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::{
 };
 
 /// What reaches the service of a call.
-async fn reaches(operation: Operation, with: Value, body: Option<Value>) -> Seen {
+pub(super) async fn reaches(operation: Operation, with: Value, body: Option<Value>) -> Seen {
     let service = Service::new(|_| answer(204, &[], b"")).await;
     let answer = call(operation, &target(&service), with, body).await;
     answer.expect("an answer");
@@ -91,7 +91,7 @@ const STYLES: &[(&str, &str, bool, [&str; 3])] = &[
         true,
         [
             "/v1?p=a%20b%2Fc",
-            "/v1?p=1&p=2",
+            "/v1?p%5B0%5D=1&p%5B1%5D=2",
             "/v1?p%5BR%5D=1&p%5BG%5D=x%26y",
         ],
     ),
@@ -298,7 +298,11 @@ async fn files_are_uploaded_with_their_names_and_bytes() {
 }
 
 /// The rules that a call breaks, each with its place; nothing is sent, for this is pure.
-fn broken(operation: Operation, with: Value, body: Option<Value>) -> Vec<(String, String, String)> {
+pub(super) fn broken(
+    operation: Operation,
+    with: Value,
+    body: Option<Value>,
+) -> Vec<(String, String, String)> {
     let arguments = Arguments {
         with: &with,
         body: body.as_ref(),
@@ -319,7 +323,7 @@ fn broken(operation: Operation, with: Value, body: Option<Value>) -> Vec<(String
     each.collect()
 }
 
-fn one(path: &str, rule: &str, meant: &str) -> Vec<(String, String, String)> {
+pub(super) fn one(path: &str, rule: &str, meant: &str) -> Vec<(String, String, String)> {
     vec![(path.into(), rule.into(), meant.into())]
 }
 

@@ -46,9 +46,16 @@ pub(super) fn reply(seen: &Seen) -> service::Reply {
     let method = seen.line.split(' ').next().unwrap_or_default();
     match (method, seen.target().split('?').next().unwrap_or_default()) {
         ("GET", "/api/orders") => service::json(200, &json!([{ "id": "o-1" }, { "id": "o-2" }])),
+        (_, "/api/orders/cut") => service::Reply::Broken(Vec::new()),
+        ("POST", "/api/orders") if seen.text().contains("cut") => {
+            service::Reply::Broken(Vec::new())
+        }
         ("POST", "/api/orders") => service::json(201, &json!({ "id": "o-3" })),
         ("GET", "/api/orders/none") => service::json(404, &json!({ "message": "no such order" })),
-        ("GET", _) => service::json(200, &json!({ "id": "o-1", "state": "sent" })),
+        ("GET", path) => match path.trim_start_matches("/api/orders/").parse() {
+            Ok(status) => service::json(status, &json!({ "message": "as it was asked" })),
+            Err(_) => service::json(200, &json!({ "id": "o-1", "state": "sent" })),
+        },
         _ => service::answer(204, &[], b""),
     }
 }
@@ -251,6 +258,38 @@ async fn what_goes_wrong_is_told_with_the_words_of_the_service_and_nothing_is_se
         says(&refused["message"], word);
         assert_eq!(shop.lines().len(), 1, "{arguments}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_says_whether_the_same_call_may_succeed_later() {
+    let mut shop = Shop::open().await;
+    shop.import();
+    for (order, is_retryable) in [
+        ("400", false),
+        ("404", false),
+        ("408", true),
+        ("422", false),
+        ("425", true),
+        ("429", true),
+        ("500", true),
+        ("503", true),
+        ("cut", true),
+    ] {
+        let call = json!({ "id": "shop orders:info", "with": { "order": order } });
+        let failed = shop.server.refused("command.run_safe", call);
+        assert_eq!(failed["error_code"], "COMMAND_FAILED", "{failed}");
+        assert_eq!(failed["retryable"], is_retryable, "{failed}");
+        let next = failed["suggested_action"].as_str().unwrap();
+        assert_eq!(
+            next.contains("command.run_safe again a little later"),
+            is_retryable,
+            "{next}"
+        );
+    }
+    // It may have been done, and doing it twice is not doing it once.
+    let call = json!({ "id": "shop orders:create", "with": { "item": "cut" } });
+    let failed = shop.server.refused("command.run", call);
+    assert_eq!(failed["retryable"], false, "{failed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

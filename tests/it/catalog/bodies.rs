@@ -1,0 +1,88 @@
+//! Which body is sent: one of several media types, or none.
+
+use super::{
+    requests::{broken, one, reaches},
+    *,
+};
+
+#[tokio::test]
+async fn the_caller_chooses_one_of_several_media_types() {
+    let choice =
+        json!({ "enum": ["application/json", "application/x-www-form-urlencoded", "text/plain"] });
+    let content = |media_type: &str, schema: Value| json!({ "media_type": media_type, "schema": schema, "encoding": {} });
+    let object = |required: &str| json!({ "type": "object", "required": [required], "properties": { "a": {}, "b": {} } });
+    let contents = json!([
+        content("application/json", object("a")),
+        content("application/x-www-form-urlencoded", object("b")),
+        content("text/plain", json!({ "type": "string" })),
+    ]);
+    let put = operation(
+        "PUT",
+        "/things",
+        json!({
+            "parameters": [parameter("Content-Type", "header", false, choice)],
+            "body": { "is_required": false, "description": "", "contents": contents }
+        }),
+    );
+    for (with, body, media_type, text) in [
+        (
+            json!({ "a": 1 }),
+            None,
+            Some("application/json"),
+            r#"{"a":1}"#,
+        ),
+        (
+            json!({ "Content-Type": "application/json", "a": 1 }),
+            None,
+            Some("application/json"),
+            r#"{"a":1}"#,
+        ),
+        (
+            json!({ "Content-Type": "application/x-www-form-urlencoded" }),
+            Some(json!({ "b": 1 })),
+            Some("application/x-www-form-urlencoded"),
+            "b=1",
+        ),
+        (
+            json!({ "Content-Type": "text/plain" }),
+            Some(json!("x")),
+            Some("text/plain; charset=utf-8"),
+            "x",
+        ),
+        (json!({ "Content-Type": "text/plain" }), None, None, ""),
+    ] {
+        let seen = reaches(put.clone(), with, body).await;
+        assert_eq!(
+            (seen.header("content-type"), &*seen.text()),
+            (media_type, text)
+        );
+    }
+    let chosen = |media_type: &str| json!({ "Content-Type": media_type });
+    let form = "application/x-www-form-urlencoded";
+    for (with, body, place, rule) in [
+        (
+            chosen("text/html"),
+            json!({ "a": 1 }),
+            "/with/Content-Type",
+            "enum",
+        ),
+        (chosen(form), json!({ "a": 1 }), "/body", "required"),
+        (json!({}), json!({ "b": 1 }), "/body", "required"),
+    ] {
+        assert_eq!(broken(put.clone(), with, Some(body)), one(place, rule, ""));
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_changes_something_says_the_length_of_no_body() {
+    for (method, length) in [
+        ("POST", Some("0")),
+        ("PUT", Some("0")),
+        ("PATCH", Some("0")),
+        ("GET", None),
+        ("DELETE", None),
+    ] {
+        let seen = reaches(operation(method, "/x", json!({})), json!({}), None).await;
+        assert_eq!(seen.header("content-length"), length, "{method}");
+    }
+}
