@@ -202,6 +202,8 @@ async fn ended(answer: Value, link: &mut Link<'_>) -> Result<Value> {
             .into_iter()
             .filter(|(name, _)| !["status", "waits"].contains(&name.as_str()));
         whole.extend(known);
+        // The answer of the tool counted as long as it waited.
+        whole.insert("duration_ms".to_owned(), status["duration_ms"].take());
     }
     Ok(whole)
 }
@@ -238,10 +240,13 @@ fn explained(error: Error, command: &Value) -> Error {
             "Set the secret where the server is started, and list it there with --secret-env; `midex catalog headers {catalog}` names it"
         }
         (_, "SECRET_NOT_ALLOWED") => {
-            "Run `midex catalog base-url {catalog} URL` with the address that may have its headers"
+            "Run `midex catalog base-url {catalog} URL` with the address that may have its headers, or name the host under `[secrets.NAME]` in your midex.toml"
         }
         (_, "SECRETS_FILE_UNSAFE") => {
             "Make the file of secrets one that only you can read: chmod 600"
+        }
+        (_, "STEP_TIMED_OUT") => {
+            "Give it more time with --timeout, such as --timeout 2m; `midex show {execution_id}` shows the call again"
         }
         (Code::CommandFailed, _) if error.is_retryable() => {
             "Run the same command again a little later: nothing is wrong with the call"

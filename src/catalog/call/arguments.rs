@@ -21,6 +21,7 @@ use crate::{
 
 /// The arguments where there are none.
 static NOTHING: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+
 /// An operation whose schemas are compiled, once one of them is needed.
 #[derive(Debug)]
 pub struct Prepared {
@@ -96,7 +97,8 @@ impl Prepared {
     pub fn breaks(&self, with: &Value, body: Option<&Value>) -> Vec<Violation> {
         let is_open = |value: &Value| value.to_string().contains("${{");
         let chooses = |schema: &Value| schema.to_string().contains("\"if\":");
-        let schemas = [&self.schema].into_iter().chain(&self.body_schema);
+        let bodies = self.bodies.iter().map(|taken| &taken.schema);
+        let schemas = [&self.schema].into_iter().chain(bodies);
         let has_open = is_open(with) || body.is_some_and(is_open);
         if has_open && schemas.into_iter().any(chooses) {
             return Vec::new();

@@ -66,6 +66,8 @@ fn shelf(seen: &Seen) -> Reply {
         ),
         ("POST", _) => service::json(201, &serde_json::from_slice(&seen.body).unwrap()),
         ("DELETE", _) => service::answer(204, &[], b""),
+        // It never answers.
+        ("GET", "/jars/7") => Reply::Bytes(Vec::new()),
         _ => service::json(404, &json!({ "message": "no jar of that number" })),
     }
 }
@@ -267,6 +269,16 @@ async fn a_call_that_fails_says_what_the_service_said_and_what_to_do() {
         "help: ",
         "midex show ",
     ]);
+    let slow = [
+        "call",
+        "pantry jars:info",
+        "--with",
+        "jar=7",
+        "--timeout",
+        "50ms",
+    ];
+    shop.ends(75, &slow)
+        .says(&["within 50ms", "more time with --timeout", "midex show "]);
     let ran = shop.ends(1, &["call", "pantry jars:info"]);
     ran.says(&[
         "jar",
@@ -287,7 +299,7 @@ async fn a_call_that_fails_says_what_the_service_said_and_what_to_do() {
     ] {
         shop.ends(2, &[&["call", "pantry jars:info"], flags].concat());
     }
-    assert_eq!(shop.service.seen().len(), 1);
+    assert_eq!(shop.service.seen().len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
