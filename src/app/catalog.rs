@@ -1,6 +1,7 @@
 //! Catalogs of operations: where their documents may come from, what follows a change, and what refers to them.
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -86,6 +87,13 @@ impl App {
         let catalogs = self.catalogs()?.clone();
         let worked = tokio::task::spawn_blocking(move || work(&catalogs)).await;
         worked.map_err(|error| Error::internal("the work with catalogs panicked").because(error))?
+    }
+
+    /// The secrets that headers of catalogs may refer to and that are there, as headers write them; none where there are no
+    /// catalogs.
+    pub async fn catalog_secrets(&self) -> BTreeSet<String> {
+        let names = self.with_catalogs(|catalogs| Ok(catalogs.caller().sources().names()));
+        names.await.unwrap_or_default()
     }
 
     /// Changes catalogs. What follows from that, in definitions and executions, is in force before the answer.

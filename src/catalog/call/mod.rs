@@ -128,6 +128,11 @@ impl Caller {
         }
     }
 
+    /// Where the secrets of catalogs come from.
+    pub fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
     /// Calls an operation.
     ///
     /// # Errors

@@ -29,6 +29,16 @@ pub struct Sources {
 }
 
 impl Sources {
+    /// What catalogs may refer to, as they write it: `env:NAME`, `file:NAME`. A file that is refused has nothing. Reads it:
+    /// not for a worker of an async runtime.
+    pub fn names(&self) -> BTreeSet<String> {
+        let of_file = self.file.as_deref().map(secrets_in);
+        let of_file = of_file.and_then(Result::ok).unwrap_or_default();
+        let listed = self.environment.keys().map(|name| format!("env:{name}"));
+        let listed = listed.chain(of_file.keys().map(|name| format!("file:{name}")));
+        listed.collect()
+    }
+
     /// Refuses to send a secret to a host that its user did not name for it.
     pub(super) fn admit<'a>(
         &self,

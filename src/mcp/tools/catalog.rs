@@ -1,5 +1,7 @@
 //! What the tools of catalogs have in common: how a catalog is named, and how it is shown.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Map, Value, json};
 
 use super::{text, unfit};
@@ -77,8 +79,8 @@ pub(super) async fn named(
     }
 }
 
-/// A catalog as `catalog.list` shows it.
-pub(super) fn shown(catalog: &Catalog) -> Value {
+/// A catalog as `catalog.list` shows it, where these secrets are there.
+pub(super) fn shown(catalog: &Catalog, secrets: &BTreeSet<String>) -> Value {
     let Catalog {
         id, settings, book, ..
     } = catalog;
@@ -96,7 +98,7 @@ pub(super) fn shown(catalog: &Catalog) -> Value {
         "base_urls": head.map_or(&[][..], |head| &head.servers),
         "operations": book.as_ref().map_or(0, |book| book.entries().len()),
         "contracts": head.map_or(0, |head| head.provider_count),
-        "headers": headers(settings),
+        "headers": headers(settings, secrets),
         "origins": settings.origins,
         "allow": settings.allow,
         "source": settings.source,
@@ -106,16 +108,18 @@ pub(super) fn shown(catalog: &Catalog) -> Value {
     })
 }
 
-/// The headers and credentials of a catalog: which there are and where their values come from, and no value.
-pub(super) fn headers(settings: &Settings) -> Value {
-    let of = |values: &std::collections::BTreeMap<String, String>, kind: &str| {
+/// The headers and credentials of a catalog: which there are, where their values come from, and no value. One is `set` where
+/// each secret that it refers to is among `secrets`.
+pub(super) fn headers(settings: &Settings, secrets: &BTreeSet<String>) -> Value {
+    let of = |values: &BTreeMap<String, String>, kind: &str| {
         let shown = values.iter().map(|(name, value)| {
             let references = call::references(value);
+            let is_set = references.iter().all(|name| secrets.contains(name));
             let source = match &references[..] {
                 [] => "literal".to_owned(),
                 references => references.join(", "),
             };
-            json!({ "name": name, "set": true, "source": source, "kind": kind })
+            json!({ "name": name, "set": is_set, "source": source, "kind": kind })
         });
         shown.collect::<Vec<_>>()
     };

@@ -54,7 +54,9 @@ fn list() -> ToolSpec {
         |app, _| {
             Box::pin(async move {
                 let set = app.catalog_set().await?;
-                let catalogs: Vec<_> = set.catalogs().iter().map(|one| shown(one)).collect();
+                let secrets = app.catalog_secrets().await;
+                let catalogs = set.catalogs().iter().map(|one| shown(one, &secrets));
+                let catalogs: Vec<_> = catalogs.collect();
                 Ok(json!({ "success": true, "catalogs": catalogs }))
             })
         },

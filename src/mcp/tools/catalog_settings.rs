@@ -187,8 +187,9 @@ async fn headers_set(app: &App, arguments: Map<String, Value>) -> Result<Value> 
             settings.set_headers(&given, replace, by)
         })
         .await?;
+    let secrets = app.catalog_secrets().await;
     Ok(json!({
-        "success": true, "catalog_id": id, "headers": headers(&changed.settings), "origins": changed.settings.origins
+        "success": true, "catalog_id": id, "headers": headers(&changed.settings, &secrets), "origins": changed.settings.origins
     }))
 }
 

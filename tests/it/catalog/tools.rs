@@ -446,7 +446,7 @@ async fn secrets_go_where_the_user_sent_them_and_are_seen_nowhere() {
     let listed = shop.server.done("catalog.list", json!({}));
     has_fields(
         &listed["catalogs"][0]["headers"][0],
-        json!({ "name": "X-Key", "source": "env:SHOP_KEY" }),
+        json!({ "name": "X-Key", "source": "env:SHOP_KEY", "set": true }),
     );
     assert!(!listed.to_string().contains(CANARY));
 
