@@ -9,12 +9,11 @@ use std::{
     thread,
 };
 
-use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::{
     BoxFuture, OperationCall, Operations, Outcome,
-    call::{Answer, Caller, Options, Paged, Paginate, Prepared, Sources},
+    call::{Caller, Options, Paged, Paginate, Prepared, Sources},
     files::{Places, Stamps},
     set::{Catalog, Meant, Named, Set},
 };
@@ -146,30 +145,6 @@ impl Catalogs {
     }
 }
 
-/// All that came back.
-fn whole(answer: Answer) -> Value {
-    let mut whole = json!({
-        "status_code": answer.status,
-        "headers": answer.headers,
-        "payload": answer.payload.into_value(),
-    });
-    if answer.pages > 1 {
-        whole["pages"] = answer.pages.into();
-    }
-    if !answer.notes.is_empty() {
-        whole["notes"] = answer.notes.into();
-    }
-    whole
-}
-
-fn brought(answer: Answer, is_whole: bool) -> Value {
-    if is_whole {
-        whole(answer)
-    } else {
-        answer.payload.into_value()
-    }
-}
-
 fn damaged(error: &str) -> OperationFailure {
     OperationFailure::new("internal", format!("the catalog cannot be used: {error}"))
 }
@@ -189,7 +164,7 @@ impl Operations for Catalogs {
             let (caller, body) = (&self.live.caller, call.body.as_ref());
             let Some(pages) = call.pages else {
                 let answer = caller.call(&prepared, &target, &call.with, body, &options);
-                return Ok(brought(answer.await?, call.whole).into());
+                return Ok(answer.await?.brought(call.whole));
             };
             let paginate = Paginate {
                 max_pages: Some(pages.most),
@@ -203,11 +178,11 @@ impl Operations for Catalogs {
                 next,
             } = page.await?;
             Ok(match items {
-                None => brought(answer, call.whole).into(),
+                None => answer.brought(call.whole),
                 Some(items) => Brought::Page(Page {
                     items,
                     next,
-                    around: call.whole.then(|| whole(answer)),
+                    around: call.whole.then(|| answer.whole()),
                 }),
             })
         })

@@ -8,11 +8,12 @@ use serde_json::{Map, Value, json};
 
 use super::{
     document::{Digest, Document},
+    id::ExecutionId,
     truncate::length,
 };
 use crate::{
     error::{Error, Result},
-    limits,
+    limits, uri,
 };
 
 /// What an artifact is (S0).
@@ -55,7 +56,7 @@ pub struct Artifact {
     pub id: u32,
     /// What it is.
     pub kind: ArtifactKind,
-    /// Its name, as the agent gave it.
+    /// Its name, as the agent or the service gave it.
     pub name: String,
     /// The media type of its content.
     pub content_type: String,
@@ -107,7 +108,7 @@ pub(super) fn extract(output: &Value, taken: u32) -> Result<Option<Extracted>> {
         match item.as_object().and_then(Given::read) {
             Some(given) => {
                 let (artifact, content) = given
-                    .check()?
+                    .check(limits::ARTIFACT_BYTES_MAX)?
                     .artifact(artifact_id(taken, artifacts.len())?);
                 kept.push(reference(&artifact));
                 artifacts.push((artifact, content));
@@ -179,7 +180,7 @@ fn artifact_id(taken: u32, more: usize) -> Result<u32> {
 struct Given<'a> {
     kind: ArtifactKind,
     name: &'a str,
-    content: &'a str,
+    content: &'a [u8],
     content_type: &'a str,
     metadata: Option<&'a Value>,
 }
@@ -192,7 +193,7 @@ impl<'a> Given<'a> {
         Some(Self {
             kind: ArtifactKind::parse(text("type")?)?,
             name: text("name")?,
-            content: text("content")?,
+            content: text("content")?.as_bytes(),
             content_type: match item.get("content_type") {
                 Some(given) => given.as_str()?,
                 None => CONTENT_TYPE_DEFAULT,
@@ -201,15 +202,15 @@ impl<'a> Given<'a> {
         })
     }
 
-    /// What holds of every artifact, whatever schema the step declares.
-    fn check(self) -> Result<Self> {
+    /// What holds of every artifact, whatever schema the step declares. `most` is how many bytes it may have.
+    fn check(self, most: usize) -> Result<Self> {
         let chars = limits::ARTIFACT_NAME_CHARS_MAX;
         if !is_name(self.name) || !is_name(self.content_type) {
             return Err(Error::limit(format!(
                 "an artifact's name and content_type have 1 to {chars} characters"
             )));
         }
-        let (bytes, most) = (self.content.len(), limits::ARTIFACT_BYTES_MAX);
+        let bytes = self.content.len();
         if bytes > most {
             return Err(Error::limit(format!(
                 "an artifact may have {most} bytes, `{}` has {bytes}",
@@ -230,7 +231,7 @@ impl<'a> Given<'a> {
     }
 
     fn artifact(self, id: u32) -> (Artifact, Arc<[u8]>) {
-        let content: Arc<[u8]> = self.content.as_bytes().into();
+        let content: Arc<[u8]> = self.content.into();
         let artifact = Artifact {
             id,
             kind: self.kind,
@@ -244,7 +245,59 @@ impl<'a> Given<'a> {
     }
 }
 
+/// The artifact that the body of an answer becomes, and its content. `taken` is how many the execution has already.
+///
+/// # Errors
+/// `LIMIT_EXCEEDED` for one over [`limits::CALL_ARTIFACT_BYTES_MAX`] or an execution with more than
+/// [`limits::ARTIFACTS_MAX`].
+pub(super) fn of_answer(
+    (name, content_type): (&str, &str),
+    content: &[u8],
+    taken: u32,
+) -> Result<(Artifact, Arc<[u8]>)> {
+    let given = Given {
+        kind: ArtifactKind::File,
+        name: &file_name(name),
+        content,
+        content_type,
+        metadata: None,
+    };
+    let given = given.check(limits::CALL_ARTIFACT_BYTES_MAX)?;
+    Ok(given.artifact(artifact_id(taken, 0)?))
+}
+
+/// The name of a file, whatever a service says: one name without a directory, that is not hidden and steers no terminal.
+fn file_name(said: &str) -> String {
+    let last = said.split(['/', '\\']).rfind(|part| !part.is_empty());
+    let plain = last.unwrap_or_default().chars();
+    let plain: String = plain.filter(|letter| !letter.is_control()).collect();
+    let plain = plain.trim().trim_start_matches('.').trim_start();
+    if plain.is_empty() {
+        return UNNAMED.to_owned();
+    }
+    let kept = plain.chars().take(limits::ARTIFACT_NAME_CHARS_MAX);
+    kept.collect()
+}
+
+/// The name of a file that has none.
+const UNNAMED: &str = "answer";
+
 const KEYS: &[&str] = &["type", "name", "content", "content_type", "metadata"];
+
+/// What stands in the output of an operation in place of its body: where the body is read, too.
+pub(super) fn located(artifact: &Artifact, execution: &ExecutionId) -> Value {
+    let mut located = reference(artifact);
+    located["uri"] = json!(address(execution, artifact.id));
+    located
+}
+
+/// Where the content of an artifact is read.
+pub(super) fn address(execution: &ExecutionId, artifact: u32) -> String {
+    format!(
+        "midex://workflow/artifact/{}/{artifact}",
+        uri::encode(execution.as_str())
+    )
+}
 
 /// What stands in a kept output in place of an artifact.
 fn reference(artifact: &Artifact) -> Value {
@@ -368,6 +421,43 @@ mod tests {
         assert_eq!(references(json!(["é".repeat(long)]), 0).len(), 1);
         let many = limits::OUTPUT_ARTIFACTS_MAX;
         assert_eq!(references(json!(vec!["a"; many + 1]), 0).len(), many);
+    }
+
+    #[test]
+    fn the_file_of_an_answer_has_a_plain_name() {
+        let long = "é".repeat(limits::ARTIFACT_NAME_CHARS_MAX + 1);
+        for (said, expected) in [
+            ("a b.png", "a b.png"),
+            ("../../etc/passwd", "passwd"),
+            ("C:\\temp\\x.bin", "x.bin"),
+            ("/reports/", "reports"),
+            ("..", "answer"),
+            (" ..bashrc", "bashrc"),
+            ("a\u{1b}[2J\n.png", "a[2J.png"),
+            ("\u{0}", "answer"),
+            ("", "answer"),
+            (&long, &long[..long.len() - 2]),
+        ] {
+            assert_eq!(file_name(said), expected, "{said:?}");
+        }
+    }
+
+    #[test]
+    fn the_file_of_an_answer_past_its_limit_is_refused() {
+        let of = |bytes: usize, taken: u32| {
+            let content = vec![0xff; bytes];
+            of_answer(("a", "image/png"), &content, taken)
+        };
+        let most = limits::CALL_ARTIFACT_BYTES_MAX;
+        let (artifact, content) = of(most, 4).expect("within the limit");
+        assert_eq!(
+            (artifact.id, artifact.bytes, content.len()),
+            (5, most as u64, most)
+        );
+        let error = of(most + 1, 4).expect_err("too large");
+        assert_eq!(error.code(), Code::LimitExceeded);
+        assert!(of(1, limits::ARTIFACTS_MAX - 1).is_ok());
+        assert!(of(1, limits::ARTIFACTS_MAX).is_err());
     }
 
     #[test]

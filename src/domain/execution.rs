@@ -40,7 +40,7 @@ pub use self::{
     list::Items,
     rehearsal::{Rehearsal, Rehearsed},
     visit::{Closed, RecordedCall, StepState, StepStatus, SupersededToken, Visit},
-    work::{AttemptId, Begin, Brought, Effect, OperationFailure, Page, Safety},
+    work::{Attachment, AttemptId, Begin, Brought, Effect, OperationFailure, Page, Safety},
 };
 use super::{
     document::Digest,

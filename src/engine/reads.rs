@@ -306,13 +306,8 @@ impl Engine {
         let content = self.shared.store.content(artifact.digest).await?;
         let content = content
             .ok_or_else(|| Error::internal("the content of an artifact is not in the store"))?;
-        let text = String::from_utf8_lossy(&content);
-        Ok(view::content(
-            view,
-            &text,
-            offset,
-            limit.min(limits::ARTIFACT_SHOWN_BYTES_MAX),
-        ))
+        let limit = limit.min(limits::ARTIFACT_SHOWN_BYTES_MAX);
+        Ok(view::content(view, &content, offset, limit))
     }
 
     /// Every visit of every step, with outputs. Wakes nobody.

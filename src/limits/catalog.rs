@@ -93,6 +93,13 @@ pub const CALL_REQUEST_BYTES_MAX: usize = 16 << 20;
 pub const CALL_URL_BYTES_MAX: usize = 16 << 10;
 /// Largest answer of an operation, unpacked.
 pub const CALL_ANSWER_BYTES_MAX: usize = 16 << 20;
+/// Largest body of bytes that stands in an output, in base64; a larger one is kept as an artifact.
+pub const CALL_BYTES_SHOWN_MAX: usize = 4 << 10;
+/// Largest text that stands in an output, and largest payload of a reply to `command.run_*`, as JSON text; a larger one is
+/// kept as an artifact. It leaves room for headers in what a reply shows of an output.
+pub const CALL_PAYLOAD_SHOWN_MAX: usize = super::FINAL_OUTPUT_BYTES_MAX / 4 * 3;
+/// Largest body of an answer that is kept as an artifact.
+pub const CALL_ARTIFACT_BYTES_MAX: usize = 8 << 20;
 /// What is kept of the answer where an operation fails.
 pub const CALL_ERROR_BYTES_MAX: usize = 8 << 10;
 /// What is read of it, so that no secret is kept of which only a part is seen.

@@ -1,6 +1,7 @@
 //! Catalogs: OpenAPI documents and what becomes of them; calls of their operations, as a service sees them.
 
 mod answers;
+mod artifacts;
 mod bodies;
 mod called;
 mod changes;

@@ -2,6 +2,7 @@
 //! time: not one real second is slept, and every instant is exact.
 
 mod activities;
+mod attachments;
 mod control;
 mod crash;
 mod fence;

@@ -214,7 +214,10 @@ async fn artifacts_are_found_by_id_and_name_and_step() {
     );
     for (which, content) in [("1", "one"), ("2", "two"), ("log", "three")] {
         let read = engine.artifact(&id("e"), which, 0, 100).await.unwrap();
-        assert_eq!((read.content.as_str(), read.next_offset), (content, None));
+        assert_eq!(
+            (read.content.as_deref(), read.next_offset),
+            (Some(content), None)
+        );
     }
     let elsewhere = StepId::parse("nowhere").unwrap();
     let missing = [

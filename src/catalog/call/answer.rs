@@ -2,21 +2,22 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use base64::{Engine as _, prelude::BASE64_STANDARD};
 use jiff::fmt::rfc2822;
 use reqwest::{
     Response,
-    header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, RETRY_AFTER},
+    header::{CONTENT_DISPOSITION, DATE, HeaderMap, HeaderName, RETRY_AFTER},
 };
 use serde_json::{Value, json};
 
 use super::{
     client::{Fault, causes},
-    write::is_json,
+    payload::{Payload, bare, file_name, text_of},
 };
 use crate::{
     domain::{
-        Document, FailureCode, Mask, event, execution::OperationFailure, truncate::shortened,
+        Document, FailureCode, Mask, event,
+        execution::{Attachment, Brought, OperationFailure},
+        truncate::shortened,
     },
     limits,
 };
@@ -57,77 +58,62 @@ pub struct Answer {
     pub headers: BTreeMap<String, String>,
     /// Its body.
     pub payload: Payload,
+    /// What a file of its body would be called, as the service says it: it may be anything, a path too.
+    pub name: String,
     /// How many pages it was gathered from.
     pub pages: u32,
     /// What the caller should know: that it was redirected elsewhere, that there are more pages…
     pub notes: Vec<String>,
 }
 
-/// The body of an answer.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Payload {
-    /// There is none.
-    Empty,
-    /// JSON.
-    Json(Value),
-    /// Text.
-    Text(String),
-    /// Anything else.
-    Bytes {
-        /// What it is, as the answer says.
-        media_type: String,
-        /// It.
-        bytes: Vec<u8>,
-    },
-}
-
-impl Payload {
-    /// The body as a value: nothing as null, bytes as `{content_type, base64}`.
-    pub fn into_value(self) -> Value {
-        match self {
-            Self::Empty => Value::Null,
-            Self::Json(value) => value,
-            Self::Text(text) => Value::String(text),
-            Self::Bytes { media_type, bytes } => {
-                json!({ "content_type": media_type, "base64": BASE64_STANDARD.encode(bytes) })
-            }
+impl Answer {
+    /// Takes the body out of the answer, as a file.
+    fn attachment(&mut self) -> Attachment {
+        let payload = std::mem::replace(&mut self.payload, Payload::Empty);
+        let said = self.headers.get("content-type").map(|said| bare(said));
+        let is_short = |said: &&str| (1..=limits::ARTIFACT_NAME_CHARS_MAX).contains(&said.len());
+        let content_type = said.filter(is_short).unwrap_or(payload.usual_media_type());
+        Attachment {
+            name: self.name.clone(),
+            content_type: content_type.to_owned(),
+            content: payload.into_bytes(),
+            around: None,
         }
     }
 
-    fn of(headers: &HeaderMap, bytes: Vec<u8>, mask: &Mask) -> Self {
-        if bytes.is_empty() {
-            return Self::Empty;
+    /// What the answer brings its step: its body, or `whole` all that came back. A body that is too large for that is an
+    /// artifact.
+    pub fn brought(mut self, is_whole: bool) -> Brought {
+        if !self.payload.is_kept_apart(is_whole) {
+            return Brought::Output(if is_whole {
+                self.whole()
+            } else {
+                self.payload.into_value()
+            });
         }
-        let media_type = text_of(headers, &CONTENT_TYPE).unwrap_or_default();
-        let bare = media_type
-            .split(';')
-            .next()
-            .unwrap_or_default()
-            .trim()
-            .to_owned();
-        if (is_json(&bare) || bare.is_empty())
-            && let Ok(mut value) = serde_json::from_slice(&bytes)
-        {
-            mask.value(&mut value);
-            return Self::Json(value);
-        }
-        let bytes = mask.bytes(&bytes).unwrap_or(bytes);
-        match String::from_utf8(bytes) {
-            Ok(text) if !text.contains('\0') => Self::Text(text),
-            Ok(text) => Self::Bytes {
-                media_type: bare,
-                bytes: text.into_bytes(),
-            },
-            Err(error) => Self::Bytes {
-                media_type: bare,
-                bytes: error.into_bytes(),
-            },
-        }
+        let attachment = self.attachment();
+        let around = is_whole.then(|| self.whole());
+        Brought::Attachment(Attachment {
+            around,
+            ..attachment
+        })
     }
-}
 
-fn text_of(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
-    Some(headers.get(name)?.to_str().ok()?.to_owned())
+    /// All that came back.
+    pub fn whole(self) -> Value {
+        let mut whole = json!({
+            "status_code": self.status,
+            "headers": self.headers,
+            "payload": self.payload.into_value(),
+        });
+        if self.pages > 1 {
+            whole["pages"] = self.pages.into();
+        }
+        if !self.notes.is_empty() {
+            whole["notes"] = self.notes.into();
+        }
+        whole
+    }
 }
 
 /// At most `most` bytes of the body, unpacked. The error is what broke; a body that goes on is [`Fault::TooLarge`] unless
@@ -174,6 +160,10 @@ pub(super) async fn read(
 pub(super) async fn success(response: &mut Response, mask: &Mask) -> Result<Answer, Fault> {
     let bytes = read(response, limits::CALL_ANSWER_BYTES_MAX, false).await?;
     let headers = response.headers();
+    let name = file_name(
+        text_of(headers, &CONTENT_DISPOSITION).as_deref(),
+        response.url(),
+    );
     let is_kept = |name: &HeaderName| KEPT.contains(&name.as_str());
     let kept = headers
         .keys()
@@ -186,6 +176,7 @@ pub(super) async fn success(response: &mut Response, mask: &Mask) -> Result<Answ
         status: response.status().as_u16(),
         headers: kept.collect(),
         payload: Payload::of(headers, bytes, mask),
+        name: mask.text(&name).into_owned(),
         pages: 1,
         notes: Vec::new(),
     })
@@ -341,41 +332,5 @@ mod tests {
                 );
             }
         }
-    }
-
-    #[test]
-    fn a_body_is_what_its_answer_says_where_that_is_so() {
-        let of = |media_type: &str, bytes: &[u8]| {
-            Payload::of(
-                &headers(&[("content-type", media_type)]),
-                bytes.to_vec(),
-                &Mask::default(),
-            )
-        };
-        assert_eq!(
-            of("application/json; charset=utf-8", b"{}"),
-            Payload::Json(json!({}))
-        );
-        assert_eq!(
-            of("application/problem+json", b"[1]"),
-            Payload::Json(json!([1]))
-        );
-        assert_eq!(
-            of("application/json", b"<html>"),
-            Payload::Text("<html>".into())
-        );
-        assert_eq!(of("text/plain", b"1"), Payload::Text("1".into()));
-        assert_eq!(of("application/json", b""), Payload::Empty);
-        let bytes = Payload::Bytes {
-            media_type: "image/png".into(),
-            bytes: vec![0x89, 0xff],
-        };
-        assert_eq!(of("image/png", &[0x89, 0xff]), bytes);
-        assert_eq!(
-            bytes.into_value(),
-            json!({ "content_type": "image/png", "base64": "if8=" })
-        );
-        let deep = "[".repeat(100_000);
-        assert_eq!(of("application/json", deep.as_bytes()), Payload::Text(deep));
     }
 }

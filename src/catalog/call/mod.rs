@@ -11,6 +11,7 @@ mod body;
 mod client;
 mod fetch;
 mod pages;
+mod payload;
 mod reach;
 mod request;
 mod secret;
@@ -30,10 +31,11 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    answer::{Answer, Payload},
+    answer::Answer,
     arguments::Prepared,
     client::Resolver,
     pages::{Paged, Paginate},
+    payload::Payload,
     reach::{Reach, Refusal, origin},
     request::{Arguments, Request},
     secret::{Sources, has_reference, references, secret_host, secrets_in},

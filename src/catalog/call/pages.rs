@@ -88,10 +88,13 @@ pub(super) async fn page(
         }
     };
     let (mut answer, url) = call.once(&with, body, asked).await?;
-    let payload = std::mem::replace(&mut answer.payload, Payload::Empty).into_value();
     let operation = call.operation();
+    let payload = match std::mem::replace(&mut answer.payload, Payload::Empty) {
+        Payload::Json(payload) => payload,
+        payload => return Ok(no_list(answer, payload, number)),
+    };
     let Some(items) = list_of(&payload, paginate, operation) else {
-        return Ok(no_list(answer, payload, number));
+        return Ok(no_list(answer, Payload::Json(payload), number));
     };
     let next = next(operation, &with, &url, &answer, &payload, items)?;
     let (items, stopped) = turn.add(items);
@@ -115,14 +118,14 @@ pub(super) async fn page(
 }
 
 /// An answer that is no list: all of it where it is the first, else the end of the list.
-fn no_list(mut answer: Answer, payload: Value, number: u32) -> Paged {
+fn no_list(mut answer: Answer, payload: Payload, number: u32) -> Paged {
     let why = "an answer has no list of items";
     if number > 0 {
         answer.pages = number;
         answer.notes.push(format!("there may be more items: {why}"));
     } else {
         answer.notes.push(format!("this is one page: {why}"));
-        answer.payload = Payload::Json(payload);
+        answer.payload = payload;
     }
     let items = (number > 0).then(Vec::new);
     Paged {

@@ -120,7 +120,7 @@ impl Command {
             },
             Self::Outcome { outcome, .. } => match &**outcome {
                 Ok(Brought::Output(value)) => Some(value),
-                Ok(Brought::Page(_)) | Err(_) => None,
+                Ok(Brought::Page(_) | Brought::Attachment(_)) | Err(_) => None,
             },
             Self::Resolve(resolution) => match &resolution.verdict {
                 Verdict::Output(value) => Some(value),

@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
-    AttemptId, Awaiting, Brought, Decision, Execution, Failure, Need, OperationFailure, Outcome,
-    Owner, PauseReason, Reported, State, StepState, Visit, VisitId,
+    Attachment, AttemptId, Awaiting, Brought, Decision, Execution, Failure, Need, OperationFailure,
+    Outcome, Owner, PauseReason, Reported, State, StepState, Visit, VisitId,
     decision::{DecideResult, Interrupt},
     scope::EvalContext,
     transition::TransitionBuilder,
@@ -15,12 +15,14 @@ use crate::{
     clock::Timestamp,
     domain::{
         FailureCode,
+        artifact::{self, Artifact},
         definition::{Retry, Step, StepKind},
         expression::Rendered,
+        id::ExecutionId,
         schema::over_budget,
         span::backoff,
     },
-    error::{Error, Violation},
+    error::{Error, Result, Violation},
     limits,
 };
 
@@ -76,7 +78,10 @@ impl Execution {
         match outcome {
             Err(failure) => builder.attempt_failed(step, attempt_id, visit, failure)?,
             Ok(Brought::Output(output)) => {
-                builder.attempt_succeeded(position, step, attempt_id, visit, output)?;
+                builder.attempt_succeeded(position, step, attempt_id, visit, output, None)?;
+            }
+            Ok(Brought::Attachment(attachment)) => {
+                builder.attachment_came(position, step, attempt_id, visit, attachment)?;
             }
             Ok(Brought::Page(page)) => {
                 builder.page_came(position, step, attempt_id, visit, page)?;
@@ -225,6 +230,29 @@ impl TransitionBuilder<'_> {
         self.end_attempt(visit_id, *attempt, failure, None, Awaiting::Retry { due });
     }
 
+    /// A body came that is kept as an artifact, by the transition that takes in the output which names it.
+    pub(super) fn attachment_came(
+        &mut self,
+        position: usize,
+        step: &Step,
+        attempt_id: &AttemptId,
+        visit: &Visit,
+        attachment: &Attachment,
+    ) -> DecideResult<()> {
+        match attachment.artifact(self.next.artifacts) {
+            Ok(stored) => {
+                let output = attachment.output(&stored.0, &self.next.id);
+                self.attempt_succeeded(position, step, attempt_id, visit, &output, Some(stored))
+            }
+            Err(error) => {
+                let failure = OperationFailure::new("too_large", error.message())
+                    .coded(FailureCode::LimitExceeded);
+                self.attempt_failed(step, attempt_id, visit, &failure)
+            }
+        }
+    }
+
+    /// `stored` is the artifact that the output names. While the step is repeated none is kept.
     pub(super) fn attempt_succeeded(
         &mut self,
         position: usize,
@@ -232,6 +260,7 @@ impl TransitionBuilder<'_> {
         attempt_id: &AttemptId,
         visit: &Visit,
         output: &Value,
+        stored: Option<(Artifact, Arc<[u8]>)>,
     ) -> DecideResult<()> {
         let visit_id = &attempt_id.visit_id;
         let due = self
@@ -243,7 +272,13 @@ impl TransitionBuilder<'_> {
                 return Ok(());
             }
             Ok(None) => match self.keep(output.clone(), limits::OUTPUT_BYTES_MAX, "output") {
-                Ok(payload) => Reported::Output(payload),
+                Ok(payload) => {
+                    if let Some((artifact, content)) = stored {
+                        self.contents.push((artifact.digest, content));
+                        self.store(visit_id, vec![artifact], Vec::new());
+                    }
+                    Reported::Output(payload)
+                }
                 Err(error) => Reported::Failure(Failure::of(&error, visit_id.step())),
             },
             Err(Interrupt::Fails(failure)) => Reported::Failure(failure),
@@ -344,6 +379,23 @@ impl TransitionBuilder<'_> {
             Reported::Failure(failure) => Outcome::Failed(failure),
         };
         self.finish(visit_id, &outcome, None)
+    }
+}
+
+impl Attachment {
+    fn artifact(&self, taken: u32) -> Result<(Artifact, Arc<[u8]>)> {
+        artifact::of_answer((&self.name, &self.content_type), &self.content, taken)
+    }
+
+    /// The output: the artifact by itself, or in what is wanted around it.
+    fn output(&self, artifact: &Artifact, execution: &ExecutionId) -> Value {
+        let mut output = self.around.clone().unwrap_or_else(|| json!({}));
+        if let Some(output) = output.as_object_mut() {
+            output.remove("payload");
+            let located = artifact::located(artifact, execution);
+            output.insert("artifact".to_owned(), located);
+        }
+        output
     }
 }
 

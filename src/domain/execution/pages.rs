@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    AttemptId, Awaiting, Event, Need, Page, State, Visit, VisitId,
+    Attachment, AttemptId, Awaiting, Event, Need, Page, State, Visit, VisitId,
     decision::{DecideResult, Interrupt},
     transition::TransitionBuilder,
 };
 use crate::{
-    domain::{definition::Step, document::Digest, expression::Rendered},
+    domain::{definition::Step, document::Digest, expression::Rendered, truncate::length},
     error::Error,
     limits,
 };
@@ -43,12 +43,23 @@ impl TransitionBuilder<'_> {
         if let Some(next) = &page.next {
             return self.turn_page(step, attempt_id, input, pages, (&page.items, next));
         }
-        let output = self.whole_list(&pages, page)?;
+        let items = self.whole_list(&pages, page)?;
         if !pages.kept.is_empty() {
             // Where it is done again it begins with its first page.
             self.change_work(&attempt_id.visit_id, &input)?;
         }
-        self.attempt_succeeded(position, step, attempt_id, visit, &output)
+        let output = match page.around.clone() {
+            Some(around) if length(&items) > limits::CALL_PAYLOAD_SHOWN_MAX => {
+                let list = file_of(&items, around);
+                return self.attachment_came(position, step, attempt_id, visit, &list);
+            }
+            Some(mut around) => {
+                around["payload"] = items;
+                around
+            }
+            None => items,
+        };
+        self.attempt_succeeded(position, step, attempt_id, visit, &output, None)
     }
 
     fn turn_page(
@@ -102,14 +113,17 @@ impl TransitionBuilder<'_> {
         }
         let found: Vec<Arc<Value>> = found.into_iter().flatten().collect();
         let before = found.iter().filter_map(|page| page.as_array()).flatten();
-        let items = before.chain(&last.items).cloned().collect();
-        Ok(match last.around.clone() {
-            Some(mut around) => {
-                around["payload"] = items;
-                around
-            }
-            None => items,
-        })
+        Ok(before.chain(&last.items).cloned().collect())
+    }
+}
+
+/// A list that is too long for a reply. It came from many answers, none of which has its name.
+fn file_of(items: &Value, around: Value) -> Attachment {
+    Attachment {
+        name: "items.json".to_owned(),
+        content_type: "application/json".to_owned(),
+        content: items.to_string().into_bytes(),
+        around: Some(around),
     }
 }
 

@@ -49,6 +49,29 @@ pub enum Brought {
     Output(Value),
     /// A part of a list: the output is the whole list.
     Page(Page),
+    /// A body that is kept as an artifact: the output names it.
+    Attachment(Attachment),
+}
+
+/// A body that is too large to stand in an output.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Attachment {
+    /// What it is called, as it was said: the artifact has a name that leads nowhere else.
+    pub name: String,
+    /// Its media type.
+    pub content_type: String,
+    /// It.
+    pub content: Vec<u8>,
+    /// An object in which the artifact takes the place of `payload`, where more than the body is wanted.
+    pub around: Option<Value>,
+}
+
+/// Without the content, which may be long.
+impl fmt::Debug for Attachment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.content.len();
+        write!(f, "Attachment({:?}, {bytes} bytes)", self.name)
+    }
 }
 
 /// One page of a list.
@@ -80,8 +103,22 @@ impl Brought {
                     .chain(&mut page.around)
                     .for_each(|part| mask.value(part));
             }
+            Self::Attachment(attachment) => attachment.cover(mask),
         }
         self
+    }
+}
+
+impl Attachment {
+    fn cover(&mut self, mask: &Mask) {
+        self.name = mask.text(&self.name).into_owned();
+        self.content_type = mask.text(&self.content_type).into_owned();
+        if let Some(covered) = mask.bytes(&self.content) {
+            self.content = covered;
+        }
+        if let Some(around) = &mut self.around {
+            mask.value(around);
+        }
     }
 }
 

@@ -2,17 +2,15 @@
 
 use std::collections::HashMap;
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::{
-    domain::{
-        artifact::{Artifact, ArtifactKind, ArtifactReference, CONTENT_TYPE_DEFAULT},
-        document::Document,
-        event::{Event, Row, VisitId},
-        id::{AgentName, ExecutionId, StepId},
-    },
-    uri,
+use crate::domain::{
+    artifact::{Artifact, ArtifactKind, ArtifactReference, CONTENT_TYPE_DEFAULT, address},
+    document::Document,
+    event::{Event, Row, VisitId},
+    id::{AgentName, StepId},
 };
 
 /// One artifact (S0), without its content: one that is kept, or a [`ArtifactReference`] to whatever its text names.
@@ -53,8 +51,12 @@ pub struct ArtifactContent {
     pub offset: u64,
     /// Where to read on; null where this is the end.
     pub next_offset: Option<u64>,
-    /// The content from `offset` on.
-    pub content: String,
+    /// The content from `offset` on, where the whole is text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// The same in base64, where the whole is no text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
 }
 
 /// The artifacts of an execution in the order in which they came, each with what is kept of it (nothing of a
@@ -135,37 +137,39 @@ fn named(
     }
 }
 
-fn address(execution: &ExecutionId, artifact: u32) -> String {
-    format!(
-        "midex://workflow/artifact/{}/{artifact}",
-        uri::encode(execution.as_str())
-    )
-}
-
-/// At most `limit` bytes of `text` from `offset` on, cut between characters; at least one character, so that
-/// who reads on comes to the end.
-pub fn content(artifact: ArtifactView, text: &str, offset: u64, limit: usize) -> ArtifactContent {
-    let start = text.floor_char_boundary(
-        usize::try_from(offset)
-            .unwrap_or(usize::MAX)
-            .min(text.len()),
-    );
-    let end = text.floor_char_boundary(start.saturating_add(limit).min(text.len()));
-    let first = text[start..].chars().next().map_or(0, char::len_utf8);
-    let end = end.max(start + first);
+/// At most `limit` bytes of `whole` from `offset` on: text where the whole is text, else base64.
+pub fn content(artifact: ArtifactView, whole: &[u8], offset: u64, limit: usize) -> ArtifactContent {
+    let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+    let offset = offset.min(whole.len());
+    let text = std::str::from_utf8(whole);
+    let (start, end) = match text {
+        Ok(text) => between_characters(text, offset, limit),
+        Err(_) => (offset, offset.saturating_add(limit.max(1)).min(whole.len())),
+    };
     ArtifactContent {
         artifact,
         offset: start as u64,
-        next_offset: (end < text.len()).then_some(end as u64),
-        content: text[start..end].to_owned(),
+        next_offset: (end < whole.len()).then_some(end as u64),
+        content: text.ok().map(|text| text[start..end].to_owned()),
+        base64: text
+            .is_err()
+            .then(|| BASE64_STANDARD.encode(&whole[start..end])),
     }
+}
+
+/// A range that is cut between characters and has at least one, so that who reads on comes to the end.
+fn between_characters(text: &str, offset: usize, limit: usize) -> (usize, usize) {
+    let start = text.floor_char_boundary(offset);
+    let end = text.floor_char_boundary(start.saturating_add(limit).min(text.len()));
+    let first = text[start..].chars().next().map_or(0, char::len_utf8);
+    (start, end.max(start + first))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn part(text: &str, offset: u64, limit: usize) -> (u64, Option<u64>, String) {
+    fn shown(whole: &[u8], offset: u64, limit: usize) -> ArtifactContent {
         let artifact = ArtifactView {
             id: 1,
             step_name: "s".into(),
@@ -173,14 +177,36 @@ mod tests {
             artifact_type: ArtifactKind::File,
             name: "n".into(),
             content_type: "text/plain".into(),
-            size_bytes: text.len() as u64,
+            size_bytes: whole.len() as u64,
             metadata: None,
             created_at: String::new(),
             sha256: None,
             uri: None,
         };
-        let part = content(artifact, text, offset, limit);
-        (part.offset, part.next_offset, part.content)
+        content(artifact, whole, offset, limit)
+    }
+
+    fn part(text: &str, offset: u64, limit: usize) -> (u64, Option<u64>, String) {
+        let part = shown(text.as_bytes(), offset, limit);
+        assert_eq!(part.base64, None);
+        (part.offset, part.next_offset, part.content.expect("text"))
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_cut_anywhere_and_shown_in_base64() {
+        let whole: Vec<u8> = (0..=255).cycle().take(1000).collect();
+        for limit in [0, 1, 2, 7, 999, 1000, 5000] {
+            let (mut read, mut at) = (Vec::new(), Some(0));
+            while let Some(offset) = at {
+                let part = shown(&whole, offset, limit);
+                assert_eq!((part.offset, part.content), (offset, None));
+                let bytes = BASE64_STANDARD.decode(part.base64.expect("base64"));
+                read.extend(bytes.expect("base64"));
+                at = part.next_offset;
+            }
+            assert!(read == whole, "{limit}");
+        }
+        assert_eq!(shown(&whole, 2000, 5).next_offset, None);
     }
 
     #[test]

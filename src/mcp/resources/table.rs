@@ -172,7 +172,7 @@ const TEMPLATES: &[Spec] = &[
         path: "artifact/{execution_id}/{artifact}{?offset,limit}",
         title: "Artifact",
         description: "The content of an artifact, named by its id or its name; offset and limit are bytes, \
-                      next_offset says where to read on",
+                      next_offset says where to read on; what is no text comes as base64",
         media_type: Some(JSON),
         priority: USEFUL,
     },

@@ -31,7 +31,11 @@ pub(super) fn specs() -> [ToolSpec; 3] {
         if name == DESTRUCTIVE {
             properties["confirm"] = json!({ "type": "boolean", "default": false });
         }
-        let output = answer(&["run_id", "execution_id", "id"]);
+        let mut output = answer(&["run_id", "execution_id", "id"]);
+        output["properties"]["payload"] = json!({});
+        output["properties"]["artifact"] = json!({
+            "type": "object", "description": "In place of a payload that is bytes or long; workflow.read with its uri has it"
+        });
         ToolSpec::doing(
             (name, title, description),
             annotations,

@@ -1,0 +1,253 @@
+//! The body of an answer: what it is, what stands of it in an output, and what it is called where it is kept as a file.
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use reqwest::{
+    Url,
+    header::{CONTENT_TYPE, HeaderMap, HeaderName},
+};
+use serde_json::{Value, json};
+
+use super::write::is_json;
+use crate::{
+    domain::{Mask, truncate::length},
+    limits, uri,
+};
+
+/// The body of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Payload {
+    /// There is none.
+    Empty,
+    /// JSON.
+    Json(Value),
+    /// Text.
+    Text(String),
+    /// Anything else.
+    Bytes {
+        /// What it is, as the answer says.
+        media_type: String,
+        /// It.
+        bytes: Vec<u8>,
+    },
+}
+
+impl Payload {
+    /// The body as a value: nothing as null, bytes as `{content_type, base64}`.
+    pub fn into_value(self) -> Value {
+        match self {
+            Self::Empty => Value::Null,
+            Self::Json(value) => value,
+            Self::Text(text) => Value::String(text),
+            Self::Bytes { media_type, bytes } => {
+                json!({ "content_type": media_type, "base64": BASE64_STANDARD.encode(bytes) })
+            }
+        }
+    }
+
+    /// The body as a file has it.
+    pub fn into_bytes(self) -> Vec<u8> {
+        match self {
+            Self::Empty => Vec::new(),
+            Self::Json(value) => value.to_string().into_bytes(),
+            Self::Text(text) => text.into_bytes(),
+            Self::Bytes { bytes, .. } => bytes,
+        }
+    }
+
+    /// Whether it is kept as an artifact. Expressions read JSON, so it stays in the output of a step however long it is;
+    /// where `is_shown`, nothing but a reply reads it.
+    pub fn is_kept_apart(&self, is_shown: bool) -> bool {
+        let is_long = |value: &dyn Fn() -> usize| value() > limits::CALL_PAYLOAD_SHOWN_MAX;
+        match self {
+            Self::Empty => false,
+            Self::Json(value) => is_shown && is_long(&|| length(value)),
+            Self::Text(text) => is_long(&|| length(text)),
+            Self::Bytes { bytes, .. } => bytes.len() > limits::CALL_BYTES_SHOWN_MAX,
+        }
+    }
+
+    /// The media type of such a body where its answer says none.
+    pub fn usual_media_type(&self) -> &'static str {
+        match self {
+            Self::Json(_) => "application/json",
+            Self::Text(_) => "text/plain",
+            Self::Empty | Self::Bytes { .. } => "application/octet-stream",
+        }
+    }
+
+    pub(super) fn of(headers: &HeaderMap, bytes: Vec<u8>, mask: &Mask) -> Self {
+        if bytes.is_empty() {
+            return Self::Empty;
+        }
+        let media_type = text_of(headers, &CONTENT_TYPE).unwrap_or_default();
+        let media_type = mask.text(bare(&media_type)).into_owned();
+        if (is_json(&media_type) || media_type.is_empty())
+            && let Ok(mut value) = serde_json::from_slice(&bytes)
+        {
+            mask.value(&mut value);
+            return Self::Json(value);
+        }
+        let bytes = mask.bytes(&bytes).unwrap_or(bytes);
+        match String::from_utf8(bytes) {
+            Ok(text) if !text.contains('\0') => Self::Text(text),
+            Ok(text) => Self::Bytes {
+                media_type,
+                bytes: text.into_bytes(),
+            },
+            Err(error) => Self::Bytes {
+                media_type,
+                bytes: error.into_bytes(),
+            },
+        }
+    }
+}
+
+/// A header as text.
+pub(super) fn text_of(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    Some(headers.get(name)?.to_str().ok()?.to_owned())
+}
+
+/// A media type without its parameters.
+pub(super) fn bare(media_type: &str) -> &str {
+    media_type.split(';').next().unwrap_or_default().trim()
+}
+
+/// What a file of the body is called: as `Content-Disposition` has it, else as the path ends.
+pub(super) fn file_name(disposition: Option<&str>, url: &Url) -> String {
+    let said = disposition.and_then(said_name);
+    said.or_else(|| {
+        let last = url.path_segments()?.rfind(|segment| !segment.is_empty())?;
+        Some(uri::decode(last).unwrap_or_else(|| last.to_owned()))
+    })
+    .unwrap_or_default()
+}
+
+/// The name in `Content-Disposition` (RFC 6266): `filename*` before `filename`.
+fn said_name(disposition: &str) -> Option<String> {
+    let value_of = |wanted: &str| {
+        let mut parameters = parameters(disposition);
+        parameters.find_map(|(name, value)| (name == wanted).then_some(value))
+    };
+    let extended = value_of("filename*").and_then(|value| {
+        let (charset, rest) = value.split_once('\'')?;
+        let (_, name) = rest.split_once('\'')?;
+        let is_known = charset.eq_ignore_ascii_case("utf-8");
+        uri::decode(name).filter(|_| is_known)
+    });
+    let said = extended.or_else(|| value_of("filename"));
+    said.filter(|name| !name.is_empty())
+}
+
+/// The parameters of a header: their names in lower case, their values without quotes.
+fn parameters(header: &str) -> impl Iterator<Item = (String, String)> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let ends = move |letter: char| {
+        let was_escaped = std::mem::take(&mut is_escaped);
+        match letter {
+            '\\' if is_quoted => is_escaped = !was_escaped,
+            '"' if !was_escaped => is_quoted = !is_quoted,
+            _ => {}
+        }
+        letter == ';' && !is_quoted
+    };
+    header.split(ends).skip(1).filter_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        Some((name.trim().to_ascii_lowercase(), unquoted(value.trim())))
+    })
+}
+
+fn unquoted(value: &str) -> String {
+    let inside = value.strip_prefix('"');
+    match inside.and_then(|inside| inside.strip_suffix('"')) {
+        // What else stands after a backslash is a path of another system, which was not escaped.
+        Some(inside) => inside.replace("\\\"", "\"").replace("\\\\", "\\"),
+        None => value.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(media_type: &'static str, bytes: &[u8]) -> Payload {
+        let headers = [(CONTENT_TYPE, media_type.parse().expect("a value"))];
+        let headers = HeaderMap::from_iter(headers);
+        Payload::of(&headers, bytes.to_vec(), &Mask::default())
+    }
+
+    #[test]
+    fn a_body_is_what_its_answer_says_where_that_is_so() {
+        assert_eq!(
+            of("application/json; charset=utf-8", b"{}"),
+            Payload::Json(json!({}))
+        );
+        assert_eq!(
+            of("application/problem+json", b"[1]"),
+            Payload::Json(json!([1]))
+        );
+        assert_eq!(
+            of("application/json", b"<html>"),
+            Payload::Text("<html>".into())
+        );
+        assert_eq!(of("text/plain", b"1"), Payload::Text("1".into()));
+        assert_eq!(of("application/json", b""), Payload::Empty);
+        let bytes = Payload::Bytes {
+            media_type: "image/png".into(),
+            bytes: vec![0x89, 0xff],
+        };
+        assert_eq!(of("image/png", &[0x89, 0xff]), bytes);
+        assert_eq!(
+            bytes.into_value(),
+            json!({ "content_type": "image/png", "base64": "if8=" })
+        );
+        let deep = "[".repeat(100_000);
+        assert_eq!(of("application/json", deep.as_bytes()), Payload::Text(deep));
+    }
+
+    #[test]
+    fn what_is_larger_than_its_limit_is_kept_apart() {
+        let (shown, bytes) = (limits::CALL_PAYLOAD_SHOWN_MAX, limits::CALL_BYTES_SHOWN_MAX);
+        // The quotes count.
+        let text = |bytes: usize| "x".repeat(bytes - 2);
+        for (payload, of_a_step, of_a_reply) in [
+            (Payload::Empty, false, false),
+            (Payload::Text(text(shown)), false, false),
+            (Payload::Text(text(shown + 1)), true, true),
+            (Payload::Json(json!(text(shown))), false, false),
+            (Payload::Json(json!(text(shown + 1))), false, true),
+            (of("image/png", &vec![0xff; bytes]), false, false),
+            (of("image/png", &vec![0xff; bytes + 1]), true, true),
+        ] {
+            assert_eq!(payload.is_kept_apart(false), of_a_step);
+            assert_eq!(payload.is_kept_apart(true), of_a_reply);
+        }
+    }
+
+    #[test]
+    fn a_file_is_called_as_its_header_says_or_as_its_path_ends() {
+        let url = Url::parse("https://a/things/a%20b.png/?q=1").expect("a URL");
+        for (disposition, expected) in [
+            ("attachment", "a b.png"),
+            ("attachment; filename=x.csv", "x.csv"),
+            (
+                "attachment; FileName = \"x; \\\"y\\\".csv\" ; size=3",
+                "x; \"y\".csv",
+            ),
+            (
+                "inline; filename=\"x.csv\"; filename*=UTF-8''%C3%A9.csv",
+                "é.csv",
+            ),
+            ("inline; filename*=latin1''%E9.csv; filename=e.csv", "e.csv"),
+            (
+                "attachment; filename=\"C:\\temp\\x.csv\"",
+                "C:\\temp\\x.csv",
+            ),
+            ("attachment; filename=\"\"", "a b.png"),
+            ("attachment; filename=\"open", "\"open"),
+        ] {
+            assert_eq!(file_name(Some(disposition), &url), expected);
+        }
+        let bare = Url::parse("https://a/").expect("a URL");
+        assert_eq!(file_name(None, &bare), "");
+    }
+}
