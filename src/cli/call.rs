@@ -1,6 +1,9 @@
 //! `midex call`: calls one operation of a catalog, over the tool for its class.
 
 mod answer;
+mod file;
+
+use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
@@ -47,6 +50,9 @@ pub(super) struct CallArgs {
     /// Gather so many pages of a list
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::CALL_PAGES_MAX)))]
     max_pages: Option<u32>,
+    /// Write the payload to this file, bytes as they are, and print no more than how the call went
+    #[arg(long, value_name = "FILE", requires = "command")]
+    output: Option<PathBuf>,
     /// Do not ask before a call that takes something away
     #[arg(long)]
     yes: bool,
@@ -113,8 +119,18 @@ async fn called(args: CallArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Re
     };
     let answer = ended(answer.map_err(|error| explained(error, &command))?, link).await;
     let answer = answer.map_err(|error| explained(error, &command))?;
-    noted(&answer, out)?;
-    out.print(|| answer.clone(), || page(&answer, &Screen::stdout()))?;
+    let has_payload = answer["status_code"].is_u64();
+    match &args.output {
+        Some(path) if has_payload => {
+            file::write(&answer, path, link).await?;
+            noted(&answer, true, out)?;
+            out.print(|| answer.clone(), String::new)?;
+        }
+        _ => {
+            noted(&answer, false, out)?;
+            out.print(|| answer.clone(), || page(&answer, &Screen::stdout()))?;
+        }
+    }
     Ok(EXIT_OK)
 }
 

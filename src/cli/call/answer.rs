@@ -19,8 +19,8 @@ const COLUMN_MAX: usize = 40;
 /// What is between two columns.
 const GAP: usize = 2;
 
-/// Says beside the output how the call went.
-pub(super) fn noted(answer: &Value, out: &Output<'_>) -> Result<()> {
+/// Says beside the output how the call went. Where the payload `is_written` to a file it needs no words.
+pub(super) fn noted(answer: &Value, is_written: bool, out: &Output<'_>) -> Result<()> {
     if out.json {
         return Ok(());
     }
@@ -44,10 +44,22 @@ pub(super) fn noted(answer: &Value, out: &Output<'_>) -> Result<()> {
     let left = Grid::of(&answer["payload"], &Screen::stdout()).map(|grid| grid.left_out);
     let left = left.filter(|left| !left.is_empty());
     let left = left.map(|left| format!("columns left out: {}; --json has them", left.join(", ")));
+    let beside = left.or_else(|| kept_as(&answer["artifact"]));
     notes
         .map(str::to_owned)
-        .chain(left)
+        .chain(beside.filter(|_| !is_written))
         .try_for_each(|note| prompt(&format!("note: {}\n", visible(&note))))
+}
+
+/// Where the payload is, if it is an artifact.
+fn kept_as(artifact: &Value) -> Option<String> {
+    let uri = artifact["uri"].as_str()?;
+    let name = field(artifact, "name");
+    let media_type = field(artifact, "content_type");
+    let bytes = artifact["size_bytes"].as_u64().unwrap_or_default();
+    Some(format!(
+        "the payload is the artifact `{name}`, {media_type} of {bytes} bytes, at {uri}; with --output FILE a call writes its payload to a file"
+    ))
 }
 
 /// The body of the answer.

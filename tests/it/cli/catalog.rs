@@ -66,10 +66,19 @@ fn shelf(seen: &Seen) -> Reply {
         ),
         ("POST", _) => service::json(201, &serde_json::from_slice(&seen.body).unwrap()),
         ("DELETE", _) => service::answer(204, &[], b""),
+        ("GET", "/jars/8") => service::answer(200, &[("content-type", "image/png")], &picture()),
+        ("GET", "/jars/10") => {
+            service::answer(200, &[("content-type", "image/png")], &picture()[..100])
+        }
         // It never answers.
         ("GET", "/jars/7") => Reply::Bytes(Vec::new()),
         _ => service::json(404, &json!({ "message": "no jar of that number" })),
     }
+}
+
+/// Bytes that are no text, more than an output holds.
+fn picture() -> Vec<u8> {
+    (0..=255).cycle().take(1_500_000).collect()
 }
 
 /// A project with the document of the service.
@@ -382,6 +391,53 @@ async fn a_secret_goes_to_the_service_and_stands_in_no_file() {
         .shows(&["no headers"]);
     shop.ends(2, &["catalog", "headers", "pantry", "Authorization"])
         .says(&["NAME=VALUE"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payload_of_bytes_is_named_and_written_to_a_file() {
+    let shop = Shop::open().await;
+    let ran = shop.ends(0, &["call", "pantry jars:info", "--with", "jar=8"]);
+    assert_eq!(ran.out, "");
+    ran.says(&[
+        "artifact `8`",
+        "image/png of 1500000 bytes",
+        "midex://workflow/artifact/",
+        "--output FILE",
+    ]);
+    let whole = shop
+        .place
+        .json(&["call", "pantry jars:info", "--with", "jar=8"]);
+    assert_eq!(whole["artifact"]["size_bytes"], 1_500_000, "{whole}");
+    for (jar, bytes) in [("jar=8", picture()), ("jar=10", picture()[..100].to_vec())] {
+        let call = [
+            "call",
+            "pantry jars:info",
+            "--with",
+            jar,
+            "--output",
+            "jar.png",
+        ];
+        let ran = shop.ends(0, &call);
+        assert_eq!(ran.out, "");
+        ran.says(&["200 in "]);
+        assert!(
+            fs::read(shop.place.project().join("jar.png")).unwrap() == bytes,
+            "{jar}"
+        );
+    }
+    let nowhere = ["call", "pantry jars:list", "--output", "no/such/place"];
+    shop.ends(2, &nowhere)
+        .says(&["FILE_UNUSABLE", "no/such/place"]);
+    let failed = [
+        "call",
+        "pantry jars:info",
+        "--with",
+        "jar=5",
+        "--output",
+        "none.png",
+    ];
+    shop.ends(1, &failed);
+    assert!(!shop.place.project().join("none.png").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]

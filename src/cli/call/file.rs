@@ -1,0 +1,86 @@
+//! Writes the payload of an answer to a file, wherever it is kept.
+
+use std::{fs, path::Path};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use serde_json::Value;
+
+use crate::{
+    cli::{link::Link, value::json_text},
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// Writes it, over what the file has had.
+pub(super) async fn write(answer: &Value, path: &Path, link: &mut Link<'_>) -> Result<()> {
+    let bytes = match answer["artifact"]["uri"].as_str() {
+        Some(uri) => artifact(uri, link).await?,
+        None => payload(answer),
+    };
+    fs::write(path, bytes).map_err(|error| {
+        let message = format!("{} cannot be written: {error}", path.display());
+        Error::new(Code::FileUnusable, message).with("path", path.display().to_string())
+    })
+}
+
+/// The content of an artifact, part by part.
+async fn artifact(uri: &str, link: &mut Link<'_>) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut next = Some(0);
+    while let Some(offset) = next {
+        let limit = limits::ARTIFACT_SHOWN_BYTES_MAX;
+        let range = format!("{uri}?offset={offset}&limit={limit}");
+        let part = link.read(&range).await?;
+        match part["content"].as_str() {
+            Some(text) => bytes.extend_from_slice(text.as_bytes()),
+            None => bytes.extend(decoded(&part["base64"]).ok_or_else(no_content)?),
+        }
+        next = part["next_offset"].as_u64();
+    }
+    Ok(bytes)
+}
+
+fn no_content() -> Error {
+    Error::internal("the server shows an artifact without content")
+}
+
+fn decoded(base64: &Value) -> Option<Vec<u8>> {
+    BASE64_STANDARD.decode(base64.as_str()?).ok()
+}
+
+/// A payload that stands in the answer: text as it is, bytes as they were, else JSON.
+fn payload(answer: &Value) -> Vec<u8> {
+    let payload = &answer["payload"];
+    let said = answer["headers"]["content-type"].as_str();
+    let media_type = payload["content_type"].as_str();
+    // JSON of a service may look alike, but then its media type is another one.
+    let is_of_bytes =
+        media_type.is_some_and(|media_type| said.unwrap_or_default().starts_with(media_type));
+    match payload {
+        Value::Null => Vec::new(),
+        Value::String(text) => text.clone().into_bytes(),
+        payload => decoded(&payload["base64"])
+            .filter(|_| is_of_bytes)
+            .unwrap_or_else(|| (json_text(payload, true) + "\n").into_bytes()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_payload_is_written_as_it_came() {
+        let of = |media_type: &str, body: Value| {
+            payload(&json!({ "headers": { "content-type": media_type }, "payload": body }))
+        };
+        let bytes = json!({ "content_type": "image/png", "base64": "if8=" });
+        assert_eq!(of("image/png", bytes.clone()), [0x89, 0xff]);
+        assert!(of("application/json", bytes).starts_with(b"{"));
+        assert_eq!(of("text/plain", json!("a\u{1b}b")), b"a\x1bb");
+        assert_eq!(of("application/json", json!(null)), b"");
+        assert_eq!(of("application/json", json!([1])), b"[\n  1\n]\n");
+    }
+}
