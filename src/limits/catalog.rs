@@ -96,8 +96,8 @@ pub const CALL_ANSWER_BYTES_MAX: usize = 16 << 20;
 /// Largest body of bytes that stands in an output, in base64; a larger one is kept as an artifact.
 pub const CALL_BYTES_SHOWN_MAX: usize = 4 << 10;
 /// Largest text that stands in an output, and largest payload of a reply to `command.run_*`, as JSON text; a larger one is
-/// kept as an artifact. It leaves room for headers in what a reply shows of an output.
-pub const CALL_PAYLOAD_SHOWN_MAX: usize = super::FINAL_OUTPUT_BYTES_MAX / 4 * 3;
+/// kept as an artifact. With it go headers, within `FINAL_OUTPUT_BYTES_MAX`.
+pub const CALL_PAYLOAD_SHOWN_MAX: usize = 48 << 10;
 /// Largest body of an answer that is kept as an artifact.
 pub const CALL_ARTIFACT_BYTES_MAX: usize = 8 << 20;
 /// What is kept of the answer where an operation fails.

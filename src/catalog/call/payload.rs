@@ -57,11 +57,11 @@ impl Payload {
     /// Whether it is kept as an artifact. Expressions read JSON, so it stays in the output of a step however long it is;
     /// where `is_shown`, nothing but a reply reads it.
     pub fn is_kept_apart(&self, is_shown: bool) -> bool {
-        let is_long = |value: &dyn Fn() -> usize| value() > limits::CALL_PAYLOAD_SHOWN_MAX;
+        let is_long = |bytes: usize| bytes > limits::CALL_PAYLOAD_SHOWN_MAX;
         match self {
             Self::Empty => false,
-            Self::Json(value) => is_shown && is_long(&|| length(value)),
-            Self::Text(text) => is_long(&|| length(text)),
+            Self::Json(value) => is_shown && is_long(length(value)),
+            Self::Text(text) => is_long(length(text)),
             Self::Bytes { bytes, .. } => bytes.len() > limits::CALL_BYTES_SHOWN_MAX,
         }
     }
@@ -207,6 +207,7 @@ mod tests {
     #[test]
     fn what_is_larger_than_its_limit_is_kept_apart() {
         let (shown, bytes) = (limits::CALL_PAYLOAD_SHOWN_MAX, limits::CALL_BYTES_SHOWN_MAX);
+        const { assert!(limits::CALL_PAYLOAD_SHOWN_MAX < limits::FINAL_OUTPUT_BYTES_MAX) };
         // The quotes count.
         let text = |bytes: usize| "x".repeat(bytes - 2);
         for (payload, of_a_step, of_a_reply) in [
