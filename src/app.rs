@@ -57,7 +57,6 @@ pub use crate::{
     store::{FILE_NAME as STORE_FILE, OwnedDirectory, Reached},
 };
 
-pub(crate) use self::catalog::is_host;
 pub(crate) use crate::store::busy;
 
 /// A running midex as one of its callers has it: the caller's project and definitions, and the one engine that

@@ -34,9 +34,9 @@ pub use self::{
     arguments::Prepared,
     client::Resolver,
     pages::{Paged, Paginate},
-    reach::{Reach, Refusal, origin},
+    reach::{Reach, Refusal, allowable, origin, secret_host},
     request::{Arguments, Request},
-    secret::{Sources, has_reference, references, secret_host, secrets_in},
+    secret::{Sources, has_reference, references, secrets_in},
 };
 use self::{
     client::{Answered, Clients, Fault, SystemResolver},
