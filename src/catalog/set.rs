@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     domain::{
-        check::{Argument, BodyFields, Callable, Commands, Found},
+        check::{Argument, Callable, Commands, Found},
         definition::Requirement,
         nearest::{fold, nearest},
     },
@@ -362,81 +362,12 @@ fn callable(named: &Named) -> Result<Callable, String> {
         name: parameter.argument.clone(),
         is_required: parameter.is_required,
     });
-    let body = operation.body.as_ref().map(|body| {
-        let of_each = body.contents.iter();
-        let of_each = of_each.map(|content| fields(&content.media_type, &content.schema));
-        let mut taking = of_each.filter(|fields| *fields != none());
-        let fields = match (taking.next(), taking.next()) {
-            (Some(first), None) => first,
-            // Which of them is sent is said only when it is called.
-            (Some(_), Some(_)) => BodyFields {
-                is_open: true,
-                ..none()
-            },
-            (None, _) => none(),
-        };
-        BodyFields {
-            is_required: body.is_required,
-            ..fields
-        }
-    });
     Ok(Callable {
         class,
         arguments: arguments.collect(),
-        body,
+        body: prepared.body_fields(),
         output: operation.output.clone(),
         items_path: operation.items_path.clone(),
         uncallable: operation.uncallable.clone(),
     })
-}
-
-fn none() -> BodyFields {
-    BodyFields {
-        is_required: false,
-        fields: Vec::new(),
-        is_open: false,
-    }
-}
-
-/// The fields of a JSON object, as far as its schema lists them.
-fn fields(media_type: &str, schema: &Value) -> BodyFields {
-    let is_json = media_type == "application/json" || media_type.ends_with("+json");
-    if !is_json {
-        return none();
-    }
-    let mut at = schema;
-    // A reference to a shared schema, and what that refers to.
-    for _ in 0..limits::SCHEMA_REFERENCES_FOLLOWED_MAX {
-        let name = at.get("$ref").and_then(Value::as_str);
-        let Some(name) = name.and_then(|name| name.strip_prefix("#/$defs/")) else {
-            break;
-        };
-        let Some(next) = schema.get("$defs").and_then(|defs| defs.get(name)) else {
-            break;
-        };
-        at = next;
-    }
-    let properties = at.get("properties").and_then(Value::as_object);
-    let required = at.get("required").and_then(Value::as_array);
-    let is_required = |name: &str| {
-        required.is_some_and(|required| required.iter().any(|one| one.as_str() == Some(name)))
-    };
-    let is_composed = ["allOf", "anyOf", "oneOf", "$ref"]
-        .iter()
-        .any(|key| at.get(key).is_some());
-    let is_object =
-        properties.is_some() || at.get("type").and_then(Value::as_str) == Some("object");
-    BodyFields {
-        is_required: false,
-        fields: properties
-            .into_iter()
-            .flat_map(|properties| properties.keys())
-            .map(|name| Argument {
-                name: name.clone(),
-                is_required: is_required(name),
-            })
-            .collect(),
-        is_open: is_composed
-            || is_object && at.get("additionalProperties") != Some(&Value::Bool(false)),
-    }
 }

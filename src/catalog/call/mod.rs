@@ -10,6 +10,7 @@ mod arguments;
 mod body;
 mod client;
 mod fetch;
+mod fields;
 mod pages;
 mod reach;
 mod request;

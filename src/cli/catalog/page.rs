@@ -4,12 +4,15 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::schema::{followed, kind};
-use crate::cli::{
-    command::quoted,
-    screen::{Screen, Style, row},
-    value::{field, list},
-    visible::visible,
+use super::schema::kind;
+use crate::{
+    cli::{
+        command::quoted,
+        screen::{Screen, Style, row},
+        value::{field, list},
+        visible::visible,
+    },
+    domain::schema::meant,
 };
 
 /// The margin of the lines below a title.
@@ -211,7 +214,7 @@ fn arguments(command: &Value) -> Vec<[String; 5]> {
         row(name, place, schema, schema, argument["required"] == true)
     });
     let root = &command["body_schema"];
-    let body = followed(root);
+    let body = meant(root, root);
     let required = list(&body["required"]);
     let fields = body["properties"].as_object().into_iter().flatten();
     let fields = fields.map(|(name, schema)| {

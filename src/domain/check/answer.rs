@@ -7,6 +7,7 @@ use super::super::{
     draft::StepDraft,
     expression::{Reference, Segment},
     finding::{Finding, Rule},
+    schema::{composing, meant, members, referred},
 };
 use super::{commands::Callable, site::Site};
 use crate::limits;
@@ -95,32 +96,18 @@ impl<'a> Walk<'a> {
         };
         self.left = left;
         let mut said = vec![own(schema, segment)];
-        for part in self
-            .referred(schema)
-            .into_iter()
-            .chain(members(schema, "allOf"))
-        {
+        let parts = members(schema, "allOf");
+        for part in referred(schema, self.whole).into_iter().chain(parts) {
             said.push(self.step(part, segment));
         }
         for choice in ["anyOf", "oneOf"] {
             let choices = members(schema, choice);
             if !choices.is_empty() {
-                let steps = choices.into_iter().map(|one| self.step(one, segment));
+                let steps = choices.iter().map(|one| self.step(one, segment));
                 said.push(any(steps.collect()));
             }
         }
         all(said)
-    }
-
-    fn referred(&self, schema: &Value) -> Option<&'a Value> {
-        let pointer = schema.get("$ref")?.as_str()?.strip_prefix('#')?;
-        self.whole.pointer(&crate::uri::decode(pointer)?)
-    }
-
-    /// The schema that is meant, through references.
-    fn meant(&self, schema: &'a Value) -> &'a Value {
-        let hops = 0..limits::SCHEMA_REFERENCES_FOLLOWED_MAX;
-        hops.fold(schema, |at, _| self.referred(at).unwrap_or(at))
     }
 
     /// What the list in an answer has: the one that the document is known for, else the answer itself or its only list. So
@@ -133,12 +120,12 @@ impl<'a> Walk<'a> {
     }
 
     fn only_list(&self, answer: &'a Value) -> Option<&'a Value> {
-        let answer = self.meant(answer);
+        let answer = meant(answer, self.whole);
         if let Some(items) = answer.get("items") {
             return Some(items);
         }
         let properties = answer.get("properties")?.as_object()?.values();
-        let mut lists = properties.filter_map(|value| self.meant(value).get("items"));
+        let mut lists = properties.filter_map(|value| meant(value, self.whole).get("items"));
         lists.next().filter(|_| lists.next().is_none())
     }
 
@@ -150,7 +137,7 @@ impl<'a> Walk<'a> {
             let found = properties.find(|(known, _)| *known == name);
             found.map(|(_, value)| value)
         });
-        at.map(|at| self.meant(at))
+        at.map(|at| meant(at, self.whole))
     }
 
     /// The names of the properties of a schema, its parts and alternatives included, each with its schema.
@@ -162,9 +149,7 @@ impl<'a> Walk<'a> {
         let own = schema.get("properties").and_then(Value::as_object);
         let own = own.into_iter().flatten();
         let mut found: Vec<_> = own.map(|(name, value)| (name.as_str(), value)).collect();
-        let parts = ["allOf", "anyOf", "oneOf"].iter();
-        let parts = parts.flat_map(|key| members(schema, key));
-        for part in self.referred(schema).into_iter().chain(parts) {
+        for part in composing(schema, self.whole) {
             found.extend(self.properties(part));
         }
         found
@@ -180,16 +165,9 @@ impl<'a> Walk<'a> {
         if !own.is_empty() {
             return own;
         }
-        let parts = ["allOf", "anyOf", "oneOf"].iter();
-        let parts = parts.flat_map(|key| members(schema, key));
-        let parts = self.referred(schema).into_iter().chain(parts);
+        let parts = composing(schema, self.whole);
         parts.flat_map(|part| self.types(part)).collect()
     }
-}
-
-fn members<'a>(schema: &'a Value, key: &str) -> Vec<&'a Value> {
-    let list = schema.get(key).and_then(Value::as_array);
-    list.into_iter().flatten().collect()
 }
 
 fn types(schema: &Value) -> Vec<&str> {

@@ -89,7 +89,7 @@ pub struct Argument {
 }
 
 /// The fields of a body.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BodyFields {
     /// Whether a call needs a body.
     pub is_required: bool,
@@ -97,6 +97,13 @@ pub struct BodyFields {
     pub fields: Vec<Argument>,
     /// Whether it may have others. Where it is no object it has none.
     pub is_open: bool,
+}
+
+impl BodyFields {
+    /// Whether its schema has a field of this name.
+    pub fn declares(&self, name: &str) -> bool {
+        self.fields.iter().any(|field| field.name == name)
+    }
 }
 
 /// Warns of each catalog that the workflow requires and that is not there.
