@@ -74,9 +74,7 @@ impl App {
         let set = self.catalog_set().await?;
         match set.meaning(first, &rest) {
             Meant::Operation(named) => {
-                let class = named
-                    .entry()
-                    .map_or(Class::Destructive, |entry| named.catalog.class(entry));
+                let class = named.class();
                 Ok((Command::Operation(named), class))
             }
             Meant::Disabled => {

@@ -154,6 +154,12 @@ impl Named {
     pub fn entry(&self) -> Option<&Entry> {
         self.catalog.book.as_ref().ok()?.entries().get(self.place)
     }
+
+    /// What it may change; the most, where that is not known.
+    pub fn class(&self) -> Class {
+        let class = self.entry().map(|entry| self.catalog.class(entry));
+        class.unwrap_or(Class::Destructive)
+    }
 }
 
 /// What two words mean.
@@ -355,15 +361,12 @@ impl Commands for Set {
 fn callable(named: &Named) -> Result<Callable, String> {
     let prepared = named.catalog.prepared(named.place)?;
     let operation = prepared.operation();
-    let class = named
-        .entry()
-        .map_or(Class::Destructive, |entry| named.catalog.class(entry));
     let arguments = operation.parameters.iter().map(|parameter| Argument {
         name: parameter.argument.clone(),
         is_required: parameter.is_required,
     });
     Ok(Callable {
-        class,
+        class: named.class(),
         arguments: arguments.collect(),
         body: prepared.body_fields(),
         output: operation.output.clone(),
