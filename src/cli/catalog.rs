@@ -15,7 +15,7 @@ use self::{
         AddArgs, AllowArgs, BaseUrlArgs, ClassArgs, DocumentArgs, HeadersArgs, NamedArgs,
         RefreshArgs, RemoveArgs, ShowArgs,
     },
-    page::{brought, catalog_page, catalog_table, command_page, difference, sent},
+    page::{brought, catalog_page, catalog_table, command_page, difference, sent, words},
 };
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output, color,
@@ -31,7 +31,7 @@ use super::{
 use crate::{
     app::SourceType,
     config::Config,
-    domain::nearest::did_you_mean,
+    domain::nearest::hint,
     error::{Code, Error, Result},
     limits,
 };
@@ -236,11 +236,8 @@ async fn entry(name: &str, link: &mut Link<'_>) -> Result<Value> {
     let found = by_id.or_else(|| catalogs.iter().find(is_titled));
     found.cloned().ok_or_else(|| {
         let ids = catalogs.iter().filter_map(|one| one["catalog_id"].as_str());
-        let hint = did_you_mean(name, ids).map_or_else(String::new, |hint| format!("; {hint}"));
-        Error::new(
-            Code::CatalogNotFound,
-            format!("there is no catalog `{name}`{hint}"),
-        )
+        let message = format!("there is no catalog `{name}`{}", hint(name, ids));
+        Error::new(Code::CatalogNotFound, message)
     })
 }
 
@@ -383,12 +380,8 @@ async fn allow(args: AllowArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Re
     let answer = link.call("catalog.allow", arguments).await?;
     let text = || {
         let id = field(&answer, "catalog_id");
-        let allowed = list(&answer["allow"]).iter().filter_map(Value::as_str);
-        let allowed: Vec<_> = allowed.map(visible).collect();
-        format!(
-            "The catalog `{id}` may be called at {} too\n",
-            allowed.join(", ")
-        )
+        let allowed = words(&answer["allow"]);
+        format!("The catalog `{id}` may be called at {allowed} too\n")
     };
     out.print(|| answer.clone(), text)
 }
