@@ -7,12 +7,13 @@ use serde::Serialize;
 
 use super::{
     Catalog, Catalogs, Set, Settings,
-    call::{has_reference, origin},
+    call::{has_reference, is_of_the_connection, origin},
     document::{self, Book, Compiled, Inspection},
     files::{first, slug},
     operation::Class,
 };
 use crate::{
+    domain::nearest::hint,
     error::{Code, Error, Result, Violation},
     limits,
 };
@@ -232,9 +233,7 @@ impl Set {
             .catalogs()
             .iter()
             .flat_map(|one| [&*one.id, &*one.settings.title]);
-        let hint = crate::domain::nearest::did_you_mean(name, names);
-        let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
-        let message = format!("there is no catalog `{name}`{hint}");
+        let message = format!("there is no catalog `{name}`{}", hint(name, names));
         Err(Error::new(Code::CatalogNotFound, message).with("catalog_id", name))
     }
 }
@@ -362,19 +361,8 @@ fn check_vendor(vendor: &str) -> Result<()> {
     Err(wrong(message, "Give the vendor as one word"))
 }
 
-/// Headers that belong to the connection, or to the request itself.
-const FORBIDDEN: &[&str] = &[
-    "host",
-    "content-length",
-    "content-type",
-    "transfer-encoding",
-    "connection",
-    "upgrade",
-    "te",
-    "trailer",
-    "expect",
-    "idempotency-key",
-];
+/// Headers that midex writes from what a call is given.
+const OF_THE_CALL: [&str; 2] = ["content-type", "idempotency-key"];
 
 fn check_header(name: &str, value: Option<&str>) -> Result<()> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
@@ -384,10 +372,8 @@ fn check_header(name: &str, value: Option<&str>) -> Result<()> {
             "Correct the name",
         ));
     }
-    if FORBIDDEN
-        .iter()
-        .any(|forbidden| name.eq_ignore_ascii_case(forbidden))
-    {
+    let mut of_the_call = OF_THE_CALL.iter();
+    if is_of_the_connection(name) || of_the_call.any(|own| name.eq_ignore_ascii_case(own)) {
         let message = format!("the header `{name}` is set by midex itself");
         return Err(wrong(message, "Leave the header out"));
     }

@@ -7,13 +7,12 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    body::{self, Kind},
-    fields,
-    write::escape,
-};
+use super::{body, fields, write::escape};
 use crate::{
-    catalog::operation::{CONTENT_TYPE_ARGUMENT, Content, Location, Operation, Parameter},
+    catalog::{
+        media_type::Kind,
+        operation::{CONTENT_TYPE_ARGUMENT, Content, Location, Operation, Parameter},
+    },
     domain::{check::BodyFields, nearest::did_you_mean, schema::Schema},
     error::{Suggestion, Violation},
     limits,

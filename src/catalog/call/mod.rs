@@ -36,7 +36,7 @@ pub use self::{
     client::Resolver,
     pages::{Paged, Paginate},
     reach::{Reach, Refusal, allowable, origin, secret_host},
-    request::{Arguments, Request},
+    request::{Arguments, Request, is_of_the_connection},
     secret::{Sources, has_reference, references, secrets_in},
 };
 use self::{
