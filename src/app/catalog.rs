@@ -272,15 +272,11 @@ fn read(path: &Path, by: By, roots: &[PathBuf]) -> Result<(String, Arc<[u8]>)> {
     }
     let length = real.metadata().map_err(unusable)?.len();
     if length > limits::DOCUMENT_BYTES_MAX as u64 {
-        let message = format!(
-            "{} has {length} bytes, the limit is {}",
+        return Err(Error::limit(format!(
+            "{} has {length} bytes, a document may have {}",
             path.display(),
             limits::DOCUMENT_BYTES_MAX
-        );
-        return Err(Error::new(Code::LimitExceeded, message).with(
-            "limit",
-            format!("a document may have {} bytes", limits::DOCUMENT_BYTES_MAX),
-        ));
+        )));
     }
     let bytes = std::fs::read(&real).map_err(unusable)?;
     Ok((real.display().to_string(), bytes.into()))

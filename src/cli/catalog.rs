@@ -30,6 +30,7 @@ use super::{
 };
 use crate::{
     app::SourceType,
+    catalog::call::is_telling,
     config::Config,
     domain::nearest::hint,
     error::{Code, Error, Result},
@@ -346,16 +347,9 @@ fn header(given: &str) -> Result<(String, Value)> {
 
 /// Warns of a value that looks like a secret: it would stand in a file.
 fn warn_of_literals(headers: &Map<String, Value>) {
-    const SECRET: [&str; 5] = ["authorization", "cookie", "key", "token", "secret"];
-    let is_literal = |name: &str, value: &Value| {
-        let value = value.as_str().unwrap_or_default();
-        let name = name.to_lowercase();
-        !value.is_empty() && !value.contains("${") && SECRET.iter().any(|word| name.contains(word))
-    };
-    let literals = headers
-        .iter()
-        .filter(|(name, value)| is_literal(name, value));
-    for (name, _) in literals {
+    let is_literal = |value: &Value| value.as_str().is_some_and(|text| !text.contains("${"));
+    let telling = headers.iter().filter(|(name, _)| is_telling(name));
+    for (name, _) in telling.filter(|(_, value)| is_literal(value)) {
         warn(&format!(
             "the value of `{name}` stands in the catalog's file as it is; a secret is safer by its name: '{name}=${{env:NAME}}'"
         ));

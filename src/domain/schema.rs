@@ -21,7 +21,7 @@ pub use self::{
     format::names as formats,
     keyword::{Form, TYPES, form},
     quota::Quota,
-    reference::{composing, meant, members, referred},
+    reference::{composing, meant, members, referred, types},
 };
 use self::{
     evaluate::{Evaluation, Stop},

@@ -38,6 +38,7 @@ pub use self::{
     reach::{Reach, Refusal, allowable, origin, secret_host},
     request::{Arguments, Request, is_of_the_connection},
     secret::{Sources, has_reference, references, secrets_in},
+    security::is_telling,
 };
 use self::{
     client::{Answered, Clients, Fault, SystemResolver},

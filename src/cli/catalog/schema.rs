@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    domain::schema::{meant, members},
+    domain::schema::{meant, members, types},
     limits,
 };
 
@@ -14,16 +14,8 @@ pub(in crate::cli) fn kind(schema: &Value, root: &Value) -> Option<String> {
 
 fn kind_in(schema: &Value, root: &Value, depth: usize) -> Option<String> {
     let schema = meant(schema, root);
-    let word = |name: &Value| {
-        name.as_str()
-            .filter(|name| *name != "null")
-            .map(str::to_owned)
-    };
-    let of_type = match &schema["type"] {
-        Value::Array(names) => names.iter().find_map(word),
-        name => word(name),
-    };
-    of_type.or_else(|| {
+    let own = types(schema).first().map(|name| (*name).to_owned());
+    own.or_else(|| {
         let depth = depth.checked_sub(1)?;
         let parts = ["anyOf", "oneOf", "allOf"].into_iter();
         let mut parts = parts.flat_map(|key| members(schema, key));

@@ -7,7 +7,7 @@ use super::super::{
     draft::StepDraft,
     expression::{Reference, Segment},
     finding::{Finding, Rule},
-    schema::{composing, meant, members, referred},
+    schema::{composing, meant, members, referred, types},
 };
 use super::{commands::Callable, site::Site};
 use crate::limits;
@@ -69,6 +69,13 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Counts one more schema, where it may still be looked at.
+    fn may_look(&mut self) -> bool {
+        let left = self.left.checked_sub(1);
+        self.left = left.unwrap_or_default();
+        left.is_some()
+    }
+
     /// Follows a path from any of these schemas.
     pub(super) fn follow(
         &mut self,
@@ -91,10 +98,9 @@ impl<'a> Walk<'a> {
 
     /// What a schema says of a segment: of all its parts together, one of which may be a choice.
     fn step(&mut self, schema: &'a Value, segment: &Segment) -> Step<'a> {
-        let Some(left) = self.left.checked_sub(1) else {
+        if !self.may_look() {
             return Step::Open;
-        };
-        self.left = left;
+        }
         let mut said = vec![own(schema, segment)];
         let parts = members(schema, "allOf");
         for part in referred(schema, self.whole).into_iter().chain(parts) {
@@ -142,10 +148,9 @@ impl<'a> Walk<'a> {
 
     /// The names of the properties of a schema, its parts and alternatives included, each with its schema.
     pub(super) fn properties(&mut self, schema: &'a Value) -> Vec<(&'a str, &'a Value)> {
-        let Some(left) = self.left.checked_sub(1) else {
+        if !self.may_look() {
             return Vec::new();
-        };
-        self.left = left;
+        }
         let own = schema.get("properties").and_then(Value::as_object);
         let own = own.into_iter().flatten();
         let mut found: Vec<_> = own.map(|(name, value)| (name.as_str(), value)).collect();
@@ -157,10 +162,9 @@ impl<'a> Walk<'a> {
 
     /// The types that a value may have beside null; nothing where it may be anything.
     pub(super) fn types(&mut self, schema: &'a Value) -> Vec<&'a str> {
-        let Some(left) = self.left.checked_sub(1) else {
+        if !self.may_look() {
             return Vec::new();
-        };
-        self.left = left;
+        }
         let own = types(schema);
         if !own.is_empty() {
             return own;
@@ -168,16 +172,6 @@ impl<'a> Walk<'a> {
         let parts = composing(schema, self.whole);
         parts.flat_map(|part| self.types(part)).collect()
     }
-}
-
-fn types(schema: &Value) -> Vec<&str> {
-    let names = match schema.get("type") {
-        Some(Value::Array(names)) => names.as_slice(),
-        Some(name) => std::slice::from_ref(name),
-        None => &[],
-    };
-    let names = names.iter().filter_map(Value::as_str);
-    names.filter(|name| *name != "null").collect()
 }
 
 /// What a schema itself says of a segment, without what it refers to.

@@ -22,6 +22,17 @@ pub fn members<'a>(schema: &'a Value, key: &str) -> &'a [Value] {
     list.map_or(&[], Vec::as_slice)
 }
 
+/// The types that a schema names itself, beside null.
+pub fn types(schema: &Value) -> Vec<&str> {
+    let names = match schema.get("type") {
+        Some(Value::Array(names)) => names.as_slice(),
+        Some(name) => std::slice::from_ref(name),
+        None => &[],
+    };
+    let names = names.iter().filter_map(Value::as_str);
+    names.filter(|name| *name != "null").collect()
+}
+
 /// The schemas that one is made of beside its own words: what it refers to, its parts and its alternatives.
 pub fn composing<'a>(schema: &'a Value, whole: &'a Value) -> impl Iterator<Item = &'a Value> {
     let lists = ["allOf", "anyOf", "oneOf"].into_iter();

@@ -86,15 +86,9 @@ async fn commands_listed(app: &App, arguments: Map<String, Value>) -> Result<Val
     let query = query.unwrap_or_default();
     let has_query = !query.trim().is_empty();
     // Workflows have no catalog.
-    let has_workflows = [&vendor, &catalog]
-        .into_iter()
-        .flatten()
-        .next()
-        .is_none_or(|of| of == WORKFLOW_COMMAND);
-    let workflows = if has_workflows {
-        workflows(app, &query).await?
-    } else {
-        Vec::new()
+    let workflows = match vendor.as_deref().or(catalog.as_deref()) {
+        None | Some(WORKFLOW_COMMAND) => workflows(app, &query).await?,
+        Some(_) => Vec::new(),
     };
     let wanted = (from + limit + 1).saturating_sub(workflows.len());
     let operations = read(app, move |set| {
