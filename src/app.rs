@@ -306,7 +306,7 @@ impl App {
         project: Option<String>,
     ) -> Result<Advanced> {
         self.definitions.loaded().meets_requirements(&definition)?;
-        if self.host.catalogs.is_some() && definition.calls_operations() {
+        if self.host.catalogs.is_some() && definition.calls().next().is_some() {
             // What its user has just changed of a catalog counts.
             self.catalog_set().await?;
         }

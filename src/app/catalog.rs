@@ -13,11 +13,7 @@ use crate::{
         By, Catalog, Catalogs, Changes, Meant, Set, Settings,
         call::{Reach, allowable},
     },
-    domain::{
-        StepKind,
-        check::Operations,
-        definition::{Definition, Step},
-    },
+    domain::{Definition, check::Operations},
     error::{Code, Error, Result},
     limits,
     registry::{Definitions, user_dir},
@@ -232,14 +228,7 @@ impl App {
 }
 
 fn breaks(definition: &Definition, set: &Set, id: &str, removed: &[String]) -> Vec<Break> {
-    let steps = definition.workflow.steps.iter().map(Step::acting);
-    let broken = steps.filter_map(|step| {
-        let StepKind::Run {
-            catalog, operation, ..
-        } = &step.kind
-        else {
-            return None;
-        };
+    let broken = definition.calls().filter_map(|(step, catalog, operation)| {
         let Meant::Operation(named) = set.meaning(catalog, operation) else {
             return None;
         };

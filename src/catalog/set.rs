@@ -206,11 +206,7 @@ impl Set {
             Some(by_id) if by_id.usable().is_some() || fold(by_id.vendor()) != fold(catalog) => {
                 vec![by_id]
             }
-            _ => self
-                .catalogs
-                .iter()
-                .filter(|one| one.is_called(catalog))
-                .collect(),
+            _ => self.called(catalog).collect(),
         };
         if called.is_empty() {
             let names = self
@@ -245,11 +241,14 @@ impl Set {
 
     /// Whether a catalog of this name can be called.
     pub fn has(&self, name: &str) -> bool {
-        let mut named = self.catalogs.iter().filter(|one| one.is_called(name));
-        named.any(|one| one.usable().is_some())
+        self.called(name).any(|one| one.usable().is_some())
     }
 
-    /// Whether one word is enough for an operation of this vendor: no other catalog of it has one of that name.
+    fn called(&self, name: &str) -> impl Iterator<Item = &Arc<Catalog>> {
+        self.catalogs.iter().filter(move |one| one.is_called(name))
+    }
+
+    /// The id of an operation: with its vendor, where no other catalog of that vendor has one of its name.
     pub fn id_of(&self, named: &Named) -> String {
         let Some(entry) = named.entry() else {
             return named.catalog.id.clone();
@@ -269,9 +268,8 @@ impl Set {
         limit: usize,
         counts: impl Fn(&Catalog) -> bool,
     ) -> Vec<Named> {
-        let catalogs: Vec<_> = self.catalogs.iter().filter(|one| counts(one)).collect();
+        let catalogs = self.catalogs.iter().filter(|one| counts(one));
         let usable: Vec<_> = catalogs
-            .into_iter()
             .filter_map(|one| Some((one, one.usable()?)))
             .collect();
         let shelves: Vec<_> = usable
@@ -329,7 +327,7 @@ impl Commands for Set {
     }
 
     fn provider_like(&self, catalog: &str, operation: &str) -> Option<String> {
-        let called = self.catalogs.iter().filter(|one| one.is_called(catalog));
+        let called = self.called(catalog);
         let notes = called.filter_map(|one| one.usable()?.notes().ok());
         let providers: Vec<_> = notes.flat_map(|notes| notes.providers.providers).collect();
         let ids = providers.iter().map(|one| one.id.as_str()).collect();

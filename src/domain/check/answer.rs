@@ -9,7 +9,10 @@ use super::super::{
     finding::{Finding, Rule},
     schema::{composing, meant, members, referred, types},
 };
-use super::{commands::Callable, site::Site};
+use super::{
+    commands::{Callable, first_of},
+    site::Site,
+};
 use crate::limits;
 
 /// What a document says of a path into an answer.
@@ -263,10 +266,9 @@ pub(super) fn finding(
                 "`{reference}` is hardly there: the document names no `{name}` in the answer of `{called}`"
             );
             let rule = Rule::StepTemplateOutputPathMissing;
-            let listed: Vec<_> = known.iter().take(NAMES_LISTED_MAX).copied().collect();
-            let hint = match listed.as_slice() {
+            let hint = match known.as_slice() {
                 [] => "nothing stands below it there".to_owned(),
-                listed => format!("there are {}", listed.join(", ")),
+                known => format!("there are {}", first_of(known)),
             };
             let finding = site.about(rule, reference, message).suggest(hint);
             Some(site.meant(finding, reference, &name, known.iter().copied()))
@@ -291,6 +293,3 @@ fn inside<'r>(reference: &'r Reference, step: &StepDraft, place: usize) -> Optio
     let before = if step.id.is_some() { 1 } else { 2 };
     reference.path.get(before + place)
 }
-
-/// How many names a finding lists.
-const NAMES_LISTED_MAX: usize = 12;

@@ -318,10 +318,13 @@ pub(super) fn unknown_argument(path: &str, entry: &Entry, names: &[&str]) -> Fin
         _ => format!("the operation takes no argument `{}`", entry.key),
     };
     let finding = Finding::new(Rule::UnknownArgument, path, entry.place, message);
-    let listed: Vec<_> = names.iter().take(ARGUMENTS_LISTED_MAX).copied().collect();
-    let finding = finding.suggest(format!("it takes {}", listed.join(", ")));
+    let finding = finding.suggest(format!("it takes {}", first_of(names)));
     finding.did_you_mean(entry.place, &entry.key, names.iter().copied())
 }
 
-/// How many arguments a finding lists.
-const ARGUMENTS_LISTED_MAX: usize = 12;
+/// As many names as a finding lists.
+pub(super) fn first_of(names: &[&str]) -> String {
+    names[..names.len().min(NAMES_LISTED_MAX)].join(", ")
+}
+
+const NAMES_LISTED_MAX: usize = 12;
