@@ -57,7 +57,6 @@ pub use crate::{
     store::{FILE_NAME as STORE_FILE, OwnedDirectory, Reached},
 };
 
-pub(crate) use self::catalog::is_host;
 pub(crate) use crate::store::busy;
 
 /// A running midex as one of its callers has it: the caller's project and definitions, and the one engine that
@@ -307,7 +306,7 @@ impl App {
         project: Option<String>,
     ) -> Result<Advanced> {
         self.definitions.loaded().meets_requirements(&definition)?;
-        if self.host.catalogs.is_some() && definition.calls_operations() {
+        if self.host.catalogs.is_some() && definition.calls().next().is_some() {
             // What its user has just changed of a catalog counts.
             self.catalog_set().await?;
         }

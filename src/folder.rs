@@ -1,6 +1,8 @@
 //! A directory that is held open, in which a file appears whole or not at all. What takes the directory's name meanwhile,
 //! a link for example, changes nothing: everything is done relative to what was opened, and no link in it is followed.
 
+mod follower;
+
 use std::{
     ffi::{OsStr, OsString},
     fs::{File, Metadata},
@@ -24,6 +26,7 @@ use rustix::{
     process::Pid,
 };
 
+pub(crate) use self::follower::Follower;
 use crate::limits;
 
 /// What to do with an existing file.

@@ -10,12 +10,11 @@ use serde::Serialize;
 
 use super::{App, open::Slot};
 use crate::{
-    catalog::{By, Catalog, Catalogs, Changes, Meant, Set, Settings, call::Reach},
-    domain::{
-        StepKind,
-        check::Operations,
-        definition::{Definition, Step},
+    catalog::{
+        By, Catalog, Catalogs, Changes, Meant, Set, Settings,
+        call::{Reach, allowable},
     },
+    domain::{Definition, check::Operations},
     error::{Code, Error, Result},
     limits,
     registry::{Definitions, user_dir},
@@ -187,35 +186,25 @@ impl App {
         source: &str,
         source_type: Option<SourceType>,
     ) -> Result<(String, Arc<[u8]>)> {
-        let bytes = match source_type.unwrap_or(SourceType::of(source)) {
+        match source_type.unwrap_or(SourceType::of(source)) {
             SourceType::Url => {
-                let hosts = self.config().import_from.iter().map(String::as_str);
-                let reach = Reach::new("", hosts.filter(|host| is_host(host)));
-                let reach = reach.unwrap_or_default();
+                let reach = Reach::of_imports(&self.config().import_from);
                 let bytes = self.catalogs()?.caller().fetch(source, &reach).await?;
-                return Ok((source.to_owned(), bytes.into()));
+                Ok((source.to_owned(), bytes.into()))
             }
             SourceType::Path => {
-                let path = self.project_dir.join(source);
-                let roots = self.import_roots();
+                let (path, roots) = (self.project_dir.join(source), self.import_roots());
                 let by = self.by;
-                let read = move || read(&path, by, &roots);
-                let read = tokio::task::spawn_blocking(read).await;
-                read.map_err(|error| {
-                    Error::internal("reading a document panicked").because(error)
-                })??
+                let read = tokio::task::spawn_blocking(move || read(&path, by, &roots)).await;
+                read.map_err(|error| Error::internal("reading a document panicked").because(error))?
             }
-        };
-        Ok(bytes)
+        }
     }
 
     /// The directories that tools may import from.
     fn import_roots(&self) -> Vec<PathBuf> {
-        let named = self
-            .config()
-            .import_from
-            .iter()
-            .filter(|from| !is_host(from));
+        let sources = self.config().import_from.iter();
+        let named = sources.filter(|from| allowable(from).is_none());
         let named = named.map(|from| self.project_dir.join(from));
         let own = [self.project_dir.to_path_buf()]
             .into_iter()
@@ -247,14 +236,7 @@ impl App {
 }
 
 fn breaks(definition: &Definition, set: &Set, id: &str, removed: &[String]) -> Vec<Break> {
-    let steps = definition.workflow.steps.iter().map(Step::acting);
-    let broken = steps.filter_map(|step| {
-        let StepKind::Run {
-            catalog, operation, ..
-        } = &step.kind
-        else {
-            return None;
-        };
+    let broken = definition.calls().filter_map(|(step, catalog, operation)| {
         let Meant::Operation(named) = set.meaning(catalog, operation) else {
             return None;
         };
@@ -266,12 +248,6 @@ fn breaks(definition: &Definition, set: &Set, id: &str, removed: &[String]) -> V
         })
     });
     broken.collect()
-}
-
-/// Whether it is a host and a port, and no directory.
-pub(crate) fn is_host(from: &str) -> bool {
-    let port = from.rsplit_once(':').map(|(_, port)| port);
-    port.is_some_and(|port| port.parse::<u16>().is_ok()) && !from.contains('/')
 }
 
 /// Reads a document where the caller may.
@@ -293,15 +269,11 @@ fn read(path: &Path, by: By, roots: &[PathBuf]) -> Result<(String, Arc<[u8]>)> {
     }
     let length = real.metadata().map_err(unusable)?.len();
     if length > limits::DOCUMENT_BYTES_MAX as u64 {
-        let message = format!(
-            "{} has {length} bytes, the limit is {}",
+        return Err(Error::limit(format!(
+            "{} has {length} bytes, a document may have {}",
             path.display(),
             limits::DOCUMENT_BYTES_MAX
-        );
-        return Err(Error::new(Code::LimitExceeded, message).with(
-            "limit",
-            format!("a document may have {} bytes", limits::DOCUMENT_BYTES_MAX),
-        ));
+        )));
     }
     let bytes = std::fs::read(&real).map_err(unusable)?;
     Ok((real.display().to_string(), bytes.into()))

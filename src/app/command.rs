@@ -74,9 +74,7 @@ impl App {
         let set = self.catalog_set().await?;
         match set.meaning(first, &rest) {
             Meant::Operation(named) => {
-                let class = named
-                    .entry()
-                    .map_or(Class::Destructive, |entry| named.catalog.class(entry));
+                let class = named.class();
                 Ok((Command::Operation(named), class))
             }
             Meant::Disabled => {
@@ -152,18 +150,11 @@ const STEP: &str = "call";
 
 /// A workflow is as strict as the strictest of its steps, and starts something at least.
 fn class_of(definition: &Definition, commands: Option<&dyn Commands>) -> Class {
-    let steps = definition.workflow.steps.iter().map(Step::acting);
-    let classes = steps.filter_map(|step| match (&step.kind, commands) {
-        (
-            StepKind::Run {
-                catalog, operation, ..
-            },
-            Some(commands),
-        ) => match commands.find(catalog, operation) {
+    let classes = definition.calls().filter_map(|(_, catalog, operation)| {
+        match commands?.find(catalog, operation) {
             Found::Operation(callable) => Some(callable.class),
             _ => None,
-        },
-        _ => None,
+        }
     });
     classes.fold(Class::Standard, Class::max)
 }

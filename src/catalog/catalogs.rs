@@ -2,11 +2,7 @@
 
 use std::{
     fmt,
-    sync::{
-        Arc, Mutex, OnceLock, PoisonError, RwLock,
-        mpsc::{self, RecvTimeoutError},
-    },
-    thread,
+    sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 use tokio::sync::watch;
@@ -22,13 +18,13 @@ use crate::{
         FailureCode,
         execution::{Brought, OperationFailure, Page},
     },
-    limits,
+    folder::Follower,
 };
 
 /// The catalogs of this process.
 pub struct Catalogs {
     live: Arc<Live>,
-    followed: OnceLock<mpsc::Sender<()>>,
+    follower: Follower,
 }
 
 struct Live {
@@ -62,7 +58,7 @@ impl Catalogs {
                 loading: Mutex::default(),
                 version: watch::Sender::new(0),
             }),
-            followed: OnceLock::new(),
+            follower: Follower::default(),
         };
         catalogs.current();
         catalogs
@@ -94,17 +90,11 @@ impl Catalogs {
         self.live.version.subscribe()
     }
 
-    /// Begins to look for changes every [`limits::DEFINITIONS_LOOK_EVERY`]; ends when this is dropped.
+    /// Begins to look for changes by itself; ends when this is dropped.
     pub fn watch(&self) {
-        self.followed.get_or_init(|| {
-            let (followed, ended) = mpsc::channel();
-            let live = self.live.clone();
-            let builder = thread::Builder::new().name("midex-catalogs".to_owned());
-            if let Err(error) = builder.spawn(move || live.follow(&ended)) {
-                tracing::warn!("changes to catalogs are only noticed by calls: {error}");
-            }
-            followed
-        });
+        let live = self.live.clone();
+        self.follower
+            .begin("midex-catalogs", move || live.catch_up());
     }
 
     /// The operation, ready to be called. The first time a record is read from the disk.
@@ -203,13 +193,6 @@ impl Operations for Catalogs {
 }
 
 impl Live {
-    fn follow(&self, ended: &mpsc::Receiver<()>) {
-        let every = limits::DEFINITIONS_LOOK_EVERY;
-        while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-            self.catch_up();
-        }
-    }
-
     fn loaded(&self) -> Arc<Set> {
         self.set
             .read()

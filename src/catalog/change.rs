@@ -7,12 +7,13 @@ use serde::Serialize;
 
 use super::{
     Catalog, Catalogs, Set, Settings,
-    call::{has_reference, origin},
+    call::{has_reference, is_of_the_connection, origin},
     document::{self, Book, Compiled, Inspection},
-    files::{first, slug},
+    files::{Files, first, slug},
     operation::Class,
 };
 use crate::{
+    domain::nearest::hint,
     error::{Code, Error, Result, Violation},
     limits,
 };
@@ -110,9 +111,8 @@ impl Catalogs {
                 .first()
                 .map_or_else(String::new, |server| absolute(server, &import.source)),
         };
-        if import.base_url.is_some() && origin(&base_url).is_none() {
-            let message = format!("`{base_url}` is no URL of http or https");
-            return Err(wrong(message, "Give base_url as https://HOST/PATH"));
+        if import.base_url.is_some() {
+            check_base_url(&base_url)?;
         }
         let before = before.unwrap_or_default();
         let settings = Settings {
@@ -150,22 +150,16 @@ impl Catalogs {
     pub fn import(&self, import: &Import) -> Result<Planned> {
         let _lock = self.places().lock()?;
         let planned = self.plan(import)?;
-        if !import.overwrite
-            && self
-                .current()
-                .catalogs()
-                .iter()
-                .any(|one| one.id == planned.id)
-        {
+        let (set, most) = (self.current(), limits::CATALOGS_MAX);
+        let is_there = set.catalogs().iter().any(|one| one.id == planned.id);
+        if is_there && !import.overwrite {
             let message = format!("there is a catalog `{}` already", planned.id);
             return Err(Error::new(Code::CatalogConflict, message).with("catalog_id", planned.id));
         }
-        if self.current().catalogs().len() >= limits::CATALOGS_MAX {
-            let message = format!(
-                "there are {} catalogs, which is the limit",
-                limits::CATALOGS_MAX
-            );
-            return Err(Error::new(Code::LimitExceeded, message));
+        if !is_there && set.catalogs().len() >= most {
+            return Err(Error::limit(format!(
+                "there are {most} catalogs, which is the limit"
+            )));
         }
         let text = written(&planned.settings, &planned.text)?;
         self.places().write(&planned.id, &text, &import.document)?;
@@ -184,10 +178,7 @@ impl Catalogs {
     ) -> Result<Arc<Catalog>> {
         let _lock = self.places().lock()?;
         let catalog = self.current().require(name)?;
-        let files = self
-            .places()
-            .read(&catalog.id)
-            .map_err(|error| unreadable(&catalog.id, &error))?;
+        let files = self.files(&catalog.id)?;
         let mut settings = files.settings;
         change(&mut settings, &catalog)?;
         let text = written(&settings, &files.text)?;
@@ -211,11 +202,15 @@ impl Catalogs {
         if !self.places().settings(id).exists() {
             return Ok((String::new(), None));
         }
-        let files = self
-            .places()
-            .read(id)
-            .map_err(|error| unreadable(id, &error))?;
+        let files = self.files(id)?;
         Ok((files.text, Some(files.settings)))
+    }
+
+    fn files(&self, id: &str) -> Result<Files> {
+        self.places().read(id).map_err(|error| {
+            let message = format!("the settings of catalog `{id}` cannot be read: {error}");
+            Error::new(Code::FileUnusable, message).with("path", id)
+        })
     }
 }
 
@@ -232,9 +227,7 @@ impl Set {
             .catalogs()
             .iter()
             .flat_map(|one| [&*one.id, &*one.settings.title]);
-        let hint = crate::domain::nearest::did_you_mean(name, names);
-        let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
-        let message = format!("there is no catalog `{name}`{hint}");
+        let message = format!("there is no catalog `{name}`{}", hint(name, names));
         Err(Error::new(Code::CatalogNotFound, message).with("catalog_id", name))
     }
 }
@@ -245,14 +238,9 @@ impl Settings {
     /// # Errors
     /// `ARGUMENTS_INVALID`.
     pub fn set_base_url(&mut self, url: &str, by: By) -> Result<()> {
-        let Some(origin) = origin(url) else {
-            let message = format!("`{url}` is no URL of http or https");
-            return Err(wrong(message, "Give base_url as https://HOST/PATH"));
-        };
+        check_base_url(url)?;
         url.trim_end_matches('/').clone_into(&mut self.base_url);
-        if by == By::User {
-            self.origins.insert(origin);
-        }
+        self.trust_base_url(by);
         Ok(())
     }
 
@@ -341,16 +329,19 @@ fn secret_of_tool(header: &str) -> Error {
     Error::new(Code::SecretNotAllowed, message)
 }
 
-fn unreadable(id: &str, error: &str) -> Error {
-    let message = format!("the settings of catalog `{id}` cannot be read: {error}");
-    Error::new(Code::FileUnusable, message).with("path", id)
-}
-
 /// The refusal of a document that cannot be imported.
 fn invalid(refused: &Inspection) -> Error {
     let message = format!("the document cannot be imported: {}", first(refused));
     let violations: Vec<Violation> = refused.violations.clone();
     Error::new(Code::OpenapiInvalid, message).with_violations(violations)
+}
+
+fn check_base_url(url: &str) -> Result<()> {
+    if origin(url).is_some() {
+        return Ok(());
+    }
+    let message = format!("`{url}` is no URL of http or https");
+    Err(wrong(message, "Give base_url as https://HOST/PATH"))
 }
 
 fn check_vendor(vendor: &str) -> Result<()> {
@@ -362,19 +353,8 @@ fn check_vendor(vendor: &str) -> Result<()> {
     Err(wrong(message, "Give the vendor as one word"))
 }
 
-/// Headers that belong to the connection, or to the request itself.
-const FORBIDDEN: &[&str] = &[
-    "host",
-    "content-length",
-    "content-type",
-    "transfer-encoding",
-    "connection",
-    "upgrade",
-    "te",
-    "trailer",
-    "expect",
-    "idempotency-key",
-];
+/// Headers that midex writes from what a call is given.
+const OF_THE_CALL: [&str; 2] = ["content-type", "idempotency-key"];
 
 fn check_header(name: &str, value: Option<&str>) -> Result<()> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
@@ -384,10 +364,8 @@ fn check_header(name: &str, value: Option<&str>) -> Result<()> {
             "Correct the name",
         ));
     }
-    if FORBIDDEN
-        .iter()
-        .any(|forbidden| name.eq_ignore_ascii_case(forbidden))
-    {
+    let mut of_the_call = OF_THE_CALL.iter();
+    if is_of_the_connection(name) || of_the_call.any(|own| name.eq_ignore_ascii_case(own)) {
         let message = format!("the header `{name}` is set by midex itself");
         return Err(wrong(message, "Leave the header out"));
     }
@@ -417,7 +395,7 @@ fn absolute(server: &str, source: &str) -> String {
 impl Changes {
     /// What is other in a new document.
     fn between(before: &Book, after: &Compiled) -> Self {
-        let known: BTreeMap<_, _> = before
+        let mut known: BTreeMap<_, _> = before
             .entries()
             .iter()
             .enumerate()
@@ -425,10 +403,10 @@ impl Changes {
             .collect();
         let mut changes = Self::default();
         for operation in &after.operations {
-            match known.get(operation.name.as_str()) {
+            match known.remove(operation.name.as_str()) {
                 None => changes.added.push(operation.name.clone()),
                 Some(place) => {
-                    let Ok(was) = before.bare(*place) else {
+                    let Ok(was) = before.bare(place) else {
                         continue;
                     };
                     let parts = [
@@ -452,17 +430,7 @@ impl Changes {
                 }
             }
         }
-        let is_gone = |name: &&str| {
-            after
-                .operations
-                .iter()
-                .all(|operation| operation.name != **name)
-        };
-        changes.removed = known
-            .keys()
-            .filter(|name| is_gone(name))
-            .map(|name| (*name).to_owned())
-            .collect();
+        changes.removed = known.into_keys().map(str::to_owned).collect();
         changes
     }
 }

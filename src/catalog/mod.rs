@@ -8,6 +8,7 @@ mod catalogs;
 mod change;
 pub mod document;
 mod files;
+mod media_type;
 pub mod operation;
 mod set;
 mod settings;

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     domain::{
-        check::{Argument, BodyFields, Callable, Commands, Found},
+        check::{Argument, Callable, Commands, Found},
         definition::Requirement,
         nearest::{fold, nearest},
     },
@@ -154,6 +154,12 @@ impl Named {
     pub fn entry(&self) -> Option<&Entry> {
         self.catalog.book.as_ref().ok()?.entries().get(self.place)
     }
+
+    /// What it may change; the most, where that is not known.
+    pub fn class(&self) -> Class {
+        let class = self.entry().map(|entry| self.catalog.class(entry));
+        class.unwrap_or(Class::Destructive)
+    }
 }
 
 /// What two words mean.
@@ -200,11 +206,7 @@ impl Set {
             Some(by_id) if by_id.usable().is_some() || fold(by_id.vendor()) != fold(catalog) => {
                 vec![by_id]
             }
-            _ => self
-                .catalogs
-                .iter()
-                .filter(|one| one.is_called(catalog))
-                .collect(),
+            _ => self.called(catalog).collect(),
         };
         if called.is_empty() {
             let names = self
@@ -239,11 +241,14 @@ impl Set {
 
     /// Whether a catalog of this name can be called.
     pub fn has(&self, name: &str) -> bool {
-        let mut named = self.catalogs.iter().filter(|one| one.is_called(name));
-        named.any(|one| one.usable().is_some())
+        self.called(name).any(|one| one.usable().is_some())
     }
 
-    /// Whether one word is enough for an operation of this vendor: no other catalog of it has one of that name.
+    fn called(&self, name: &str) -> impl Iterator<Item = &Arc<Catalog>> {
+        self.catalogs.iter().filter(move |one| one.is_called(name))
+    }
+
+    /// The id of an operation: with its vendor, where no other catalog of that vendor has one of its name.
     pub fn id_of(&self, named: &Named) -> String {
         let Some(entry) = named.entry() else {
             return named.catalog.id.clone();
@@ -263,9 +268,8 @@ impl Set {
         limit: usize,
         counts: impl Fn(&Catalog) -> bool,
     ) -> Vec<Named> {
-        let catalogs: Vec<_> = self.catalogs.iter().filter(|one| counts(one)).collect();
+        let catalogs = self.catalogs.iter().filter(|one| counts(one));
         let usable: Vec<_> = catalogs
-            .into_iter()
             .filter_map(|one| Some((one, one.usable()?)))
             .collect();
         let shelves: Vec<_> = usable
@@ -323,7 +327,7 @@ impl Commands for Set {
     }
 
     fn provider_like(&self, catalog: &str, operation: &str) -> Option<String> {
-        let called = self.catalogs.iter().filter(|one| one.is_called(catalog));
+        let called = self.called(catalog);
         let notes = called.filter_map(|one| one.usable()?.notes().ok());
         let providers: Vec<_> = notes.flat_map(|notes| notes.providers.providers).collect();
         let ids = providers.iter().map(|one| one.id.as_str()).collect();
@@ -355,88 +359,16 @@ impl Commands for Set {
 fn callable(named: &Named) -> Result<Callable, String> {
     let prepared = named.catalog.prepared(named.place)?;
     let operation = prepared.operation();
-    let class = named
-        .entry()
-        .map_or(Class::Destructive, |entry| named.catalog.class(entry));
     let arguments = operation.parameters.iter().map(|parameter| Argument {
         name: parameter.argument.clone(),
         is_required: parameter.is_required,
     });
-    let body = operation.body.as_ref().map(|body| {
-        let of_each = body.contents.iter();
-        let of_each = of_each.map(|content| fields(&content.media_type, &content.schema));
-        let mut taking = of_each.filter(|fields| *fields != none());
-        let fields = match (taking.next(), taking.next()) {
-            (Some(first), None) => first,
-            // Which of them is sent is said only when it is called.
-            (Some(_), Some(_)) => BodyFields {
-                is_open: true,
-                ..none()
-            },
-            (None, _) => none(),
-        };
-        BodyFields {
-            is_required: body.is_required,
-            ..fields
-        }
-    });
     Ok(Callable {
-        class,
+        class: named.class(),
         arguments: arguments.collect(),
-        body,
+        body: prepared.body_fields(),
         output: operation.output.clone(),
         items_path: operation.items_path.clone(),
         uncallable: operation.uncallable.clone(),
     })
-}
-
-fn none() -> BodyFields {
-    BodyFields {
-        is_required: false,
-        fields: Vec::new(),
-        is_open: false,
-    }
-}
-
-/// The fields of a JSON object, as far as its schema lists them.
-fn fields(media_type: &str, schema: &Value) -> BodyFields {
-    let is_json = media_type == "application/json" || media_type.ends_with("+json");
-    if !is_json {
-        return none();
-    }
-    let mut at = schema;
-    // A reference to a shared schema, and what that refers to.
-    for _ in 0..limits::SCHEMA_REFERENCES_FOLLOWED_MAX {
-        let name = at.get("$ref").and_then(Value::as_str);
-        let Some(name) = name.and_then(|name| name.strip_prefix("#/$defs/")) else {
-            break;
-        };
-        let Some(next) = schema.get("$defs").and_then(|defs| defs.get(name)) else {
-            break;
-        };
-        at = next;
-    }
-    let properties = at.get("properties").and_then(Value::as_object);
-    let required = at.get("required").and_then(Value::as_array);
-    let is_required = |name: &str| {
-        required.is_some_and(|required| required.iter().any(|one| one.as_str() == Some(name)))
-    };
-    let is_composed = ["allOf", "anyOf", "oneOf", "$ref"]
-        .iter()
-        .any(|key| at.get(key).is_some());
-    let is_object =
-        properties.is_some() || at.get("type").and_then(Value::as_str) == Some("object");
-    BodyFields {
-        is_required: false,
-        fields: properties
-            .into_iter()
-            .flat_map(|properties| properties.keys())
-            .map(|name| Argument {
-                name: name.clone(),
-                is_required: is_required(name),
-            })
-            .collect(),
-        is_open: is_composed
-            || is_object && at.get("additionalProperties") != Some(&Value::Bool(false)),
-    }
 }

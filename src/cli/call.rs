@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     config::{Config, parse_duration},
+    domain::schema::meant,
     error::{Code, Error, Result},
     limits,
 };
@@ -187,7 +188,7 @@ fn declared(command: &Value) -> Vec<Value> {
         .into_iter()
         .map(|(name, schema)| declared(&name, &schema, &schema));
     let root = &command["body_schema"];
-    let fields = properties(schema::followed(root));
+    let fields = properties(meant(root, root));
     let fields = fields
         .into_iter()
         .map(|(name, schema)| declared(&name, &schema, root));

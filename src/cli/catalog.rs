@@ -15,7 +15,7 @@ use self::{
         AddArgs, AllowArgs, BaseUrlArgs, ClassArgs, DocumentArgs, HeadersArgs, NamedArgs,
         RefreshArgs, RemoveArgs, ShowArgs,
     },
-    page::{brought, catalog_page, catalog_table, command_page, difference, sent},
+    page::{brought, catalog_page, catalog_table, command_page, difference, sent, words},
 };
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output, color,
@@ -30,8 +30,9 @@ use super::{
 };
 use crate::{
     app::SourceType,
+    catalog::call::is_telling,
     config::Config,
-    domain::nearest::did_you_mean,
+    domain::nearest::hint,
     error::{Code, Error, Result},
     limits,
 };
@@ -236,11 +237,8 @@ async fn entry(name: &str, link: &mut Link<'_>) -> Result<Value> {
     let found = by_id.or_else(|| catalogs.iter().find(is_titled));
     found.cloned().ok_or_else(|| {
         let ids = catalogs.iter().filter_map(|one| one["catalog_id"].as_str());
-        let hint = did_you_mean(name, ids).map_or_else(String::new, |hint| format!("; {hint}"));
-        Error::new(
-            Code::CatalogNotFound,
-            format!("there is no catalog `{name}`{hint}"),
-        )
+        let message = format!("there is no catalog `{name}`{}", hint(name, ids));
+        Error::new(Code::CatalogNotFound, message)
     })
 }
 
@@ -349,16 +347,9 @@ fn header(given: &str) -> Result<(String, Value)> {
 
 /// Warns of a value that looks like a secret: it would stand in a file.
 fn warn_of_literals(headers: &Map<String, Value>) {
-    const SECRET: [&str; 5] = ["authorization", "cookie", "key", "token", "secret"];
-    let is_literal = |name: &str, value: &Value| {
-        let value = value.as_str().unwrap_or_default();
-        let name = name.to_lowercase();
-        !value.is_empty() && !value.contains("${") && SECRET.iter().any(|word| name.contains(word))
-    };
-    let literals = headers
-        .iter()
-        .filter(|(name, value)| is_literal(name, value));
-    for (name, _) in literals {
+    let is_literal = |value: &Value| value.as_str().is_some_and(|text| !text.contains("${"));
+    let telling = headers.iter().filter(|(name, _)| is_telling(name));
+    for (name, _) in telling.filter(|(_, value)| is_literal(value)) {
         warn(&format!(
             "the value of `{name}` stands in the catalog's file as it is; a secret is safer by its name: '{name}=${{env:NAME}}'"
         ));
@@ -383,12 +374,8 @@ async fn allow(args: AllowArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Re
     let answer = link.call("catalog.allow", arguments).await?;
     let text = || {
         let id = field(&answer, "catalog_id");
-        let allowed = list(&answer["allow"]).iter().filter_map(Value::as_str);
-        let allowed: Vec<_> = allowed.map(visible).collect();
-        format!(
-            "The catalog `{id}` may be called at {} too\n",
-            allowed.join(", ")
-        )
+        let allowed = words(&answer["allow"]);
+        format!("The catalog `{id}` may be called at {allowed} too\n")
     };
     out.print(|| answer.clone(), text)
 }

@@ -52,8 +52,7 @@ use self::{
     visible::visible,
 };
 use crate::{
-    app::is_host,
-    catalog::call::secret_host,
+    catalog::call::{allowable, secret_host},
     config::{AuthorTo, Config, parse_names, parse_token_ttl, split_names},
     error::{Code, Error, Result},
     limits,
@@ -424,7 +423,7 @@ fn parse_secret_host(text: &str) -> std::result::Result<(String, String), String
 /// The sources of catalogs in one value of `--import-from`. Directories get their whole paths.
 fn sources(given: &str) -> Vec<String> {
     let whole = |from: String| match std::path::absolute(&from) {
-        Ok(path) if !is_host(&from) => path.display().to_string(),
+        Ok(path) if allowable(&from).is_none() => path.display().to_string(),
         _ => from,
     };
     split_names(given).into_iter().map(whole).collect()

@@ -28,7 +28,7 @@ use super::{
 use crate::{
     clock::{Clock, SystemClock, SystemIds},
     config::Config,
-    domain::{ExecutionId, State, nearest::did_you_mean},
+    domain::{ExecutionId, State, nearest::hint},
     error::{Code, Error, Result},
     limits, uri,
 };
@@ -268,8 +268,7 @@ impl Runner<'_> {
         let Some((name, place)) = self.source.unknown_name(&known) else {
             return Ok(());
         };
-        let hint = did_you_mean(name, known.iter().copied());
-        let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
+        let hint = hint(name, known.iter().copied());
         let message = format!(
             "{place}: workflow '{}' has no step '{name}'{hint}",
             self.workflow

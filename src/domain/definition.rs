@@ -219,10 +219,15 @@ impl Definition {
         &self.compiled().activities
     }
 
-    /// Whether steps of it call operations of catalogs.
-    pub fn calls_operations(&self) -> bool {
-        let mut steps = self.workflow.steps.iter().map(Step::acting);
-        steps.any(|step| matches!(step.kind, StepKind::Run { .. }))
+    /// The steps that call operations, each with the names of its catalog and its operation.
+    pub fn calls(&self) -> impl Iterator<Item = (&Step, &str, &str)> {
+        let steps = self.workflow.steps.iter().map(Step::acting);
+        steps.filter_map(|step| match &step.kind {
+            StepKind::Run {
+                catalog, operation, ..
+            } => Some((step, catalog.as_str(), operation.as_str())),
+            _ => None,
+        })
     }
 
     /// What the workflow evaluates as a whole.

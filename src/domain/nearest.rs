@@ -32,6 +32,11 @@ pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) ->
     nearest(name, known).map(|nearest| format!("did you mean `{nearest}`?"))
 }
 
+/// The same as the end of a message; empty where none is similar.
+pub fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    did_you_mean(name, known).map_or_else(String::new, |hint| format!("; {hint}"))
+}
+
 /// Normalizes a name: `dependsOn`, `depends-on` and `depends_on` are the same word in three spellings.
 pub fn fold(text: &str) -> Vec<char> {
     text.chars()

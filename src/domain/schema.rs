@@ -9,6 +9,7 @@ mod node;
 mod pattern;
 mod quota;
 mod read;
+mod reference;
 mod words;
 
 use std::fmt;
@@ -20,6 +21,7 @@ pub use self::{
     format::names as formats,
     keyword::{Form, TYPES, form},
     quota::Quota,
+    reference::{composing, meant, members, referred, types},
 };
 use self::{
     evaluate::{Evaluation, Stop},

@@ -3,11 +3,7 @@
 use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
-        mpsc::{self, RecvTimeoutError},
-    },
-    thread,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
 use tokio::sync::watch;
@@ -16,15 +12,14 @@ use super::{Places, Registry, difference, stamps::Stamps};
 use crate::{
     domain::{check::Abilities, definition::Definition},
     error::Result,
-    limits,
+    folder::Follower,
 };
 
 /// The registry as it stands. It is loaded anew where a caller asks for the current one and its files changed, and from
 /// [`Definitions::watch`] on by itself.
 pub struct Definitions {
     live: Arc<Live>,
-    /// Open as long as the thread that follows the files has a purpose.
-    followed: OnceLock<mpsc::Sender<()>>,
+    follower: Follower,
 }
 
 impl fmt::Debug for Definitions {
@@ -53,7 +48,7 @@ impl Definitions {
                 seen: Mutex::new(seen),
                 version: watch::Sender::new(0),
             }),
-            followed: OnceLock::new(),
+            follower: Follower::default(),
         }
     }
 
@@ -112,17 +107,11 @@ impl Definitions {
         self.live.version.subscribe()
     }
 
-    /// Begins to look for changes every [`limits::DEFINITIONS_LOOK_EVERY`] and to load them; ends when this is dropped.
+    /// Begins to look for changes and to load them by itself; ends when this is dropped.
     pub fn watch(&self) {
-        self.followed.get_or_init(|| {
-            let (followed, ended) = mpsc::channel();
-            let live = self.live.clone();
-            let builder = thread::Builder::new().name("midex-definitions".to_owned());
-            if let Err(error) = builder.spawn(move || live.follow(&ended)) {
-                tracing::warn!("changes to definitions are only noticed by calls: {error}");
-            }
-            followed
-        });
+        let live = self.live.clone();
+        self.follower
+            .begin("midex-definitions", move || live.look());
     }
 }
 
@@ -155,14 +144,12 @@ impl Seen {
 const UNSETTLED: u8 = 2;
 
 impl Live {
-    fn follow(&self, ended: &mpsc::Receiver<()>) {
-        let every = limits::DEFINITIONS_LOOK_EVERY;
-        while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-            let mut seen = self.lock();
-            if !self.catch_up(&mut seen) && seen.unsettled > 0 {
-                seen.unsettled -= 1;
-                self.load();
-            }
+    /// Loads what changed, or may have.
+    fn look(&self) {
+        let mut seen = self.lock();
+        if !self.catch_up(&mut seen) && seen.unsettled > 0 {
+            seen.unsettled -= 1;
+            self.load();
         }
     }
 

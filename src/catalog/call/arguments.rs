@@ -2,19 +2,18 @@
 
 use std::{
     borrow::Cow,
-    collections::BTreeSet,
     sync::{LazyLock, OnceLock},
 };
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    body::{self, Kind},
-    write::{escape, is_json},
-};
+use super::{body, fields, write::escape};
 use crate::{
-    catalog::operation::{CONTENT_TYPE_ARGUMENT, Content, Location, Operation, Parameter},
-    domain::{nearest::did_you_mean, schema::Schema},
+    catalog::{
+        media_type::Kind,
+        operation::{CONTENT_TYPE_ARGUMENT, Content, Location, Operation, Parameter},
+    },
+    domain::{check::BodyFields, nearest::did_you_mean, schema::Schema},
     error::{Suggestion, Violation},
     limits,
 };
@@ -39,14 +38,13 @@ struct Taken {
     schema: Value,
     compiled: OnceLock<Option<Schema>>,
     /// The fields of a body whose fields may stand among the arguments.
-    fields: Option<Fields>,
+    fields: Option<BodyFields>,
 }
 
 impl Taken {
     fn new(content: &Content) -> Self {
-        let takes_fields = is_json(&content.media_type) && may_be_object(&content.schema);
         Self {
-            fields: takes_fields.then(|| Fields::of(&content.schema)),
+            fields: fields::of(content),
             schema: content.schema.clone(),
             compiled: OnceLock::new(),
         }
@@ -57,14 +55,6 @@ impl Taken {
         let schema = self.compiled.get_or_init(compile);
         broken(schema.as_ref(), given, place, "the body")
     }
-}
-
-/// The fields of an object.
-#[derive(Debug, Default)]
-struct Fields {
-    names: BTreeSet<String>,
-    /// Whether there may be others.
-    is_open: bool,
 }
 
 impl Prepared {
@@ -90,6 +80,24 @@ impl Prepared {
     pub fn takes_fields(&self) -> bool {
         let first = self.bodies.first();
         first.is_some_and(|first| first.fields.is_some())
+    }
+
+    /// The fields of its body that may stand among the arguments; nothing where it takes no body.
+    pub fn body_fields(&self) -> Option<BodyFields> {
+        let is_required = self.operation.body.as_ref()?.is_required;
+        let mut taking = self.bodies.iter().filter_map(|body| body.fields.as_ref());
+        let fields = match (taking.next(), taking.next()) {
+            (Some(only), None) => only.clone(),
+            // Which of them is sent is said only when it is called.
+            (first, _) => BodyFields {
+                is_open: first.is_some(),
+                ..BodyFields::default()
+            },
+        };
+        Some(BodyFields {
+            is_required,
+            ..fields
+        })
     }
 
     /// How what a step would give breaks the schemas, before it is known what its expressions come to. Where a schema
@@ -147,79 +155,6 @@ fn schema_of(parameters: &[Parameter]) -> Value {
         properties.insert(parameter.argument.clone(), schema);
     }
     json!({ "properties": properties, "$defs": shared })
-}
-
-/// The name of the shared schema that this one is.
-fn referred(schema: &Map<String, Value>) -> Option<String> {
-    let pointer = schema.get("$ref")?.as_str()?.strip_prefix("#/$defs/")?;
-    let name = pointer.split('/').next()?;
-    let name = crate::uri::decode(name)?;
-    Some(name.replace("~1", "/").replace("~0", "~"))
-}
-
-/// The schemas that this one is made of, where `whole` has what they share. Each shared one is looked at once.
-fn members<'a>(
-    schema: &'a Map<String, Value>,
-    whole: &'a Value,
-    seen: &mut BTreeSet<String>,
-) -> Vec<&'a Value> {
-    let alternatives = ["allOf", "anyOf", "oneOf"].into_iter();
-    let alternatives = alternatives.filter_map(|key| schema.get(key)?.as_array());
-    let name = referred(schema).filter(|name| seen.insert(name.clone()));
-    let shared = name.and_then(|name| whole.get("$defs")?.get(&name));
-    alternatives.flatten().chain(shared).collect()
-}
-
-fn may_be_object(whole: &Value) -> bool {
-    fn may_be(schema: &Value, whole: &Value, seen: &mut BTreeSet<String>) -> bool {
-        let Value::Object(schema) = schema else {
-            return schema != &Value::Bool(false);
-        };
-        let is_object = |kind: &Value| kind == "object";
-        let is_said = match schema.get("type") {
-            None => true,
-            Some(Value::Array(kinds)) => kinds.iter().any(is_object),
-            Some(kind) => is_object(kind),
-        };
-        let members = members(schema, whole, seen);
-        is_said && (members.is_empty() || members.iter().any(|member| may_be(member, whole, seen)))
-    }
-    may_be(whole, whole, &mut BTreeSet::new())
-}
-
-impl Fields {
-    fn of(whole: &Value) -> Self {
-        let mut fields = Self::default();
-        fields.read(whole, whole, &mut BTreeSet::new());
-        fields
-    }
-
-    fn read(&mut self, schema: &Value, whole: &Value, seen: &mut BTreeSet<String>) {
-        let Value::Object(schema) = schema else {
-            self.is_open = true;
-            return;
-        };
-        let declared = schema.get("properties").and_then(Value::as_object);
-        let names = declared.into_iter().flat_map(Map::keys);
-        self.names.extend(names.cloned());
-        let others = schema.get("additionalProperties");
-        let has_others = others.is_some_and(|others| *others != Value::Bool(false));
-        self.is_open |= has_others || schema.contains_key("patternProperties");
-        let members = members(schema, whole, seen);
-        // One that only says what is required names no fields, and lets no others in.
-        let is_bare = declared.is_none() && members.is_empty();
-        let says_more = ["required", "$ref"]
-            .iter()
-            .any(|key| schema.contains_key(*key));
-        self.is_open |= is_bare && !says_more;
-        for member in members {
-            self.read(member, whole, seen);
-        }
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.is_open || self.names.contains(name)
-    }
 }
 
 /// The arguments of a call, each with its parameter, and its body with the content that it is written as.
@@ -321,7 +256,8 @@ impl<'a> Reading<'a> {
             (None, Some(fields))
                 if !others.is_empty() || declared.is_some_and(|body| body.is_required) =>
             {
-                let unknown = others.keys().filter(|name| !fields.has(name));
+                let is_known = |name: &str| fields.is_open || fields.declares(name);
+                let unknown = others.keys().filter(|name| !is_known(name));
                 unknown.for_each(|name| self.unknown(name, false));
                 ("/with", Cow::Owned(Value::Object(others)))
             }
@@ -371,9 +307,9 @@ impl<'a> Reading<'a> {
             .map(|parameter| parameter.argument.as_str());
         let chosen = self.prepared.chosen(self.with);
         let known = chosen.and_then(|(_, taken)| taken.fields.as_ref());
-        let is_field = has_body && known.is_some_and(|fields| fields.names.contains(name));
-        let fields = known.into_iter().flat_map(|fields| &fields.names);
-        let fields = fields.map(String::as_str);
+        let is_field = has_body && known.is_some_and(|fields| fields.declares(name));
+        let fields = known.into_iter().flat_map(|fields| &fields.fields);
+        let fields = fields.map(|field| field.name.as_str());
         let text = if is_field {
             Some("put it into `body`, or leave `body` out".to_owned())
         } else {

@@ -5,40 +5,15 @@ use std::borrow::Cow;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
 
-use super::write::{content, escape, is_json, pairs};
+use super::write::{content, escape, pairs};
 use crate::{
-    catalog::operation::{Content, Style, Written},
+    catalog::{
+        media_type::Kind,
+        operation::{Content, Style, Written},
+    },
     domain::document::{Digest, plain},
     error::Violation,
 };
-
-/// How a body is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Json,
-    Form,
-    Multipart,
-    Text,
-    Bytes,
-}
-
-impl Kind {
-    pub(super) fn of(media_type: &str) -> Self {
-        let media_type = media_type.to_ascii_lowercase();
-        let is_text = media_type.starts_with("text/")
-            || media_type.ends_with("xml")
-            || ["yaml", "javascript", "graphql", "ndjson", "jsonl", "csv"]
-                .iter()
-                .any(|word| media_type.contains(word));
-        match media_type.as_str() {
-            media_type if is_json(media_type) => Self::Json,
-            "application/x-www-form-urlencoded" => Self::Form,
-            media_type if media_type.starts_with("multipart/") => Self::Multipart,
-            _ if is_text => Self::Text,
-            _ => Self::Bytes,
-        }
-    }
-}
 
 /// What the body's schema is held against: files count as their text, and bytes are not judged.
 pub(super) fn judged(kind: Kind, body: &Value) -> Option<Cow<'_, Value>> {

@@ -10,6 +10,7 @@ mod arguments;
 mod body;
 mod client;
 mod fetch;
+mod fields;
 mod pages;
 mod payload;
 mod reach;
@@ -36,9 +37,10 @@ pub use self::{
     client::Resolver,
     pages::{Paged, Paginate},
     payload::Payload,
-    reach::{Reach, Refusal, origin},
-    request::{Arguments, Request},
-    secret::{Sources, has_reference, references, secret_host, secrets_in},
+    reach::{Reach, Refusal, allowable, origin, secret_host},
+    request::{Arguments, Request, is_of_the_connection},
+    secret::{Sources, has_reference, references, secrets_in},
+    security::is_telling,
 };
 use self::{
     client::{Answered, Clients, Fault, SystemResolver},

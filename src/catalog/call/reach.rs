@@ -80,6 +80,15 @@ impl Reach {
         })
     }
 
+    /// That of the import of documents, where the user named these sources: hosts with ports, and directories, which let
+    /// nothing be fetched.
+    pub fn of_imports(sources: &[String]) -> Self {
+        Self {
+            catalog: String::new(),
+            allowed: sources.iter().filter_map(|from| allowable(from)).collect(),
+        }
+    }
+
     /// Whether `url` may be called, as far as its text says.
     pub(super) fn admit(&self, url: &Url) -> Result<Way, Refusal> {
         let refuse = |rule, message: String| Err(self.refusal(rule, message, None));
@@ -142,15 +151,27 @@ impl Reach {
     }
 }
 
-/// `HOST:PORT` as [`host_and_port`] writes it.
-fn allowable(text: &str) -> Option<String> {
+/// A host as a user names it, `HOST` or `HOST:PORT`, in the spelling of [`host_and_port`].
+fn host_of(text: &str) -> Option<(String, Option<u16>)> {
     let url = Url::parse(&format!("http://{text}/")).ok()?;
-    let has_port = text
-        .rsplit_once(':')
-        .is_some_and(|(_, port)| !port.is_empty() && !port.contains(']'));
     let is_bare = url.path() == "/" && url.username().is_empty() && url.password().is_none();
     let is_bare = is_bare && url.query().is_none() && url.fragment().is_none();
-    (has_port && is_bare).then(|| host_and_port(&url)).flatten()
+    let host = url.host_str().filter(|_| is_bare)?;
+    // The parser leaves out the usual port.
+    let port = text.rsplit_once(':').map(|(_, port)| port.parse());
+    Some((host.to_owned(), port.and_then(Result::ok)))
+}
+
+/// `HOST:PORT` in one spelling, which is what a user allows; `None` where the text is anything else.
+pub fn allowable(text: &str) -> Option<String> {
+    let (host, port) = host_of(text)?;
+    Some(format!("{host}:{}", port?))
+}
+
+/// `HOST` or `HOST:PORT` in one spelling, which is what a secret may be sent to; `None` where the text is anything else.
+pub fn secret_host(text: &str) -> Option<String> {
+    let (host, port) = host_of(text)?;
+    Some(port.map_or_else(|| host.clone(), |port| format!("{host}:{port}")))
 }
 
 /// The address that stands in the URL instead of a name. The URL's parser has read every spelling of it: decimal, octal,
@@ -315,6 +336,14 @@ mod tests {
         ] {
             assert_eq!(Reach::new("shop", [text]).err().as_deref(), Some(text));
         }
+    }
+
+    #[test]
+    fn a_malformed_source_of_imports_leaves_the_others_in_force() {
+        let sources = ["no host:80", "/a/directory", "127.0.0.1:8080", "a:99999"];
+        let reach = Reach::of_imports(&sources.map(str::to_owned));
+        assert_eq!(rule_of(&reach, "http://127.0.0.1:8080/a.yaml"), None);
+        assert!(rule_of(&reach, "http://127.0.0.1:80/a.yaml").is_some());
     }
 
     #[test]

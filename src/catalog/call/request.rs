@@ -35,6 +35,13 @@ const OF_THE_CONNECTION: &[&str] = &[
     "upgrade",
 ];
 
+/// Whether a header belongs to the connection, so that nobody may set it.
+pub fn is_of_the_connection(name: &str) -> bool {
+    OF_THE_CONNECTION
+        .iter()
+        .any(|own| name.eq_ignore_ascii_case(own))
+}
+
 /// What an operation is called with.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments<'a> {
@@ -168,7 +175,7 @@ impl Request {
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
     let known =
         HeaderName::try_from(name).map_err(|_| format!("`{name}` is no name of a header"))?;
-    if OF_THE_CONNECTION.contains(&known.as_str()) {
+    if is_of_the_connection(name) {
         return Err(format!("the header `{name}` is midex's own"));
     }
     let is_plain = value

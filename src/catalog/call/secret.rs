@@ -24,7 +24,7 @@ pub struct Sources {
     pub environment: BTreeMap<String, String>,
     /// A file of lines `NAME=value`, which nobody but its owner may read.
     pub file: Option<PathBuf>,
-    /// The hosts that a secret may be sent to, by its name; one without an entry goes wherever its catalog calls.
+    /// The hosts that a secret may be sent to, by its name, as [`secret_host`](super::secret_host) writes them; one without an entry goes wherever its catalog calls.
     pub hosts: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -65,19 +65,6 @@ fn not_for(name: &str, at: &str, hosts: &BTreeSet<String>) -> OperationFailure {
         hosts.join(", ")
     );
     OperationFailure::new("secret_not_allowed", message).coded(FailureCode::SecretNotAllowed)
-}
-
-/// A host as [`Sources::hosts`] has it, `HOST` or `HOST:PORT`; `None` where the text is neither.
-pub fn secret_host(text: &str) -> Option<String> {
-    let url = Url::parse(&format!("https://{text}/")).ok()?;
-    let is_bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
-    let is_bare = is_bare && url.username().is_empty() && url.password().is_none();
-    let host = url.host_str().filter(|_| is_bare)?;
-    // The parser leaves out the usual port.
-    let port = text
-        .rsplit_once(':')
-        .and_then(|(_, port)| port.parse::<u16>().ok());
-    Some(port.map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
 }
 
 impl fmt::Debug for Sources {

@@ -76,9 +76,7 @@ fn without(
     operation: &Operation,
     origin: &str,
 ) -> Result<Secured, OperationFailure> {
-    let is_free = operation.security.is_empty() || operation.security.iter().any(Vec::is_empty);
-    let place = shown(&request.url);
-    if is_free {
+    if is_free(operation) {
         let note = format!(
             "`{origin}` is no origin that the catalog's headers and credentials were given for: it got none"
         );
@@ -87,10 +85,17 @@ fn without(
             note: Some(note),
         });
     }
+    let place = shown(&request.url);
     let message = format!(
         "`{place}` needs credentials, and those of the catalog may not go to `{origin}`: its user gave them for other origins"
     );
     Err(OperationFailure::new("secret_not_allowed", message).coded(FailureCode::SecretNotAllowed))
+}
+
+/// Whether the operation may be called without credentials.
+fn is_free(operation: &Operation) -> bool {
+    let security = &operation.security;
+    security.is_empty() || security.iter().any(Vec::is_empty)
 }
 
 /// The first alternative of which the catalog has every credential: names, schemes and credentials.
@@ -139,8 +144,7 @@ fn place(request: &mut Request, scheme: &SecurityScheme, credential: &str) -> Re
 
 /// What the operation asks for and the catalog does not have.
 fn missing(operation: &Operation, target: &Target, has_none: bool) -> Option<String> {
-    let is_free = operation.security.is_empty() || operation.security.iter().any(Vec::is_empty);
-    if !has_none || is_free || !target.headers.is_empty() {
+    if !has_none || is_free(operation) || !target.headers.is_empty() {
         return None;
     }
     let names = operation.security.first()?.join("`, `");
@@ -155,7 +159,7 @@ fn unusable(name: &str, why: &str) -> OperationFailure {
 }
 
 /// Whether a header of this name usually holds a secret.
-fn is_telling(name: &str) -> bool {
+pub fn is_telling(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     [
         "auth", "cookie", "key", "password", "secret", "session", "token",

@@ -3,6 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
+pub(super) use crate::catalog::media_type::is_json;
 use crate::{
     catalog::operation::{Style, Written},
     domain::document::plain,
@@ -111,12 +112,6 @@ pub(super) fn content(media_type: &str, value: &Value) -> String {
         Value::String(text) if !is_json(media_type) => text.clone(),
         value => value.to_string(),
     }
-}
-
-/// Whether a media type is JSON.
-pub(super) fn is_json(media_type: &str) -> bool {
-    let media_type = media_type.to_ascii_lowercase();
-    media_type.ends_with("/json") || media_type.ends_with("+json") || media_type == "*/*"
 }
 
 /// A key as a part of a JSON pointer.

@@ -7,8 +7,11 @@ use super::{
     reference::{entries, flag, follow, text},
 };
 use crate::{
-    catalog::operation::{
-        Body, CONTENT_TYPE_ARGUMENT, Content, Location, Operation, Parameter, Style, Written,
+    catalog::{
+        media_type::{Kind, is_json},
+        operation::{
+            Body, CONTENT_TYPE_ARGUMENT, Content, Location, Operation, Parameter, Style, Written,
+        },
     },
     domain::truncate::shortened,
     limits,
@@ -34,7 +37,8 @@ impl<'a> Reader<'a, '_> {
                 contents.push(self.content(media_type, content, operation));
             }
         }
-        contents.sort_by_key(|content| (rank(&content.media_type), is_list(&content.media_type)));
+        contents
+            .sort_by_key(|content| (Kind::of(&content.media_type), is_list(&content.media_type)));
         if contents.len() > 1 {
             choice(&contents, &mut operation.parameters);
         }
@@ -55,7 +59,7 @@ impl<'a> Reader<'a, '_> {
         content: &'a Value,
         operation: &mut Operation,
     ) -> Content {
-        let is_opaque = rank(&media_type) > 2;
+        let is_opaque = Kind::of(&media_type) >= Kind::Text;
         let schema = match content.get("schema") {
             // Text and bytes are sent as they are given: a schema of what they hold is none of the text.
             Some(schema) if !is_opaque || text(schema, "type") == "string" => {
@@ -87,7 +91,7 @@ impl<'a> Reader<'a, '_> {
             links |=
                 entries(response, "headers").any(|(name, _)| name.eq_ignore_ascii_case("link"));
             let json =
-                entries(response, "content").find(|(media_type, _)| rank(&plain(media_type)) == 0);
+                entries(response, "content").find(|(media_type, _)| is_json(&plain(media_type)));
             let schema = json.and_then(|(_, content)| content.get("schema"));
             if let Some(schema) = schema.filter(|_| operation.output.is_none()) {
                 operation.output = self.answer(site, schema);
@@ -150,22 +154,6 @@ fn plain(media_type: &str) -> String {
     match bare.as_str() {
         "*/*" | "application/*" | "" => "application/json".into(),
         _ => bare,
-    }
-}
-
-/// How easily a media type is written: JSON, forms, multipart, text, bytes.
-fn rank(media_type: &str) -> u8 {
-    match media_type {
-        "application/json" => 0,
-        other if other.ends_with("+json") || other.ends_with("/json") => 0,
-        "application/x-www-form-urlencoded" => 1,
-        other if other.starts_with("multipart/") => 2,
-        other
-            if other.starts_with("text/") || other.ends_with("/xml") || other.ends_with("+xml") =>
-        {
-            3
-        }
-        _ => 4,
     }
 }
 

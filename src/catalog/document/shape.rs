@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{reference::entries, schema::shared_name};
-use crate::limits;
+use crate::{domain::schema::types, limits};
 
 /// The schemas that several operations share.
 pub(super) type Shared = BTreeMap<String, Value>;
@@ -62,16 +62,8 @@ pub(super) fn items<'a>(value: &'a Value, shared: &'a Shared) -> Option<&'a Valu
 pub(super) fn kind<'a>(value: &'a Value, shared: &'a Shared) -> Option<&'a str> {
     let mut at = meant(value, shared);
     for _ in 0..PARTS_DEPTH {
-        let names = at.get("type").map(|names| {
-            names
-                .as_array()
-                .map_or(std::slice::from_ref(names), Vec::as_slice)
-        });
-        if let Some(names) = names {
-            return names
-                .iter()
-                .filter_map(Value::as_str)
-                .find(|name| *name != "null");
+        if at.get("type").is_some() {
+            return types(at).first().copied();
         }
         let parts = ["allOf", "anyOf", "oneOf"]
             .iter()

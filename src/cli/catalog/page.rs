@@ -1,15 +1,18 @@
 //! What `midex catalog` prints for people.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use serde_json::Value;
 
-use super::schema::{followed, kind};
-use crate::cli::{
-    command::quoted,
-    screen::{Screen, Style, row},
-    value::{field, list},
-    visible::visible,
+use super::schema::kind;
+use crate::{
+    cli::{
+        command::quoted,
+        screen::{Screen, Style, row},
+        value::{field, list},
+        visible::visible,
+    },
+    domain::schema::meant,
 };
 
 /// The margin of the lines below a title.
@@ -100,11 +103,9 @@ pub(super) fn catalog_page(
 
 /// The other base URLs that the document offers.
 fn others(catalog: &Value) -> String {
-    let all = list(&catalog["base_urls"])
-        .iter()
-        .filter(|url| **url != catalog["base_url"]);
-    let all: Vec<_> = all.filter_map(Value::as_str).map(visible).collect();
-    all.join(", ")
+    let all = list(&catalog["base_urls"]).iter();
+    let others = all.filter(|url| **url != catalog["base_url"]);
+    words(&others.cloned().collect())
 }
 
 fn headers_in_a_line(catalog: &Value) -> String {
@@ -113,7 +114,8 @@ fn headers_in_a_line(catalog: &Value) -> String {
     headers.join(", ")
 }
 
-fn words(value: &Value) -> String {
+/// The texts of a list, with commas between them.
+pub(super) fn words(value: &Value) -> String {
     let words: Vec<_> = list(value)
         .iter()
         .filter_map(Value::as_str)
@@ -211,7 +213,7 @@ fn arguments(command: &Value) -> Vec<[String; 5]> {
         row(name, place, schema, schema, argument["required"] == true)
     });
     let root = &command["body_schema"];
-    let body = followed(root);
+    let body = meant(root, root);
     let required = list(&body["required"]);
     let fields = body["properties"].as_object().into_iter().flatten();
     let fields = fields.map(|(name, schema)| {
@@ -280,7 +282,6 @@ pub(super) fn brought(answer: &Value, screen: &Screen) -> String {
         screen.paint(Style::Bold, &field(catalog, "catalog_id")),
         field(catalog, "title")
     );
-    let prefixes = list(&answer["projected_group_prefixes"]);
     text += &named(
         &[
             ("vendor", field(catalog, "vendor")),
@@ -294,16 +295,13 @@ pub(super) fn brought(answer: &Value, screen: &Screen) -> String {
                     answer["provider_contract_count"]
                 ),
             ),
-            ("groups", words(&Value::from(prefixes))),
+            ("groups", words(&answer["projected_group_prefixes"])),
         ],
         screen,
     );
-    if !changed(answer).is_empty() {
-        let _ = write!(
-            text,
-            "\nBeside the catalog that is there:\n{}",
-            difference(&answer["changes"], screen)
-        );
+    let changes = difference(&answer["changes"], screen);
+    if !changes.is_empty() {
+        let _ = write!(text, "\nBeside the catalog that is there:\n{changes}");
     }
     let _ = write!(
         text,
@@ -316,30 +314,16 @@ pub(super) fn brought(answer: &Value, screen: &Screen) -> String {
     text + "\nNothing was written: `midex catalog add` with the same arguments imports it\n"
 }
 
-/// Whether anything is different.
-fn changed(answer: &Value) -> String {
-    difference(&answer["changes"], &Screen::stdout())
-}
-
 /// What is different in a new document.
 pub(super) fn difference(changes: &Value, screen: &Screen) -> String {
     let of = |key: &str| list(&changes[key]);
     let line =
         |style, mark: &str, text: String| screen.paint(style, &format!("{mark} {text}")) + "\n";
     let mut text = String::new();
-    for added in of("added") {
-        text += &line(
-            Style::Good,
-            "+",
-            visible(added.as_str().unwrap_or_default()),
-        );
-    }
-    for removed in of("removed") {
-        text += &line(
-            Style::Bad,
-            "-",
-            visible(removed.as_str().unwrap_or_default()),
-        );
+    for (key, style, mark) in [("added", Style::Good, "+"), ("removed", Style::Bad, "-")] {
+        for id in of(key) {
+            text += &line(style, mark, visible(id.as_str().unwrap_or_default()));
+        }
     }
     for changed in of("changed") {
         text += &line(
@@ -369,7 +353,7 @@ pub(super) fn sent(answer: &Value, screen: &Screen) -> String {
     }
     let mut text = format!("With every call the catalog `{id}` sends:\n");
     let mut table = screen.table(&["name", "value"]);
-    let mut names = Vec::new();
+    let mut names = BTreeSet::new();
     for header in headers {
         let source = field(header, "source");
         names.extend(
@@ -392,8 +376,6 @@ pub(super) fn sent(answer: &Value, screen: &Screen) -> String {
         origins => format!("They go to {origins}, and nowhere else\n"),
     };
     text.push_str(&goes);
-    names.sort();
-    names.dedup();
     for name in names {
         let _ = writeln!(
             text,

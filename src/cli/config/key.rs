@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, CommandFactory, ValueHint};
 use toml_edit::{Item, Value};
 
 use super::super::Cli;
-use crate::app::is_host;
+use crate::catalog::call::allowable;
 
 /// The flag that is no key: it belongs to a command, not to a user.
 const NO_KEY: &str = "json";
@@ -127,7 +127,7 @@ impl Key {
     /// A value as the default of its flag. A path of a file begins at the file's directory, or at `~/`.
     pub(super) fn resolved(&self, value: String, dir: &Path) -> OsString {
         let may_be_path = self.flag.get_value_hint() == ValueHint::AnyPath;
-        if !may_be_path || self.kind == Kind::List && is_host(&value) {
+        if !may_be_path || self.kind == Kind::List && allowable(&value).is_some() {
             return value.into();
         }
         let below = value.strip_prefix("~/").or((value == "~").then_some(""));

@@ -5,7 +5,7 @@ use std::{net::IpAddr, path::PathBuf};
 use clap::{ArgMatches, parser::ValueSource};
 
 use crate::{
-    app::is_host,
+    catalog::call::allowable,
     error::{Code, Error, Result},
 };
 
@@ -51,7 +51,7 @@ fn values(given: &ArgMatches, name: &str) -> Vec<PathBuf> {
     }
     let is_path = |value: &std::ffi::OsStr| match name {
         "data_dir" | "workflows" | "agents" => true,
-        "import_from" => !value.to_str().is_some_and(is_host),
+        "import_from" => value.to_str().and_then(allowable).is_none(),
         _ => false,
     };
     let whole = |value: &std::ffi::OsStr| match std::path::absolute(value) {

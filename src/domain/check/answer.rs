@@ -7,8 +7,12 @@ use super::super::{
     draft::StepDraft,
     expression::{Reference, Segment},
     finding::{Finding, Rule},
+    schema::{composing, meant, members, referred, types},
 };
-use super::{commands::Callable, site::Site};
+use super::{
+    commands::{Callable, first_of},
+    site::Site,
+};
 use crate::limits;
 
 /// What a document says of a path into an answer.
@@ -68,6 +72,13 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Counts one more schema, where it may still be looked at.
+    fn may_look(&mut self) -> bool {
+        let left = self.left.checked_sub(1);
+        self.left = left.unwrap_or_default();
+        left.is_some()
+    }
+
     /// Follows a path from any of these schemas.
     pub(super) fn follow(
         &mut self,
@@ -90,37 +101,22 @@ impl<'a> Walk<'a> {
 
     /// What a schema says of a segment: of all its parts together, one of which may be a choice.
     fn step(&mut self, schema: &'a Value, segment: &Segment) -> Step<'a> {
-        let Some(left) = self.left.checked_sub(1) else {
+        if !self.may_look() {
             return Step::Open;
-        };
-        self.left = left;
+        }
         let mut said = vec![own(schema, segment)];
-        for part in self
-            .referred(schema)
-            .into_iter()
-            .chain(members(schema, "allOf"))
-        {
+        let parts = members(schema, "allOf");
+        for part in referred(schema, self.whole).into_iter().chain(parts) {
             said.push(self.step(part, segment));
         }
         for choice in ["anyOf", "oneOf"] {
             let choices = members(schema, choice);
             if !choices.is_empty() {
-                let steps = choices.into_iter().map(|one| self.step(one, segment));
+                let steps = choices.iter().map(|one| self.step(one, segment));
                 said.push(any(steps.collect()));
             }
         }
         all(said)
-    }
-
-    fn referred(&self, schema: &Value) -> Option<&'a Value> {
-        let pointer = schema.get("$ref")?.as_str()?.strip_prefix('#')?;
-        self.whole.pointer(&crate::uri::decode(pointer)?)
-    }
-
-    /// The schema that is meant, through references.
-    fn meant(&self, schema: &'a Value) -> &'a Value {
-        let hops = 0..limits::SCHEMA_REFERENCES_FOLLOWED_MAX;
-        hops.fold(schema, |at, _| self.referred(at).unwrap_or(at))
     }
 
     /// What the list in an answer has: the one that the document is known for, else the answer itself or its only list. So
@@ -133,12 +129,12 @@ impl<'a> Walk<'a> {
     }
 
     fn only_list(&self, answer: &'a Value) -> Option<&'a Value> {
-        let answer = self.meant(answer);
+        let answer = meant(answer, self.whole);
         if let Some(items) = answer.get("items") {
             return Some(items);
         }
         let properties = answer.get("properties")?.as_object()?.values();
-        let mut lists = properties.filter_map(|value| self.meant(value).get("items"));
+        let mut lists = properties.filter_map(|value| meant(value, self.whole).get("items"));
         lists.next().filter(|_| lists.next().is_none())
     }
 
@@ -150,21 +146,18 @@ impl<'a> Walk<'a> {
             let found = properties.find(|(known, _)| *known == name);
             found.map(|(_, value)| value)
         });
-        at.map(|at| self.meant(at))
+        at.map(|at| meant(at, self.whole))
     }
 
     /// The names of the properties of a schema, its parts and alternatives included, each with its schema.
     pub(super) fn properties(&mut self, schema: &'a Value) -> Vec<(&'a str, &'a Value)> {
-        let Some(left) = self.left.checked_sub(1) else {
+        if !self.may_look() {
             return Vec::new();
-        };
-        self.left = left;
+        }
         let own = schema.get("properties").and_then(Value::as_object);
         let own = own.into_iter().flatten();
         let mut found: Vec<_> = own.map(|(name, value)| (name.as_str(), value)).collect();
-        let parts = ["allOf", "anyOf", "oneOf"].iter();
-        let parts = parts.flat_map(|key| members(schema, key));
-        for part in self.referred(schema).into_iter().chain(parts) {
+        for part in composing(schema, self.whole) {
             found.extend(self.properties(part));
         }
         found
@@ -172,34 +165,16 @@ impl<'a> Walk<'a> {
 
     /// The types that a value may have beside null; nothing where it may be anything.
     pub(super) fn types(&mut self, schema: &'a Value) -> Vec<&'a str> {
-        let Some(left) = self.left.checked_sub(1) else {
+        if !self.may_look() {
             return Vec::new();
-        };
-        self.left = left;
+        }
         let own = types(schema);
         if !own.is_empty() {
             return own;
         }
-        let parts = ["allOf", "anyOf", "oneOf"].iter();
-        let parts = parts.flat_map(|key| members(schema, key));
-        let parts = self.referred(schema).into_iter().chain(parts);
+        let parts = composing(schema, self.whole);
         parts.flat_map(|part| self.types(part)).collect()
     }
-}
-
-fn members<'a>(schema: &'a Value, key: &str) -> Vec<&'a Value> {
-    let list = schema.get(key).and_then(Value::as_array);
-    list.into_iter().flatten().collect()
-}
-
-fn types(schema: &Value) -> Vec<&str> {
-    let names = match schema.get("type") {
-        Some(Value::Array(names)) => names.as_slice(),
-        Some(name) => std::slice::from_ref(name),
-        None => &[],
-    };
-    let names = names.iter().filter_map(Value::as_str);
-    names.filter(|name| *name != "null").collect()
 }
 
 /// What a schema itself says of a segment, without what it refers to.
@@ -291,10 +266,9 @@ pub(super) fn finding(
                 "`{reference}` is hardly there: the document names no `{name}` in the answer of `{called}`"
             );
             let rule = Rule::StepTemplateOutputPathMissing;
-            let listed: Vec<_> = known.iter().take(NAMES_LISTED_MAX).copied().collect();
-            let hint = match listed.as_slice() {
+            let hint = match known.as_slice() {
                 [] => "nothing stands below it there".to_owned(),
-                listed => format!("there are {}", listed.join(", ")),
+                known => format!("there are {}", first_of(known)),
             };
             let finding = site.about(rule, reference, message).suggest(hint);
             Some(site.meant(finding, reference, &name, known.iter().copied()))
@@ -319,6 +293,3 @@ fn inside<'r>(reference: &'r Reference, step: &StepDraft, place: usize) -> Optio
     let before = if step.id.is_some() { 1 } else { 2 };
     reference.path.get(before + place)
 }
-
-/// How many names a finding lists.
-const NAMES_LISTED_MAX: usize = 12;

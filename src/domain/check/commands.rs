@@ -89,7 +89,7 @@ pub struct Argument {
 }
 
 /// The fields of a body.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BodyFields {
     /// Whether a call needs a body.
     pub is_required: bool,
@@ -97,6 +97,13 @@ pub struct BodyFields {
     pub fields: Vec<Argument>,
     /// Whether it may have others. Where it is no object it has none.
     pub is_open: bool,
+}
+
+impl BodyFields {
+    /// Whether its schema has a field of this name.
+    pub fn declares(&self, name: &str) -> bool {
+        self.fields.iter().any(|field| field.name == name)
+    }
 }
 
 /// Warns of each catalog that the workflow requires and that is not there.
@@ -311,10 +318,13 @@ pub(super) fn unknown_argument(path: &str, entry: &Entry, names: &[&str]) -> Fin
         _ => format!("the operation takes no argument `{}`", entry.key),
     };
     let finding = Finding::new(Rule::UnknownArgument, path, entry.place, message);
-    let listed: Vec<_> = names.iter().take(ARGUMENTS_LISTED_MAX).copied().collect();
-    let finding = finding.suggest(format!("it takes {}", listed.join(", ")));
+    let finding = finding.suggest(format!("it takes {}", first_of(names)));
     finding.did_you_mean(entry.place, &entry.key, names.iter().copied())
 }
 
-/// How many arguments a finding lists.
-const ARGUMENTS_LISTED_MAX: usize = 12;
+/// As many names as a finding lists.
+pub(super) fn first_of(names: &[&str]) -> String {
+    names[..names.len().min(NAMES_LISTED_MAX)].join(", ")
+}
+
+const NAMES_LISTED_MAX: usize = 12;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{DefaultSources, Input, Inputs};
 use crate::{
-    domain::{nearest::did_you_mean, truncate},
+    domain::{nearest::hint, truncate},
     error::Violation,
     limits,
 };
@@ -125,8 +125,7 @@ impl Inputs {
 
     fn unknown(&self, name: &str) -> Violation {
         let shown: String = name.chars().take(limits::INPUT_NAME_BYTES_MAX).collect();
-        let hint = did_you_mean(name, self.names());
-        let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
+        let hint = hint(name, self.names());
         let names: Vec<_> = self.names().collect();
         let expected = if names.is_empty() {
             "no inputs".into()

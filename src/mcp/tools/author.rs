@@ -3,7 +3,7 @@
 use rmcp::model::MetaObject;
 use serde_json::{Map, Value, json};
 
-use super::{text, unfit};
+use super::{shared_with, text, unfit};
 pub(super) use crate::domain::Class;
 use crate::{
     app::Subject,
@@ -57,14 +57,11 @@ pub(super) fn references_schema() -> Value {
 }
 
 /// The properties of a tool that works on one definition, with those of its own.
-pub(super) fn with_subject(more: &Value) -> Value {
-    let mut properties = json!({
+pub(super) fn with_subject(own: Value) -> Value {
+    let subject = json!({
         "manifest": manifest_schema(), "workflow_id": workflow_id_schema(), "format": format_schema()
     });
-    for (name, schema) in more.as_object().into_iter().flatten() {
-        properties[name] = schema.clone();
-    }
-    properties
+    shared_with(subject, own)
 }
 
 /// The definition that the arguments of `tool` bring or name: exactly one of the two.

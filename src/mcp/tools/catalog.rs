@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::{text, unfit};
+use super::{shared_with, text, unfit};
 use crate::{
     app::App,
     catalog::{Catalog, Settings, call},
@@ -13,15 +13,9 @@ use crate::{
 };
 
 /// The properties with those that name a catalog.
-pub(super) fn with_catalog(properties: Value) -> Value {
-    let mut all = json!({
-        "catalog_id": name_schema(),
-        "catalog_title": { "type": "string" },
-    });
-    if let (Some(all), Value::Object(properties)) = (all.as_object_mut(), properties) {
-        all.extend(properties);
-    }
-    all
+pub(super) fn with_catalog(own: Value) -> Value {
+    let catalog = json!({ "catalog_id": name_schema(), "catalog_title": { "type": "string" } });
+    shared_with(catalog, own)
 }
 
 /// The schema of a name of a catalog.

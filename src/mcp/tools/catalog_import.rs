@@ -9,7 +9,7 @@ use super::{
     ToolSpec, acts,
     author::Class,
     catalog::{answer, name_schema, named, shown, told, with_catalog},
-    text, view,
+    flag, shared_with, text, view,
 };
 use crate::{
     app::{App, SourceType},
@@ -23,15 +23,12 @@ pub(super) fn specs() -> [ToolSpec; 5] {
 }
 
 /// The properties of a document's place, with others.
-fn with_source(more: Value) -> Value {
-    let mut all = json!({
+fn with_source(own: Value) -> Value {
+    let source = json!({
         "source": { "type": "string", "minLength": 1, "maxLength": limits::DESCRIPTION_BYTES_MAX, "description": "Path or URL" },
         "source_type": { "enum": ["path", "url"] },
     });
-    if let (Some(all), Value::Object(more)) = (all.as_object_mut(), more) {
-        all.extend(more);
-    }
-    all
+    shared_with(source, own)
 }
 
 fn of_import() -> Value {
@@ -94,8 +91,7 @@ async fn validated(app: &App, arguments: Map<String, Value>) -> Result<Value> {
 }
 
 fn preview() -> ToolSpec {
-    let more = of_import();
-    let mut properties = with_source(more);
+    let mut properties = with_source(of_import());
     properties["include_command_preview"] = json!({ "type": "boolean", "default": false });
     ToolSpec::new(
         (
@@ -150,7 +146,7 @@ async fn previewed(app: &App, arguments: Map<String, Value>) -> Result<Value> {
         "changes": changes,
         "warnings": told(&compiled.warnings),
     });
-    if arguments.get("include_command_preview") == Some(&json!(true)) {
+    if flag(&arguments, "include_command_preview") {
         let mut bytes = 0;
         let commands = operations.iter().map(|operation| {
             json!({
@@ -286,7 +282,7 @@ async fn refreshed(app: &App, arguments: Map<String, Value>, tool: &'static str)
         enabled: None,
         at: app.now().to_string(),
     };
-    let apply = arguments.get("apply") == Some(&json!(true));
+    let apply = flag(&arguments, "apply");
     let planned = if apply {
         app.change_catalogs(move |catalogs| catalogs.import(&wanted))
             .await?
@@ -319,15 +315,14 @@ async fn document_of(
 async fn imported(app: &App, arguments: &Map<String, Value>) -> Result<Import> {
     let (source, document) = document_of(app, arguments).await?;
     let owned = |name: &str| text(arguments, name).map(str::to_owned);
-    let flag = |name: &str| arguments.get(name).and_then(Value::as_bool);
     Ok(Import {
         source,
         document,
         title: owned("catalog_title").unwrap_or_default(),
         vendor: owned("vendor"),
         base_url: owned("base_url"),
-        overwrite: flag("overwrite").unwrap_or(false),
-        enabled: flag("enabled"),
+        overwrite: flag(arguments, "overwrite"),
+        enabled: arguments.get("enabled").and_then(Value::as_bool),
         at: app.now().to_string(),
     })
 }

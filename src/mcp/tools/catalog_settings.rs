@@ -9,7 +9,7 @@ use super::{
     ToolSpec, Work, acts,
     author::Class,
     catalog::{answer, answer_of_catalog, headers, named, with_catalog},
-    text, unfit,
+    flag, text, unfit,
 };
 use crate::{
     app::App,
@@ -50,7 +50,7 @@ fn set_enabled() -> ToolSpec {
         |app, arguments| {
             Box::pin(async move {
                 let id = named(app, &arguments, SET_ENABLED).await?;
-                let enabled = arguments.get("enabled") == Some(&json!(true));
+                let enabled = flag(&arguments, "enabled");
                 app.change_catalog(&id, move |settings, _| {
                     settings.enabled = enabled;
                     Ok(())
@@ -264,13 +264,13 @@ async fn remove_question(
     app: &App,
     arguments: &Map<String, Value>,
 ) -> Result<Option<Confirmation>> {
-    if arguments.get("confirm") == Some(&json!(true)) {
+    if flag(arguments, "confirm") {
         return Ok(None);
     }
     let id = named(app, arguments, REMOVE).await?;
-    let places = app.catalogs()?.places().clone();
-    let path = places.settings(&id).display().to_string();
-    let with_document = arguments.get("remove_manifest") == Some(&json!(true));
+    let path = app.catalogs()?.places().settings(&id);
+    let path = path.display().to_string();
+    let with_document = flag(arguments, "remove_manifest");
     let what = if with_document {
         "with its document"
     } else {
@@ -289,7 +289,7 @@ async fn remove_question(
 
 async fn removed(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     let id = named(app, &arguments, REMOVE).await?;
-    let with_document = arguments.get("remove_manifest") == Some(&json!(true));
+    let with_document = flag(&arguments, "remove_manifest");
     let name = id.clone();
     let left = app
         .change_catalogs(move |catalogs| catalogs.remove(&name, with_document))

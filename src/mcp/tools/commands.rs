@@ -71,7 +71,6 @@ async fn commands_listed(app: &App, arguments: Map<String, Value>) -> Result<Val
     if let Some(id) = text(&arguments, "id") {
         return Ok(json!({ "success": true, "command": everything(app, id).await? }));
     }
-    let set = set(app).await?;
     let limit = count(&arguments, "limit").map_or(limits::COMMANDS_LISTED, |limit| limit as usize);
     let from: usize = match text(&arguments, "cursor").map(str::parse) {
         None => 0,
@@ -82,42 +81,40 @@ async fn commands_listed(app: &App, arguments: Map<String, Value>) -> Result<Val
             return Err(unfit("command.list", "/cursor", "format", message));
         }
     };
-    let query = text(&arguments, "query").unwrap_or_default().to_owned();
-    let (vendor, catalog) = (text(&arguments, "vendor"), text(&arguments, "catalog"));
-    let is_meant = |of: Option<&str>, names: &[&str]| {
-        of.is_none_or(|of| names.iter().any(|name| name.eq_ignore_ascii_case(of)))
+    let [query, vendor, catalog] =
+        ["query", "vendor", "catalog"].map(|name| text(&arguments, name).map(str::to_owned));
+    let query = query.unwrap_or_default();
+    let has_query = !query.trim().is_empty();
+    // Workflows have no catalog.
+    let workflows = match vendor.as_deref().or(catalog.as_deref()) {
+        None | Some(WORKFLOW_COMMAND) => workflows(app, &query).await?,
+        Some(_) => Vec::new(),
     };
-    let counts = |one: &Catalog| {
-        is_meant(vendor, &[one.vendor()]) && is_meant(catalog, &[&one.id, &one.settings.title])
-    };
-    // Workflows have no catalog; they come first, for they are few.
-    let mut commands = Vec::new();
-    if vendor.or(catalog).is_none_or(|of| of == WORKFLOW_COMMAND) {
-        commands = workflows(app, &query).await?;
-    }
-    let wanted = from + limit + 1;
-    let operations: Vec<_> = if query.trim().is_empty() {
-        set.all(counts)
-            .take(wanted.saturating_sub(commands.len()))
-            .collect()
+    let wanted = (from + limit + 1).saturating_sub(workflows.len());
+    let operations = read(app, move |set| {
+        let is_meant = |of: &Option<String>, names: &[&str]| {
+            of.as_ref()
+                .is_none_or(|of| names.iter().any(|name| name.eq_ignore_ascii_case(of)))
+        };
+        let counts = |one: &Catalog| {
+            is_meant(&vendor, &[one.vendor()])
+                && is_meant(&catalog, &[&one.id, &one.settings.title])
+        };
+        let found: Vec<_> = if has_query {
+            set.search(&query, wanted, counts)
+        } else {
+            set.all(counts).take(wanted).collect()
+        };
+        let shown = found.iter().filter_map(|named| entry(set, named));
+        Ok(shown.collect::<Vec<_>>())
+    })
+    .await?;
+    // Workflows are few. What a person looks for by words is an operation first.
+    let commands = if has_query {
+        [operations, workflows].concat()
     } else {
-        set.search(&query, wanted.saturating_sub(commands.len()), counts)
+        [workflows, operations].concat()
     };
-    let shown = tokio::task::spawn_blocking(move || {
-        operations
-            .iter()
-            .filter_map(|named| entry(&set, named))
-            .collect::<Vec<_>>()
-    });
-    let shown = shown
-        .await
-        .map_err(|error| Error::internal("reading a catalog panicked").because(error))?;
-    // What a person looks for by words is an operation first.
-    if query.trim().is_empty() {
-        commands.extend(shown);
-    } else {
-        commands = shown.into_iter().chain(commands).collect();
-    }
     let more = commands.len() > from + limit;
     let page: Vec<_> = commands.into_iter().skip(from).take(limit).collect();
     let mut answer = json!({ "success": true, "commands": page });
@@ -127,11 +124,17 @@ async fn commands_listed(app: &App, arguments: Map<String, Value>) -> Result<Val
     Ok(answer)
 }
 
-/// The catalogs; none where the program brings operations of its own.
-async fn set(app: &App) -> Result<std::sync::Arc<Set>> {
+/// Reads the catalogs off the workers; there are none where the program brings operations of its own.
+async fn read<T: Send + 'static>(
+    app: &App,
+    work: impl FnOnce(&Set) -> Result<T> + Send + 'static,
+) -> Result<T> {
     match app.catalogs() {
-        Ok(_) => app.catalog_set().await,
-        Err(_) => Ok(std::sync::Arc::default()),
+        Ok(_) => {
+            app.with_catalogs(move |catalogs| work(&catalogs.current()))
+                .await
+        }
+        Err(_) => work(&Set::default()),
     }
 }
 
@@ -143,9 +146,9 @@ pub(in crate::mcp) async fn page(
     after: Option<String>,
     limit: usize,
 ) -> Result<(Vec<Value>, Option<String>)> {
-    let (query, set) = (query.unwrap_or_default().to_owned(), set(app).await?);
+    let query = query.unwrap_or_default().to_owned();
     let first = workflows(app, &query).await?;
-    let page = move || {
+    read(app, move |set| {
         let operations: Vec<_> = if query.is_empty() {
             set.all(|_| true).collect()
         } else {
@@ -172,11 +175,10 @@ pub(in crate::mcp) async fn page(
             .filter(|_| rest.next().is_some());
         let shown = page
             .into_iter()
-            .filter_map(|(_, shown, named)| shown.or_else(|| entry(&set, &named?)));
-        (shown.collect(), last)
-    };
-    let page = tokio::task::spawn_blocking(page).await;
-    page.map_err(|error| Error::internal("reading a catalog panicked").because(error))
+            .filter_map(|(_, shown, named)| shown.or_else(|| entry(set, &named?)));
+        Ok((shown.collect(), last))
+    })
+    .await
 }
 
 async fn workflows(app: &App, query: &str) -> Result<Vec<Value>> {
@@ -191,8 +193,7 @@ async fn workflows(app: &App, query: &str) -> Result<Vec<Value>> {
 
 /// What can provide values.
 pub(in crate::mcp) async fn providers(app: &App) -> Result<Vec<Value>> {
-    let set = set(app).await?;
-    let read = tokio::task::spawn_blocking(move || {
+    read(app, |set| {
         let books = set.catalogs().iter().filter(|one| one.settings.enabled);
         let notes = books.filter_map(|one| Some((one, one.book.as_ref().ok()?.notes().ok()?)));
         let providers = notes.flat_map(|(one, notes)| {
@@ -203,12 +204,9 @@ pub(in crate::mcp) async fn providers(app: &App) -> Result<Vec<Value>> {
                 .into_iter()
                 .map(move |provider| provider_of(&vendor, &provider))
         });
-        providers
-            .take(limits::COMMAND_CATALOG_MAX)
-            .collect::<Vec<_>>()
-    });
-    read.await
-        .map_err(|error| Error::internal("reading a catalog panicked").because(error))
+        Ok(providers.take(limits::COMMAND_CATALOG_MAX).collect())
+    })
+    .await
 }
 
 fn provider_of(vendor: &str, provider: &Provider) -> Value {
@@ -224,7 +222,6 @@ fn entry(set: &Set, named: &Named) -> Option<Value> {
 }
 
 fn listed(set: &Set, named: &Named, operation: &Operation) -> Value {
-    let class = named.entry().map(|entry| named.catalog.class(entry));
     let arguments = operation.parameters.iter().map(|parameter| {
         let kind = parameter.schema.get("type").cloned().unwrap_or(Value::Null);
         let location = match parameter.location {
@@ -241,7 +238,7 @@ fn listed(set: &Set, named: &Named, operation: &Operation) -> Value {
         "catalog_id": named.catalog.id,
         "vendor": named.catalog.vendor(),
         "summary": operation.summary,
-        "class": class,
+        "class": named.class(),
         "execution_type": "http",
         "http_method": operation.method.as_str(),
         "path": operation.path,
@@ -270,14 +267,12 @@ async fn everything(app: &App, id: &str) -> Result<Value> {
             return Ok(shown.await?.unwrap_or_default());
         }
     };
-    let set = set(app).await?;
-    let read = tokio::task::spawn_blocking(move || whole(&set, &named));
-    let read = read
-        .await
-        .map_err(|error| Error::internal("reading a catalog panicked").because(error))?;
-    read.map_err(|error| {
-        Error::internal("a catalog cannot be read").because(std::io::Error::other(error))
+    read(app, move |set| {
+        whole(set, &named).map_err(|error| {
+            Error::internal("a catalog cannot be read").because(std::io::Error::other(error))
+        })
     })
+    .await
 }
 
 fn whole(set: &Set, named: &Named) -> Result<Value, String> {

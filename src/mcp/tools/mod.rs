@@ -475,6 +475,19 @@ fn whole(arguments: &Map<String, Value>, name: &str) -> Option<u64> {
         .or_else(|| rounded().map(|number| number as u64))
 }
 
+/// Whether an argument is given and true.
+fn flag(arguments: &Map<String, Value>, name: &str) -> bool {
+    arguments.get(name) == Some(&Value::Bool(true))
+}
+
+/// The schemas of arguments that several tools share, with those of one of them.
+fn shared_with(mut shared: Value, own: Value) -> Value {
+    if let (Value::Object(shared), Value::Object(own)) = (&mut shared, own) {
+        shared.extend(own);
+    }
+    shared
+}
+
 /// A string argument that the schema has checked.
 fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     arguments.get(name).and_then(Value::as_str)

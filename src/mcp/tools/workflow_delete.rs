@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{
     ToolSpec, Work, acts,
     author::{Class, references_schema, version, version_schema, workflow_id_schema},
-    text, view,
+    flag, text, view,
 };
 use crate::{
     app::App,
@@ -46,7 +46,7 @@ pub(super) fn spec() -> ToolSpec {
 }
 
 async fn question(app: &App, arguments: &Map<String, Value>) -> Result<Option<Confirmation>> {
-    if arguments.get("confirm") == Some(&json!(true)) {
+    if flag(arguments, "confirm") {
         return Ok(None);
     }
     let id = text(arguments, "workflow_id").unwrap_or_default();

@@ -23,7 +23,7 @@ const STEP_PLAN: &str = "workflow.step_plan";
 const PREVIEW_RENDERED: &str = "workflow.preview_rendered";
 
 pub(super) fn specs() -> [ToolSpec; 4] {
-    let inputs = || with_subject(&json!({ "inputs": { "type": "object" } }));
+    let inputs = || with_subject(json!({ "inputs": { "type": "object" } }));
     let list = || json!({ "type": "array", "items": { "type": "object" } });
     let names = || json!({ "type": "array", "items": { "type": "string" } });
     let object = || json!({ "type": "object" });
@@ -49,7 +49,7 @@ pub(super) fn specs() -> [ToolSpec; 4] {
                 "Show a workflow's inputs",
                 "Returns each input of a workflow with its type, rules and default, and where its value comes from.",
             ),
-            with_subject(&json!({})),
+            with_subject(json!({})),
             json!({ "required": names(), "inputs": list() }),
             |app, arguments| Box::pin(preview_inputs(app, arguments)),
         )

@@ -24,7 +24,7 @@ const INPUTS_SHOWN: NextCall = again(
 
 pub(super) fn spec() -> ToolSpec {
     let longest = limits::WAIT_MAX.as_secs();
-    let properties = with_subject(&json!({
+    let properties = with_subject(json!({
         "inputs": { "type": "object" },
         "wait_s": { "type": "number", "minimum": 0, "maximum": longest, "default": longest }
     }));

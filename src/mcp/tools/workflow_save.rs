@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{
     ToolSpec, Work, acts,
     author::{Class, format_schema, manifest, manifest_schema, version, version_schema},
-    unfit, view,
+    flag, unfit, view,
 };
 use crate::{
     app::App,
@@ -93,7 +93,7 @@ fn save(arguments: &Map<String, Value>) -> Result<Save> {
     let missing = || unfit(NAME, "/manifest", "required", "`manifest` is missing");
     Ok(Save {
         manifest: manifest.ok_or_else(missing)?,
-        overwrite: arguments.get("overwrite") == Some(&json!(true)),
+        overwrite: flag(arguments, "overwrite"),
         expected_version: version(arguments),
     })
 }

@@ -32,7 +32,7 @@ pub(super) fn spec() -> ToolSpec {
              column and, where midex knows it, the edit that mends it.",
         ),
         || acts(true, false, true),
-        (with_subject(&json!({})), &[], output),
+        (with_subject(json!({})), &[], output),
         |app, arguments| Box::pin(run(app, arguments)),
     )
     .of(Class::Safe)

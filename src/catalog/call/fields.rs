@@ -1,0 +1,164 @@
+//! The fields of a JSON body, which may stand among the arguments: of a call, and of a step that is checked.
+
+use std::{collections::BTreeSet, ptr};
+
+use serde_json::{Map, Value};
+
+use super::write::is_json;
+use crate::{
+    catalog::operation::Content,
+    domain::{
+        check::{Argument, BodyFields},
+        schema::{composing, members, referred},
+    },
+};
+
+/// The fields of a body of this content; nothing where it is no object.
+pub(super) fn of(content: &Content) -> Option<BodyFields> {
+    let whole = &content.schema;
+    let is_object = is_json(&content.media_type) && may_be_object(whole, whole, &mut Seen::new());
+    is_object.then(|| Reading::of(whole))
+}
+
+/// The schemas that were looked at, by their addresses: one that several parts share, or that is part of itself, is
+/// looked at once.
+type Seen = BTreeSet<*const Value>;
+
+fn may_be_object(schema: &Value, whole: &Value, seen: &mut Seen) -> bool {
+    if schema.is_boolean() || !seen.insert(ptr::from_ref(schema)) {
+        return schema != &Value::Bool(false);
+    }
+    let is_object = |kind: &Value| kind == "object";
+    let is_said = match schema.get("type") {
+        None => true,
+        Some(Value::Array(kinds)) => kinds.iter().any(is_object),
+        Some(kind) => is_object(kind),
+    };
+    let mut others = composing(schema, whole).peekable();
+    is_said && (others.peek().is_none() || others.any(|one| may_be_object(one, whole, seen)))
+}
+
+/// What says something of fields: an object without any of it may have every field. One that only says what is required
+/// names no fields, and lets no others in.
+const SAYING: [&str; 6] = ["properties", "required", "$ref", "allOf", "anyOf", "oneOf"];
+
+struct Reading<'a> {
+    whole: &'a Value,
+    seen: Seen,
+    names: Vec<&'a str>,
+    required: BTreeSet<&'a str>,
+    is_open: bool,
+}
+
+impl<'a> Reading<'a> {
+    fn of(whole: &'a Value) -> BodyFields {
+        let mut reading = Self {
+            whole,
+            seen: Seen::new(),
+            names: Vec::new(),
+            required: BTreeSet::new(),
+            is_open: false,
+        };
+        reading.read(whole, true);
+        let mut known = BTreeSet::new();
+        reading.names.retain(|name| known.insert(*name));
+        let fields = reading.names.iter().map(|name| Argument {
+            name: (*name).to_owned(),
+            is_required: reading.required.contains(name),
+        });
+        BodyFields {
+            is_required: false,
+            fields: fields.collect(),
+            is_open: reading.is_open,
+        }
+    }
+
+    /// Reads a part of the schema. What it requires is binding unless it is one alternative of several.
+    fn read(&mut self, schema: &'a Value, is_binding: bool) {
+        if !self.seen.insert(ptr::from_ref(schema)) {
+            return;
+        }
+        let Value::Object(map) = schema else {
+            self.is_open = true;
+            return;
+        };
+        let declared = map.get("properties").and_then(Value::as_object);
+        let names = declared.into_iter().flat_map(Map::keys);
+        self.names.extend(names.map(String::as_str));
+        if is_binding {
+            let required = members(schema, "required").iter();
+            self.required.extend(required.filter_map(Value::as_str));
+        }
+        let others = map.get("additionalProperties");
+        let has_others = others.is_some_and(|others| *others != Value::Bool(false));
+        let is_bare = !SAYING.iter().any(|key| map.contains_key(*key));
+        self.is_open |= has_others || is_bare || map.contains_key("patternProperties");
+        let parts = members(schema, "allOf").iter();
+        let parts = referred(schema, self.whole).into_iter().chain(parts);
+        parts.for_each(|part| self.read(part, is_binding));
+        let choices = ["anyOf", "oneOf"].into_iter();
+        let choices = choices.flat_map(|key| members(schema, key));
+        choices.for_each(|choice| self.read(choice, false));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The names of the fields, those that a call needs with a `!`, and `…` where there may be others.
+    fn shown(schema: Value) -> Option<String> {
+        let content = Content {
+            media_type: "application/json".to_owned(),
+            schema,
+            encoding: Map::default(),
+        };
+        let fields = of(&content)?;
+        let names = fields.fields.iter().map(|field| {
+            let mark = if field.is_required { "!" } else { "" };
+            format!("{}{mark}", field.name)
+        });
+        let others = fields.is_open.then(|| "…".to_owned());
+        Some(names.chain(others).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn the_fields_of_a_body_are_those_of_all_its_parts() {
+        let a = json!({ "properties": { "a": {} }, "required": ["a"] });
+        let b = json!({ "properties": { "b": {} }, "required": ["b"] });
+        for (schema, expected) in [
+            (a.clone(), Some("a!")),
+            (json!({ "type": "array" }), None),
+            (json!({ "type": "object" }), Some("…")),
+            (
+                json!({ "type": "object", "properties": { "a": {} } }),
+                Some("a"),
+            ),
+            (
+                json!({ "properties": { "a": {} }, "additionalProperties": {} }),
+                Some("a …"),
+            ),
+            (
+                json!({ "allOf": [a, { "required": ["a"] }, b] }),
+                Some("a! b!"),
+            ),
+            (json!({ "oneOf": [a, b], "required": ["b"] }), Some("a b!")),
+            (
+                json!({ "anyOf": [{ "type": "string" }, { "type": "null" }] }),
+                None,
+            ),
+            (
+                json!({ "$ref": "#/$defs/One~1Two", "$defs": { "One/Two": { "$ref": "#/$defs/A" }, "A": a } }),
+                Some("a!"),
+            ),
+            (
+                json!({ "$ref": "#/$defs/A", "$defs": { "A": { "allOf": [{ "$ref": "#/$defs/A" }, b] } } }),
+                Some("b!"),
+            ),
+        ] {
+            assert_eq!(shown(schema.clone()).as_deref(), expected, "{schema}");
+        }
+    }
+}

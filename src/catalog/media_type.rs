@@ -1,0 +1,35 @@
+//! Media types, as far as they say how a body is written.
+
+/// How a body is written, the easiest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Json,
+    Form,
+    Multipart,
+    Text,
+    Bytes,
+}
+
+impl Kind {
+    pub(super) fn of(media_type: &str) -> Self {
+        let media_type = media_type.to_ascii_lowercase();
+        let is_text = media_type.starts_with("text/")
+            || media_type.ends_with("xml")
+            || ["yaml", "javascript", "graphql", "ndjson", "jsonl", "csv"]
+                .iter()
+                .any(|word| media_type.contains(word));
+        match media_type.as_str() {
+            media_type if is_json(media_type) => Self::Json,
+            "application/x-www-form-urlencoded" => Self::Form,
+            media_type if media_type.starts_with("multipart/") => Self::Multipart,
+            _ if is_text => Self::Text,
+            _ => Self::Bytes,
+        }
+    }
+}
+
+/// Whether a media type is JSON. One that stands for all of them is, as services mean it.
+pub(super) fn is_json(media_type: &str) -> bool {
+    let media_type = media_type.to_ascii_lowercase();
+    media_type.ends_with("/json") || media_type.ends_with("+json") || media_type == "*/*"
+}

@@ -1,0 +1,41 @@
+//! References within a schema that stands alone: what it refers to stands in its own `$defs`.
+
+use serde_json::Value;
+
+use crate::limits;
+
+/// What the `$ref` of a part of a schema leads to.
+pub fn referred<'a>(part: &Value, whole: &'a Value) -> Option<&'a Value> {
+    let pointer = part.get("$ref")?.as_str()?.strip_prefix('#')?;
+    whole.pointer(&crate::uri::decode(pointer)?)
+}
+
+/// The schema that is meant: the part itself, or what its references lead to one after another.
+pub fn meant<'a>(part: &'a Value, whole: &'a Value) -> &'a Value {
+    let hops = 0..limits::SCHEMA_REFERENCES_FOLLOWED_MAX;
+    hops.fold(part, |at, _| referred(at, whole).unwrap_or(at))
+}
+
+/// The schemas in the list under a key: `allOf`, `anyOf`, `oneOf`.
+pub fn members<'a>(schema: &'a Value, key: &str) -> &'a [Value] {
+    let list = schema.get(key).and_then(Value::as_array);
+    list.map_or(&[], Vec::as_slice)
+}
+
+/// The types that a schema names itself, beside null.
+pub fn types(schema: &Value) -> Vec<&str> {
+    let names = match schema.get("type") {
+        Some(Value::Array(names)) => names.as_slice(),
+        Some(name) => std::slice::from_ref(name),
+        None => &[],
+    };
+    let names = names.iter().filter_map(Value::as_str);
+    names.filter(|name| *name != "null").collect()
+}
+
+/// The schemas that one is made of beside its own words: what it refers to, its parts and its alternatives.
+pub fn composing<'a>(schema: &'a Value, whole: &'a Value) -> impl Iterator<Item = &'a Value> {
+    let lists = ["allOf", "anyOf", "oneOf"].into_iter();
+    let listed = lists.flat_map(|key| members(schema, key));
+    referred(schema, whole).into_iter().chain(listed)
+}
