@@ -9,7 +9,7 @@ use super::{App, Ran};
 use crate::{
     catalog::{Meant, Named, Set},
     domain::{
-        Class, Definition, StepId, StepKind,
+        Class, Definition, ExecutionId, StepId, StepKind,
         check::{Commands, Found},
         definition::{Paginate, Step},
         nearest::nearest,
@@ -109,6 +109,16 @@ impl App {
         };
         let started = self.engine().await?.start(request).await?;
         self.driven(&started.execution_id, longest).await
+    }
+
+    /// How many attempts a call has taken: one, and one more for each further page, and for each that began after a crash.
+    ///
+    /// # Errors
+    /// Those of reading its history.
+    pub async fn attempts(&self, execution_id: &str) -> Result<u32> {
+        let id = ExecutionId::parse(execution_id)?;
+        let rows = self.engine().await?.history(&id).await?;
+        Ok(rows.iter().map(|row| row.attempt).max().unwrap_or_default())
     }
 }
 

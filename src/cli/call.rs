@@ -217,7 +217,7 @@ async fn ended(answer: Value, link: &mut Link<'_>) -> Result<Value> {
     if let (Value::Object(whole), Value::Object(answer)) = (&mut whole, answer) {
         let known = answer
             .into_iter()
-            .filter(|(name, _)| !["status", "waits"].contains(&name.as_str()));
+            .filter(|(name, _)| !["status", "waits", "attempts"].contains(&name.as_str()));
         whole.extend(known);
         // The answer of the tool counted as long as it waited.
         whole.insert("duration_ms".to_owned(), status["duration_ms"].take());

@@ -206,6 +206,7 @@ async fn called(app: &App, id: &str, call: CommandCall) -> Result<Value> {
     }
     answer["success"] = json!(true);
     answer["id"] = json!(id);
+    answer["attempts"] = json!(app.attempts(&status.execution_id).await?);
     answer["duration_ms"] = json!(app.now().since(begun).as_millis());
     Ok(answer)
 }

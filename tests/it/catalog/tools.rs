@@ -177,7 +177,7 @@ async fn a_document_becomes_commands_that_are_found_and_called_by_the_tool_of_th
     );
     has_fields(
         &ran,
-        json!({ "status_code": 200, "payload": [{ "id": "o-1" }, { "id": "o-2" }] }),
+        json!({ "status_code": 200, "attempts": 1, "payload": [{ "id": "o-1" }, { "id": "o-2" }] }),
     );
     let by_alias = shop
         .server
