@@ -19,6 +19,11 @@ use tokio::{
     runtime::{Builder, Runtime},
 };
 
+/// As the binary allocates.
+#[cfg(feature = "jemalloc")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 const CALLS: u32 = 4096;
 const ROUNDS: usize = 9;
 
