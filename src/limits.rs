@@ -535,6 +535,10 @@ pub const SPAN_SHOWN_CHARS: usize = 40;
 pub const EXECUTION_VISITS_DEFAULT: u32 = 100_000;
 /// Steps that need nobody and follow each other in one transition.
 pub const STEPS_AT_ONCE_MAX: usize = 2_000;
+/// Visits that an execution remembers because `compensate` would take their effects back.
+pub const COMPENSATIONS_MAX: usize = 10_000;
+/// How long one attempt of a hook may take where it does not say.
+pub const HOOK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Items of one `foreach`.
 pub const FOREACH_ITEMS_MAX: usize = 10_000;
 /// How long a step without a `timeout` may stay open that runs although the execution fails, where the workflow has a

@@ -3,6 +3,7 @@
 
 mod answer;
 mod asking;
+mod beside;
 mod change;
 mod commands;
 mod doubt;
@@ -49,6 +50,7 @@ pub fn workflow(draft: &WorkflowDraft, known: Known<'_>) -> (Option<Workflow>, V
     input::provider::check(found, draft, known.abilities.commands());
     commands::requirements(found, draft, known.abilities.commands());
     let steps = steps(found, draft, known, &mut quota);
+    let hooks = beside::hooks(found, draft, known);
     if is_broken(&findings) {
         return (None, findings);
     }
@@ -76,6 +78,8 @@ pub fn workflow(draft: &WorkflowDraft, known: Known<'_>) -> (Option<Workflow>, V
         max_visits: limit("max_visits"),
         max_steps: limit("max_steps"),
         requires: commands::required(draft),
+        bodies: hooks,
+        compensate_when: beside::compensate_when(draft),
     });
     debug_assert!(workflow.is_some(), "a draft without errors is a workflow");
     (workflow, findings)
@@ -143,6 +147,7 @@ fn steps(
     let order = order::dependencies(found, &list, draft.form);
     let mut flow = flow::Flow::of(found, &list, order);
     flow.check(found);
+    beside::check(found, &list, &flow);
     asking::check(found, draft, &list);
     schema::check(found, &list, quota);
     let calls = commands::check(found, draft, &list, known.abilities.commands());
@@ -158,7 +163,8 @@ fn steps(
             let before = before
                 .iter()
                 .filter_map(|before| id(&list, before.position));
-            step::step(found, step, draft.form, before.collect(), known)
+            let made = step::step(found, step, draft.form, before.collect(), known);
+            made.map(|made| beside::provided(made, step))
         })
         .collect();
     steps.into_iter().collect()

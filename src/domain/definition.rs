@@ -19,15 +19,20 @@ pub(super) use self::graph::reach;
 pub use self::{
     graph::Graph,
     requirement::Requirement,
-    step::{Arm, Next, OnError, Paginate, Repeat, Retry, RunWhen, Step, StepKind, Via, Wait},
+    step::{
+        Arm, Join, Losers, Next, OnError, Paginate, Repeat, Retry, RunWhen, Step, StepKind, Via,
+        Wait,
+    },
 };
 use super::{
+    body::Body,
     complexity::Complexity,
     document::Digest,
     id::{AgentName, StepId, WorkflowName},
     input::Inputs,
     schema::{Measure, Schema},
     span::Span,
+    state::State,
 };
 use crate::{
     error::{Error, Result},
@@ -84,6 +89,24 @@ pub struct Workflow {
     /// The catalogs that it requires.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<Requirement>,
+    /// Its hooks (S3): steps of kinds that the server does itself, before the execution ends.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub bodies: BTreeMap<Body, Step>,
+    /// The ends at which the effects of steps are taken back.
+    #[serde(
+        default = "on_failure_alone",
+        skip_serializing_if = "is_on_failure_alone"
+    )]
+    pub compensate_when: Vec<State>,
+}
+
+/// When effects are taken back where the workflow does not say.
+pub(crate) fn on_failure_alone() -> Vec<State> {
+    vec![State::Failed]
+}
+
+fn is_on_failure_alone(states: &[State]) -> bool {
+    states == [State::Failed]
 }
 
 /// A persona: who the model is while it does a step.
@@ -163,7 +186,7 @@ impl Definition {
                 graph: Graph::of(&self.workflow.steps),
                 steps: steps.map(|step| CompiledStep::of(step, &[])).collect(),
                 workflow: CompiledWorkflow::of(&self.workflow),
-                activities: activities(&self.workflow),
+                activities: activities(self),
             }
         })
     }
@@ -214,6 +237,44 @@ impl Definition {
         &self.compiled().steps[position]
     }
 
+    /// A body of a step, or of what it does with an item, and what that evaluates; without a step that of the workflow.
+    /// `None` where the definition has no such thing.
+    pub(crate) fn body(
+        &self,
+        step: Option<&StepId>,
+        body: Body,
+        is_item: bool,
+    ) -> Option<(&Step, &CompiledStep)> {
+        let Some(id) = step else {
+            let step = self.workflow.bodies.get(&body)?;
+            return Some((step, self.compiled_workflow().bodies.get(&body)?));
+        };
+        let position = self.graph().position(id)?;
+        let (mut step, mut compiled) =
+            (&self.workflow.steps[position], self.compiled_step(position));
+        if is_item {
+            (step, compiled) = (step.acting(), compiled.body.as_deref()?);
+        }
+        if body == Body::Work {
+            return Some((step, compiled));
+        }
+        Some((step.bodies.get(&body)?, compiled.bodies.get(&body)?))
+    }
+
+    /// What may be done: its steps, of a `foreach` what it does with an item, and their hooks and compensations.
+    pub fn acting(&self) -> impl Iterator<Item = &Step> {
+        let steps = self.workflow.steps.iter().map(Step::acting);
+        steps.chain(self.beside())
+    }
+
+    /// The hooks of its steps and its own, and what takes back effects.
+    pub fn beside(&self) -> impl Iterator<Item = &Step> {
+        let steps = self.workflow.steps.iter();
+        let own = steps.flat_map(|step| [Some(step), step.each()].into_iter().flatten());
+        own.flat_map(|step| step.bodies.values())
+            .chain(self.workflow.bodies.values())
+    }
+
     /// The activities that its steps name.
     pub(crate) fn activities(&self) -> &BTreeSet<String> {
         &self.compiled().activities
@@ -221,8 +282,7 @@ impl Definition {
 
     /// The steps that call operations, each with the names of its catalog and its operation.
     pub fn calls(&self) -> impl Iterator<Item = (&Step, &str, &str)> {
-        let steps = self.workflow.steps.iter().map(Step::acting);
-        steps.filter_map(|step| match &step.kind {
+        self.acting().filter_map(|step| match &step.kind {
             StepKind::Run {
                 catalog, operation, ..
             } => Some((step, catalog.as_str(), operation.as_str())),
@@ -259,9 +319,8 @@ impl Definition {
     }
 }
 
-fn activities(workflow: &Workflow) -> BTreeSet<String> {
-    let kinds = workflow.steps.iter().map(|step| &step.acting().kind);
-    let names = kinds.filter_map(|kind| match kind {
+fn activities(definition: &Definition) -> BTreeSet<String> {
+    let names = definition.acting().filter_map(|step| match &step.kind {
         StepKind::Activity { name, .. } => Some(name.clone()),
         _ => None,
     });

@@ -4,6 +4,7 @@
 use serde::de::DeserializeOwned;
 
 use super::{
+    body::Body,
     finding::{Finding, Place, Rule},
     grammar::{self, Key, Record, Shape},
     node::{At, Node, join},
@@ -78,8 +79,10 @@ pub struct WorkflowDraft {
     pub document: Node,
     /// The keys of its record that it has, with their values; but for the steps, which follow.
     pub fields: Vec<RawField>,
-    /// Its steps, if they are a list; items that are no mappings are left out.
+    /// Its steps, if they are a list, those of `on_failure` last; items that are no mappings are left out.
     pub steps: Option<Vec<StepDraft>>,
+    /// The hooks of the workflow.
+    pub hooks: Vec<(Body, StepDraft)>,
     /// The instructions that the sections of a Markdown body give to steps.
     pub sections: Vec<Section>,
     /// The Markdown body, or the manifest's text.
@@ -101,6 +104,12 @@ pub struct StepDraft {
     pub fields: Vec<RawField>,
     /// The body of a `foreach`, which is done for each item.
     pub each: Option<Box<Self>>,
+    /// Its hooks, and what takes its effect back.
+    pub beside: Vec<(Body, Self)>,
+    /// Whether it is a step of the workflow's `on_failure`.
+    pub is_provision: bool,
+    /// Whether it is a hook or a compensation.
+    pub is_beside: bool,
 }
 
 /// A key of a mapping with its value, unchecked.
@@ -137,19 +146,22 @@ pub struct PersonaDraft {
 impl WorkflowDraft {
     /// The draft of `document`, written in this form; `content` becomes the text of the workflow.
     pub fn new(form: Form, document: Node, content: String) -> Self {
-        let steps = form.record().keys.iter().find_map(|key| match key.shape {
-            Shape::Steps(record) => {
-                let items = document.get(key.name)?.items()?.iter().enumerate();
-                let step = |(at, node): (usize, &Node)| {
-                    StepDraft::of(record, node, format!("{}[{at}]", key.name), form)
-                };
-                Some(items.filter_map(step).collect())
-            }
-            _ => None,
-        });
+        let mut steps = steps(form, &document, form.steps_key());
+        if let Some(steps) = &mut steps {
+            let provisions = self::steps(form, &document, ON_FAILURE).unwrap_or_default();
+            steps.extend(provisions.into_iter().map(|step| StepDraft {
+                is_provision: true,
+                ..step
+            }));
+        }
+        let fields = fields(form.record(), &document, "");
+        let hooks = fields.iter().find(|field| field.key.name == HOOKS);
         Self {
             form,
-            fields: fields(form.record(), &document, ""),
+            hooks: hooks
+                .map(|field| self::hooks(field, form))
+                .unwrap_or_default(),
+            fields,
             document,
             steps,
             sections: Vec::new(),
@@ -163,7 +175,44 @@ impl WorkflowDraft {
     }
 }
 
+/// The key of the steps that run once the execution is failing.
+const ON_FAILURE: &str = "on_failure";
+/// The key of hooks.
+const HOOKS: &str = "hooks";
+/// The key of what takes an effect back.
+const COMPENSATE: &str = "compensate";
+
+/// The list of steps under `key`.
+fn steps(form: Form, document: &Node, key: &str) -> Option<Vec<StepDraft>> {
+    let Shape::Steps(record) = form.record().key(key)?.shape else {
+        return None;
+    };
+    let items = document.get(key)?.items()?.iter().enumerate();
+    let step =
+        |(at, node): (usize, &Node)| StepDraft::of(record, node, format!("{key}[{at}]"), form);
+    Some(items.filter_map(step).collect())
+}
+
+/// The hooks under a key.
+fn hooks(field: &RawField, form: Form) -> Vec<(Body, StepDraft)> {
+    let hook = |body: Body| {
+        let path = format!("{}.{}", field.path, body.as_str());
+        let node = field.value.get(body.as_str())?;
+        let draft = StepDraft::of(&grammar::HOOK, node, path, form)?;
+        Some((body, draft.beside_work()))
+    };
+    let all = [Body::OnSuccess, Body::OnFailure, Body::OnComplete];
+    all.into_iter().filter_map(hook).collect()
+}
+
 impl StepDraft {
+    fn beside_work(self) -> Self {
+        Self {
+            is_beside: true,
+            ..self
+        }
+    }
+
     fn of(record: &Record, node: &Node, path: String, form: Form) -> Option<Self> {
         node.entries()?;
         let fields = fields(record, node, &path);
@@ -173,7 +222,17 @@ impl StepDraft {
             let path = format!("{}.do", foreach.path);
             Self::of(record, foreach.value.get("do")?, path, form)
         });
+        let compensation = get(COMPENSATE).and_then(|field| {
+            let path = field.path.clone();
+            let draft = Self::of(&grammar::COMPENSATION, &field.value, path, form)?;
+            Some((Body::Compensation, draft.beside_work()))
+        });
+        let beside = get(HOOKS).map(|field| hooks(field, form));
+        let beside = beside.into_iter().flatten().chain(compensation).collect();
         Some(Self {
+            beside,
+            is_provision: false,
+            is_beside: false,
             place: node.place,
             id: get(form.id_key()).and_then(|field| field.value.text_at(&field.path)),
             depends_on: depends_on.map(RawField::texts),
@@ -208,6 +267,12 @@ impl StepDraft {
     /// The step, and the body of a `foreach`.
     pub fn bodies(&self) -> impl Iterator<Item = &Self> {
         [self].into_iter().chain(self.each.as_deref())
+    }
+
+    /// The same, with their hooks and compensations.
+    pub fn bodies_and_beside(&self) -> impl Iterator<Item = &Self> {
+        let beside = self.bodies().flat_map(|step| &step.beside);
+        self.bodies().chain(beside.map(|(_, draft)| draft))
     }
 }
 

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use super::body::Body;
 use super::{
     artifact::{Artifact, ArtifactReference},
     complexity::Complexity,
@@ -102,24 +103,6 @@ pub struct VisitId {
     pub item: Option<u32>,
 }
 
-/// What of a step is entered. Only [`Body::Work`] is made today: the others keep their places in the stored format.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
-)]
-pub enum Body {
-    /// What the step is there for.
-    #[default]
-    Work,
-    /// Its hook for a good end.
-    OnSuccess,
-    /// Its hook for a bad end.
-    OnFailure,
-    /// Its hook for either end.
-    OnComplete,
-    /// What takes back the effect of its work.
-    Compensation,
-}
-
 /// Which opening of the store an engine works on, counted by the store: a later opening has a larger number. Work that is
 /// begun names it, so that no engine declares lost what another one still does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -139,6 +122,21 @@ impl VisitId {
     /// The step, or for the hooks of the workflow the reserved id that no step can have.
     pub fn step(&self) -> &StepId {
         self.step.as_ref().unwrap_or_else(|| StepId::of_workflow())
+    }
+
+    /// The visit of the work that this one, of a hook or a compensation, belongs to.
+    #[must_use]
+    pub fn work(&self) -> Self {
+        self.beside(Body::Work)
+    }
+
+    /// The visit of another body of the step, which belongs to this one.
+    #[must_use]
+    pub fn beside(&self, body: Body) -> Self {
+        Self {
+            body,
+            ..self.clone()
+        }
     }
 
     /// The visit of the step itself, where this is one of its items.
@@ -378,6 +376,35 @@ pub enum Event {
         agent: Option<AgentName>,
         /// The text, with its number.
         reference: ArtifactReference,
+    },
+    /// A hook that was required failed, so its step did, whose work was done.
+    StepFailed {
+        /// The visit of the step's work.
+        visit_id: VisitId,
+        /// The failure of the hook.
+        failure: Failure,
+    },
+    /// A visit is done whose effect its step knows how to take back.
+    CompensationKept {
+        /// The visit of the work.
+        visit_id: VisitId,
+        /// The list that it is an item of, where it is one.
+        list: Option<Digest>,
+    },
+    /// A step came to its end after the join that it leads to had gone on: it moves nothing.
+    CameLate {
+        /// The visit.
+        visit_id: VisitId,
+    },
+    /// The end began: what is left to do comes before the state.
+    EndingBegan {
+        /// The state to come.
+        to: State,
+    },
+    /// The compensations that were left are not made any more.
+    CompensationsGivenUp {
+        /// Why.
+        why: String,
     },
 }
 

@@ -10,10 +10,13 @@ mod command;
 mod decide;
 mod decision;
 mod effect;
+mod ending;
 mod enter;
 mod flow;
+mod hooks;
 mod invariants;
 mod items;
+mod join;
 mod judged;
 mod lifecycle;
 mod list;
@@ -45,8 +48,8 @@ pub use self::{
 use super::{
     document::Digest,
     event::{
-        Awaiting, ConsumedCall, Event, Failure, Outcome, OutputFault, Owner, PauseReason, Payload,
-        Reported, Row, Skipped, VisitId,
+        Awaiting, Body, ConsumedCall, Event, Failure, Outcome, OutputFault, Owner, PauseReason,
+        Payload, Reported, Row, Skipped, VisitId,
     },
     id::{ExecutionId, StepId, WorkflowName},
     state::State,
@@ -96,6 +99,14 @@ pub struct Execution {
     pub(super) paused_ms: u64,
     /// The inputs that it was started with.
     pub(super) given: Option<Digest>,
+    /// The state to come, where its end began without a failure.
+    pub(super) ending: Option<State>,
+    /// The visits whose effects can be taken back, in the order in which they were done.
+    pub(super) compensations: Vec<Compensation>,
+    /// The visits whose effects could not be taken back.
+    pub(super) not_compensated: Vec<NotCompensated>,
+    /// The hooks of the workflow, once one of them was entered: a step that is in no list.
+    pub(super) whole: Option<Arc<StepState>>,
 }
 
 /// A signal that nothing has waited for yet.
@@ -105,6 +116,26 @@ pub struct Signal {
     pub name: String,
     /// What came with it, stored by digest.
     pub payload: Digest,
+}
+
+/// A visit whose effect can be taken back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Compensation {
+    /// The visit of the work.
+    pub visit_id: VisitId,
+    /// Where its output lies.
+    pub output: Option<Need>,
+    /// The list that it is an item of, where it is one.
+    pub list: Option<Digest>,
+}
+
+/// A visit whose effect was not taken back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotCompensated {
+    /// The visit of the work.
+    pub visit_id: VisitId,
+    /// Why.
+    pub why: String,
 }
 
 impl Execution {
@@ -179,6 +210,17 @@ impl Execution {
         }
     }
 
+    /// The state to come, where its end began: what is left to do comes first.
+    pub fn ending(&self) -> Option<State> {
+        let failing = self.failing.as_ref().map(|_| State::Failed);
+        failing.or(self.ending)
+    }
+
+    /// The visits whose effects could not be taken back, in the order in which that was found out.
+    pub fn not_compensated(&self) -> &[NotCompensated] {
+        &self.not_compensated
+    }
+
     /// The step with this id and its position.
     pub fn step(&self, id: &StepId) -> Option<(usize, &StepState)> {
         self.steps
@@ -188,16 +230,17 @@ impl Execution {
             .map(|(at, step)| (at, &**step))
     }
 
-    /// The open visits, in authoring order, each before those of its items.
+    /// The open visits, in authoring order, each before those of its items; those of the workflow's hooks last, at the
+    /// position behind all steps.
     pub fn open(&self) -> impl Iterator<Item = (usize, &StepState, &Visit)> {
-        self.steps
-            .iter()
-            .enumerate()
-            .filter(|(_, step)| step.status == StepStatus::Running)
+        let steps = self.steps.iter().chain(&self.whole).enumerate();
+        steps
+            .filter(|(_, step)| step.status == StepStatus::Running || !step.beside.is_empty())
             .flat_map(|(at, step)| {
                 let own = step.visit().filter(|visit| visit.awaiting.is_some());
                 let open = own.into_iter().chain(step.items.open());
-                open.map(move |visit| (at, &**step, visit))
+                open.chain(step.beside())
+                    .map(move |visit| (at, &**step, visit))
             })
     }
 
@@ -212,15 +255,11 @@ impl Execution {
 
     /// The visit that is meant, where there is one.
     pub fn visit(&self, visit_id: &VisitId) -> Option<(usize, &StepState, &Visit)> {
-        let (at, step) = self.step(visit_id.step())?;
-        let visit = match visit_id.item {
-            None => {
-                let mut newest_first = step.visits.iter().rev().map(|visit| &**visit);
-                newest_first.find(|visit| visit.is(visit_id))?
-            }
-            Some(item) => step.items.get(item).filter(|item| item.is(visit_id))?,
+        let (at, step) = match &visit_id.step {
+            Some(id) => self.step(id)?,
+            None => (self.steps.len(), self.whole.as_deref()?),
         };
-        Some((at, step, visit))
+        Some((at, step, step.visit_of(visit_id)?))
     }
 
     /// What memory holds, each value stored by digest.

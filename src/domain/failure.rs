@@ -40,6 +40,8 @@ codes! {
     NotAList = "NOT_A_LIST";
     /// A value is larger, or a list longer, than the limit.
     LimitExceeded = "LIMIT_EXCEEDED";
+    /// Too few of the steps before it were completed for what `join` asks.
+    JoinMissed = "JOIN_MISSED";
     /// The condition `repeat.until` did not hold within `max_attempts`.
     RepeatExhausted = "REPEAT_EXHAUSTED";
     /// The condition `repeat.until` did not hold in time.

@@ -7,8 +7,8 @@ pub mod foreign;
 mod table;
 
 pub use self::table::{
-    ALIAS, ARM, DECLARED, DEFAULT, END, EXCLUSIVE, FRONT_MATTER, MANIFEST, ON_ERROR, PERSONA,
-    PHASE, STEP, VALIDATE,
+    ALIAS, ARM, COMPENSATION, DECLARED, DEFAULT, END, EXCLUSIVE, FRONT_MATTER, HOOK, MANIFEST,
+    ON_ERROR, PERSONA, PHASE, STEP, VALIDATE,
 };
 use super::id::{AgentName, InputName, StepId, WorkflowName};
 use crate::error::Result;
@@ -68,6 +68,8 @@ pub enum Shape {
     InstantOrTemplate,
     /// One of these.
     Choice(&'static [&'static str]),
+    /// `all`, `any` or `quorum(N)`.
+    Join,
     /// The id of a step, or one of these.
     Target(&'static [&'static str]),
     /// So many values of a shape at least and at most; names in it are distinct.
@@ -107,7 +109,7 @@ impl Id {
         match self {
             Self::Workflow => WorkflowName::parse(text).map(drop),
             Self::Agent => AgentName::parse(text).map(drop),
-            Self::Step => StepId::parse(text).map(drop),
+            Self::Step => StepId::declared(text).map(drop),
             Self::Input => InputName::parse(text).map(drop),
         }
     }

@@ -88,11 +88,20 @@ names! {
     InputName, "input name", limits::INPUT_NAME_BYTES_MAX, identifier;
 }
 
+/// What stands for the id of a step where the workflow as a whole is meant: no file can give it to a step.
+const OF_WORKFLOW: &str = "$workflow";
+
 impl StepId {
-    /// What stands for the step where the workflow as a whole is meant: `$` is in no id of a step.
+    /// What stands for the step where the workflow as a whole is meant.
     pub(crate) fn of_workflow() -> &'static Self {
         static ID: OnceLock<StepId> = OnceLock::new();
-        ID.get_or_init(|| Self("$workflow".into()))
+        ID.get_or_init(|| Self(OF_WORKFLOW.into()))
+    }
+
+    /// Parses the id that a file gives to a step; the error says which rule it breaks.
+    pub(crate) fn declared(text: &str) -> Result<Self> {
+        check("step id", text, limits::STEP_ID_BYTES_MAX, plain)?;
+        Ok(Self(text.into()))
     }
 }
 
@@ -131,6 +140,10 @@ fn printable(text: &str) -> Option<&'static str> {
 }
 
 fn identifier(text: &str) -> Option<&'static str> {
+    (text != OF_WORKFLOW).then(|| plain(text)).flatten()
+}
+
+fn plain(text: &str) -> Option<&'static str> {
     let first = text
         .chars()
         .next()

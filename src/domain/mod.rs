@@ -1,6 +1,7 @@
 //! The domain: pure. No IO, no async, no clock, no randomness; what comes from outside is an argument.
 
 pub mod artifact;
+pub mod body;
 pub mod check;
 pub mod class;
 pub mod complexity;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     artifact::Artifact,
-    event::{ConsumedCall, Event, Failure, Outcome, Row},
+    event::{Body, ConsumedCall, Event, Failure, Outcome, Row, VisitId},
     id::{AgentName, StepId},
     state::State,
 };
@@ -95,21 +95,30 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
             told.extend(tell_arrival(*from, *to, failure, *steps_total, workflow));
         }
         Event::VisitOpened(opened) => {
-            let (step, agent) = (opened.visit_id.step(), opened.agent.as_ref());
-            told.push(of_step(EventType::StepStarted, step, agent, Value::Null));
+            let (visit_id, agent) = (&opened.visit_id, opened.agent.as_ref());
+            let step = visit_id.step();
+            let started = of_step(EventType::StepStarted, step, agent, Value::Null);
+            told.push(started.of_body(visit_id));
             told.extend(generated(event));
         }
         Event::WaitingChanged { .. } => told.extend(generated(event)),
         Event::VisitClosed(closed) => {
-            let step = closed.visit_id.step();
-            told.extend(validated(step, closed.consumed));
+            let visit_id = &closed.visit_id;
+            told.extend(validated(visit_id.step(), closed.consumed));
             let (agent, took) = (closed.agent.as_ref(), closed.duration_ms);
-            told.extend(tell_outcome(step, agent, &closed.outcome, took));
+            let outcome = tell_outcome(visit_id.step(), agent, &closed.outcome, took);
+            told.extend(outcome.map(|outcome| outcome.of_body(visit_id)));
         }
         Event::StepDone { visit_id, outcome } => {
             let step = visit_id.step();
-            told.push(of_step(EventType::StepStarted, step, None, Value::Null));
-            told.extend(tell_outcome(step, None, outcome, 0));
+            let started = of_step(EventType::StepStarted, step, None, Value::Null);
+            told.push(started.of_body(visit_id));
+            let outcome = tell_outcome(step, None, outcome, 0);
+            told.extend(outcome.map(|outcome| outcome.of_body(visit_id)));
+        }
+        Event::StepFailed { visit_id, failure } => {
+            let outcome = Outcome::Failed(failure.clone());
+            told.extend(tell_outcome(visit_id.step(), None, &outcome, 0));
         }
         Event::AttemptEnded(ended) => {
             told.extend(validated(ended.visit_id.step(), ended.consumed));
@@ -137,6 +146,10 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
         | Event::SignalTaken { .. }
         | Event::FailureBegan { .. }
         | Event::FinalOutput { .. }
+        | Event::CameLate { .. }
+        | Event::CompensationKept { .. }
+        | Event::EndingBegan { .. }
+        | Event::CompensationsGivenUp { .. }
         | Event::GateAnswered(_)
         | Event::ArtifactNamed { .. } => {}
         Event::TokenRenewed { visit_id, .. } => {
@@ -144,6 +157,17 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
             let metadata = json!({ "step_name": step, "renewed": true });
             told.push(of_step(EventType::TokenGenerated, step, None, metadata));
         }
+    }
+}
+
+impl Telemetry {
+    /// Says which hook it is about, or that it is about taking an effect back; of the work of a step nothing.
+    fn of_body(mut self, visit_id: &VisitId) -> Self {
+        if visit_id.body != Body::Work {
+            self.metadata["body"] = json!(visit_id.body.as_str());
+        }
+        self.step = self.step.filter(|_| visit_id.step.is_some());
+        self
     }
 }
 

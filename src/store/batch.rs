@@ -42,7 +42,7 @@ pub(super) const REPLAY_FROM_KEY: &str = "replay_from";
 
 /// The entry of `meta.v1` that holds the name of the format. Until the first release each change of a record takes another
 /// name for this entry, and the one before joins those that an opening refuses.
-pub(super) const FORMAT_KEY: &str = "record_format";
+pub(super) const FORMAT_KEY: &str = "journal_format";
 
 /// The format of the file as a whole.
 pub(super) const FORMAT: &str = "midex-1";

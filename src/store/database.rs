@@ -21,12 +21,13 @@ use crate::error::{Code, Error, Result};
 const ROOM_PER_LOG_BYTE: u64 = 4;
 
 /// The entries that earlier builds wrote, before the first release.
-const UNRELEASED_KEYS: [&str; 5] = [
+const UNRELEASED_KEYS: [&str; 6] = [
     "format",
     "release_format",
     "released_format",
     "store_format",
     "state_format",
+    "record_format",
 ];
 
 /// Our tables, without the version that their names end with.

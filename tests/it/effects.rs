@@ -3,9 +3,11 @@
 
 mod activities;
 mod attachments;
+mod compensation;
 mod control;
 mod crash;
 mod fence;
+mod hooks;
 mod known_faults;
 mod operations;
 mod pages;
@@ -182,6 +184,46 @@ async fn started<const N: usize>(
     let engine = engine(log, only(activities)).await;
     begin(&engine, defined(steps, json!({})), json!({})).await;
     engine
+}
+
+/// An engine with these activities, on which what these lines of a manifest say has begun.
+async fn told<const N: usize>(log: &Log, activities: [&str; N], lines: &str) -> Engine {
+    told_of(log, activities, lines, |_, context| {
+        Ok(json!({ "did": context.input }))
+    })
+    .await
+}
+
+/// The same, where `answers` says what the activity of this name brings.
+async fn told_of<const N: usize>(
+    log: &Log,
+    activities: [&str; N],
+    lines: &str,
+    answers: fn(&str, &Context) -> Outcome,
+) -> Engine {
+    let all = activities.map(|name| {
+        let named = name.to_owned();
+        log.activity(name, seconds(1), move |context| answers(&named, context))
+    });
+    let engine = engine(log, only(all)).await;
+    let definition = play::defined_with(lines, &activities);
+    begin(&engine, definition, json!({})).await;
+    engine
+}
+
+/// What was done beside the work of steps: the hook or `compensate`, the step, where it came to, and what it had for input.
+async fn beside(engine: &Engine) -> Vec<String> {
+    let rows = history(engine).await.into_iter();
+    let beside = rows.filter_map(|row| {
+        let body = row.body?;
+        let item = row.item.map(|item| format!("[{item}]")).unwrap_or_default();
+        let visit = row.visit;
+        Some(format!(
+            "{body} of {}{item} {visit}: {}",
+            row.step_name, row.status
+        ))
+    });
+    beside.collect()
 }
 
 /// Sends a signal, which is kept or taken.

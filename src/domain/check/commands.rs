@@ -172,7 +172,9 @@ pub(super) fn check(
         return calls;
     };
     let required = required(draft);
-    for step in steps.iter().flat_map(StepDraft::bodies) {
+    let hooks = draft.hooks.iter().map(|(_, hook)| hook);
+    let bodies = steps.iter().flat_map(StepDraft::bodies_and_beside);
+    for step in bodies.chain(hooks) {
         let Some((field, catalog, operation)) = named(step) else {
             continue;
         };

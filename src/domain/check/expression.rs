@@ -29,6 +29,8 @@ use super::{
 #[derive(Clone, Copy)]
 struct Scope<'a> {
     owner: Owner,
+    /// Whether it is a hook or a compensation.
+    is_beside: bool,
     /// The name of the item, inside a `foreach`.
     alias: Option<&'a str>,
 }
@@ -89,7 +91,12 @@ pub(super) fn check(
             "memory" => Owner::Memory,
             _ => Owner::End,
         };
-        checker.expressions(field, Scope { owner, alias: None });
+        let scope = Scope {
+            owner,
+            is_beside: field.key.name == "hooks",
+            alias: None,
+        };
+        checker.expressions(field, scope);
     }
     for (position, step) in steps.iter().enumerate() {
         checker.step(position, step, None);
@@ -129,11 +136,16 @@ impl<'d> Checker<'_, '_, 'd> {
         for field in &step.fields {
             let own = match field.key.name {
                 "if" | "when" => Own::Never,
-                "repeat" => Own::Latest,
+                "repeat" | "hooks" | "compensate" => Own::Latest,
                 _ => Own::Before,
             };
             let owner = Owner::Step(position, own);
-            self.expressions(field, Scope { owner, alias });
+            let scope = Scope {
+                owner,
+                is_beside: matches!(field.key.name, "hooks" | "compensate"),
+                alias,
+            };
+            self.expressions(field, scope);
         }
     }
 
@@ -244,7 +256,7 @@ impl<'d> Checker<'_, '_, 'd> {
                 .as_ref()
                 .is_none_or(|known| known.contains(&*name)),
             Root::Steps => self.flow.position(&name).is_some(),
-            Root::Run => names::run(&reference.path, self.flow.ids()).is_none(),
+            Root::Run => names::run(&reference.path, scope.is_beside, self.flow.ids()).is_none(),
             // Variables are written in capitals; a text such as `env.local` names a file.
             Root::Env | Root::Secrets => !name.contains(char::is_lowercase),
             Root::Item | Root::Index => scope.alias.is_some(),
@@ -386,7 +398,8 @@ impl<'d> Checker<'_, '_, 'd> {
             Root::Memory => self.remembered(site, reference),
             Root::Secrets => self.secret(site, reference),
             Root::Run => {
-                if let Some(unknown) = names::run(&reference.path, self.flow.ids()) {
+                if let Some(unknown) = names::run(&reference.path, scope.is_beside, self.flow.ids())
+                {
                     let message =
                         format!("`{reference}` is nothing that an execution says of itself");
                     self.unknown(site, reference, &unknown, message);

@@ -48,6 +48,8 @@ impl<'a> Flow<'a> {
             let jumps = jumps(step).into_iter();
             let target = |jump: Jump<'_>| {
                 let position = ids.get(jump.to).copied();
+                let crosses = position.filter(|to| steps[*to].is_provision != step.is_provision);
+                found.extend(crosses.map(|_| across(&jump)));
                 found.extend(position.is_none().then(|| nowhere(&jump, &ids)).flatten());
                 position.filter(|_| !jump.words.contains(&jump.to))
             };
@@ -304,6 +306,15 @@ fn nowhere(jump: &Jump<'_>, ids: &BTreeMap<&str, usize>) -> Option<Finding> {
     let message = format!("no step has the id `{}`", jump.to);
     let finding = Finding::new(Rule::UnknownStep, &jump.path, jump.place, message);
     Some(meant(finding, &jump.path, jump.place, jump.to, known))
+}
+
+/// The finding for a jump between the steps and those of `on_failure`.
+fn across(jump: &Jump<'_>) -> Finding {
+    let message = format!(
+        "control cannot go to `{}`: steps of `on_failure` run once the execution is failing, and lead to no others",
+        jump.to
+    );
+    Finding::new(Rule::UnknownStep, &jump.path, jump.place, message)
 }
 
 /// Whether control never falls through to the step below.

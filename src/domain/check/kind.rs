@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::super::{
-    definition::{Arm, Next, OnError, Paginate, Repeat, Retry, Step, StepKind},
+    definition::{Arm, Join, Next, OnError, Paginate, Repeat, Retry, Step, StepKind},
     draft::StepDraft,
     grammar,
     node::Node,
@@ -90,8 +90,14 @@ pub(super) fn fields(step: Step, draft: &StepDraft) -> Step {
         run_when: draft.read("run_when").unwrap_or_default(),
         next: value("next").and_then(next),
         max_visits: value("max_visits").and_then(Node::small),
+        join: value("join").and_then(join).unwrap_or_default(),
+        losers: draft.read("losers").unwrap_or_default(),
         ..step
     }
+}
+
+fn join(node: &Node) -> Option<Join> {
+    Join::parse(node.text()?)
 }
 
 fn retry(node: &Node, is_of_model: bool) -> Retry {

@@ -24,8 +24,12 @@ const RUN: &[(&str, Below)] = &[
     ("failure", Below::These(&["code", "message", "step"])),
 ];
 
+/// What hooks and compensations see besides.
+const BESIDE: &[(&str, Below)] = &[("outcome", Below::Nothing), ("output", Below::Anything)];
+
 enum Below {
     Nothing,
+    Anything,
     These(&'static [&'static str]),
     /// The id of a step, and these of it.
     Steps(&'static [&'static str]),
@@ -43,7 +47,8 @@ pub(super) fn memory<'a>(
     steps: &'a [StepDraft],
 ) -> Option<BTreeSet<&'a str>> {
     let mut names = BTreeSet::from([WORKFLOW_INPUT]);
-    let bodies = steps.iter().flat_map(StepDraft::bodies);
+    let bodies = steps.iter().flat_map(StepDraft::bodies_and_beside);
+    let bodies = bodies.chain(draft.hooks.iter().map(|(_, hook)| hook));
     let sets = bodies.filter_map(|step| step.field("set"));
     for field in draft.field("memory").into_iter().chain(sets) {
         let entries = field.value.entries()?.iter();
@@ -59,13 +64,20 @@ pub(super) fn memory<'a>(
 }
 
 /// The unknown name in a path below `run`, if any.
-pub(super) fn run<'a>(path: &[Segment], ids: impl Iterator<Item = &'a str>) -> Option<Unknown<'a>> {
+pub(super) fn run<'a>(
+    path: &[Segment],
+    is_beside: bool,
+    ids: impl Iterator<Item = &'a str>,
+) -> Option<Unknown<'a>> {
     let first = path.first()?.key();
-    let Some((_, below)) = RUN.iter().find(|(name, _)| *name == first) else {
-        return Some(unknown(&first, RUN.iter().map(|(name, _)| *name)));
+    let beside = if is_beside { BESIDE } else { &[] };
+    let mut known = RUN.iter().chain(beside);
+    let Some((_, below)) = known.clone().find(|(name, _)| *name == first) else {
+        return Some(unknown(&first, known.by_ref().map(|(name, _)| *name)));
     };
     let (fields, rest) = match below {
         Below::Nothing => (&[][..], &path[1..]),
+        Below::Anything => return None,
         Below::These(fields) => (*fields, &path[1..]),
         Below::Steps(fields) => {
             let id = path.get(1)?.key();

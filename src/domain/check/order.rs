@@ -48,7 +48,7 @@ fn edges<'a>(found: &mut Vec<Finding>, steps: &'a [StepDraft], form: Form) -> Ve
     let list_is_order =
         form == Form::Manifest || steps.iter().all(|step| step.depends_on.is_none());
     let of = |(position, step): (usize, &'a StepDraft)| match &step.depends_on {
-        Some(list) => stated(found, position, list, &positions),
+        Some(list) => stated(found, (steps, position), list, &positions),
         None if list_is_order && position > 0 => vec![Before {
             position: position - 1,
             implied: true,
@@ -56,12 +56,38 @@ fn edges<'a>(found: &mut Vec<Finding>, steps: &'a [StepDraft], form: Form) -> Ve
         }],
         None => Vec::new(),
     };
-    steps.iter().enumerate().map(of).collect()
+    let mut edges: Vec<_> = steps.iter().enumerate().map(of).collect();
+    after_all(steps, &mut edges);
+    edges
+}
+
+/// The first step of `on_failure` waits for whatever nothing else waits for.
+fn after_all(steps: &[StepDraft], edges: &mut [Vec<Before<'_>>]) {
+    let Some(first) = steps.iter().position(|step| step.is_provision) else {
+        return;
+    };
+    let own = edges[..first].iter().flatten();
+    let waited: BTreeSet<_> = own.map(|edge| edge.position).collect();
+    let is_first = |at: &usize| steps[*at].depends_on.as_ref().is_none_or(Vec::is_empty);
+    let leaves = (0..first).filter(|at| !waited.contains(at));
+    let leaves: Vec<_> = leaves
+        .map(|position| Before {
+            position,
+            implied: false,
+            stated: None,
+        })
+        .collect();
+    // Those that state nothing follow each other.
+    for at in (first..steps.len()).filter(is_first) {
+        if at == first || steps[at].depends_on.is_some() {
+            edges[at].clone_from(&leaves);
+        }
+    }
 }
 
 fn stated<'a>(
     found: &mut Vec<Finding>,
-    position: usize,
+    (steps, position): (&[StepDraft], usize),
     list: &'a [At<String>],
     positions: &BTreeMap<&str, usize>,
 ) -> Vec<Before<'a>> {
@@ -73,6 +99,13 @@ fn stated<'a>(
             Some(&before) if before == position => {
                 let message = format!("`{}` depends on itself", at.value);
                 found.push(at.finding(Rule::SelfDependency, message));
+            }
+            Some(&before) if steps[before].is_provision && !steps[position].is_provision => {
+                let message = format!(
+                    "`{}` is a step of `on_failure`, which runs only once the execution is failing",
+                    at.value
+                );
+                found.push(at.finding(Rule::UnknownDependency, message));
             }
             Some(&before) if !seen.insert(before) => {
                 let message = format!("`{}` is named twice", at.value);

@@ -1,13 +1,16 @@
 //! Validates nodes against the shapes of the grammar.
 
+mod text;
+
 use std::collections::HashSet;
 
+pub(super) use self::text::meant;
+use self::text::{TextNode, last};
 use super::super::{
     finding::{Finding, Place, Rule},
-    grammar::{self, Id, Key, Record, Shape, foreign, is_template},
+    grammar::{self, Key, Record, Shape, is_template},
     nearest::{did_you_mean, nearest},
     node::{Content, Entry, Node, join},
-    span::Span,
 };
 use crate::limits;
 
@@ -36,11 +39,6 @@ pub fn wrong_type(node: &Node, path: &str, expected: &str) -> Finding {
             .rewrite(node.place, &old, &new),
         None => finding,
     }
-}
-
-/// The last key of a path.
-fn last(path: &str) -> &str {
-    path.rsplit('.').next().unwrap_or(path)
 }
 
 /// How a value is written, and how it would have to be.
@@ -163,155 +161,10 @@ fn textual(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
         Shape::Span | Shape::SpanOrTemplate => at.span(),
         Shape::InstantOrTemplate => at.instant(),
         Shape::Choice(words) => at.choice(words),
+        Shape::Join => at.join(),
         Shape::Target(words) => at.target(words),
         _ => None,
     });
-}
-
-/// A text with its place.
-#[derive(Clone, Copy)]
-struct TextNode<'a> {
-    text: &'a str,
-    path: &'a str,
-    place: Place,
-}
-
-impl<'a> TextNode<'a> {
-    fn of(text: &'a str, node: &Node, path: &'a str) -> Self {
-        let place = node.place;
-        Self { text, path, place }
-    }
-
-    fn finding(self, rule: Rule, message: String) -> Finding {
-        Finding::new(rule, self.path, self.place, message)
-    }
-
-    fn key(self) -> String {
-        format!("`{}`", last(self.path))
-    }
-
-    fn at_most(self, max: usize) -> Option<Finding> {
-        let bytes = self.text.len();
-        let message = || format!("{} has {bytes} bytes, the limit is {max}", self.key());
-        (bytes > max).then(|| {
-            self.finding(Rule::LimitExceeded, message())
-                .expected(format!("at most {max} bytes"), format!("{bytes} bytes"))
-        })
-    }
-
-    fn id(self, id: Id) -> Option<Finding> {
-        let error = id.parse(self.text).err()?;
-        Some(self.finding(Rule::IllFormedName, error.message().to_owned()))
-    }
-
-    fn name(self) -> Option<Finding> {
-        let odd = self.text.contains(char::is_control) || self.text.trim() != self.text;
-        odd.then(|| {
-            let message = format!(
-                "{} may hold no control characters, and no white space around it",
-                self.key()
-            );
-            self.finding(Rule::IllFormedName, message).replace(
-                self.place,
-                self.text,
-                Some(self.text.trim()),
-            )
-        })
-    }
-
-    fn word(self) -> Option<Finding> {
-        let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let sound =
-            self.text.chars().all(letter) && !self.text.starts_with(|c: char| c.is_ascii_digit());
-        (!sound).then(|| {
-            let message = format!("`{}` is no word that an expression can use", self.text);
-            self.finding(Rule::IllFormedName, message)
-                .suggest("use letters, digits and `_`, beginning with no digit".to_owned())
-        })
-    }
-
-    fn operation(self) -> Option<Finding> {
-        let words = self.text.split_whitespace().count();
-        let odd = |c: char| c.is_control() && !c.is_whitespace();
-        (words < 2 || self.text.contains(odd)).then(|| {
-            let message = format!("`{}` does not name a catalog and an operation", self.text);
-            self.finding(Rule::IllFormedName, message).suggest(
-                "write the catalog, a space and the operation, such as `render services:list`"
-                    .to_owned(),
-            )
-        })
-    }
-
-    fn span(self) -> Option<Finding> {
-        match self.text.parse::<Span>() {
-            Ok(span) if span.duration().is_zero() => {
-                let message = format!("{} must be longer than nothing", self.key());
-                Some(self.finding(Rule::OutOfRange, message))
-            }
-            Ok(_) => None,
-            Err(fault) => {
-                let finding = self.finding(Rule::IllFormedDuration, fault.to_string());
-                Some(match Span::meant(self.text) {
-                    Some(span) => finding.suggest(format!("write {span}")).replace(
-                        self.place,
-                        self.text,
-                        Some(&span.to_string()),
-                    ),
-                    None => finding,
-                })
-            }
-        }
-    }
-
-    fn instant(self) -> Option<Finding> {
-        let fault = self.text.parse::<jiff::Timestamp>().err()?;
-        let message = format!("`{}` is not an instant: {fault}", self.text);
-        Some(
-            self.finding(Rule::IllFormedInstant, message).suggest(
-                "write date, time and offset, such as \"2030-01-31T09:00:00Z\"".to_owned(),
-            ),
-        )
-    }
-
-    fn choice(self, words: &[&'static str]) -> Option<Finding> {
-        if words.contains(&self.text) {
-            return None;
-        }
-        let message = format!("`{}` is not one of {}", self.text, words.join(", "));
-        let finding = self
-            .finding(Rule::UnknownValue, message)
-            .expected(words.join(", "), self.text);
-        Some(meant(
-            finding,
-            self.path,
-            self.place,
-            self.text,
-            words.iter().copied(),
-        ))
-    }
-
-    /// A word, or a well-formed id; `flow` checks that there is such a step.
-    fn target(self, words: &[&'static str]) -> Option<Finding> {
-        if words.contains(&self.text) {
-            return None;
-        }
-        let finding = self.id(Id::Step)?;
-        Some(finding.did_you_mean(self.place, self.text, words.iter().copied()))
-    }
-}
-
-/// Suggests what the foreign word `text` stands for under the last key of `path`, else the nearest of `known`.
-pub(super) fn meant<'a>(
-    finding: Finding,
-    path: &str,
-    place: Place,
-    text: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Finding {
-    match foreign::value(last(path), text) {
-        Some(meant) => finding.is_called(place, text, meant),
-        None => finding.did_you_mean(place, text, known),
-    }
 }
 
 fn count(node: &Node, path: &str, min: u32, max: u32) -> Option<Finding> {
@@ -544,6 +397,14 @@ fn unknown(entry: &Entry, path: String, record: &Record, there: &HashSet<&str>) 
         Some(_) => finding.did_you_mean(entry.place, &entry.key, known()),
         None if is_of_manifests(record, &entry.key) => {
             finding.suggest("only manifests (`.yaml`, `.json`) have it".to_owned())
+        }
+        None if record.keys.iter().any(Key::is_kind) && grammar::is_kind(&entry.key) => {
+            let kinds = record.keys.iter().filter(|key| key.is_kind());
+            let kinds: Vec<_> = kinds.map(|key| key.name).collect();
+            finding.suggest(format!(
+                "nobody is asked here: its kinds are {}",
+                kinds.join(", ")
+            ))
         }
         None if record.keys.len() > KEYS_LISTED_MAX => finding,
         None => {

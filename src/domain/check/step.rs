@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     super::{
+        body::Body,
         definition::{Step, StepKind},
         draft::{Form, RawField, StepDraft},
         finding::{Finding, Rule},
@@ -14,6 +15,7 @@ use super::{
     Abilities, Agent, Agents, Known, kind,
     shape::conforms,
 };
+use crate::limits;
 
 /// A finding for each id that an earlier step has.
 pub(super) fn duplicate_ids(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form) {
@@ -50,10 +52,39 @@ pub(super) fn step(
         _ => None,
     };
     let kind = whole(found, draft, form, known, each);
+    let beside = StepId::of_workflow();
+    let bodies = bodies(found, &draft.beside, id.as_ref().unwrap_or(beside), known);
     Some(Step {
         depends_on,
+        bodies,
         ..kind::fields(Step::new(id?, kind?), draft)
     })
+}
+
+/// Checks the hooks and the compensation of a step with this id.
+pub(super) fn bodies(
+    found: &mut Vec<Finding>,
+    drafts: &[(Body, StepDraft)],
+    id: &StepId,
+    known: Known<'_>,
+) -> BTreeMap<Body, Step> {
+    let body = |(body, draft): &(Body, StepDraft)| {
+        let kind = whole(found, draft, Form::Manifest, known, None)?;
+        let step = kind::fields(Step::new(id.clone(), kind), draft);
+        Some((*body, hook(step, *body, draft)))
+    };
+    drafts.iter().filter_map(body).collect()
+}
+
+fn hook(step: Step, body: Body, draft: &StepDraft) -> Step {
+    if body == Body::Compensation {
+        return step;
+    }
+    Step {
+        required: draft.read("required").unwrap_or_default(),
+        timeout: step.timeout.or(Some(Span::of(limits::HOOK_TIMEOUT))),
+        ..step
+    }
 }
 
 /// Checks what a `foreach` does.
@@ -64,8 +95,12 @@ fn each_step(
     known: Known<'_>,
 ) -> Option<Step> {
     let kind = whole(found, draft, Form::Manifest, known, None);
+    let bodies = bodies(found, &draft.beside, &id, known);
     not_in_each(found, draft);
-    Some(kind::fields(Step::new(id, kind?), draft))
+    Some(Step {
+        bodies,
+        ..kind::fields(Step::new(id, kind?), draft)
+    })
 }
 
 /// A finding for each field that has no effect in what a `foreach` does.
@@ -171,9 +206,18 @@ fn acting<'a>(found: &mut Vec<Finding>, draft: &'a StepDraft, form: Form) -> Opt
     let first = kinds.next();
     // Of a phase the grammar asks that it has an `agent`.
     if first.is_none() && form == Form::Manifest {
-        let message = "the step does not say who acts";
+        let (message, hint) = if draft.is_beside {
+            (
+                "nothing says what the server does",
+                "add `run`, `activity` or `set`",
+            )
+        } else {
+            (
+                "the step does not say who acts",
+                "add `agent: NAME`, `guidance: TEXT` or another kind",
+            )
+        };
         let finding = Finding::new(Rule::MissingKind, &draft.path, draft.place, message);
-        let hint = "add `agent: NAME`, `guidance: TEXT` or another kind";
         found.push(finding.suggest(hint.to_owned()));
     }
     let first = first?;

@@ -1,9 +1,14 @@
 //! What a step evaluates, compiled once for each definition.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use super::{Step, StepKind, Wait, Workflow};
-use crate::domain::expression::{Expression, Template};
+use crate::domain::{
+    body::Body,
+    expression::{Expression, Template},
+};
 
 /// What one step evaluates.
 #[derive(Debug)]
@@ -20,6 +25,8 @@ pub(crate) struct CompiledStep {
     pub(crate) items: Option<Template>,
     /// What a `foreach` does with each item.
     pub(crate) body: Option<Box<CompiledStep>>,
+    /// Its hooks, and what takes back its effect.
+    pub(crate) bodies: BTreeMap<Body, CompiledStep>,
     /// What cannot be compiled: no checked definition has such a thing.
     pub(crate) broken: Option<String>,
 }
@@ -31,6 +38,8 @@ pub(crate) struct CompiledWorkflow {
     pub(crate) memory: Template,
     /// What it comes to.
     pub(crate) final_output: Option<Parts>,
+    /// Its hooks.
+    pub(crate) bodies: BTreeMap<Body, CompiledStep>,
 }
 
 /// The final output: of a mapping each key by itself, so that a fault in one leaves the others.
@@ -56,8 +65,16 @@ impl CompiledWorkflow {
                 }
                 value => Parts::Whole(template(value)),
             }),
+            bodies: compiled(&workflow.bodies, &[]),
         }
     }
+}
+
+fn compiled(bodies: &BTreeMap<Body, Step>, names: &[&str]) -> BTreeMap<Body, CompiledStep> {
+    let compiled = bodies.iter();
+    compiled
+        .map(|(body, step)| (*body, CompiledStep::of(step, names)))
+        .collect()
 }
 
 /// The template of an empty object.
@@ -112,6 +129,7 @@ impl CompiledStep {
             input,
             items,
             body,
+            bodies: compiled(&step.bodies, names),
             broken,
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::{RunWhen, Step};
+use super::{Join, RunWhen, Step};
 use crate::domain::id::StepId;
 
 /// Positions of steps, and who waits for whom.
@@ -13,6 +13,9 @@ pub struct Graph {
     dependencies: Vec<Vec<usize>>,
     dependents: Vec<Vec<usize>>,
     has_aftermath: bool,
+    has_joins: bool,
+    /// Where the steps of `on_failure` begin.
+    provisions: usize,
 }
 
 impl Graph {
@@ -40,7 +43,17 @@ impl Graph {
             dependencies,
             dependents,
             has_aftermath: steps.iter().any(|step| step.run_when != RunWhen::Succeeded),
+            has_joins: steps.iter().any(|step| step.join != Join::All),
+            provisions: steps
+                .iter()
+                .position(|step| step.run_when == RunWhen::Failing)
+                .unwrap_or(steps.len()),
         }
+    }
+
+    /// Whether a step does not wait for all of those before it.
+    pub const fn has_joins(&self) -> bool {
+        self.has_joins
     }
 
     /// Whether a step runs although one before it failed.
@@ -124,10 +137,11 @@ impl Graph {
         waves
     }
 
-    /// The steps that nothing waits for, in authoring order.
+    /// The steps that nothing waits for, in authoring order, but for those of `on_failure`.
     pub fn leaves(&self) -> impl Iterator<Item = usize> {
-        let ends = self.dependents.iter().enumerate();
-        ends.filter(|(_, after)| after.is_empty()).map(|(at, _)| at)
+        let ends = self.dependents.iter().enumerate().take(self.provisions);
+        ends.filter(|(_, after)| after.iter().all(|at| *at >= self.provisions))
+            .map(|(at, _)| at)
     }
 
     /// A cycle, as positions in the order in which each waits for the next; `None` where there is none.

@@ -1,9 +1,12 @@
 //! One step of a workflow: who acts in it and how, when it is entered, and what follows.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::super::{
+    body::Body,
     id::{AgentName, StepId},
     span::Span,
 };
@@ -65,6 +68,18 @@ pub struct Step {
     /// How often it may be entered; the workflow's limit where not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_visits: Option<u32>,
+    /// How many of the steps before it are waited for.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub join: Join,
+    /// What becomes of the others once those are done.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub losers: Losers,
+    /// Its hooks (S3), and what takes back its effect: each a step of a kind that the server does itself.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub bodies: BTreeMap<Body, Self>,
+    /// Of a hook: whether its failure is that of what it belongs to.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub required: bool,
 }
 
 /// Who acts in a step, and what on.
@@ -232,6 +247,28 @@ pub enum OnError {
     Step(StepId),
 }
 
+/// How many of the steps before are waited for: those count that ended as `run_when` asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Join {
+    /// All have come to an end.
+    #[default]
+    All,
+    /// So many count.
+    Quorum(u32),
+}
+
+/// What becomes of the steps that a join did not wait for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Losers {
+    /// They come to their end, which moves nothing.
+    #[default]
+    Finish,
+    /// They are void.
+    Cancel,
+}
+
 /// Which ends of the steps before let a step run; else it is skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -243,6 +280,8 @@ pub enum RunWhen {
     Finished,
     /// One has failed.
     Failed,
+    /// The execution is failing: a step of the workflow's `on_failure`.
+    Failing,
 }
 
 /// Attempts after a failure, each after a longer pause.
@@ -280,6 +319,21 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
+impl Join {
+    /// The join that a file names.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        match text {
+            "all" => Some(Self::All),
+            "any" => Some(Self::Quorum(1)),
+            _ => {
+                let count = text.strip_prefix("quorum(")?.strip_suffix(')')?;
+                let count = count.trim().parse().ok().filter(|count| *count > 0)?;
+                Some(Self::Quorum(count))
+            }
+        }
+    }
+}
+
 impl Step {
     /// A step of this kind with nothing else said.
     pub fn new(id: StepId, kind: StepKind) -> Self {
@@ -302,6 +356,10 @@ impl Step {
             run_when: RunWhen::Succeeded,
             next: None,
             max_visits: None,
+            join: Join::All,
+            losers: Losers::Finish,
+            bodies: BTreeMap::new(),
+            required: false,
         }
     }
 
@@ -310,6 +368,14 @@ impl Step {
         match &self.kind {
             StepKind::Foreach { body, .. } => body,
             _ => self,
+        }
+    }
+
+    /// What it does with each item, where it is a `foreach`.
+    pub fn each(&self) -> Option<&Self> {
+        match &self.kind {
+            StepKind::Foreach { body, .. } => Some(body),
+            _ => None,
         }
     }
 

@@ -3,12 +3,13 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    Awaiting, Event, Execution, Failure, Outcome, PauseReason, Row, Signal, State, StepState,
-    StepStatus, visit::Visit,
+    Awaiting, Body, Closed, Compensation, Event, Execution, Failure, NotCompensated, Outcome,
+    PauseReason, Row, Signal, State, StepState, StepStatus, visit::Visit,
 };
 use crate::{
     clock::Timestamp,
     domain::{
+        document::Digest,
         event::{VisitId, VisitOpened},
         id::StepId,
     },
@@ -66,12 +67,16 @@ impl Execution {
             paused_at: None,
             paused_ms: 0,
             given: created.inputs.as_ref().map(|payload| payload.digest),
+            ending: None,
+            compensations: Vec::new(),
+            not_compensated: Vec::new(),
+            whole: None,
         })
     }
 
     pub(super) fn apply(&mut self, row: &Row, event: &Event) {
         match event {
-            Event::Created(_) | Event::GateAnswered(_) => {}
+            Event::Created(_) | Event::GateAnswered(_) | Event::CameLate { .. } => {}
             Event::StateChanged { to, failure, .. } => {
                 self.become_state(row.at, *to, failure.as_ref());
             }
@@ -111,6 +116,16 @@ impl Execution {
                 visit.close(row, outcome, None);
                 self.enter(visit_id, visit);
                 self.end_step(visit_id, outcome);
+            }
+            Event::StepFailed { visit_id, failure } => self.fail_step(visit_id, failure),
+            Event::CompensationKept { visit_id, list } => self.keep_compensation(visit_id, *list),
+            Event::EndingBegan { to } => self.ending = Some(*to),
+            Event::CompensationsGivenUp { why } => {
+                let left = std::mem::take(&mut self.compensations).into_iter().rev();
+                self.not_compensated.extend(left.map(|left| NotCompensated {
+                    visit_id: left.visit_id,
+                    why: why.clone(),
+                }));
             }
             Event::VisitClosed(closed) => {
                 self.end_step(&closed.visit_id, &closed.outcome);
@@ -156,10 +171,50 @@ impl Execution {
         self.enter(&opened.visit_id, Visit { input, ..visit });
     }
 
-    /// Gives a step the status of the visit that ended. The end of an item is not the end of its step.
+    /// Gives a step the status of the visit that ended. The end of an item is not the end of its step, nor is that of a hook.
     fn end_step(&mut self, visit_id: &VisitId, outcome: &Outcome) {
-        if visit_id.item.is_none() {
-            self.change(visit_id.step(), |state| state.status = outcome.status());
+        match visit_id.body {
+            Body::Work if visit_id.item.is_none() => {
+                self.change(visit_id.step(), |state| state.status = outcome.status());
+            }
+            Body::Compensation => self.end_compensation(visit_id, outcome),
+            _ => {}
+        }
+    }
+
+    /// The work of a step was done, and the step failed nevertheless.
+    fn fail_step(&mut self, visit_id: &VisitId, failure: &Failure) {
+        self.change(visit_id.step(), |state| state.status = StepStatus::Failed);
+        self.revisit(visit_id, |visit| {
+            if let Some(closed) = &mut visit.closed {
+                closed.failure = Some(failure.clone());
+            }
+        });
+    }
+
+    fn keep_compensation(&mut self, visit_id: &VisitId, list: Option<Digest>) {
+        let closed = self
+            .visit(visit_id)
+            .and_then(|(_, _, visit)| visit.closed.as_ref());
+        self.compensations.push(Compensation {
+            output: closed.and_then(Closed::need),
+            visit_id: visit_id.clone(),
+            list,
+        });
+    }
+
+    fn end_compensation(&mut self, visit_id: &VisitId, outcome: &Outcome) {
+        // One that is void may be begun again.
+        if *outcome == Outcome::Voided {
+            return;
+        }
+        let work = visit_id.work();
+        self.compensations.retain(|left| left.visit_id != work);
+        if let Outcome::Failed(failure) = outcome {
+            self.not_compensated.push(NotCompensated {
+                visit_id: work,
+                why: failure.message.clone(),
+            });
         }
     }
 
@@ -177,12 +232,16 @@ impl Execution {
         self.reason = None;
         if to.is_final() {
             self.pauses.clear();
-            self.failing = None;
+            (self.failing, self.ending) = (None, None);
+            self.compensations.clear();
         }
     }
 
     fn enter(&mut self, visit_id: &VisitId, mut visit: Visit) {
         visit.paused_ms = self.paused_ms;
+        if visit_id.body != Body::Work {
+            return self.change_of(visit_id, |state| state.beside.push(Arc::new(visit)));
+        }
         if visit_id.item.is_none() {
             self.visits += 1;
         }
@@ -198,7 +257,16 @@ impl Execution {
     }
 
     fn revisit(&mut self, visit_id: &VisitId, change: impl FnOnce(&mut Visit)) {
-        self.change(visit_id.step(), |state| state.visit_mut(visit_id, change));
+        self.change_of(visit_id, |state| state.visit_mut(visit_id, change));
+    }
+
+    /// Changes the step that a visit is of, or what stands for one where it is of a hook of the workflow.
+    fn change_of(&mut self, visit_id: &VisitId, change: impl FnOnce(&mut StepState)) {
+        if let Some(id) = &visit_id.step {
+            return self.change(id, change);
+        }
+        let pending = || Arc::new(StepState::pending(StepId::of_workflow().clone()));
+        change(Arc::make_mut(self.whole.get_or_insert_with(pending)));
     }
 
     fn change(&mut self, id: &StepId, change: impl FnOnce(&mut StepState)) {

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
@@ -59,7 +60,7 @@ impl<'a> Facts<'a> {
 pub type Values = BTreeMap<Digest, Arc<Value>>;
 
 /// A value that a decision cannot be made without.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Need {
     /// Its digest.
     pub digest: Digest,

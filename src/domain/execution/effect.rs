@@ -9,6 +9,7 @@ use super::{
     Outcome, Owner, PauseReason, Reported, State, StepState, Visit, VisitId,
     decision::{DecideResult, Interrupt},
     scope::EvalContext,
+    time::acting_on,
     transition::TransitionBuilder,
 };
 use crate::{
@@ -67,14 +68,17 @@ impl Execution {
         attempt_id: &AttemptId,
         outcome: &Result<Brought, OperationFailure>,
     ) -> DecideResult<Decision> {
-        let Some((position, _, visit)) = self.visit(&attempt_id.visit_id) else {
+        let Some((position, state, visit)) = self.visit(&attempt_id.visit_id) else {
             return Ok(Decision::Stay);
         };
         let is_awaited = matches!(visit.awaiting, Some(Awaiting::Operation { .. }));
         if visit.attempt != attempt_id.attempt || !is_awaited {
             return Ok(Decision::Stay);
         }
-        let step = builder.step(position).acting();
+        let definition = builder.facts.definition;
+        let Some(step) = acting_on(definition, position, state, visit) else {
+            return Ok(Decision::Stay);
+        };
         match outcome {
             Err(failure) => builder.attempt_failed(step, attempt_id, visit, failure)?,
             Ok(Brought::Output(output)) => {
@@ -112,8 +116,8 @@ impl Execution {
         let mut lost: Vec<_> = self
             .lost_operations(builder.facts.owner, alive)
             .filter_map(|attempt_id| {
-                let (position, _, visit) = self.visit(&attempt_id.visit_id)?;
-                let step = builder.step(position).acting();
+                let (position, state, visit) = self.visit(&attempt_id.visit_id)?;
+                let step = acting_on(builder.facts.definition, position, state, visit)?;
                 let said = step.kind.idempotent();
                 let is_safe = said.unwrap_or_else(|| builder.facts.safety.is_safe(&step.kind));
                 Some((is_safe, attempt_id, step, visit))

@@ -108,6 +108,7 @@ impl TransitionBuilder<'_> {
     }
 
     pub(super) fn check_visits(&self, step: &Step, visit_id: &VisitId) -> DecideResult<()> {
+        self.check_compensations(step, 1)?;
         let workflow = &self.facts.definition.workflow;
         let most = step
             .max_visits
@@ -204,7 +205,7 @@ impl TransitionBuilder<'_> {
             visit_id: visit_id.clone(),
             outcome: Outcome::Completed(output),
         });
-        if self.counts_at_once(position)? {
+        if self.counts_at_once(visit_id)? {
             self.go(position, next);
         }
         Ok(())
@@ -226,6 +227,9 @@ impl TransitionBuilder<'_> {
         let visit_id = visit_id.clone();
         self.push(Event::StepDone { visit_id, outcome });
         self.queue_dependents(position);
+        if self.is_late(position) {
+            return Ok(());
+        }
         self.fail(failure)
     }
 

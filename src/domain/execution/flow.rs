@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Awaiting, ConsumedCall, Event, Failure, Outcome, PauseReason, Skipped, State, StepState,
+    Awaiting, Body, ConsumedCall, Event, Failure, Outcome, PauseReason, Skipped, State, StepState,
     StepStatus, Visit, VisitId, decision::DecideResult, transition::TransitionBuilder,
 };
 use crate::{
     domain::{
         FailureCode,
-        definition::{Next, OnError, RunWhen, Step},
+        definition::{Join, Next, OnError, RunWhen, Step},
     },
     limits,
 };
@@ -20,6 +20,8 @@ pub(super) enum Readiness {
     Waits,
     Ready,
     Skips(Skipped),
+    /// Too few of the steps before it ended as its join asks.
+    Misses,
 }
 
 impl<'a> TransitionBuilder<'a> {
@@ -40,11 +42,11 @@ impl<'a> TransitionBuilder<'a> {
                 }
             } else if let Some(position) = self.queue.pop_first() {
                 self.consider(position)?;
-            } else {
+            } else if !self.conclude()? {
                 break;
             }
         }
-        self.conclude()
+        Ok(())
     }
 
     fn consider(&mut self, position: usize) -> DecideResult<()> {
@@ -53,7 +55,11 @@ impl<'a> TransitionBuilder<'a> {
         }
         match self.readiness(position) {
             Readiness::Waits => Ok(()),
-            Readiness::Ready => self.enter(position),
+            Readiness::Ready => {
+                self.cancel_losers(position);
+                self.enter(position)
+            }
+            Readiness::Misses => self.miss(position),
             Readiness::Skips(why) => {
                 self.skip(position, why);
                 Ok(())
@@ -61,22 +67,33 @@ impl<'a> TransitionBuilder<'a> {
         }
     }
 
+    /// Whether something of the step is still to come: its visit, or its hooks.
+    pub(super) fn is_open(&self, position: usize) -> bool {
+        let step = &self.next.steps[position];
+        let is_open = matches!(step.status, StepStatus::Pending | StepStatus::Running);
+        is_open || step.beside().is_some()
+    }
+
     pub(super) fn readiness(&self, position: usize) -> Readiness {
         let step = self.step(position);
         let graph = self.facts.definition.graph();
         let status = |at: &usize| self.next.steps[*at].status;
+        if let Join::Quorum(wanted) = step.join {
+            return self.quorum(position, wanted);
+        }
         let before = graph.dependencies(position);
-        let open = |at: &usize| matches!(status(at), StepStatus::Pending | StepStatus::Running);
-        if before.iter().any(open) {
+        if before.iter().any(|at| self.is_open(*at)) {
             return Readiness::Waits;
         }
         let failed = |at: &usize| status(at) == StepStatus::Failed;
+        let is_failing = self.next.failing.is_some();
         match step.run_when {
-            RunWhen::Succeeded if self.next.failing.is_some() => Readiness::Skips(Skipped::Failing),
+            RunWhen::Succeeded if is_failing => Readiness::Skips(Skipped::Failing),
             RunWhen::Succeeded | RunWhen::Finished => Readiness::Ready,
-            RunWhen::Failed if self.next.failing.is_some() => Readiness::Ready,
+            RunWhen::Failed | RunWhen::Failing if is_failing => Readiness::Ready,
             RunWhen::Failed if graph.ancestors(position).iter().any(failed) => Readiness::Ready,
             RunWhen::Failed => Readiness::Skips(Skipped::RunWhen),
+            RunWhen::Failing => Readiness::Waits,
         }
     }
 
@@ -112,7 +129,7 @@ impl<'a> TransitionBuilder<'a> {
         self.close(visit_id, &visit, outcome.clone(), consumed);
         // A fan-out none of whose items needed anybody came to its end as soon as it was entered.
         let is_at_once = visit_id.item.is_none() && visit.is_of(self.row.revision);
-        if is_at_once && !self.counts_at_once(position)? {
+        if is_at_once && !self.counts_at_once(visit_id)? {
             return Ok(());
         }
         self.after_close(position, visit_id, outcome)
@@ -125,9 +142,11 @@ impl<'a> TransitionBuilder<'a> {
         visit_id: &VisitId,
         outcome: &Outcome,
     ) -> DecideResult<()> {
-        match visit_id.item {
-            None => self.follow(position, outcome),
-            Some(_) => self.item_ended(position, visit_id, outcome),
+        match (visit_id.body, visit_id.item) {
+            (Body::Work, None) => self.step_ended(position, visit_id, outcome),
+            (Body::Work, Some(_)) => self.item_ended(position, visit_id, outcome),
+            (Body::Compensation, _) => Ok(()),
+            _ => self.hook_ended(position, visit_id, outcome),
         }
     }
 
@@ -142,17 +161,17 @@ impl<'a> TransitionBuilder<'a> {
             visit_id: visit_id.clone(),
             outcome: outcome.clone(),
         });
-        if visit_id.item.is_some() {
+        if visit_id.body == Body::Work && visit_id.item.is_some() {
             return self.item_done(position, visit_id, outcome);
         }
-        if self.counts_at_once(position)? {
-            self.follow(position, outcome)?;
+        if self.counts_at_once(visit_id)? {
+            self.after_close(position, visit_id, outcome)?;
         }
         Ok(())
     }
 
     /// Counts a step that came to its end as soon as it was entered; false where there were too many of those.
-    pub(super) fn counts_at_once(&mut self, position: usize) -> DecideResult<bool> {
+    pub(super) fn counts_at_once(&mut self, visit_id: &VisitId) -> DecideResult<bool> {
         self.done_at_once += 1;
         let is_full = self.row.events.len() > limits::EVENTS_PER_ROW_MAX / 2;
         if self.done_at_once <= limits::STEPS_AT_ONCE_MAX && !is_full {
@@ -161,26 +180,34 @@ impl<'a> TransitionBuilder<'a> {
         let most = limits::STEPS_AT_ONCE_MAX;
         let message =
             format!("more than {most} steps of the server followed each other without a pause");
-        let step = Some(&self.step(position).id);
+        let step = visit_id.step.as_ref();
         self.fail(Failure::new(FailureCode::StepsAtOnce, message, step))?;
         Ok(false)
     }
 
-    /// What follows the end of a step.
-    fn follow(&mut self, position: usize, outcome: &Outcome) -> DecideResult<()> {
+    /// What follows the end of a step, which failed where there is a failure.
+    pub(super) fn follow(
+        &mut self,
+        position: usize,
+        failure: Option<&Failure>,
+    ) -> DecideResult<()> {
         let step = self.step(position);
-        match outcome {
-            Outcome::Completed(_) => self.go(position, step.next.as_ref()),
-            Outcome::Voided => {}
-            Outcome::Failed(failure) => match &step.on_error {
-                OnError::Step(target) => self.go(position, Some(&Next::Step(target.clone()))),
-                OnError::Continue => self.go(position, None),
-                OnError::Fail if step.optional => self.go(position, None),
-                OnError::Fail => {
-                    self.queue_dependents(position);
-                    self.fail(failure.clone())?;
-                }
-            },
+        if self.is_late(position) {
+            self.come_late(position);
+            return Ok(());
+        }
+        let Some(failure) = failure else {
+            self.go(position, step.next.as_ref());
+            return Ok(());
+        };
+        match &step.on_error {
+            OnError::Step(target) => self.go(position, Some(&Next::Step(target.clone()))),
+            OnError::Continue => self.go(position, None),
+            OnError::Fail if step.optional => self.go(position, None),
+            OnError::Fail => {
+                self.queue_dependents(position);
+                self.fail(failure.clone())?;
+            }
         }
         Ok(())
     }
@@ -196,12 +223,15 @@ impl<'a> TransitionBuilder<'a> {
     /// A required step failed: whatever else is open is void, and the execution fails; what is to run nevertheless
     /// runs first.
     pub(super) fn fail(&mut self, failure: Failure) -> DecideResult<()> {
-        if self.next.failing.is_some() || self.next.state.is_final() {
+        let has_begun = self.next.ending().is_some_and(|to| to != State::Completed);
+        if has_begun || self.next.state.is_final() {
             return Ok(());
         }
         self.void();
         self.targets.clear();
-        if !self.facts.definition.graph().has_aftermath() {
+        let has_more =
+            self.facts.definition.graph().has_aftermath() || self.has_at_end(State::Failed);
+        if !has_more {
             self.queue.clear();
             return Ok(self.become_state(State::Failed, Some(failure))?);
         }
@@ -241,6 +271,7 @@ impl<'a> TransitionBuilder<'a> {
                 .iter()
                 .all(|at| past.contains(at))
                 && self.next.steps[position].status == StepStatus::Pending
+                && self.step(position).run_when != RunWhen::Failing
                 && !kept.contains(&position);
             if goes_past {
                 past.insert(position);
@@ -270,22 +301,17 @@ impl<'a> TransitionBuilder<'a> {
         self.targets.push_back(target);
     }
 
-    /// Ends the execution where nothing is left; pauses it where nothing but people can make it go on.
-    fn conclude(&mut self) -> DecideResult<()> {
-        if self.next.state.is_final() {
-            return Ok(());
-        }
+    /// Ends the execution where nothing is left; pauses it where nothing but people can make it go on. True where more may
+    /// follow at once.
+    fn conclude(&mut self) -> DecideResult<bool> {
         if self.next.open().next().is_none() {
             // Whatever could still be entered was forgotten by nobody: this is the net below.
             let left: Vec<_> = self.forgotten().collect();
-            if !left.is_empty() {
+            if !left.is_empty() && self.next.ending.is_none() {
                 self.queue.extend(left);
-                return self.run_to_quiescence();
+                return Ok(true);
             }
-            return match self.next.failing.clone() {
-                Some(failure) => Ok(self.become_state(State::Failed, Some(failure))?),
-                None => self.complete(),
-            };
+            return self.end();
         }
         let wanted = self.waits_for_people();
         let had = self.next.pauses.clone();
@@ -298,7 +324,7 @@ impl<'a> TransitionBuilder<'a> {
                 self.lift(reason)?;
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// What the execution pauses for by itself: where something else is open, nothing.
@@ -320,12 +346,5 @@ impl<'a> TransitionBuilder<'a> {
         pending
             .map(|(at, _)| at)
             .filter(|at| !matches!(self.readiness(*at), Readiness::Waits))
-    }
-
-    fn complete(&mut self) -> DecideResult<()> {
-        if let Some((value, faults)) = self.final_output()? {
-            self.push(Event::FinalOutput { value, faults });
-        }
-        Ok(self.become_state(State::Completed, None)?)
     }
 }

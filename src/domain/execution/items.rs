@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    Awaiting, Failure, Need, Outcome, StepState, StepStatus, VisitId,
+    Awaiting, Body, Failure, Need, Outcome, StepState, StepStatus, VisitId,
     decision::{DecideResult, Interrupt},
     scope::EvalContext,
     transition::TransitionBuilder,
@@ -12,7 +12,7 @@ use crate::{
     domain::{
         FailureCode,
         definition::{CompiledStep, OnError, Step, StepKind},
-        document::plain,
+        document::{Digest, plain},
         expression::Item,
     },
     limits,
@@ -63,6 +63,7 @@ impl TransitionBuilder<'_> {
             );
             return Err(Interrupt::fails(step, FailureCode::LimitExceeded, message));
         }
+        self.check_compensations(step.acting(), items.len())?;
         let total = u32::try_from(items.len()).unwrap_or(u32::MAX);
         let list = self
             .keep_apart(list, limits::OUTPUT_BYTES_MAX, "list")?
@@ -75,7 +76,8 @@ impl TransitionBuilder<'_> {
     pub(super) fn go_on_with_items(&mut self) -> DecideResult<()> {
         let open = self.next.open();
         let with_room = open.filter(|(position, step, visit)| {
-            visit.item.is_none() && step.has_room(self.step(*position))
+            let is_whole = visit.item.is_none() && visit.body == Body::Work;
+            is_whole && step.has_room(self.step(*position))
         });
         let visit_ids: Vec<_> = with_room
             .map(|(position, step, visit)| (position, visit.visit_id(&step.id)))
@@ -136,12 +138,18 @@ impl TransitionBuilder<'_> {
         self.act(position, body, compiled, visit_id, &here)
     }
 
+    /// The list that an item is of, and how many items that has.
+    fn list_of(&self, visit_id: &VisitId) -> Option<(Digest, u32)> {
+        let (_, _, visit) = self.next.visit(&visit_id.whole())?;
+        match visit.awaiting {
+            Some(Awaiting::Items { list, total }) => Some((list, total)),
+            _ => None,
+        }
+    }
+
     /// The value that an item is about.
     fn item_of(&self, visit_id: &VisitId) -> DecideResult<Value> {
-        let visit = self.next.visit(&visit_id.whole());
-        let Some(&Awaiting::Items { list, .. }) =
-            visit.and_then(|(_, _, visit)| visit.awaiting.as_ref())
-        else {
+        let Some((list, _)) = self.list_of(visit_id) else {
             return Ok(Value::Null);
         };
         let list = self.wanted(Need::stored(list))?;
@@ -168,6 +176,10 @@ impl TransitionBuilder<'_> {
         outcome: &Outcome,
     ) -> DecideResult<()> {
         let body = self.step(position).acting();
+        if matches!(outcome, Outcome::Completed(_)) {
+            let list = self.list_of(visit_id).map(|(list, _)| list);
+            self.keep_compensation(body, visit_id, list);
+        }
         match outcome {
             Outcome::Failed(failure) if !body.optional && body.on_error != OnError::Continue => {
                 let failure = self.of_item(visit_id, failure)?;
@@ -180,11 +192,7 @@ impl TransitionBuilder<'_> {
 
     /// The failure of an item as that of its `foreach`: it says which item.
     fn of_item(&self, visit_id: &VisitId, failure: &Failure) -> DecideResult<Failure> {
-        let parent = self.next.visit(&visit_id.whole());
-        let total = match parent.and_then(|(_, _, visit)| visit.awaiting.as_ref()) {
-            Some(Awaiting::Items { total, .. }) => *total,
-            _ => 0,
-        };
+        let total = self.list_of(visit_id).map_or(0, |(_, total)| total);
         let number = visit_id.item.unwrap_or_default() + 1;
         let which = shown(&self.item_of(visit_id)?);
         let message = format!("item {number} of {total} (`{which}`): {}", failure.message);

@@ -22,8 +22,7 @@ impl Execution {
             Lifecycle::Resume => self.resume(&mut builder)?,
             Lifecycle::Fail => self.fail(&mut builder, change)?,
             Lifecycle::Abandon | Lifecycle::Diverge => {
-                builder.void();
-                builder.become_state(change.lifecycle.state(), None)?;
+                builder.give_up(change.lifecycle.state())?;
             }
         }
         if let Some(text) = &change.reason {
@@ -33,10 +32,8 @@ impl Execution {
     }
 
     fn fail(&self, builder: &mut TransitionBuilder<'_>, change: &Change) -> DecideResult<()> {
-        if self.state != State::Running || self.failing.is_some() {
-            builder.void();
-            let failure = self.failing.clone().unwrap_or_else(|| requested(change));
-            return Ok(builder.become_state(State::Failed, Some(failure))?);
+        if self.state != State::Running || self.ending().is_some() {
+            return builder.end_now(State::Failed, Some(requested(change)));
         }
         builder.fail(requested(change))?;
         builder.run_to_quiescence()

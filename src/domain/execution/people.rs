@@ -6,11 +6,12 @@ use super::{
     Awaiting, Decision, Event, Execution, Failure, GateAnswer, PauseReason, Reported, Resolution,
     State, StepState, Verdict, Visit, VisitId,
     decision::{DecideResult, Interrupt},
+    time::acting_on,
     transition::TransitionBuilder,
 };
 use crate::{
     clock::Timestamp,
-    domain::{FailureCode, event::GateAnswered, schema::over_budget},
+    domain::{FailureCode, definition::Step, event::GateAnswered, schema::over_budget},
     error::{Code, Error, Result, again},
     limits,
 };
@@ -97,7 +98,8 @@ impl Execution {
         self.check_open()?;
         let (position, step, visit) = self.unknown(resolution)?;
         let visit_id = visit.visit_id(&step.id);
-        let acting = builder.step(position).acting();
+        let acting = acting_on(builder.facts.definition, position, step, visit);
+        let acting = acting.unwrap_or_else(|| builder.step(position));
         let reported = match &resolution.verdict {
             Verdict::Retry => None,
             Verdict::Failed(message) => {
@@ -105,7 +107,7 @@ impl Execution {
                 Some(Reported::Failure(failure))
             }
             Verdict::Output(output) => {
-                builder.check_output(position, &visit_id, output)?;
+                builder.check_output(position, acting, &visit_id, output)?;
                 let output = Value::clone(output);
                 let output = builder.keep(output, limits::OUTPUT_BYTES_MAX, "output")?;
                 Some(Reported::Output(output))
@@ -189,10 +191,10 @@ impl TransitionBuilder<'_> {
     fn check_output(
         &self,
         position: usize,
+        step: &Step,
         visit_id: &VisitId,
         output: &Value,
     ) -> DecideResult<()> {
-        let step = self.step(position).acting();
         let violations = self.breaks(position, step, output);
         if violations.is_empty() {
             return Ok(());

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     clock::{IdSource, Timestamp},
     domain::{
-        definition::{CompiledStep, Parts, Step, StepKind},
+        definition::{CompiledStep, Definition, Parts, RunWhen, Step, StepKind},
         document::Digest,
         expression::{Roots, Template, Unresolved},
         id::{ExecutionId, StepId},
@@ -76,6 +76,8 @@ impl Rehearsal {
         let inputs = Some(Value::Object(inputs));
         let mut builder = TransitionBuilder::created(facts, start, inputs, (now, ids))?;
         builder.become_state(State::Running, None)?;
+        builder.rehearses = true;
+        let losers = builder.all_losers();
         let count = facts.definition.workflow.steps.len();
         let rehearsing = Rehearsing {
             builder,
@@ -88,6 +90,8 @@ impl Rehearsal {
                 .map(|name| (name, NO_VALUE.to_owned()))
                 .collect(),
             memory: Unknowns::new(),
+            set_beside: names_set_beside(facts.definition),
+            losers,
         };
         Ok(rehearsing.run())
     }
@@ -106,6 +110,19 @@ struct Rehearsing<'a> {
     open: BTreeMap<usize, VisitId>,
     inputs: Unknowns,
     memory: Unknowns,
+    /// What hooks write: nobody knows which of them run.
+    set_beside: BTreeSet<&'a str>,
+    /// Steps that a join may not wait for.
+    losers: BTreeSet<usize>,
+}
+
+/// The names in memory that hooks write.
+fn names_set_beside(definition: &Definition) -> BTreeSet<&str> {
+    let sets = definition.beside().filter_map(|step| match &step.kind {
+        StepKind::Set { entries } => Some(entries.keys()),
+        _ => None,
+    });
+    sets.flatten().map(String::as_str).collect()
 }
 
 impl<'a> Rehearsing<'a> {
@@ -141,6 +158,7 @@ impl<'a> Rehearsing<'a> {
         match self.builder.readiness(position) {
             Readiness::Waits => {}
             Readiness::Ready => self.enter(position)?,
+            Readiness::Misses => self.builder.miss(position)?,
             Readiness::Skips(why) => self.builder.skip(position, why),
         }
         Ok(())
@@ -417,6 +435,16 @@ impl<'a> Rehearsing<'a> {
         }
     }
 
+    /// Nobody knows which of the steps before a join are done first.
+    fn doubt_losers(&mut self) {
+        for position in &self.losers {
+            if let Some(step) = self.steps[*position].as_mut() {
+                let why = "a join may go on without it";
+                (step.will_run, step.why) = (None, why.to_owned());
+            }
+        }
+    }
+
     /// Of a step beside a jump back nobody knows whether it is entered first, unless it waits for nothing but what comes
     /// before the jump.
     fn doubt_beside(&mut self) {
@@ -454,6 +482,7 @@ impl<'a> Rehearsing<'a> {
         self.doubt_passed();
         self.doubt_crossing();
         self.doubt_beside();
+        self.doubt_losers();
         let definition = self.builder.facts.definition;
         let mut steps = Vec::new();
         for position in 0..self.steps.len() {
@@ -492,6 +521,9 @@ impl<'a> Rehearsing<'a> {
     }
 
     fn why_not_reached(&self, position: usize) -> String {
+        if self.builder.step(position).run_when == RunWhen::Failing {
+            return "it runs where the execution fails".to_owned();
+        }
         let graph = self.builder.facts.definition.graph();
         let before = graph.ancestors(position);
         let blocked = before.iter().find(|at| self.blocked.contains(at));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Failure, Need, Payload, StepStatus, VisitId,
+    Body, Failure, Need, Payload, StepStatus, VisitId,
     decision::{DecideResult, Interrupt},
     transition::TransitionBuilder,
 };
@@ -262,7 +262,15 @@ impl Gathered<'_, '_> {
                 self.roots.env = env.collect();
             }
             (Root::Secrets, _) => self.roots.secrets = builder.facts.secrets.to_vec(),
-            (Root::Run, _) => self.roots.run = self.run(),
+            (Root::Run, first) => {
+                if self.roots.run.is_null() {
+                    self.roots.run = self.run();
+                }
+                let is_output = first.as_deref().is_none_or(|first| first == "output");
+                if let Some(output) = is_output.then(|| self.output_told()).flatten() {
+                    self.roots.run["output"] = output;
+                }
+            }
             (Root::Item | Root::Index, _) => {}
         }
     }
@@ -345,14 +353,59 @@ impl Gathered<'_, '_> {
             )
         });
         let visit = self.here.visit_id.map(|visit_id| visit_id.visit);
-        json!({
+        let mut run = json!({
             "execution_id": execution.id, "workflow": execution.workflow, "project": execution.project,
             "started_at": execution.started_at, "visit": visit,
-            "step": self.here.visit_id.map(VisitId::step),
+            "step": self.here.visit_id.map(|visit_id| &visit_id.step),
             "visits": visits.collect::<Map<_, _>>(), "steps": steps.collect::<Map<_, _>>(),
-            "failure": execution.failing.as_ref().map(|failure| json!({ "code": failure.code, "message": failure.message, "step": failure.step })),
-        })
+            "failure": execution.failing.as_ref().map(told),
+        });
+        if let Some(visit_id) = self.beside() {
+            run["outcome"] = json!(self.outcome(visit_id));
+            run["output"] = Value::Null;
+            if let Some(failure) = self.builder.failure_of(&visit_id.work()) {
+                run["failure"] = told(&failure);
+            }
+        }
+        run
     }
+
+    /// The visit of the hook, or of the compensation, that something is evaluated for.
+    fn beside(&self) -> Option<&VisitId> {
+        let visit_id = self.here.visit_id?;
+        (visit_id.body != Body::Work).then_some(visit_id)
+    }
+
+    /// How what a hook belongs to came to its end; for a compensation and for the workflow the state to come.
+    fn outcome(&self, visit_id: &VisitId) -> &'static str {
+        let execution = &self.builder.next;
+        let of_all = execution.ending().unwrap_or(execution.state).as_str();
+        match (&visit_id.step, visit_id.body) {
+            (None, _) | (_, Body::Compensation) => of_all,
+            (Some(id), _) => execution
+                .step(id)
+                .map_or(of_all, |(_, step)| step.status.as_str()),
+        }
+    }
+
+    /// The output of what a hook or a compensation belongs to.
+    fn output_told(&mut self) -> Option<Value> {
+        let visit_id = self.beside()?;
+        if let Some(own) = self.here.own {
+            return Some(own.clone());
+        }
+        let execution = &self.builder.next;
+        let need = match &visit_id.step {
+            None => Need::stored(execution.final_output?),
+            Some(id) => self.builder.output_of(id)?,
+        };
+        self.value(need).map(|value| Value::clone(&value))
+    }
+}
+
+/// A failure as expressions see it.
+fn told(failure: &Failure) -> Value {
+    json!({ "code": failure.code, "message": failure.message, "step": failure.step })
 }
 
 impl TransitionBuilder<'_> {

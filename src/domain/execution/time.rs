@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::{
-    Awaiting, Decision, Execution, Failure, Outcome, Reported, State, Visit, VisitId,
-    decision::DecideResult, enter::waited, transition::TransitionBuilder,
+    Awaiting, Body, Decision, Execution, Failure, Outcome, Reported, State, StepState, Visit,
+    VisitId, decision::DecideResult, enter::waited, transition::TransitionBuilder,
 };
 use crate::{
     clock::Timestamp,
-    domain::{Definition, FailureCode, definition::Step, span::Span},
+    domain::{Definition, FailureCode, StepId, definition::Step, span::Span},
     limits,
 };
 
@@ -18,12 +18,17 @@ impl Execution {
         if self.stands_still() || self.state.is_final() {
             return None;
         }
+        // One transition had no room for all that is left to do at the end.
+        if self.open().next().is_none() && self.ending().is_some() {
+            return Some(self.updated_at);
+        }
         let dues = self.open().filter_map(|(position, state, visit)| {
-            let step = definition.workflow.steps.get(position)?;
-            if state.has_room(step) {
+            let step = acting_on(definition, position, state, visit)?;
+            let whole = definition.workflow.steps.get(position);
+            if whole.is_some_and(|whole| state.has_room(whole)) {
                 return Some(self.updated_at);
             }
-            self.due(definition, position, visit)
+            self.due(definition, step, visit)
         });
         dues.chain(self.expires(definition)).min()
     }
@@ -66,8 +71,8 @@ impl Execution {
         let most = definition
             .workflow
             .timeout
-            // One that is failing already cannot take too long once more.
-            .filter(|_| self.state == State::Running && self.failing.is_none())?;
+            // One whose end began cannot take too long once more.
+            .filter(|_| self.state == State::Running && self.ending().is_none())?;
         Some(self.ends_at(most))
     }
 
@@ -81,8 +86,7 @@ impl Execution {
 
 impl Execution {
     /// When the visit is to move by itself.
-    fn due(&self, definition: &Definition, position: usize, visit: &Visit) -> Option<Timestamp> {
-        let step = acting_on(definition.workflow.steps.get(position)?, visit);
+    fn due(&self, definition: &Definition, step: &Step, visit: &Visit) -> Option<Timestamp> {
         let paused = self.paused_ms.saturating_sub(visit.paused_ms);
         let opened_at = visit.opened_at.after(Duration::from_millis(paused));
         let limit = match step.timeout {
@@ -121,12 +125,24 @@ impl Execution {
     }
 }
 
-fn acting_on<'a>(step: &'a Step, visit: &Visit) -> &'a Step {
-    if visit.item.is_some() {
+/// What an open visit of the step at this position does.
+pub(super) fn acting_on<'a>(
+    definition: &'a Definition,
+    position: usize,
+    state: &StepState,
+    visit: &Visit,
+) -> Option<&'a Step> {
+    if visit.body != Body::Work {
+        let step = (state.id != *StepId::of_workflow()).then_some(&state.id);
+        let body = definition.body(step, visit.body, visit.item.is_some());
+        return body.map(|(step, _)| step);
+    }
+    let step = definition.workflow.steps.get(position)?;
+    Some(if visit.item.is_some() {
         step.acting()
     } else {
         step
-    }
+    })
 }
 
 impl TransitionBuilder<'_> {
@@ -139,7 +155,8 @@ impl TransitionBuilder<'_> {
         }
         let definition = self.facts.definition;
         let due = self.next.open().filter_map(|(position, step, visit)| {
-            let due = self.next.due(definition, position, visit)?;
+            let acting = acting_on(definition, position, step, visit)?;
+            let due = self.next.due(definition, acting, visit)?;
             (due <= now).then(|| (due, visit.visit_id(&step.id)))
         });
         let mut due: Vec<_> = due.collect();
@@ -169,11 +186,13 @@ impl TransitionBuilder<'_> {
 
     fn on_timer(&mut self, visit_id: &VisitId) -> DecideResult<()> {
         // What fired before may have closed it.
-        let Some((position, _, visit)) = self.next.visit(visit_id) else {
+        let Some((position, state, visit)) = self.next.visit(visit_id) else {
+            return Ok(());
+        };
+        let Some(step) = acting_on(self.facts.definition, position, state, visit) else {
             return Ok(());
         };
         let visit = visit.clone();
-        let step = acting_on(self.step(position), &visit);
         match visit.awaiting {
             Some(Awaiting::Timer { due }) => {
                 let output = self.keep(waited(due), limits::OUTPUT_BYTES_MAX, "output")?;
@@ -209,17 +228,16 @@ impl TransitionBuilder<'_> {
 
     /// What waited for a catalog that is there now is begun.
     fn go_on_with_catalogs(&mut self) -> DecideResult<()> {
-        let waiting = self.next.open().filter(|(position, _, visit)| {
-            let step = acting_on(self.step(*position), visit);
-            matches!(visit.awaiting, Some(Awaiting::Catalog { .. }))
-                && !self.facts.safety.lacks_catalog(&step.kind)
+        let definition = self.facts.definition;
+        let waiting = self.next.open().filter_map(|(position, state, visit)| {
+            let waits = matches!(visit.awaiting, Some(Awaiting::Catalog { .. }));
+            let step = waits.then(|| acting_on(definition, position, state, visit))??;
+            let is_there = !self.facts.safety.lacks_catalog(&step.kind);
+            is_there.then(|| (step, visit.visit_id(&state.id), visit.clone()))
         });
-        let waiting: Vec<_> = waiting
-            .map(|(position, step, visit)| (position, visit.visit_id(&step.id), visit.clone()))
-            .collect();
-        for (position, visit_id, visit) in waiting {
+        let waiting: Vec<_> = waiting.collect();
+        for (step, visit_id, visit) in waiting {
             self.go_on()?;
-            let step = acting_on(self.step(position), &visit);
             self.retry_work(step, &visit_id, &visit)?;
         }
         Ok(())

@@ -16,9 +16,10 @@ use crate::{
     clock::{IdSource, Timestamp},
     domain::{
         artifact::{Artifact, ArtifactReference},
+        definition::{CompiledStep, Step},
         document::{Digest, Document, depth},
-        event::{AttemptEnded, VisitClosed, VisitOpened},
-        id::{AgentName, StepId},
+        event::{AttemptEnded, Body, VisitClosed, VisitOpened},
+        id::AgentName,
         token::Grant,
     },
     error::{Error, Result},
@@ -44,6 +45,8 @@ pub(super) struct TransitionBuilder<'a> {
     pub(super) targets: VecDeque<usize>,
     /// Steps that came to their end as soon as they were entered.
     pub(super) done_at_once: usize,
+    /// Nobody acts: hooks are left out, for they change nothing of what follows a good end.
+    pub(super) rehearses: bool,
 }
 
 impl<'a> TransitionBuilder<'a> {
@@ -60,6 +63,7 @@ impl<'a> TransitionBuilder<'a> {
             queue: BTreeSet::new(),
             targets: VecDeque::new(),
             done_at_once: 0,
+            rehearses: false,
         }
     }
 
@@ -155,7 +159,7 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     pub(super) fn open(&mut self, visit_id: VisitId, awaiting: Awaiting, input: Option<Payload>) {
-        let agent = self.agent(visit_id.step());
+        let agent = self.agent(&visit_id);
         self.push(Event::VisitOpened(Box::new(VisitOpened {
             visit_id,
             agent,
@@ -180,15 +184,25 @@ impl<'a> TransitionBuilder<'a> {
         }
         self.push(Event::VisitClosed(Box::new(VisitClosed {
             visit_id: visit_id.clone(),
-            agent: self.agent(visit_id.step()),
+            agent: self.agent(visit_id),
             outcome,
             consumed,
             duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
         })));
     }
 
-    fn agent(&self, step: &StepId) -> Option<AgentName> {
-        self.facts.definition.step(step)?.agent().cloned()
+    /// What is done in a visit, and what that evaluates.
+    pub(super) fn body(&self, visit_id: &VisitId) -> Option<(&'a Step, &'a CompiledStep)> {
+        let is_item = visit_id.item.is_some();
+        let definition = self.facts.definition;
+        definition.body(visit_id.step.as_ref(), visit_id.body, is_item)
+    }
+
+    /// The agent that acts in a visit, where one does.
+    fn agent(&self, visit_id: &VisitId) -> Option<AgentName> {
+        let is_work = visit_id.body == Body::Work;
+        let step = is_work.then(|| self.facts.definition.step(visit_id.step()))?;
+        step?.agent().cloned()
     }
 
     /// What a model is waited for with: a new token.
@@ -239,14 +253,14 @@ impl<'a> TransitionBuilder<'a> {
         for artifact in artifacts {
             self.push(Event::ArtifactStored {
                 visit_id: visit_id.clone(),
-                agent: self.agent(visit_id.step()),
+                agent: self.agent(visit_id),
                 artifact: Box::new(artifact),
             });
         }
         for reference in references {
             self.push(Event::ArtifactNamed {
                 visit_id: visit_id.clone(),
-                agent: self.agent(visit_id.step()),
+                agent: self.agent(visit_id),
                 reference,
             });
         }

@@ -33,6 +33,8 @@ pub struct StepState {
     pub past: Vec<RecordedCall>,
     /// How many of its visits are those of an earlier round: control went back past the step.
     pub past_visits: u32,
+    /// The visits of its hooks and of its compensation, oldest first: only the latest may be open.
+    pub beside: Vec<Arc<Visit>>,
 }
 
 /// A call that ended a visit, or an attempt of it: a repeat is answered as its revision answered it.
@@ -144,7 +146,26 @@ impl StepState {
             items: Items::default(),
             past: Vec::new(),
             past_visits: 0,
+            beside: Vec::new(),
         }
+    }
+
+    /// The open visit of a hook, or of its compensation.
+    pub(super) fn beside(&self) -> Option<&Visit> {
+        let latest = self.beside.last().map(|visit| &**visit);
+        latest.filter(|visit| visit.awaiting.is_some())
+    }
+
+    /// The visit that is meant, where there is one.
+    pub(super) fn visit_of(&self, visit_id: &VisitId) -> Option<&Visit> {
+        let is_meant = |visit: &&Visit| visit.is(visit_id);
+        let visits = match (visit_id.body, visit_id.item) {
+            (Body::Work, None) => &self.visits,
+            (Body::Work, Some(item)) => return self.items.get(item).filter(is_meant),
+            _ => &self.beside,
+        };
+        let mut newest_first = visits.iter().rev().map(|visit| &**visit);
+        newest_first.find(is_meant)
     }
 
     /// Its visits of the present round.
@@ -191,13 +212,17 @@ impl StepState {
     }
 
     pub(super) fn visit_mut(&mut self, visit_id: &VisitId, change: impl FnOnce(&mut Visit)) {
-        if let Some(item) = visit_id.item {
-            if self.items.get(item).is_some_and(|visit| visit.is(visit_id)) {
-                self.items.change(item, change);
+        let visits = match (visit_id.body, visit_id.item) {
+            (Body::Work, None) => &mut self.visits,
+            (Body::Work, Some(item)) => {
+                if self.items.get(item).is_some_and(|visit| visit.is(visit_id)) {
+                    self.items.change(item, change);
+                }
+                return;
             }
-            return;
-        }
-        let mut newest_first = self.visits.iter_mut().rev();
+            _ => &mut self.beside,
+        };
+        let mut newest_first = visits.iter_mut().rev();
         if let Some(visit) = newest_first.find(|visit| visit.is(visit_id)) {
             change(Arc::make_mut(visit));
         }
@@ -257,14 +282,16 @@ impl Visit {
     /// Which visit it is, of this step.
     pub fn visit_id(&self, step: &StepId) -> VisitId {
         VisitId {
+            step: (step != StepId::of_workflow()).then(|| step.clone()),
             body: self.body,
-            ..VisitId::of_work(step.clone(), self.number, self.item)
+            visit: self.number,
+            item: self.item,
         }
     }
 
-    /// Whether it is the visit of its step that is meant, among those with the same item.
+    /// Whether it is the visit of its step that is meant.
     pub(super) fn is(&self, id: &VisitId) -> bool {
-        (self.body, self.number) == (id.body, id.visit)
+        (self.body, self.number, self.item) == (id.body, id.visit, id.item)
     }
 
     pub(super) fn is_of(&self, revision: u64) -> bool {

@@ -1,9 +1,11 @@
 //! The table itself: every mapping of a definition file, from its top down to the bodies of kinds.
 
+mod beside;
 mod bodies;
 mod step;
 
 pub use self::{
+    beside::{COMPENSATION, HOOK},
     bodies::ARM,
     step::{EXCLUSIVE, PHASE, STEP},
 };
@@ -37,6 +39,27 @@ const fn required(name: &'static str, shape: Shape, what: &'static str) -> Key {
     }
 }
 
+const fn kind(name: &'static str, shape: Shape, what: &'static str) -> Key {
+    Key {
+        role: Role::Kind,
+        ..key(name, shape, what)
+    }
+}
+
+/// A key that steps of these kinds act on.
+const fn field(
+    name: &'static str,
+    shape: Shape,
+    what: &'static str,
+    kinds: &'static [&'static str],
+) -> Key {
+    let instead = None;
+    Key {
+        role: Role::Field { kinds, instead },
+        ..key(name, shape, what)
+    }
+}
+
 /// A key that is refused until something reads it; `instead` is what to write meanwhile.
 const fn planned(name: &'static str, instead: &'static str) -> Key {
     Key {
@@ -64,8 +87,9 @@ pub const ALIAS: &str = "item";
 /// The words of `complexity`.
 const COMPLEXITY: &[&str] = &["simple", "moderate", "high"];
 
-const FAILURE: &str =
-    "write a step with `run_when: failed`, or with `run_when: finished`, that does it";
+/// The words of `compensate_when`.
+const COMPENSATE_WHEN: &[&str] = &["failed", "abandoned"];
+
 const NOTHING: &str = "leave it out: nothing would act on it";
 
 /// `limits:` of a workflow.
@@ -343,7 +367,21 @@ pub static MANIFEST: Record = record(
             "How long an execution may run, pauses not counted",
         ),
         key("limits", Shape::Record(&LIMITS), "How much it may do"),
-        planned("on_failure", FAILURE),
+        key(
+            "on_failure",
+            Shape::Steps(&STEP),
+            "Steps that run once the execution is failing, before it has failed",
+        ),
+        key(
+            "hooks",
+            Shape::Record(&beside::HOOKS),
+            "What the server does at the end of the execution, before its final state",
+        ),
+        key(
+            "compensate_when",
+            Shape::List(&Shape::Choice(COMPENSATE_WHEN), 0, 2),
+            "At which ends `compensate` of steps takes their effects back: failed, abandoned; failed alone without it",
+        ),
         key(
             "requires",
             Shape::Record(&REQUIRES),

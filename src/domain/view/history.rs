@@ -49,6 +49,12 @@ pub struct HistoryRow {
     pub attempt: u32,
     /// Which item of a fan-out it was; null elsewhere.
     pub item: Option<u32>,
+    /// Whether it came to its end after the join that it leads to had gone on: that moved nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub late: bool,
+    /// Which hook it was, or `compensate`; absent where it was the work of the step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<&'static str>,
     #[serde(skip)]
     opened_at: Timestamp,
 }
@@ -127,6 +133,17 @@ fn record(
             close(&mut entry, outcome, content);
             visits.push(entry);
         }
+        Event::CameLate { visit_id } => {
+            if let Some(entry) = latest(visits, visit_id) {
+                entry.late = true;
+            }
+        }
+        Event::StepFailed { visit_id, failure } => {
+            if let Some(entry) = latest(visits, visit_id) {
+                entry.status = StepStatus::Failed.as_str();
+                entry.error = Some(failure.into());
+            }
+        }
         Event::StepSkipped { step, .. } => {
             let visit_id = VisitId::of_work(step.clone(), 0, None);
             let mut entry = HistoryRow::of(row, &visit_id, 0, None);
@@ -182,6 +199,8 @@ impl HistoryRow {
             visit: visit_id.visit,
             attempt,
             item: visit_id.item,
+            late: false,
+            body: visit_id.body.beside(),
             opened_at: row.at,
         }
     }
@@ -190,6 +209,7 @@ impl HistoryRow {
         self.step_name == visit_id.step().as_str()
             && self.visit == visit_id.visit
             && self.item == visit_id.item
+            && self.body == visit_id.body.beside()
     }
 
     fn end(&mut self, row: &Row) {

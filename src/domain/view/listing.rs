@@ -5,7 +5,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Previous, ReadyStep, Subject, previous::lately, reply::ready_step_brief, waits::quoted,
+    Previous, ReadyStep, Subject, previous::lately, reply::ready_step_brief, status::first_open,
+    waits::quoted,
 };
 use crate::{
     domain::{
@@ -52,10 +53,7 @@ pub fn row(execution: &Execution) -> ExecutionRow {
         execution_id: execution.id().to_string(),
         workflow_name: execution.workflow().to_string(),
         state: execution.state().as_str().into(),
-        current_step: execution
-            .open()
-            .next()
-            .map(|(_, step, _)| step.id.to_string()),
+        current_step: first_open(execution),
         started_at: execution.started_at.to_string(),
         updated_at: execution.updated_at.to_string(),
         project: execution.project().map(str::to_owned),

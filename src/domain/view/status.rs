@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     domain::{
-        event::{OutputFault, PauseReason},
-        execution::{Execution, StepStatus},
+        event::{Body, OutputFault, PauseReason},
+        execution::{Execution, NotCompensated, StepStatus},
     },
     error::in_quotes,
 };
@@ -197,6 +197,15 @@ pub struct StatusView {
     pub signals_kept: Vec<SignalView>,
     /// Why it failed; while it is still running, why it will fail once what is to run nevertheless is done.
     pub error: Option<FailureView>,
+    /// The state to come, while something is left to do before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ending: Option<String>,
+    /// What should have been taken back and was not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_compensated: Vec<NotCompensatedView>,
+    /// The hooks that failed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hook_failures: Vec<HookFailureView>,
     /// What keeps it from going on, where it is paused: person, `engine_fault`, gate, `outcome_unknown`, `output_invalid`.
     pub pause_reasons: Vec<PauseReason>,
     /// Why its state was last changed, in the words of whoever asked for it.
@@ -205,6 +214,58 @@ pub struct StatusView {
     pub project: Option<String>,
     /// How many artifacts it has.
     pub artifacts: u32,
+}
+
+/// A visit whose effect was not taken back.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct NotCompensatedView {
+    /// The step.
+    pub step: String,
+    /// Which visit, from 1.
+    pub visit: u32,
+    /// Which item, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub item: Option<u32>,
+    /// Why.
+    pub why: String,
+}
+
+/// A hook that failed.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct HookFailureView {
+    /// The step; null for the workflow.
+    pub step: Option<String>,
+    /// Which visit, from 1.
+    pub visit: u32,
+    /// Which hook.
+    pub hook: String,
+    /// Why.
+    pub error: FailureView,
+}
+
+fn not_compensated(execution: &Execution) -> Vec<NotCompensatedView> {
+    let view = |one: &NotCompensated| NotCompensatedView {
+        step: one.visit_id.step().to_string(),
+        visit: one.visit_id.visit,
+        item: one.visit_id.item,
+        why: one.why.clone(),
+    };
+    execution.not_compensated().iter().map(view).collect()
+}
+
+fn hook_failures(execution: &Execution) -> Vec<HookFailureView> {
+    let steps = execution.steps.iter().chain(&execution.whole);
+    let hooks = steps.flat_map(|step| step.beside.iter().map(move |visit| (step, visit)));
+    let failed = hooks.filter_map(|(step, visit)| {
+        let failure = visit.closed.as_ref()?.failure.as_ref()?;
+        (visit.body != Body::Compensation).then(|| HookFailureView {
+            step: (visit.visit_id(&step.id).step).map(|step| step.to_string()),
+            visit: visit.number,
+            hook: visit.body.as_str().to_owned(),
+            error: failure.into(),
+        })
+    });
+    failed.collect()
 }
 
 /// How many steps stand where; `total` counts all of the workflow.
@@ -224,6 +285,13 @@ pub struct StepCounts {
     pub skipped: usize,
 }
 
+/// The first open step.
+pub(super) fn first_open(execution: &Execution) -> Option<String> {
+    let mut open = execution.open();
+    let first = open.find(|(_, _, visit)| visit.body == Body::Work);
+    first.map(|(_, step, _)| step.id.to_string())
+}
+
 /// Where the execution stands.
 pub fn status(subject: &Subject<'_>) -> StatusView {
     let execution = subject.execution;
@@ -235,10 +303,7 @@ pub fn status(subject: &Subject<'_>) -> StatusView {
         execution_id: execution.id().to_string(),
         workflow_name: execution.workflow().to_string(),
         state: execution.state().as_str().into(),
-        current_step: execution
-            .open()
-            .next()
-            .map(|(_, step, _)| step.id.to_string()),
+        current_step: first_open(execution),
         started_at: execution.started_at.to_string(),
         updated_at: execution.updated_at.to_string(),
         completed_at: execution.completed_at().map(|at| at.to_string()),
@@ -255,6 +320,9 @@ pub fn status(subject: &Subject<'_>) -> StatusView {
             .as_ref()
             .or(execution.failing.as_ref())
             .map(Into::into),
+        ending: execution.ending().map(|to| to.as_str().to_owned()),
+        not_compensated: not_compensated(execution),
+        hook_failures: hook_failures(execution),
         pause_reasons: execution.pauses().to_vec(),
         reason: execution.reason.clone(),
         project: execution.project().map(str::to_owned),

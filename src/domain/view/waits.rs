@@ -9,7 +9,7 @@ use super::{Subject, definition_step};
 use crate::domain::{
     definition::{StepKind, Wait},
     document::plain,
-    event::Awaiting,
+    event::{Awaiting, Body},
     execution::{Execution, StepState, Visit},
     grammar::is_template,
     id::{ExecutionId, StepId},
@@ -20,8 +20,11 @@ use crate::{error::in_quotes, limits};
 /// One thing that an execution waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WaitView {
-    /// The step.
+    /// The step; `$workflow` for a hook of the workflow.
     pub step_name: String,
+    /// Its hook, or `compensate`, where it is not the step itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
     /// Which visit of the step, from 1.
     pub visit: u32,
     /// Which item of a fan-out, from 0.
@@ -89,6 +92,7 @@ fn wait(
     };
     Some(WaitView {
         step_name: step.id.to_string(),
+        body: visit.body.beside().map(str::to_owned),
         visit: visit.number,
         item: visit.item,
         // One that was never begun will be the first.
@@ -146,30 +150,42 @@ fn gate(subject: &Subject<'_>, position: usize, awaiting: &Awaiting) -> Option<G
 
 /// What an open visit waits for, in words, where that is not a model.
 pub(super) fn wait_words(step: &StepState, visit: &Visit) -> Option<String> {
-    let id = &step.id;
+    let what = whose(step, visit);
     Some(match visit.awaiting.as_ref()? {
         Awaiting::Model(_) | Awaiting::Items { .. } => return None,
-        Awaiting::Operation { .. } => format!("the server works on step '{id}'"),
-        Awaiting::Timer { due } => format!("step '{id}' waits until {due}"),
-        Awaiting::Retry { due } => format!("step '{id}' is tried again at {due}"),
+        Awaiting::Operation { .. } => format!("the server works on {what}"),
+        Awaiting::Timer { due } => format!("{what} waits until {due}"),
+        Awaiting::Retry { due } => format!("{what} is tried again at {due}"),
         Awaiting::Signal { name } => {
-            format!("step '{id}' waits for the signal '{name}', which execution.signal brings")
+            format!("{what} waits for the signal '{name}', which execution.signal brings")
         }
-        Awaiting::Gate { .. } => format!("step '{id}' waits for a person's approval"),
-        Awaiting::Unknown => format!("nobody knows whether step '{id}' took effect"),
+        Awaiting::Gate { .. } => format!("{what} waits for a person's approval"),
+        Awaiting::Unknown => format!("nobody knows whether {what} took effect"),
         Awaiting::Deferred(_) => {
-            format!("step '{id}' has come to its end and waits for the resume")
+            format!("{what} has come to its end and waits for the resume")
         }
         Awaiting::OutputInvalid(_) => format!(
-            "step '{id}' is held, for {} of its outputs broke its schema, and waits for execution.resume",
+            "{what} is held, for {} of its outputs broke its schema, and waits for execution.resume",
             limits::OUTPUT_ATTEMPTS_MAX
         ),
         Awaiting::Catalog { catalog } => {
-            format!(
-                "step '{id}' waits for the catalog '{catalog}', which is not there or is disabled"
-            )
+            format!("{what} waits for the catalog '{catalog}', which is not there or is disabled")
         }
     })
+}
+
+/// What an open visit is of, in a sentence.
+fn whose(step: &StepState, visit: &Visit) -> String {
+    let of = if step.id == *StepId::of_workflow() {
+        "the workflow".to_owned()
+    } else {
+        format!("step '{}'", step.id)
+    };
+    match visit.body {
+        Body::Work => of,
+        Body::Compensation => format!("the compensation of {of}"),
+        hook => format!("the hook `{}` of {of}", hook.as_str()),
+    }
 }
 
 /// What only people, or whoever resumes the execution, can do so that it goes on, and how.

@@ -179,6 +179,9 @@ fn shape(shape: &Shape) -> Value {
         Shape::SpanOrTemplate => json!({ "anyOf": [span(), template()] }),
         Shape::InstantOrTemplate => json!({ "anyOf": [instant(), template()] }),
         Shape::Choice(words) => json!({ "enum": words }),
+        Shape::Join => {
+            json!({ "type": "string", "pattern": "^(all|any|quorum\\([1-9][0-9]{0,3}\\))$" })
+        }
         Shape::Target(words) => {
             json!({ "anyOf": [{ "enum": words }, { "$ref": "#/$defs/stepId" }] })
         }

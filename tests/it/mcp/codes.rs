@@ -426,7 +426,7 @@ fn of_stores() -> Vec<Code> {
     ));
     let formats = [
         ("format", &b"\x03"[..], Code::StoreFormat),
-        ("record_format", b"midex-2", Code::StoreTooNew),
+        ("journal_format", b"midex-2", Code::StoreTooNew),
     ];
     for (key, format, code) in formats {
         met.extend(of_a_directory(|data| write_format(data, key, format), code));

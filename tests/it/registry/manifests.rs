@@ -15,6 +15,7 @@ use serde_json::json;
 
 use super::*;
 
+mod beside;
 mod edges;
 mod edits;
 mod expressions;
@@ -225,10 +226,10 @@ fn every_kind_and_field_is_read() {
 #[test]
 fn what_nothing_acts_on_yet_is_refused() {
     wrong(
-        &after_a("  - id: b\n    workflow: other\n    hooks: {}\n"),
+        &after_a("  - id: b\n    workflow: other\n    stall_after: 5m\n"),
         &[
             "7:5 not_supported_yet steps[1].workflow",
-            "8:5 not_supported_yet steps[1].hooks",
+            "8:5 not_supported_yet steps[1].stall_after",
         ],
     );
 }

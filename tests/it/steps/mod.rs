@@ -8,6 +8,7 @@ mod ends;
 mod failures;
 mod gates;
 mod items;
+mod joins;
 mod memory;
 mod outputs;
 mod people;

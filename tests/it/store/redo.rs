@@ -131,7 +131,7 @@ fn format(directory: &Path) -> String {
     let transaction = database.begin_read().unwrap();
     let meta = TableDefinition::<&str, &[u8]>::new("meta.v1");
     let meta = transaction.open_table(meta).unwrap();
-    let format = meta.get("record_format").unwrap().unwrap();
+    let format = meta.get("journal_format").unwrap().unwrap();
     String::from_utf8(format.value().to_vec()).unwrap()
 }
 

@@ -6,6 +6,7 @@ use midex::{
     clock::TokioClock,
     domain::{
         Change, Definition, ExecutionId, Lifecycle,
+        check::Abilities,
         execution::{Command, Report},
         finding::errors,
         view::{Advanced, CurrentStep, HistoryRow, ReadyStep, StatusView},
@@ -60,8 +61,17 @@ pub(crate) async fn memory_engine() -> Engine {
 
 /// The definition that a manifest with these lines after its head gives.
 pub(crate) fn defined(lines: &str) -> Arc<Definition> {
+    defined_with(lines, &[])
+}
+
+/// The same where the server has these activities.
+pub(crate) fn defined_with(lines: &str, activities: &[&str]) -> Arc<Definition> {
     let text = format!("workflow: w\ndescription: d\n{lines}");
-    let shipped = Registry::load(&Sources::default());
+    let abilities = Abilities {
+        activities: activities.iter().map(ToString::to_string).collect(),
+        ..Abilities::default()
+    };
+    let shipped = Registry::load_for(&Sources::default(), &abilities);
     let (workflow, findings) = registry::check_text("w.yaml", &text, &shipped);
     let errors: Vec<_> = errors(&findings).collect();
     assert!(errors.is_empty(), "{text}: {errors:?}");

@@ -25,7 +25,10 @@ impl Flow<'_> {
             let Some(jump) = first_way(step) else {
                 continue;
             };
-            let Some(target) = self.position(jump.to) else {
+            let target = self.position(jump.to);
+            let Some(target) =
+                target.filter(|to| self.steps[*to].is_provision == step.is_provision)
+            else {
                 continue;
             };
             let within = reached(vec![target], |at| self.ways(at).to);
@@ -73,9 +76,10 @@ impl Flow<'_> {
             let handler = step
                 .field("on_error")
                 .and_then(|field| self.position(field.value.text()?));
-            let Some(handler) =
-                handler.filter(|handler| *handler != failing && !self.waits(failing, *handler))
-            else {
+            let Some(handler) = handler.filter(|handler| {
+                let is_other = *handler != failing && !self.steps[*handler].is_provision;
+                is_other && !self.waits(failing, *handler)
+            }) else {
                 continue;
             };
             if self.is_in_order(handler) && seen.insert(handler) {

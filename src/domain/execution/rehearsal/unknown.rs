@@ -33,6 +33,9 @@ impl Rehearsing<'_> {
             (Root::Steps, Some(id)) => self.why_output(id, position),
             (Root::Steps, None) => self.all(|step| self.why_output(step.id.as_str(), position)),
             (Root::Memory, Some(name)) => self.why_memory(name, position),
+            (Root::Memory, None) if !self.set_beside.is_empty() => {
+                Some("a hook may change it".to_owned())
+            }
             (Root::Memory, None) => self
                 .all(|step| matches!(step.kind, StepKind::Set { .. }).then(|| BY_WHOM.to_owned())),
         };
@@ -67,6 +70,9 @@ impl Rehearsing<'_> {
 
     fn why_memory(&self, name: &str, position: usize) -> Option<String> {
         let sets = |step: &Step| matches!(&step.kind, StepKind::Set { entries } if entries.contains_key(name));
+        if self.set_beside.contains(name) {
+            return Some("a hook may change it".to_owned());
+        }
         let unknown = self.memory.get(name).cloned();
         unknown
             .or_else(|| self.unordered(position, sets))
@@ -89,8 +95,11 @@ impl Rehearsing<'_> {
         }
         let again = self.brought_back_beside(position);
         let (before, after) = (graph.ancestors(position), graph.downstream(position));
-        let is_ordered =
-            |at: usize| (before.contains(&at) || after.contains(&at)) && !again.contains(&at);
+        let is_ordered = |at: usize| {
+            (before.contains(&at) || after.contains(&at))
+                && !again.contains(&at)
+                && !self.losers.contains(&at)
+        };
         let mut steps = definition.workflow.steps.iter().enumerate();
         let found = steps.find(|(at, step)| changes(step) && !is_ordered(*at));
         found.map(|(_, step)| format!("step `{}` may change it before or after", step.id))

@@ -1,23 +1,26 @@
 //! The keys of steps and of phases: who acts in a step, and the fields around that, each with the kinds that act on it.
 
 use super::{
-    END, FAILURE, Id, Key, NOTHING, ON_ERROR, Record, Role, Shape,
+    END, Id, Key, NOTHING, ON_ERROR, Record, Role, Shape,
+    beside::{COMPENSATION, EFFECTS, HOOKS},
     bodies::{
         ARM, CONTRACT, EXTRACT, FAIL, FOREACH, GATE, INPUT, NAME, PAGINATE, REPEAT, RETRY, TEXT,
         WAIT,
     },
-    key, planned, record, required,
+    field, key, kind, planned, record, required,
 };
 use crate::limits;
 
 /// The words of `run_when`.
 const RUN_WHEN: &[&str] = &["succeeded", "finished", "failed"];
 
+/// The words of `losers`.
+const LOSERS: &[&str] = &["finish", "cancel"];
+
 /// The kinds that have a body of their own making, where the model brings the output.
 const MODEL: &[&str] = &["agent", "guidance", "tool"];
 const INSTRUCTED: &[&str] = &["agent", "guidance", "tool", "input", "extract"];
 const WORKED: &[&str] = &["agent", "guidance", "tool", "run", "activity"];
-const EFFECTS: &[&str] = &["run", "activity"];
 const ATTEMPTED: &[&str] = &[
     "agent", "guidance", "tool", "input", "extract", "run", "activity",
 ];
@@ -36,27 +39,6 @@ pub(in super::super) const EVERY: &[&str] = &[
     "agent", "guidance", "tool", "input", "extract", "run", "activity", "branch", "foreach",
     "gate", "wait", "set", "fail",
 ];
-
-const fn kind(name: &'static str, shape: Shape, what: &'static str) -> Key {
-    Key {
-        role: Role::Kind,
-        ..key(name, shape, what)
-    }
-}
-
-/// A key that steps of these kinds act on.
-const fn field(
-    name: &'static str,
-    shape: Shape,
-    what: &'static str,
-    kinds: &'static [&'static str],
-) -> Key {
-    let instead = None;
-    Key {
-        role: Role::Field { kinds, instead },
-        ..key(name, shape, what)
-    }
-}
 
 /// The same, with what to write at the kinds that it has no effect on.
 const fn field_or(
@@ -285,11 +267,40 @@ pub static STEP: Record = record(
             ),
             OF_FOREACH,
         ),
-        planned("hooks", FAILURE),
-        planned("compensate", FAILURE),
-        planned(
-            "join",
-            "a step waits for all that `depends_on` names; make those `optional` that may fail",
+        not_each(
+            field_or(
+                "hooks",
+                Shape::Record(&HOOKS),
+                "What the server does at the end of the step, before anything follows",
+                FOLLOWED,
+                "a branch only chooses: write the hooks at the steps around it",
+            ),
+            OF_FOREACH,
+        ),
+        field_or(
+            "compensate",
+            Shape::Record(&COMPENSATION),
+            "What takes the effect of the step back where the execution fails",
+            FOLLOWED,
+            "there is nothing to take back",
+        ),
+        not_each(
+            field(
+                "join",
+                Shape::Join,
+                "How many of the steps before must be done: all, any or quorum(N)",
+                EVERY,
+            ),
+            OF_FOREACH,
+        ),
+        not_each(
+            field(
+                "losers",
+                Shape::Choice(LOSERS),
+                "What becomes of the steps that `join` does not wait for: finish or cancel; finish without it",
+                EVERY,
+            ),
+            OF_FOREACH,
         ),
         planned("stall_after", PATIENCE),
         planned("escalate", PATIENCE),

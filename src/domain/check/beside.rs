@@ -1,0 +1,78 @@
+//! Hooks, compensations, joins and the steps of `on_failure`: what stands beside the order of steps.
+
+use std::collections::BTreeMap;
+
+use super::{
+    super::{
+        body::Body,
+        definition::{Join, RunWhen, Step},
+        draft::{StepDraft, WorkflowDraft},
+        finding::{Finding, Rule},
+        id::StepId,
+        node::Node,
+        state::State,
+    },
+    Known,
+    flow::Flow,
+    step,
+};
+use crate::domain::definition::on_failure_alone;
+
+/// Checks the hooks of the workflow.
+pub(super) fn hooks(
+    found: &mut Vec<Finding>,
+    draft: &WorkflowDraft,
+    known: Known<'_>,
+) -> BTreeMap<Body, Step> {
+    step::bodies(found, &draft.hooks, StepId::of_workflow(), known)
+}
+
+/// The ends at which effects are taken back.
+pub(super) fn compensate_when(draft: &WorkflowDraft) -> Vec<State> {
+    let Some(field) = draft.field("compensate_when") else {
+        return on_failure_alone();
+    };
+    let states = field.value.items().unwrap_or_default().iter();
+    states.filter_map(Node::to).collect()
+}
+
+/// The step as one of the workflow's `on_failure`, where it is one.
+pub(super) fn provided(step: Step, draft: &StepDraft) -> Step {
+    if !draft.is_provision {
+        return step;
+    }
+    Step {
+        run_when: RunWhen::Failing,
+        ..step
+    }
+}
+
+/// A finding for each join that cannot come about, and for each key that has no effect beside another one.
+pub(super) fn check(found: &mut Vec<Finding>, steps: &[StepDraft], flow: &Flow<'_>) {
+    for (position, step) in steps.iter().enumerate() {
+        let join = step.read::<String>("join");
+        let join = join.and_then(|text| Join::parse(&text)).unwrap_or_default();
+        quorum(found, step, join, flow.before()[position].len());
+        if let Some(field) = step.field("losers").filter(|_| join == Join::All) {
+            let message = "`losers` has no effect on a step that waits for all before it";
+            let finding = field.finding(Rule::NoEffect, message);
+            found.push(finding.suggest("write `join: any` or `join: quorum(N)` too".to_owned()));
+        }
+        if let Some(field) = step.field("run_when").filter(|_| step.is_provision) {
+            let message = "`run_when` has no effect in `on_failure`, whose steps run once the execution is failing";
+            found.push(field.finding(Rule::NoEffect, message));
+        }
+    }
+}
+
+fn quorum(found: &mut Vec<Finding>, step: &StepDraft, join: Join, before: usize) {
+    let (Join::Quorum(wanted), Some(field)) = (join, step.field("join")) else {
+        return;
+    };
+    if wanted as usize <= before {
+        return;
+    }
+    let message = format!("the join asks for {wanted} of the steps before, and there are {before}");
+    let finding = field.value_finding(Rule::OutOfRange, message);
+    found.push(finding.suggest("name the steps that are waited for in `depends_on`".to_owned()));
+}

@@ -1,0 +1,177 @@
+//! Validates texts: names, words, durations, instants, choices.
+
+use super::super::super::{
+    definition::Join,
+    finding::{Finding, Place, Rule},
+    grammar::{Id, foreign},
+    node::Node,
+    span::Span,
+};
+
+/// A text with its place.
+#[derive(Clone, Copy)]
+pub(super) struct TextNode<'a> {
+    pub(super) text: &'a str,
+    pub(super) path: &'a str,
+    pub(super) place: Place,
+}
+
+impl<'a> TextNode<'a> {
+    pub(super) fn of(text: &'a str, node: &Node, path: &'a str) -> Self {
+        let place = node.place;
+        Self { text, path, place }
+    }
+
+    pub(super) fn finding(self, rule: Rule, message: String) -> Finding {
+        Finding::new(rule, self.path, self.place, message)
+    }
+
+    pub(super) fn key(self) -> String {
+        format!("`{}`", last(self.path))
+    }
+
+    pub(super) fn at_most(self, max: usize) -> Option<Finding> {
+        let bytes = self.text.len();
+        let message = || format!("{} has {bytes} bytes, the limit is {max}", self.key());
+        (bytes > max).then(|| {
+            self.finding(Rule::LimitExceeded, message())
+                .expected(format!("at most {max} bytes"), format!("{bytes} bytes"))
+        })
+    }
+
+    pub(super) fn id(self, id: Id) -> Option<Finding> {
+        let error = id.parse(self.text).err()?;
+        Some(self.finding(Rule::IllFormedName, error.message().to_owned()))
+    }
+
+    pub(super) fn name(self) -> Option<Finding> {
+        let odd = self.text.contains(char::is_control) || self.text.trim() != self.text;
+        odd.then(|| {
+            let message = format!(
+                "{} may hold no control characters, and no white space around it",
+                self.key()
+            );
+            self.finding(Rule::IllFormedName, message).replace(
+                self.place,
+                self.text,
+                Some(self.text.trim()),
+            )
+        })
+    }
+
+    pub(super) fn word(self) -> Option<Finding> {
+        let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let sound =
+            self.text.chars().all(letter) && !self.text.starts_with(|c: char| c.is_ascii_digit());
+        (!sound).then(|| {
+            let message = format!("`{}` is no word that an expression can use", self.text);
+            self.finding(Rule::IllFormedName, message)
+                .suggest("use letters, digits and `_`, beginning with no digit".to_owned())
+        })
+    }
+
+    pub(super) fn operation(self) -> Option<Finding> {
+        let words = self.text.split_whitespace().count();
+        let odd = |c: char| c.is_control() && !c.is_whitespace();
+        (words < 2 || self.text.contains(odd)).then(|| {
+            let message = format!("`{}` does not name a catalog and an operation", self.text);
+            self.finding(Rule::IllFormedName, message).suggest(
+                "write the catalog, a space and the operation, such as `render services:list`"
+                    .to_owned(),
+            )
+        })
+    }
+
+    pub(super) fn span(self) -> Option<Finding> {
+        match self.text.parse::<Span>() {
+            Ok(span) if span.duration().is_zero() => {
+                let message = format!("{} must be longer than nothing", self.key());
+                Some(self.finding(Rule::OutOfRange, message))
+            }
+            Ok(_) => None,
+            Err(fault) => {
+                let finding = self.finding(Rule::IllFormedDuration, fault.to_string());
+                Some(match Span::meant(self.text) {
+                    Some(span) => finding.suggest(format!("write {span}")).replace(
+                        self.place,
+                        self.text,
+                        Some(&span.to_string()),
+                    ),
+                    None => finding,
+                })
+            }
+        }
+    }
+
+    pub(super) fn instant(self) -> Option<Finding> {
+        let fault = self.text.parse::<jiff::Timestamp>().err()?;
+        let message = format!("`{}` is not an instant: {fault}", self.text);
+        Some(
+            self.finding(Rule::IllFormedInstant, message).suggest(
+                "write date, time and offset, such as \"2030-01-31T09:00:00Z\"".to_owned(),
+            ),
+        )
+    }
+
+    pub(super) fn choice(self, words: &[&'static str]) -> Option<Finding> {
+        if words.contains(&self.text) {
+            return None;
+        }
+        let message = format!("`{}` is not one of {}", self.text, words.join(", "));
+        let finding = self
+            .finding(Rule::UnknownValue, message)
+            .expected(words.join(", "), self.text);
+        Some(meant(
+            finding,
+            self.path,
+            self.place,
+            self.text,
+            words.iter().copied(),
+        ))
+    }
+
+    pub(super) fn join(self) -> Option<Finding> {
+        if Join::parse(self.text).is_some() {
+            return None;
+        }
+        let message = format!("`{}` is not one of all, any, quorum(N)", self.text);
+        let finding = self
+            .finding(Rule::UnknownValue, message)
+            .expected("all, any, or quorum(N) with the number of steps", self.text);
+        Some(meant(
+            finding,
+            self.path,
+            self.place,
+            self.text,
+            ["all", "any"],
+        ))
+    }
+
+    /// A word, or a well-formed id; `flow` checks that there is such a step.
+    pub(super) fn target(self, words: &[&'static str]) -> Option<Finding> {
+        if words.contains(&self.text) {
+            return None;
+        }
+        let finding = self.id(Id::Step)?;
+        Some(finding.did_you_mean(self.place, self.text, words.iter().copied()))
+    }
+}
+
+/// Suggests what the foreign word `text` stands for under the last key of `path`, else the nearest of `known`.
+pub(in super::super) fn meant<'a>(
+    finding: Finding,
+    path: &str,
+    place: Place,
+    text: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Finding {
+    match foreign::value(last(path), text) {
+        Some(meant) => finding.is_called(place, text, meant),
+        None => finding.did_you_mean(place, text, known),
+    }
+}
+
+/// The last key of a path.
+pub(super) fn last(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
+}

@@ -1,0 +1,185 @@
+//! The end of an execution: open work is void, what runs nevertheless runs, effects are taken back, hooks of the workflow
+//! run, and then comes the final state.
+
+use super::{
+    Body, Compensation, Event, Failure, Need, Skipped, State, StepStatus, VisitId,
+    decision::{DecideResult, Interrupt},
+    scope::EvalContext,
+    transition::TransitionBuilder,
+};
+use crate::{
+    domain::{
+        definition::{RunWhen, Step},
+        document::Digest,
+        expression::Item,
+        failure::FailureCode,
+    },
+    limits,
+};
+
+impl TransitionBuilder<'_> {
+    /// Refuses to begin `count` more visits whose effects are to be taken back than an execution remembers.
+    pub(super) fn check_compensations(&self, step: &Step, count: usize) -> DecideResult<()> {
+        let most = limits::COMPENSATIONS_MAX;
+        let is_kept = step.bodies.contains_key(&Body::Compensation);
+        if !is_kept || self.next.compensations.len() + count <= most {
+            return Ok(());
+        }
+        let message = format!(
+            "an execution remembers {most} visits that `compensate` would take back; step '{}' would be one more",
+            step.id
+        );
+        let code = FailureCode::LimitExceeded;
+        Err(Interrupt::fails(step, code, message))
+    }
+
+    /// A visit is done whose effect `step` knows how to take back.
+    pub(super) fn keep_compensation(
+        &mut self,
+        step: &Step,
+        visit_id: &VisitId,
+        list: Option<Digest>,
+    ) {
+        if step.bodies.contains_key(&Body::Compensation) {
+            let visit_id = visit_id.clone();
+            self.push(Event::CompensationKept { visit_id, list });
+        }
+    }
+
+    /// Whether anything is left to do before the execution becomes `to`, but for the steps that run nevertheless.
+    pub(super) fn has_at_end(&self, to: State) -> bool {
+        self.compensation_due(to).is_some() || self.workflow_hook_due(to).is_some()
+    }
+
+    /// Nothing is open: the next thing that is left to do, else the final state. True where more may follow at once.
+    pub(super) fn end(&mut self) -> DecideResult<bool> {
+        let to = self.next.ending().unwrap_or(State::Completed);
+        if self.next.ending().is_none() {
+            self.come_to_output()?;
+        }
+        // Time goes on with what one transition has no room for.
+        let is_full = self.row.events.len() > limits::EVENTS_PER_ROW_MAX / 2;
+        if is_full && self.has_at_end(to) {
+            return Ok(false);
+        }
+        if let Some(left) = self.compensation_due(to).cloned() {
+            self.compensate(&left)?;
+            return Ok(true);
+        }
+        if let Some(hook) = self.workflow_hook_due(to) {
+            let outside = self.next.steps.len();
+            self.enter_beside(outside, &hook, EvalContext::default())?;
+            return Ok(true);
+        }
+        self.become_final(to)?;
+        Ok(false)
+    }
+
+    /// Every step is done: what the execution came to is worked out before its hooks see it.
+    fn come_to_output(&mut self) -> DecideResult<()> {
+        if let Some((value, faults)) = self.final_output()? {
+            self.push(Event::FinalOutput { value, faults });
+        }
+        let to = State::Completed;
+        if self.has_at_end(to) {
+            self.push(Event::EndingBegan { to });
+        }
+        Ok(())
+    }
+
+    fn become_final(&mut self, to: State) -> DecideResult<()> {
+        let failure = match to {
+            State::Failed => self.next.failing.clone(),
+            _ => None,
+        };
+        if to == State::Completed {
+            self.skip_provisions();
+        }
+        Ok(self.become_state(to, failure)?)
+    }
+
+    /// Passes the steps of `on_failure`: there was none.
+    fn skip_provisions(&mut self) {
+        let steps = self.facts.definition.workflow.steps.iter();
+        for (position, step) in steps.enumerate() {
+            let is_pending = self.next.steps[position].status == StepStatus::Pending;
+            if step.run_when == RunWhen::Failing && is_pending {
+                let (step, why) = (step.id.clone(), Skipped::RunWhen);
+                self.push(Event::StepSkipped { step, why });
+            }
+        }
+    }
+
+    /// The visit whose effect is taken back next, the newest first.
+    fn compensation_due(&self, to: State) -> Option<&Compensation> {
+        let when = &self.facts.definition.workflow.compensate_when;
+        let left = self.next.compensations.last();
+        left.filter(|_| when.contains(&to))
+    }
+
+    fn compensate(&mut self, left: &Compensation) -> DecideResult<()> {
+        let output = left.output.map(|need| self.wanted(need)).transpose()?;
+        let here = EvalContext {
+            own: output.as_deref(),
+            item: self.item_compensated(left)?,
+            ..EvalContext::default()
+        };
+        let position = self.facts.definition.graph().position(left.visit_id.step());
+        let visit_id = left.visit_id.beside(Body::Compensation);
+        self.enter_beside(position.unwrap_or_default(), &visit_id, here)
+    }
+
+    fn item_compensated(&self, left: &Compensation) -> DecideResult<Option<Item>> {
+        let Some((list, item)) = left.list.zip(left.visit_id.item) else {
+            return Ok(None);
+        };
+        let list = self.wanted(Need::stored(list))?;
+        let index = item as usize;
+        let value = list.get(index).cloned().unwrap_or_default();
+        Ok(Some(Item { value, index }))
+    }
+
+    /// Somebody gives the execution up. What is open is void at once; what is left to do at its end is done first, unless
+    /// that had begun already.
+    pub(super) fn give_up(&mut self, to: State) -> DecideResult<()> {
+        self.next
+            .state
+            .check(to)
+            .map_err(|error| self.next.placed(error))?;
+        let had_begun = self.next.ending().is_some();
+        if had_begun || !self.has_at_end(to) {
+            return self.end_now(to, None);
+        }
+        self.void();
+        self.lift_all()?;
+        self.queue.clear();
+        self.targets.clear();
+        self.push(Event::EndingBegan { to });
+        self.run_to_quiescence()
+    }
+
+    /// The execution ends, and what is left to do is not done any more. An end that had begun, other than a good one, stays
+    /// the one that it was.
+    pub(super) fn end_now(&mut self, to: State, failure: Option<Failure>) -> DecideResult<()> {
+        self.void();
+        let had_begun = self.next.ending().filter(|to| *to != State::Completed);
+        if had_begun.is_some() {
+            self.lift_all()?;
+        }
+        let to = had_begun.unwrap_or(to);
+        if self.compensation_due(to).is_some() {
+            let why = "the end of the execution was not waited for".to_owned();
+            self.push(Event::CompensationsGivenUp { why });
+        }
+        let failing = self.next.failing.clone();
+        let failure = failing.or(failure).filter(|_| to == State::Failed);
+        Ok(self.become_state(to, failure)?)
+    }
+
+    fn lift_all(&mut self) -> DecideResult<()> {
+        for reason in self.next.pauses.clone() {
+            self.lift(reason)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,149 @@
+//! Hooks of steps and of the workflow (S3): what the server does once something has come to its end, before anything follows.
+
+use super::{
+    Body, Event, Outcome, StepStatus, VisitId, decision::DecideResult, scope::EvalContext,
+    transition::TransitionBuilder,
+};
+use crate::domain::{event::Failure, state::State};
+
+impl Body {
+    /// The hooks that run when something came to its end, in order; of the workflow also at an end that is neither good
+    /// nor bad.
+    pub(super) const fn hooks(end: State) -> &'static [Self] {
+        match end {
+            State::Completed => &[Self::OnSuccess, Self::OnComplete],
+            State::Failed => &[Self::OnFailure, Self::OnComplete],
+            _ => &[Self::OnComplete],
+        }
+    }
+}
+
+impl TransitionBuilder<'_> {
+    /// A step came to its end: its hooks come before whatever follows.
+    pub(super) fn step_ended(
+        &mut self,
+        position: usize,
+        visit_id: &VisitId,
+        outcome: &Outcome,
+    ) -> DecideResult<()> {
+        let failure = match outcome {
+            Outcome::Completed(_) => None,
+            Outcome::Failed(failure) => Some(failure),
+            Outcome::Voided => return Ok(()),
+        };
+        if self.step(position).bodies.is_empty() || self.rehearses {
+            return self.follow(position, failure);
+        }
+        if failure.is_none() {
+            self.keep_compensation(self.step(position), visit_id, None);
+        }
+        self.next_hook(position, visit_id, None)
+    }
+
+    /// A hook came to its end. Its failure is recorded, and counts where the hook is required.
+    pub(super) fn hook_ended(
+        &mut self,
+        position: usize,
+        visit_id: &VisitId,
+        outcome: &Outcome,
+    ) -> DecideResult<()> {
+        let failure = match outcome {
+            Outcome::Voided => return Ok(()),
+            Outcome::Completed(_) => None,
+            Outcome::Failed(failure) => self.is_required(visit_id).then_some(failure),
+        };
+        let Some(step) = &visit_id.step else {
+            return failure.map_or(Ok(()), |failure| self.fail(failure.clone()));
+        };
+        let is_done = self
+            .next
+            .step(step)
+            .is_some_and(|(_, step)| step.status == StepStatus::Completed);
+        if let Some(failure) = failure.filter(|_| is_done) {
+            self.push(Event::StepFailed {
+                visit_id: visit_id.work(),
+                failure: failure.clone(),
+            });
+        }
+        self.next_hook(position, &visit_id.work(), Some(visit_id.body))
+    }
+
+    fn is_required(&self, visit_id: &VisitId) -> bool {
+        let body = self.body(visit_id);
+        body.is_some_and(|(hook, _)| hook.required)
+    }
+
+    /// The hook of a step that comes next, else what follows the step.
+    fn next_hook(
+        &mut self,
+        position: usize,
+        work: &VisitId,
+        after: Option<Body>,
+    ) -> DecideResult<()> {
+        let bodies = &self.step(position).bodies;
+        let end = match self.next.steps[position].status {
+            StepStatus::Failed => State::Failed,
+            _ => State::Completed,
+        };
+        // Of the first two one runs, whatever it makes of the end.
+        let is_left = |hook: &&Body| after.is_none() || **hook == Body::OnComplete;
+        let left = Body::hooks(end).iter();
+        let mut left = left.filter(|hook| is_left(hook) && Some(**hook) != after);
+        if let Some(hook) = left.find(|hook| bodies.contains_key(hook)) {
+            return self.enter_beside(position, &work.beside(*hook), EvalContext::default());
+        }
+        let failure = self.failure_of(work);
+        self.follow(position, failure.as_ref())
+    }
+
+    /// Why a visit failed, where it did.
+    pub(super) fn failure_of(&self, visit_id: &VisitId) -> Option<Failure> {
+        let (_, _, visit) = self.next.visit(visit_id)?;
+        visit.closed.as_ref()?.failure.clone()
+    }
+
+    /// Enters a hook or a compensation. What goes wrong in that is its own failure.
+    pub(super) fn enter_beside(
+        &mut self,
+        position: usize,
+        visit_id: &VisitId,
+        here: EvalContext<'_>,
+    ) -> DecideResult<()> {
+        let here = EvalContext {
+            visit_id: Some(visit_id),
+            ..here
+        };
+        let entered = self.try_enter_beside(position, visit_id, &here);
+        self.entered(position, visit_id, entered)
+    }
+
+    fn try_enter_beside(
+        &mut self,
+        position: usize,
+        visit_id: &VisitId,
+        here: &EvalContext<'_>,
+    ) -> DecideResult<()> {
+        let Some((step, compiled)) = self.body(visit_id) else {
+            return self.done_with(position, visit_id, serde_json::Value::Null);
+        };
+        if !self.applies(step, compiled, here)? {
+            return self.done_with(position, visit_id, serde_json::Value::Null);
+        }
+        self.act(position, step, compiled, visit_id, here)
+    }
+
+    /// The hook of the workflow that comes next before it becomes `to`.
+    pub(super) fn workflow_hook_due(&self, to: State) -> Option<VisitId> {
+        let bodies = &self.facts.definition.workflow.bodies;
+        let visits = self.next.whole.iter().flat_map(|whole| &whole.beside);
+        let had = |hook: &Body| visits.clone().any(|visit| visit.body == *hook);
+        let mut left = Body::hooks(to).iter().filter(|hook| !had(hook));
+        let body = *left.find(|hook| bodies.contains_key(hook))?;
+        Some(VisitId {
+            step: None,
+            body,
+            visit: 1,
+            item: None,
+        })
+    }
+}

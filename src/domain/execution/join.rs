@@ -1,0 +1,126 @@
+//! Joins: a step that waits for some of the steps before it, and what becomes of the others.
+
+use std::collections::BTreeSet;
+
+use super::{
+    Event, Outcome, Skipped, StepStatus, VisitId, decision::DecideResult, flow::Readiness,
+    transition::TransitionBuilder,
+};
+use crate::domain::{
+    FailureCode,
+    definition::{Join, Losers, RunWhen},
+    event::Failure,
+};
+
+impl TransitionBuilder<'_> {
+    /// Whether a step that waits for `wanted` of the steps before it may be entered.
+    pub(super) fn quorum(&self, position: usize, wanted: u32) -> Readiness {
+        let run_when = self.step(position).run_when;
+        let counts = |status| match run_when {
+            RunWhen::Succeeded | RunWhen::Failing => status == StepStatus::Completed,
+            RunWhen::Finished => true,
+            RunWhen::Failed => status == StepStatus::Failed,
+        };
+        let before = self.facts.definition.graph().dependencies(position);
+        let ended = before.iter().filter(|at| !self.is_open(**at));
+        let (ended, counted) = ended.fold((0, 0), |(ended, counted), at| {
+            let counts = counts(self.next.steps[*at].status);
+            (ended + 1, counted + u32::from(counts))
+        });
+        let is_failing = self.next.failing.is_some();
+        if counted < wanted && ended < before.len() {
+            return Readiness::Waits;
+        }
+        match run_when {
+            RunWhen::Succeeded if is_failing => Readiness::Skips(Skipped::Failing),
+            RunWhen::Failed if counted < wanted => Readiness::Skips(Skipped::RunWhen),
+            _ if counted < wanted => Readiness::Misses,
+            _ => Readiness::Ready,
+        }
+    }
+
+    /// A join that cannot come about any more is the failure of its step.
+    pub(super) fn miss(&mut self, position: usize) -> DecideResult<()> {
+        let step = self.step(position);
+        let state = &self.next.steps[position];
+        let number = state.visits.last().map_or(1, |visit| visit.number + 1);
+        let visit_id = VisitId::of_work(step.id.clone(), number, None);
+        let wanted = match step.join {
+            Join::Quorum(wanted) => wanted as usize,
+            Join::All => step.depends_on.len(),
+        };
+        let message = format!(
+            "step '{}' waits for {wanted} of {} steps to be completed, and fewer were",
+            step.id,
+            step.depends_on.len()
+        );
+        let failure = Failure::new(FailureCode::JoinMissed, message, Some(&step.id));
+        self.done(position, &visit_id, &Outcome::Failed(failure))
+    }
+
+    /// The steps that a join did not wait for are void, where it says so.
+    pub(super) fn cancel_losers(&mut self, position: usize) {
+        let step = self.step(position);
+        if step.losers == Losers::Finish || step.join == Join::All {
+            return;
+        }
+        let mut losers = self.losers(position);
+        losers.retain(|at| self.is_open(*at));
+        self.void_where(|at| losers.contains(&at));
+        for at in losers {
+            if self.next.steps[at].status == StepStatus::Pending {
+                self.skip(at, Skipped::Bypassed);
+            }
+        }
+    }
+
+    /// All steps that some join may go on without.
+    pub(super) fn all_losers(&self) -> BTreeSet<usize> {
+        let steps = self.facts.definition.workflow.steps.iter().enumerate();
+        let joins = steps.filter(|(_, step)| step.join != Join::All);
+        joins.flat_map(|(at, _)| self.losers(at)).collect()
+    }
+
+    /// The steps that lead nowhere but to this join, or to others that went on already.
+    fn losers(&self, position: usize) -> BTreeSet<usize> {
+        let graph = self.facts.definition.graph();
+        let mut losers = graph.ancestors(position);
+        losers.remove(&position);
+        loop {
+            let leads_elsewhere = |at: &&usize| {
+                let mut dependents = graph.dependents(**at).iter();
+                dependents
+                    .any(|next| *next != position && !losers.contains(next) && !self.went_on(*next))
+            };
+            let Some(other) = losers.iter().find(leads_elsewhere).copied() else {
+                return losers;
+            };
+            losers.remove(&other);
+        }
+    }
+
+    /// Whether it is a join that did not wait for all.
+    fn went_on(&self, position: usize) -> bool {
+        self.step(position).join != Join::All
+            && self.next.steps[position].status != StepStatus::Pending
+    }
+
+    /// A step came to its end too late: those that it leads to alone come too late with it.
+    pub(super) fn come_late(&mut self, position: usize) {
+        let state = &self.next.steps[position];
+        if let Some(visit_id) = state.visit().map(|visit| visit.visit_id(&state.id)) {
+            self.push(Event::CameLate { visit_id });
+        }
+        self.queue_dependents(position);
+    }
+
+    /// Whether the step comes too late for the join that it leads to: its end moves nothing.
+    pub(super) fn is_late(&self, position: usize) -> bool {
+        let graph = self.facts.definition.graph();
+        graph.has_joins()
+            && graph
+                .downstream(position)
+                .into_iter()
+                .any(|at| self.went_on(at) && self.losers(at).contains(&position))
+    }
+}

@@ -1,0 +1,126 @@
+//! The keys of hooks and of compensations: steps of the kinds that the server does itself, beside the work of another one.
+
+use super::{
+    Key, Record, Shape,
+    bodies::{NAME, PAGINATE, RETRY},
+    field, key, kind, record,
+};
+use crate::limits;
+
+/// The kinds that have an effect elsewhere.
+pub(super) const EFFECTS: &[&str] = &["run", "activity"];
+
+const RUN: Key = kind(
+    "run",
+    Shape::Operation,
+    "The HTTP operation that the server calls: a catalog and an operation of it",
+);
+const ACTIVITY: Key = kind(
+    "activity",
+    NAME,
+    "The activity of its own process that the server runs",
+);
+const SET: Key = kind("set", Shape::Memory(1), "Memory is written");
+const WITH: Key = field("with", Shape::Values, "What it works on", EFFECTS);
+const BODY: Key = field("body", Shape::Value, "The body of the request", &["run"]);
+const PAGES: Key = field(
+    "paginate",
+    Shape::Record(&PAGINATE),
+    "The pages of a list are gathered into one",
+    &["run"],
+);
+const IDEMPOTENT: Key = field(
+    "idempotent",
+    Shape::Flag,
+    "Whether doing it twice is doing it once",
+    EFFECTS,
+);
+const IF: Key = key(
+    "if",
+    Shape::Condition,
+    "It is left out where this does not hold",
+);
+const RETRIES: Key = field(
+    "retry",
+    Shape::Record(&RETRY),
+    "Attempts after a failure",
+    EFFECTS,
+);
+const DESCRIPTION: Key = key(
+    "description",
+    Shape::FreeText(limits::DESCRIPTION_BYTES_MAX),
+    "What it does, in a sentence",
+);
+
+/// A hook: of a kind that the server does itself.
+pub static HOOK: Record = record(
+    "a hook",
+    &[
+        DESCRIPTION,
+        RUN,
+        ACTIVITY,
+        SET,
+        WITH,
+        BODY,
+        PAGES,
+        IDEMPOTENT,
+        IF,
+        RETRIES,
+        field(
+            "timeout",
+            Shape::Span,
+            "How long one attempt may take; 30s without it",
+            EFFECTS,
+        ),
+        key(
+            "required",
+            Shape::Flag,
+            "Whether its failure is that of what it belongs to; without it the failure is told and changes nothing",
+        ),
+    ],
+);
+
+/// `compensate:`, of a kind that the server does itself.
+pub static COMPENSATION: Record = record(
+    "`compensate`",
+    &[
+        DESCRIPTION,
+        RUN,
+        ACTIVITY,
+        SET,
+        WITH,
+        BODY,
+        PAGES,
+        IDEMPOTENT,
+        IF,
+        RETRIES,
+        field(
+            "timeout",
+            Shape::Span,
+            "How long one attempt may take",
+            EFFECTS,
+        ),
+    ],
+);
+
+/// `hooks:`.
+pub(super) static HOOKS: Record = record(
+    "`hooks`",
+    &[
+        key(
+            "on_success",
+            Shape::Record(&HOOK),
+            "What the server does once it came to a good end",
+        ),
+        key(
+            "on_failure",
+            Shape::Record(&HOOK),
+            "What the server does once it failed",
+        ),
+        key(
+            "on_complete",
+            Shape::Record(&HOOK),
+            "What the server does at either end, after that",
+        ),
+    ],
+);
