@@ -174,6 +174,8 @@ pub const ENV_NAMES_MAX: usize = 1000;
 
 /// Steps in one workflow.
 pub const STEPS_MAX: usize = 500;
+/// Workflows that a manifest may stand on by `extends`, one above the other.
+pub const EXTENDS_DEPTH_MAX: usize = 8;
 /// Dependencies of one step.
 pub const DEPENDENCIES_MAX: usize = STEPS_MAX;
 /// Tags of a definition.

@@ -187,6 +187,16 @@ rules! {
     ShadowedName = "shadowed_name", Warning;
     /// A section of the Markdown body belongs to no step.
     UnknownSection = "unknown_section", Error;
+    /// No workflow has the name that a manifest extends.
+    UnknownBase = "unknown_base", Error;
+    /// The workflow that a manifest extends has findings of its own, or cannot be extended.
+    InvalidBase = "invalid_base", Error;
+    /// A manifest extends itself, or one that extends it.
+    CyclicBase = "cyclic_base", Error;
+    /// An heir names a step that its base has not.
+    NotInBase = "not_in_base", Error;
+    /// A step of the base depends on one that the heir removes.
+    RemovedDependency = "removed_dependency", Error;
     /// Two files of one directory define the same name.
     DuplicateName = "duplicate_name", Error;
     /// The file or directory cannot be read.
@@ -245,6 +255,8 @@ pub struct Finding {
     pub start: usize,
     /// The byte after the last, for drawing.
     pub end: usize,
+    /// The file that it is about: see [`Place::origin`].
+    pub origin: u8,
     /// The part of a value that the finding is about, before its place in the text is known.
     part: Option<Change>,
     /// The changes that become `edits`.
@@ -307,6 +319,7 @@ impl Finding {
             edits: Vec::new(),
             start: place.start,
             end: place.end,
+            origin: place.origin,
             part: None,
             changes: Vec::new(),
         }
@@ -458,8 +471,24 @@ impl Finding {
     }
 
     fn change(mut self, change: Change) -> Self {
+        // The edits of a finding are those of one text.
+        let is_elsewhere = change.place().is_some_and(|at| at.origin != self.origin);
+        let change = if is_elsewhere { Change::ByHand } else { change };
         self.changes.push(change);
         self
+    }
+
+    /// The same about the text at another place, for which there are no edits.
+    #[must_use]
+    pub fn moved(self, path: impl Into<String>, place: Place) -> Self {
+        let moved = Self::new(self.rule, path, place, self.message);
+        Self {
+            severity: self.severity,
+            expected: self.expected,
+            actual: self.actual,
+            suggestion: self.suggestion,
+            ..moved
+        }
     }
 
     /// Computes the exact place and the edits from the text of the file. There are no edits if the text is not written as

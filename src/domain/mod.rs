@@ -14,6 +14,7 @@ pub mod failure;
 pub mod finding;
 pub mod grammar;
 pub mod id;
+pub mod inherit;
 pub mod input;
 pub mod mask;
 pub mod nearest;

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
-use super::{files::File, load::Loaded};
+use super::{bases::Used, files::File, load::Loaded};
 
 /// The results of one load, by path. Duplicate names in a directory are not refused yet, and the text itself is not kept.
 #[derive(Debug)]
@@ -18,6 +18,17 @@ impl<T> Cache<T> {
     /// Whether the file has the text that was read.
     pub(super) fn is_of(&self, file: &File) -> bool {
         self.of(file).is_some()
+    }
+
+    /// The name that the file gives itself, if it has the text that was read.
+    pub(super) fn stated_name(&self, file: &File) -> Option<Option<String>> {
+        let loaded = self.of(file)?;
+        Some(loaded.named_at.map(|_| loaded.name.clone()))
+    }
+
+    /// What the file extended, if it has the text that was read.
+    pub(super) fn used_by(&self, file: &File) -> Option<&[Used]> {
+        self.of(file).map(|loaded| &*loaded.used)
     }
 
     /// A file that cannot be read whole is never taken from here, nor taken for one that could not.
@@ -47,23 +58,19 @@ impl<'a, T> CachedLoader<'a, T> {
         }
     }
 
-    /// The result for a file: cached, or from `load` if the text is new or its definition no longer `valid` beside the
-    /// others.
+    /// The result for a file: cached, or from `load` if the text is new or the result no longer `valid` beside the others.
     pub(super) fn read(
         &mut self,
-        file: File,
-        valid: impl FnOnce(&T) -> bool,
+        file: &File,
+        valid: impl FnOnce(&Loaded<Arc<T>>) -> bool,
         load: impl FnOnce(File) -> Loaded<Arc<T>>,
     ) -> Loaded<Arc<T>> {
-        let known = self
-            .before
-            .of(&file)
-            .filter(|known| known.value.as_ref().is_none_or(|value| valid(value)));
+        let known = self.before.of(file).filter(|known| valid(known));
         let loaded = if let Some(known) = known {
             known.clone()
         } else {
             self.parsed += 1;
-            let mut loaded = load(file);
+            let mut loaded = load(file.clone());
             loaded.file.text = String::new();
             loaded
         };

@@ -3,10 +3,16 @@
 
 use std::collections::HashMap;
 
-use super::{files::File, markdown, read, shipped, yaml};
+use super::{
+    bases::Used,
+    extend::{self, Beside},
+    files::File,
+    markdown, read, shipped, yaml,
+};
 use crate::domain::{
-    check::{self, Known},
+    check,
     definition::{Persona, Workflow},
+    draft::WorkflowDraft,
     finding::{Finding, Place, Rule, arrange, is_broken},
     id::{AgentName, WorkflowName},
     node::Node,
@@ -25,6 +31,8 @@ pub(super) struct Loaded<T> {
     pub(super) value: Option<T>,
     /// Everything that is wrong with it.
     pub(super) findings: Vec<Finding>,
+    /// The names of the workflows that it extends, with what they meant.
+    pub(super) used: Vec<Used>,
 }
 
 impl<T> Loaded<T> {
@@ -36,24 +44,53 @@ impl<T> Loaded<T> {
             named_at: self.named_at,
             value: self.value.map(make),
             findings: self.findings,
+            used: self.used,
         }
     }
 }
 
-/// Loads a workflow.
-pub(super) fn workflow(file: File, known: Known<'_>) -> Loaded<Workflow> {
-    let draft = match super::files::extension(&file.path).as_str() {
+/// The draft of a workflow, with what is wrong about its outline.
+///
+/// # Errors
+/// Why the text cannot be read.
+pub(super) fn draft(file: &File) -> Result<(WorkflowDraft, Vec<Finding>), Box<Finding>> {
+    if let Some(trouble) = &file.trouble {
+        return Err(trouble.clone().into());
+    }
+    match super::files::extension(&file.path).as_str() {
         "md" => markdown::parse(&file.text).map(|markdown| read::markdown(&markdown)),
         "json" => yaml::parse_json(&file.text).map(|node| read::manifest(&node, &file.text)),
         _ => yaml::parse(&file.text).map(|node| read::manifest(&node, &file.text)),
-    };
+    }
+}
+
+/// The name that the text of a workflow's file gives.
+pub(super) fn stated_name(file: &File) -> Option<String> {
+    workflow_name(&draft(file).ok()?.0).map(|(name, _)| name)
+}
+
+fn workflow_name(draft: &WorkflowDraft) -> Named {
+    named(&draft.document, draft.form.name_key(), |name| {
+        WorkflowName::parse(name).is_ok()
+    })
+}
+
+/// Loads a workflow, with what it extends.
+pub(super) fn workflow(file: File, beside: Beside<'_>) -> Loaded<Workflow> {
+    let draft = draft(&file);
     let is_shipped = shipped::is_of_midex(&file.path);
+    let mut used = Vec::new();
     let mut loaded = loaded(file, draft, |draft| {
-        let name = named(&draft.document, draft.form.name_key(), |name| {
-            WorkflowName::parse(name).is_ok()
-        });
-        (name, check::workflow(draft, known))
+        let name = workflow_name(&draft);
+        let own = name
+            .as_ref()
+            .map(|(name, _)| name.clone())
+            .unwrap_or_default();
+        let checked = extend::check(draft, &[own], beside);
+        used = checked.used;
+        (name, (checked.workflow, checked.findings))
     });
+    loaded.used = used;
     if is_shipped {
         // That its user has not the catalog of a workflow that comes with midex is nothing to mend.
         loaded
@@ -69,7 +106,7 @@ pub(super) fn persona(file: File) -> Loaded<Persona> {
         markdown::parse(&file.text).map(|markdown| read::persona(markdown.front, markdown.body));
     loaded(file, draft, |draft| {
         let name = named(&draft.front, "name", |name| AgentName::parse(name).is_ok());
-        (name, check::persona(draft))
+        (name, check::persona(&draft))
     })
 }
 
@@ -78,14 +115,14 @@ type Named = Option<(String, Place)>;
 fn loaded<D, T>(
     file: File,
     draft: Result<(D, Vec<Finding>), Box<Finding>>,
-    check: impl FnOnce(&D) -> (Named, (Option<T>, Vec<Finding>)),
+    check: impl FnOnce(D) -> (Named, (Option<T>, Vec<Finding>)),
 ) -> Loaded<T> {
     let (named, value, mut findings) = match (&file.trouble, draft) {
         // Of a file that could not be read to its end nothing else is worth saying.
         (Some(trouble), _) => (None, None, vec![trouble.clone()]),
         (None, Err(finding)) => (None, None, vec![*finding]),
         (None, Ok((draft, mut findings))) => {
-            let (named, (value, more)) = check(&draft);
+            let (named, (value, more)) = check(draft);
             findings.extend(more);
             (named, value, findings)
         }
@@ -101,6 +138,7 @@ fn loaded<D, T>(
         named_at: named.map(|(_, place)| place),
         value: value.filter(|_| !is_broken(&findings)),
         findings,
+        used: Vec::new(),
         file,
     }
 }

@@ -94,7 +94,9 @@ fn must_refuse(report: &FileReport) -> Option<bool> {
         // Nor what a number or a duration is beside another one.
         let compared = finding.path.ends_with("max_backoff") && finding.rule == Rule::OutOfRange
             || finding.message.contains("longer than the limit");
-        let beside = beside || compared && finding.message.contains(" than ");
+        // Nor what a manifest comes to with the one that it extends.
+        let inherited = finding.path == "extends" && finding.rule != Rule::WrongType;
+        let beside = beside || inherited || compared && finding.message.contains(" than ");
         let counted = [Rule::LimitExceeded, Rule::IllFormedName].contains(&finding.rule);
         STRUCTURAL.contains(&finding.rule) && !beside && (!counted || report.text.is_ascii())
     });
