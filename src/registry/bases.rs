@@ -2,33 +2,8 @@
 
 use std::{borrow::Cow, cell::OnceCell, collections::HashMap};
 
-use super::{Registry, Source, cache::Cache, files::File, load};
-use crate::domain::{definition::Definition, document::Digest};
-
-/// Files of workflows by name.
-pub(super) trait Bases {
-    /// The file of the workflow of this name.
-    fn file(&self, name: &str) -> Option<File>;
-
-    /// All names that there are.
-    fn names(&self) -> Vec<String>;
-}
-
-/// A name that was asked for, with the file that it meant. The result of a load holds as long as each means the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Used {
-    pub(super) name: String,
-    /// The digest of its bytes; `None` where there was no such file.
-    pub(super) version: Option<Digest>,
-}
-
-impl Used {
-    /// Whether the name means a file of the same text as then.
-    pub(super) fn is_same(&self, bases: &dyn Bases) -> bool {
-        let version = bases.file(&self.name).map(|file| file.version);
-        version.is_some() && version == self.version
-    }
-}
+use super::{Registry, Source, cache::Cache, extend::Bases, files::File, read};
+use crate::domain::definition::Definition;
 
 impl Bases for Registry {
     fn file(&self, name: &str) -> Option<File> {
@@ -42,7 +17,7 @@ impl Bases for Registry {
 
 /// Files that are loaded or checked together, those of each directory by themselves, the nearest first.
 pub(super) struct Levels<'a> {
-    levels: Cow<'a, [(Source, Vec<File>)]>,
+    files: Cow<'a, [(Source, Vec<File>)]>,
     /// What is known of files that did not change.
     cache: Option<&'a Cache<Definition>>,
     /// The name of each file by its place in the levels, made when it is asked for first: most workflows extend nothing.
@@ -51,26 +26,28 @@ pub(super) struct Levels<'a> {
 
 impl<'a> Levels<'a> {
     pub(super) fn new(
-        levels: Cow<'a, [(Source, Vec<File>)]>,
+        files: Cow<'a, [(Source, Vec<File>)]>,
         cache: Option<&'a Cache<Definition>>,
     ) -> Self {
         Self {
-            levels,
+            files,
             cache,
             names: OnceCell::new(),
         }
     }
 
     fn stated_name(&self, file: &File) -> Option<String> {
-        let known = self.cache.and_then(|cache| cache.stated_name(file));
-        known.unwrap_or_else(|| load::stated_name(file))
+        match self.cache.and_then(|cache| cache.of(file)) {
+            Some(known) => known.named_at.map(|_| known.name.clone()),
+            None => read::stated_name(file),
+        }
     }
 
     /// The first file of each name. In one directory a file that states the name comes before one that is only called so.
     fn by_name(&self) -> &HashMap<String, (usize, usize)> {
         self.names.get_or_init(|| {
             let mut by_name = HashMap::new();
-            for (level, (_, files)) in self.levels.iter().enumerate() {
+            for (level, (_, files)) in self.files.iter().enumerate() {
                 let mut called = Vec::new();
                 for (at, file) in files.iter().enumerate() {
                     match self.stated_name(file) {
@@ -90,7 +67,7 @@ impl<'a> Levels<'a> {
 impl Bases for Levels<'_> {
     fn file(&self, name: &str) -> Option<File> {
         let (level, at) = self.by_name().get(name)?;
-        Some(self.levels[*level].1[*at].clone())
+        Some(self.files[*level].1[*at].clone())
     }
 
     fn names(&self) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
-use super::{bases::Used, files::File, load::Loaded};
+use super::{files::File, load::Loaded};
 
 /// The results of one load, by path. Duplicate names in a directory are not refused yet, and the text itself is not kept.
 #[derive(Debug)]
@@ -20,19 +20,10 @@ impl<T> Cache<T> {
         self.of(file).is_some()
     }
 
-    /// The name that the file gives itself, if it has the text that was read.
-    pub(super) fn stated_name(&self, file: &File) -> Option<Option<String>> {
-        let loaded = self.of(file)?;
-        Some(loaded.named_at.map(|_| loaded.name.clone()))
-    }
-
-    /// What the file extended, if it has the text that was read.
-    pub(super) fn used_by(&self, file: &File) -> Option<&[Used]> {
-        self.of(file).map(|loaded| &*loaded.used)
-    }
-
+    /// The result for a file that has the text which was read.
+    ///
     /// A file that cannot be read whole is never taken from here, nor taken for one that could not.
-    fn of(&self, file: &File) -> Option<&Loaded<Arc<T>>> {
+    pub(super) fn of(&self, file: &File) -> Option<&Loaded<Arc<T>>> {
         let loaded = self.0.get(&file.path)?;
         let is_whole = file.trouble.is_none() && loaded.file.trouble.is_none();
         (is_whole && loaded.file.version == file.version).then_some(loaded)

@@ -1,13 +1,11 @@
 //! Checks workflows together with those that they extend.
 
-use super::{
-    bases::{Bases, Used},
-    load,
-};
+use super::{files::File, read};
 use crate::{
     domain::{
         check::{self, Known},
         definition::Workflow,
+        document::Digest,
         draft::{Form, WorkflowDraft},
         finding::{Finding, Rule, errors, is_broken},
         grammar::EXTENDS,
@@ -16,6 +14,31 @@ use crate::{
     },
     limits,
 };
+
+/// Files of workflows by name.
+pub(super) trait Bases {
+    /// The file of the workflow of this name.
+    fn file(&self, name: &str) -> Option<File>;
+
+    /// All names that there are.
+    fn names(&self) -> Vec<String>;
+}
+
+/// A name that was asked for, with the file that it meant. The result of a load holds as long as each means the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Used {
+    pub(super) name: String,
+    /// The digest of its bytes; `None` where there was no such file.
+    pub(super) version: Option<Digest>,
+}
+
+impl Used {
+    /// Whether the name means a file of the same text as then.
+    pub(super) fn is_same(&self, bases: &dyn Bases) -> bool {
+        let version = bases.file(&self.name).map(|file| file.version);
+        version.is_some() && version == self.version
+    }
+}
 
 /// What a check stands on beside the draft.
 #[derive(Clone, Copy)]
@@ -150,7 +173,7 @@ fn base(
     });
     let file = file.ok_or(Fault::Unknown)?;
     let broken = |count| Fault::Broken(file.path.display().to_string(), count);
-    let (draft, found) = load::draft(&file).map_err(|_| broken(1))?;
+    let (draft, found) = read::draft(&file).map_err(|_| broken(1))?;
     if draft.form == Form::Phases {
         return Err(Fault::Phases);
     }

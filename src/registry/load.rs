@@ -4,18 +4,16 @@
 use std::collections::HashMap;
 
 use super::{
-    bases::Used,
-    extend::{self, Beside},
+    extend::{self, Beside, Used},
     files::File,
-    markdown, read, shipped, yaml,
+    markdown,
+    read::{self, Named},
+    shipped,
 };
 use crate::domain::{
     check,
     definition::{Persona, Workflow},
-    draft::WorkflowDraft,
     finding::{Finding, Place, Rule, arrange, is_broken},
-    id::{AgentName, WorkflowName},
-    node::Node,
 };
 
 /// The result of loading a file.
@@ -49,39 +47,13 @@ impl<T> Loaded<T> {
     }
 }
 
-/// The draft of a workflow, with what is wrong about its outline.
-///
-/// # Errors
-/// Why the text cannot be read.
-pub(super) fn draft(file: &File) -> Result<(WorkflowDraft, Vec<Finding>), Box<Finding>> {
-    if let Some(trouble) = &file.trouble {
-        return Err(trouble.clone().into());
-    }
-    match super::files::extension(&file.path).as_str() {
-        "md" => markdown::parse(&file.text).map(|markdown| read::markdown(&markdown)),
-        "json" => yaml::parse_json(&file.text).map(|node| read::manifest(&node, &file.text)),
-        _ => yaml::parse(&file.text).map(|node| read::manifest(&node, &file.text)),
-    }
-}
-
-/// The name that the text of a workflow's file gives.
-pub(super) fn stated_name(file: &File) -> Option<String> {
-    workflow_name(&draft(file).ok()?.0).map(|(name, _)| name)
-}
-
-fn workflow_name(draft: &WorkflowDraft) -> Named {
-    named(&draft.document, draft.form.name_key(), |name| {
-        WorkflowName::parse(name).is_ok()
-    })
-}
-
 /// Loads a workflow, with what it extends.
 pub(super) fn workflow(file: File, beside: Beside<'_>) -> Loaded<Workflow> {
-    let draft = draft(&file);
+    let draft = read::draft(&file);
     let is_shipped = shipped::is_of_midex(&file.path);
     let mut used = Vec::new();
     let mut loaded = loaded(file, draft, |draft| {
-        let name = workflow_name(&draft);
+        let name = read::workflow_name(&draft);
         let own = name
             .as_ref()
             .map(|(name, _)| name.clone())
@@ -105,12 +77,10 @@ pub(super) fn persona(file: File) -> Loaded<Persona> {
     let draft =
         markdown::parse(&file.text).map(|markdown| read::persona(markdown.front, markdown.body));
     loaded(file, draft, |draft| {
-        let name = named(&draft.front, "name", |name| AgentName::parse(name).is_ok());
+        let name = read::persona_name(&draft);
         (name, check::persona(&draft))
     })
 }
-
-type Named = Option<(String, Place)>;
 
 fn loaded<D, T>(
     file: File,
@@ -141,12 +111,6 @@ fn loaded<D, T>(
         used: Vec::new(),
         file,
     }
-}
-
-fn named(document: &Node, key: &str, is_name: impl Fn(&str) -> bool) -> Named {
-    let node = document.get(key)?;
-    let name = node.text().filter(|text| is_name(text))?;
-    Some((name.to_owned(), node.place))
 }
 
 /// Of the files of one directory that give the same name, only the first has it.

@@ -1,6 +1,6 @@
 //! Definitions as those who write them handle them: a text that is checked by itself, and the text of a file as it lies.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, slice, sync::Arc};
 
 use serde_json::Value;
 
@@ -9,8 +9,8 @@ use super::{
     extend::{self, Beside},
     files::{self, File},
     gather,
-    load::{self, Loaded},
-    markdown, shipped, yaml,
+    load::Loaded,
+    markdown, read, shipped, yaml,
 };
 use crate::{
     domain::{
@@ -128,13 +128,13 @@ impl Registry {
         let entry = self.workflow(name).ok_or_else(|| self.not_found(name))?;
         let file = self.file_of(entry).filter(|_| !entry.is_broken());
         let file = file.ok_or_else(|| super::invalid(entry))?;
-        let (draft, _) = load::draft(&file).map_err(|_| super::invalid(entry))?;
+        let (draft, _) = read::draft(&file).map_err(|_| super::invalid(entry))?;
         if draft.form == Form::Phases || draft.document.get(EXTENDS).is_none() {
             let format = Format::of_path(&file.path);
             return Ok(Manifest::of_text(file.whole(), Some(format)));
         }
         let agents = gather::known(&self.agents);
-        let merged = extend::check(draft, &[entry.name.clone()], self.beside(&agents));
+        let merged = extend::check(draft, slice::from_ref(&entry.name), self.beside(&agents));
         let document = inherit::plain(&merged.document);
         let mut whole = document.to_json();
         // A version counts as it is written.

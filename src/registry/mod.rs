@@ -218,8 +218,8 @@ impl Registry {
             return Some(definition.clone());
         };
         let file = files::read_again(&self.sources.workflows, path)?;
-        if let Some(used) = self.workflows.cache.used_by(&file) {
-            let are_same = used.iter().all(|used| used.is_same(self));
+        if let Some(loaded) = self.workflows.cache.of(&file) {
+            let are_same = loaded.used.iter().all(|used| used.is_same(self));
             return are_same.then(|| definition.clone());
         }
         let agents = gather::known(&self.agents);

@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::{
     Registry,
-    bases::{Bases, Levels, Nearer},
-    extend::Beside,
+    bases::{Levels, Nearer},
+    extend::{Bases, Beside},
     files::{self, File, is_definition_file},
     gather::{is_readme, known, levels},
     load::{self, Loaded},

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, fs};
 use midex::{
     domain::{Step, Workflow, finding::Finding},
     limits,
-    registry::{Registry, check_text, validate},
+    registry::{Definitions, FileReport, Places, Registry, check_text, validate},
 };
 
 use super::{Project, holds, places};
@@ -62,8 +62,12 @@ fn findings(project: &Project, name: &str) -> Vec<Finding> {
 #[track_caller]
 fn check(lines: &str, expected: &[&str]) {
     let found = findings(&project(lines), "w");
-    assert_eq!(places(&found), expected, "{lines}
-{found:#?}");
+    assert_eq!(
+        places(&found),
+        expected,
+        "{lines}
+{found:#?}"
+    );
 }
 
 fn told(findings: &[Finding]) -> String {
@@ -551,9 +555,87 @@ fn a_file_that_is_named_finds_its_base_beside_it() {
     for path in ["workflows/w.yaml", "workflows", "."] {
         let broken: Vec<_> = reports(path)
             .into_iter()
-            .filter(|one| one.is_broken())
+            .filter(FileReport::is_broken)
             .collect();
         assert!(broken.is_empty(), "{path}: {broken:#?}");
     }
     assert!(check_text("w.yaml", &heir(""), &elsewhere).0.is_none());
+}
+
+/// What a start would take changes with the base, also before anything else has noticed.
+#[test]
+fn a_start_takes_the_bases_as_they_are_now() {
+    let project = tower(1);
+    let definitions = Definitions::new(Places {
+        flag_workflows: None,
+        flag_agents: None,
+        registry: None,
+        project: project.path(""),
+        user: None,
+    });
+    let first = || {
+        let definition = definitions.definition("w1").unwrap();
+        format!("{:?}", definition.workflow.steps[0])
+    };
+    let version = || *definitions.changes().borrow();
+    assert!(first().contains("Plan"));
+    assert_eq!(version(), 0);
+    project.write("workflows/base.yaml", &BASE.replace("Plan ", "Sketch "));
+    assert!(first().contains("Sketch"));
+    assert_eq!(version(), 1, "whoever lists workflows is told");
+    project.write("workflows/base.yaml", "workflow: base\n");
+    assert!(first().contains("Sketch"), "the last good version");
+    let own = "workflow: w1\nextends: base\ndescription: changed\n";
+    project.write("workflows/base.yaml", BASE);
+    project.write("workflows/w1.yaml", own);
+    let definition = definitions.definition("w1").unwrap();
+    assert_eq!(definition.workflow.steps.len(), 4);
+    fs::remove_file(project.path("workflows/base.yaml")).unwrap();
+    assert!(first().contains("Plan"));
+}
+
+#[test]
+fn a_reload_looks_again_at_heirs_of_what_changed_and_at_no_others() {
+    let project = tower(2);
+    project.write(
+        "workflows/other.yaml",
+        &BASE.replace("workflow: base", "workflow: other"),
+    );
+    project.write("workflows/x.yaml", "workflow: x\nextends: other\n");
+    let first = project.load();
+    project.write("workflows/base.yaml", &BASE.replace("Plan ", "Sketch "));
+    let second = first.reload(&project.sources());
+    let changed = |name: &str| {
+        let value = |registry: &Registry| registry.workflow(name).unwrap().value.clone().unwrap();
+        !std::sync::Arc::ptr_eq(&value(&first), &value(&second))
+    };
+    let all = ["base", "w1", "w2", "other", "x"].map(changed);
+    assert_eq!(all, [true, true, true, false, false]);
+    // A nearer file of the name takes the place of a base.
+    let third = second.reload(&project.sources());
+    assert!(third.same_as(&second));
+}
+
+#[test]
+fn the_edit_of_a_finding_mends_the_heir() {
+    let wrong = heir("steps: [{ id: chekc, guidance: G }]\nremove: [tel]\nfinal_output: 1");
+    let project = Project::new(&[("workflows/base.yaml", BASE), ("workflows/w.yaml", &wrong)]);
+    let registry = project.load();
+    let found = &registry.workflow("w").unwrap().findings;
+    holds(
+        found,
+        &["4:15 not_in_base steps[0].id", "5:10 not_in_base remove[0]"],
+    );
+    assert_eq!(
+        told(found),
+        "`base` has no step `chekc` | did you mean `check`? Else put a new step under `insert`, with `after: ID` or \
+         `before: ID`\n`base` has no step `tel` | did you mean `tell`?"
+    );
+    let edits = found.iter().flat_map(|one| one.edits.clone()).collect();
+    let mended = crate::corpus::edited(&wrong, edits);
+    assert_eq!(
+        mended,
+        wrong.replace("chekc", "check"),
+        "`tel` is too short to be sure"
+    );
 }
