@@ -369,6 +369,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_finding_offers_no_edit_of_another_file() {
+        let place = |origin| Place {
+            origin,
+            end: 3,
+            ..Place::START
+        };
+        for (of, at, edits) in [(0, 0, 1), (0, 1, 0), (1, 0, 0)] {
+            let finding = Finding::new(Rule::UnknownKey, "", place(of), "x");
+            let mut finding = finding.replace(place(at), "old", Some("new"));
+            finding.locate("old");
+            assert_eq!(finding.edits.len(), edits, "{of} {at}");
+        }
+    }
+
+    #[test]
     fn findings_are_sorted_and_the_rest_is_counted() {
         let findings = (0..limits::FINDINGS_MAX + 3)
             .rev()

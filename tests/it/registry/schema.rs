@@ -161,7 +161,7 @@ fn what_is_shipped_satisfies_its_schema() {
 }
 
 /// A sound document of each kind that uses every key, and the directory of its files.
-fn whole() -> [(&'static str, Value); 4] {
+fn whole() -> [(&'static str, Value); 5] {
     let manifest = json!({
         "workflow": "w", "title": "T", "description": "d", "version": "1", "tags": ["t"], "complexity": "high",
         "inputs": { "x": {} },
@@ -192,7 +192,17 @@ fn whole() -> [(&'static str, Value); 4] {
             "before": { "default": { "from": "history" } },
         },
     });
+    let heir = json!({
+        "workflow": "w", "extends": "incident-runbook", "title": "T", "description": "d", "version": "1", "tags": ["t"], "metadata": { "a": "b" },
+        "steps": [{ "id": "report", "agent": "reviewer" }],
+        "insert": [
+            { "after": "look", "steps": [{ "id": "a", "agent": "reviewer" }] },
+            { "before": "look", "steps": [{ "id": "b", "agent": "reviewer" }] },
+        ],
+        "remove": ["watch"],
+    });
     [
+        ("heir", heir),
         ("manifest", manifest),
         ("front", front),
         ("agent", agent),
@@ -253,6 +263,7 @@ fn variants(kind: &str, document: &Value) -> Vec<Value> {
     let mut variants = vec![document.clone()];
     let (under, replacements) = match kind {
         "inputs" => ("/inputs", replacements_few()),
+        "heir" => ("", replacements_few()),
         _ => ("", replacements()),
     };
     let pointers = pointers(document, "").into_iter();
@@ -291,7 +302,7 @@ fn reports(kind: &str, document: &Value) -> Vec<FileReport> {
         let project = Project::new(&[]);
         for (at, variant) in some.iter().enumerate() {
             match kind {
-                "manifest" | "inputs" => {
+                "manifest" | "heir" | "inputs" => {
                     project.write(&format!("workflows/{at}.json"), &variant.to_string());
                 }
                 "front" => project.write(
