@@ -5,7 +5,9 @@ use std::{fmt::Write as _, fs};
 use midex::{
     domain::{Step, Workflow, finding::Finding},
     limits,
-    registry::{Definitions, FileReport, Places, Registry, check_text, validate},
+    registry::{
+        Definitions, Directory, FileReport, Places, Registry, Source, check_text, validate,
+    },
 };
 
 use super::{Project, holds, places};
@@ -611,9 +613,20 @@ fn a_reload_looks_again_at_heirs_of_what_changed_and_at_no_others() {
     };
     let all = ["base", "w1", "w2", "other", "x"].map(changed);
     assert_eq!(all, [true, true, true, false, false]);
-    // A nearer file of the name takes the place of a base.
-    let third = second.reload(&project.sources());
-    assert!(third.same_as(&second));
+    assert!(second.reload(&project.sources()).same_as(&second));
+    // A nearer file of the name takes the place of the base.
+    project.write("near/base.yaml", &BASE.replace("Plan ", "Draw "));
+    let mut sources = project.sources();
+    let near = Directory {
+        source: Source::Flag,
+        path: project.path("near"),
+    };
+    sources.workflows.insert(0, near);
+    let third = second.reload(&sources);
+    for name in ["base", "w1", "w2"] {
+        let first = format!("{:?}", workflow(&third, name).steps[0]);
+        assert!(first.contains("Draw"), "{name}: {first}");
+    }
 }
 
 #[test]
