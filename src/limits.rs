@@ -9,6 +9,7 @@ pub use self::{
     catalog::*,
     cli::*,
     figure::{Figure, Limit},
+    flow::*,
 };
 
 /// Makes of each limit a constant, and of all of them `listed`.
@@ -30,10 +31,11 @@ macro_rules! limits {
 // After the macro, for it is used there.
 mod catalog;
 mod cli;
+mod flow;
 
 /// Every limit there is, in the order of the files.
 pub fn all() -> Vec<Limit> {
-    [listed(), catalog::listed(), cli::listed()].concat()
+    [listed(), catalog::listed(), cli::listed(), flow::listed()].concat()
 }
 
 // Not indented, for it is the whole of the rest.
@@ -174,6 +176,8 @@ pub const ENV_NAMES_MAX: usize = 1000;
 
 /// Steps in one workflow.
 pub const STEPS_MAX: usize = 500;
+/// Workflows that a manifest may stand on by `extends`, one above the other.
+pub const EXTENDS_DEPTH_MAX: usize = 8;
 /// Dependencies of one step.
 pub const DEPENDENCIES_MAX: usize = STEPS_MAX;
 /// Tags of a definition.
@@ -513,41 +517,6 @@ pub const RETRY_ATTEMPTS_DEFAULT: u32 = 3;
 pub const RETRY_BACKOFF_DEFAULT: Duration = Duration::from_secs(1);
 /// The longest pause between attempts where `retry` does not say.
 pub const RETRY_BACKOFF_MAX_DEFAULT: Duration = Duration::from_secs(60);
-/// Attempts that a definition may ask for with `repeat`.
-pub const REPEAT_ATTEMPTS_MAX: u32 = 10_000;
-/// Attempts of a step whose `repeat` does not say how many.
-pub const REPEAT_ATTEMPTS_DEFAULT: u32 = 100;
-/// The pause between attempts where `repeat` does not say.
-pub const REPEAT_EVERY_DEFAULT: Duration = Duration::from_secs(1);
-/// Visits of one step that a definition may allow.
-pub const VISITS_MAX: u32 = 10_000;
-/// Visits of one step where neither the step nor the workflow says how many.
-pub const VISITS_DEFAULT: u32 = 100;
-/// Visits of all steps of one execution together that a definition may allow.
-pub const EXECUTION_VISITS_MAX: u32 = 1_000_000;
-/// Fields that an `output_contract` names.
-pub const CONTRACT_FIELDS_MAX: usize = 200;
-/// The longest duration a definition may name.
-pub const SPAN_MAX: Duration = Duration::from_secs(366 * 86_400);
-/// Characters of a text that is no duration that its refusal repeats.
-pub const SPAN_SHOWN_CHARS: usize = 40;
-/// How often the steps of one execution may be entered together where the workflow does not say.
-pub const EXECUTION_VISITS_DEFAULT: u32 = 100_000;
-/// Steps that need nobody and follow each other in one transition.
-pub const STEPS_AT_ONCE_MAX: usize = 2_000;
-/// Visits that an execution remembers because `compensate` would take their effects back.
-pub const COMPENSATIONS_MAX: usize = 10_000;
-/// How long one attempt of a hook may take where it does not say.
-pub const HOOK_TIMEOUT: Duration = Duration::from_secs(30);
-/// Items of one `foreach`.
-pub const FOREACH_ITEMS_MAX: usize = 10_000;
-/// How long a step without a `timeout` may stay open that runs although the execution fails, where the workflow has a
-/// `timeout` that is over by then.
-pub const AFTERMATH_STEP_MAX: Duration = Duration::from_secs(5 * 60);
-/// Items of one `foreach` that a transition begins; where they end as they are entered, the next one goes on.
-pub const ITEMS_AT_ONCE_MAX: usize = 1_000;
-/// Events of one transition.
-pub const EVENTS_PER_ROW_MAX: usize = 1 << 16;
 /// Ids of telemetry that belong to one transition: no event has more than two things to tell.
 pub const TELEMETRY_IDS_PER_ROW: u64 = 2 << 16;
 /// Characters of an item that a failure shows.

@@ -56,8 +56,7 @@ impl ListRequest {
 }
 
 fn parse_state(text: &str) -> Result<State> {
-    let state = State::ALL.into_iter().find(|state| state.as_str() == text);
-    state.ok_or_else(|| bad("state", text, &ListRequest::states().join(", ")))
+    State::parse(text).ok_or_else(|| bad("state", text, &ListRequest::states().join(", ")))
 }
 
 fn parse_workflow(text: &str) -> Result<WorkflowName> {

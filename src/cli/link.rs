@@ -148,6 +148,6 @@ pub(super) fn given(mut arguments: Value) -> Value {
 
 /// Whether the state, by its name, is a final one.
 pub(super) fn is_final(state: &Value) -> bool {
-    let state = State::ALL.iter().find(|known| *state == known.as_str());
-    state.is_some_and(|state| state.is_final())
+    let state = state.as_str().and_then(State::parse);
+    state.is_some_and(State::is_final)
 }

@@ -18,15 +18,25 @@ pub struct ValidateArgs {
     /// Exit 1 on warnings too
     #[arg(long)]
     pub strict: bool,
+    /// Print a workflow as it counts, with all that it inherits by `extends`
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["paths", "strict"])]
+    pub print: Option<String>,
 }
 
-/// Checks the files and prints their findings; the exit code is 1 if there are errors, with `strict` also for warnings.
+/// Checks the files and prints their findings; the exit code is 1 if there are errors, with `strict` also for warnings. Prints
+/// the result of one workflow instead, if it is asked for.
 pub fn validate(
     args: &ValidateArgs,
     registry: &Registry,
     color: bool,
     mut out: Output<'_>,
 ) -> Result<u8> {
+    if let Some(name) = &args.print {
+        let manifest = registry.merged(name)?;
+        let text = || format!("{}\n", manifest.text.trim_end());
+        out.print(|| json!(manifest.parsed()), text)?;
+        return Ok(EXIT_OK);
+    }
     let reports = registry::validate(&args.paths, registry)?;
     out.print(|| as_json(&reports), || as_text(&reports, color))?;
     let refused =

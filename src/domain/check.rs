@@ -85,6 +85,13 @@ pub fn workflow(draft: &WorkflowDraft, known: Known<'_>) -> (Option<Workflow>, V
     (workflow, findings)
 }
 
+/// The findings of a draft by itself, where nothing can be said of what it comes to: only the shapes of its own keys.
+pub fn shapes(draft: &WorkflowDraft) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    shape::record(&mut findings, &draft.document, "", draft.form.record());
+    findings
+}
+
 /// Checks an agent.
 pub fn persona(draft: &PersonaDraft) -> (Option<Persona>, Vec<Finding>) {
     let mut findings = Vec::new();

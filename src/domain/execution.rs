@@ -42,9 +42,10 @@ pub use self::{
     decision::{Decision, Facts, Need, Transition, Values},
     list::Items,
     rehearsal::{Rehearsal, Rehearsed},
-    visit::{Closed, RecordedCall, StepState, StepStatus, SupersededToken, Visit},
+    visit::{Closed, RecordedCall, StepState, SupersededToken, Visit},
     work::{Attachment, AttemptId, Begin, Brought, Effect, OperationFailure, Page, Safety},
 };
+pub use super::state::StepStatus;
 use super::{
     document::Digest,
     event::{

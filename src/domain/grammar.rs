@@ -7,8 +7,8 @@ pub mod foreign;
 mod table;
 
 pub use self::table::{
-    ALIAS, ARM, COMPENSATION, DECLARED, DEFAULT, END, EXCLUSIVE, FRONT_MATTER, HOOK, MANIFEST,
-    ON_ERROR, PERSONA, PHASE, STEP, VALIDATE,
+    ALIAS, ARM, COMPENSATION, DECLARED, DEFAULT, END, EXCLUSIVE, EXTENDS, FRONT_MATTER, HOOK,
+    INSERT, INSERT_AT, INSERTED, MANIFEST, ON_ERROR, PERSONA, PHASE, REMOVE, STEP, STEPS, VALIDATE,
 };
 use super::id::{AgentName, InputName, StepId, WorkflowName};
 use crate::error::Result;
@@ -137,6 +137,10 @@ pub struct Key {
     pub shape: Shape,
     /// Whether it must be there.
     pub required: bool,
+    /// The key of the same mapping that makes up for it where it is missing, though it is required.
+    pub unless: Option<&'static str>,
+    /// The key of the same mapping without which it has no effect.
+    pub beside: Option<&'static str>,
     /// What it means, in a sentence.
     pub what: &'static str,
     /// What to write instead, while nothing acts on the key.

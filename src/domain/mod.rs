@@ -15,6 +15,7 @@ pub mod failure;
 pub mod finding;
 pub mod grammar;
 pub mod id;
+pub mod inherit;
 pub mod input;
 pub mod mask;
 pub mod nearest;

@@ -1,4 +1,5 @@
-//! The seven states and the changes between them (S0).
+//! The seven states and the changes between them (S0), the statuses of steps, and what the founding documents call both: no
+//! other file says a word of theirs.
 
 use std::fmt;
 
@@ -40,27 +41,24 @@ impl State {
 
     /// The name on the wire.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Abandoned => "abandoned",
-            Self::Diverged => "diverged",
-        }
+        self.word(Vocabulary::Midex)
     }
 
-    /// The name that S2 has for it, of runs.
-    pub const fn as_run_status(self) -> &'static str {
-        match self {
-            Self::Idle => "pending",
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::Completed => "succeeded",
-            Self::Failed => "failed",
-            Self::Abandoned | Self::Diverged => "canceled",
-        }
+    /// What a document calls it.
+    pub const fn word(self, vocabulary: Vocabulary) -> &'static str {
+        STATES[self as usize].1[vocabulary as usize]
+    }
+
+    /// The states that a document calls so. The first is the one to take where there must be one.
+    pub fn of_word(word: &str, vocabulary: Vocabulary) -> impl Iterator<Item = Self> {
+        Self::ALL
+            .into_iter()
+            .filter(move |state| state.word(vocabulary) == word)
+    }
+
+    /// The state of this name on the wire.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::of_word(name, Vocabulary::Midex).next()
     }
 
     /// Whether nothing can follow.
@@ -91,6 +89,86 @@ impl State {
     }
 }
 
+/// Where a step stands (S0, and `skipped`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepStatus {
+    /// Not entered yet.
+    Pending,
+    /// Entered; its token is out.
+    Running,
+    /// Done, with an output.
+    Completed,
+    /// Ended without an output.
+    Failed,
+    /// Passed by, or open when the execution ended.
+    Skipped,
+}
+
+impl StepStatus {
+    /// Every status.
+    pub const ALL: [Self; 5] = [
+        Self::Pending,
+        Self::Running,
+        Self::Completed,
+        Self::Failed,
+        Self::Skipped,
+    ];
+
+    /// The name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        STEPS[self as usize].1
+    }
+
+    /// What S2 calls it.
+    pub const fn of_run(self) -> &'static str {
+        STEPS[self as usize].2
+    }
+
+    /// The `success` of the step in the history of an S3 session, which has only steps that were done.
+    pub const fn success(self) -> Option<bool> {
+        STEPS[self as usize].3
+    }
+}
+
+/// Whose words a state is told in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vocabulary {
+    /// S0, as every surface of midex has them.
+    Midex,
+    /// S2: the progress of a run.
+    Run,
+    /// S3: the status of a session.
+    Session,
+}
+
+impl Vocabulary {
+    /// Every vocabulary.
+    pub const ALL: [Self; 3] = [Self::Midex, Self::Run, Self::Session];
+}
+
+/// What S0, S2 and S3 call each state. S2 has no word for a pause: such a run is not over. Neither S2 nor S3 tells who gave
+/// it up from who took another path.
+const STATES: [(State, [&str; 3]); 7] = [
+    (State::Idle, ["idle", "pending", "pending"]),
+    (State::Running, ["running", "running", "running"]),
+    (State::Paused, ["paused", "running", "paused"]),
+    (State::Completed, ["completed", "succeeded", "completed"]),
+    (State::Failed, ["failed", "failed", "failed"]),
+    (State::Abandoned, ["abandoned", "canceled", "cancelled"]),
+    (State::Diverged, ["diverged", "canceled", "cancelled"]),
+];
+
+/// What S0 and S2 call each status of a step, and the `success` of S3. To S2 a step that was passed by is one that nobody
+/// did: `canceled`.
+const STEPS: [(StepStatus, &str, &str, Option<bool>); 5] = [
+    (StepStatus::Pending, "pending", "pending", None),
+    (StepStatus::Running, "running", "running", None),
+    (StepStatus::Completed, "completed", "succeeded", Some(true)),
+    (StepStatus::Failed, "failed", "failed", Some(false)),
+    (StepStatus::Skipped, "skipped", "canceled", None),
+];
+
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -100,6 +178,60 @@ impl fmt::Display for State {
 #[cfg(test)]
 mod tests {
     use super::{State::*, *};
+
+    /// The states in their order, for each vocabulary: each word of the documents and no other stands there.
+    #[test]
+    fn every_state_has_one_word_in_each_document_and_every_word_leads_back() {
+        for (at, state) in State::ALL.into_iter().enumerate() {
+            assert_eq!((state as usize, STATES[at].0), (at, state));
+            for vocabulary in Vocabulary::ALL {
+                let mut meant = State::of_word(state.word(vocabulary), vocabulary);
+                assert!(meant.any(|one| one == state), "{state}");
+            }
+            assert_eq!(State::parse(state.as_str()), Some(state));
+            // What is stored and what is shown is one word.
+            assert_eq!(serde_json::json!(state), state.as_str());
+        }
+        let meant = |word, vocabulary| State::of_word(word, vocabulary).collect::<Vec<_>>();
+        for (word, states) in [
+            ("pending", vec![Idle]),
+            ("running", vec![Running, Paused]),
+            ("succeeded", vec![Completed]),
+            ("failed", vec![Failed]),
+            ("canceled", vec![Abandoned, Diverged]),
+            ("cancelled", vec![]),
+            ("paused", vec![]),
+        ] {
+            assert_eq!(meant(word, Vocabulary::Run), states, "S2: {word}");
+        }
+        for (word, states) in [
+            ("pending", vec![Idle]),
+            ("running", vec![Running]),
+            ("paused", vec![Paused]),
+            ("completed", vec![Completed]),
+            ("failed", vec![Failed]),
+            ("cancelled", vec![Abandoned, Diverged]),
+            ("canceled", vec![]),
+        ] {
+            assert_eq!(meant(word, Vocabulary::Session), states, "S3: {word}");
+        }
+        assert_eq!(State::parse("canceled"), None);
+    }
+
+    #[test]
+    fn every_status_of_a_step_has_its_words() {
+        for (at, status) in StepStatus::ALL.into_iter().enumerate() {
+            assert_eq!((status as usize, STEPS[at].0), (at, status));
+            assert_eq!(serde_json::json!(status), status.as_str());
+        }
+        let of_runs = StepStatus::ALL.map(StepStatus::of_run);
+        assert_eq!(
+            of_runs,
+            ["pending", "running", "succeeded", "failed", "canceled"]
+        );
+        let successes = StepStatus::ALL.map(StepStatus::success);
+        assert_eq!(successes, [None, None, Some(true), Some(false), None]);
+    }
 
     #[test]
     fn exactly_the_changes_of_s0_are_allowed() {

@@ -20,8 +20,10 @@ impl<T> Cache<T> {
         self.of(file).is_some()
     }
 
+    /// The result for a file that has the text which was read.
+    ///
     /// A file that cannot be read whole is never taken from here, nor taken for one that could not.
-    fn of(&self, file: &File) -> Option<&Loaded<Arc<T>>> {
+    pub(super) fn of(&self, file: &File) -> Option<&Loaded<Arc<T>>> {
         let loaded = self.0.get(&file.path)?;
         let is_whole = file.trouble.is_none() && loaded.file.trouble.is_none();
         (is_whole && loaded.file.version == file.version).then_some(loaded)
@@ -47,23 +49,19 @@ impl<'a, T> CachedLoader<'a, T> {
         }
     }
 
-    /// The result for a file: cached, or from `load` if the text is new or its definition no longer `valid` beside the
-    /// others.
+    /// The result for a file: cached, or from `load` if the text is new or the result no longer `valid` beside the others.
     pub(super) fn read(
         &mut self,
-        file: File,
-        valid: impl FnOnce(&T) -> bool,
+        file: &File,
+        valid: impl FnOnce(&Loaded<Arc<T>>) -> bool,
         load: impl FnOnce(File) -> Loaded<Arc<T>>,
     ) -> Loaded<Arc<T>> {
-        let known = self
-            .before
-            .of(&file)
-            .filter(|known| known.value.as_ref().is_none_or(|value| valid(value)));
+        let known = self.before.of(file).filter(|known| valid(known));
         let loaded = if let Some(known) = known {
             known.clone()
         } else {
             self.parsed += 1;
-            let mut loaded = load(file);
+            let mut loaded = load(file.clone());
             loaded.file.text = String::new();
             loaded
         };

@@ -1,14 +1,17 @@
 //! Makes the entries of the registry: which files of the directories count, and under which name.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, HashSet},
     sync::Arc,
 };
 
 use super::{
     Directory, Source,
+    bases::Levels,
     cache::{Cache, CachedLoader},
     entry::{Collection, Entry},
+    extend::Beside,
     files::{self, File},
     last_good::LastGood,
     load::{self, Loaded},
@@ -28,9 +31,9 @@ pub(super) fn agents(
     directories: &[Directory],
     previous: Previous<'_, Persona>,
 ) -> Collection<Persona> {
-    let levels = levels(directories, &["md"], shipped::AGENTS);
+    let levels: Vec<_> = levels(directories, &["md"], shipped::AGENTS).collect();
     let load = |file| load::persona(file).map(Arc::new);
-    collection(levels, previous, previous, |_| true, load)
+    collection(&levels, (previous, previous), |_| true, load)
 }
 
 /// Loads the workflows of these directories and the shipped ones, as a server with the known names can run them. Files that
@@ -41,23 +44,32 @@ pub(super) fn workflows(
     known: Known<'_>,
     (previous, cached): (Previous<'_, Definition>, Previous<'_, Definition>),
 ) -> Collection<Definition> {
-    let levels = levels(directories, files::EXTENSIONS, shipped::WORKFLOWS);
-    let valid = |definition: &Definition| has_personas_of(definition, agents);
-    let load = |file| workflow(file, agents, known);
-    collection(levels, previous, cached, valid, load)
+    let levels: Vec<_> = levels(directories, files::EXTENSIONS, shipped::WORKFLOWS).collect();
+    let bases = Levels::new(Cow::Borrowed(&levels), previous.map(|before| &before.cache));
+    let valid = |loaded: &Loaded<Arc<Definition>>| {
+        let is_valid = |value: &Arc<Definition>| has_personas_of(value, agents);
+        loaded.value.as_ref().is_none_or(is_valid)
+            && loaded.used.iter().all(|used| used.is_same(&bases))
+    };
+    let beside = Beside {
+        known,
+        bases: &bases,
+    };
+    let load = |file| workflow(file, agents, beside);
+    collection(&levels, (previous, cached), valid, load)
 }
 
 fn collection<T>(
-    levels: impl Iterator<Item = (Source, Vec<File>)>,
-    previous: Previous<'_, T>,
-    cached: Previous<'_, T>,
-    valid: impl Fn(&T) -> bool,
+    levels: &[(Source, Vec<File>)],
+    (previous, cached): (Previous<'_, T>, Previous<'_, T>),
+    valid: impl Fn(&Loaded<Arc<T>>) -> bool,
     load: impl Fn(File) -> Loaded<Arc<T>>,
 ) -> Collection<T> {
     let empty = Cache::default();
     let mut loader = CachedLoader::new(cached.map_or(&empty, |before| &before.cache));
     let mut read = |file| loader.read(file, &valid, &load);
-    let levels = levels.map(|(source, files)| (source, files.into_iter().map(&mut read).collect()));
+    let levels = levels.iter();
+    let levels = levels.map(|(source, files)| (*source, files.iter().map(&mut read).collect()));
     let levels = levels.collect();
     let mut last_good = previous.map_or_else(LastGood::default, Collection::last_good);
     let (shown, hidden) = first_of_each_name(levels, &mut last_good);
@@ -169,10 +181,10 @@ pub(super) fn known(agents: &Collection<Persona>) -> Agents {
 pub(super) fn workflow(
     file: File,
     agents: &Collection<Persona>,
-    known: Known<'_>,
+    beside: Beside<'_>,
 ) -> Loaded<Arc<Definition>> {
     let define = |workflow| Arc::new(define(workflow, agents));
-    load::workflow(file, known).map(define)
+    load::workflow(file, beside).map(define)
 }
 
 /// Whether the personas in a definition are still those of the agents.

@@ -3,13 +3,17 @@
 
 use std::collections::HashMap;
 
-use super::{files::File, markdown, read, shipped, yaml};
+use super::{
+    extend::{self, Beside, Used},
+    files::File,
+    markdown,
+    read::{self, Named},
+    shipped,
+};
 use crate::domain::{
-    check::{self, Known},
+    check,
     definition::{Persona, Workflow},
     finding::{Finding, Place, Rule, arrange, is_broken},
-    id::{AgentName, WorkflowName},
-    node::Node,
 };
 
 /// The result of loading a file.
@@ -25,6 +29,8 @@ pub(super) struct Loaded<T> {
     pub(super) value: Option<T>,
     /// Everything that is wrong with it.
     pub(super) findings: Vec<Finding>,
+    /// The names of the workflows that it extends, with what they meant.
+    pub(super) used: Vec<Used>,
 }
 
 impl<T> Loaded<T> {
@@ -36,24 +42,27 @@ impl<T> Loaded<T> {
             named_at: self.named_at,
             value: self.value.map(make),
             findings: self.findings,
+            used: self.used,
         }
     }
 }
 
-/// Loads a workflow.
-pub(super) fn workflow(file: File, known: Known<'_>) -> Loaded<Workflow> {
-    let draft = match super::files::extension(&file.path).as_str() {
-        "md" => markdown::parse(&file.text).map(|markdown| read::markdown(&markdown)),
-        "json" => yaml::parse_json(&file.text).map(|node| read::manifest(&node, &file.text)),
-        _ => yaml::parse(&file.text).map(|node| read::manifest(&node, &file.text)),
-    };
+/// Loads a workflow, with what it extends.
+pub(super) fn workflow(file: File, beside: Beside<'_>) -> Loaded<Workflow> {
+    let draft = read::draft(&file);
     let is_shipped = shipped::is_of_midex(&file.path);
+    let mut used = Vec::new();
     let mut loaded = loaded(file, draft, |draft| {
-        let name = named(&draft.document, draft.form.name_key(), |name| {
-            WorkflowName::parse(name).is_ok()
-        });
-        (name, check::workflow(draft, known))
+        let name = read::workflow_name(&draft);
+        let own = name
+            .as_ref()
+            .map(|(name, _)| name.clone())
+            .unwrap_or_default();
+        let checked = extend::check(draft, &[own], beside);
+        used = checked.used;
+        (name, (checked.workflow, checked.findings))
     });
+    loaded.used = used;
     if is_shipped {
         // That its user has not the catalog of a workflow that comes with midex is nothing to mend.
         loaded
@@ -68,24 +77,22 @@ pub(super) fn persona(file: File) -> Loaded<Persona> {
     let draft =
         markdown::parse(&file.text).map(|markdown| read::persona(markdown.front, markdown.body));
     loaded(file, draft, |draft| {
-        let name = named(&draft.front, "name", |name| AgentName::parse(name).is_ok());
-        (name, check::persona(draft))
+        let name = read::persona_name(&draft);
+        (name, check::persona(&draft))
     })
 }
-
-type Named = Option<(String, Place)>;
 
 fn loaded<D, T>(
     file: File,
     draft: Result<(D, Vec<Finding>), Box<Finding>>,
-    check: impl FnOnce(&D) -> (Named, (Option<T>, Vec<Finding>)),
+    check: impl FnOnce(D) -> (Named, (Option<T>, Vec<Finding>)),
 ) -> Loaded<T> {
     let (named, value, mut findings) = match (&file.trouble, draft) {
         // Of a file that could not be read to its end nothing else is worth saying.
         (Some(trouble), _) => (None, None, vec![trouble.clone()]),
         (None, Err(finding)) => (None, None, vec![*finding]),
         (None, Ok((draft, mut findings))) => {
-            let (named, (value, more)) = check(&draft);
+            let (named, (value, more)) = check(draft);
             findings.extend(more);
             (named, value, findings)
         }
@@ -101,14 +108,9 @@ fn loaded<D, T>(
         named_at: named.map(|(_, place)| place),
         value: value.filter(|_| !is_broken(&findings)),
         findings,
+        used: Vec::new(),
         file,
     }
-}
-
-fn named(document: &Node, key: &str, is_name: impl Fn(&str) -> bool) -> Named {
-    let node = document.get(key)?;
-    let name = node.text().filter(|text| is_name(text))?;
-    Some((name.to_owned(), node.place))
 }
 
 /// Of the files of one directory that give the same name, only the first has it.

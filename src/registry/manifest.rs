@@ -1,21 +1,29 @@
 //! Definitions as those who write them handle them: a text that is checked by itself, and the text of a file as it lies.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, slice, sync::Arc};
 
 use serde_json::Value;
 
 use super::{
     Format, Registry, WorkflowEntry,
+    extend::{self, Beside},
     files::{self, File},
     gather,
     load::Loaded,
-    markdown, shipped, yaml,
+    markdown, read, shipped, yaml,
 };
-use crate::domain::{
-    check::Known,
-    definition::Definition,
-    document::Digest,
-    finding::{Finding, is_broken},
+use crate::{
+    domain::{
+        check::{Agents, Known},
+        definition::Definition,
+        document::Digest,
+        draft::Form,
+        finding::{Finding, is_broken},
+        grammar::EXTENDS,
+        inherit,
+        node::Node,
+    },
+    error::Result,
 };
 
 /// The text of a workflow's definition.
@@ -106,13 +114,43 @@ impl Registry {
     }
 
     fn loaded(&self, manifest: &Manifest) -> Loaded<Arc<Definition>> {
-        let known = Known {
-            agents: &gather::known(&self.agents),
-            abilities: &self.abilities,
-        };
+        let agents = gather::known(&self.agents);
         let path = PathBuf::from(format!("workflow.{}", manifest.format.extension()));
         let file = File::of(path, manifest.text.clone()).within_limits();
-        gather::workflow(file, &self.agents, known)
+        gather::workflow(file, &self.agents, self.beside(&agents))
+    }
+
+    /// The workflow of this name as one manifest, with all that it inherits; one that extends nothing as its file has it.
+    ///
+    /// # Errors
+    /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_VALIDATION_FAILED`.
+    pub fn merged(&self, name: &str) -> Result<Manifest> {
+        let entry = self.workflow(name).ok_or_else(|| self.not_found(name))?;
+        let file = self.file_of(entry).filter(|_| !entry.is_broken());
+        let file = file.ok_or_else(|| super::invalid(entry))?;
+        let (draft, _) = read::draft(&file).map_err(|_| super::invalid(entry))?;
+        if draft.form == Form::Phases || draft.document.get(EXTENDS).is_none() {
+            let format = Format::of_path(&file.path);
+            return Ok(Manifest::of_text(file.whole(), Some(format)));
+        }
+        let agents = gather::known(&self.agents);
+        let merged = extend::check(draft, slice::from_ref(&entry.name), self.beside(&agents));
+        let document = inherit::plain(&merged.document);
+        let mut whole = document.to_json();
+        // A version counts as it is written.
+        if let Some(version) = document.get("version").and_then(Node::written) {
+            whole["version"] = Value::String(version);
+        }
+        Ok(Manifest::in_yaml(&whole))
+    }
+
+    /// These agents, with the workflows and the abilities that there are.
+    pub(super) fn beside<'a>(&'a self, agents: &'a Agents) -> Beside<'a> {
+        let known = Known {
+            agents,
+            abilities: &self.abilities,
+        };
+        Beside { known, bases: self }
     }
 
     /// The text with another id at its place, all else as it is. `None` where the place cannot be told.
@@ -150,12 +188,17 @@ impl Registry {
         texts.into_iter().find(is_named)
     }
 
+    /// The file of a workflow as it lies now.
+    pub(super) fn file_of(&self, entry: &WorkflowEntry) -> Option<File> {
+        match &entry.path {
+            Some(path) => files::read_again(&self.sources.workflows, path),
+            None => shipped::workflow(&entry.name),
+        }
+    }
+
     /// The text of the workflow's file as it lies now; `None` where it is gone or no text.
     pub fn manifest(&self, entry: &WorkflowEntry) -> Option<Manifest> {
-        let file = match &entry.path {
-            Some(path) => files::read_again(&self.sources.workflows, path)?,
-            None => shipped::workflow(&entry.name)?,
-        };
+        let file = self.file_of(entry)?;
         let format = Format::of_path(&file.path);
         let text = file.trouble.is_none().then(|| file.whole())?;
         Some(Manifest::of_text(text, Some(format)))

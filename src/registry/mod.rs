@@ -4,9 +4,11 @@
 //! nothing here is asked twice about a running one.
 
 mod author;
+mod bases;
 mod cache;
 mod difference;
 mod entry;
+mod extend;
 mod files;
 mod format;
 mod gather;
@@ -216,14 +218,15 @@ impl Registry {
             return Some(definition.clone());
         };
         let file = files::read_again(&self.sources.workflows, path)?;
-        if self.workflows.cache.is_of(&file) {
-            return Some(definition.clone());
+        if let Some(loaded) = self.workflows.cache.of(&file) {
+            let are_same = loaded.used.iter().all(|used| used.is_same(self));
+            return are_same.then(|| definition.clone());
         }
-        let known = Known {
-            agents: &gather::known(&self.agents),
-            abilities: &self.abilities,
-        };
-        let loaded = gather::workflow(file, &self.agents, known);
+        let agents = gather::known(&self.agents);
+        let loaded = gather::workflow(file, &self.agents, self.beside(&agents));
+        if !loaded.used.is_empty() {
+            return None;
+        }
         match loaded.value {
             Some(value) => (loaded.name == name).then_some(value),
             // Its last good version stands in for it.

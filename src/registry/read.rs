@@ -2,16 +2,62 @@
 
 use std::collections::HashMap;
 
-use super::{markdown::Markdown, recover};
+use super::{
+    files::{File, extension},
+    markdown::{self, Markdown},
+    recover, yaml,
+};
 use crate::domain::{
     draft::{Form, PersonaDraft, WorkflowDraft},
-    finding::{Finding, Rule},
+    finding::{Finding, Place, Rule},
+    id::{AgentName, WorkflowName},
     node::{At, Content, Entry, Node, join},
 };
 
+/// A name that a file gives, with its place.
+pub(super) type Named = Option<(String, Place)>;
+
+/// The draft of a workflow, with what is wrong about its outline.
+///
+/// # Errors
+/// Why the text cannot be read.
+pub(super) fn draft(file: &File) -> Result<(WorkflowDraft, Vec<Finding>), Box<Finding>> {
+    if let Some(trouble) = &file.trouble {
+        return Err(trouble.clone().into());
+    }
+    match extension(&file.path).as_str() {
+        "md" => markdown::parse(&file.text).map(|parsed| of_markdown(&parsed)),
+        "json" => yaml::parse_json(&file.text).map(|node| manifest(&node, &file.text)),
+        _ => yaml::parse(&file.text).map(|node| manifest(&node, &file.text)),
+    }
+}
+
+/// The name that the text of a workflow's file gives.
+pub(super) fn stated_name(file: &File) -> Option<String> {
+    workflow_name(&draft(file).ok()?.0).map(|(name, _)| name)
+}
+
+/// The name that a workflow gives itself, with its place.
+pub(super) fn workflow_name(draft: &WorkflowDraft) -> Named {
+    named(&draft.document, draft.form.name_key(), |name| {
+        WorkflowName::parse(name).is_ok()
+    })
+}
+
+/// The name that an agent gives itself, with its place.
+pub(super) fn persona_name(draft: &PersonaDraft) -> Named {
+    named(&draft.front, "name", |name| AgentName::parse(name).is_ok())
+}
+
+fn named(document: &Node, key: &str, is_name: impl Fn(&str) -> bool) -> Named {
+    let node = document.get(key)?;
+    let name = node.text().filter(|text| is_name(text))?;
+    Some((name.to_owned(), node.place))
+}
+
 /// The draft of a workflow in Markdown: its front matter has phases, or is a manifest whose steps find their
 /// instructions in sections of the body.
-pub(super) fn markdown(file: &Markdown) -> (WorkflowDraft, Vec<Finding>) {
+fn of_markdown(file: &Markdown) -> (WorkflowDraft, Vec<Finding>) {
     let (front, body) = (&file.front, &file.body.value);
     let has = |key| front.get(key).is_some();
     if has(Form::Phases.steps_key()) || !(has("workflow") || has("steps")) {
@@ -23,7 +69,7 @@ pub(super) fn markdown(file: &Markdown) -> (WorkflowDraft, Vec<Finding>) {
 }
 
 /// The draft of a workflow in a manifest.
-pub(super) fn manifest(document: &Node, text: &str) -> (WorkflowDraft, Vec<Finding>) {
+fn manifest(document: &Node, text: &str) -> (WorkflowDraft, Vec<Finding>) {
     workflow(Form::Manifest, document, text)
 }
 

@@ -78,6 +78,11 @@ impl Recovery<'_> {
                 self.record(entries, path, record);
             }
             (Shape::Each, Content::Map(entries)) => self.record(entries, path, &STEP),
+            (Shape::List(of, ..), Content::List(items)) => {
+                for (at, item) in items.iter_mut().enumerate() {
+                    self.shape(item, &format!("{path}[{at}]"), of);
+                }
+            }
             _ => {}
         }
     }

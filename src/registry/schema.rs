@@ -1,11 +1,11 @@
 //! JSON Schemas of what people write and of what programs read, for editors and generators.
 //!
 //! Those of definition files list exactly the keys of [`crate::domain::grammar`] that are read. What a schema cannot say stays with
-//! `midex validate`: that a dependency or a jump names another step, that steps do not wait for each other, that
-//! arms of a branch stay apart and every step can be come to, that step ids are distinct, that an agent exists and has a
-//! persona, that the server has an activity, that `allowParallel: false` can be kept, that `result` is a schema itself and `example` satisfies it, that
-//! expressions can be read, that a duration or an instant is one that exists, that no key stands twice and no two files
-//! give one name.
+//! `midex validate`: that a dependency or a jump names another step, that steps do not wait for each other, that what a manifest
+//! extends exists and has the steps that it speaks of, that arms of a branch stay apart and every step can be come to, that step
+//! ids are distinct, that an agent exists and has a persona, that the server has an activity, that `allowParallel: false` can be
+//! kept, that `result` is a schema itself and `example` satisfies it, that expressions can be read, that a duration or an instant
+//! is one that exists, that no key stands twice and no two files give one name.
 //! Where a limit counts bytes, the schema counts characters: beyond ASCII it is the more generous one.
 
 mod grammar;

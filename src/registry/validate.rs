@@ -1,6 +1,7 @@
 //! Checking files for their author: the files that are named, or all that would be loaded.
 
 use std::{
+    borrow::Cow,
     fs,
     path::{Path, PathBuf},
 };
@@ -8,7 +9,9 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    Registry, Sources,
+    Registry,
+    bases::{Levels, Nearer},
+    extend::{Bases, Beside},
     files::{self, File, is_definition_file},
     gather::{is_readme, known, levels},
     load::{self, Loaded},
@@ -16,7 +19,7 @@ use super::{
 };
 use crate::{
     domain::{
-        check::{Agent, Agents, Known},
+        check::{Agent, Agents},
         definition::{Persona, Workflow},
         finding::{Finding, Rule, is_broken},
     },
@@ -58,11 +61,12 @@ impl FileReport {
 
 /// Checks the files and directories named by `paths`; if there are none, everything that `registry`
 /// was loaded from and what is part of midex. Agents that lie beside a named directory, in its
-/// `agents/` or in the one next to it, count as known.
+/// `agents/` or in the one next to it, count as known; so do the workflows in the directory of a named file, for those that
+/// extend them.
 pub fn validate(paths: &[PathBuf], registry: &Registry) -> Result<Vec<FileReport>> {
     let mut agents = known(&registry.agents);
     if paths.is_empty() {
-        return Ok(everything(registry.sources(), beside(&agents, registry)));
+        return Ok(everything(registry, &agents));
     }
     let mut groups = Vec::new();
     for path in paths {
@@ -73,7 +77,10 @@ pub fn validate(paths: &[PathBuf], registry: &Registry) -> Result<Vec<FileReport
     }
     Ok(groups
         .into_iter()
-        .flat_map(|group| reports(group.files, beside(&agents, registry)))
+        .flat_map(|group| {
+            let bases = Nearer::new(registry, || group.workflows());
+            reports(group.files.clone(), beside(&agents, registry, &bases))
+        })
         .collect())
 }
 
@@ -85,7 +92,8 @@ pub fn workflow_file(path: &Path, registry: &Registry) -> Result<(FileReport, Op
     if let Some(directory) = agents_beside(&real) {
         add_agents(&mut agents, &directory);
     }
-    let mut loaded = load::workflow(read_named(path), beside(&agents, registry));
+    let bases = Nearer::new(registry, || siblings(path));
+    let mut loaded = load::workflow(read_named(path), beside(&agents, registry, &bases));
     let workflow = loaded.value.take();
     Ok((report(Kind::Workflow, loaded), workflow))
 }
@@ -94,16 +102,28 @@ pub fn workflow_file(path: &Path, registry: &Registry) -> Result<(FileReport, Op
 pub fn check_text(name: &str, text: &str, registry: &Registry) -> (Option<Workflow>, Vec<Finding>) {
     let file = File::of(PathBuf::from(name), text.to_owned());
     let agents = known(&registry.agents);
-    let loaded = load::workflow(file, beside(&agents, registry));
+    let loaded = load::workflow(file, registry.beside(&agents));
     (loaded.value, loaded.findings)
 }
 
-/// These agents, and what the server does that the registry was loaded for.
-fn beside<'a>(agents: &'a Agents, registry: &'a Registry) -> Known<'a> {
-    Known {
-        agents,
-        abilities: &registry.abilities,
+/// These agents and bases, and what the server does that the registry was loaded for.
+fn beside<'a>(agents: &'a Agents, registry: &'a Registry, bases: &'a dyn Bases) -> Beside<'a> {
+    Beside {
+        bases,
+        ..registry.beside(agents)
     }
+}
+
+/// The files of workflows in the directory of a file.
+fn siblings(path: &Path) -> Vec<File> {
+    let directory = path.parent().map(|parent| match parent.as_os_str() {
+        here if here.is_empty() => Path::new("."),
+        _ => parent,
+    });
+    let files = directory.map(|directory| directory_files(directory, files::EXTENSIONS));
+    let mut files = files.unwrap_or_default();
+    files.retain(|file| kind(&file.path, &file.text) == Kind::Workflow);
+    files
 }
 
 fn add_agents(agents: &mut Agents, directory: &Path) {
@@ -120,11 +140,15 @@ fn real(path: &Path) -> Result<PathBuf> {
     })
 }
 
-fn everything(sources: &Sources, known: Known<'_>) -> Vec<FileReport> {
+fn everything(registry: &Registry, agents: &Agents) -> Vec<FileReport> {
+    let sources = registry.sources();
     let (directories, extensions) = (&sources.workflows, files::EXTENSIONS);
-    let workflows = levels(directories, extensions, shipped::WORKFLOWS)
-        .map(|(_, files)| (Kind::Workflow, files))
-        .collect::<Vec<_>>();
+    let workflows: Vec<_> = levels(directories, extensions, shipped::WORKFLOWS).collect();
+    let bases = Levels::new(Cow::Borrowed(&workflows), None);
+    let beside = beside(agents, registry, &bases);
+    let workflows = workflows
+        .iter()
+        .map(|(_, files)| (Kind::Workflow, files.clone()));
     let personas = levels(&sources.agents, &["md"], shipped::AGENTS)
         .map(|(_, files)| (Kind::Agent, files))
         .collect::<Vec<_>>();
@@ -132,7 +156,7 @@ fn everything(sources: &Sources, known: Known<'_>) -> Vec<FileReport> {
         .into_iter()
         .chain(personas)
         .map(|(kind, files)| files.into_iter().map(|file| (kind, file)).collect())
-        .flat_map(|files| reports(files, known))
+        .flat_map(|files| reports(files, beside))
         .collect()
 }
 
@@ -141,6 +165,19 @@ struct Group {
     files: Vec<(Kind, File)>,
     /// Where the agents lie that these files may name.
     agents: Option<PathBuf>,
+}
+
+impl Group {
+    /// The workflows that its files may extend: its own, and beside a file that was named alone those of its directory.
+    fn workflows(&self) -> Vec<File> {
+        match &self.files[..] {
+            [(Kind::Workflow, file)] => siblings(&file.path),
+            files => {
+                let workflows = files.iter().filter(|(kind, _)| *kind == Kind::Workflow);
+                workflows.map(|(_, file)| file.clone()).collect()
+            }
+        }
+    }
 }
 
 fn group(path: &Path) -> Result<Vec<Group>> {
@@ -244,13 +281,13 @@ fn state(loaded: &Loaded<Persona>) -> Agent {
     }
 }
 
-fn reports(files: Vec<(Kind, File)>, known: Known<'_>) -> Vec<FileReport> {
+fn reports(files: Vec<(Kind, File)>, beside: Beside<'_>) -> Vec<FileReport> {
     let (workflows, others): (Vec<_>, Vec<_>) = files
         .into_iter()
         .partition(|(kind, _)| *kind == Kind::Workflow);
     let mut workflows: Vec<_> = workflows
         .into_iter()
-        .map(|(_, file)| load::workflow(file, known))
+        .map(|(_, file)| load::workflow(file, beside))
         .collect();
     load::refuse_duplicates(&mut workflows);
     let personas = personas(others.into_iter().map(|(_, file)| file).collect());

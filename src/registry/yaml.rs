@@ -322,6 +322,7 @@ fn location_place(text: &str, location: &serde_saphyr::Location) -> Place {
         column,
         start,
         end: first_line_end(text, start, start.saturating_add(len)),
+        origin: 0,
     }
 }
 

@@ -3,6 +3,7 @@
 mod confirm;
 mod doors;
 mod expressions;
+mod extends;
 mod inputs;
 mod metadata;
 mod mistakes;

@@ -9,6 +9,7 @@ mod broken;
 pub(crate) mod calls;
 mod commands;
 mod directories;
+mod extends;
 mod findings;
 mod loading;
 mod manifests;

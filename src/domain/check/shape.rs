@@ -296,7 +296,7 @@ fn items(found: &mut Vec<Finding>, node: &Node, path: &str) {
 fn list(found: &mut Vec<Finding>, node: &Node, path: &str, (of, min, max): (&Shape, usize, usize)) {
     let Some(items) = node.items() else {
         let expected = match of {
-            Shape::Name(_) | Shape::Text(_) => "a list of texts",
+            Shape::Name(_) | Shape::Id(_) | Shape::Text(_) => "a list of texts",
             Shape::NotNull => "a list of values",
             _ => "a list",
         };
@@ -305,7 +305,9 @@ fn list(found: &mut Vec<Finding>, node: &Node, path: &str, (of, min, max): (&Sha
     amount(found, node, path, (items.len(), min, max));
     for (at, item) in items.iter().enumerate() {
         let path = format!("{path}[{at}]");
-        let name = item.text().filter(|_| matches!(of, Shape::Name(_)));
+        let name = item
+            .text()
+            .filter(|_| matches!(of, Shape::Name(_) | Shape::Id(_)));
         let is_it = |before: &Node| name.is_some() && before.text() == name;
         if items[..at].iter().any(is_it) {
             let message = format!("`{}` is named twice", name.unwrap_or_default());
@@ -379,6 +381,14 @@ fn keys(found: &mut Vec<Finding>, node: &Node, path: &str, record: &Record, excu
             Some(key) => conform(found, &entry.value, &path, &key.shape),
         }
     }
+    for entry in entries {
+        let needed = record.key(&entry.key).and_then(|key| key.beside);
+        if let Some(needed) = needed.filter(|needed| !there.contains(needed)) {
+            let message = format!("`{}` has no effect without `{needed}`", entry.key);
+            let path = join(path, &entry.key);
+            found.push(Finding::new(Rule::NoEffect, path, entry.place, message));
+        }
+    }
     there.extend(excused);
     absent(found, node, path, record, &there);
 }
@@ -428,7 +438,8 @@ fn absent(
     record: &Record,
     there: &HashSet<&str>,
 ) {
-    let missing = |key: &&Key| key.required && !there.contains(key.name);
+    let excused = |key: &Key| key.unless.is_some_and(|other| there.contains(other));
+    let missing = |key: &&Key| key.required && !there.contains(key.name) && !excused(key);
     for key in record.keys.iter().filter(missing) {
         let message = format!("{} has no `{}`", record.what, key.name);
         let path = join(path, key.name);

@@ -13,6 +13,7 @@ use crate::{
         document::Digest,
         event::{AttemptEnded, Body},
         id::StepId,
+        state::StepStatus,
         token::Grant,
     },
     limits,
@@ -46,35 +47,6 @@ pub struct RecordedCall {
     pub revision: u64,
     /// Whether it brought an output that was accepted.
     pub was_accepted: bool,
-}
-
-/// Where a step stands (S0, and `skipped`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StepStatus {
-    /// Not entered yet.
-    Pending,
-    /// Entered; its token is out.
-    Running,
-    /// Done, with an output.
-    Completed,
-    /// Ended without an output.
-    Failed,
-    /// Passed by, or open when the execution ended.
-    Skipped,
-}
-
-impl StepStatus {
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Skipped => "skipped",
-        }
-    }
 }
 
 /// One entry into a step.

@@ -91,6 +91,16 @@ impl Change {
         })
     }
 
+    /// Where it begins, as far as that is known as a place.
+    pub(super) fn place(&self) -> Option<Place> {
+        match self {
+            Self::Part(part) => Some(part.place),
+            Self::Around { place, .. } => Some(*place),
+            Self::Cut { entry, .. } => Some(*entry),
+            Self::ByHand | Self::Raw { .. } => None,
+        }
+    }
+
     /// The bytes of the part in `text`, if it is found.
     pub(super) fn span(&self, text: &str) -> Option<(usize, usize)> {
         match self {

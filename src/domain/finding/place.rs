@@ -12,6 +12,8 @@ pub struct Place {
     pub start: usize,
     /// The byte after the last.
     pub end: usize,
+    /// The file: 0 is the one that is checked, 1 the one that it extends, 2 the one that that one extends.
+    pub origin: u8,
 }
 
 impl Place {
@@ -21,6 +23,7 @@ impl Place {
         column: 1,
         start: 0,
         end: 0,
+        origin: 0,
     };
 
     /// The place of the bytes `start..end` of `text`, cut at the end of their first line.
@@ -31,6 +34,7 @@ impl Place {
             column: text[line_start(text, start)..start].chars().count() + 1,
             start,
             end: first_line_end(text, start, end),
+            origin: 0,
         }
     }
 }

@@ -25,6 +25,8 @@ const fn key(name: &'static str, shape: Shape, what: &'static str) -> Key {
         name,
         shape,
         required: false,
+        unless: None,
+        beside: None,
         what,
         unbuilt: None,
         not_each: None,
@@ -76,6 +78,25 @@ const fn record(what: &'static str, keys: &'static [Key]) -> Record {
         is_open: false,
     }
 }
+
+/// A key that has an effect only beside `extends`.
+const fn of_heirs(name: &'static str, shape: Shape, what: &'static str) -> Key {
+    Key {
+        beside: Some(EXTENDS),
+        ..key(name, shape, what)
+    }
+}
+
+/// The key for the workflow that a manifest extends.
+pub const EXTENDS: &str = "extends";
+/// The key for the steps that an heir adds to those of its base.
+pub const INSERT: &str = "insert";
+/// The key for the steps of its base that an heir leaves out.
+pub const REMOVE: &str = "remove";
+/// The key for the steps of a manifest.
+pub const STEPS: &str = "steps";
+/// The keys that say where steps are inserted: before a step of the base, or after it.
+pub const INSERT_AT: [&str; 2] = ["before", "after"];
 
 /// The word for the end of an execution where a step id may stand.
 pub const END: &str = "$end";
@@ -326,6 +347,28 @@ pub(super) static REQUIRES: Record = record(
     )],
 );
 
+/// An item of `insert`.
+pub static INSERTED: Record = record(
+    "an item of `insert`",
+    &[
+        key(
+            INSERT_AT[0],
+            Shape::Id(Id::Step),
+            "The step of the base that they come before in the list",
+        ),
+        key(
+            INSERT_AT[1],
+            Shape::Id(Id::Step),
+            "The step of the base that they come after in the list",
+        ),
+        required(
+            STEPS,
+            Shape::Steps(&STEP),
+            "The steps, whose ids the base has not",
+        ),
+    ],
+);
+
 /// A workflow in YAML or JSON. Without a description it is valid, with a warning.
 pub static MANIFEST: Record = record(
     "a workflow manifest",
@@ -346,11 +389,14 @@ pub static MANIFEST: Record = record(
             Shape::Inputs(&DECLARED),
             "What the workflow is to be told at its start, in this order; without this key any object is taken, and {} takes nothing",
         ),
-        required(
-            "steps",
-            Shape::Steps(&STEP),
-            "The steps, in the order in which they are shown",
-        ),
+        Key {
+            unless: Some(EXTENDS),
+            ..required(
+                STEPS,
+                Shape::Steps(&STEP),
+                "The steps, in the order in which they are shown; beside `extends` those that replace the steps of the same ids",
+            )
+        },
         key(
             "memory",
             Shape::Memory(0),
@@ -388,7 +434,21 @@ pub static MANIFEST: Record = record(
             "What it needs of the server that runs it",
         ),
         planned("expose", NOTHING),
-        planned("extends", "copy what you need of that workflow"),
+        key(
+            EXTENDS,
+            Shape::Id(Id::Workflow),
+            "The workflow whose keys count wherever this file has not its own",
+        ),
+        of_heirs(
+            INSERT,
+            Shape::List(&Shape::Record(&INSERTED), 1, limits::STEPS_MAX),
+            "Steps that stand among those of the workflow that it extends",
+        ),
+        of_heirs(
+            REMOVE,
+            Shape::List(&Shape::Id(Id::Step), 1, limits::STEPS_MAX),
+            "The ids of steps of the workflow that it extends, which are left out",
+        ),
     ],
 );
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     app::{App, Ran},
-    domain::State,
+    domain::{State, state::Vocabulary},
     error::{Code, NextCall, Result, again},
     limits,
 };
@@ -70,16 +70,20 @@ async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
         Code::InputsInvalid => error.with_next(INPUTS_SHOWN),
         _ => error,
     })?;
-    let state = State::ALL
-        .into_iter()
-        .find(|state| state.as_str() == status.state);
     let is_awaiting = step.current_step.is_some();
+    let state = State::parse(&status.state).unwrap_or(State::Running);
+    // Two words more than S2 has: an agent must know whom the run waits for.
+    let shown = match state {
+        _ if is_awaiting => "awaiting",
+        State::Paused => state.as_str(),
+        _ => state.word(Vocabulary::Run),
+    };
     let mut answer = json!({
         "success": true,
         "run_id": status.execution_id,
         "execution_id": status.execution_id,
         "workflow_id": status.workflow_name,
-        "status": if is_awaiting { "awaiting" } else { state.map_or("running", State::as_run_status) },
+        "status": shown,
         "state": status.state,
         "revision": status.revision,
         "waits": status.waits,

@@ -54,13 +54,37 @@ fn record(record: &Record) -> Map<String, Value> {
         schema.insert("minProperties".into(), json!(1));
         schema.insert("maxProperties".into(), json!(1));
     }
-    let rules = match record.what {
+    let mut rules = match record.what {
         what if what == STEP.what => step_rules(&keys),
         what if what == grammar::DEFAULT.what => default_rules(),
-        _ => return schema,
+        what if what == grammar::INSERTED.what => one_of(&grammar::INSERT_AT),
+        _ => Vec::new(),
     };
-    schema.insert("allOf".into(), Value::Array(rules));
+    rules.extend(keys.iter().flat_map(|key| rules_beside(key)));
+    if !rules.is_empty() {
+        schema.insert("allOf".into(), Value::Array(rules));
+    }
     schema
+}
+
+/// Which other key makes up for a missing one, and which one a key needs.
+fn rules_beside(key: &Key) -> Vec<Value> {
+    let required = |name: &str| json!({ "required": [name] });
+    let unless = key
+        .unless
+        .map(|other| json!({ "anyOf": [required(key.name), required(other)] }));
+    let beside =
+        { key.beside }.map(|other| json!({ "if": required(key.name), "then": required(other) }));
+    unless.into_iter().chain(beside).collect()
+}
+
+/// Exactly one of these keys.
+fn one_of(keys: &[&str]) -> Vec<Value> {
+    let required: Vec<_> = keys
+        .iter()
+        .map(|key| json!({ "required": [key] }))
+        .collect();
+    vec![json!({ "oneOf": required })]
 }
 
 /// What a `foreach` does: a step with fewer keys.
@@ -79,7 +103,9 @@ fn each() -> Map<String, Value> {
 fn mapping(keys: &[&Key], is_open: bool, schema_of: fn(&Key) -> Value) -> Map<String, Value> {
     let properties = keys.iter().map(|key| (key.name.to_owned(), schema_of(key)));
     let properties: Map<_, _> = properties.collect();
-    let required = keys.iter().filter(|key| key.required);
+    let required = keys
+        .iter()
+        .filter(|key| key.required && key.unless.is_none());
     let required: Vec<_> = required.map(|key| key.name).collect();
     let schema = [
         ("type", json!("object")),
@@ -275,7 +301,7 @@ fn list(of: &Shape, min: usize, max: usize) -> Value {
         "minItems": min,
         "maxItems": max,
     });
-    if let (Value::Object(map), Shape::Name(_)) = (&mut schema, of) {
+    if let (Value::Object(map), Shape::Name(_) | Shape::Id(_)) = (&mut schema, of) {
         map.insert("uniqueItems".into(), json!(true));
     }
     schema

@@ -147,7 +147,7 @@ fn what_no_manifest_has_is_refused_with_what_to_write() {
         ),
         (
             with("extends: other\nsteps: [{ id: s, guidance: G }]"),
-            "not_supported_yet extends",
+            "unknown_base extends",
         ),
         (with("steps: []"), "no_steps steps"),
         (with(""), "missing_key steps"),

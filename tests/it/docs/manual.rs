@@ -139,6 +139,8 @@ fn its_formats_and_figures_are_those_of_the_code() {
         (2_000_000, 600)
     );
     assert!(MANUAL.contains("within 2,000,000 steps and 600 levels"));
+    let bases = format!("at most {} stand above", limits::EXTENDS_DEPTH_MAX);
+    assert!(MANUAL.contains(&bases));
     assert_eq!(limits::OUTPUT_ATTEMPTS_MAX, 5);
     assert!(MANUAL.contains("may bring five outputs that break the schema"));
     assert_eq!(limits::AFTERMATH_STEP_MAX, Duration::from_secs(5 * 60));

@@ -55,6 +55,7 @@ fn validated(paths: &[PathBuf], registry: &Registry, json: bool, color: bool) ->
     let args = ValidateArgs {
         paths: paths.to_vec(),
         strict: false,
+        print: None,
     };
     let code = midex::cli::validate::validate(&args, registry, color, Output::new(json, &mut out))
         .unwrap();

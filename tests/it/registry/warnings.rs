@@ -21,6 +21,7 @@ fn validated(project: &Project, path: &str, json: bool, strict: bool) -> (String
     let args = ValidateArgs {
         paths: vec![project.path(path)],
         strict,
+        print: None,
     };
     let code = validate(&args, &SHIPPED, false, Output::new(json, &mut out)).unwrap();
     (String::from_utf8(out).unwrap(), code)

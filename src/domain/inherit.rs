@@ -1,0 +1,394 @@
+//! Merges a manifest with the one that it extends, before anything is checked: what comes out is checked as one document. Each
+//! part keeps its place, and the place says of which file it is.
+
+mod says;
+
+use std::collections::BTreeMap;
+
+pub use self::says::Says;
+use super::{
+    check::wrong_type,
+    draft::{Form, Section},
+    finding::{Finding, Place, Rule},
+    grammar::{EXTENDS, INSERT, INSERT_AT, REMOVE, STEPS},
+    node::{Content, Entry, Node},
+};
+
+/// What an heir and its base come to.
+#[derive(Debug)]
+pub struct Merged {
+    /// The document. The keys of the heir stand in it, those that only speak of the base too.
+    pub document: Node,
+    /// What of it the heir says, for the findings of its check.
+    pub says: Says,
+}
+
+/// The steps that an heir removes, with the path and the place where it says so.
+type Removed = BTreeMap<String, (String, Place)>;
+
+/// A step, with its path where it is of the heir.
+type Step = (Node, Option<String>);
+
+/// A step of the base, and what the heir puts around it.
+struct Slot {
+    before: Vec<Step>,
+    /// The step, or the heir's in its place; `None` once it is removed.
+    step: Option<Step>,
+    after: Vec<Step>,
+}
+
+/// The base as the heir is told of it.
+struct Base<'a> {
+    name: &'a str,
+    slots: Vec<Slot>,
+    /// The steps of the heir that have no place among those of the base; each has a finding.
+    lost: Vec<Step>,
+}
+
+/// Merges `heir` with the document of its base, adding a finding for all that the heir says of steps that the base has not.
+/// The heir's own keys win; its steps replace those of the same ids, and are inserted and removed where it says so.
+pub fn merge(found: &mut Vec<Finding>, heir: &Node, (name, base): (&str, &Node)) -> Merged {
+    let base = raised(base);
+    let extends = heir.get(EXTENDS).map_or(heir.place, |node| node.place);
+    let slot = |node: &Node| Slot {
+        before: Vec::new(),
+        step: Some((node.clone(), None)),
+        after: Vec::new(),
+    };
+    let slots = base.get(STEPS).and_then(Node::items).unwrap_or_default();
+    let mut steps = Base {
+        name,
+        slots: slots.iter().map(slot).collect(),
+        lost: Vec::new(),
+    };
+    steps.insert(found, heir);
+    found.extend(no_list(heir));
+    steps.replace(found, heir);
+    let removed = steps.remove(found, heir);
+    let (list, paths): (Vec<_>, Vec<_>) = steps.into_list().into_iter().unzip();
+    Merged {
+        document: document(heir, &base, list, extends),
+        says: Says {
+            paths,
+            removed,
+            extends,
+        },
+    }
+}
+
+/// Takes the instructions that steps have of a base out of them where a section of the heir's Markdown has others.
+pub fn yield_to_sections(document: &mut Node, sections: &[Section]) {
+    each_section(document, sections, |entries, _| {
+        let is_inherited = |entry: &Entry| entry.place.origin > 0;
+        entries.retain(|entry| entry.key != INSTRUCTIONS || !is_inherited(entry));
+    });
+}
+
+/// Puts the sections of a Markdown manifest into its steps, as their instructions.
+pub fn fold_sections(document: &mut Node, sections: &[Section]) {
+    each_section(document, sections, |entries, section| {
+        entries.push(Entry {
+            key: INSTRUCTIONS.to_owned(),
+            place: section.step.place,
+            value: Node {
+                content: Content::Text(section.text.value.clone()),
+                place: section.text.place,
+            },
+        });
+    });
+}
+
+const INSTRUCTIONS: &str = "instructions";
+
+/// Calls `each` with every section that has a step, and the entries of that step.
+fn each_section(
+    document: &mut Node,
+    sections: &[Section],
+    each: impl Fn(&mut Vec<Entry>, &Section),
+) {
+    let steps = entry(document, STEPS).map(|entry| &mut entry.value.content);
+    let Some(Content::List(steps)) = steps else {
+        return;
+    };
+    for section in sections {
+        let is_it = |step: &&mut Node| id(step) == Some(&section.step.value);
+        let step = steps.iter_mut().find(is_it);
+        if let Some(Content::Map(entries)) = step.map(|step| &mut step.content) {
+            each(entries, section);
+        }
+    }
+}
+
+/// The document without the keys that only speak of its base.
+pub fn plain(document: &Node) -> Node {
+    let mut plain = document.clone();
+    if let Content::Map(entries) = &mut plain.content {
+        entries.retain(|entry| ![EXTENDS, INSERT, REMOVE].contains(&entry.key.as_str()));
+    }
+    plain
+}
+
+impl Base<'_> {
+    /// Puts the steps of `insert` before or after the steps that it names.
+    fn insert(&mut self, found: &mut Vec<Finding>, heir: &Node) {
+        let ids: Vec<_> = self.ids().map(str::to_owned).collect();
+        for (at, item) in items(heir, INSERT).iter().enumerate() {
+            let path = format!("{INSERT}[{at}]");
+            let mut steps = Vec::new();
+            for (number, step) in items(item, STEPS).iter().enumerate() {
+                let path = format!("{path}.{STEPS}[{number}]");
+                let taken = id(step).filter(|id| ids.iter().any(|known| known == id));
+                match taken {
+                    Some(id) => found.push(self.taken(step, id, &path)),
+                    None => steps.push((step.clone(), Some(path))),
+                }
+            }
+            match self.anchor(found, item, &path) {
+                Some((slot, true)) => slot.before.extend(steps),
+                Some((slot, false)) => slot.after.extend(steps),
+                None => self.lost.extend(steps),
+            }
+        }
+    }
+
+    fn taken(&self, step: &Node, id: &str, path: &str) -> Finding {
+        let message = format!("`{id}` is the id of a step of `{}` already", self.name);
+        let node = step.get("id").unwrap_or(step);
+        let finding = node.finding(Rule::DuplicateStep, &format!("{path}.id"), message);
+        finding.suggest(format!(
+            "give it another id, or replace `{id}` under `{STEPS}`"
+        ))
+    }
+
+    /// The step that an item of `insert` names, and whether it goes before it.
+    fn anchor(
+        &mut self,
+        found: &mut Vec<Finding>,
+        item: &Node,
+        path: &str,
+    ) -> Option<(&mut Slot, bool)> {
+        let keys = INSERT_AT.map(|key| (key, item.get(key)));
+        let (key, node) = match keys {
+            [(_, Some(before)), (_, Some(_))] => {
+                let message = format!("{path} says both `before` and `after`");
+                let finding = before.finding(Rule::ConflictingKeys, path, message);
+                found.push(finding.suggest("leave one of them out".to_owned()));
+                return None;
+            }
+            [(key, Some(node)), _] | [_, (key, Some(node))] => (key, node),
+            _ => {
+                item.entries()?;
+                let message =
+                    format!("{path} does not say where: it has no `before` and no `after`");
+                let finding = item.finding(Rule::MissingKey, path, message);
+                found.push(finding.suggest("write `after: ID` with a step of the base".to_owned()));
+                return None;
+            }
+        };
+        let wanted = node.text()?;
+        let at = self.position(wanted);
+        if at.is_none() {
+            found.push(self.not_there(node, wanted, &format!("{path}.{key}")));
+        }
+        at.map(|at| (&mut self.slots[at], key == INSERT_AT[0]))
+    }
+
+    /// Puts the heir's steps in the place of those of the same ids.
+    fn replace(&mut self, found: &mut Vec<Finding>, heir: &Node) {
+        for (at, step) in items(heir, STEPS).iter().enumerate() {
+            let path = format!("{STEPS}[{at}]");
+            let at = id(step).and_then(|id| self.position(id));
+            let own = (step.clone(), Some(path.clone()));
+            match at.map(|at| &mut self.slots[at].step) {
+                Some(Some(slot)) if slot.1.is_none() => *slot = own,
+                // A second one of the same id: the check tells of it.
+                Some(_) => self.lost.push(own),
+                None => {
+                    found.extend(self.nothing_to_replace(step, &path));
+                    self.lost.push(own);
+                }
+            }
+        }
+    }
+
+    /// The finding for a step whose id the base has not; one without an id has another.
+    fn nothing_to_replace(&self, step: &Node, path: &str) -> Option<Finding> {
+        let finding = self.not_there(step.get("id")?, id(step)?, &format!("{path}.id"));
+        let words = format!("put a new step under `{INSERT}`, with `after: ID` or `before: ID`");
+        let hint = match &finding.suggestion {
+            Some(near) => format!("{near} Else {words}"),
+            None => words,
+        };
+        Some(finding.suggest(hint))
+    }
+
+    /// Leaves out the steps of `remove`.
+    fn remove(&mut self, found: &mut Vec<Finding>, heir: &Node) -> Removed {
+        let mut removed = Removed::new();
+        for (at, node) in items(heir, REMOVE).iter().enumerate() {
+            let (Some(id), path) = (node.text(), format!("{REMOVE}[{at}]")) else {
+                continue;
+            };
+            if removed.contains_key(id) {
+                continue;
+            }
+            let Some(at) = self.position(id) else {
+                found.push(self.not_there(node, id, &path));
+                continue;
+            };
+            let step = &mut self.slots[at].step;
+            if let Some((_, Some(own))) = step {
+                let message = format!("`{id}` is removed here, and `{own}` replaces it");
+                let finding = node.finding(Rule::Contradiction, &path, message);
+                found.push(finding.suggest("leave out one of the two".to_owned()));
+            } else {
+                *step = None;
+                removed.insert(id.to_owned(), (path, node.place));
+            }
+        }
+        for slot in &mut self.slots {
+            if let Some((step, None)) = &mut slot.step {
+                dependencies_on(found, step, &removed, self.name);
+            }
+        }
+        removed
+    }
+
+    fn ids(&self) -> impl Iterator<Item = &str> {
+        self.slots.iter().filter_map(Slot::id)
+    }
+
+    fn position(&self, wanted: &str) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.id() == Some(wanted))
+    }
+
+    fn not_there(&self, node: &Node, id: &str, path: &str) -> Finding {
+        let message = format!("`{}` has no step `{id}`", self.name);
+        let finding = node.finding(Rule::NotInBase, path, message);
+        finding.did_you_mean(node.place, id, self.ids())
+    }
+
+    /// The steps in the order of the result, without those that were removed.
+    fn into_list(self) -> Vec<Step> {
+        let of = |slot: Slot| slot.before.into_iter().chain(slot.step).chain(slot.after);
+        let slots = self.slots.into_iter().flat_map(of);
+        slots.chain(self.lost).collect()
+    }
+}
+
+impl Slot {
+    fn id(&self) -> Option<&str> {
+        id(&self.step.as_ref()?.0)
+    }
+}
+
+/// The finding for `steps` that are no list of steps: those of the base stand then.
+fn no_list(heir: &Node) -> Option<Finding> {
+    let steps = heir.get(STEPS)?;
+    match steps.items() {
+        None => Some(wrong_type(steps, STEPS, "a list")),
+        Some([]) => {
+            let message = format!("`{STEPS}` is empty");
+            let finding = steps.finding(Rule::NoSteps, STEPS, message);
+            Some(finding.suggest("leave it out: the steps of the base stand".to_owned()))
+        }
+        Some(_) => None,
+    }
+}
+
+/// Takes the dependencies of a step on those that are removed out of it, with a finding for each.
+fn dependencies_on(found: &mut Vec<Finding>, step: &mut Node, removed: &Removed, base: &str) {
+    let name = id(step).unwrap_or("?").to_owned();
+    let mut is_gone = |node: &Node| {
+        let gone = node.text().and_then(|id| Some((id, removed.get(id)?)));
+        let Some((id, (path, place))) = gone else {
+            return false;
+        };
+        let message = format!("step `{name}` of `{base}` depends on `{id}`, which is removed here");
+        let finding = Finding::new(Rule::RemovedDependency, path, *place, message);
+        found.push(finding.suggest(format!(
+            "replace `{name}` under `{STEPS}` by one that does not depend on `{id}`"
+        )));
+        true
+    };
+    for key in ["depends_on", "dependsOn"] {
+        match entry(step, key).map(|entry| &mut entry.value.content) {
+            Some(Content::List(ids)) => ids.retain(|id| !is_gone(id)),
+            Some(content @ Content::Text(_)) => {
+                let alone = Node {
+                    content: content.clone(),
+                    place: Place::START,
+                };
+                if is_gone(&alone) {
+                    *content = Content::List(Vec::new());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The heir's entries and those of the base that it has not, with these steps.
+fn document(heir: &Node, base: &Node, steps: Vec<Node>, extends: Place) -> Node {
+    let Content::Map(own) = &heir.content else {
+        return heir.clone();
+    };
+    let mut entries = own.clone();
+    let of_base = |entry: &&Entry| {
+        let is_of_heirs = [Form::Manifest.name_key(), EXTENDS, INSERT, REMOVE, STEPS];
+        !is_of_heirs.contains(&entry.key.as_str()) && own.iter().all(|one| one.key != entry.key)
+    };
+    let inherited = base.entries().unwrap_or_default().iter();
+    entries.extend(inherited.filter(of_base).cloned());
+    let list = |place| Node {
+        content: Content::List(steps),
+        place,
+    };
+    match entries.iter_mut().find(|entry| entry.key == STEPS) {
+        Some(entry) => entry.value = list(entry.value.place),
+        None => entries.push(Entry {
+            key: STEPS.to_owned(),
+            place: extends,
+            value: list(extends),
+        }),
+    }
+    Node {
+        content: Content::Map(entries),
+        place: heir.place,
+    }
+}
+
+/// The same node as one of a base.
+fn raised(node: &Node) -> Node {
+    fn raise(node: &mut Node) {
+        node.place.origin = node.place.origin.saturating_add(1);
+        match &mut node.content {
+            Content::List(items) => items.iter_mut().for_each(raise),
+            Content::Map(entries) => {
+                for entry in entries {
+                    entry.place.origin = entry.place.origin.saturating_add(1);
+                    raise(&mut entry.value);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut raised = node.clone();
+    raise(&mut raised);
+    raised
+}
+
+fn id(step: &Node) -> Option<&str> {
+    step.get("id")?.text()
+}
+
+fn items<'a>(node: &'a Node, key: &str) -> &'a [Node] {
+    node.get(key).and_then(Node::items).unwrap_or_default()
+}
+
+fn entry<'a>(node: &'a mut Node, key: &str) -> Option<&'a mut Entry> {
+    match &mut node.content {
+        Content::Map(entries) => entries.iter_mut().find(|entry| entry.key == key),
+        _ => None,
+    }
+}

@@ -1,0 +1,41 @@
+//! Limits of control flow: visits, repeats, fan-outs, hooks and compensations.
+
+use std::time::Duration;
+
+limits! {
+/// Attempts that a definition may ask for with `repeat`.
+pub const REPEAT_ATTEMPTS_MAX: u32 = 10_000;
+/// Attempts of a step whose `repeat` does not say how many.
+pub const REPEAT_ATTEMPTS_DEFAULT: u32 = 100;
+/// The pause between attempts where `repeat` does not say.
+pub const REPEAT_EVERY_DEFAULT: Duration = Duration::from_secs(1);
+/// Visits of one step that a definition may allow.
+pub const VISITS_MAX: u32 = 10_000;
+/// Visits of one step where neither the step nor the workflow says how many.
+pub const VISITS_DEFAULT: u32 = 100;
+/// Visits of all steps of one execution together that a definition may allow.
+pub const EXECUTION_VISITS_MAX: u32 = 1_000_000;
+/// Fields that an `output_contract` names.
+pub const CONTRACT_FIELDS_MAX: usize = 200;
+/// The longest duration a definition may name.
+pub const SPAN_MAX: Duration = Duration::from_secs(366 * 86_400);
+/// Characters of a text that is no duration that its refusal repeats.
+pub const SPAN_SHOWN_CHARS: usize = 40;
+/// How often the steps of one execution may be entered together where the workflow does not say.
+pub const EXECUTION_VISITS_DEFAULT: u32 = 100_000;
+/// Steps that need nobody and follow each other in one transition.
+pub const STEPS_AT_ONCE_MAX: usize = 2_000;
+/// Visits that an execution remembers because `compensate` would take their effects back.
+pub const COMPENSATIONS_MAX: usize = 10_000;
+/// How long one attempt of a hook may take where it does not say.
+pub const HOOK_TIMEOUT: Duration = Duration::from_secs(30);
+/// Items of one `foreach`.
+pub const FOREACH_ITEMS_MAX: usize = 10_000;
+/// How long a step without a `timeout` may stay open that runs although the execution fails, where the workflow has a
+/// `timeout` that is over by then.
+pub const AFTERMATH_STEP_MAX: Duration = Duration::from_secs(5 * 60);
+/// Items of one `foreach` that a transition begins; where they end as they are entered, the next one goes on.
+pub const ITEMS_AT_ONCE_MAX: usize = 1_000;
+/// Events of one transition.
+pub const EVENTS_PER_ROW_MAX: usize = 1 << 16;
+}

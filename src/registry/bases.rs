@@ -1,0 +1,115 @@
+//! Where the files of workflows lie that others extend: a name means the file that a start by this name would take.
+
+use std::{borrow::Cow, cell::OnceCell, collections::HashMap};
+
+use super::{Registry, Source, cache::Cache, extend::Bases, files::File, read};
+use crate::domain::definition::Definition;
+
+impl Bases for Registry {
+    fn file(&self, name: &str) -> Option<File> {
+        self.file_of(self.workflow(name)?)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.workflows().map(|entry| entry.name.clone()).collect()
+    }
+}
+
+/// Files that are loaded or checked together, those of each directory by themselves, the nearest first.
+pub(super) struct Levels<'a> {
+    files: Cow<'a, [(Source, Vec<File>)]>,
+    /// What is known of files that did not change.
+    cache: Option<&'a Cache<Definition>>,
+    /// The name of each file by its place in the levels, made when it is asked for first: most workflows extend nothing.
+    names: OnceCell<HashMap<String, (usize, usize)>>,
+}
+
+impl<'a> Levels<'a> {
+    pub(super) fn new(
+        files: Cow<'a, [(Source, Vec<File>)]>,
+        cache: Option<&'a Cache<Definition>>,
+    ) -> Self {
+        Self {
+            files,
+            cache,
+            names: OnceCell::new(),
+        }
+    }
+
+    fn stated_name(&self, file: &File) -> Option<String> {
+        match self.cache.and_then(|cache| cache.of(file)) {
+            Some(known) => known.named_at.map(|_| known.name.clone()),
+            None => read::stated_name(file),
+        }
+    }
+
+    /// The first file of each name. In one directory a file that states the name comes before one that is only called so.
+    fn by_name(&self) -> &HashMap<String, (usize, usize)> {
+        self.names.get_or_init(|| {
+            let mut by_name = HashMap::new();
+            for (level, (_, files)) in self.files.iter().enumerate() {
+                let mut called = Vec::new();
+                for (at, file) in files.iter().enumerate() {
+                    match self.stated_name(file) {
+                        Some(name) => drop(by_name.entry(name).or_insert((level, at))),
+                        None => called.push((file.stem(), (level, at))),
+                    }
+                }
+                for (name, at) in called {
+                    by_name.entry(name).or_insert(at);
+                }
+            }
+            by_name
+        })
+    }
+}
+
+impl Bases for Levels<'_> {
+    fn file(&self, name: &str) -> Option<File> {
+        let (level, at) = self.by_name().get(name)?;
+        Some(self.files[*level].1[*at].clone())
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<_> = self.by_name().keys().cloned().collect();
+        names.sort_unstable();
+        names
+    }
+}
+
+/// Files that count before those of a registry.
+pub(super) struct Nearer<'a, F> {
+    registry: &'a Registry,
+    read: F,
+    /// The files, once they are asked for.
+    files: OnceCell<Levels<'a>>,
+}
+
+impl<'a, F: Fn() -> Vec<File>> Nearer<'a, F> {
+    pub(super) fn new(registry: &'a Registry, read: F) -> Self {
+        Self {
+            registry,
+            read,
+            files: OnceCell::new(),
+        }
+    }
+
+    fn files(&self) -> &Levels<'a> {
+        let levels = || vec![(Source::Flag, (self.read)())];
+        self.files
+            .get_or_init(|| Levels::new(Cow::Owned(levels()), None))
+    }
+}
+
+impl<F: Fn() -> Vec<File>> Bases for Nearer<'_, F> {
+    fn file(&self, name: &str) -> Option<File> {
+        let nearer = self.files().file(name);
+        nearer.or_else(|| self.registry.file(name))
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names = self.files().names();
+        names.extend(self.registry.names());
+        names
+    }
+}

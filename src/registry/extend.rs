@@ -1,0 +1,236 @@
+//! Checks workflows together with those that they extend.
+
+use super::{files::File, read};
+use crate::{
+    domain::{
+        check::{self, Known},
+        definition::Workflow,
+        document::Digest,
+        draft::{Form, WorkflowDraft},
+        finding::{Finding, Rule, errors, is_broken},
+        grammar::EXTENDS,
+        inherit::{self, Merged},
+        node::Node,
+    },
+    limits,
+};
+
+/// Files of workflows by name.
+pub(super) trait Bases {
+    /// The file of the workflow of this name.
+    fn file(&self, name: &str) -> Option<File>;
+
+    /// All names that there are.
+    fn names(&self) -> Vec<String>;
+}
+
+/// A name that was asked for, with the file that it meant. The result of a load holds as long as each means the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Used {
+    pub(super) name: String,
+    /// The digest of its bytes; `None` where there was no such file.
+    pub(super) version: Option<Digest>,
+}
+
+impl Used {
+    /// Whether the name means a file of the same text as then.
+    pub(super) fn is_same(&self, bases: &dyn Bases) -> bool {
+        let version = bases.file(&self.name).map(|file| file.version);
+        version.is_some() && version == self.version
+    }
+}
+
+/// What a check stands on beside the draft.
+#[derive(Clone, Copy)]
+pub(super) struct Beside<'a> {
+    /// The agents, and what the server does.
+    pub(super) known: Known<'a>,
+    /// The workflows that may be extended.
+    pub(super) bases: &'a dyn Bases,
+}
+
+/// A draft with all that its check found.
+#[derive(Debug)]
+pub(super) struct Checked {
+    /// The workflow, if all findings are warnings.
+    pub(super) workflow: Option<Workflow>,
+    /// What is wrong, as findings of its own file.
+    pub(super) findings: Vec<Finding>,
+    /// The document that was checked: merged with what it extends.
+    pub(super) document: Node,
+    /// The names that it extends, the nearest first.
+    pub(super) used: Vec<Used>,
+    /// What the check of that document found, each where it stands.
+    found: Vec<Finding>,
+    fault: Option<Fault>,
+}
+
+/// Why a workflow cannot be extended.
+#[derive(Clone, Debug)]
+enum Fault {
+    Unknown,
+    /// The names from the heir up to the one that comes again.
+    Cycle(Vec<String>),
+    TooDeep,
+    /// It has phases, and no steps.
+    Phases,
+    /// Its file has so many findings.
+    Broken(String, usize),
+}
+
+/// Checks a draft; `heirs` are the names of those that extend it, down to its own.
+pub(super) fn check(draft: WorkflowDraft, heirs: &[String], beside: Beside<'_>) -> Checked {
+    let extends = draft.document.get(EXTENDS);
+    let Some(extends) = extends.filter(|_| draft.form == Form::Manifest) else {
+        return alone(draft, beside.known);
+    };
+    let name = extends.text().unwrap_or_default().to_owned();
+    let mut used = Vec::new();
+    match base(&name, heirs, beside, &mut used) {
+        Ok(base) => with_base(draft, (&name, &base), beside.known, used),
+        Err(fault) => {
+            let mut findings = check::shapes(&draft);
+            // A name that cannot be one has a finding already.
+            let is_told = findings.iter().any(|one| one.path == EXTENDS);
+            if !is_told {
+                findings.push(fault.finding(extends, &name, beside.bases));
+            }
+            Checked {
+                workflow: None,
+                findings,
+                document: draft.document,
+                used,
+                found: Vec::new(),
+                fault: Some(fault),
+            }
+        }
+    }
+}
+
+fn alone(draft: WorkflowDraft, known: Known<'_>) -> Checked {
+    let (workflow, found) = check::workflow(&draft, known);
+    Checked {
+        workflow,
+        findings: found.clone(),
+        document: folded(draft),
+        used: Vec::new(),
+        found,
+        fault: None,
+    }
+}
+
+/// The document with the sections of its file in it.
+fn folded(mut draft: WorkflowDraft) -> Node {
+    inherit::fold_sections(&mut draft.document, &draft.sections);
+    draft.document
+}
+
+fn with_base(
+    draft: WorkflowDraft,
+    (name, base): (&str, &Checked),
+    known: Known<'_>,
+    used: Vec<Used>,
+) -> Checked {
+    let mut findings = Vec::new();
+    let merged = inherit::merge(&mut findings, &draft.document, (name, &base.document));
+    let Merged { mut document, says } = merged;
+    inherit::yield_to_sections(&mut document, &draft.sections);
+    let draft = WorkflowDraft {
+        sections: draft.sections,
+        ..WorkflowDraft::new(Form::Manifest, document, draft.content)
+    };
+    let (workflow, found) = check::workflow(&draft, known);
+    let names: Vec<_> = used.iter().map(|used| used.name.clone()).collect();
+    findings.extend(says.settle(found.clone(), &base.found, &names));
+    Checked {
+        workflow: workflow.filter(|_| !is_broken(&findings)),
+        findings,
+        document: folded(draft),
+        used,
+        found,
+        fault: None,
+    }
+}
+
+/// The workflow of this name as one that can be extended; all names that are asked for go into `used`.
+fn base(
+    name: &str,
+    heirs: &[String],
+    beside: Beside<'_>,
+    used: &mut Vec<Used>,
+) -> Result<Checked, Fault> {
+    let chain: Vec<_> = heirs.iter().cloned().chain([name.to_owned()]).collect();
+    if heirs.iter().any(|heir| heir == name) {
+        return Err(Fault::Cycle(chain));
+    }
+    if heirs.len() > limits::EXTENDS_DEPTH_MAX {
+        return Err(Fault::TooDeep);
+    }
+    let file = beside.bases.file(name);
+    used.push(Used {
+        name: name.to_owned(),
+        version: file.as_ref().map(|file| file.version),
+    });
+    let file = file.ok_or(Fault::Unknown)?;
+    let broken = |count| Fault::Broken(file.path.display().to_string(), count);
+    let (draft, found) = read::draft(&file).map_err(|_| broken(1))?;
+    if draft.form == Form::Phases {
+        return Err(Fault::Phases);
+    }
+    let checked = check(draft, &chain, beside);
+    used.extend(checked.used.iter().cloned());
+    match &checked.fault {
+        Some(fault @ (Fault::Cycle(_) | Fault::TooDeep)) => Err(fault.clone()),
+        _ => match errors(&found).count() + errors(&checked.findings).count() {
+            0 => Ok(checked),
+            count => Err(broken(count)),
+        },
+    }
+}
+
+impl Fault {
+    /// The finding for the heir that names the base `name` at `extends`.
+    fn finding(&self, extends: &Node, name: &str, bases: &dyn Bases) -> Finding {
+        let about = |rule, message: String| extends.finding(rule, EXTENDS, message);
+        match self {
+            Self::Unknown => {
+                let message = format!("no workflow has the name `{name}`");
+                let finding = about(Rule::UnknownBase, message)
+                    .suggest("write the name of one that `midex list` shows".to_owned());
+                let names = bases.names();
+                finding.did_you_mean(extends.place, name, names.iter().map(String::as_str))
+            }
+            Self::Cycle(names) if names.first() == names.last() => {
+                let message = format!("it extends itself: {}", names.join(" → "));
+                about(Rule::CyclicBase, message)
+                    .suggest("leave `extends` out of one of them".to_owned())
+            }
+            Self::Cycle(_) => {
+                let message = format!("`{name}` extends itself, so nothing can extend it");
+                about(Rule::InvalidBase, message)
+                    .suggest(format!("leave `extends` out of `{name}`"))
+            }
+            Self::TooDeep => {
+                let most = limits::EXTENDS_DEPTH_MAX;
+                let message = format!("more than {most} workflows stand above it by `extends`");
+                about(Rule::LimitExceeded, message)
+                    .expected(format!("at most {most}"), format!("more than {most}"))
+                    .suggest(format!(
+                        "extend one that is nearer to the first than `{name}`"
+                    ))
+            }
+            Self::Phases => {
+                let message =
+                    format!("`{name}` has phases: only a manifest with steps can be extended");
+                about(Rule::InvalidBase, message).suggest(format!("copy what you need of `{name}`"))
+            }
+            Self::Broken(path, count) => {
+                let noun = if *count == 1 { "finding" } else { "findings" };
+                let message =
+                    format!("`{name}` has {count} {noun}: only a sound workflow can be extended");
+                about(Rule::InvalidBase, message)
+                    .suggest(format!("run `midex validate {path}` and mend it first"))
+            }
+        }
+    }
+}
