@@ -9,6 +9,7 @@ pub use self::{
     catalog::*,
     cli::*,
     figure::{Figure, Limit},
+    offer::*,
 };
 
 /// Makes of each limit a constant, and of all of them `listed`.
@@ -30,10 +31,11 @@ macro_rules! limits {
 // After the macro, for it is used there.
 mod catalog;
 mod cli;
+mod offer;
 
 /// Every limit there is, in the order of the files.
 pub fn all() -> Vec<Limit> {
-    [listed(), catalog::listed(), cli::listed()].concat()
+    [listed(), catalog::listed(), cli::listed(), offer::listed()].concat()
 }
 
 // Not indented, for it is the whole of the rest.

@@ -379,6 +379,37 @@ pub enum Event {
         /// The text, with its number.
         reference: ArtifactReference,
     },
+    /// A step offers its client what to do next (S3).
+    OptionsOffered {
+        /// The visit whose output they follow from.
+        visit_id: VisitId,
+        /// The options; stored by digest, whatever their size.
+        options: Payload,
+    },
+    /// The execution went on past what these steps had offered.
+    OptionsWithdrawn {
+        /// The steps.
+        steps: Vec<StepId>,
+    },
+    /// A client said which option it took (S3, `recordBranchDecision`).
+    OptionChosen(Box<OptionChosen>),
+}
+
+/// Which of the options that were offered a client took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OptionChosen {
+    /// The visit whose token came with the choice.
+    pub visit_id: VisitId,
+    /// The visit that offered the option; for going on the last one that offered anything, where one did.
+    pub offered_by: Option<VisitId>,
+    /// The id of the option.
+    pub option: String,
+    /// The pattern of the branch, where the option is one.
+    pub pattern: Option<String>,
+    /// Its tool.
+    pub tool_name: String,
+    /// Everything that was offered then, by the digests of what the steps offered.
+    pub offered: Vec<Digest>,
 }
 
 /// A person's answer to a gate.

@@ -6,6 +6,7 @@
 mod advance;
 mod answers;
 mod apply;
+mod choice;
 mod command;
 mod decide;
 mod decision;
@@ -17,6 +18,7 @@ mod items;
 mod judged;
 mod lifecycle;
 mod list;
+mod offers;
 mod pages;
 mod people;
 mod rehearsal;
@@ -34,10 +36,12 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::answers::{Question, UTTERANCE};
 pub use self::{
     command::{
-        Change, Command, GateAnswer, Lifecycle, Report, Resolution, SignalRequest, Start, Verdict,
+        Change, Command, GateAnswer, Lifecycle, Report, Resolution, SignalRequest, Start,
+        Submission, Verdict,
     },
     decision::{Decision, Facts, Need, Transition, Values},
     list::Items,
+    offers::Offer,
     rehearsal::{Rehearsal, Rehearsed},
     visit::{Closed, RecordedCall, StepState, StepStatus, SupersededToken, Visit},
     work::{Attachment, AttemptId, Begin, Brought, Effect, OperationFailure, Page, Safety},
@@ -96,6 +100,8 @@ pub struct Execution {
     pub(super) paused_ms: u64,
     /// The inputs that it was started with.
     pub(super) given: Option<Digest>,
+    /// What its steps offer their client, oldest first: at most [`crate::limits::OFFERS_MAX`].
+    pub(super) offers: Vec<Offer>,
 }
 
 /// A signal that nothing has waited for yet.

@@ -138,7 +138,10 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
         | Event::FailureBegan { .. }
         | Event::FinalOutput { .. }
         | Event::GateAnswered(_)
-        | Event::ArtifactNamed { .. } => {}
+        | Event::ArtifactNamed { .. }
+        | Event::OptionsOffered { .. }
+        | Event::OptionsWithdrawn { .. }
+        | Event::OptionChosen(_) => {}
         Event::TokenRenewed { visit_id, .. } => {
             let step = visit_id.step();
             let metadata = json!({ "step_name": step, "renewed": true });

@@ -7,6 +7,7 @@ mod control;
 mod crash;
 mod fence;
 mod known_faults;
+mod offered;
 mod operations;
 mod pages;
 mod resolve;

@@ -129,7 +129,7 @@ impl<'d> Checker<'_, '_, 'd> {
         for field in &step.fields {
             let own = match field.key.name {
                 "if" | "when" => Own::Never,
-                "repeat" => Own::Latest,
+                "repeat" | "branches" => Own::Latest,
                 _ => Own::Before,
             };
             let owner = Owner::Step(position, own);

@@ -65,6 +65,23 @@ pub struct Step {
     /// How often it may be entered; the workflow's limit where not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_visits: Option<u32>,
+    /// What it offers its client to do next, by its output (S3).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub branches: Vec<Branch>,
+}
+
+/// A call that a step offers where its output matches (S3).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Branch {
+    /// `key.nested:value`, as it was written.
+    pub pattern: String,
+    /// The tool.
+    pub tool_name: String,
+    /// Its arguments; may hold expressions.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub parameters: Map<String, Value>,
+    /// Whether the workflow goes on where it is chosen.
+    pub continue_workflow: bool,
 }
 
 /// Who acts in a step, and what on.
@@ -302,6 +319,7 @@ impl Step {
             run_when: RunWhen::Succeeded,
             next: None,
             max_visits: None,
+            branches: Vec::new(),
         }
     }
 

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    Awaiting, Event, Execution, Failure, Outcome, PauseReason, Row, Signal, State, StepState,
-    StepStatus, visit::Visit,
+    Awaiting, Event, Execution, Failure, Offer, Outcome, PauseReason, Row, Signal, State,
+    StepState, StepStatus, visit::Visit,
 };
 use crate::{
     clock::Timestamp,
@@ -66,6 +66,7 @@ impl Execution {
             paused_at: None,
             paused_ms: 0,
             given: created.inputs.as_ref().map(|payload| payload.digest),
+            offers: Vec::new(),
         })
     }
 
@@ -125,6 +126,17 @@ impl Execution {
                 visit.retire_token(row.revision);
                 visit.awaiting = Some(Awaiting::Model(*grant));
             }),
+            Event::OptionsOffered { visit_id, options } => {
+                self.take_offer(row.revision, visit_id, options.digest);
+            }
+            Event::OptionsWithdrawn { steps } => {
+                self.offers
+                    .retain(|offer| !steps.contains(offer.visit_id.step()));
+            }
+            Event::OptionChosen(chosen) => {
+                let is_other = |offer: &Offer| Some(&offer.visit_id) != chosen.offered_by.as_ref();
+                self.offers.retain(is_other);
+            }
             Event::AttemptEnded(ended) => self.revisit(&ended.visit_id, |visit| {
                 visit.end_attempt(row.revision, ended);
             }),
@@ -175,6 +187,10 @@ impl Execution {
         self.failure = failure.cloned();
         self.completed_at = to.is_final().then_some(at);
         self.reason = None;
+        if to.is_final() && to != State::Completed {
+            // Of a completed execution what its last steps suggest may still be done.
+            self.offers.clear();
+        }
         if to.is_final() {
             self.pauses.clear();
             self.failing = None;

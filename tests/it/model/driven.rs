@@ -216,7 +216,7 @@ impl Subject for Pure {
     async fn advance(&mut self, token: &str, report: Report) -> Result<Advanced> {
         let command = Command::Advance {
             token: Token::parse(token)?,
-            report: Arc::new(report),
+            submission: Arc::new(report.into()),
         };
         self.command(&command)
             .map(|answer| answer.expect("an advance moves or replays"))

@@ -9,10 +9,12 @@ mod failures;
 mod gates;
 mod items;
 mod memory;
+mod offered;
 mod outputs;
 mod people;
 mod rounds;
 mod served;
+mod suggested;
 mod told;
 
 use midex::domain::{ExecutionId, execution::Report};

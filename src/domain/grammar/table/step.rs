@@ -1,10 +1,10 @@
 //! The keys of steps and of phases: who acts in a step, and the fields around that, each with the kinds that act on it.
 
 use super::{
-    END, FAILURE, Id, Key, NOTHING, ON_ERROR, Record, Role, Shape,
+    END, FAILURE, Id, Key, ON_ERROR, Record, Role, Shape,
     bodies::{
-        ARM, CONTRACT, EXTRACT, FAIL, FOREACH, GATE, INPUT, NAME, PAGINATE, REPEAT, RETRY, TEXT,
-        WAIT,
+        ARM, CONTRACT, EXTRACT, FAIL, FOREACH, GATE, INPUT, NAME, OFFERED, PAGINATE, REPEAT, RETRY,
+        TEXT, WAIT,
     },
     key, planned, record, required,
 };
@@ -21,6 +21,7 @@ const EFFECTS: &[&str] = &["run", "activity"];
 const ATTEMPTED: &[&str] = &[
     "agent", "guidance", "tool", "input", "extract", "run", "activity",
 ];
+const OFFERING: &[&str] = &["agent", "guidance", "tool", "input", "extract", "activity"];
 const TIMED: &[&str] = &[
     "agent", "guidance", "tool", "input", "extract", "run", "activity", "foreach", "wait",
 ];
@@ -285,6 +286,15 @@ pub static STEP: Record = record(
             ),
             OF_FOREACH,
         ),
+        not_each(
+            field(
+                "branches",
+                Shape::Branches(&OFFERED),
+                "What the client may call next where the output matches: patterns `key.nested:value`, each with a tool",
+                OFFERING,
+            ),
+            "an item leads nowhere: offer it in a step after the `foreach`",
+        ),
         planned("hooks", FAILURE),
         planned("compensate", FAILURE),
         planned(
@@ -293,7 +303,6 @@ pub static STEP: Record = record(
         ),
         planned("stall_after", PATIENCE),
         planned("escalate", PATIENCE),
-        planned("branches", NOTHING),
     ],
 );
 
