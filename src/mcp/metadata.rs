@@ -13,7 +13,6 @@ use rmcp::{
     },
     service::RequestContext,
 };
-
 use serde_json::Value;
 
 use crate::limits;
@@ -98,9 +97,10 @@ pub(super) fn with_metadata<R: HasMetadata>(result: R, context: &RequestContext<
 
 /// What says that there is a choice (S3): the tool of the option that comes first.
 pub(super) fn branching(suggested: Option<&str>) -> Option<MetaObject> {
+    let suggested = suggested?;
     let mut meta = MetaObject::default();
     meta.0.insert("branchingEnabled".into(), true.into());
-    meta.0.insert("suggestedNextTool".into(), suggested?.into());
+    meta.0.insert("suggestedNextTool".into(), suggested.into());
     Some(meta)
 }
 
