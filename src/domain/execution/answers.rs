@@ -206,7 +206,7 @@ impl TransitionBuilder<'_> {
         let step = self.step(position).acting();
         match visit {
             _ if step.kind.asks_for().is_none() => {
-                let taken = self.suggested(position, visit, value);
+                let taken = self.suggested(position, value);
                 Ok(self.violations(position, value, taken.as_ref()))
             }
             Some(visit) => self.violations_for_good(visit, value),

@@ -263,7 +263,7 @@ impl TransitionBuilder<'_> {
         stored: Option<(Artifact, Arc<[u8]>)>,
     ) -> DecideResult<()> {
         let visit_id = &attempt_id.visit_id;
-        let taken = self.suggested(position, Some(visit), output);
+        let taken = self.suggested(position, output);
         let output = taken.as_ref().map_or(output, |taken| &taken.output);
         let due = self
             .check_schema(position, step, visit_id, output)

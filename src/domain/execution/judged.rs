@@ -79,7 +79,7 @@ impl Execution {
             let judged = self.judge_answers(builder, turn, value);
             return judged.map_err(|interrupt| interrupt.placed(placed));
         }
-        let taken = builder.suggested(turn.position, Some(turn.visit), value);
+        let taken = builder.suggested(turn.position, value);
         let violations = builder.violations(turn.position, value, taken.as_ref());
         if !violations.is_empty() {
             return Ok(self.refusal(builder, turn, value, violations)?);

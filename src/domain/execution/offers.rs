@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    Event, Execution, Visit, VisitId,
+    Event, Execution, VisitId,
     decision::{DecideResult, Interrupt},
     judged::OpenTurn,
     scope::EvalContext,
@@ -56,24 +56,17 @@ impl Execution {
 }
 
 impl TransitionBuilder<'_> {
-    /// An output of a step that may suggest calls, without its suggestions; `None` where it has none.
-    pub(super) fn suggested(
-        &self,
-        position: usize,
-        visit: Option<&Visit>,
-        output: &Value,
-    ) -> Option<Taken> {
-        let step = self.step(position);
+    /// An output of a step that may suggest calls, without its suggestions; `None` where it has none. The items of a
+    /// `foreach` suggest nothing: they lead nowhere.
+    pub(super) fn suggested(&self, position: usize, output: &Value) -> Option<Taken> {
         let may = matches!(
-            step.kind,
+            self.step(position).kind,
             StepKind::Agent { .. }
                 | StepKind::Guidance { .. }
                 | StepKind::Tool { .. }
                 | StepKind::Activity { .. }
         );
-        // Of an item no visit is remembered for ever; it suggests nothing.
-        let is_whole = visit.is_some_and(|visit| visit.item.is_none());
-        (may && is_whole).then(|| take(output))?
+        may.then(|| take(output))?
     }
 
     /// Every way in which a model's output breaks what its step asks for. A schema that speaks of suggestions itself is held
@@ -141,7 +134,7 @@ impl TransitionBuilder<'_> {
     ) -> DecideResult<()> {
         let step = self.step(position);
         let says_nothing = step.branches.is_empty() && suggestions.is_none() && offered.is_empty();
-        if visit_id.item.is_some() || says_nothing && self.next.offers.is_empty() {
+        if says_nothing && self.next.offers.is_empty() {
             return Ok(());
         }
         let compiled = &self.facts.definition.compiled_step(position).branches;

@@ -105,7 +105,7 @@ impl Execution {
                 Some(Reported::Failure(failure))
             }
             Verdict::Output(output) => {
-                let taken = builder.suggested(position, Some(visit), output);
+                let taken = builder.suggested(position, output);
                 let output = taken.as_ref().map_or(&**output, |taken| &taken.output);
                 builder.check_output(position, &visit_id, output)?;
                 builder.offer_of_server(position, &visit_id, output, taken.as_ref())?;
