@@ -39,7 +39,7 @@ use crate::{
     config::{Authoring, Config, Directories},
     domain::{
         Change, Command, Definition, ExecutionId, Lifecycle, PauseReason, State, StepId,
-        execution::Report,
+        execution::Submission,
         nearest::nearest,
         telemetry::EventType,
         view::{
@@ -329,8 +329,12 @@ impl App {
     }
 
     /// Finishes a step (S0, `workflow.next_step`).
-    pub async fn next_step(&self, token: &str, report: Report) -> Result<Advanced> {
-        self.engine().await?.advance(token, report).await
+    pub async fn next_step(
+        &self,
+        token: &str,
+        submission: impl Into<Submission>,
+    ) -> Result<Advanced> {
+        self.engine().await?.advance(token, submission).await
     }
 
     /// Moves an execution, and answers with where it stands then.

@@ -10,6 +10,7 @@ pub use self::{
     cli::*,
     figure::{Figure, Limit},
     flow::*,
+    offer::*,
 };
 
 /// Makes of each limit a constant, and of all of them `listed`.
@@ -32,10 +33,18 @@ macro_rules! limits {
 mod catalog;
 mod cli;
 mod flow;
+mod offer;
 
 /// Every limit there is, in the order of the files.
 pub fn all() -> Vec<Limit> {
-    [listed(), catalog::listed(), cli::listed(), flow::listed()].concat()
+    [
+        listed(),
+        catalog::listed(),
+        cli::listed(),
+        flow::listed(),
+        offer::listed(),
+    ]
+    .concat()
 }
 
 // Not indented, for it is the whole of the rest.

@@ -100,7 +100,7 @@ impl Standing {
         let offer = self.answer().new_tokens.swap_remove(0);
         Command::Advance {
             token: Token::parse(&offer.continuation_token).expect("a token"),
-            report: Arc::new(Report::Output(output())),
+            submission: Arc::new(Report::Output(output()).into()),
         }
     }
 

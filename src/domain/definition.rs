@@ -3,6 +3,7 @@
 
 mod compiled;
 mod graph;
+mod pattern;
 mod requirement;
 mod step;
 
@@ -18,10 +19,11 @@ pub(crate) use self::compiled::{CompiledStep, CompiledWorkflow, Parts, input_tex
 pub(super) use self::graph::reach;
 pub use self::{
     graph::Graph,
+    pattern::{Pattern, PatternFault},
     requirement::Requirement,
     step::{
-        Arm, Join, Losers, Next, OnError, Paginate, Repeat, Retry, RunWhen, Step, StepKind, Via,
-        Wait,
+        Arm, Branch, Join, Losers, Next, OnError, Paginate, Repeat, Retry, RunWhen, Step, StepKind,
+        Via, Wait,
     },
 };
 use super::{
@@ -155,6 +157,8 @@ struct Compiled {
     steps: Vec<CompiledStep>,
     workflow: CompiledWorkflow,
     activities: BTreeSet<String>,
+    /// The positions of its `branch` steps.
+    branching: Vec<usize>,
 }
 
 /// Equal are two that say the same; what follows from that is not worked out for it.
@@ -187,6 +191,7 @@ impl Definition {
                 steps: steps.map(|step| CompiledStep::of(step, &[])).collect(),
                 workflow: CompiledWorkflow::of(&self.workflow),
                 activities: activities(self),
+                branching: branching(&self.workflow),
             }
         })
     }
@@ -275,6 +280,11 @@ impl Definition {
             .chain(self.workflow.bodies.values())
     }
 
+    /// The positions of its `branch` steps, in authoring order.
+    pub(crate) fn branching(&self) -> &[usize] {
+        &self.compiled().branching
+    }
+
     /// The activities that its steps name.
     pub(crate) fn activities(&self) -> &BTreeSet<String> {
         &self.compiled().activities
@@ -325,6 +335,12 @@ fn activities(definition: &Definition) -> BTreeSet<String> {
         _ => None,
     });
     names.collect()
+}
+
+fn branching(workflow: &Workflow) -> Vec<usize> {
+    let steps = workflow.steps.iter().enumerate();
+    let branches = steps.filter(|(_, step)| matches!(step.kind, StepKind::Branch { .. }));
+    branches.map(|(at, _)| at).collect()
 }
 
 /// The schema of an output where the step declares none (S0, `workflow.next_step`).

@@ -3,6 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
+mod parts;
+
+pub use self::parts::{
+    AttemptEnded, Channel, GateAnswered, OptionChosen, VisitClosed, VisitOpened,
+};
 pub use super::body::Body;
 use super::{
     artifact::{Artifact, ArtifactReference},
@@ -406,33 +411,20 @@ pub enum Event {
         /// Why.
         why: String,
     },
-}
-
-/// A person's answer to a gate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GateAnswered {
-    /// The visit.
-    pub visit_id: VisitId,
-    /// The digest of what the person was shown.
-    pub shown: Digest,
-    /// Whether they approve.
-    pub approved: bool,
-    /// Who they are, as far as it is known.
-    pub by: String,
-    /// How they were asked.
-    pub via: Channel,
-    /// What else they said.
-    pub comment: Option<String>,
-}
-
-/// How a person was asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Channel {
-    /// On a terminal.
-    Terminal,
-    /// By the client of the agent.
-    Elicitation,
+    /// A step offers its client what to do next (S3).
+    OptionsOffered {
+        /// The visit whose output they follow from.
+        visit_id: VisitId,
+        /// The options; stored by digest, whatever their size.
+        options: Payload,
+    },
+    /// The execution went on past what these steps had offered.
+    OptionsWithdrawn {
+        /// The steps.
+        steps: Vec<StepId>,
+    },
+    /// A client said which option it took (S3, `recordBranchDecision`).
+    OptionChosen(Box<OptionChosen>),
 }
 
 impl Event {
@@ -463,50 +455,6 @@ impl Event {
             _ => None,
         }
     }
-}
-
-/// A visit that was opened.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct VisitOpened {
-    /// Which.
-    pub visit_id: VisitId,
-    /// Who acts.
-    pub agent: Option<AgentName>,
-    /// What it waits for.
-    pub awaiting: Awaiting,
-    /// What it works on, rendered; stored by digest, whatever its size.
-    pub input: Option<Payload>,
-}
-
-/// A visit that was closed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct VisitClosed {
-    /// Which.
-    pub visit_id: VisitId,
-    /// Who acted.
-    pub agent: Option<AgentName>,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// The call that ended it, where one did.
-    pub consumed: Option<ConsumedCall>,
-    /// How long it was open, in milliseconds.
-    pub duration_ms: u64,
-}
-
-/// An attempt that ended while its visit goes on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AttemptEnded {
-    /// The visit.
-    pub visit_id: VisitId,
-    /// Which attempt, from 1.
-    pub attempt: u32,
-    /// Why it failed; `None` where it is repeated until something holds, where it brought a page of a list, or where what
-    /// it brought led to another question.
-    pub failure: Option<Failure>,
-    /// The call that ended it, where one did.
-    pub consumed: Option<ConsumedCall>,
-    /// What the visit waits for until the next attempt.
-    pub awaiting: Awaiting,
 }
 
 /// What keeps an execution from going on. They form a set; each is lifted by its own means.

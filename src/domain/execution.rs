@@ -6,6 +6,7 @@
 mod advance;
 mod answers;
 mod apply;
+mod choice;
 mod command;
 mod decide;
 mod decision;
@@ -20,6 +21,7 @@ mod join;
 mod judged;
 mod lifecycle;
 mod list;
+mod offers;
 mod pages;
 mod people;
 mod rehearsal;
@@ -37,10 +39,12 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::answers::{Question, UTTERANCE};
 pub use self::{
     command::{
-        Change, Command, GateAnswer, Lifecycle, Report, Resolution, SignalRequest, Start, Verdict,
+        Change, Command, GateAnswer, Lifecycle, Report, Resolution, SignalRequest, Start,
+        Submission, Verdict,
     },
     decision::{Decision, Facts, Need, Transition, Values},
     list::Items,
+    offers::Offer,
     rehearsal::{Rehearsal, Rehearsed},
     visit::{Closed, RecordedCall, StepState, SupersededToken, Visit},
     work::{Attachment, AttemptId, Begin, Brought, Effect, OperationFailure, Page, Safety},
@@ -108,6 +112,8 @@ pub struct Execution {
     pub(super) not_compensated: Vec<NotCompensated>,
     /// The hooks of the workflow, once one of them was entered: a step that is in no list.
     pub(super) whole: Option<Arc<StepState>>,
+    /// What its steps offer their client, oldest first: at most [`crate::limits::OFFERS_MAX`].
+    pub(super) offers: Vec<Offer>,
 }
 
 /// A signal that nothing has waited for yet.

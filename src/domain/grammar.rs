@@ -46,8 +46,10 @@ pub enum Shape {
     Values,
     /// The same, where a value may be such a mapping, which says what it is bound to.
     Bindings(&'static Record),
-    /// The same with so many entries at least, whose names memory can have.
+    /// A mapping of anything with so many entries at least, whose names memory can have; texts in it may hold `${{ … }}`.
     Memory(usize),
+    /// A mapping from patterns of an output to such mappings.
+    Branches(&'static Record),
     /// A mapping of at most so many scalars, taken as they are.
     Scalars(usize),
     /// A list, or a text that holds `${{ … }}`.
@@ -187,6 +189,7 @@ impl Shape {
             | Self::TextOr(record)
             | Self::Inputs(record)
             | Self::Bindings(record)
+            | Self::Branches(record)
             | Self::Steps(record) => record.all(),
             Self::List(of, ..) => of.records(),
             _ => Vec::new(),

@@ -20,6 +20,7 @@ pub mod input;
 pub mod mask;
 pub mod nearest;
 pub mod node;
+pub mod offer;
 pub mod schema;
 pub mod span;
 pub mod state;

@@ -17,7 +17,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 pub use self::{
-    equal::Measure,
+    equal::{Measure, same},
     format::names as formats,
     keyword::{Form, TYPES, form},
     quota::Quota,

@@ -151,7 +151,10 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
         | Event::EndingBegan { .. }
         | Event::CompensationsGivenUp { .. }
         | Event::GateAnswered(_)
-        | Event::ArtifactNamed { .. } => {}
+        | Event::ArtifactNamed { .. }
+        | Event::OptionsOffered { .. }
+        | Event::OptionsWithdrawn { .. }
+        | Event::OptionChosen(_) => {}
         Event::TokenRenewed { visit_id, .. } => {
             let step = visit_id.step();
             let metadata = json!({ "step_name": step, "renewed": true });

@@ -6,6 +6,7 @@ mod graph;
 mod history;
 mod inputs;
 mod listing;
+mod options;
 mod previous;
 mod question;
 mod reply;

@@ -58,7 +58,7 @@ use crate::{
     domain::{
         Change, Command, Definition, Execution, ExecutionId, Facts, Lifecycle, Token,
         event::Owner,
-        execution::{Report, Start, Values},
+        execution::{Start, Submission, Values},
         view::{self, Advanced, StatusView, Subject},
     },
     error::{Code, Error, Result},
@@ -290,20 +290,24 @@ impl Engine {
     /// Every refusal of a token has its own code; `STEP_OUTPUT_INVALID`, `EXECUTION_PAUSED`,
     /// `LIMIT_EXCEEDED`, `STORE_UNAVAILABLE`, `SERVER_STOPPING`. A refused call changes nothing, save
     /// that refused outputs are counted.
-    pub async fn advance(&self, token: &str, report: Report) -> Result<Advanced> {
+    pub async fn advance(
+        &self,
+        token: &str,
+        submission: impl Into<Submission>,
+    ) -> Result<Advanced> {
         let parsed = Token::parse(token);
         let result = match &parsed {
-            Ok(token) => self.advance_with(token, report).await,
+            Ok(token) => self.advance_with(token, submission.into()).await,
             Err(error) => Err(error.clone()),
         };
         result.inspect_err(|error| self.note(parsed.as_ref().ok(), error))
     }
 
-    async fn advance_with(&self, token: &Token, report: Report) -> Result<Advanced> {
+    async fn advance_with(&self, token: &Token, submission: Submission) -> Result<Advanced> {
         let id = &token.execution_id;
         let command = Command::Advance {
             token: token.clone(),
-            report: Arc::new(report),
+            submission: Arc::new(submission),
         };
         match self.send(id, command).await {
             // The order of refusals: a token from the future is that first, and of nobody second.

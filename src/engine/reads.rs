@@ -488,9 +488,12 @@ impl Engine {
     }
 }
 
-/// The output of a completed visit that is not in its row.
+/// The output of a completed visit, or what it offers, that is not in its row.
 fn outside(event: &Event) -> Option<&Payload> {
-    let (_, payload) = event.output()?;
+    let payload = match event {
+        Event::OptionsOffered { options, .. } => options,
+        event => event.output()?.1,
+    };
     payload.inline.is_none().then_some(payload)
 }
 

@@ -147,6 +147,9 @@ codes! {
     /// The step's output breaks the step's schema.
     StepOutputInvalid = "STEP_OUTPUT_INVALID", Validation, Validation, false,
         Next::Call(again("correct every violation of the output; the token stays valid"));
+    /// The choice is none of the options that were offered.
+    ChoiceUnknown = "CHOICE_UNKNOWN", Validation, Validation, false,
+        Next::Call(again("with the id of an option that `choices` lists, or without `choice`; the token stays valid"));
     /// The arguments break the tool's schema.
     ArgumentsInvalid = "ARGUMENTS_INVALID", Validation, Parse, false,
         Next::Call(corrected("correct every violation"));

@@ -13,6 +13,7 @@ use rmcp::{
     },
     service::RequestContext,
 };
+use serde_json::Value;
 
 use crate::limits;
 
@@ -92,6 +93,23 @@ pub(super) fn with_metadata<R: HasMetadata>(result: R, context: &RequestContext<
     } else {
         result
     }
+}
+
+/// What says that there is a choice (S3): the tool of the option that comes first.
+pub(super) fn branching(suggested: Option<&str>) -> Option<MetaObject> {
+    let suggested = suggested?;
+    let mut meta = MetaObject::default();
+    meta.0.insert("branchingEnabled".into(), true.into());
+    meta.0.insert("suggestedNextTool".into(), suggested.into());
+    Some(meta)
+}
+
+/// The tool of the option that comes first in an answer, or in what it has read.
+pub(super) fn suggested_tool(answer: &Value) -> Option<&str> {
+    let read = answer.get("content");
+    let options = answer.get("nextStepOptions");
+    let options = options.or_else(|| read?.get("nextStepOptions"))?;
+    options.get(0)?.get("toolName")?.as_str()
 }
 
 /// The result of a request of the era whose results say whose they are.

@@ -28,7 +28,10 @@ use super::{
     answer,
     asking::{Agreement, Asked, Call, asked},
     guard::guarded,
-    metadata::{CacheHint, implementation, is_modern, with_cache_hint, with_metadata},
+    metadata::{
+        CacheHint, branching, implementation, is_modern, suggested_tool, with_cache_hint,
+        with_metadata,
+    },
     page::page,
     profile::ToolProfile,
     progress,
@@ -136,7 +139,8 @@ impl Server {
                     resources::offered(uri, self.profile.toolsets)?;
                 }
                 let view = answer(&self.app, arguments).await?;
-                return answered(&view, call.context);
+                let suggested = suggested_tool(&view);
+                return answered(&view, suggested, call.context);
             }
             Work::Confirmed(confirm, answer) => {
                 let mut arguments = tool.checked(arguments)?;
@@ -147,7 +151,7 @@ impl Server {
                         Agreement::Pending(needs) => return Ok(Done::Needs(needs)),
                     }
                 }
-                return answered(&answer(&self.app, arguments).await?, context);
+                return answered(&answer(&self.app, arguments).await?, None, context);
             }
             Work::Advance(advance) => advance,
         };
@@ -164,7 +168,12 @@ impl Server {
             Asked::Answered(reply) => {
                 let mut reply = (*reply)?;
                 reply.leave_out_known(&known_agents);
-                answered(&reply, context)
+                let first = reply.next_step_options.first();
+                answered(
+                    &reply,
+                    first.map(|option| option.tool_name.as_str()),
+                    context,
+                )
             }
         }
     }
@@ -179,8 +188,15 @@ impl Server {
     }
 }
 
-fn answered(view: &impl Serialize, context: &RequestContext<RoleServer>) -> Result<Done> {
-    splice::answer(view, context).map(|result| Done::Answered(Box::new(result)))
+/// The result of a call that is answered with `view`, which suggests this tool.
+fn answered(
+    view: &impl Serialize,
+    suggested: Option<&str>,
+    context: &RequestContext<RoleServer>,
+) -> Result<Done> {
+    let mut result = splice::answer(view, context)?;
+    result.meta = branching(suggested);
+    Ok(Done::Answered(Box::new(result)))
 }
 
 /// Serves the process's own standard streams until the client goes or `stop` is cancelled.
@@ -405,8 +421,12 @@ impl ServerHandler for Server {
             resources::read(&self.app, &request.uri).await
         };
         let shown = self.answered("resources/read", reading).await?;
+        let meta = branching(shown.content.suggested());
         let contents = ResourceContents::text(shown.content.into_text(), request.uri);
         let mut contents = contents.with_mime_type(shown.media_type);
+        if let Some(meta) = meta {
+            contents = contents.with_meta(meta);
+        }
         if let Some(next) = shown.next {
             let mut meta = MetaObject::default();
             meta.0.insert("next".into(), next.into());

@@ -72,6 +72,12 @@ impl Recovery<'_> {
     /// Rewrites a value whose shape has keys of its own.
     fn shape(&mut self, node: &mut Node, path: &str, shape: &Shape) {
         match (shape, &mut node.content) {
+            (Shape::Branches(record), Content::Map(entries)) => {
+                for entry in entries {
+                    let path = join(path, &entry.key);
+                    self.shape(&mut entry.value, &path, &Shape::Record(record));
+                }
+            }
             (Shape::Inputs(record), _) => self.inputs(node, path, record),
             (Shape::Steps(record), _) => self.steps(node, path, record),
             (Shape::Record(record) | Shape::TextOr(record), Content::Map(entries)) => {

@@ -9,6 +9,7 @@ mod crash;
 mod fence;
 mod hooks;
 mod known_faults;
+mod offered;
 mod operations;
 mod pages;
 mod resolve;

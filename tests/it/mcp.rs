@@ -8,6 +8,7 @@ mod frames;
 mod fuzz;
 mod lives;
 mod names;
+mod options;
 mod processes;
 mod replies;
 mod resources;

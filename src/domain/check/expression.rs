@@ -136,7 +136,7 @@ impl<'d> Checker<'_, '_, 'd> {
         for field in &step.fields {
             let own = match field.key.name {
                 "if" | "when" => Own::Never,
-                "repeat" | "hooks" | "compensate" => Own::Latest,
+                "repeat" | "branches" | "hooks" | "compensate" => Own::Latest,
                 _ => Own::Before,
             };
             let owner = Owner::Step(position, own);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::super::{
-    definition::{Arm, Join, Next, OnError, Paginate, Repeat, Retry, Step, StepKind},
+    definition::{Arm, Branch, Join, Next, OnError, Paginate, Repeat, Retry, Step, StepKind},
     draft::StepDraft,
     grammar,
     node::Node,
@@ -70,6 +70,20 @@ fn arm(node: &Node) -> Option<Arm> {
     })
 }
 
+/// What a step offers, in the order of writing.
+fn branches(node: &Node) -> Vec<Branch> {
+    let entries = node.entries().unwrap_or_default().iter();
+    let branches = entries.filter_map(|entry| {
+        Some(Branch {
+            pattern: entry.key.clone(),
+            tool_name: entry.value.read("toolName")?,
+            parameters: entry.value.read("parameters").unwrap_or_default(),
+            continue_workflow: entry.value.read("continueWorkflow").unwrap_or(true),
+        })
+    });
+    branches.collect()
+}
+
 /// The step with what the fields around its kind say.
 pub(super) fn fields(step: Step, draft: &StepDraft) -> Step {
     let value = |key| draft.value(key);
@@ -92,6 +106,7 @@ pub(super) fn fields(step: Step, draft: &StepDraft) -> Step {
         max_visits: value("max_visits").and_then(Node::small),
         join: value("join").and_then(join).unwrap_or_default(),
         losers: draft.read("losers").unwrap_or_default(),
+        branches: value("branches").map(branches).unwrap_or_default(),
         ..step
     }
 }

@@ -1,5 +1,6 @@
 //! Validates nodes against the shapes of the grammar.
 
+mod branches;
 mod text;
 
 use std::collections::HashSet;
@@ -77,6 +78,7 @@ fn conform(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
         Shape::Version => words(found, node, path, (limits::VERSION_BYTES_MAX, true)),
         Shape::Memory(min) => memory(found, node, path, *min),
         Shape::Bindings(binding) => bindings(found, node, path, binding),
+        Shape::Branches(branch) => branches::check(found, node, path, branch),
         Shape::Scalars(max) => scalars(found, node, path, *max),
         Shape::Items => items(found, node, path),
         Shape::List(of, min, max) => list(found, node, path, (of, *min, *max)),

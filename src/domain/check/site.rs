@@ -72,7 +72,7 @@ pub(super) fn collect<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str,
                 collect(sites, &entry.value, &path, &Shape::Value);
             }
         }
-        Shape::Inputs(record) => {
+        Shape::Inputs(record) | Shape::Branches(record) => {
             for entry in node.entries().unwrap_or_default() {
                 fields(sites, &entry.value, &join(path, &entry.key), record);
             }

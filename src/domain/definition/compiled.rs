@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Step, StepKind, Wait, Workflow};
+use super::{Branch, Pattern, Step, StepKind, Wait, Workflow};
 use crate::domain::{
     body::Body,
     expression::{Expression, Template},
@@ -19,6 +19,8 @@ pub(crate) struct CompiledStep {
     pub(crate) until: Option<Expression>,
     /// Which arm is taken; `None` for one that always may be.
     pub(crate) arms: Vec<Option<Expression>>,
+    /// What it offers, by its output.
+    pub(crate) branches: Vec<CompiledBranch>,
     /// What it works on: an object of all texts and values of its kind that may hold expressions.
     pub(crate) input: Template,
     /// The list of a `foreach`.
@@ -29,6 +31,13 @@ pub(crate) struct CompiledStep {
     pub(crate) bodies: BTreeMap<Body, CompiledStep>,
     /// What cannot be compiled: no checked definition has such a thing.
     pub(crate) broken: Option<String>,
+}
+
+/// What a branch that a step offers evaluates.
+#[derive(Debug)]
+pub(crate) struct CompiledBranch {
+    pub(crate) pattern: Pattern,
+    pub(crate) parameters: Template,
 }
 
 /// What a workflow evaluates as a whole.
@@ -113,6 +122,15 @@ impl CompiledStep {
             })
         };
         let input = template(&input_texts(step)).with_words(WORDS);
+        let mut branch = |branch: &Branch| {
+            let parameters = template(&Value::Object(branch.parameters.clone()));
+            let pattern = Pattern::parse(&branch.pattern).ok()?;
+            Some(CompiledBranch {
+                pattern,
+                parameters,
+            })
+        };
+        let branches = step.branches.iter().filter_map(&mut branch).collect();
         let (items, body) = match &step.kind {
             StepKind::Foreach {
                 items, alias, body, ..
@@ -126,6 +144,7 @@ impl CompiledStep {
             condition,
             until,
             arms,
+            branches,
             input,
             items,
             body,

@@ -80,6 +80,23 @@ pub struct Step {
     /// Of a hook: whether its failure is that of what it belongs to.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub required: bool,
+    /// What it offers its client to do next, by its output (S3).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub branches: Vec<Branch>,
+}
+
+/// A call that a step offers where its output matches (S3).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Branch {
+    /// `key.nested:value`, as it was written.
+    pub pattern: String,
+    /// The tool.
+    pub tool_name: String,
+    /// Its arguments; may hold expressions.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub parameters: Map<String, Value>,
+    /// Whether the workflow goes on where it is chosen.
+    pub continue_workflow: bool,
 }
 
 /// Who acts in a step, and what on.
@@ -360,6 +377,7 @@ impl Step {
             losers: Losers::Finish,
             bodies: BTreeMap::new(),
             required: false,
+            branches: Vec::new(),
         }
     }
 

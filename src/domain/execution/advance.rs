@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use super::{
     Closed, ConsumedCall, Decision, Event, Execution, Facts, Failure, Outcome, RecordedCall,
-    Report, State, StepState, Visit,
+    Report, State, StepState, Submission, Visit,
+    choice::Chosen,
     decision::DecideResult,
     judged::{AtLast, HELD, Judged, OpenTurn},
     transition::TransitionBuilder,
 };
 use crate::{
     clock::Timestamp,
-    domain::token::Token,
+    domain::{document::Digest, token::Token},
     error::{Code, Error, NextCall, Result, address, read},
     limits,
 };
@@ -27,7 +28,7 @@ impl Execution {
         &self,
         builder: TransitionBuilder<'_>,
         token: &Token,
-        report: &Report,
+        submission: &Submission,
     ) -> DecideResult<Decision> {
         token
             .check_not_from_future(builder.row.at)
@@ -39,23 +40,30 @@ impl Execution {
                 if visit.is_held() {
                     return Err(self.held(step).into());
                 }
-                let report = &*builder.meant(position, report);
+                let report = builder.meant_by(position, submission);
+                let report = report.as_deref();
                 let consumed = ConsumedCall {
                     grant: token.grant(),
-                    call: report.call(),
+                    call: submission.call(report),
                 };
                 let turn = OpenTurn {
                     position,
                     step,
                     visit,
                     consumed,
-                    is_of_user: matches!(report, Report::Answer(_)),
+                    is_of_user: matches!(report, Some(Report::Answer(_))),
                 };
-                self.close(builder, &turn, report)
+                let chosen = self.chosen(&builder, &turn, submission.choice.as_deref())?;
+                match report {
+                    Some(report) => self.close(builder, &turn, report, chosen.as_ref()),
+                    None => self.leave(builder, &turn, chosen.as_ref()),
+                }
             }
             Recognised::Consumed(position, step, visit, used) => {
-                let report = &*builder.meant(position, report);
-                self.repeat(&builder, (position, step, visit), &used, report)
+                let report = builder.meant_by(position, submission);
+                let call = submission.call(report.as_deref());
+                let report = report.as_deref();
+                self.repeat(&builder, (position, step, visit), &used, (call, report))
             }
             Recognised::Superseded => {
                 let message =
@@ -128,9 +136,9 @@ impl Execution {
         builder: &TransitionBuilder<'_>,
         (position, step, visit): (usize, &StepState, Option<&Visit>),
         used: &RecordedCall,
-        report: &Report,
+        (call, report): (Digest, Option<&Report>),
     ) -> DecideResult<Decision> {
-        if used.consumed.call != report.call() {
+        if used.consumed.call != call {
             let stands = self.stands();
             let message = format!(
                 "Token already used: step '{}' was closed with another output; {stands}",
@@ -139,7 +147,7 @@ impl Execution {
             let error = self.refused(Code::TokenAlreadyUsed, &step.id, message);
             return Err(error.into());
         }
-        if let Report::Output(value) | Report::Answer(value) = report
+        if let Some(Report::Output(value) | Report::Answer(value)) = report
             && !used.was_accepted
             && let violations = builder.violations_of_repeat(position, visit, value)?
             && !violations.is_empty()
@@ -157,12 +165,15 @@ impl Execution {
         mut builder: TransitionBuilder<'_>,
         turn: &OpenTurn<'_>,
         report: &Report,
+        chosen: Option<&Chosen>,
     ) -> DecideResult<Decision> {
         let visit_id = turn.visit_id();
         let (mut artifacts, mut references) = (Vec::new(), Vec::new());
         let (outcome, refusal) = match self.judge(&mut builder, turn, report)? {
             Judged::Accepted(accepted) => {
                 builder.contents.extend(accepted.contents);
+                let suggested = accepted.suggestions;
+                builder.offer_options(turn.position, &visit_id, &accepted.output, suggested)?;
                 builder.note(&accepted.payload, accepted.output);
                 (artifacts, references) = (accepted.artifacts, accepted.references);
                 (Outcome::Completed(accepted.payload), None)
@@ -175,15 +186,25 @@ impl Execution {
                 builder.hold(turn, output)?;
                 return Ok(builder.decision(Some(refusal)));
             }
-            Judged::Reoffered => return Ok(builder.decision(None)),
+            Judged::Reoffered => {
+                builder.record(turn, chosen);
+                return builder.left(chosen);
+            }
             Judged::Failed(failure) => (Outcome::Failed(failure), None),
             Judged::RefusedForGood(refusal) => {
                 let failure = Failure::of(&refusal, &turn.step.id);
                 (Outcome::Failed(failure), Some(refusal))
             }
         };
+        // A refused call chose nothing.
+        let chosen = chosen.filter(|_| refusal.is_none());
+        builder.record(turn, chosen);
+        builder.withdraw_past(turn);
         builder.close(&visit_id, turn.visit, outcome.clone(), Some(turn.consumed));
         builder.store(&visit_id, artifacts, references);
+        if chosen.is_some_and(Chosen::leaves) {
+            return builder.left(chosen);
+        }
         builder.after_close(turn.position, &visit_id, &outcome)?;
         builder.run_to_quiescence()?;
         let refusal = refusal.map(|refusal| builder.next.passed(refusal));

@@ -136,8 +136,9 @@ impl TransitionBuilder<'_> {
             _ => missing.is_empty(),
         };
         if nothing_to_ask {
-            let taken = Taken::default();
-            return self.done_with(position, visit_id, output(step, &inputs, taken, &missing));
+            let output = output(step, &inputs, Taken::default(), &missing);
+            self.offer_options(position, visit_id, &output, None)?;
+            return self.done_with(position, visit_id, output);
         }
         let asked = match &step.kind {
             StepKind::Input { .. } => missing.clone(),
@@ -205,8 +206,8 @@ impl TransitionBuilder<'_> {
         let step = self.step(position).acting();
         match visit {
             _ if step.kind.asks_for().is_none() => {
-                let schema = self.facts.definition.output_schema(position);
-                Ok(schema.violations(value))
+                let taken = self.suggested(position, value);
+                Ok(self.violations(position, value, taken.as_ref()))
             }
             Some(visit) => self.violations_for_good(visit, value),
             None => {

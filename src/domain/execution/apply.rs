@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    Awaiting, Body, Closed, Compensation, Event, Execution, Failure, NotCompensated, Outcome,
-    PauseReason, Row, Signal, State, StepState, StepStatus, visit::Visit,
+    Awaiting, Body, Closed, Compensation, Event, Execution, Failure, NotCompensated, Offer,
+    Outcome, PauseReason, Row, Signal, State, StepState, StepStatus, visit::Visit,
 };
 use crate::{
     clock::Timestamp,
@@ -71,6 +71,7 @@ impl Execution {
             compensations: Vec::new(),
             not_compensated: Vec::new(),
             whole: None,
+            offers: Vec::new(),
         })
     }
 
@@ -140,6 +141,17 @@ impl Execution {
                 visit.retire_token(row.revision);
                 visit.awaiting = Some(Awaiting::Model(*grant));
             }),
+            Event::OptionsOffered { visit_id, options } => {
+                self.take_offer(row.revision, visit_id, options.digest);
+            }
+            Event::OptionsWithdrawn { steps } => {
+                self.offers
+                    .retain(|offer| !steps.contains(offer.visit_id.step()));
+            }
+            Event::OptionChosen(chosen) => {
+                let is_other = |offer: &Offer| Some(&offer.visit_id) != chosen.offered_by.as_ref();
+                self.offers.retain(is_other);
+            }
             Event::AttemptEnded(ended) => self.revisit(&ended.visit_id, |visit| {
                 visit.end_attempt(row.revision, ended);
             }),
@@ -229,7 +241,14 @@ impl Execution {
         self.state = to;
         self.failure = failure.cloned();
         self.completed_at = to.is_final().then_some(at);
-        self.reason = None;
+        // Why its end began is why it came to that.
+        if self.ending != Some(to) {
+            self.reason = None;
+        }
+        if to.is_final() && to != State::Completed {
+            // Of a completed execution what its last steps suggest may still be done.
+            self.offers.clear();
+        }
         if to.is_final() {
             self.pauses.clear();
             (self.failing, self.ending) = (None, None);

@@ -33,8 +33,8 @@ pub enum Command {
     Advance {
         /// The right to do so.
         token: Token,
-        /// What came of the step.
-        report: Arc<Report>,
+        /// What came of the step, and what the client took of what was offered.
+        submission: Arc<Submission>,
     },
     /// Replace the tokens that have expired.
     RenewTokens,
@@ -114,7 +114,7 @@ impl Command {
     /// The value that it brings, which is held to a schema.
     pub fn brings(&self) -> Option<&Value> {
         match self {
-            Self::Advance { report, .. } => match &**report {
+            Self::Advance { submission, .. } => match submission.report.as_ref()? {
                 Report::Output(value) | Report::Answer(value) => Some(value),
                 Report::Error { .. } => None,
             },
@@ -131,9 +131,38 @@ impl Command {
     }
 }
 
+/// What a client hands in with a token.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Submission {
+    /// What came of the step; may be missing where the choice leaves the workflow.
+    pub report: Option<Report>,
+    /// Which of the options that were offered the client took (S3): the id of one, or the name of its tool.
+    pub choice: Option<String>,
+}
+
+impl From<Report> for Submission {
+    fn from(report: Report) -> Self {
+        Self {
+            report: Some(report),
+            choice: None,
+        }
+    }
+}
+
+impl Submission {
+    /// The meaning of the call, whose report was meant as `report`.
+    pub(super) fn call(&self, report: Option<&Report>) -> Digest {
+        let report = report.map(Report::call);
+        match (&self.choice, report) {
+            (None, Some(report)) => report,
+            (choice, report) => meaning(&json!(["choice", choice, report])),
+        }
+    }
+}
+
 impl Report {
     /// The meaning of the report.
-    pub(super) fn call(&self) -> Digest {
+    fn call(&self) -> Digest {
         match self {
             Self::Output(value) | Self::Answer(value) => meaning_of_list([&json!("output"), value]),
             Self::Error {

@@ -195,7 +195,9 @@ impl Execution {
         let now = now.max(self.updated_at);
         let builder = TransitionBuilder::after(self, now, facts, ids);
         let decided = match command {
-            Command::Advance { token, report } => self.decide_advance(builder, token, report),
+            Command::Advance { token, submission } => {
+                self.decide_advance(builder, token, submission)
+            }
             Command::RenewTokens => Ok(self.decide_renewal(builder)),
             Command::Change(change) => self.decide_change(builder, change),
             Command::Tick => self.decide_tick(builder),

@@ -267,6 +267,8 @@ impl TransitionBuilder<'_> {
         stored: Option<(Artifact, Arc<[u8]>)>,
     ) -> DecideResult<()> {
         let visit_id = &attempt_id.visit_id;
+        let taken = self.suggested_in(position, visit_id, output);
+        let output = taken.as_ref().map_or(output, |taken| &taken.output);
         let due = self
             .check_schema(position, step, visit_id, output)
             .and_then(|()| self.repeat_due(position, step, visit_id, visit, output));
@@ -281,6 +283,7 @@ impl TransitionBuilder<'_> {
                         self.contents.push((artifact.digest, content));
                         self.store(visit_id, vec![artifact], Vec::new());
                     }
+                    self.offer_of_server(position, visit_id, output, taken.as_ref())?;
                     Reported::Output(payload)
                 }
                 Err(error) => Reported::Failure(Failure::of(&error, visit_id.step())),

@@ -1,10 +1,13 @@
 //! What holds of every execution between two transitions: asserted in debug builds, wherever a transition is made.
 
+use crate::limits;
+
 use super::{Awaiting, Execution, PauseReason, State, StepState, StepStatus, Visit};
 
 impl Execution {
     pub(super) fn assert_invariants(&self) {
         self.assert_state();
+        self.assert_offers();
         let visits: usize = self.steps.iter().map(|step| step.visits.len()).sum();
         assert_eq!(self.visits as usize, visits, "every visit is counted");
         for step in &self.steps {
@@ -21,6 +24,18 @@ impl Execution {
             self.state == State::Paused || !self.open().any(|(_, _, visit)| is_deferred(visit)),
             "what came during a pause takes effect at its end"
         );
+    }
+
+    fn assert_offers(&self) {
+        assert!(self.offers.len() <= limits::OFFERS_MAX);
+        let may_stand = !self.state.is_final() || self.state == State::Completed;
+        assert!(
+            may_stand || self.offers.is_empty(),
+            "an execution that ended otherwise than completed offers nothing"
+        );
+        for offer in &self.offers {
+            assert!(offer.revision <= self.revision && self.visit(&offer.visit_id).is_some());
+        }
     }
 
     fn assert_state(&self) {

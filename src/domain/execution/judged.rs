@@ -5,7 +5,8 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use serde_json::Value;
 
 use super::{
-    Awaiting, ConsumedCall, Event, Execution, Failure, Payload, Report, StepState, Visit, VisitId,
+    Awaiting, ConsumedCall, Event, Execution, Failure, Payload, Report, StepState, Submission,
+    Visit, VisitId,
     decision::DecideResult,
     transition::{Content, TransitionBuilder, payload},
 };
@@ -16,6 +17,7 @@ use crate::{
         definition::{OnError, Step, StepKind},
         document::{Digest, meaning},
         failure::cut,
+        offer::Suggestion,
         schema::over_budget,
     },
     error::{Code, Error, NextCall, Result, Violation, address, call, read},
@@ -77,13 +79,19 @@ impl Execution {
             let judged = self.judge_answers(builder, turn, value);
             return judged.map_err(|interrupt| interrupt.placed(placed));
         }
-        let schema = builder.facts.definition.output_schema(turn.position);
-        let violations = schema.violations(value);
-        if violations.is_empty() {
+        let taken = builder.suggested(turn.position, value);
+        let violations = builder.violations(turn.position, value, taken.as_ref());
+        if !violations.is_empty() {
+            return Ok(self.refusal(builder, turn, value, violations)?);
+        }
+        let Some(taken) = taken else {
             let accepted = Accepted::of(value, whole, self.artifacts).map_err(placed)?;
             return Ok(Judged::Accepted(Box::new(accepted)));
-        }
-        Ok(self.refusal(builder, turn, value, violations)?)
+        };
+        let whole = payload(&taken.output, limits::OUTPUT_BYTES_MAX, "output").map_err(placed)?;
+        let mut accepted = Accepted::of(&taken.output, whole, self.artifacts).map_err(placed)?;
+        accepted.suggestions = taken.suggestions.ok();
+        Ok(Judged::Accepted(Box::new(accepted)))
     }
 
     /// What it costs that an output is refused.
@@ -173,9 +181,19 @@ impl TransitionBuilder<'_> {
         self.run_to_quiescence()
     }
 
+    /// The report of a submission as it was meant, where it has one.
+    pub(super) fn meant_by<'a>(
+        &self,
+        position: usize,
+        submission: &'a Submission,
+    ) -> Option<Cow<'a, Report>> {
+        let report = submission.report.as_ref();
+        report.map(|report| self.meant(position, report))
+    }
+
     /// The report as it was meant: a text that breaks the schema and holds JSON is taken as what it holds, so that text and
     /// value are one call.
-    pub(super) fn meant<'a>(&self, position: usize, report: &'a Report) -> Cow<'a, Report> {
+    fn meant<'a>(&self, position: usize, report: &'a Report) -> Cow<'a, Report> {
         let Report::Output(Value::String(text)) = report else {
             return Cow::Borrowed(report);
         };
@@ -275,6 +293,8 @@ pub(super) struct Accepted {
     pub(super) contents: Vec<(Digest, Arc<[u8]>)>,
     pub(super) artifacts: Vec<Artifact>,
     pub(super) references: Vec<ArtifactReference>,
+    /// What it suggests to do next, where it says so.
+    pub(super) suggestions: Option<Vec<Suggestion>>,
 }
 
 impl Accepted {
@@ -286,6 +306,7 @@ impl Accepted {
             contents: content.into_iter().collect(),
             artifacts: Vec::new(),
             references: Vec::new(),
+            suggestions: None,
         }
     }
 

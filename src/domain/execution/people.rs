@@ -107,8 +107,11 @@ impl Execution {
                 Some(Reported::Failure(failure))
             }
             Verdict::Output(output) => {
+                let taken = builder.suggested_in(position, &visit_id, output);
+                let output = taken.as_ref().map_or(&**output, |taken| &taken.output);
                 builder.check_output(position, acting, &visit_id, output)?;
-                let output = Value::clone(output);
+                builder.offer_of_server(position, &visit_id, output, taken.as_ref())?;
+                let output = output.clone();
                 let output = builder.keep(output, limits::OUTPUT_BYTES_MAX, "output")?;
                 Some(Reported::Output(output))
             }

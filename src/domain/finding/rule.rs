@@ -58,6 +58,8 @@ rules! {
     LimitExceeded = "limit_exceeded", Error;
     /// The name or id breaks the rules of names.
     IllFormedName = "ill_formed_name", Error;
+    /// The pattern of a branch could never match an output.
+    IllFormedPattern = "ill_formed_pattern", Error;
     /// The value is not one of those the key allows.
     UnknownValue = "unknown_value", Error;
     /// Two steps have one id.

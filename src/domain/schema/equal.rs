@@ -10,7 +10,7 @@ use serde_json::{Number, Value};
 use crate::domain::document::parts;
 
 /// Whether two values are equal.
-pub(super) fn same(a: &Value, b: &Value) -> bool {
+pub fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => compare(a, b) == Ordering::Equal,
         (Value::Array(a), Value::Array(b)) => {

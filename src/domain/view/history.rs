@@ -8,9 +8,10 @@ use crate::{
     clock::Timestamp,
     domain::{
         document::Digest,
-        event::{Channel, Event, GateAnswered, Outcome, Payload, Row, VisitId},
+        event::{Channel, Event, GateAnswered, OptionChosen, Outcome, Payload, Row, VisitId},
         execution::StepStatus,
         id::{ExecutionId, StepId},
+        offer::{Offered, StepOption},
         telemetry::{EventType, Telemetry},
     },
 };
@@ -43,6 +44,12 @@ pub struct HistoryRow {
     /// Who answered, where it was a gate and they did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered: Option<AnsweredView>,
+    /// What it offered its client to do next (S3).
+    #[serde(rename = "branchOptions", skip_serializing_if = "Option::is_none")]
+    pub branch_options: Option<Vec<StepOption>>,
+    /// Which of that the client took (S3, `recordBranchDecision`).
+    #[serde(rename = "branchDecision", skip_serializing_if = "Option::is_none")]
+    pub branch_decision: Option<BranchDecision>,
     /// Counts the visits of the step, from 1; 0 where the step was passed by.
     pub visit: u32,
     /// Counts the attempts of the visit, from 1.
@@ -57,6 +64,25 @@ pub struct HistoryRow {
     pub body: Option<&'static str>,
     #[serde(skip)]
     opened_at: Timestamp,
+}
+
+/// Which of the options that a step offered a client took (S3).
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BranchDecision {
+    /// The id of the option.
+    pub choice: String,
+    /// The pattern of the branch, where the option is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch_pattern: Option<String>,
+    /// Its tool.
+    pub tool_name: String,
+    /// The step whose token came with the choice.
+    pub chosen_at: String,
+    /// Everything that was offered then, by the digests of what the steps offered.
+    pub offered: Vec<String>,
+    /// When.
+    pub timestamp: String,
 }
 
 /// Who answered a gate. Nobody has proved to be the one they say: they acted as the user of the server.
@@ -127,6 +153,18 @@ fn record(
                 entry.answered = Some((&**answer).into());
             }
         }
+        Event::OptionsOffered { visit_id, options } => {
+            if let Some(entry) = latest(visits, visit_id) {
+                let offered = resolve(options, content);
+                entry.branch_options = offered.map(|value| Offered::read(&value).options);
+            }
+        }
+        Event::OptionChosen(chosen) => {
+            let of = chosen.offered_by.as_ref().unwrap_or(&chosen.visit_id);
+            if let Some(entry) = latest(visits, of) {
+                entry.branch_decision = Some(BranchDecision::of(row, chosen));
+            }
+        }
         Event::StepDone { visit_id, outcome } => {
             let mut entry = HistoryRow::of(row, visit_id, 1, None);
             entry.end(row);
@@ -166,6 +204,19 @@ fn record(
     }
 }
 
+impl BranchDecision {
+    fn of(row: &Row, chosen: &OptionChosen) -> Self {
+        Self {
+            choice: chosen.option.clone(),
+            branch_pattern: chosen.pattern.clone(),
+            tool_name: chosen.tool_name.clone(),
+            chosen_at: chosen.visit_id.step().to_string(),
+            offered: chosen.offered.iter().map(Digest::to_string).collect(),
+            timestamp: row.at.to_string(),
+        }
+    }
+}
+
 impl From<&GateAnswered> for AnsweredView {
     fn from(answer: &GateAnswered) -> Self {
         Self {
@@ -196,6 +247,8 @@ impl HistoryRow {
             output_bytes: None,
             error: None,
             answered: None,
+            branch_options: None,
+            branch_decision: None,
             visit: visit_id.visit,
             attempt,
             item: visit_id.item,

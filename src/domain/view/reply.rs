@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{
     Previous, Subject, definition_step,
+    options::NextSteps,
     previous::{deciders, final_output, previous},
     progress,
     task::{Turn, open_turns, task, turns_given},
@@ -23,6 +24,7 @@ use crate::{
         event::{Event, Failure, OutputFault, Row},
         execution::{Execution, Visit},
         id::AgentName,
+        offer::{CONTINUE, StepOption},
         state::State,
         truncate::shortened,
     },
@@ -83,6 +85,12 @@ pub struct Advanced {
     /// The steps that are open, where this call made none ready.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub open_steps: Vec<ReadyStep>,
+    /// What may be done next (S3): what steps offer, and going on; the highest priority first.
+    #[serde(rename = "nextStepOptions", skip_serializing_if = "Vec::is_empty")]
+    pub next_step_options: Vec<StepOption>,
+    /// What was to be offered and could not be, and why.
+    #[serde(rename = "optionsLeftOut", skip_serializing_if = "Vec::is_empty")]
+    pub options_left_out: Vec<String>,
     /// What a completed execution came to: the output of its last step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_output: Option<Value>,
@@ -260,6 +268,11 @@ fn answer(subject: &Subject<'_>, row: &Row, ready: Vec<ReadyStep>, replayed: boo
     };
     let (final_output, truncated) = final_output(subject, state).unzip();
     let first = ready.first();
+    let onward = first.or(open_steps.first());
+    let next = NextSteps::of(
+        subject,
+        onward.map(|step| (step.step_name.as_str(), step.continuation_token.as_str())),
+    );
     let of_first = |field: fn(&ReadyStep) -> &String| first.map(|step| field(step).clone());
     Advanced {
         success: true,
@@ -278,14 +291,26 @@ fn answer(subject: &Subject<'_>, row: &Row, ready: Vec<ReadyStep>, replayed: boo
         new_token: of_first(|step| &step.continuation_token),
         expires_at: of_first(|step| &step.expires_at),
         previous: first.map_or_else(Vec::new, |step| step.previous.clone()),
-        message: message(subject, row, &ready, &open_steps),
+        message: message(subject, row, &ready, &open_steps) + hint(&next.options),
         new_tokens: ready,
         open_steps,
+        next_step_options: next.options,
+        options_left_out: next.left_out,
         final_output,
         final_output_truncated: truncated.unwrap_or(false),
         final_output_error: execution.final_output_faults.clone(),
         failure: execution.failure.as_ref().map(Into::into),
         replayed,
+    }
+}
+
+/// A word to whoever has more to choose from than going on.
+fn hint(options: &[StepOption]) -> &'static str {
+    match options.first() {
+        Some(first) if options.len() > 1 || first.id != CONTINUE => {
+            " nextStepOptions has what may be called next: say in choice what you took."
+        }
+        _ => "",
     }
 }
 
@@ -453,6 +478,10 @@ fn message(subject: &Subject<'_>, row: &Row, ready: &[ReadyStep], open: &[ReadyS
             }
         }
         (_, None, State::Paused) => asked_of_people(subject),
+        (_, None, State::Diverged) => format!(
+            "The workflow was left for `{}`: call that tool now.",
+            execution.reason.as_deref().unwrap_or_default()
+        ),
         (_, None, _) if open.is_empty() => nothing_to_do(execution),
         (_, None, _) => format!(
             "Step '{}' recorded. Still open: {}.",

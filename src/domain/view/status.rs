@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{
     Previous, ReadyStep, Subject, WaitView,
+    options::NextSteps,
     previous::final_output,
     reply::{FailureView, StepView, after_the_first, persona_of, steps_after_the_first},
     task::open_turns,
@@ -15,6 +16,7 @@ use crate::{
     domain::{
         event::{Body, OutputFault, PauseReason},
         execution::{Execution, NotCompensated, StepStatus},
+        offer::StepOption,
     },
     error::in_quotes,
 };
@@ -65,6 +67,12 @@ pub struct CurrentStep {
     /// wire has the names alone.
     #[serde(serialize_with = "after_the_first")]
     pub ready_steps: Vec<ReadyStep>,
+    /// What may be done next (S3): what steps offer, and going on; the highest priority first.
+    #[serde(rename = "nextStepOptions", skip_serializing_if = "Vec::is_empty")]
+    pub next_step_options: Vec<StepOption>,
+    /// What was to be offered and could not be, and why.
+    #[serde(rename = "optionsLeftOut", skip_serializing_if = "Vec::is_empty")]
+    pub options_left_out: Vec<String>,
     /// The number of the execution's last transition.
     pub revision: u64,
     /// Where the execution stands, in a sentence, where no step is open.
@@ -88,6 +96,10 @@ pub fn current_step(subject: &Subject<'_>) -> CurrentStep {
     let turns: Vec<_> = open_turns(subject).collect();
     let ready_steps = steps_after_the_first(subject, &turns);
     let first = ready_steps.first();
+    let next = NextSteps::of(
+        subject,
+        first.map(|step| (step.step_name.as_str(), step.continuation_token.as_str())),
+    );
     let whole = |digest| subject.value(digest).map(|value| Value::clone(&value));
     let of_first = |field: fn(&ReadyStep) -> &String| first.map(|step| field(step).clone());
     CurrentStep {
@@ -113,6 +125,8 @@ pub fn current_step(subject: &Subject<'_>) -> CurrentStep {
             .filter(|given| Some(*given) != execution.inputs())
             .and_then(whole),
         waits: waiting(subject),
+        next_step_options: next.options,
+        options_left_out: next.left_out,
         revision: execution.revision(),
         ready_steps,
     }

@@ -23,7 +23,7 @@ pub(super) use self::{
     watched::{DefinitionTopic, Watched, needs_no_store},
 };
 use super::{
-    metadata::CacheHint,
+    metadata::{CacheHint, suggested_tool},
     tools::{self, Toolsets},
 };
 use crate::{
@@ -65,6 +65,14 @@ impl Content {
         match self {
             Self::Text(text) => text,
             Self::Value(value) => value.to_string(),
+        }
+    }
+
+    /// The tool that it suggests.
+    pub(super) fn suggested(&self) -> Option<&str> {
+        match self {
+            Self::Text(_) => None,
+            Self::Value(value) => suggested_tool(value),
         }
     }
 

@@ -38,7 +38,7 @@ pub(super) fn spec() -> ToolSpec {
 }
 
 /// What `current_step` explains is not listed once more.
-const EXPLAINED: [&str; 10] = [
+const EXPLAINED: [&str; 12] = [
     "description",
     "item",
     "inputs_at_start",
@@ -49,6 +49,8 @@ const EXPLAINED: [&str; 10] = [
     "output_schema",
     "expires_at",
     "progress",
+    "nextStepOptions",
+    "optionsLeftOut",
 ];
 
 /// Either of two answers: the fields of both, none of them required.

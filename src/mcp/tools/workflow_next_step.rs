@@ -7,7 +7,10 @@ use super::{
 };
 use crate::{
     app::App,
-    domain::{execution::Report, view::Advanced},
+    domain::{
+        execution::{Report, Submission},
+        view::Advanced,
+    },
     error::{Code, Error, Result, Violation},
 };
 
@@ -19,6 +22,7 @@ pub(super) fn spec() -> ToolSpec {
                             next_step_recommendation?}. An artifact is an id or path, or {type: file|data|report|finding, \
                             name, content, content_type?, metadata?}"
         },
+        "choice": { "type": "string", "description": "Option taken: its id" },
         "known_agents": known_agents_schema(),
         "error": {
             "type": "object",
@@ -46,13 +50,16 @@ pub(super) fn spec() -> ToolSpec {
 }
 
 async fn next_step(app: &App, mut arguments: Map<String, Value>) -> Result<Advanced> {
+    let choice = text(&arguments, "choice").map(str::to_owned);
     let report = match (arguments.remove("output"), arguments.remove("error")) {
-        (Some(output), None) => Report::Output(output),
-        (None, Some(error)) => failure(&error),
+        (Some(output), None) => Some(Report::Output(output)),
+        (None, Some(error)) => Some(failure(&error)),
+        // The execution says whether the choice is enough.
+        (None, None) if choice.is_some() => None,
         (both, _) => return Err(not_one(both.is_some())),
     };
     let token = token(text(&arguments, "token").unwrap_or_default());
-    app.next_step(token, report).await
+    app.next_step(token, Submission { report, choice }).await
 }
 
 /// Said here and not in the schema: some hosts refuse a tool whose schema has `oneOf` at its top.

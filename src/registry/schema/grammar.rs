@@ -194,6 +194,7 @@ fn shape(shape: &Shape) -> Value {
         }
         Shape::NotNull => json!({ "type": ["string", "number", "boolean", "array", "object"] }),
         Shape::Values | Shape::Bindings(_) => json!({ "type": "object" }),
+        Shape::Branches(branch) => branches(branch),
         Shape::Memory(min) => memory(*min),
         Shape::Scalars(max) => scalars(*max),
         Shape::Items => json!({ "anyOf": [{ "type": "array" }, template()] }),
@@ -234,6 +235,24 @@ fn shape(shape: &Shape) -> Value {
         // No key that is planned comes this far.
         Shape::Planned => json!(false),
     }
+}
+
+/// What a step offers, by patterns `key.nested:value`: no key is empty, and no white space stands around key or value.
+fn branches(branch: &Record) -> Value {
+    let said = format!("[^{WHITE_SPACE}]");
+    let patterns = [
+        format!("^[^:.{WHITE_SPACE}][^:.]*(\\.[^:.]+)*:"),
+        format!("^[^:]*[^:{WHITE_SPACE}]:"),
+        format!("^[^:]*:{said}([\\s\\S]*{said})?$"),
+    ];
+    let patterns = patterns.map(|pattern| json!({ "pattern": pattern }));
+    json!({
+        "type": "object",
+        "propertyNames": { "maxLength": limits::BRANCH_PATTERN_BYTES_MAX, "allOf": patterns },
+        "additionalProperties": record(branch),
+        "minProperties": 1,
+        "maxProperties": limits::STEP_BRANCHES_MAX,
+    })
 }
 
 /// A text with something in it.

@@ -212,6 +212,25 @@ async fn effects_are_taken_back_at_the_ends_that_the_workflow_names() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_reason_for_an_end_outlives_what_is_left_to_do() {
+    let log = Log::new();
+    let lines = SAGA.replace("activity: send", "guidance: Send, result: {}")
+        + "compensate_when: [abandoned]\n";
+    let engine = told(&log, ["book", "pay", "cancel", "refund"], &lines).await;
+    until(&engine, |status| {
+        status.current_step.as_deref() == Some("send")
+    })
+    .await;
+    let change = midex::domain::Change {
+        lifecycle: Lifecycle::Abandon,
+        reason: Some("no longer wanted".to_owned()),
+    };
+    engine.commanded(change).await;
+    let status = until_state(&engine, "abandoned").await;
+    assert_eq!(status.reason.as_deref(), Some("no longer wanted"));
+}
+
 /// Also of one that is paused, which runs until it has ended.
 #[tokio::test(start_paused = true)]
 async fn who_gives_up_a_second_time_does_not_wait_for_what_is_left() {

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use crate::support::{Client, Server, has_fields, project::Project};
 
-const SOURCES: [&str; 3] = [
+const SOURCES: [&str; 4] = [
     include_str!("../../../src/limits.rs"),
     include_str!("../../../src/limits/catalog.rs"),
     include_str!("../../../src/limits/cli.rs"),
+    include_str!("../../../src/limits/offer.rs"),
 ];
 
 /// Each constant of the module: its name, its type and what it is set to.

@@ -231,7 +231,14 @@ fn of_tokens(scene: &Scene) -> Vec<Case> {
     let case = |(code, context, token, output)| {
         tool(code, context, "workflow.next_step", next(&token, output))
     };
-    cases.into_iter().map(case).collect()
+    let choice = json!({ "token": scene.live, "output": output("a"), "choice": "nowhere" });
+    let unknown = tool(
+        Code::ChoiceUnknown,
+        "execution_id step_id workflow_state choices",
+        "workflow.next_step",
+        choice,
+    );
+    cases.into_iter().map(case).chain([unknown]).collect()
 }
 
 fn of_executions() -> Vec<Case> {

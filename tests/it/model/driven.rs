@@ -7,7 +7,8 @@ use midex::{
     domain::{
         Change, Command, Decision, DefaultSources, Definition, Execution, ExecutionId, Facts, Row,
         Token, Transition,
-        execution::{Need, Report, SignalRequest, Start, Values},
+        execution::{Need, Report, SignalRequest, Start, Submission, Values},
+        offer::CONTINUE,
         view::{self, Advanced, Asked, Found, ReadyStep, Shortened, StatusView},
     },
     engine::{Engine, StartRequest},
@@ -18,6 +19,16 @@ use midex::{
 use serde_json::{Value, json};
 
 use crate::support::{self, EPOCH};
+
+/// What is handed in with a report: an odd number comes with the choice of going on, which changes nothing else.
+fn submitted(report: Report) -> Submission {
+    let is_odd = |value: &Value| value.as_i64().is_some_and(|number| number % 2 == 1);
+    let chooses = matches!(&report, Report::Output(value) if is_odd(value));
+    Submission {
+        choice: chooses.then(|| CONTINUE.to_owned()),
+        ..report.into()
+    }
+}
 
 /// Something that runs one execution: the pure domain, or the whole engine.
 pub(super) trait Subject {
@@ -216,7 +227,7 @@ impl Subject for Pure {
     async fn advance(&mut self, token: &str, report: Report) -> Result<Advanced> {
         let command = Command::Advance {
             token: Token::parse(token)?,
-            report: Arc::new(report),
+            submission: Arc::new(submitted(report)),
         };
         self.command(&command)
             .map(|answer| answer.expect("an advance moves or replays"))
@@ -305,7 +316,7 @@ impl Subject for Whole {
     }
 
     async fn advance(&mut self, token: &str, report: Report) -> Result<Advanced> {
-        self.engine.advance(token, report).await
+        self.engine.advance(token, submitted(report)).await
     }
 
     async fn read(&mut self) -> (BTreeMap<String, String>, u64) {

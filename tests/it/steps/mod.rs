@@ -10,10 +10,12 @@ mod gates;
 mod items;
 mod joins;
 mod memory;
+mod offered;
 mod outputs;
 mod people;
 mod rounds;
 mod served;
+mod suggested;
 mod told;
 
 use midex::domain::{ExecutionId, execution::Report};

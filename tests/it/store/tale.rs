@@ -127,7 +127,7 @@ impl Tale {
         };
         let command = Command::Advance {
             token: Token::new(self.id.clone(), step.id.clone(), grant),
-            report: Arc::new(Report::Output(json!({ "summary": summary }))),
+            submission: Arc::new(Report::Output(json!({ "summary": summary })).into()),
         };
         match execution.decide(self.facts(), &command, now, &self.ids) {
             Ok(Decision::Move(transition)) => *transition,

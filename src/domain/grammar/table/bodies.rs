@@ -54,6 +54,24 @@ pub static ARM: Record = record(
     ],
 );
 
+/// One of the `branches:` of a step.
+pub(super) static OFFERED: Record = record(
+    "an offered branch",
+    &[
+        required(
+            "toolName",
+            NAME,
+            "The tool that the client may call, of midex or of any other server that it has",
+        ),
+        key("parameters", Shape::Values, "The arguments of that call"),
+        key(
+            "continueWorkflow",
+            Shape::Flag,
+            "Whether the workflow goes on when it is chosen; where it is false the execution ends as diverged. true without it",
+        ),
+    ],
+);
+
 /// `foreach:`.
 pub(in super::super) static FOREACH: Record = record(
     "`foreach`",

@@ -1,11 +1,11 @@
 //! The keys of steps and of phases: who acts in a step, and the fields around that, each with the kinds that act on it.
 
 use super::{
-    END, Id, Key, NOTHING, ON_ERROR, Record, Role, Shape,
+    END, Id, Key, ON_ERROR, Record, Role, Shape,
     beside::{COMPENSATION, EFFECTS, HOOKS},
     bodies::{
-        ARM, CONTRACT, EXTRACT, FAIL, FOREACH, GATE, INPUT, NAME, PAGINATE, REPEAT, RETRY, TEXT,
-        WAIT,
+        ARM, CONTRACT, EXTRACT, FAIL, FOREACH, GATE, INPUT, NAME, OFFERED, PAGINATE, REPEAT, RETRY,
+        TEXT, WAIT,
     },
     field, key, kind, planned, record, required,
 };
@@ -24,6 +24,7 @@ const WORKED: &[&str] = &["agent", "guidance", "tool", "run", "activity"];
 const ATTEMPTED: &[&str] = &[
     "agent", "guidance", "tool", "input", "extract", "run", "activity",
 ];
+const OFFERING: &[&str] = &["agent", "guidance", "tool", "input", "extract", "activity"];
 const TIMED: &[&str] = &[
     "agent", "guidance", "tool", "input", "extract", "run", "activity", "foreach", "wait",
 ];
@@ -302,9 +303,17 @@ pub static STEP: Record = record(
             ),
             OF_FOREACH,
         ),
+        not_each(
+            field(
+                "branches",
+                Shape::Branches(&OFFERED),
+                "What the client may call next where the output matches: patterns `key.nested:value`, each with a tool",
+                OFFERING,
+            ),
+            "an item leads nowhere: offer it in a step after the `foreach`",
+        ),
         planned("stall_after", PATIENCE),
         planned("escalate", PATIENCE),
-        planned("branches", NOTHING),
     ],
 );
 

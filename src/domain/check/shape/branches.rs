@@ -1,0 +1,39 @@
+//! Validates the `branches` that a step offers.
+
+use super::{TextNode, amount, record, wrong_type};
+use crate::{
+    domain::{
+        definition::Pattern,
+        finding::{Finding, Rule},
+        grammar::Record,
+        node::{Node, join},
+    },
+    limits,
+};
+
+/// What a step offers: each key is a pattern of its output.
+pub(super) fn check(found: &mut Vec<Finding>, node: &Node, path: &str, branch: &Record) {
+    let Some(entries) = node.entries() else {
+        return found.push(wrong_type(node, path, "a mapping"));
+    };
+    amount(
+        found,
+        node,
+        path,
+        (entries.len(), 1, limits::STEP_BRANCHES_MAX),
+    );
+    for entry in entries {
+        let path = join(path, &entry.key);
+        let key = TextNode {
+            text: &entry.key,
+            path: &path,
+            place: entry.place,
+        };
+        found.extend(key.at_most(limits::BRANCH_PATTERN_BYTES_MAX));
+        if let Err(fault) = Pattern::parse(&entry.key) {
+            let finding = key.finding(Rule::IllFormedPattern, fault.message);
+            found.push(finding.suggest(fault.hint));
+        }
+        record(found, &entry.value, &path, branch);
+    }
+}

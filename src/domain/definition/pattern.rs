@@ -1,0 +1,68 @@
+//! The pattern of a branch that a step offers: `key:value`, or `key.nested:value` (S3).
+
+use serde_json::Value;
+
+use crate::domain::schema::same;
+
+/// A place in an output and the value that must stand there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pattern {
+    keys: Vec<String>,
+    value: Value,
+}
+
+/// Why a text is no pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatternFault {
+    /// What is wrong.
+    pub message: String,
+    /// What to write.
+    pub hint: String,
+}
+
+impl Pattern {
+    /// Reads a pattern. Everything after the first `:` is the value: JSON where it is some, else a text.
+    ///
+    /// # Errors
+    /// Where the text could never match: without a `:`, with an empty key or value, or with white space around either.
+    pub fn parse(text: &str) -> Result<Self, PatternFault> {
+        let fault = |message: String, hint: String| Err(PatternFault { message, hint });
+        let Some((key, value)) = text.split_once(':') else {
+            let message = format!("`{text}` does not say which value it is compared with");
+            return fault(message, format!("write a key and a value: `{text}:true`"));
+        };
+        if key.trim() != key || value.trim() != value {
+            let message = format!("`{text}` has white space around its key or its value");
+            let hint = format!("write `{}:{}`", key.trim(), value.trim());
+            return fault(message, hint);
+        }
+        if key.split('.').any(str::is_empty) {
+            let message = format!("`{text}` does not name a key of the output");
+            let hint = "write the key before the `:`, nested ones with `.`: `status.code:approved`";
+            return fault(message, hint.to_owned());
+        }
+        if value.is_empty() {
+            let message = format!("`{text}` has no value");
+            return fault(message, format!("write `{key}:\"\"` for an empty text"));
+        }
+        Ok(Self {
+            keys: key.split('.').map(str::to_owned).collect(),
+            value: serde_json::from_str(value).unwrap_or_else(|_| value.into()),
+        })
+    }
+
+    /// Whether the value stands there. A key that is missing matches nothing, not even `null`.
+    pub fn matches(&self, output: &Value) -> bool {
+        let mut at = output;
+        for key in &self.keys {
+            let below = match at {
+                Value::Object(map) => map.get(key),
+                Value::Array(items) => key.parse::<usize>().ok().and_then(|at| items.get(at)),
+                _ => None,
+            };
+            let Some(below) = below else { return false };
+            at = below;
+        }
+        same(at, &self.value)
+    }
+}

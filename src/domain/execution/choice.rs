@@ -1,0 +1,171 @@
+//! What a client takes of what it was offered (S3, "Branching"): recorded, and followed only out of the workflow.
+
+use serde_json::json;
+
+use super::{
+    Decision, Event, Execution, Need, Outcome, State, VisitId,
+    decision::{DecideResult, Interrupt},
+    judged::OpenTurn,
+    transition::TransitionBuilder,
+};
+use crate::{
+    domain::{
+        event::OptionChosen,
+        failure::cut,
+        offer::{CONTINUE_TOOL, Offered, StepOption},
+    },
+    error::{Code, Error, Violation},
+    limits,
+};
+
+/// The option that a client took.
+pub(super) struct Chosen {
+    offered_by: Option<VisitId>,
+    option: StepOption,
+}
+
+impl Chosen {
+    /// Whether the execution ends with it.
+    pub(super) const fn leaves(&self) -> bool {
+        !self.option.continue_workflow
+    }
+}
+
+impl Execution {
+    /// The option that a client names, which must be one of those that it was offered.
+    pub(super) fn chosen(
+        &self,
+        builder: &TransitionBuilder<'_>,
+        turn: &OpenTurn<'_>,
+        choice: Option<&str>,
+    ) -> DecideResult<Option<Chosen>> {
+        let Some(choice) = choice else {
+            return Ok(None);
+        };
+        let mut all = builder.all_offered()?;
+        let last = self
+            .offers
+            .iter()
+            .rfind(|offer| builder.is_past(offer, turn));
+        all.push(Chosen {
+            offered_by: last.map(|offer| offer.visit_id.clone()),
+            option: StepOption::going_on(""),
+        });
+        if let Some(at) = all.iter().position(|known| known.option.id == choice) {
+            return Ok(Some(all.swap_remove(at)));
+        }
+        let mut named = all.iter().enumerate();
+        let mut named = named
+            .by_ref()
+            .filter(|(_, known)| is_called(&known.option, choice));
+        match (named.next().map(|(at, _)| at), named.next().is_some()) {
+            (Some(at), false) => Ok(Some(all.swap_remove(at))),
+            (_, is_ambiguous) => Err(self.unknown_choice(turn, choice, &all, is_ambiguous).into()),
+        }
+    }
+
+    fn unknown_choice(
+        &self,
+        turn: &OpenTurn<'_>,
+        choice: &str,
+        all: &[Chosen],
+        is_ambiguous: bool,
+    ) -> Error {
+        let choice = cut(choice, limits::WORD_BYTES_MAX);
+        let shown = all.iter().take(limits::CHOICES_LISTED_MAX);
+        let listed: Vec<_> = shown
+            .clone()
+            .map(|known| format!("`{}` (tool {})", known.option.id, known.option.tool_name))
+            .collect();
+        let listed = listed.join(", ");
+        let message = if is_ambiguous {
+            format!(
+                "several options have the tool `{choice}`: name one by its id; offered are {listed}"
+            )
+        } else {
+            format!("`{choice}` is not among what was offered: {listed}")
+        };
+        let choices =
+            shown.map(|known| json!({ "id": known.option.id, "toolName": known.option.tool_name }));
+        let choices: Vec<_> = choices.collect();
+        self.refused(Code::ChoiceUnknown, &turn.step.id, message)
+            .with("choices", choices)
+    }
+
+    /// A choice came and nothing else: that is enough where it leaves the workflow.
+    pub(super) fn leave(
+        &self,
+        mut builder: TransitionBuilder<'_>,
+        turn: &OpenTurn<'_>,
+        chosen: Option<&Chosen>,
+    ) -> DecideResult<Decision> {
+        if !chosen.is_some_and(Chosen::leaves) {
+            let message = "either `output` or `error` is required: only a choice that leaves the workflow \
+                           (continueWorkflow false) stands alone";
+            let error = self.refused(Code::ArgumentsInvalid, &turn.step.id, message);
+            let error = error.with("tool", CONTINUE_TOOL);
+            let violation = Violation::new("/output", "required", message);
+            return Err(error.with_violations(vec![violation]).into());
+        }
+        builder.record(turn, chosen);
+        let consumed = Some(turn.consumed);
+        builder.close(&turn.visit_id(), turn.visit, Outcome::Voided, consumed);
+        builder.left(chosen)
+    }
+}
+
+/// Whether the tool of an option is what `choice` names. Clients that take no dots know ours with an underscore.
+fn is_called(option: &StepOption, choice: &str) -> bool {
+    let tool = option.tool_name.as_str();
+    tool == choice || tool == CONTINUE_TOOL && choice == "workflow_next_step"
+}
+
+impl TransitionBuilder<'_> {
+    /// Where the choice leaves the workflow the execution ends here, with the tool as its reason.
+    pub(super) fn left(mut self, chosen: Option<&Chosen>) -> DecideResult<Decision> {
+        if let Some(chosen) = chosen.filter(|chosen| chosen.leaves()) {
+            self.give_up(State::Diverged)?;
+            let text = chosen.option.tool_name.clone();
+            self.push(Event::ReasonGiven { text });
+        }
+        Ok(self.decision(None))
+    }
+
+    /// Everything that is offered now.
+    fn all_offered(&self) -> DecideResult<Vec<Chosen>> {
+        let (mut all, mut missing) = (Vec::new(), Vec::new());
+        for offer in &self.next.offers {
+            match self.value(Need::stored(offer.options)) {
+                Ok(value) => all.extend(Offered::read(&value).options.into_iter().map(|option| {
+                    let offered_by = Some(offer.visit_id.clone());
+                    Chosen { offered_by, option }
+                })),
+                Err(need) => missing.push(need),
+            }
+        }
+        if missing.is_empty() {
+            Ok(all)
+        } else {
+            Err(Interrupt::Needs(missing))
+        }
+    }
+
+    /// Records what the client took, together with all that it was offered.
+    pub(super) fn record(&mut self, turn: &OpenTurn<'_>, chosen: Option<&Chosen>) {
+        let Some(Chosen { offered_by, option }) = chosen else {
+            return;
+        };
+        let before = self.next.offers.iter();
+        // What this very transition offers was not there to be chosen.
+        let before = before.filter(|offer| offer.revision < self.row.revision);
+        let offered = before.map(|offer| offer.options).collect();
+        self.push(Event::OptionChosen(Box::new(OptionChosen {
+            visit_id: turn.visit_id(),
+            offered_by: offered_by.clone(),
+            option: option.id.clone(),
+            pattern: option.pattern.clone(),
+            tool_name: option.tool_name.clone(),
+            offered,
+        })));
+    }
+}

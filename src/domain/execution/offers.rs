@@ -1,0 +1,276 @@
+//! What steps offer their client to do next (S3, "Branching"). What a step offers stands until the step after it is done, or
+//! until something of it is chosen.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    Body, Event, Execution, VisitId,
+    decision::{DecideResult, Interrupt},
+    judged::OpenTurn,
+    scope::EvalContext,
+    transition::TransitionBuilder,
+};
+use crate::{
+    domain::{
+        definition::{Branch, OnError, StepKind, reach},
+        document::Digest,
+        id::StepId,
+        offer::{
+            Offered, OptionSource, STEP_PRIORITY, SUGGESTIONS, StepOption, Suggestion, Taken, take,
+        },
+    },
+    error::Violation,
+    limits,
+};
+
+/// What a step offers its client.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Offer {
+    /// The visit whose output it follows from.
+    pub visit_id: VisitId,
+    /// The revision that offered it.
+    pub revision: u64,
+    /// The options: an [`Offered`], stored by digest.
+    pub options: Digest,
+}
+
+impl Execution {
+    /// What its steps offer their client, oldest first.
+    pub fn offers(&self) -> &[Offer] {
+        &self.offers
+    }
+
+    /// A step offers something. What it offered before is no more.
+    pub(super) fn take_offer(&mut self, revision: u64, visit_id: &VisitId, options: Digest) {
+        self.offers
+            .retain(|offer| offer.visit_id.step() != visit_id.step());
+        self.offers.push(Offer {
+            visit_id: visit_id.clone(),
+            revision,
+            options,
+        });
+        let too_many = self.offers.len().saturating_sub(limits::OFFERS_MAX);
+        self.offers.drain(..too_many);
+    }
+}
+
+impl TransitionBuilder<'_> {
+    /// The same of a visit that the server works on: hooks and compensations suggest nothing.
+    pub(super) fn suggested_in(
+        &self,
+        position: usize,
+        visit_id: &VisitId,
+        output: &Value,
+    ) -> Option<Taken> {
+        let is_work = visit_id.body == Body::Work;
+        is_work.then(|| self.suggested(position, output))?
+    }
+
+    /// An output of a step that may suggest calls, without its suggestions; `None` where it has none. The items of a
+    /// `foreach` suggest nothing: they lead nowhere.
+    pub(super) fn suggested(&self, position: usize, output: &Value) -> Option<Taken> {
+        let may = matches!(
+            self.step(position).kind,
+            StepKind::Agent { .. }
+                | StepKind::Guidance { .. }
+                | StepKind::Tool { .. }
+                | StepKind::Activity { .. }
+        );
+        may.then(|| take(output))?
+    }
+
+    /// Every way in which a model's output breaks what its step asks for. A schema that speaks of suggestions itself is held
+    /// against the output with them.
+    pub(super) fn violations(
+        &self,
+        position: usize,
+        value: &Value,
+        taken: Option<&Taken>,
+    ) -> Vec<Violation> {
+        let schema = self.facts.definition.output_schema(position);
+        let Some(taken) = taken else {
+            return schema.violations(value);
+        };
+        let result = self.step(position).acting().result.as_ref();
+        let speaks = result.is_some_and(|result| result["properties"].get(SUGGESTIONS).is_some());
+        let mut violations = schema.violations(if speaks { value } else { &taken.output });
+        violations.extend(taken.suggestions.clone().err().unwrap_or_default());
+        violations
+    }
+
+    /// What a step of the server offers. Nobody could correct its suggestions: malformed ones are left out, and that is told.
+    pub(super) fn offer_of_server(
+        &mut self,
+        position: usize,
+        visit_id: &VisitId,
+        output: &Value,
+        taken: Option<&Taken>,
+    ) -> DecideResult<()> {
+        if visit_id.body != Body::Work {
+            return Ok(());
+        }
+        let mut offered = Offered::default();
+        let suggestions = match taken.map(|taken| &taken.suggestions) {
+            None => None,
+            Some(Ok(suggestions)) => Some(suggestions.clone()),
+            Some(Err(violations)) => {
+                let first = violations.first();
+                let why =
+                    first.map(|violation| format!("{}: {}", violation.path, violation.message));
+                let why = why.unwrap_or_default();
+                offered.leave_out(&format!("what '{}' suggests: {why}", visit_id.step()));
+                None
+            }
+        };
+        self.offer_with(offered, position, visit_id, output, suggestions)
+    }
+
+    /// A step that comes to this output offers what its branches and its suggestions say.
+    pub(super) fn offer_options(
+        &mut self,
+        position: usize,
+        visit_id: &VisitId,
+        output: &Value,
+        suggestions: Option<Vec<Suggestion>>,
+    ) -> DecideResult<()> {
+        let offered = Offered::default();
+        self.offer_with(offered, position, visit_id, output, suggestions)
+    }
+
+    fn offer_with(
+        &mut self,
+        mut offered: Offered,
+        position: usize,
+        visit_id: &VisitId,
+        output: &Value,
+        suggestions: Option<Vec<Suggestion>>,
+    ) -> DecideResult<()> {
+        let step = self.step(position);
+        let says_nothing = step.branches.is_empty() && suggestions.is_none() && offered.is_empty();
+        if says_nothing && self.next.offers.is_empty() {
+            return Ok(());
+        }
+        let compiled = &self.facts.definition.compiled_step(position).branches;
+        for (branch, compiled) in step.branches.iter().zip(compiled) {
+            if compiled.pattern.matches(output) {
+                let here = EvalContext {
+                    own: Some(output),
+                    ..EvalContext::of(visit_id)
+                };
+                let parameters = self.render(&compiled.parameters, &here);
+                add_branch(&mut offered, &step.id, branch, parameters)?;
+            }
+        }
+        for suggestion in suggestions.unwrap_or_default() {
+            let option = suggested_option(&step.id, offered.options.len(), suggestion);
+            let what = format!("the suggestion of {}", option.tool_name);
+            offered.add(option, &what);
+        }
+        if offered.is_empty() {
+            self.withdraw(vec![step.id.clone()]);
+            return Ok(());
+        }
+        let (most, what) = (limits::INPUTS_BYTES_MAX, "list of options");
+        let options = self.keep_apart(json!(offered), most, what)?;
+        let visit_id = visit_id.clone();
+        self.push(Event::OptionsOffered { visit_id, options });
+        Ok(())
+    }
+
+    /// A step is done: what those before it had offered is gone past.
+    pub(super) fn withdraw_past(&mut self, turn: &OpenTurn<'_>) {
+        let past = self
+            .next
+            .offers
+            .iter()
+            .filter(|offer| self.is_past(offer, turn));
+        let past: Vec<_> = past.map(|offer| offer.visit_id.step().clone()).collect();
+        self.withdraw(past);
+    }
+
+    fn withdraw(&mut self, mut steps: Vec<StepId>) {
+        let offers = &self.next.offers;
+        steps.retain(|step| offers.iter().any(|offer| offer.visit_id.step() == step));
+        if !steps.is_empty() {
+            self.push(Event::OptionsWithdrawn { steps });
+        }
+    }
+
+    /// Whether a turn comes after what was offered: it was opened with it, or later and by way of it.
+    pub(super) fn is_past(&self, offer: &Offer, turn: &OpenTurn<'_>) -> bool {
+        let opened = turn.visit.opened_revision;
+        opened == offer.revision || opened > offer.revision && self.leads_to(offer, turn.position)
+    }
+
+    /// Whether control may come from the step that made the offer to the step at `position`.
+    fn leads_to(&self, offer: &Offer, position: usize) -> bool {
+        let graph = self.facts.definition.graph();
+        let steps = self.facts.definition.workflow.steps.iter().enumerate();
+        let ways: Vec<Vec<usize>> = steps
+            .map(|(at, step)| {
+                let handler = match &step.on_error {
+                    OnError::Step(handler) => Some(handler),
+                    OnError::Fail | OnError::Continue => None,
+                };
+                let jumps = step
+                    .jumps()
+                    .chain(handler)
+                    .filter_map(|id| graph.position(id));
+                graph.dependents(at).iter().copied().chain(jumps).collect()
+            })
+            .collect();
+        let from = graph.position(offer.visit_id.step());
+        from.is_some_and(|from| reach(&ways, from).contains(&position))
+    }
+}
+
+/// The id of the next option of a step.
+fn option_id(step: &StepId, before: usize) -> String {
+    format!("{step}.{}", before + 1)
+}
+
+/// Adds a branch that matched. One whose parameters cannot be filled in is left out: the output that it follows is not lost
+/// for that.
+fn add_branch(
+    offered: &mut Offered,
+    step: &StepId,
+    branch: &Branch,
+    parameters: DecideResult<Value>,
+) -> DecideResult<()> {
+    let what = format!("branch `{}` of '{step}'", branch.pattern);
+    let parameters = match parameters {
+        Ok(Value::Object(parameters)) => parameters,
+        Ok(_) => serde_json::Map::new(),
+        Err(Interrupt::Fails(failure)) => {
+            offered.leave_out(&format!("{what}: {}", failure.message));
+            return Ok(());
+        }
+        Err(interrupt) => return Err(interrupt),
+    };
+    let option = StepOption {
+        id: option_id(step, offered.options.len()),
+        tool_name: branch.tool_name.clone(),
+        parameters,
+        priority: STEP_PRIORITY,
+        condition: None,
+        pattern: Some(branch.pattern.clone()),
+        from: OptionSource::Step,
+        continue_workflow: branch.continue_workflow,
+    };
+    offered.add(option, &what);
+    Ok(())
+}
+
+fn suggested_option(step: &StepId, before: usize, suggestion: Suggestion) -> StepOption {
+    StepOption {
+        id: option_id(step, before),
+        tool_name: suggestion.tool_name,
+        parameters: suggestion.parameters,
+        priority: suggestion.priority,
+        condition: suggestion.condition,
+        pattern: None,
+        from: OptionSource::Suggestion,
+        continue_workflow: true,
+    }
+}

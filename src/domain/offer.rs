@@ -1,0 +1,268 @@
+//! What a step offers to do next (S3, "Branching"): options that its author wrote as `branches`, and calls that its output
+//! suggests. They are advice: the server follows none of them, and records which one was taken.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{document::depth, failure::cut, truncate::length};
+use crate::{error::Violation, limits};
+
+/// The id of going on with the workflow, which may always be chosen.
+pub const CONTINUE: &str = "continue";
+/// The tool that goes on with the workflow.
+pub const CONTINUE_TOOL: &str = "workflow.next_step";
+/// The priority of an option that the step itself declares (S3).
+pub const STEP_PRIORITY: i32 = 100;
+/// The priority of going on with the workflow (S3).
+pub const CONTINUE_PRIORITY: i32 = 50;
+/// The key of an output that holds what it suggests (S3).
+pub const SUGGESTIONS: &str = "toolCallSuggestions";
+
+/// One call that a client may make next (S3, `nextStepOptions`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StepOption {
+    /// What `choice` names it by.
+    pub id: String,
+    /// The tool, of midex or of any other server that the client has.
+    pub tool_name: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub parameters: Map<String, Value>,
+    /// Options stand in this order, the highest first.
+    pub priority: i32,
+    /// When it is meant, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<String>,
+    /// The pattern of the branch that the output matched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+    /// Where it comes from.
+    pub from: OptionSource,
+    /// False where choosing it ends the execution as diverged.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub continue_workflow: bool,
+}
+
+/// Where an option comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OptionSource {
+    /// The `branches` of a step.
+    Step,
+    /// The output of a step.
+    Suggestion,
+    /// The arm that a `branch` step took: going on is what it leads to.
+    Arm,
+    /// The workflow goes on.
+    Continue,
+}
+
+/// What one step offers, as it is stored.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Offered {
+    /// The options, in order of writing.
+    #[serde(default)]
+    pub options: Vec<StepOption>,
+    /// What could not be offered, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_true(value: &bool) -> bool {
+    *value
+}
+
+impl StepOption {
+    /// Going on with the workflow, with this token.
+    pub fn going_on(token: &str) -> Self {
+        Self {
+            id: CONTINUE.to_owned(),
+            tool_name: CONTINUE_TOOL.to_owned(),
+            parameters: Map::from_iter([("token".to_owned(), token.into())]),
+            priority: CONTINUE_PRIORITY,
+            condition: None,
+            pattern: None,
+            from: OptionSource::Continue,
+            continue_workflow: true,
+        }
+    }
+}
+
+impl Offered {
+    /// What was stored; nothing where it cannot be read.
+    pub fn read(value: &Value) -> Self {
+        Self::deserialize(value).unwrap_or_default()
+    }
+
+    /// Whether there is nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        self.options.is_empty() && self.left_out.is_empty()
+    }
+
+    /// Adds an option, unless it is too deep, or all of them together become too long; `what` names it for that case.
+    pub fn add(&mut self, option: StepOption, what: &str) {
+        let bytes = length(&self.options) + length(&option);
+        let (most, deepest) = (limits::STEP_OPTIONS_BYTES_MAX, limits::JSON_DEPTH_MAX);
+        let nested = option.parameters.values().map(depth).max();
+        let why = if bytes > most {
+            format!("{what}: the options of a step may have {most} bytes together")
+        } else if nested.unwrap_or_default() + AROUND_PARAMETERS > deepest {
+            format!("{what}: its parameters are nested too deep")
+        } else {
+            return self.options.push(option);
+        };
+        self.leave_out(&why);
+    }
+
+    /// Notes what could not be offered, and why.
+    pub fn leave_out(&mut self, why: &str) {
+        self.left_out.push(cut(why, limits::LEFT_OUT_BYTES_MAX));
+    }
+}
+
+/// The levels of what is stored around a parameter.
+const AROUND_PARAMETERS: usize = 4;
+
+/// A call that an output suggests (S3).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Suggestion {
+    /// The tool.
+    pub tool_name: String,
+    /// Its arguments.
+    pub parameters: Map<String, Value>,
+    /// When it is meant, in words.
+    pub condition: Option<String>,
+    /// Its place among the options; 0 without one.
+    pub priority: i32,
+}
+
+/// An output without what it suggests, and that.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// The output as it is kept.
+    pub output: Value,
+    /// The suggestions, or every way in which they are malformed.
+    pub suggestions: Result<Vec<Suggestion>, Vec<Violation>>,
+}
+
+/// Takes `toolCallSuggestions` out of an output; `None` where it has none.
+pub fn take(output: &Value) -> Option<Taken> {
+    let suggested = output.as_object()?.get(SUGGESTIONS)?;
+    let suggestions = read(suggested);
+    let mut output = output.clone();
+    if let Some(map) = output.as_object_mut() {
+        map.shift_remove(SUGGESTIONS);
+    }
+    Some(Taken {
+        output,
+        suggestions,
+    })
+}
+
+fn read(suggested: &Value) -> Result<Vec<Suggestion>, Vec<Violation>> {
+    let root = format!("/{SUGGESTIONS}");
+    let list = match suggested {
+        Value::Null => return Ok(Vec::new()),
+        Value::Array(list) => list,
+        _ => return Err(vec![wrong(&root, "type", "a list of suggestions")]),
+    };
+    let (count, bytes) = (limits::SUGGESTIONS_MAX, limits::SUGGESTIONS_BYTES_MAX);
+    if list.len() > count {
+        let expected = format!("at most {count} suggestions");
+        return Err(vec![wrong(&root, "maxItems", &expected)]);
+    }
+    if length(suggested) > bytes {
+        let expected = format!("at most {bytes} bytes of JSON");
+        return Err(vec![wrong(&root, "maxLength", &expected)]);
+    }
+    let mut violations = Vec::new();
+    let each = list.iter().enumerate();
+    let read = each.filter_map(|(at, item)| one(&mut violations, item, &format!("{root}/{at}")));
+    let read: Vec<_> = read.collect();
+    if violations.is_empty() {
+        Ok(read)
+    } else {
+        Err(violations)
+    }
+}
+
+/// One suggestion. Keys that S3 does not have are passed over.
+fn one(violations: &mut Vec<Violation>, item: &Value, path: &str) -> Option<Suggestion> {
+    let Some(map) = item.as_object() else {
+        violations.push(wrong(path, "type", "an object with a toolName"));
+        return None;
+    };
+    let before = violations.len();
+    let tool = map.get("toolName").and_then(Value::as_str);
+    let tool = tool.filter(|name| is_tool_name(name));
+    if tool.is_none() {
+        let expected = format!(
+            "the name of a tool, at most {} bytes",
+            limits::WORD_BYTES_MAX
+        );
+        violations.push(wrong(&format!("{path}/toolName"), "toolName", &expected));
+    }
+    let mut refuse = |key: &str, expected: &str| {
+        violations.push(wrong(&format!("{path}/{key}"), "type", expected));
+    };
+    let parameters = match map.get("parameters") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(parameters)) => parameters.clone(),
+        Some(_) => {
+            refuse("parameters", "an object");
+            Map::new()
+        }
+    };
+    let condition = match map.get("condition") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(_) => {
+            refuse("condition", "a text");
+            None
+        }
+    };
+    let priority = match map.get("priority") {
+        None | Some(Value::Null) => 0,
+        Some(value) => priority(value).unwrap_or_else(|| {
+            let most = limits::OPTION_PRIORITY_MAX;
+            refuse(
+                "priority",
+                &format!("a whole number from -{most} to {most}"),
+            );
+            0
+        }),
+    };
+    (violations.len() == before).then(|| Suggestion {
+        tool_name: tool.unwrap_or_default().to_owned(),
+        parameters,
+        condition,
+        priority,
+    })
+}
+
+fn is_tool_name(name: &str) -> bool {
+    let is_plain = name.trim() == name && !name.contains(char::is_control);
+    !name.is_empty() && name.len() <= limits::WORD_BYTES_MAX && is_plain
+}
+
+fn priority(value: &Value) -> Option<i32> {
+    let number = value.as_f64().filter(|number| number.fract() == 0.0)?;
+    let most = limits::OPTION_PRIORITY_MAX;
+    #[expect(clippy::cast_possible_truncation, reason = "it is within the limit")]
+    (number.abs() <= f64::from(most)).then_some(number as i32)
+}
+
+fn wrong(path: &str, rule: &str, expected: &str) -> Violation {
+    let message = format!("a suggestion of the next call must be {expected}");
+    Violation::new(path, rule, message).expecting(expected)
+}

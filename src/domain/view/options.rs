@@ -1,0 +1,76 @@
+//! What a client may do next (S3, `nextStepOptions`): what steps offer, and going on with the workflow.
+
+use super::Subject;
+use crate::domain::{
+    definition::{Next, StepKind},
+    id::StepId,
+    offer::{Offered, OptionSource, StepOption},
+    truncate::shortened,
+};
+
+/// The most of a condition that an option shows, in bytes.
+const CONDITION_BYTES_MAX: usize = 500;
+
+/// What a view shows of what may be done next.
+#[derive(Default)]
+pub(super) struct NextSteps {
+    pub(super) options: Vec<StepOption>,
+    pub(super) left_out: Vec<String>,
+}
+
+impl NextSteps {
+    /// What may be done next, the highest priority first. `next` is the step that goes on with the workflow, and its token.
+    pub(super) fn of(subject: &Subject<'_>, next: Option<(&str, &str)>) -> Self {
+        let mut found = Self::default();
+        for offer in subject.execution.offers() {
+            let offered = subject
+                .value(offer.options)
+                .map(|value| Offered::read(&value));
+            let offered = offered.unwrap_or_default();
+            found.options.extend(offered.options);
+            found.left_out.extend(offered.left_out);
+        }
+        if let Some((step, token)) = next {
+            let going_on = StepOption::going_on(token);
+            match arm_taken(subject, step) {
+                Some(condition) => found.options.push(StepOption {
+                    from: OptionSource::Arm,
+                    condition,
+                    ..going_on
+                }),
+                None if found.options.is_empty() => {}
+                None => found.options.push(going_on),
+            }
+        }
+        found.options.sort_by_key(|option| -option.priority);
+        found
+    }
+}
+
+/// Whether an arm of a `branch` led to the step as it was opened: `Some` with its condition, where it has one and no other
+/// arm leads there.
+#[expect(
+    clippy::option_option,
+    reason = "no arm, and an arm that always holds, are two things"
+)]
+fn arm_taken(subject: &Subject<'_>, next: &str) -> Option<Option<String>> {
+    let branching = subject.definition.branching();
+    if branching.is_empty() {
+        return None;
+    }
+    let next = StepId::parse(next).ok()?;
+    let opened = subject.execution.step(&next)?.1.visit()?.opened_revision;
+    let ended = |at: usize| {
+        let visit = subject.execution.steps().get(at)?.visit()?;
+        Some(visit.closed.as_ref()?.revision)
+    };
+    let taken = branching.iter().filter(|at| ended(**at) == Some(opened));
+    let arms = taken.flat_map(|at| match &subject.definition.workflow.steps[*at].kind {
+        StepKind::Branch { arms } => arms.as_slice(),
+        _ => &[],
+    });
+    let mut leading = arms.filter(|arm| arm.next == Next::Step(next.clone()));
+    let condition = leading.next()?.condition.as_deref();
+    let condition = condition.filter(|_| leading.next().is_none());
+    Some(condition.map(|text| shortened(text, CONDITION_BYTES_MAX).into()))
+}
