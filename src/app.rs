@@ -6,6 +6,7 @@ mod command;
 mod list;
 mod open;
 mod options;
+mod workflows;
 mod write;
 
 use std::{
@@ -32,6 +33,7 @@ pub use self::{
 use self::{
     list::{ALL_PROJECTS, OPEN},
     open::Slot,
+    workflows::OfProjects,
 };
 use crate::{
     catalog::{By, Catalogs},
@@ -81,6 +83,7 @@ struct Host {
     stopping: CancellationToken,
     changes: Notifier,
     environments: Environments,
+    workflows: Arc<OfProjects>,
     /// Those of callers, shared by all that have the same directories.
     definitions: StdMutex<Vec<(Directories, Weak<Definitions>)>>,
     large_reads: Semaphore,
@@ -148,6 +151,7 @@ impl App {
                 stopping: CancellationToken::new(),
                 changes: Notifier::default(),
                 environments: Environments::default(),
+                workflows: Arc::new(OfProjects::new(definitions.clone())),
                 definitions: StdMutex::new(known),
                 large_reads: Semaphore::new(limits::LARGE_READS_MAX),
                 catalogs,
@@ -188,7 +192,9 @@ impl App {
     /// What the caller allowed is what executions of its project see from now on.
     fn claimed(self) -> Self {
         let environments = &self.host.environments;
-        environments.set(&self.project(), self.environment.clone());
+        let project = self.project();
+        environments.set(&project, self.environment.clone());
+        self.host.workflows.set(&project, self.definitions.clone());
         self
     }
 

@@ -70,6 +70,7 @@ impl Standing {
             project: None,
             inputs,
             defaults: DefaultSources::default(),
+            parent: None,
         };
         let facts = Facts::new(&definition, limits::TOKEN_TTL);
         let last = Execution::start(facts, start, NOW, &ids).expect("a start");

@@ -136,6 +136,7 @@ impl App {
             command_flags: self.command_flags().into(),
             environments: self.host.environments.clone(),
             secrets: config.secrets(),
+            workflows: self.host.workflows.clone(),
             notifier: self.host.changes.clone(),
             stopping: self.host.stopping.clone(),
             ..engine::Options::new(store, clock, ids)

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 mod parts;
 
 pub use self::parts::{
-    AttemptEnded, Channel, GateAnswered, OptionChosen, VisitClosed, VisitOpened,
+    AttemptEnded, Channel, GateAnswered, OptionChosen, Order, Ordered, Parent, VisitClosed,
+    VisitOpened,
 };
 pub use super::body::Body;
 use super::{
@@ -203,6 +204,11 @@ pub enum Awaiting {
     Catalog {
         /// As the step names it.
         catalog: String,
+    },
+    /// The end of a child.
+    Child {
+        /// Which execution it is.
+        execution_id: ExecutionId,
     },
 }
 
@@ -425,6 +431,10 @@ pub enum Event {
     },
     /// A client said which option it took (S3, `recordBranchDecision`).
     OptionChosen(Box<OptionChosen>),
+    /// A child is to be told what became of this execution.
+    ChildOrdered(Order),
+    /// The child was told.
+    ChildTold(Order),
 }
 
 impl Event {
@@ -522,4 +532,6 @@ pub struct Created {
     pub call: Digest,
     /// The ids of its steps, in authoring order.
     pub steps: Vec<StepId>,
+    /// The execution that it is a child of.
+    pub parent: Option<Parent>,
 }

@@ -6,6 +6,7 @@
 mod advance;
 mod answers;
 mod apply;
+mod children;
 mod choice;
 mod command;
 mod decide;
@@ -53,8 +54,8 @@ pub use super::state::StepStatus;
 use super::{
     document::Digest,
     event::{
-        Awaiting, Body, ConsumedCall, Event, Failure, Outcome, OutputFault, Owner, PauseReason,
-        Payload, Reported, Row, Skipped, VisitId,
+        Awaiting, Body, ConsumedCall, Event, Failure, Order, Ordered, Outcome, OutputFault, Owner,
+        Parent, PauseReason, Payload, Reported, Row, Skipped, VisitId,
     },
     id::{ExecutionId, StepId, WorkflowName},
     state::State,
@@ -112,6 +113,10 @@ pub struct Execution {
     pub(super) not_compensated: Vec<NotCompensated>,
     /// The hooks of the workflow, once one of them was entered: a step that is in no list.
     pub(super) whole: Option<Arc<StepState>>,
+    /// The execution that it is a child of.
+    pub(super) parent: Option<Arc<Parent>>,
+    /// What its children are still to be told, oldest first.
+    pub(super) orders: Vec<Order>,
     /// What its steps offer their client, oldest first: at most [`crate::limits::OFFERS_MAX`].
     pub(super) offers: Vec<Offer>,
 }

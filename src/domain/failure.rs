@@ -54,6 +54,12 @@ codes! {
     GateExpired = "GATE_EXPIRED";
     /// The execution took longer than its workflow's `timeout`.
     WorkflowTimedOut = "WORKFLOW_TIMED_OUT";
+    /// The execution that this one is a child of failed.
+    ParentFailed = "PARENT_FAILED";
+    /// The child was given up, or went another way.
+    ChildEnded = "CHILD_ENDED";
+    /// Children of children of children: more than there may be below each other.
+    ChildTooDeep = "CHILD_TOO_DEEP";
     /// A call of `execution.fail` ended the execution.
     FailedOnRequest = "FAILED_ON_REQUEST";
     /// There is no operation of that name.

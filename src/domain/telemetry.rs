@@ -147,6 +147,8 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
         | Event::FailureBegan { .. }
         | Event::FinalOutput { .. }
         | Event::CameLate { .. }
+        | Event::ChildOrdered(_)
+        | Event::ChildTold(_)
         | Event::CompensationKept { .. }
         | Event::EndingBegan { .. }
         | Event::CompensationsGivenUp { .. }

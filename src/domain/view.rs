@@ -21,7 +21,7 @@ pub use self::{
     history::{AnsweredView, HistoryRow, TelemetryEvent, history, telemetry_event},
     inputs::{InputView, inputs},
     listing::{ExecutionRow, Listing, OpenExecution, Resumed, open_execution, row},
-    previous::Previous,
+    previous::{Previous, whole_output},
     reply::{Advanced, FailureView, ReadyStep, StepView, advanced, standing},
     status::{CurrentStep, StatusView, StepCounts, current_step, status},
     subject::{Asked, Found, Shortened, Subject, Wanted, decided, output_in},

@@ -21,7 +21,7 @@ use crate::{
     domain::{
         Command, Decision, Definition, Digest, Event, Execution, ExecutionId, Row, State,
         Transition,
-        execution::{Need, Start, Values},
+        execution::{Effect, Need, Start, Values},
     },
     error::{Code, Error, Result},
     limits,
@@ -441,6 +441,9 @@ impl ActorState {
             execution: Arc::new(stored.execution),
             definition,
         };
+        for order in seen.execution.orders() {
+            Runner::take(&self.shared, &self.id, Effect::Order(order.clone()));
+        }
         let awaited = seen.execution.operations().collect();
         self.is_recovered = false;
         Runner::reconcile(&self.shared, &self.id, &awaited);

@@ -5,6 +5,7 @@
 
 mod actor;
 mod attempt;
+mod children;
 mod contents;
 mod deadlines;
 mod definitions;
@@ -46,6 +47,7 @@ use self::{
     supervisor::{Supervisor, SupervisorMessage},
 };
 pub use self::{
+    children::{NoWorkflows, Workflows},
     environments::{Environment, Environments},
     examine::{Examination, Stuck},
     notifier::{Listener, Name, Notifier, Topic},
@@ -57,7 +59,7 @@ use crate::{
     clock::{Clock, IdSource},
     domain::{
         Change, Command, Definition, Execution, ExecutionId, Facts, Lifecycle, Token,
-        event::Owner,
+        event::{Owner, Parent},
         execution::{Start, Submission, Values},
         view::{self, Advanced, StatusView, Subject},
     },
@@ -93,6 +95,8 @@ pub struct Options {
     pub operations: Arc<dyn Operations>,
     /// What steps of the server may be given and nobody may see.
     pub secrets: Secrets,
+    /// The definitions that children follow.
+    pub workflows: Arc<dyn Workflows>,
 }
 
 impl Options {
@@ -111,6 +115,7 @@ impl Options {
             activities: Activities::default(),
             operations: Arc::new(NoOperations),
             secrets: Secrets::default(),
+            workflows: Arc::new(NoWorkflows),
         }
     }
 }
@@ -153,6 +158,7 @@ pub(crate) struct Shared {
     stopping: CancellationToken,
     stopped: AtomicBool,
     runner: Runner,
+    workflows: Arc<dyn Workflows>,
     deadlines: Deadlines,
     long_decisions: Semaphore,
     /// Set as soon as it is there: it shares this too.
@@ -218,6 +224,7 @@ impl Engine {
                 operations: options.operations,
                 secrets: options.secrets,
             }),
+            workflows: options.workflows,
             deadlines: Deadlines::default(),
             long_decisions: Semaphore::new(limits::LONG_DECISIONS_MAX),
             supervisor: OnceLock::new(),
@@ -232,8 +239,12 @@ impl Engine {
         let _ = shared.supervisor.set(supervisor);
         tokio::spawn(deadlines::serve(shared.clone()));
         tokio::spawn(deadlines::find(shared.clone()));
+        Ok(Self::of(shared))
+    }
+
+    fn of(shared: Arc<Shared>) -> Self {
         let admission = Arc::new(Semaphore::new(limits::CALLS_IN_FLIGHT_MAX));
-        Ok(Self { shared, admission })
+        Self { shared, admission }
     }
 
     /// Starts an execution and answers with its first step.
@@ -241,6 +252,11 @@ impl Engine {
     /// # Errors
     /// `INPUTS_INVALID`, `EXECUTION_ID_TAKEN`, `LIMIT_EXCEEDED`, `STORE_UNAVAILABLE`, `SERVER_STOPPING`.
     pub async fn start(&self, request: StartRequest) -> Result<Advanced> {
+        self.start_below(request, None).await
+    }
+
+    /// The same for a child of another execution.
+    async fn start_below(&self, request: StartRequest, parent: Option<Parent>) -> Result<Advanced> {
         let StartRequest {
             definition,
             execution_id,
@@ -260,6 +276,7 @@ impl Engine {
             project,
             inputs,
             defaults,
+            parent,
         };
         let message = |reply| Message::Start {
             start: start.clone(),

@@ -12,6 +12,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     Shared,
     attempt::{self, Executors},
+    children,
     message::Origin,
 };
 use crate::{
@@ -80,7 +81,8 @@ impl Runner {
     pub(super) fn keep_indeterminate(&self, id: &ExecutionId, effects: Vec<Effect>) {
         let begins = effects.into_iter().filter_map(|effect| match effect {
             Effect::Begin(begin) => Some(*begin),
-            Effect::Cancel(_) => None,
+            // Orders stand in the execution: whoever loads it next sends them.
+            Effect::Cancel(_) | Effect::Order(_) => None,
         });
         let begins: Vec<_> = begins.collect();
         if !begins.is_empty() {
@@ -120,6 +122,10 @@ impl Runner {
         match effect {
             Effect::Begin(begin) => Self::begin(shared, id, *begin),
             Effect::Cancel(attempt_id) => shared.runner.cancel(id, &attempt_id),
+            Effect::Order(order) => {
+                let told = children::tell(shared.clone(), id.clone(), order);
+                shared.runner.tasks.spawn(told);
+            }
         }
     }
 
@@ -177,11 +183,17 @@ async fn work(shared: Arc<Shared>, id: ExecutionId, begin: Begin, cancelled: Can
 }
 
 async fn attempt_and_report(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     id: &ExecutionId,
     begin: Begin,
     cancelled: &CancellationToken,
 ) {
+    if begin.workflow().is_some() {
+        if let Some(command) = children::attend(shared, id, begin).await {
+            report(shared, id, command).await;
+        }
+        return;
+    }
     let attempt_id = begin.attempt_id.clone();
     let runner = &shared.runner;
     let room = tokio::select! {
@@ -206,7 +218,7 @@ async fn attempt_and_report(
 }
 
 /// Tells the execution until it has taken it in: what came of an attempt is not lost while the process lives.
-async fn report(shared: &Shared, id: &ExecutionId, mut command: Command) {
+pub(super) async fn report(shared: &Shared, id: &ExecutionId, mut command: Command) {
     let (mut failures, mut faults) = (0, 0);
     loop {
         let Err(error) = shared.send(id, Origin::Runner, command.clone()).await else {

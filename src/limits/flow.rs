@@ -27,6 +27,10 @@ pub const EXECUTION_VISITS_DEFAULT: u32 = 100_000;
 pub const STEPS_AT_ONCE_MAX: usize = 2_000;
 /// Visits that an execution remembers because `compensate` would take their effects back.
 pub const COMPENSATIONS_MAX: usize = 10_000;
+/// Executions below each other: children of children.
+pub const CHILD_DEPTH_MAX: u32 = 8;
+/// Children that the status of an execution names.
+pub const CHILDREN_SHOWN_MAX: usize = 100;
 /// How long one attempt of a hook may take where it does not say.
 pub const HOOK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Items of one `foreach`.

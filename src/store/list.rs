@@ -312,6 +312,7 @@ mod tests {
             inputs: None,
             call: Digest::of(b""),
             steps: Vec::new(),
+            parent: None,
         }))
     }
 

@@ -432,6 +432,7 @@ mod tests {
                 inputs: None,
                 call: digest,
                 steps: Vec::new(),
+                parent: None,
             }));
         }
         // What comes stays, so the snapshot grows nearly as fast as the rows do.

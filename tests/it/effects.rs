@@ -3,6 +3,7 @@
 
 mod activities;
 mod attachments;
+mod children;
 mod compensation;
 mod control;
 mod crash;

@@ -22,7 +22,7 @@ pub(super) fn kind(draft: &StepDraft, key: &str, each: Option<Step>) -> Option<S
     // The fields of the `StepKind`; the mapping in the manifest mostly has the same ones.
     let fields = match key {
         "guidance" => json!({ "text": value }),
-        "tool" => json!({ "name": value }),
+        "tool" | "workflow" => json!({ "name": value }),
         "activity" => json!({ "name": value, "idempotent": idempotent() }),
         "gate" if value.is_string() => json!({ "ask": value }),
         "set" => json!({ "entries": value }),

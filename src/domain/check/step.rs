@@ -209,7 +209,7 @@ fn acting<'a>(found: &mut Vec<Finding>, draft: &'a StepDraft, form: Form) -> Opt
         let (message, hint) = if draft.is_beside {
             (
                 "nothing says what the server does",
-                "add `run`, `activity` or `set`",
+                "add `run`, `activity`, `workflow` or `set`",
             )
         } else {
             (

@@ -181,6 +181,7 @@ pub(crate) fn input_texts(step: &Step) -> Value {
         | StepKind::Tool { .. }
         | StepKind::Input { .. }
         | StepKind::Activity { .. }
+        | StepKind::Workflow { .. }
         | StepKind::Branch { .. }
         | StepKind::Foreach { .. } => {}
     }

@@ -163,6 +163,11 @@ pub enum StepKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         idempotent: Option<bool>,
     },
+    /// Another workflow runs as a child of the execution; what it comes to is the output.
+    Workflow {
+        /// Its name.
+        name: String,
+    },
     /// The first arm that holds says what is next (S3).
     Branch {
         /// The arms, in order; the last one may have no condition.
@@ -441,6 +446,7 @@ impl StepKind {
             Self::Extract { .. } => "extract",
             Self::Run { .. } => "run",
             Self::Activity { .. } => "activity",
+            Self::Workflow { .. } => "workflow",
             Self::Branch { .. } => "branch",
             Self::Foreach { .. } => "foreach",
             Self::Gate { .. } => "gate",

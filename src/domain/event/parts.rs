@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Awaiting, ConsumedCall, Failure, Outcome, Payload, VisitId};
-use crate::domain::{document::Digest, id::AgentName};
+use crate::domain::{
+    document::Digest,
+    id::{AgentName, ExecutionId},
+};
 
 /// Which of the options that were offered a client took.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -91,4 +94,41 @@ pub struct AttemptEnded {
     pub consumed: Option<ConsumedCall>,
     /// What the visit waits for until the next attempt.
     pub awaiting: Awaiting,
+}
+
+/// The execution that a child belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    /// The execution whose step waits for it.
+    pub execution_id: ExecutionId,
+    /// The visit that does.
+    pub visit_id: VisitId,
+    /// The attempt of that visit.
+    pub attempt: u32,
+    /// The execution that is a child of none.
+    pub root: ExecutionId,
+    /// How many executions it is below the root, from 1.
+    pub depth: u32,
+}
+
+/// What a child is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// The child.
+    pub child: ExecutionId,
+    /// What it is to do.
+    pub what: Ordered,
+}
+
+/// What a child is to do because its parent did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ordered {
+    /// It is paused, as by a person.
+    Pause,
+    /// It goes on.
+    Resume,
+    /// It is given up.
+    Abandon,
+    /// It fails.
+    Fail,
 }

@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     Awaiting, Body, Closed, Compensation, Event, Execution, Failure, NotCompensated, Offer,
-    Outcome, PauseReason, Row, Signal, State, StepState, StepStatus, visit::Visit,
+    Outcome, PauseReason, Row, Signal, State, StepState, StepStatus, children::ordered,
+    visit::Visit,
 };
 use crate::{
     clock::Timestamp,
@@ -67,6 +68,8 @@ impl Execution {
             paused_at: None,
             paused_ms: 0,
             given: created.inputs.as_ref().map(|payload| payload.digest),
+            parent: created.parent.clone().map(Arc::new),
+            orders: Vec::new(),
             ending: None,
             compensations: Vec::new(),
             not_compensated: Vec::new(),
@@ -118,6 +121,7 @@ impl Execution {
                 self.enter(visit_id, visit);
                 self.end_step(visit_id, outcome);
             }
+            Event::ChildOrdered(_) | Event::ChildTold(_) => ordered(&mut self.orders, event),
             Event::StepFailed { visit_id, failure } => self.fail_step(visit_id, failure),
             Event::CompensationKept { visit_id, list } => self.keep_compensation(visit_id, *list),
             Event::EndingBegan { to } => self.ending = Some(*to),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{AttemptId, Brought, OperationFailure, State};
 use crate::domain::{
     document::{Digest, meaning, meaning_of_list},
-    event::Channel,
+    event::{Channel, Order, Ordered, Parent},
     id::{ExecutionId, StepId},
     input::DefaultSources,
     token::Token,
@@ -24,6 +24,8 @@ pub struct Start {
     pub inputs: Option<Value>,
     /// Where defaults of inputs come from that are not in the definition.
     pub defaults: DefaultSources,
+    /// The execution that it is a child of.
+    pub parent: Option<Parent>,
 }
 
 /// A request to move an execution.
@@ -66,6 +68,10 @@ pub enum Command {
     Answer(Arc<GateAnswer>),
     /// Take in somebody's word on what came of work that was cut off.
     Resolve(Arc<Resolution>),
+    /// Do as the parent did. What has ended, or does so already, stays as it is.
+    FromParent(Ordered),
+    /// A child was told this.
+    Told(Order),
 }
 
 impl From<Change> for Command {

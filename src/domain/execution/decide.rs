@@ -113,6 +113,7 @@ impl<'a> TransitionBuilder<'a> {
             inputs: kept.clone(),
             call,
             steps: workflow.steps.iter().map(|step| step.id.clone()).collect(),
+            parent: start.parent,
         }));
         let row = Row {
             execution_id: start.id,
@@ -210,6 +211,8 @@ impl Execution {
             Command::Signal(signal) => self.decide_signal(builder, signal),
             Command::Answer(answer) => self.decide_answer(builder, answer),
             Command::Resolve(resolution) => self.decide_resolution(builder, resolution),
+            Command::FromParent(what) => self.decide_from_parent(builder, *what),
+            Command::Told(order) => self.decide_told(builder, order),
         };
         match decided {
             Ok(Decision::Move(transition)) => {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{
     Attachment, AttemptId, Awaiting, Brought, Decision, Execution, Failure, Need, OperationFailure,
     Outcome, Owner, PauseReason, Reported, State, StepState, Visit, VisitId,
+    children::is_attempt,
     decision::{DecideResult, Interrupt},
     scope::EvalContext,
     time::acting_on,
@@ -41,7 +42,7 @@ impl Execution {
     /// The attempts that the server is working on.
     pub fn operations(&self) -> impl Iterator<Item = AttemptId> {
         self.open().filter_map(|(_, step, visit)| {
-            let is_operation = matches!(visit.awaiting, Some(Awaiting::Operation { .. }));
+            let is_operation = visit.awaiting.as_ref().is_some_and(is_attempt);
             is_operation.then(|| attempt_id(step, visit))
         })
     }
@@ -54,11 +55,14 @@ impl Execution {
         alive: &BTreeSet<AttemptId>,
     ) -> impl Iterator<Item = AttemptId> {
         self.open().filter_map(move |(_, step, visit)| {
-            let Some(Awaiting::Operation { owner: of }) = visit.awaiting else {
-                return None;
+            let is_earlier = match visit.awaiting {
+                Some(Awaiting::Operation { owner: of }) if of > owner => return None,
+                Some(Awaiting::Operation { owner: of }) => of < owner,
+                Some(Awaiting::Child { .. }) => false,
+                _ => return None,
             };
             let id = attempt_id(step, visit);
-            (of < owner || of == owner && !alive.contains(&id)).then_some(id)
+            (is_earlier || !alive.contains(&id)).then_some(id)
         })
     }
 
@@ -71,7 +75,7 @@ impl Execution {
         let Some((position, state, visit)) = self.visit(&attempt_id.visit_id) else {
             return Ok(Decision::Stay);
         };
-        let is_awaited = matches!(visit.awaiting, Some(Awaiting::Operation { .. }));
+        let is_awaited = visit.awaiting.as_ref().is_some_and(is_attempt);
         if visit.attempt != attempt_id.attempt || !is_awaited {
             return Ok(Decision::Stay);
         }
@@ -118,7 +122,10 @@ impl Execution {
             .filter_map(|attempt_id| {
                 let (position, state, visit) = self.visit(&attempt_id.visit_id)?;
                 let step = acting_on(builder.facts.definition, position, state, visit)?;
-                let said = step.kind.idempotent();
+                let said = match step.kind {
+                    StepKind::Workflow { .. } => Some(true),
+                    _ => step.kind.idempotent(),
+                };
                 let is_safe = said.unwrap_or_else(|| builder.facts.safety.is_safe(&step.kind));
                 Some((is_safe, attempt_id, step, visit))
             })
@@ -127,7 +134,10 @@ impl Execution {
         lost.sort_by_key(|(is_safe, ..)| *is_safe);
         for (is_safe, attempt_id, step, visit) in lost {
             if is_safe {
-                if builder.next.state == State::Running {
+                if builder.next.state != State::Running {
+                } else if matches!(step.kind, StepKind::Workflow { .. }) {
+                    builder.attend(step, attempt_id, visit)?;
+                } else {
                     builder.retry_work(step, &attempt_id.visit_id, visit)?;
                 }
             } else {
@@ -163,10 +173,10 @@ impl TransitionBuilder<'_> {
         }
         let input = self.work_of(visit)?;
         let attempt = visit.attempt + 1;
-        let owner = self.facts.owner;
-        self.wait_for(visit_id, attempt, Awaiting::Operation { owner });
         let visit_id = visit_id.clone();
         let attempt_id = AttemptId { visit_id, attempt };
+        let awaiting = self.working(step, &attempt_id);
+        self.wait_for(&attempt_id.visit_id, attempt, awaiting);
         self.begin_work(step, attempt_id, input);
         Ok(())
     }

@@ -48,7 +48,9 @@ impl TransitionBuilder<'_> {
 
     /// Whether anything is left to do before the execution becomes `to`, but for the steps that run nevertheless.
     pub(super) fn has_at_end(&self, to: State) -> bool {
-        self.compensation_due(to).is_some() || self.workflow_hook_due(to).is_some()
+        self.compensation_due(to).is_some()
+            || self.workflow_hook_due(to).is_some()
+            || !self.next.orders.is_empty()
     }
 
     /// Nothing is open: the next thing that is left to do, else the final state. True where more may follow at once.
@@ -71,7 +73,10 @@ impl TransitionBuilder<'_> {
             self.enter_beside(outside, &hook, EvalContext::default())?;
             return Ok(true);
         }
-        self.become_final(to)?;
+        // Its children are told what became of it before nobody remembers that any more.
+        if self.next.orders.is_empty() {
+            self.become_final(to)?;
+        }
         Ok(false)
     }
 
@@ -146,11 +151,13 @@ impl TransitionBuilder<'_> {
             .state
             .check(to)
             .map_err(|error| self.next.placed(error))?;
-        let had_begun = self.next.ending().is_some();
-        if had_begun || !self.has_at_end(to) {
+        if self.next.ending().is_some() {
             return self.end_now(to, None);
         }
         self.void();
+        if !self.has_at_end(to) {
+            return Ok(self.become_state(to, None)?);
+        }
         self.lift_all()?;
         self.queue.clear();
         self.targets.clear();
@@ -161,6 +168,7 @@ impl TransitionBuilder<'_> {
     /// The execution ends, and what is left to do is not done any more. An end that had begun, other than a good one, stays
     /// the one that it was.
     pub(super) fn end_now(&mut self, to: State, failure: Option<Failure>) -> DecideResult<()> {
+        self.fails = to == State::Failed;
         self.void();
         let had_begun = self.next.ending().filter(|to| *to != State::Completed);
         if had_begun.is_some() {
@@ -176,7 +184,7 @@ impl TransitionBuilder<'_> {
         Ok(self.become_state(to, failure)?)
     }
 
-    fn lift_all(&mut self) -> DecideResult<()> {
+    pub(super) fn lift_all(&mut self) -> DecideResult<()> {
         for reason in self.next.pauses.clone() {
             self.lift(reason)?;
         }

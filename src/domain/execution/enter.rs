@@ -101,7 +101,7 @@ impl TransitionBuilder<'_> {
             StepKind::Agent { .. } | StepKind::Guidance { .. } | StepKind::Tool { .. } => {
                 self.offer(compiled, visit_id, input.value)
             }
-            StepKind::Run { .. } | StepKind::Activity { .. } => {
+            StepKind::Run { .. } | StepKind::Activity { .. } | StepKind::Workflow { .. } => {
                 self.open_work(step, visit_id, input)
             }
         }
@@ -310,12 +310,12 @@ impl TransitionBuilder<'_> {
             self.wait_for(visit_id, 0, awaiting);
             return Ok(());
         }
-        let owner = self.facts.owner;
-        self.open(visit_id.clone(), Awaiting::Operation { owner }, Some(kept));
         let attempt_id = AttemptId {
             visit_id: visit_id.clone(),
             attempt: 1,
         };
+        let awaiting = self.working(step, &attempt_id);
+        self.open(visit_id.clone(), awaiting, Some(kept));
         self.begin_work(step, attempt_id, input);
         Ok(())
     }

@@ -227,6 +227,7 @@ impl<'a> TransitionBuilder<'a> {
         if has_begun || self.next.state.is_final() {
             return Ok(());
         }
+        self.fails = true;
         self.void();
         self.targets.clear();
         let has_more =

@@ -1,7 +1,7 @@
 //! Changes of state that somebody asks for: pause, resume, abandon, diverge, fail (S0's seven states).
 
 use super::{
-    Awaiting, Change, Decision, Event, Execution, Failure, Lifecycle, State,
+    Awaiting, Change, Decision, Event, Execution, Failure, Lifecycle, Ordered, State,
     decision::DecideResult, transition::TransitionBuilder,
 };
 use crate::{
@@ -44,6 +44,7 @@ impl Execution {
         if self.pauses.contains(&PauseReason::Person) {
             builder.become_state(State::Paused, None)?;
         }
+        builder.order_all(Ordered::Pause);
         builder.pause(PauseReason::Person)
     }
 
@@ -59,6 +60,9 @@ impl Execution {
         lifted.retain(|reason| reason.is_lifted_by_resume());
         if lifted.is_empty() && !has_held {
             return Err(self.paused().into());
+        }
+        if lifted.contains(&PauseReason::Person) {
+            builder.order_all(Ordered::Resume);
         }
         for reason in lifted {
             builder.lift(reason)?;

@@ -72,6 +72,7 @@ impl Rehearsal {
             project: None,
             inputs: None,
             defaults: DefaultSources::default(),
+            parent: None,
         };
         let inputs = Some(Value::Object(inputs));
         let mut builder = TransitionBuilder::created(facts, start, inputs, (now, ids))?;

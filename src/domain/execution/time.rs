@@ -19,7 +19,8 @@ impl Execution {
             return None;
         }
         // One transition had no room for all that is left to do at the end.
-        if self.open().next().is_none() && self.ending().is_some() {
+        let is_full = self.open().next().is_none() && self.ending().is_some();
+        if is_full && self.orders.is_empty() {
             return Some(self.updated_at);
         }
         let dues = self.open().filter_map(|(position, state, visit)| {
@@ -37,7 +38,8 @@ impl Execution {
     /// process ends is looked after at once by the next one, and so is what waits for a catalog.
     pub fn wake_at(&self, definition: &Definition) -> Option<Timestamp> {
         let is_running = self.state == State::Running && self.operations().next().is_some();
-        if is_running || self.lacks_catalog() {
+        let has_orders = !self.orders.is_empty() && !self.state.is_final();
+        if is_running || has_orders || self.lacks_catalog() {
             return Some(self.updated_at);
         }
         self.deadline(definition)
@@ -99,7 +101,8 @@ impl Execution {
             Awaiting::Model(_)
             | Awaiting::Signal { .. }
             | Awaiting::Items { .. }
-            | Awaiting::Catalog { .. } => limit,
+            | Awaiting::Catalog { .. }
+            | Awaiting::Child { .. } => limit,
             // An attempt of the server has its limit in whoever works on it. One that is held nobody may work on.
             Awaiting::Operation { .. }
             | Awaiting::Unknown
@@ -217,6 +220,7 @@ impl TransitionBuilder<'_> {
                 match visit.awaiting {
                     Some(Awaiting::Items { .. }) => self.void_items(position),
                     Some(Awaiting::Catalog { .. }) => self.go_on()?,
+                    Some(Awaiting::Child { .. }) => self.break_off(visit_id, &visit),
                     _ => {}
                 }
                 let message = format!("step '{}' did not end {within}", visit_id.step());

@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::{
     AttemptId, Awaiting, ConsumedCall, Decision, Effect, Event, Execution, Facts, Failure, Need,
-    Outcome, PauseReason, Payload, Row, State, Transition, Values, Visit, VisitId,
+    Ordered, Outcome, PauseReason, Payload, Row, State, Transition, Values, Visit, VisitId,
+    children::is_attempt,
     decision::{DecideResult, Interrupt},
 };
 use crate::{
@@ -47,6 +48,8 @@ pub(super) struct TransitionBuilder<'a> {
     pub(super) done_at_once: usize,
     /// Nobody acts: hooks are left out, for they change nothing of what follows a good end.
     pub(super) rehearses: bool,
+    /// The execution fails: so do the children that are void with it.
+    pub(super) fails: bool,
 }
 
 impl<'a> TransitionBuilder<'a> {
@@ -64,6 +67,7 @@ impl<'a> TransitionBuilder<'a> {
             targets: VecDeque::new(),
             done_at_once: 0,
             rehearses: false,
+            fails: false,
         }
     }
 
@@ -176,11 +180,8 @@ impl<'a> TransitionBuilder<'a> {
         consumed: Option<ConsumedCall>,
     ) {
         let duration = self.row.at.since(visit.opened_at);
-        if matches!(visit.awaiting, Some(Awaiting::Operation { .. })) && outcome == Outcome::Voided
-        {
-            let (visit_id, attempt) = (visit_id.clone(), visit.attempt);
-            self.effects
-                .push(Effect::Cancel(AttemptId { visit_id, attempt }));
+        if outcome == Outcome::Voided {
+            self.break_off(visit_id, visit);
         }
         self.push(Event::VisitClosed(Box::new(VisitClosed {
             visit_id: visit_id.clone(),
@@ -189,6 +190,25 @@ impl<'a> TransitionBuilder<'a> {
             consumed,
             duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
         })));
+    }
+
+    /// Nobody waits any more for what the server, or a child, does in this visit.
+    pub(super) fn break_off(&mut self, visit_id: &VisitId, visit: &Visit) {
+        let Some(awaiting) = visit.awaiting.as_ref().filter(|one| is_attempt(one)) else {
+            return;
+        };
+        let (visit_id, attempt) = (visit_id.clone(), visit.attempt);
+        let cancel = Effect::Cancel(AttemptId { visit_id, attempt });
+        self.effects.push(cancel);
+        // Only then: what was on its way to the child comes before this.
+        if let Awaiting::Child { execution_id } = awaiting {
+            let what = if self.fails {
+                Ordered::Fail
+            } else {
+                Ordered::Abandon
+            };
+            self.order(execution_id.clone(), what);
+        }
     }
 
     /// What is done in a visit, and what that evaluates.

@@ -5,6 +5,7 @@ use std::{fmt, time::Duration};
 use serde_json::Value;
 
 use super::VisitId;
+use crate::domain::event::Order;
 use crate::domain::{
     FailureCode, definition::StepKind, document::Document, event::Response, expression::Rendered,
     mask::Mask,
@@ -26,6 +27,8 @@ pub enum Effect {
     Begin(Box<Begin>),
     /// Break it off: nobody waits for it any more.
     Cancel(AttemptId),
+    /// Tell a child.
+    Order(Order),
 }
 
 /// An attempt that the server begins.

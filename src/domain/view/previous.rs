@@ -149,17 +149,28 @@ pub(super) fn final_output(subject: &Subject<'_>, state: State) -> Option<(Value
         let value = subject.value(value)?;
         return Some(truncate(&value, limits::FINAL_OUTPUT_BYTES_MAX));
     }
+    let (whole, cut) = last_outputs(subject, limits::FINAL_OUTPUT_BYTES_MAX);
+    let (value, cut_now) = truncate(&whole, limits::FINAL_OUTPUT_BYTES_MAX);
+    Some((value, cut || cut_now))
+}
+
+/// All that a completed execution came to, whatever its size.
+pub fn whole_output(subject: &Subject<'_>) -> Option<Value> {
+    match subject.execution.final_output {
+        Some(value) => subject.value(value).map(|value| Value::clone(&value)),
+        None => Some(last_outputs(subject, usize::MAX).0),
+    }
+}
+
+/// The output of the step that nothing follows, or those of all such steps by step; and whether one was shortened.
+fn last_outputs(subject: &Subject<'_>, bytes_max: usize) -> (Value, bool) {
     let step = |position: usize| subject.definition.workflow.steps.get(position);
     let named = |position: usize| -> Option<(&Step, Shortened)> {
-        let output = subject.output(position, limits::FINAL_OUTPUT_BYTES_MAX)?;
+        let output = subject.output(position, bytes_max)?;
         Some((step(position)?, output))
     };
-    let last: Vec<_> = subject
-        .definition
-        .graph()
-        .leaves()
-        .filter_map(named)
-        .collect();
+    let leaves = subject.definition.graph().leaves();
+    let last: Vec<_> = leaves.filter_map(named).collect();
     let cut = last.iter().any(|(_, output)| output.truncated);
     let whole = match last.as_slice() {
         [(_, output)] => output.value.clone(),
@@ -170,6 +181,5 @@ pub(super) fn final_output(subject: &Subject<'_>, state: State) -> Option<(Value
             Value::Object(fields.collect::<Map<_, _>>())
         }
     };
-    let (value, cut_now) = truncate(&whole, limits::FINAL_OUTPUT_BYTES_MAX);
-    Some((value, cut || cut_now))
+    (whole, cut)
 }

@@ -14,11 +14,13 @@ use super::{
 };
 use crate::{
     domain::{
-        event::{Body, OutputFault, PauseReason},
+        event::{Body, OutputFault, PauseReason, VisitId},
         execution::{Execution, NotCompensated, StepStatus},
+        id::ExecutionId,
         offer::StepOption,
     },
     error::in_quotes,
+    limits,
 };
 
 /// S0's primary resource: what to do now, as whom, and the token to come back with.
@@ -211,6 +213,15 @@ pub struct StatusView {
     pub signals_kept: Vec<SignalView>,
     /// Why it failed; while it is still running, why it will fail once what is to run nevertheless is done.
     pub error: Option<FailureView>,
+    /// The execution that it is a child of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// The execution above it that is a child of none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
+    /// The first children that its steps began.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<ChildView>,
     /// The state to come, while something is left to do before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ending: Option<String>,
@@ -228,6 +239,32 @@ pub struct StatusView {
     pub project: Option<String>,
     /// How many artifacts it has.
     pub artifacts: u32,
+}
+
+/// An execution that a step waits for, or did.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ChildView {
+    /// The child.
+    pub execution_id: String,
+    /// The step.
+    pub step: String,
+    /// Which visit, from 1.
+    pub visit: u32,
+    /// Which item, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub item: Option<u32>,
+}
+
+fn children(subject: &Subject<'_>) -> Vec<ChildView> {
+    let children = subject.execution.children(subject.definition);
+    let shown = children.take(limits::CHILDREN_SHOWN_MAX);
+    let view = |(child, visit_id): (ExecutionId, VisitId)| ChildView {
+        execution_id: child.to_string(),
+        step: visit_id.step().to_string(),
+        visit: visit_id.visit,
+        item: visit_id.item,
+    };
+    shown.map(view).collect()
 }
 
 /// A visit whose effect was not taken back.
@@ -334,6 +371,11 @@ pub fn status(subject: &Subject<'_>) -> StatusView {
             .as_ref()
             .or(execution.failing.as_ref())
             .map(Into::into),
+        parent: execution
+            .parent()
+            .map(|above| above.execution_id.to_string()),
+        root: execution.parent().map(|above| above.root.to_string()),
+        children: children(subject),
         ending: execution.ending().map(|to| to.as_str().to_owned()),
         not_compensated: not_compensated(execution),
         hook_failures: hook_failures(execution),

@@ -89,6 +89,7 @@ fn wait(
         Awaiting::Deferred(_) => ("held", None, None),
         Awaiting::OutputInvalid(_) => ("output_invalid", None, None),
         Awaiting::Catalog { .. } => ("catalog", None, None),
+        Awaiting::Child { .. } => ("child", None, None),
     };
     Some(WaitView {
         step_name: step.id.to_string(),
@@ -125,6 +126,9 @@ fn next_call(execution: &Execution, step: &StepState, awaiting: &Awaiting) -> Op
         Awaiting::Catalog { catalog } => format!(
             "catalog.import_openapi with catalog_title '{catalog}', or catalog.set_enabled where it is disabled"
         ),
+        Awaiting::Child { execution_id } => {
+            format!("workflow.current_step with execution_id '{execution_id}'")
+        }
         Awaiting::OutputInvalid(_) | Awaiting::Deferred(_) => {
             format!("execution.resume with execution_id '{id}'")
         }
@@ -168,6 +172,9 @@ pub(super) fn wait_words(step: &StepState, visit: &Visit) -> Option<String> {
             "{what} is held, for {} of its outputs broke its schema, and waits for execution.resume",
             limits::OUTPUT_ATTEMPTS_MAX
         ),
+        Awaiting::Child { execution_id } => {
+            format!("{what} waits for its child '{execution_id}'")
+        }
         Awaiting::Catalog { catalog } => {
             format!("{what} waits for the catalog '{catalog}', which is not there or is disabled")
         }

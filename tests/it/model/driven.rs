@@ -213,6 +213,7 @@ impl Subject for Pure {
             project: None,
             inputs: Some(inputs(same)),
             defaults: DefaultSources::default(),
+            parent: None,
         };
         if let Some(execution) = &self.execution {
             execution

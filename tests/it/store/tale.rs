@@ -118,6 +118,7 @@ impl Tale {
                 project: self.project.clone(),
                 inputs: None,
                 defaults: DefaultSources::default(),
+                parent: None,
             };
             return Execution::start(self.facts(), start, now, &self.ids).unwrap();
         };

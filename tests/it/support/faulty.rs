@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -28,6 +28,8 @@ pub(crate) struct Faulty {
     pub(crate) loses: AtomicUsize,
     /// So many of the next commits are answered a minute late.
     pub(crate) late: AtomicUsize,
+    /// The commits of this execution fail without having reached the disk.
+    pub(crate) refused: Mutex<Option<ExecutionId>>,
     /// So many of the next looks for what is due fail.
     pub(crate) hides: AtomicUsize,
     /// So many of the next loads fail.
@@ -58,7 +60,8 @@ impl Store for Faulty {
 
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Committed>> {
         Box::pin(async move {
-            if take(&self.refuses) {
+            let is_refused = self.refused.lock().unwrap().as_ref() == Some(commit.next.id());
+            if is_refused || take(&self.refuses) {
                 return Err(unavailable());
             }
             let committed = self.inner.commit(commit).await;

@@ -1,7 +1,7 @@
 //! The keys of hooks and of compensations: steps of the kinds that the server does itself, beside the work of another one.
 
 use super::{
-    Key, Record, Shape,
+    Id, Key, Record, Shape,
     bodies::{NAME, PAGINATE, RETRY},
     field, key, kind, record,
 };
@@ -9,6 +9,8 @@ use crate::limits;
 
 /// The kinds that have an effect elsewhere.
 pub(super) const EFFECTS: &[&str] = &["run", "activity"];
+/// The kinds that have an outcome to wait for.
+const SERVED: &[&str] = &["run", "activity", "workflow"];
 
 const RUN: Key = kind(
     "run",
@@ -20,8 +22,13 @@ const ACTIVITY: Key = kind(
     NAME,
     "The activity of its own process that the server runs",
 );
+const WORKFLOW: Key = kind(
+    "workflow",
+    Shape::Id(Id::Workflow),
+    "The workflow that runs as a child of the execution",
+);
 const SET: Key = kind("set", Shape::Memory(1), "Memory is written");
-const WITH: Key = field("with", Shape::Values, "What it works on", EFFECTS);
+const WITH: Key = field("with", Shape::Values, "What it works on", SERVED);
 const BODY: Key = field("body", Shape::Value, "The body of the request", &["run"]);
 const PAGES: Key = field(
     "paginate",
@@ -44,7 +51,7 @@ const RETRIES: Key = field(
     "retry",
     Shape::Record(&RETRY),
     "Attempts after a failure",
-    EFFECTS,
+    SERVED,
 );
 const DESCRIPTION: Key = key(
     "description",
@@ -59,6 +66,7 @@ pub static HOOK: Record = record(
         DESCRIPTION,
         RUN,
         ACTIVITY,
+        WORKFLOW,
         SET,
         WITH,
         BODY,
@@ -70,7 +78,7 @@ pub static HOOK: Record = record(
             "timeout",
             Shape::Span,
             "How long one attempt may take; 30s without it",
-            EFFECTS,
+            SERVED,
         ),
         key(
             "required",
@@ -87,6 +95,7 @@ pub static COMPENSATION: Record = record(
         DESCRIPTION,
         RUN,
         ACTIVITY,
+        WORKFLOW,
         SET,
         WITH,
         BODY,
@@ -98,7 +107,7 @@ pub static COMPENSATION: Record = record(
             "timeout",
             Shape::Span,
             "How long one attempt may take",
-            EFFECTS,
+            SERVED,
         ),
     ],
 );

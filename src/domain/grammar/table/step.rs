@@ -20,25 +20,26 @@ const LOSERS: &[&str] = &["finish", "cancel"];
 /// The kinds that have a body of their own making, where the model brings the output.
 const MODEL: &[&str] = &["agent", "guidance", "tool"];
 const INSTRUCTED: &[&str] = &["agent", "guidance", "tool", "input", "extract"];
-const WORKED: &[&str] = &["agent", "guidance", "tool", "run", "activity"];
+const WORKED: &[&str] = &["agent", "guidance", "tool", "run", "activity", "workflow"];
 const ATTEMPTED: &[&str] = &[
-    "agent", "guidance", "tool", "input", "extract", "run", "activity",
+    "agent", "guidance", "tool", "input", "extract", "run", "activity", "workflow",
 ];
 const OFFERING: &[&str] = &["agent", "guidance", "tool", "input", "extract", "activity"];
 const TIMED: &[&str] = &[
-    "agent", "guidance", "tool", "input", "extract", "run", "activity", "foreach", "wait",
+    "agent", "guidance", "tool", "input", "extract", "run", "activity", "workflow", "foreach",
+    "wait",
 ];
 const FAILING: &[&str] = &[
-    "agent", "guidance", "tool", "input", "extract", "run", "activity", "branch", "foreach",
-    "gate", "wait", "set",
+    "agent", "guidance", "tool", "input", "extract", "run", "activity", "workflow", "branch",
+    "foreach", "gate", "wait", "set",
 ];
 const FOLLOWED: &[&str] = &[
-    "agent", "guidance", "tool", "input", "extract", "run", "activity", "foreach", "gate", "wait",
-    "set",
+    "agent", "guidance", "tool", "input", "extract", "run", "activity", "workflow", "foreach",
+    "gate", "wait", "set",
 ];
 pub(in super::super) const EVERY: &[&str] = &[
-    "agent", "guidance", "tool", "input", "extract", "run", "activity", "branch", "foreach",
-    "gate", "wait", "set", "fail",
+    "agent", "guidance", "tool", "input", "extract", "run", "activity", "workflow", "branch",
+    "foreach", "gate", "wait", "set", "fail",
 ];
 
 /// The same, with what to write at the kinds that it has no effect on.
@@ -156,13 +157,11 @@ pub static STEP: Record = record(
         ),
         kind("set", Shape::Memory(1), "Memory is written"),
         kind("fail", Shape::Record(&FAIL), "The execution ends as failed"),
-        Key {
-            role: Role::Kind,
-            ..planned(
-                "workflow",
-                "write the steps of that workflow here, or start it with a `tool` step that calls workflow.start",
-            )
-        },
+        kind(
+            "workflow",
+            Shape::Id(Id::Workflow),
+            "The workflow that runs as a child of the execution",
+        ),
         field(
             "instructions",
             Shape::Template(limits::STEP_TEXT_BYTES_MAX),

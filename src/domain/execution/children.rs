@@ -1,0 +1,219 @@
+//! Children: executions of other workflows that steps wait for. What becomes of a parent goes down to them by orders, which
+//! stand in the parent until its children were told.
+
+use super::{
+    AttemptId, Awaiting, Begin, Change, Decision, Effect, Event, Execution, Failure, Lifecycle,
+    Order, Ordered, Parent, PauseReason, State, Visit, VisitId, decision::DecideResult,
+    time::acting_on, transition::TransitionBuilder,
+};
+use crate::domain::{
+    FailureCode,
+    definition::{Definition, Step, StepKind},
+    document::Digest,
+    expression::Rendered,
+    id::ExecutionId,
+};
+
+impl AttemptId {
+    /// The child that this attempt of a parent begins: always the same one, so that beginning it twice begins it once.
+    pub fn child(&self, parent: &ExecutionId) -> ExecutionId {
+        let Self { visit_id, attempt } = self;
+        let VisitId {
+            body, visit, item, ..
+        } = visit_id;
+        // An id has no control characters: no two attempts make the same text.
+        let text = format!(
+            "{parent}\n{}\n{body:?}\n{visit}\n{item:?}\n{attempt}",
+            visit_id.step()
+        );
+        let digest = Digest::of(text.as_bytes()).to_string();
+        let short: String = digest.chars().take(ID_CHARS).collect();
+        ExecutionId::parse(&format!("child_{short}")).expect("letters and digits")
+    }
+}
+
+/// Hexadecimal digits of the id of a child.
+const ID_CHARS: usize = 32;
+
+impl Execution {
+    /// The execution that it is a child of.
+    pub fn parent(&self) -> Option<&Parent> {
+        self.parent.as_deref()
+    }
+
+    /// Why it failed, once it has.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
+    /// The children that its steps began, each with the visit that did.
+    pub(crate) fn children<'a>(
+        &'a self,
+        definition: &'a Definition,
+    ) -> impl Iterator<Item = (ExecutionId, VisitId)> + 'a {
+        let steps = self.steps.iter().chain(&self.whole).enumerate();
+        let visits = steps.flat_map(|(at, step)| {
+            let own = step.visits.iter().chain(&step.beside).map(|visit| &**visit);
+            let all = own.chain(step.items.iter());
+            all.map(move |visit| (at, &**step, visit))
+        });
+        let of_children = visits.filter(|(at, step, visit)| {
+            let acting = acting_on(definition, *at, step, visit);
+            acting.is_some_and(|step| matches!(step.kind, StepKind::Workflow { .. }))
+        });
+        of_children.flat_map(move |(_, step, visit)| {
+            let visit_id = visit.visit_id(&step.id);
+            (1..=visit.attempt).map(move |attempt| {
+                let visit_id = visit_id.clone();
+                let attempt_id = AttemptId { visit_id, attempt };
+                (attempt_id.child(&self.id), attempt_id.visit_id)
+            })
+        })
+    }
+
+    /// What its children are still to be told.
+    pub fn orders(&self) -> &[Order] {
+        &self.orders
+    }
+
+    /// What an attempt of it makes it to the child that it begins.
+    pub fn as_parent_of(&self, attempt_id: &AttemptId) -> Parent {
+        let above = self.parent();
+        Parent {
+            execution_id: self.id.clone(),
+            visit_id: attempt_id.visit_id.clone(),
+            attempt: attempt_id.attempt,
+            root: above.map_or_else(|| self.id.clone(), |above| above.root.clone()),
+            depth: above.map_or(0, |above| above.depth) + 1,
+        }
+    }
+
+    pub(super) fn decide_told(
+        &self,
+        mut builder: TransitionBuilder<'_>,
+        order: &Order,
+    ) -> DecideResult<Decision> {
+        if self.orders.contains(order) {
+            builder.push(Event::ChildTold(order.clone()));
+            if self.state == State::Running {
+                builder.run_to_quiescence()?;
+            }
+        }
+        Ok(builder.decision(None))
+    }
+
+    /// Does as the parent did. Nothing happens where that is so already: an order may come twice.
+    pub(super) fn decide_from_parent(
+        &self,
+        mut builder: TransitionBuilder<'_>,
+        what: Ordered,
+    ) -> DecideResult<Decision> {
+        let is_paused = self.pauses.contains(&PauseReason::Person);
+        let is_so = match what {
+            Ordered::Pause => is_paused,
+            Ordered::Resume => !is_paused,
+            Ordered::Abandon | Ordered::Fail => {
+                self.ending().is_some_and(|to| to != State::Completed)
+            }
+        };
+        if is_so || self.state.is_final() {
+            return Ok(Decision::Stay);
+        }
+        if what == Ordered::Fail {
+            builder.lift_all()?;
+            let message = "the execution that it is a child of failed";
+            builder.fail(Failure::new(FailureCode::ParentFailed, message, None))?;
+            builder.run_to_quiescence()?;
+            return Ok(builder.decision(None));
+        }
+        let change = Change {
+            lifecycle: what.lifecycle(),
+            reason: Some("its parent did".to_owned()),
+        };
+        self.decide_change(builder, &change)
+    }
+}
+
+impl Ordered {
+    const fn lifecycle(self) -> Lifecycle {
+        match self {
+            Self::Pause => Lifecycle::Pause,
+            Self::Resume => Lifecycle::Resume,
+            Self::Abandon => Lifecycle::Abandon,
+            Self::Fail => Lifecycle::Fail,
+        }
+    }
+}
+
+impl TransitionBuilder<'_> {
+    /// What a visit waits for while the server works on this attempt.
+    pub(super) fn working(&self, step: &Step, attempt_id: &AttemptId) -> Awaiting {
+        match step.kind {
+            StepKind::Workflow { .. } => Awaiting::Child {
+                execution_id: attempt_id.child(&self.next.id),
+            },
+            _ => Awaiting::Operation {
+                owner: self.facts.owner,
+            },
+        }
+    }
+
+    /// Somebody waits for a child again that nobody in this process waits for.
+    pub(super) fn attend(
+        &mut self,
+        step: &Step,
+        attempt_id: AttemptId,
+        visit: &Visit,
+    ) -> DecideResult<()> {
+        let input: Rendered = self.work_of(visit)?;
+        let awaiting = self.working(step, &attempt_id);
+        self.wait_for(&attempt_id.visit_id, attempt_id.attempt, awaiting);
+        self.begin_work(step, attempt_id, input);
+        Ok(())
+    }
+
+    /// Tells a child, once this is durable.
+    pub(super) fn order(&mut self, child: ExecutionId, what: Ordered) {
+        let order = Order { child, what };
+        self.effects.push(Effect::Order(order.clone()));
+        self.push(Event::ChildOrdered(order));
+    }
+
+    /// Tells every child that is waited for.
+    pub(super) fn order_all(&mut self, what: Ordered) {
+        let children = self.next.awaiting(|awaiting| match awaiting {
+            Awaiting::Child { execution_id } => Some(execution_id.clone()),
+            _ => None,
+        });
+        for (_, child) in children {
+            self.order(child, what);
+        }
+    }
+}
+
+/// Whether an attempt is waited for, of the server or of a child.
+pub(super) const fn is_attempt(awaiting: &Awaiting) -> bool {
+    matches!(
+        awaiting,
+        Awaiting::Operation { .. } | Awaiting::Child { .. }
+    )
+}
+
+/// The execution with an order more, or less.
+pub(super) fn ordered(orders: &mut Vec<Order>, event: &Event) {
+    match event {
+        Event::ChildOrdered(order) => orders.push(order.clone()),
+        Event::ChildTold(order) => orders.retain(|left| left != order),
+        _ => {}
+    }
+}
+
+impl Begin {
+    /// The workflow that a child of it follows, where it begins one.
+    pub fn workflow(&self) -> Option<&str> {
+        match &self.kind {
+            StepKind::Workflow { name } => Some(name),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Children of executions: begun by the attempt of a step, waited for until they have ended, and told what became of
+//! their parent.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use serde_json::Value;
+
+use super::{Engine, Seen, Shared, StartRequest, Topic, runner::report};
+use crate::{
+    catalog::BoxFuture,
+    domain::{
+        Command, Definition, ExecutionId, FailureCode, State,
+        event::Order,
+        execution::{Begin, Brought, OperationFailure},
+        span::backoff,
+        view,
+    },
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// Where the definitions come from that children follow.
+pub trait Workflows: fmt::Debug + Send + Sync {
+    /// What an execution of this workflow would follow now, in the project of its root.
+    ///
+    /// # Errors
+    /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_INVALID`.
+    fn find<'a>(
+        &'a self,
+        project: Option<&'a str>,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<Definition>>>;
+}
+
+/// No workflows.
+#[derive(Clone, Copy, Debug)]
+pub struct NoWorkflows;
+
+impl Workflows for NoWorkflows {
+    fn find<'a>(
+        &'a self,
+        _: Option<&'a str>,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<Definition>>> {
+        let message = format!("this server knows no workflow '{name}'");
+        Box::pin(async move { Err(Error::new(Code::WorkflowNotFound, message)) })
+    }
+}
+
+/// Begins the child of an attempt where it is not there yet, waits for its end, and answers what the parent is told;
+/// `None` where the server stops before.
+pub(super) async fn attend(
+    shared: &Arc<Shared>,
+    parent: &ExecutionId,
+    begin: Begin,
+) -> Option<Command> {
+    let engine = Engine::of(shared.clone());
+    let attempt_id = begin.attempt_id.clone();
+    let mut failures = 0;
+    loop {
+        let came = tokio::select! {
+            biased;
+            () = shared.stopping.cancelled() => return None,
+            came = engine.child(parent, &begin) => came,
+        };
+        let outcome = match came {
+            Ok(outcome) => Arc::new(outcome),
+            Err(error) if error.code() == Code::ServerStopping => return None,
+            Err(error) => {
+                tracing::warn!(execution = %parent, code = error.code().as_str(), "a child cannot be waited for now; it is tried again");
+                failures += 1;
+                tokio::time::sleep(pause(failures)).await;
+                continue;
+            }
+        };
+        return Some(Command::Outcome {
+            attempt_id,
+            outcome,
+        });
+    }
+}
+
+fn pause(failures: u32) -> Duration {
+    backoff(
+        failures,
+        limits::OUTCOME_RETRY_MIN,
+        limits::OUTCOME_RETRY_MAX,
+    )
+}
+
+/// Tells a child what became of its parent, and the parent that it was told.
+pub(super) async fn tell(shared: Arc<Shared>, parent: ExecutionId, order: Order) {
+    report(&shared, &order.child, Command::FromParent(order.what)).await;
+    report(&shared, &parent, Command::Told(order)).await;
+}
+
+type Outcome = std::result::Result<Brought, OperationFailure>;
+
+impl Engine {
+    /// What came of the child of an attempt.
+    ///
+    /// # Errors
+    /// What may be tried again: nothing is known of the child then.
+    async fn child(&self, parent: &ExecutionId, begin: &Begin) -> Result<Outcome> {
+        let id = begin.attempt_id.child(parent);
+        let listener = self.shared.notifier.listener();
+        listener.add(&id.as_str().into(), Some(Topic::Execution(id.clone())));
+        let mut seen = match self.see(&id).await {
+            Err(error) if error.code() == Code::ExecutionNotFound => {
+                if let Err(failure) = self.begin_child(parent, &id, begin).await? {
+                    return Ok(Err(failure));
+                }
+                self.see(&id).await?
+            }
+            seen => seen?,
+        };
+        while !seen.execution.state().is_final() {
+            listener.heard().await;
+            listener.take();
+            seen = self.see(&id).await?;
+        }
+        self.came_of(&seen).await
+    }
+
+    /// Starts the child. What its own arguments and its definition are at fault for is a failure of the attempt.
+    async fn begin_child(
+        &self,
+        parent: &ExecutionId,
+        id: &ExecutionId,
+        begin: &Begin,
+    ) -> Result<std::result::Result<(), OperationFailure>> {
+        let above = self.see(parent).await?.execution;
+        let as_parent = above.as_parent_of(&begin.attempt_id);
+        if as_parent.depth > limits::CHILD_DEPTH_MAX {
+            let most = limits::CHILD_DEPTH_MAX;
+            let message =
+                format!("an execution may be {most} below its root, and this would be one more");
+            let failure = OperationFailure::new("child", message);
+            return Ok(Err(failure.coded(FailureCode::ChildTooDeep)));
+        }
+        if let Some(place) = begin.input.secrets.first() {
+            let message = format!(
+                "a child cannot be given the secret `{}`: its inputs are stored",
+                place.name
+            );
+            let failure = OperationFailure::new("child", message);
+            return Ok(Err(failure.coded(FailureCode::SecretNotAllowed)));
+        }
+        let project = above.project().map(str::to_owned);
+        let name = begin.workflow().unwrap_or_default();
+        let started = match self.shared.workflows.find(project.as_deref(), name).await {
+            Err(error) => Err(error),
+            Ok(definition) => {
+                let request = StartRequest {
+                    definition,
+                    execution_id: Some(id.clone()),
+                    project,
+                    inputs: begin.input.value.get("with").cloned(),
+                };
+                self.start_below(request, Some(as_parent)).await.map(drop)
+            }
+        };
+        match started {
+            Ok(()) => Ok(Ok(())),
+            Err(error) if error.code().retryable() => Err(error),
+            Err(error) => Ok(Err(refused(&error))),
+        }
+    }
+
+    async fn came_of(&self, seen: &Seen) -> Result<Outcome> {
+        let execution = &seen.execution;
+        let (id, name) = (execution.id(), execution.workflow());
+        if execution.state() == State::Completed {
+            let output = self.view(seen, None, view::whole_output).await?;
+            return Ok(Ok(Brought::Output(output.unwrap_or(Value::Null))));
+        }
+        let failure = match execution.failure() {
+            Some(failure) => {
+                let message = format!(
+                    "child '{id}' of workflow '{name}' failed: {}",
+                    failure.message
+                );
+                OperationFailure {
+                    code: Some(failure.code.clone()),
+                    ..OperationFailure::new("child", message)
+                }
+            }
+            None => {
+                let state = execution.state();
+                let message = format!("child '{id}' of workflow '{name}' is {state}");
+                OperationFailure::new("child", message).coded(FailureCode::ChildEnded)
+            }
+        };
+        Ok(Err(failure.retryable()))
+    }
+}
+
+/// The refusal of a start as the failure of an attempt.
+fn refused(error: &Error) -> OperationFailure {
+    OperationFailure {
+        code: Some(error.code().as_str().to_owned()),
+        ..OperationFailure::new("child", error.message())
+    }
+    .retryable()
+}
