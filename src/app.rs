@@ -493,6 +493,7 @@ impl App {
     async fn with_nearest(&self, error: Error) -> Error {
         let request = ListRequest {
             state: Some(OPEN.into()),
+            children: true,
             limit: Some(limits::LIST_LIMIT_MAX),
             ..ListRequest::default()
         };

@@ -21,6 +21,8 @@ pub struct ListRequest {
     pub workflow: Option<String>,
     /// Only of this project; `*` for all, the caller's own where `None`.
     pub project: Option<String>,
+    /// Whether children are meant too.
+    pub children: bool,
     /// How many at most; [`limits::LIST_LIMIT_DEFAULT`] where `None`.
     pub limit: Option<usize>,
     /// Where the page before ended.
@@ -44,6 +46,7 @@ impl ListRequest {
         Ok(ListQuery {
             state: state.map(|text| parse_state(&text)).transpose()?,
             open_only,
+            roots_only: !self.children,
             workflow: self
                 .workflow
                 .map(|name| parse_workflow(&name))

@@ -153,6 +153,7 @@ impl App {
             state: Some(OPEN.into()),
             workflow: Some(id.to_owned()),
             project: Some(ALL_PROJECTS.into()),
+            children: true,
             limit: Some(limits::LIST_LIMIT_MAX),
             cursor: None,
         };

@@ -212,6 +212,13 @@ pub enum Awaiting {
     },
 }
 
+impl Awaiting {
+    /// Whether it is an attempt that somebody works on: the server, or a child.
+    pub const fn is_attempt(&self) -> bool {
+        matches!(self, Self::Operation { .. } | Self::Child { .. })
+    }
+}
+
 /// What a server's step came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Reported {

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use super::{Engine, Seen, Shared, StartRequest, Topic, runner::report};
+use super::{Engine, Seen, Shared, StartRequest, Topic, report::report};
 use crate::{
     catalog::BoxFuture,
     domain::{
@@ -174,22 +174,17 @@ impl Engine {
             let output = self.view(seen, None, view::whole_output).await?;
             return Ok(Ok(Brought::Output(output.unwrap_or(Value::Null))));
         }
-        let failure = match execution.failure() {
-            Some(failure) => {
-                let message = format!(
-                    "child '{id}' of workflow '{name}' failed: {}",
-                    failure.message
-                );
-                OperationFailure {
-                    code: Some(failure.code.clone()),
-                    ..OperationFailure::new("child", message)
-                }
+        let failure = if let Some(failure) = execution.failure() {
+            let why = &failure.message;
+            let message = format!("child '{id}' of workflow '{name}' failed: {why}");
+            OperationFailure {
+                code: Some(failure.code.clone()),
+                ..OperationFailure::new("child", message)
             }
-            None => {
-                let state = execution.state();
-                let message = format!("child '{id}' of workflow '{name}' is {state}");
-                OperationFailure::new("child", message).coded(FailureCode::ChildEnded)
-            }
+        } else {
+            let state = execution.state();
+            let message = format!("child '{id}' of workflow '{name}' is {state}");
+            OperationFailure::new("child", message).coded(FailureCode::ChildEnded)
         };
         Ok(Err(failure.retryable()))
     }

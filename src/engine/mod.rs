@@ -17,6 +17,7 @@ mod faults;
 mod message;
 mod notifier;
 mod reads;
+mod report;
 mod runner;
 mod secrets;
 mod supervisor;
@@ -276,7 +277,7 @@ impl Engine {
             project,
             inputs,
             defaults,
-            parent,
+            parent: parent.map(Box::new),
         };
         let message = |reply| Message::Start {
             start: start.clone(),

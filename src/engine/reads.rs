@@ -122,14 +122,13 @@ impl Engine {
         let query = ListQuery {
             open_only: true,
             project,
-            limit: 2,
+            limit: limits::RESUME_EXECUTIONS_MAX + 2,
             ..ListQuery::default()
         };
         let open = self.shared.store.list(query).await?.executions;
-        Ok(match open.as_slice() {
-            [(_, only)] => Some(only.id().clone()),
-            _ => None,
-        })
+        let mut here = open.iter().filter(|(_, one)| !one.waits_for_children());
+        let only = here.next().map(|(_, only)| only.id().clone());
+        Ok(only.filter(|_| here.next().is_none()))
     }
 
     /// What was going on: the open executions of a project (of all where `None`), in as much text as a model that
@@ -141,7 +140,9 @@ impl Engine {
             limit: limits::LIST_LIMIT_MAX,
             ..ListQuery::default()
         };
-        let open = self.shared.store.list(query).await?.executions;
+        let mut open = self.shared.store.list(query).await?.executions;
+        // What is to be done stands in the children.
+        open.retain(|(_, one)| !one.waits_for_children());
         let mut told = Vec::new();
         // The one that moved last is renewed last: a renewal is a move, and must not change their order.
         for (_, execution) in open.iter().take(limits::RESUME_EXECUTIONS_MAX).rev() {

@@ -13,15 +13,13 @@ use super::{
     Shared,
     attempt::{self, Executors},
     children,
-    message::Origin,
+    report::report,
 };
 use crate::{
     domain::{
         Command, ExecutionId,
-        execution::{AttemptId, Begin, Effect, OperationFailure},
-        span::backoff,
+        execution::{AttemptId, Begin, Effect},
     },
-    error::{Code, Error},
     limits,
 };
 
@@ -215,47 +213,4 @@ async fn attempt_and_report(
         }
     };
     report(shared, id, command).await;
-}
-
-/// Tells the execution until it has taken it in: what came of an attempt is not lost while the process lives.
-pub(super) async fn report(shared: &Shared, id: &ExecutionId, mut command: Command) {
-    let (mut failures, mut faults) = (0, 0);
-    loop {
-        let Err(error) = shared.send(id, Origin::Runner, command.clone()).await else {
-            return;
-        };
-        if error.code() == Code::ExecutionNotFound {
-            return;
-        }
-        tracing::warn!(execution = %id, code = error.code().as_str(), "what came of an operation cannot be recorded now; it is tried again");
-        failures += 1;
-        faults += u32::from(error.code() == Code::Internal);
-        if faults >= limits::OUTCOME_FAULTS_MAX {
-            command = poisonous(command, &error);
-        }
-        let pause = backoff(
-            failures,
-            limits::OUTCOME_RETRY_MIN,
-            limits::OUTCOME_RETRY_MAX,
-        );
-        tokio::time::sleep(pause).await;
-    }
-}
-
-/// An outcome that the execution cannot take in is a failure of the attempt.
-fn poisonous(command: Command, error: &Error) -> Command {
-    match command {
-        Command::Outcome {
-            attempt_id,
-            outcome,
-        } if outcome.is_ok() => {
-            let message = format!("what it brought could not be taken in: {}", error.message());
-            let failure = OperationFailure::new("internal", message);
-            Command::Outcome {
-                attempt_id,
-                outcome: Arc::new(Err(failure)),
-            }
-        }
-        command => command,
-    }
 }

@@ -279,6 +279,8 @@ pub struct ListQuery {
     pub state: Option<State>,
     /// Only those that have not ended (idle, running, paused).
     pub open_only: bool,
+    /// Only those that are children of none.
+    pub roots_only: bool,
     /// Only of this workflow.
     pub workflow: Option<WorkflowName>,
     /// Only those started for this project.
@@ -305,6 +307,7 @@ impl ListQuery {
         let has = |project| execution.project() == Some(project);
         self.state.is_none_or(|state| execution.state() == state)
             && !(self.open_only && execution.state().is_final())
+            && !(self.roots_only && execution.parent().is_some())
             && (self.workflow.as_ref()).is_none_or(|name| execution.workflow() == name)
             && self.project.as_deref().is_none_or(has)
     }

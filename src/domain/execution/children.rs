@@ -41,6 +41,22 @@ impl Execution {
         self.parent.as_deref()
     }
 
+    /// Whether nothing but its children is to come: whoever looks for work finds it there.
+    pub fn waits_for_children(&self) -> bool {
+        let mut waits = self
+            .open()
+            .filter_map(|(_, _, visit)| visit.awaiting.as_ref());
+        let mut seen = false;
+        waits.all(|awaiting| match awaiting {
+            Awaiting::Child { .. } => {
+                seen = true;
+                true
+            }
+            Awaiting::Items { .. } => true,
+            _ => false,
+        }) && seen
+    }
+
     /// Why it failed, once it has.
     pub fn failure(&self) -> Option<&Failure> {
         self.failure.as_ref()
@@ -189,14 +205,6 @@ impl TransitionBuilder<'_> {
             self.order(child, what);
         }
     }
-}
-
-/// Whether an attempt is waited for, of the server or of a child.
-pub(super) const fn is_attempt(awaiting: &Awaiting) -> bool {
-    matches!(
-        awaiting,
-        Awaiting::Operation { .. } | Awaiting::Child { .. }
-    )
 }
 
 /// The execution with an order more, or less.

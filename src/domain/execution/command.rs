@@ -25,7 +25,7 @@ pub struct Start {
     /// Where defaults of inputs come from that are not in the definition.
     pub defaults: DefaultSources,
     /// The execution that it is a child of.
-    pub parent: Option<Parent>,
+    pub parent: Option<Box<Parent>>,
 }
 
 /// A request to move an execution.

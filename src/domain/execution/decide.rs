@@ -113,7 +113,7 @@ impl<'a> TransitionBuilder<'a> {
             inputs: kept.clone(),
             call,
             steps: workflow.steps.iter().map(|step| step.id.clone()).collect(),
-            parent: start.parent,
+            parent: start.parent.map(|parent| *parent),
         }));
         let row = Row {
             execution_id: start.id,

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::{
     Attachment, AttemptId, Awaiting, Brought, Decision, Execution, Failure, Need, OperationFailure,
     Outcome, Owner, PauseReason, Reported, State, StepState, Visit, VisitId,
-    children::is_attempt,
     decision::{DecideResult, Interrupt},
     scope::EvalContext,
     time::acting_on,
@@ -42,7 +41,7 @@ impl Execution {
     /// The attempts that the server is working on.
     pub fn operations(&self) -> impl Iterator<Item = AttemptId> {
         self.open().filter_map(|(_, step, visit)| {
-            let is_operation = visit.awaiting.as_ref().is_some_and(is_attempt);
+            let is_operation = visit.awaiting.as_ref().is_some_and(Awaiting::is_attempt);
             is_operation.then(|| attempt_id(step, visit))
         })
     }
@@ -75,7 +74,7 @@ impl Execution {
         let Some((position, state, visit)) = self.visit(&attempt_id.visit_id) else {
             return Ok(Decision::Stay);
         };
-        let is_awaited = visit.awaiting.as_ref().is_some_and(is_attempt);
+        let is_awaited = visit.awaiting.as_ref().is_some_and(Awaiting::is_attempt);
         if visit.attempt != attempt_id.attempt || !is_awaited {
             return Ok(Decision::Stay);
         }

@@ -10,7 +10,6 @@ use serde_json::Value;
 use super::{
     AttemptId, Awaiting, ConsumedCall, Decision, Effect, Event, Execution, Facts, Failure, Need,
     Ordered, Outcome, PauseReason, Payload, Row, State, Transition, Values, Visit, VisitId,
-    children::is_attempt,
     decision::{DecideResult, Interrupt},
 };
 use crate::{
@@ -194,7 +193,7 @@ impl<'a> TransitionBuilder<'a> {
 
     /// Nobody waits any more for what the server, or a child, does in this visit.
     pub(super) fn break_off(&mut self, visit_id: &VisitId, visit: &Visit) {
-        let Some(awaiting) = visit.awaiting.as_ref().filter(|one| is_attempt(one)) else {
+        let Some(awaiting) = visit.awaiting.as_ref().filter(|one| one.is_attempt()) else {
             return;
         };
         let (visit_id, attempt) = (visit_id.clone(), visit.attempt);

@@ -35,6 +35,9 @@ pub struct ExecutionRow {
     pub updated_at: String,
     /// The project it was started for.
     pub project: Option<String>,
+    /// The execution that it is a child of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
 }
 
 /// A page of executions, the one that moved last first.
@@ -57,6 +60,9 @@ pub fn row(execution: &Execution) -> ExecutionRow {
         started_at: execution.started_at.to_string(),
         updated_at: execution.updated_at.to_string(),
         project: execution.project().map(str::to_owned),
+        parent: execution
+            .parent()
+            .map(|above| above.execution_id.to_string()),
     }
 }
 

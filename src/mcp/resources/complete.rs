@@ -85,6 +85,7 @@ async fn tags(app: &App) -> Result<Vec<String>> {
 async fn recent(app: &App) -> Result<Listing> {
     let request = ListRequest {
         project: Some("*".into()),
+        children: true,
         limit: Some(limits::LIST_LIMIT_MAX),
         ..ListRequest::default()
     };

@@ -29,6 +29,7 @@ pub(super) fn spec() -> ToolSpec {
             "type": "string", "minLength": 1, "maxLength": limits::WORKFLOW_NAME_BYTES_MAX
         },
         "project": project,
+        "children": { "type": "boolean", "default": false, "description": "Children of executions too" },
         "limit": {
             "type": "integer", "minimum": 1, "maximum": limits::LIST_LIMIT_MAX,
             "default": limits::LIST_LIMIT_DEFAULT
@@ -54,6 +55,7 @@ async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
         state: owned("state"),
         workflow: owned("workflow_name"),
         project: owned("project"),
+        children: arguments.get("children") == Some(&json!(true)),
         limit: limit.and_then(|limit| usize::try_from(limit).ok()),
         cursor: owned("cursor"),
     };

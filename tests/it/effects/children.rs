@@ -398,3 +398,29 @@ async fn a_compensation_may_be_a_child() {
     );
     assert_eq!(family.log.lines(), ["work 1", "undo 1"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn lists_show_roots_where_asked_and_a_resume_tells_what_is_open_below() {
+    let family = Family::begin(PARENT, &[("announce", CHILD)]).await;
+    let child = family.child().await;
+    let roots = ListQuery {
+        limit: 50,
+        roots_only: true,
+        ..ListQuery::default()
+    };
+    let roots = family.engine.list(roots).await.unwrap().executions;
+    let ids: Vec<_> = roots
+        .iter()
+        .map(|row| (row.execution_id.as_str(), row.parent.as_deref()))
+        .collect();
+    assert_eq!(ids, [("e", None)]);
+    let only = family.engine.only_open(None).await.unwrap();
+    assert_eq!(only, Some(child.clone()));
+    let resumed = family.engine.resumed(None).await.unwrap();
+    let open: Vec<_> = resumed
+        .open_executions
+        .iter()
+        .map(|open| open.execution_id.as_str())
+        .collect();
+    assert_eq!(open, [child.as_str()]);
+}

@@ -11,6 +11,7 @@ const SOURCES: [&str; 4] = [
     include_str!("../../../src/limits.rs"),
     include_str!("../../../src/limits/catalog.rs"),
     include_str!("../../../src/limits/cli.rs"),
+    include_str!("../../../src/limits/flow.rs"),
     include_str!("../../../src/limits/offer.rs"),
 ];
 

@@ -60,8 +60,9 @@ fn broken() -> Vec<(&'static str, String, &'static str)> {
         ),
         (
             "manifest.yaml",
-            "workflow: manifest\ndescription: d\nsteps:\n- {id: a, workflow: x}\n".into(),
-            "steps[0].workflow: not_supported_yet",
+            "workflow: manifest\ndescription: d\nsteps:\n- {id: a, guidance: x, stall_after: 5m}\n"
+                .into(),
+            "steps[0].stall_after: not_supported_yet",
         ),
         (
             "json.json",

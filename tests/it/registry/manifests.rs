@@ -226,10 +226,10 @@ fn every_kind_and_field_is_read() {
 #[test]
 fn what_nothing_acts_on_yet_is_refused() {
     wrong(
-        &after_a("  - id: b\n    workflow: other\n    stall_after: 5m\n"),
+        &after_a("  - id: b\n    guidance: x\n    escalate: {}\n    stall_after: 5m\n"),
         &[
-            "7:5 not_supported_yet steps[1].workflow",
-            "8:5 not_supported_yet steps[1].stall_after",
+            "8:5 not_supported_yet steps[1].escalate",
+            "9:5 not_supported_yet steps[1].stall_after",
         ],
     );
 }

@@ -6,7 +6,7 @@ use std::{fmt, path::Path};
 use midex::{
     clock::Timestamp,
     domain::{
-        Awaiting, Digest, Event, Outcome, PauseReason, State,
+        Awaiting, Digest, Event, ExecutionId, Outcome, PauseReason, State,
         event::{Body, Channel, Owner, Reported, Skipped},
         execution::StepStatus,
         token::Grant,
@@ -59,7 +59,7 @@ async fn the_bytes_of_a_record_do_not_change() {
     ];
     // A snapshot, a journal row and a refusal. `cargo insta accept`, or the lines marked `+`, make it the present format.
     insta::assert_snapshot!(records.join("\n"), @r"
-    0102000000000000000200000000000000036f6e650474616c65ddc90ade507854328620c1e1976a51589ce941365c94c4b00b0f9310b20832ac00000780e69ad6a1828ed88a8ba0cb7615d41dfe8fe50d16cfa221cc0a5ddb82bdd40102d0afabfef962a0bfabfef962000002027330020100010001d0afabfef962010001a0bfabfef9620201814dd7b9784d57c15b9c2972e9b4fd6cd0afabfef9625b186d2a8da3b9cb705fdb8ed977d76592461c5713b81d6a22de4e6eb7796689012a70c38c66df66dda77ac0e3bee08ed75285929899c04c70e706f31d78b7719f00000000000000000000000000027331010100010001a0bfabfef9620201000c730b69905c5ef7a4ca5269f7236540a0bfabfef962000000000000000000000000000000000000000000020000000000000000
+    0102000000000000000200000000000000036f6e650474616c65ddc90ade507854328620c1e1976a51589ce941365c94c4b00b0f9310b20832ac00000780e69ad6a1828ed88a8ba0cb7615d41dfe8fe50d16cfa221cc0a5ddb82bdd40102d0afabfef962a0bfabfef962000002027330020100010001d0afabfef962010001a0bfabfef9620201814dd7b9784d57c15b9c2972e9b4fd6cd0afabfef9625b186d2a8da3b9cb705fdb8ed977d76592461c5713b81d6a22de4e6eb7796689012a70c38c66df66dda77ac0e3bee08ed75285929899c04c70e706f31d78b7719f00000000000000000000000000027331010100010001a0bfabfef9620201000c730b69905c5ef7a4ca5269f7236540a0bfabfef9620000000000000000000000000000000000000000000200000000000000000000
     0101000000000000000300000000000000036f6e6502a0bfabfef9620203010273300001000106777269746572002a70c38c66df66dda77ac0e3bee08ed75285929899c04c70e706f31d78b7719f1201127b2273756d6d617279223a22646f6e65227d01814dd7b9784d57c15b9c2972e9b4fd6cd0afabfef9625b186d2a8da3b9cb705fdb8ed977d76592461c5713b81d6a22de4e6eb7796689e80702010273310001000106777269746572000c730b69905c5ef7a4ca5269f7236540a0bfabfef96200
     010e01036f6e65000d544f4b454e5f4558504952454409726566757365642033
     ");
@@ -120,12 +120,12 @@ fn variants_keep_their_places() {
          ArtifactStored StepDone StepSkipped StepsReset AttemptEnded WaitingChanged MemoryWritten InputsChanged SignalKept \
          SignalTaken FailureBegan FinalOutput TaskChanged GateAnswered ArtifactNamed \
          StepFailed CompensationKept CameLate EndingBegan CompensationsGivenUp \
-         OptionsOffered OptionsWithdrawn OptionChosen"
+         OptionsOffered OptionsWithdrawn OptionChosen ChildOrdered ChildTold"
     );
     assert_eq!(
         variants::<Awaiting>(),
         "Model Operation Timer Retry Signal Gate Items Unknown Deferred OutputInvalid \
-         Catalog"
+         Catalog Child"
     );
     let reasons = "person engine_fault gate outcome_unknown output_invalid catalog_missing";
     assert_eq!(variants::<PauseReason>(), reasons);
@@ -173,7 +173,10 @@ enum LaterAwaiting {
         catalog: String,
     },
     Child {
-        execution: String,
+        execution_id: ExecutionId,
+    },
+    Later {
+        what: String,
     },
 }
 
@@ -199,10 +202,8 @@ fn a_variant_that_is_added_leaves_the_bytes_of_the_others_as_they_are() {
         assert_eq!(postcard::to_stdvec(&later).unwrap(), bytes);
         assert_eq!(postcard::from_bytes::<Awaiting>(&bytes).unwrap(), awaiting);
     }
-    let child = LaterAwaiting::Child {
-        execution: "e".into(),
-    };
-    let bytes = postcard::to_stdvec(&child).unwrap();
+    let later = LaterAwaiting::Later { what: "e".into() };
+    let bytes = postcard::to_stdvec(&later).unwrap();
     assert!(
         postcard::from_bytes::<Awaiting>(&bytes).is_err(),
         "it is not taken for another"
