@@ -4,6 +4,7 @@
 //! * mixed: a workflow of twenty steps of many kinds, beside twenty plain steps of an agent.
 //! * wide: a `foreach` over 10, 100 and 1,000 items, done by a model and by an activity of the process.
 //! * long: the 10th, the 100th and the 1,000th step of an execution.
+//! * children: 10 to 10,000 children of one `foreach`, beside starts of the same workflow (in the tables alone).
 //! * timers: 10,000 due within 10 seconds.
 //!
 //! `cargo bench --bench steps -- ratios` prints the tables alone, measured in turns; with a name after it, that one.
@@ -14,6 +15,7 @@
 #![allow(clippy::disallowed_methods, reason = "a bench measures real time")]
 #![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
 
+mod children;
 mod long;
 #[path = "../support/manifest.rs"]
 mod manifest;
@@ -114,11 +116,12 @@ type Table = fn(&Runtime);
 /// The same in turns of a moment each, so that all see the same machine; the medians' ratios.
 fn ratios(wanted: &[String]) {
     let runtime = Runtime::new().expect("a runtime");
-    let tables: [(&str, Table); 4] = [
+    let tables: [(&str, Table); 5] = [
         ("mixed", mixed::ratios),
         ("wide", wide::ratios),
         ("long", long::ratios),
         ("timers", timers::ratios),
+        ("children", children::ratios),
     ];
     let is_named = |name: &str| wanted.iter().any(|wanted| wanted == name);
     let all = !tables.iter().any(|(name, _)| is_named(name));
