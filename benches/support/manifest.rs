@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use midex::{
-    domain::{Definition, check::Abilities},
+    domain::{Definition, check::Abilities, finding::errors},
     registry::{self, Registry, Sources},
 };
 use serde_json::json;
@@ -20,7 +20,8 @@ pub(crate) fn manifest(lines: &str) -> Arc<Definition> {
     };
     let registry = Registry::load_for(&Sources::default(), &abilities);
     let (workflow, findings) = registry::check_text("bench.yaml", &text, &registry);
-    assert_eq!(findings, [], "{text}");
+    let errors: Vec<_> = errors(&findings).collect();
+    assert!(errors.is_empty(), "{text}: {errors:?}");
     let whole = json!({ "workflow": workflow, "personas": {} });
     Arc::new(Definition::decode(whole.to_string().as_bytes()).expect("a definition"))
 }

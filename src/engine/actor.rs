@@ -21,7 +21,8 @@ use crate::{
     domain::{
         Command, Decision, Definition, Digest, Event, Execution, ExecutionId, Row, State,
         Transition,
-        execution::{Effect, Need, Start, Values},
+        execution::{AttemptId, Begin, Effect, Need, Start, Values},
+        expression::Rendered,
     },
     error::{Code, Error, Result},
     limits,
@@ -190,6 +191,9 @@ impl ActorState {
             return After::GoOn;
         }
         let (owner, alive) = (self.shared.owner, self.shared.runner.alive(&self.id));
+        if let Err(error) = self.attend(execution, &live.seen.definition, &alive).await {
+            tracing::warn!(execution = %self.id, code = error.code().as_str(), "its children cannot be waited for now");
+        }
         if execution.lost_operations(owner, &alive).next().is_none() {
             return After::GoOn;
         }
@@ -199,6 +203,31 @@ impl ActorState {
             tracing::warn!(execution = %self.id, code = error.code().as_str(), "what was in work cannot be taken up again now");
         }
         after
+    }
+
+    /// Waits for the children of its attempts again, as the attempts that they are.
+    async fn attend(
+        &self,
+        execution: &Execution,
+        definition: &Definition,
+        alive: &BTreeSet<AttemptId>,
+    ) -> Result<()> {
+        for (attempt_id, kind, input) in execution.unattended(definition, alive) {
+            let input = match input {
+                Some(digest) => self.shared.contents.value(digest).await?,
+                None => None,
+            };
+            let gone = || Error::internal("a value that the execution names is gone");
+            let input = input.ok_or_else(gone)?;
+            let begin = Begin {
+                attempt_id,
+                kind,
+                input: Rendered::stored(&input)?,
+                timeout: None,
+            };
+            Runner::take(&self.shared, &self.id, Effect::Begin(Box::new(begin)));
+        }
+        Ok(())
     }
 
     /// Says when time will move the execution next. What is due and could not be done is left alone for a while.

@@ -1,16 +1,17 @@
 //! Children: executions of other workflows that steps wait for. What becomes of a parent goes down to them by orders, which
 //! stand in the parent until its children were told.
 
+use std::collections::BTreeSet;
+
 use super::{
     AttemptId, Awaiting, Begin, Change, Decision, Effect, Event, Execution, Failure, Lifecycle,
-    Order, Ordered, Parent, PauseReason, State, Visit, VisitId, decision::DecideResult,
-    time::acting_on, transition::TransitionBuilder,
+    Order, Ordered, Parent, PauseReason, State, VisitId, decision::DecideResult,
+    effect::attempt_id, time::acting_on, transition::TransitionBuilder,
 };
 use crate::domain::{
     FailureCode,
     definition::{Definition, Step, StepKind},
     document::Digest,
-    expression::Rendered,
     id::ExecutionId,
 };
 
@@ -39,6 +40,23 @@ impl Execution {
     /// The execution that it is a child of.
     pub fn parent(&self) -> Option<&Parent> {
         self.parent.as_deref()
+    }
+
+    /// The attempts that wait for a child and that nobody in this process attends to: what each does, and what on.
+    pub(crate) fn unattended(
+        &self,
+        definition: &Definition,
+        alive: &BTreeSet<AttemptId>,
+    ) -> Vec<(AttemptId, StepKind, Option<Digest>)> {
+        let waiting = self.open().filter_map(|(at, step, visit)| {
+            let is_child = matches!(visit.awaiting, Some(Awaiting::Child { .. }));
+            let attempt_id = is_child.then(|| attempt_id(step, visit))?;
+            let acting = acting_on(definition, at, step, visit)?;
+            Some((attempt_id, acting.kind.clone(), visit.input))
+        });
+        waiting
+            .filter(|(attempt_id, ..)| !alive.contains(attempt_id))
+            .collect()
     }
 
     /// Whether nothing but its children is to come: whoever looks for work finds it there.
@@ -172,20 +190,6 @@ impl TransitionBuilder<'_> {
                 owner: self.facts.owner,
             },
         }
-    }
-
-    /// Somebody waits for a child again that nobody in this process waits for.
-    pub(super) fn attend(
-        &mut self,
-        step: &Step,
-        attempt_id: AttemptId,
-        visit: &Visit,
-    ) -> DecideResult<()> {
-        let input: Rendered = self.work_of(visit)?;
-        let awaiting = self.working(step, &attempt_id);
-        self.wait_for(&attempt_id.visit_id, attempt_id.attempt, awaiting);
-        self.begin_work(step, attempt_id, input);
-        Ok(())
     }
 
     /// Tells a child, once this is durable.

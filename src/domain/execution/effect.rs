@@ -23,7 +23,7 @@ use crate::{
         schema::over_budget,
         span::backoff,
     },
-    error::{Error, Result, Violation},
+    error::{Result, Violation},
     limits,
 };
 
@@ -54,14 +54,11 @@ impl Execution {
         alive: &BTreeSet<AttemptId>,
     ) -> impl Iterator<Item = AttemptId> {
         self.open().filter_map(move |(_, step, visit)| {
-            let is_earlier = match visit.awaiting {
-                Some(Awaiting::Operation { owner: of }) if of > owner => return None,
-                Some(Awaiting::Operation { owner: of }) => of < owner,
-                Some(Awaiting::Child { .. }) => false,
-                _ => return None,
+            let Some(Awaiting::Operation { owner: of }) = visit.awaiting else {
+                return None;
             };
             let id = attempt_id(step, visit);
-            (is_earlier || !alive.contains(&id)).then_some(id)
+            (of < owner || of == owner && !alive.contains(&id)).then_some(id)
         })
     }
 
@@ -121,10 +118,7 @@ impl Execution {
             .filter_map(|attempt_id| {
                 let (position, state, visit) = self.visit(&attempt_id.visit_id)?;
                 let step = acting_on(builder.facts.definition, position, state, visit)?;
-                let said = match step.kind {
-                    StepKind::Workflow { .. } => Some(true),
-                    _ => step.kind.idempotent(),
-                };
+                let said = step.kind.idempotent();
                 let is_safe = said.unwrap_or_else(|| builder.facts.safety.is_safe(&step.kind));
                 Some((is_safe, attempt_id, step, visit))
             })
@@ -133,10 +127,7 @@ impl Execution {
         lost.sort_by_key(|(is_safe, ..)| *is_safe);
         for (is_safe, attempt_id, step, visit) in lost {
             if is_safe {
-                if builder.next.state != State::Running {
-                } else if matches!(step.kind, StepKind::Workflow { .. }) {
-                    builder.attend(step, attempt_id, visit)?;
-                } else {
+                if builder.next.state == State::Running {
                     builder.retry_work(step, &attempt_id.visit_id, visit)?;
                 }
             } else {
@@ -186,11 +177,7 @@ impl TransitionBuilder<'_> {
             Some(digest) => self.wanted(Need::stored(digest))?,
             None => Arc::default(),
         };
-        Ok(
-            serde_json::from_value(Value::clone(&input)).map_err(|error| {
-                Error::internal("the input of a step cannot be read").because(error)
-            })?,
-        )
+        Ok(Rendered::stored(&input)?)
     }
 
     /// What the step waits for where its catalog is not there.

@@ -73,6 +73,18 @@ pub struct Rendered {
     pub secrets: Vec<SecretPlace>,
 }
 
+impl Rendered {
+    /// One that was stored as a value.
+    ///
+    /// # Errors
+    /// `INTERNAL` where the value is none that was stored.
+    pub fn stored(value: &Value) -> crate::error::Result<Self> {
+        serde::Deserialize::deserialize(value).map_err(|error: serde_json::Error| {
+            crate::error::Error::internal("the input of a step cannot be read").because(error)
+        })
+    }
+}
+
 /// Why a path leads to no value yet; `None` where it leads to one, or never will.
 pub type Unknown<'a> = dyn Fn(&Reference) -> Option<String> + 'a;
 

@@ -341,6 +341,9 @@ async fn a_parent_is_told_of_the_end_of_its_child_after_a_restart() {
             family.does(&child, json!("hi")).await;
         }
         family.settled().await;
+        let history = history(&family.engine).await;
+        let attempts = history.iter().filter(|row| row.step_name == "tell");
+        assert_eq!(attempts.count(), 1, "{ends_before}");
         assert_eq!(family.children().await, [child], "{ends_before}");
         assert_eq!(
             output_of(&family.engine, "tell").await,
@@ -423,4 +426,22 @@ async fn lists_show_roots_where_asked_and_a_resume_tells_what_is_open_below() {
         .map(|open| open.execution_id.as_str())
         .collect();
     assert_eq!(open, [child.as_str()]);
+}
+
+/// Whoever opens the store only to look leaves a parent as it is.
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_child_again_is_no_transition() {
+    let mut family = Family::begin(PARENT, &[("announce", CHILD)]).await;
+    let before = family.engine.status_now("e").await.revision;
+    for _ in 0..3 {
+        family.restart().await;
+        family.settled().await;
+    }
+    assert_eq!(family.engine.status_now("e").await.revision, before);
+    let child = family.child().await;
+    family.does(&child, json!("hi")).await;
+    assert_eq!(
+        output_of(&family.engine, "tell").await,
+        json!({ "said": "hi" })
+    );
 }
