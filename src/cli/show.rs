@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     config::Config,
+    domain::id::StepId,
     error::{Code, Error, Result},
 };
 
@@ -74,7 +75,9 @@ fn page(shown: &Value, screen: &Screen) -> String {
         visits(list(&shown["history"]), screen),
         open_steps(&steps::open(&shown["current_step"]), screen),
         waits(&shown["status"], screen),
+        children(&shown["status"], screen),
         artifacts(list(&shown["artifacts"]), screen),
+        left(&shown["status"], screen),
         end(&shown["status"], screen),
     ];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -102,12 +105,14 @@ fn head(status: &Value, screen: &Screen) -> String {
     };
     for (name, value) in [
         ("state", state),
+        ("ending", field(status, "ending")),
         ("reason", field(status, "reason")),
         ("steps", counts(&status["steps"])),
         ("started", field(status, "started_at")),
         ("updated", updated),
         ("ended", ended),
         ("project", field(status, "project")),
+        ("parent", parent(status)),
     ] {
         if !value.is_empty() {
             let name = screen.paint(Style::Dim, &format!("{name:<8}"));
@@ -115,6 +120,55 @@ fn head(status: &Value, screen: &Screen) -> String {
         }
     }
     text
+}
+
+/// The execution that it is a child of, and the one above all where that is another.
+fn parent(status: &Value) -> String {
+    let (parent, root) = (field(status, "parent"), field(status, "root"));
+    if root == parent || root.is_empty() {
+        return parent;
+    }
+    format!("{parent}, below {root}")
+}
+
+/// The children, each with the step that began it.
+fn children(status: &Value, screen: &Screen) -> String {
+    let children = list(&status["children"]);
+    if children.is_empty() {
+        return String::new();
+    }
+    let mut table = screen.table(&["child", "step"]);
+    for child in children {
+        table.add_row(row([field(child, "execution_id"), place(child, "step")]));
+    }
+    printed(table.lines(), screen)
+}
+
+/// A step, with its visit from the second on, and which hook of it where it is one.
+fn place(of: &Value, step: &str) -> String {
+    let step = match of[step].as_str() {
+        Some(name) if name != StepId::of_workflow().as_str() => field(of, step),
+        _ => "the workflow".to_owned(),
+    };
+    let visit = match of["visit"].as_u64() {
+        // A skipped step has no visits.
+        None | Some(0 | 1) => String::new(),
+        Some(number) => format!(" ({number})"),
+    };
+    match of["body"].as_str().or_else(|| of["hook"].as_str()) {
+        None => format!("{step}{visit}"),
+        Some(body) => format!("{} of {step}{visit}", visible(body)),
+    }
+}
+
+/// The child that an open visit waits for: the latest that it began.
+fn child_of(status: &Value, wait: &Value) -> Option<String> {
+    let is_of = |child: &&Value| {
+        child["step"] == wait["step_name"]
+            && ["visit", "item"].iter().all(|key| child[key] == wait[key])
+    };
+    let child = list(&status["children"]).iter().rev().find(is_of)?;
+    Some(field(child, "execution_id"))
 }
 
 /// What the execution waits for besides agents, with the command that answers it.
@@ -141,9 +195,16 @@ fn waits(status: &Value, screen: &Screen) -> String {
                 format!(" waits for the catalog `{catalog}` (midex catalog list)")
             }
             "unknown" => format!(": nobody knows what came of it (midex resolve {id} {step})"),
+            "child" => match child_of(status, wait) {
+                Some(child) => format!(" waits for its child {child} (midex show {child})"),
+                None => " waits for its child".to_owned(),
+            },
+            "output_invalid" => {
+                format!(": too many of its outputs broke its schema (midex resume {id})")
+            }
             _ => " has come to its end, and waits for the resume".to_owned(),
         };
-        let line = format!("{step}{what}");
+        let line = format!("{}{what}", place(wait, "step_name"));
         let room = screen.columns().saturating_sub(INDENT.width());
         let _ = writeln!(text, "{INDENT}{}", cut(&line, room));
     }
@@ -212,21 +273,18 @@ fn printed(lines: impl Iterator<Item = String>, screen: &Screen) -> String {
 }
 
 fn visit_cells(visit: &Value) -> [String; 5] {
-    let number = visit["visit"].as_u64().unwrap_or(1);
-    let step = field(visit, "step_name");
-    let step = match number {
-        // A skipped step has no visits.
-        0 | 1 => step,
-        number => format!("{step} ({number})"),
-    };
     let agent = visit["agent_name"].as_str().unwrap_or("-");
     let took = visit["duration_ms"]
         .as_u64()
         .map_or_else(|| "-".into(), duration);
+    let status = field(visit, "status");
     [
-        step,
+        place(visit, "step_name"),
         agent.to_owned(),
-        field(visit, "status"),
+        match visit["late"] == true {
+            true => format!("{status}, late"),
+            false => status,
+        },
         field(visit, "started_at"),
         took,
     ]
@@ -293,6 +351,28 @@ fn artifacts(artifacts: &[Value], screen: &Screen) -> String {
     printed(table.lines(), screen)
 }
 
+/// What the end left behind: effects that were not taken back, and hooks that failed.
+fn left(status: &Value, screen: &Screen) -> String {
+    let effects = list(&status["not_compensated"]).iter();
+    let effects = effects.map(|one| format!("{}: {}", place(one, "step"), field(one, "why")));
+    let hooks = list(&status["hook_failures"]).iter();
+    let hooks = hooks.map(|one| format!("{}: {}", place(one, "step"), failure(&one["error"])));
+    let mut text = String::new();
+    for (title, lines) in [
+        ("not taken back", effects.collect::<Vec<_>>()),
+        ("hooks that failed", hooks.collect()),
+    ] {
+        if lines.is_empty() {
+            continue;
+        }
+        let _ = writeln!(text, "{}", screen.paint(Style::Bad, title));
+        for line in lines {
+            text += &screen.block(None, INDENT, &line);
+        }
+    }
+    text
+}
+
 /// The final output of the execution, or why it failed.
 fn end(status: &Value, screen: &Screen) -> String {
     if let Some(error) = status.get("error").filter(|error| !error.is_null()) {
@@ -300,7 +380,11 @@ fn end(status: &Value, screen: &Screen) -> String {
             Some(_) => format!(" in step {}", field(error, "step_name")),
             None => String::new(),
         };
-        let title = screen.paint(Style::Bad, &format!("failed{step}"));
+        let verb = match status["completed_at"].is_null() {
+            true => "failing",
+            false => "failed",
+        };
+        let title = screen.paint(Style::Bad, &format!("{verb}{step}"));
         return format!("{title}\n{}", screen.block(None, INDENT, &failure(error)));
     }
     let output = &status["final_output"];

@@ -1,13 +1,17 @@
 //! A workflow as a picture: its steps and who waits for whom, as data and as text for the two programs
 //! that most people draw with.
 
-use std::{collections::HashMap, fmt::Write};
+mod dot;
+mod mermaid;
+
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::domain::{
-    definition::{Arm, Next, OnError, Step, StepKind, Workflow},
+    body::Body,
+    definition::{Arm, Join, Losers, Next, OnError, RunWhen, Step, StepKind, Workflow},
     grammar,
     id::StepId,
 };
@@ -24,6 +28,9 @@ pub struct GraphView {
     /// The dependencies, and where control goes besides, in the order of the steps that say so. One may lead to
     /// [`grammar::END`], which is no step.
     pub edges: Vec<GraphEdge>,
+    /// The hooks of the workflow.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<GraphBeside>,
 }
 
 /// A step.
@@ -35,6 +42,34 @@ pub struct GraphNode {
     pub agent: Option<String>,
     /// What it does; empty where the file does not say.
     pub description: String,
+    /// The workflow that it runs as a child, where it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<String>,
+    /// How many of the steps before it are waited for, where not all are: `any of 3`, `2 of 3`; and `the others are
+    /// cancelled` where they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub join: Option<String>,
+    /// Its hooks, and what takes its effect back.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<GraphBeside>,
+    /// Whether it runs once the execution is failing: a step of `on_failure`. No edge leads to it from the others.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub on_failure: bool,
+}
+
+/// A hook, or what takes an effect back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct GraphBeside {
+    /// The key that declares it: `on_success`, `on_failure`, `on_complete` or `compensate`.
+    pub body: &'static str,
+    /// Its kind, and what of: `set`, `activity NAME`, `run CATALOG OPERATION`, `workflow NAME`.
+    pub does: String,
+    /// Whether its failure is that of what it belongs to.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub required: bool,
+    /// Whether it is for each item of a `foreach`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub each: bool,
 }
 
 /// A way from one step to another.
@@ -72,112 +107,106 @@ impl GraphView {
             name: workflow.name.as_str().to_owned(),
             nodes: workflow.steps.iter().map(node).collect(),
             edges: edges(&workflow.steps),
+            hooks: beside(&workflow.bodies, false).collect(),
         }
-    }
-
-    /// The graph as a Mermaid flowchart. Nodes are called `s1`, `s2`… after their position: step ids may
-    /// be words that Mermaid keeps for itself (`end`), or hold what it reads as an arrow.
-    pub fn mermaid(&self) -> String {
-        let mut text = String::from("flowchart TD\n");
-        for (at, node) in self.nodes.iter().enumerate() {
-            let label = node.label(mermaid_escaped).join("<br/>");
-            let _ = writeln!(text, "    s{}[\"{label}\"]", at + 1);
-        }
-        let position: HashMap<&str, usize> = self
-            .nodes
-            .iter()
-            .enumerate()
-            .map(|(at, node)| (node.id.as_str(), at + 1))
-            .collect();
-        if self.ends() {
-            text.push_str("    e((\"end\"))\n");
-        }
-        let name = |id: &str| match id {
-            grammar::END => Some("e".to_owned()),
-            id => position.get(id).map(|at| format!("s{at}")),
-        };
-        for edge in &self.edges {
-            if let (Some(from), Some(to)) = (name(&edge.from), name(&edge.to)) {
-                let is_error = edge.kind == EdgeKind::OnError;
-                let arrow = if is_error { "-.->" } else { "-->" };
-                let label = edge.mermaid_label();
-                let _ = writeln!(text, "    {from} {arrow}{label} {to}");
-            }
-        }
-        text
-    }
-
-    /// The graph in the DOT language of Graphviz. Everything is quoted, so no id is a keyword.
-    pub fn dot(&self) -> String {
-        let mut text = format!("digraph \"{}\" {{\n", dot_quoted(&self.name));
-        text.push_str("    rankdir=TB;\n    node [shape=box, style=rounded];\n");
-        for node in &self.nodes {
-            let label = node.label(dot_escaped).join("\\n");
-            let _ = writeln!(text, "    \"{}\" [label=\"{label}\"];", node.id);
-        }
-        if self.ends() {
-            let _ = writeln!(
-                text,
-                "    \"{}\" [label=\"end\", shape=circle];",
-                grammar::END
-            );
-        }
-        for edge in &self.edges {
-            let _ = writeln!(
-                text,
-                "    \"{}\" -> \"{}\"{};",
-                edge.from,
-                edge.to,
-                edge.dot_style()
-            );
-        }
-        text.push_str("}\n");
-        text
     }
 
     /// Whether control is led to the end from somewhere.
     fn ends(&self) -> bool {
         self.edges.iter().any(|edge| edge.to == grammar::END)
     }
-}
 
-impl GraphEdge {
-    fn mermaid_label(&self) -> String {
-        let label = self.label.as_deref().map(mermaid_escaped);
-        label.map_or_else(String::new, |label| format!("|\"{label}\"|"))
+    /// The steps with their positions from 1: those of `on_failure`, or all others.
+    fn part(&self, on_failure: bool) -> impl Iterator<Item = (usize, &GraphNode)> {
+        let nodes = (1..).zip(&self.nodes);
+        nodes.filter(move |(_, node)| node.on_failure == on_failure)
     }
 
-    fn dot_style(&self) -> String {
-        let label = self.label.as_deref().map(dot_escaped);
-        let label = label.map(|label| format!("label=\"{label}\""));
-        let dashed = (self.kind == EdgeKind::OnError).then(|| "style=dashed".to_owned());
-        let style: Vec<_> = label.into_iter().chain(dashed).collect();
-        if style.is_empty() {
-            return String::new();
-        }
-        format!(" [{}]", style.join(", "))
+    /// Whether steps stand in a part of their own.
+    fn has_parts(&self) -> bool {
+        self.part(true).next().is_some()
     }
 }
 
 impl GraphNode {
     /// The lines that are shown in the box.
-    fn label(&self, escaped: fn(&str) -> String) -> Vec<String> {
-        let lines = [Some(self.id.as_str()), self.agent.as_deref()];
-        lines.into_iter().flatten().map(escaped).collect()
+    fn label(&self) -> impl Iterator<Item = &str> {
+        let own = [&self.agent, &self.workflow, &self.join];
+        let own = own.into_iter().filter_map(|line| line.as_deref());
+        std::iter::once(self.id.as_str()).chain(own)
+    }
+}
+
+impl GraphBeside {
+    /// The lines that are shown in the box.
+    fn label(&self) -> [String; 2] {
+        let each = if self.each { " of each item" } else { "" };
+        let required = if self.required { ", required" } else { "" };
+        [format!("{}{each}{required}", self.body), self.does.clone()]
     }
 }
 
 fn node(step: &Step) -> GraphNode {
+    let of_step = beside(&step.bodies, false);
+    let each = step.each().into_iter();
+    let of_each = each.flat_map(|each| beside(&each.bodies, true));
     GraphNode {
         id: step.id.as_str().to_owned(),
         agent: step.agent().map(|agent| agent.as_str().to_owned()),
         description: step.description.clone(),
+        workflow: match &step.acting().kind {
+            StepKind::Workflow { name } => Some(name.clone()),
+            _ => None,
+        },
+        join: join(step),
+        beside: of_step.chain(of_each).collect(),
+        on_failure: is_failing(step),
+    }
+}
+
+/// How many of the steps before are waited for, where not all are.
+fn join(step: &Step) -> Option<String> {
+    let Join::Quorum(wanted) = step.join else {
+        return None;
+    };
+    let wanted = match wanted {
+        1 => "any".to_owned(),
+        wanted => wanted.to_string(),
+    };
+    let others = match step.losers {
+        Losers::Finish => "",
+        Losers::Cancel => ", the others are cancelled",
+    };
+    Some(format!("{wanted} of {}{others}", step.depends_on.len()))
+}
+
+fn beside(bodies: &BTreeMap<Body, Step>, each: bool) -> impl Iterator<Item = GraphBeside> {
+    bodies.iter().map(move |(body, step)| GraphBeside {
+        body: body.as_str(),
+        does: does(&step.kind),
+        required: step.required,
+        each,
+    })
+}
+
+/// The kind of a step that the server does, and what it is of.
+fn does(kind: &StepKind) -> String {
+    let word = kind.as_str();
+    match kind {
+        StepKind::Run {
+            catalog, operation, ..
+        } => format!("{word} {catalog} {operation}"),
+        StepKind::Activity { name, .. } | StepKind::Workflow { name } => format!("{word} {name}"),
+        _ => word.to_owned(),
     }
 }
 
 fn edges(steps: &[Step]) -> Vec<GraphEdge> {
     let mut edges = Vec::new();
     for step in steps {
+        // A step of `on_failure` comes after the failure, wherever that was, and not after the steps that it reads.
+        let crosses = |before: &Step| before.run_when != step.run_when && is_failing(step);
+        let leads = |before: &Step| leads(before) || crosses(before);
         let before = |id: &&StepId| steps.iter().all(|step| step.id != **id || !leads(step));
         let waits = step.depends_on.iter().filter(before);
         edges.extend(waits.map(|before| GraphEdge {
@@ -189,6 +218,11 @@ fn edges(steps: &[Step]) -> Vec<GraphEdge> {
         edges.extend(jumps(step));
     }
     edges
+}
+
+/// Whether it is a step of `on_failure`.
+fn is_failing(step: &Step) -> bool {
+    step.run_when == RunWhen::Failing
 }
 
 /// Whether the step says itself what comes next, instead of what waits for it.
@@ -236,46 +270,12 @@ fn jumps(step: &Step) -> Vec<GraphEdge> {
     edges
 }
 
-/// A text inside a quoted Mermaid label. Quotes end a label, and much else in it is read as HTML, as
-/// Markdown or as a style, depending on the version: so everything but letters, digits and spaces is
-/// written as a character code, except for what joins two letters inside a word. Mermaid has no way to
-/// write three things: `\n` (a line end), `fa:fa-name` (an icon) and `$$x$$` (a formula).
-fn mermaid_escaped(text: &str) -> String {
-    let letters: Vec<char> = text.chars().collect();
-    let is_letter = |at: Option<usize>| {
-        at.and_then(|at| letters.get(at))
-            .is_some_and(|letter| letter.is_alphanumeric())
-    };
-    let mut escaped = String::with_capacity(text.len());
-    for (at, &letter) in letters.iter().enumerate() {
-        let joins = matches!(letter, '-' | '_' | '.')
-            && is_letter(at.checked_sub(1))
-            && is_letter(Some(at + 1));
-        if letter.is_alphanumeric() || letter == ' ' || joins {
-            escaped.push(letter);
-        } else {
-            let _ = write!(escaped, "#{};", u32::from(letter));
-        }
-    }
-    escaped
-}
-
-/// A text inside a quoted DOT string.
-fn dot_quoted(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"")
-}
-
-/// A text inside a label of DOT, where `&` begins an HTML entity.
-fn dot_escaped(text: &str) -> String {
-    dot_quoted(text).replace('&', "&amp;")
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use serde_json::Map;
 
-    use super::*;
+    use super::{dot::escaped as dot_escaped, mermaid::escaped as mermaid_escaped, *};
 
     /// A graph with one step for each (id, agent), each after all those before it.
     fn graph(steps: &[(&str, &str)]) -> GraphView {
@@ -283,6 +283,10 @@ mod tests {
             id: (*id).to_owned(),
             agent: Some((*agent).to_owned()),
             description: String::new(),
+            workflow: None,
+            join: None,
+            beside: Vec::new(),
+            on_failure: false,
         });
         let edges = (0..steps.len()).flat_map(|to| {
             (0..to).map(move |from| GraphEdge {
@@ -296,6 +300,7 @@ mod tests {
             name: "say \"hi\" & go".to_owned(),
             nodes: nodes.collect(),
             edges: edges.collect(),
+            hooks: Vec::new(),
         }
     }
 
@@ -367,6 +372,7 @@ mod tests {
             name: "w".to_owned(),
             nodes: steps.iter().map(node).collect(),
             edges: edges(&steps),
+            hooks: Vec::new(),
         };
         insta::assert_snapshot!(graph.mermaid(), @r#"
         flowchart TD

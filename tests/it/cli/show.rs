@@ -110,6 +110,71 @@ fn show_tells_what_an_execution_came_to() {
     assert_has(&place.done(&["show"]), &["bad  bug-fix"]);
 }
 
+/// Its first step is not taken back, and a hook of it and one of the workflow fail.
+const FAILING: &str = r#"
+workflow: failing
+description: d
+memory: { a: 0 }
+steps:
+  - id: put
+    set: { a: 1 }
+    hooks: { on_success: { set: { a: "${{ 1 / 0 }}" } } }
+    compensate: { set: { a: "${{ 1 / 0 }}" } }
+  - { id: stop, fail: { code: NOT_NOW, message: it rains } }
+hooks: { on_complete: { set: { a: "${{ 1 / 0 }}" } } }
+"#;
+
+#[test]
+fn show_tells_what_an_end_left_behind() {
+    let place = Place::new();
+    place.file("workflows/failing.yaml", FAILING);
+    place.with_stdin(&["run", "failing", "--id", "f"], "");
+    let shown = place.done(&["show", "f"]);
+    assert_has(
+        &shown,
+        &[
+            "on_success of put",
+            "compensate of put",
+            "not taken back\n  put: ",
+            "hooks that failed\n  on_success of put: ",
+            "  on_complete of the workflow: ",
+            "failed in step stop",
+        ],
+    );
+}
+
+const PARENT: &str = "workflow: parent\ndescription: d\nsteps: [{ id: sub, workflow: bug-fix, with: { task: it } }]\n\
+    on_failure: [{ id: look, guidance: Look. }]\n";
+
+#[test]
+fn show_leads_from_a_parent_to_its_child_and_back() {
+    let place = Place::new();
+    place.file("workflows/parent.yaml", PARENT);
+    let mut server = place.listening();
+    let start =
+        json!({ "workflow_name": "parent", "execution_id": "p", "project": place.project() });
+    server.call("workflow.start", start);
+    let status = place.json(&["show", "p"])["status"].take();
+    let child = status["children"][0]["execution_id"].as_str().unwrap();
+    assert_has(
+        &place.done(&["show", "p"]),
+        &[&format!(
+            "sub waits for its child {child} (midex show {child})"
+        )],
+    );
+    let shown = place.done(&["show", child]);
+    assert_has(
+        &shown,
+        &[&format!("{child}  bug-fix"), "parent   p\n", "diagnose"],
+    );
+    place.done(&["abandon", child]);
+    let shown = place.done(&["show", "p"]);
+    assert_has(
+        &shown,
+        &["ending   failed", "failing in step sub", "look: "],
+    );
+}
+
 #[test]
 fn what_is_not_there_is_said() {
     let place = Place::new();

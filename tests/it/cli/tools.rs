@@ -341,6 +341,54 @@ fn a_workflow_is_drawn_by_name_and_by_file() {
     );
 }
 
+const BESIDE: &str = r#"
+workflow: beside
+description: d
+memory: { a: 0 }
+steps:
+  - { id: one, guidance: One. }
+  - id: two
+    depends_on: []
+    guidance: Two.
+    hooks: { on_success: { set: { a: 1 }, required: true } }
+    compensate: { set: { a: 0 } }
+  - { id: three, depends_on: [], workflow: bug-fix, with: { task: it } }
+  - { id: some, depends_on: [one, two, three], join: quorum(2), losers: cancel, guidance: Go on. }
+  - { id: first, depends_on: [some, one], join: any, guidance: Go on. }
+on_failure:
+  - { id: look, guidance: "Look at ${{ steps.one.summary | default('it') }}." }
+  - { id: tell, guidance: Tell. }
+hooks: { on_complete: { set: { a: 2 } } }
+"#;
+
+#[test]
+fn what_stands_beside_the_order_of_steps_is_drawn_too() {
+    let project = Project::new();
+    project.write("workflows/beside.yaml", BESIDE);
+    insta::assert_snapshot!(project.out(&["graph", "beside"]), @r##"
+    "##);
+    insta::assert_snapshot!(project.out(&["graph", "beside", "--format", "dot"]), @r##"
+    "##);
+    let graph = project.json(&["graph", "beside", "--json"]);
+    assert_eq!(
+        graph["nodes"][1]["beside"],
+        json!([
+            { "body": "on_success", "does": "set", "required": true },
+            { "body": "compensate", "does": "set" },
+        ])
+    );
+    assert_eq!(graph["nodes"][2]["workflow"], "bug-fix");
+    assert_eq!(
+        graph["hooks"],
+        json!([{ "body": "on_complete", "does": "set" }])
+    );
+    let of_failure = |node: &&Value| node["on_failure"] == true;
+    let nodes = graph["nodes"].as_array().unwrap();
+    assert_eq!(nodes.iter().filter(of_failure).count(), 2);
+    let crosses = |edge: &Value| edge["to"] == "look";
+    assert!(!graph["edges"].as_array().unwrap().iter().any(crosses));
+}
+
 #[test]
 fn a_known_name_comes_before_a_file_of_another_kind() {
     let project = Project::new();

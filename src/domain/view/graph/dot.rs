@@ -1,0 +1,116 @@
+//! The graph of a workflow in the DOT language of Graphviz. Everything is quoted, so no id is a keyword.
+
+use std::fmt::Write;
+
+use super::{EdgeKind, GraphBeside, GraphEdge, GraphNode, GraphView};
+use crate::domain::grammar;
+
+impl GraphView {
+    /// The graph in the DOT language of Graphviz.
+    pub fn dot(&self) -> String {
+        let mut text = format!("digraph \"{}\" {{\n", quoted(&self.name));
+        text.push_str("    rankdir=TB;\n    node [shape=box, style=rounded];\n");
+        if self.has_parts() {
+            text.push_str("    compound=true;\n");
+            part(&mut text, "steps", &self.name, &steps(self.part(false)));
+            part(&mut text, "fails", "on_failure", &steps(self.part(true)));
+        } else {
+            text += &steps(self.part(false));
+        }
+        if !self.hooks.is_empty() {
+            let hooks: String = (1..)
+                .zip(&self.hooks)
+                .map(|(at, hook)| hook.dot(&format!("$hook.{at}")))
+                .collect();
+            part(&mut text, "hooks", "hooks of the workflow", &hooks);
+        }
+        if self.ends() {
+            let end = grammar::END;
+            let _ = writeln!(text, "    \"{end}\" [label=\"end\", shape=circle];");
+        }
+        for edge in &self.edges {
+            let (from, to) = (&edge.from, &edge.to);
+            let _ = writeln!(text, "    \"{from}\" -> \"{to}\"{};", edge.dot_style());
+        }
+        text += &self.dot_failing();
+        text.push_str("}\n");
+        text
+    }
+
+    /// The edge from all steps to those of `on_failure`. Graphviz has none between frames: it is one between two steps
+    /// that is cut off at the frames around them.
+    fn dot_failing(&self) -> String {
+        let (Some((_, last)), Some((_, first))) = (self.part(false).last(), self.part(true).next())
+        else {
+            return String::new();
+        };
+        format!(
+            "    \"{}\" -> \"{}\" [label=\"fails\", style=dashed, ltail=cluster_steps, lhead=cluster_fails];\n",
+            last.id, first.id
+        )
+    }
+}
+
+impl GraphEdge {
+    fn dot_style(&self) -> String {
+        let label = self.label.as_deref().map(escaped);
+        let label = label.map(|label| format!("label=\"{label}\""));
+        let dashed = (self.kind == EdgeKind::OnError).then(|| "style=dashed".to_owned());
+        let style: Vec<_> = label.into_iter().chain(dashed).collect();
+        if style.is_empty() {
+            return String::new();
+        }
+        format!(" [{}]", style.join(", "))
+    }
+}
+
+impl GraphBeside {
+    fn dot(&self, name: &str) -> String {
+        let label = self.label().map(|line| escaped(&line)).join("\\n");
+        format!("    \"{name}\" [label=\"{label}\", style=\"rounded,dashed\"];\n")
+    }
+}
+
+/// A part with a frame and a title around it.
+fn part(text: &mut String, name: &str, title: &str, lines: &str) {
+    let _ = writeln!(text, "    subgraph cluster_{name} {{");
+    let _ = writeln!(text, "        label=\"{}\";", escaped(title));
+    for line in lines.lines() {
+        let _ = writeln!(text, "    {line}");
+    }
+    text.push_str("    }\n");
+}
+
+/// The steps, each with what stands beside it: no id of a step has a dot in it.
+fn steps<'a>(nodes: impl Iterator<Item = (usize, &'a GraphNode)>) -> String {
+    let mut text = String::new();
+    for (_, node) in nodes {
+        let label: Vec<_> = node.label().map(escaped).collect();
+        let label = label.join("\\n");
+        let doubled = match node.workflow {
+            Some(_) => ", peripheries=2",
+            None => "",
+        };
+        let id = &node.id;
+        let _ = writeln!(text, "    \"{id}\" [label=\"{label}\"{doubled}];");
+        for (count, beside) in (1..).zip(&node.beside) {
+            let name = format!("{id}.{count}");
+            text += &beside.dot(&name);
+            let _ = writeln!(
+                text,
+                "    \"{id}\" -> \"{name}\" [style=dashed, arrowhead=none];"
+            );
+        }
+    }
+    text
+}
+
+/// A text inside a quoted DOT string.
+fn quoted(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+/// A text inside a label of DOT, where `&` begins an HTML entity.
+pub(super) fn escaped(text: &str) -> String {
+    quoted(text).replace('&', "&amp;")
+}
