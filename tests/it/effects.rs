@@ -5,6 +5,7 @@ mod activities;
 mod attachments;
 mod compensation;
 mod control;
+mod corners;
 mod crash;
 mod fence;
 mod hooks;
