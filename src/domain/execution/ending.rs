@@ -6,8 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{
-    Awaiting, Body, Compensation, Event, Failure, Need, Outcome, Skipped, State, StepStatus,
-    VisitId,
+    Awaiting, Body, Compensation, Event, Failure, Need, Skipped, State, StepStatus, VisitId,
     decision::{DecideResult, Interrupt},
     scope::EvalContext,
     transition::TransitionBuilder,
@@ -58,10 +57,13 @@ impl TransitionBuilder<'_> {
         counts.sum()
     }
 
-    /// A step came to a good end: its effect may be taken back from now on, whatever follows.
-    pub(super) fn keep_done(&mut self, position: usize, visit_id: &VisitId, outcome: &Outcome) {
+    /// A visit ended: where a step came to a good end its effect may be taken back from now on, whatever follows.
+    pub(super) fn keep_done(&mut self, visit_id: &VisitId) {
         let is_step = visit_id.body == Body::Work && visit_id.item.is_none();
-        if is_step && matches!(outcome, Outcome::Completed(_)) && !self.rehearses {
+        let Some((position, state, _)) = self.next.visit(visit_id).filter(|_| is_step) else {
+            return;
+        };
+        if state.status == StepStatus::Completed && !self.rehearses {
             self.keep_compensation(self.step(position), visit_id, None);
         }
     }

@@ -127,7 +127,6 @@ impl<'a> TransitionBuilder<'a> {
         };
         let visit = visit.clone();
         self.close(visit_id, &visit, outcome.clone(), consumed);
-        self.keep_done(position, visit_id, outcome);
         // A fan-out none of whose items needed anybody came to its end as soon as it was entered.
         let is_at_once = visit_id.item.is_none() && visit.is_of(self.row.revision);
         if is_at_once && !self.counts_at_once(visit_id)? {
@@ -162,7 +161,7 @@ impl<'a> TransitionBuilder<'a> {
             visit_id: visit_id.clone(),
             outcome: outcome.clone(),
         });
-        self.keep_done(position, visit_id, outcome);
+        self.keep_done(visit_id);
         if visit_id.body == Body::Work && visit_id.item.is_some() {
             return self.item_done(position, visit_id, outcome);
         }
