@@ -295,6 +295,10 @@ impl<'a> TransitionBuilder<'a> {
         self.push(Event::StepsReset { steps });
         self.queue.retain(|position| !again.contains(position));
         self.targets.retain(|position| !again.contains(position));
+        // A join among them may have enough by what is not done again.
+        let steps = &self.facts.definition.workflow.steps;
+        let is_join = |at: &&usize| steps[**at].join != Join::All;
+        self.queue.extend(again.iter().filter(is_join));
         // A step beside the loop that it left waits for nobody else.
         if !again.contains(&from) {
             self.bypass(from, Some(target));

@@ -91,6 +91,25 @@ steps:
     }
 }
 
+/// What control goes back past may wait for what is not done again.
+#[tokio::test(start_paused = true)]
+async fn a_join_that_has_enough_goes_on_in_each_round() {
+    let lines = format!(
+        "steps:
+  - {{ id: once, guidance: O, {ANY} }}
+  - {{ id: each, guidance: E, {ANY}, depends_on: [], max_visits: 2 }}
+  - {{ id: join, guidance: J, {ANY}, depends_on: [once, each], join: any, max_visits: 2 }}
+  - {{ id: again, guidance: A, {ANY}, depends_on: [each], next: each, max_visits: 2 }}
+"
+    );
+    let mut play = Play::begin(&lines, json!({})).await;
+    let each = play.token("each");
+    play.done("once", json!(1)).await;
+    play.report(&each, Report::Output(json!(1))).await;
+    play.done("again", json!(1)).await;
+    assert_eq!(play.open(), ["each", "join"]);
+}
+
 /// Nothing leads to the steps of `on_failure`, which may refer to any other.
 #[tokio::test(start_paused = true)]
 async fn a_loser_that_on_failure_refers_to_is_one_all_the_same() {

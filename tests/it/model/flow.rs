@@ -444,11 +444,14 @@ fn check_end(model: &Interpreter<'_>, status: &StatusView) {
     assert_eq!(status.ending.as_deref(), model.ending());
     let left = status.not_compensated.iter();
     let left: Vec<_> = left
-        .map(|left| (left.step.as_str(), left.visit, left.item))
+        .map(|left| {
+            let item = left.item.map(|item| item as usize);
+            (left.step.as_str(), left.visit, item)
+        })
         .collect();
     let expected = model.not_compensated.iter();
     let expected: Vec<_> = expected
-        .map(|left| (id(left.step), left.visit, left.item.map(|item| item as u32)))
+        .map(|left| (id(left.step), left.visit, left.item))
         .collect();
     assert_eq!(left, expected, "what was not taken back");
     let failed = status.hook_failures.iter();

@@ -5,6 +5,8 @@
 
 mod ending;
 mod joins;
+mod rows;
+mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +14,8 @@ use midex::limits;
 use serde_json::{Value, json};
 
 use self::ending::Kept;
-use super::manifest::{COUNTERS, Condition, Flow, Foreach, Kind, List, OnError, RunWhen, To, id};
+pub(super) use self::rows::Entry;
+use super::manifest::{COUNTERS, Condition, Flow, Foreach, Kind, List, OnError, RunWhen, To};
 
 /// What of a step is open, in the order in which it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,17 +65,6 @@ struct Fan {
     list: Vec<Value>,
     /// One for each that was begun, in order: its output once it has ended.
     outputs: Vec<Option<Value>>,
-}
-
-/// A row of the history.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Entry {
-    pub(super) step: &'static str,
-    pub(super) visit: u32,
-    pub(super) item: Option<usize>,
-    pub(super) status: &'static str,
-    pub(super) body: Option<&'static str>,
-    pub(super) late: bool,
 }
 
 /// What a step comes to: an output, or the code of a failure.
@@ -302,26 +294,6 @@ impl<'a> Interpreter<'a> {
     fn skip(&mut self, step: usize) {
         self.steps[step].status = "skipped";
         self.note(step, 0, None, "skipped", None);
-    }
-
-    fn note(
-        &mut self,
-        step: usize,
-        visit: u32,
-        item: Option<usize>,
-        status: &'static str,
-        body: Option<&'static str>,
-    ) {
-        let is_own = step == self.flow.steps.len();
-        let step = if is_own { "$workflow" } else { id(step) };
-        self.history.push(Entry {
-            step,
-            visit,
-            item,
-            status,
-            body,
-            late: false,
-        });
     }
 
     /// Ours: a step whose `if` does not hold is not entered at all, so this counts as no visit; an entry that may not or
@@ -557,26 +529,6 @@ impl<'a> Interpreter<'a> {
         closed.visit
     }
 
-    /// The latest row of a visit.
-    fn row(
-        &mut self,
-        step: usize,
-        visit: u32,
-        item: Option<usize>,
-        body: Option<&'static str>,
-    ) -> &mut Entry {
-        let is_own = step == self.flow.steps.len();
-        let of = (
-            if is_own { "$workflow" } else { id(step) },
-            visit,
-            item,
-            body,
-        );
-        let mut rows = self.history.iter_mut().rev();
-        rows.find(|entry| (entry.step, entry.visit, entry.item, entry.body) == of)
-            .expect("its row")
-    }
-
     fn void(&mut self, is_meant: impl Fn(Place) -> bool) {
         let places: Vec<_> = self
             .open
@@ -586,90 +538,6 @@ impl<'a> Interpreter<'a> {
             .collect();
         for place in places {
             self.close(place, "skipped");
-        }
-    }
-
-    /// What follows the end of a step: a jump, a failure, or what depends on it. Ours: `next` is the way of a step that was
-    /// done; one that failed and is passed, or was skipped, goes on to what depends on it.
-    fn follow(&mut self, step: usize, to: Option<To>) {
-        match (self.steps[step].failure, self.flow.steps[step].on_error) {
-            (None, _) => self.go(step, to),
-            (Some(_), OnError::Step(target)) => self.go(step, Some(To::Step(target))),
-            (Some(code), OnError::Fail) if !self.is_late(step) => self.fail(code),
-            (Some(_), _) => self.go(step, None),
-        }
-    }
-
-    fn go(&mut self, from: usize, to: Option<To>) {
-        // An execution that is failing goes nowhere but to its end, which the steps of `on_failure` are a part of.
-        let is_provision = from >= self.flow.provisions;
-        let to = to.filter(|_| is_provision || self.failing.is_none());
-        match to {
-            _ if self.is_late(from) => self.go_late(from, to),
-            None => {}
-            Some(To::End) => self.pass_by(from, &BTreeSet::new()),
-            Some(To::Step(target)) => {
-                let reached = self.downstream(target);
-                let goes_back = self.steps[target].status != "pending";
-                if goes_back {
-                    self.reset(&reached);
-                }
-                if !reached.contains(&from) || !goes_back {
-                    self.pass_by(from, &reached);
-                }
-                if goes_back {
-                    self.back.push(target);
-                }
-            }
-        }
-    }
-
-    /// Control went back to a step that was entered or passed before: it and what depends on it will be done again.
-    fn reset(&mut self, again: &BTreeSet<usize>) {
-        self.void(|(step, _)| again.contains(&step));
-        for step in again {
-            (self.steps[*step].status, self.steps[*step].output) = ("pending", None);
-            self.steps[*step].failure = None;
-        }
-        self.back.retain(|step| !again.contains(step));
-    }
-
-    /// Skips what can be reached only through `from` and what is so skipped, except for what the jump reaches.
-    fn pass_by(&mut self, from: usize, reached: &BTreeSet<usize>) {
-        let mut past = BTreeSet::from([from]);
-        loop {
-            let is_past = |step: &usize| {
-                let before = &self.flow.before[*step];
-                let is_order = *step < self.flow.provisions || self.failing.is_some();
-                self.steps[*step].status == "pending"
-                    && is_order
-                    && !reached.contains(step)
-                    && !before.is_empty()
-                    && before.iter().all(|before| past.contains(before))
-            };
-            let Some(step) = (0..self.steps.len()).find(is_past) else {
-                return;
-            };
-            past.insert(step);
-            self.skip(step);
-        }
-    }
-
-    /// A required step failed: what is open is void, and the execution fails once what is to run nevertheless has run. Ours:
-    /// what was open is void also where it is of those, and is not begun again.
-    fn fail(&mut self, code: &'static str) {
-        if self.ends_badly() || self.has_ended() {
-            return;
-        }
-        self.void(|_| true);
-        self.back.clear();
-        let steps = self.flow.steps.iter();
-        let mut nevertheless = steps.filter(|step| step.run_when != RunWhen::Succeeded);
-        let provides = self.flow.provisions < self.flow.steps.len();
-        if nevertheless.next().is_some() || provides || self.has_at_end("failed") {
-            self.failing = Some(code);
-        } else {
-            (self.state, self.failure) = ("failed", Some(code));
         }
     }
 }

@@ -73,7 +73,7 @@ impl Interpreter<'_> {
         self.become_final(to);
     }
 
-    fn become_final(&mut self, to: &'static str) {
+    pub(super) fn become_final(&mut self, to: &'static str) {
         (self.state, self.ending) = (to, None);
         self.failure = self.failing.take().filter(|_| to == "failed");
         self.effects.clear();
