@@ -559,9 +559,11 @@ fn coarse(_: usize, units: u64) -> u64 {
     units * 1000
 }
 
-/// Timers that never do, whatever follows what: each may be entered three times at most.
+/// Timers that never do, whatever follows what: each may be entered three times at most. Those of `on_failure` begin anew,
+/// half a unit beside the others: tokens do not live as long as the tenth power.
 fn distinct(position: usize, _: u64) -> u64 {
-    100 * 4_u64.pow(u32::try_from(position).expect("a small number"))
+    let power = u32::try_from(position % 8).expect("a small number");
+    100 * 4_u64.pow(power) + if position < 8 { 0 } else { 50 }
 }
 
 proptest! {
@@ -581,7 +583,7 @@ proptest! {
 
     #[test]
     // Each time is odd in its own way, so that nothing is due at the very instant at which somebody looks.
-    fn the_engine_follows_a_manifest_as_the_interpreter_does(flow in flows(distinct, false), actions in actions((0..11u32).prop_map(|power| 100 * 4_u64.pow(power) + 17))) {
+    fn the_engine_follows_a_manifest_as_the_interpreter_does(flow in flows(distinct, false), actions in actions((0..8u32).prop_map(|power| 100 * 4_u64.pow(power) + 17))) {
         paused_runtime().block_on(async {
             let clock = TokioClock::starting_at(EPOCH);
             let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
